@@ -1,0 +1,1 @@
+"""gfcr: rollout strategies for LLM RL post-training, generated, filtered, controlled, replayed."""

@@ -1,0 +1,115 @@
+"""The engine protocol: what the pipeline asks of anything that generates tokens."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from gfcr.types import FinishReason, Floats, Sampling
+
+if TYPE_CHECKING:
+    import torch
+
+    Weights: TypeAlias = Iterable[tuple[str, torch.Tensor]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One continuation to sample. To branch or resume, put the prefix behind the prompt."""
+
+    id: str
+    tokens: tuple[int, ...]
+    """Prompt and any prefix; engines reuse cached prefixes."""
+    sampling: Sampling
+    stop: tuple[int, ...] = ()
+    """Token ids that end the request, besides the end-of-sequence token. The token is emitted."""
+    seed: int | None = None
+    priority: int = 0
+    """Order of admission, lower first."""
+    draft_budget: int | None = None
+    """Most draft tokens per verification; 0 turns speculation off, None leaves the engine's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delta:
+    """Tokens one request gained in one engine step, and its end when `finish` is set."""
+
+    request_id: str
+    tokens: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    """Of the distribution actually sampled from (after temperature, top-p, top-k, min-p)."""
+    finish: FinishReason | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineStats:
+    """Counters since the engine was made; take differences."""
+
+    forward_passes: int = 0
+    generated_tokens: int = 0
+    prompt_tokens: int = 0
+    cached_prompt_tokens: int = 0
+    drafts: int = 0
+    drafted_tokens: int = 0
+    accepted_tokens: int = 0
+    accepted_per_position: tuple[int, ...] = ()
+    busy_s: float = 0.0
+    """Seconds spent inside `step` (simulated seconds for the fake engine)."""
+
+
+class Engine(Protocol):
+    """Generates tokens step by step; owns the sampling copy of the policy."""
+
+    @property
+    def version(self) -> int:
+        """Policy version of the weights now loaded: the number given at the last sync."""
+        ...
+
+    @property
+    def max_length(self) -> int:
+        """Most tokens (prompt and completion) one sequence may have."""
+        ...
+
+    def submit(self, request: Request) -> None:
+        """Queues a request.
+
+        Raises:
+            EngineError: the request cannot fit into `max_length`.
+        """
+        ...
+
+    def step(self) -> Sequence[Delta]:
+        """Runs one scheduling and forward step; returns what each request gained."""
+        ...
+
+    def abort(self, request_ids: Iterable[str]) -> None:
+        """Drops requests at once; they emit nothing further. Unknown ids are ignored."""
+        ...
+
+    def limit(self, request_id: str, *, max_tokens: int) -> None:
+        """Changes the token cap of a request in flight."""
+        ...
+
+    def score(self, sequences: Sequence[Sequence[int]], *, sampling: Sampling) -> list[Floats]:
+        """Log-probability of each token after the first, given those before it.
+
+        Returns:
+            One array of length `len(sequence) - 1` a sequence, in nats, under `sampling`'s
+            temperature (filters such as top-p are not applied).
+        """
+        ...
+
+    def update_weights(self, weights: "Weights", *, version: int) -> None:
+        """Loads new policy weights and forgets everything computed with the old ones.
+
+        Raises:
+            EngineError: requests are in flight (their cache would mix two policies).
+        """
+        ...
+
+    def stats(self) -> EngineStats:
+        """Counters so far."""
+        ...
+
+    def close(self) -> None:
+        """Frees the engine."""
+        ...

@@ -1,0 +1,47 @@
+"""Errors a user can act on, kept apart from programming errors.
+
+Every message says what was given, what is allowed and what to do. The command line prints a
+`GfcrError` without a traceback and exits with 2.
+"""
+
+import difflib
+from collections.abc import Iterable
+
+
+class GfcrError(Exception):
+    """Base of everything gfcr raises on purpose."""
+
+
+class ConfigError(GfcrError, ValueError):
+    """A key, value or name in a configuration is wrong."""
+
+
+class TaskError(GfcrError, ValueError):
+    """A task cannot be built or has nothing to offer (empty dataset, missing column)."""
+
+
+class EngineError(GfcrError, RuntimeError):
+    """The inference engine refused a request or lost its state."""
+
+
+class BatchCannotFill(GfcrError, RuntimeError):
+    """Every allowed round was spent and the batch still lacks accepted groups."""
+
+
+class CheckpointError(GfcrError, RuntimeError):
+    """A checkpoint is missing, incomplete or belongs to another experiment."""
+
+
+def did_you_mean(given: str, allowed: Iterable[str]) -> str:
+    """Returns ` Did you mean 'x'?` for the nearest allowed name, or an empty string."""
+    near = difflib.get_close_matches(given, list(allowed), n=1, cutoff=0.5)
+    return f" Did you mean '{near[0]}'?" if near else ""
+
+
+def unknown_name(given: str, *, kind: str, allowed: Iterable[str], where: str = "") -> ConfigError:
+    """Builds the error for a name that is not among `allowed`."""
+    names = sorted(allowed)
+    place = f" in {where}" if where else ""
+    return ConfigError(
+        f"unknown {kind} '{given}'{place}.{did_you_mean(given, names)} Allowed: {', '.join(names)}."
+    )

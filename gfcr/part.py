@@ -1,0 +1,34 @@
+"""What every pluggable part has: configuration as fields, optional memory, metrics."""
+
+import copy
+from abc import ABC
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, ClassVar
+
+
+class Part(ABC):
+    """A dataclass whose init fields are its configuration and whose other fields are its memory.
+
+    Declare memory as `field(init=False, ...)`: it is checkpointed and restored with the run.
+    """
+
+    paper: ClassVar[str] = ""
+    """arXiv id of the source, shown by `gfcr list`."""
+
+    def metrics(self) -> Mapping[str, float]:
+        """Numbers to log after each update, under the part's name. None by default."""
+        return {}
+
+    def state_dict(self) -> dict[str, Any]:
+        """The part's memory: every field that is not configuration."""
+        return {f.name: copy.deepcopy(getattr(self, f.name)) for f in _memory(self)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores what `state_dict` returned."""
+        for f in _memory(self):
+            object.__setattr__(self, f.name, copy.deepcopy(state[f.name]))
+
+
+def _memory(part: Any) -> list[Any]:
+    return [f for f in fields(part) if not f.init]

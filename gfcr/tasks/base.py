@@ -1,0 +1,68 @@
+"""The task contract: prompts with verifiable answers, and the verifier."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+from gfcr.types import Prompt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """A verifier's answer. `reward=None` is unscorable and `error` says why; it is never 0."""
+
+    reward: float | None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problems:
+    """The two splits of a task. Nothing in `heldout` is ever sampled for training."""
+
+    train: Sequence[Prompt]
+    heldout: Sequence[Prompt]
+
+
+class Codec(Protocol):
+    """Text to tokens and back, for the model in use."""
+
+    @property
+    def eos_id(self) -> int:
+        """The token that ends a completion."""
+        ...
+
+    def prompt(self, text: str) -> tuple[int, ...]:
+        """Encodes a prompt (through the chat template where the model has one)."""
+        ...
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        """Encodes text that continues a sequence (tool results, hints): no special tokens."""
+        ...
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Decodes a completion without special tokens."""
+        ...
+
+
+class Task(ABC):
+    """A family of prompts and how to score a completion.
+
+    A task is a dataclass: its fields are its configuration. The file name is its name.
+    """
+
+    slow: ClassVar[bool] = False
+    """True runs `verify` in a pool of killable processes with `timeout_s`, beside generation."""
+    timeout_s: float = 10.0
+
+    @abstractmethod
+    def problems(self, codec: Codec) -> Problems:
+        """Makes or loads both splits, disjoint by content.
+
+        Raises:
+            TaskError: nothing to load, a column is missing, the answer is empty.
+        """
+
+    @abstractmethod
+    def verify(self, prompt: Prompt, *, text: str) -> Verdict:
+        """Scores a completion's text. What it raises is recorded as unscorable."""

@@ -1,0 +1,245 @@
+"""The data that flows between the stages: plain frozen records, numpy at most.
+
+Shape suffixes: `_T` one entry per completion token, `_N` one entry per rollout of a group.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gfcr.errors import ConfigError
+
+Floats: TypeAlias = NDArray[np.float32]
+Ints: TypeAlias = NDArray[np.int32]
+Bools: TypeAlias = NDArray[np.bool_]
+
+
+class FinishReason(StrEnum):
+    """Why a trajectory ended."""
+
+    STOP = "stop"
+    """End-of-sequence or a stop token was sampled."""
+    LENGTH = "length"
+    """The token cap was reached."""
+    HALTED = "halted"
+    """A Control part ended it; `Rollout.detail` names the rule."""
+    ABORTED = "aborted"
+    """It was cut short and is not a complete rollout (its tokens may be resumed)."""
+    ERROR = "error"
+    """The Generate part failed; `Rollout.error` says how."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """Decoding parameters of one request. `temperature=0` is greedy."""
+
+    max_tokens: int = 256
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    """0 keeps the whole vocabulary."""
+    min_p: float = 0.0
+
+    def __post_init__(self) -> None:
+        _require(self.max_tokens >= 1, "sampling.max_tokens", self.max_tokens, "an integer >= 1")
+        _require(self.temperature >= 0, "sampling.temperature", self.temperature, "a float >= 0")
+        _require(0 < self.top_p <= 1, "sampling.top_p", self.top_p, "a float in (0, 1]")
+        _require(self.top_k >= 0, "sampling.top_k", self.top_k, "0 (off) or an integer >= 1")
+        _require(0 <= self.min_p < 1, "sampling.min_p", self.min_p, "a float in [0, 1)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """One question of a task. `id` is stable across epochs, runs and strategies."""
+
+    id: str
+    tokens: tuple[int, ...]
+    text: str
+    answer: str
+    meta: Mapping[str, object] = field(default_factory=dict[str, object])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """Tokens `[start, stop)` of those one engine request generated: provenance for the ledger."""
+
+    request_id: str
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rollout:
+    """One trajectory: everything after the prompt, environment tokens included.
+
+    Trajectories of a tree share spans: the trunk is generated once and belongs to all its leaves.
+    """
+
+    id: str
+    group_id: str
+    prompt: Prompt
+    tokens_T: Ints
+    logprobs_T: Floats
+    """Log-probability under the distribution sampled from, in nats; 0 on environment tokens."""
+    versions_T: Ints
+    """Policy version that sampled each token."""
+    mask_T: Bools
+    """True where the policy sampled the token (and the loss applies); False on environment text."""
+    spans: tuple[Span, ...]
+    text: str
+    finish: FinishReason
+    detail: str = ""
+    step: int
+    """Update for which the rollout was begun."""
+    parent: str | None = None
+    """Rollout it branched from."""
+    fork_at: int = 0
+    """Completion tokens shared with `parent`."""
+    reward: float | None = None
+    """Verifier's score; None means unscorable, never 0."""
+    error: str | None = None
+    origin: Literal["fresh", "replay"] = "fresh"
+    notes: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Numbers a Generate part attaches for its Filter (exit index, depth...)."""
+
+    def __len__(self) -> int:
+        return len(self.tokens_T)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the trajectory reached an end of its own (not aborted, no error)."""
+        return self.finish not in (FinishReason.ABORTED, FinishReason.ERROR)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signal:
+    """What the Filter stage says of one rollout."""
+
+    reward: float | None
+    """Shaped reward; starts as the verifier's. None is unscorable."""
+    advantage: float | Floats | None = None
+    """One number, or one per completion token (`_T`). None until a map has run."""
+    weight: float = 1.0
+    """Multiplies the advantage; 0 masks the rollout."""
+    rejected: str | None = None
+    """Reason the rollout is not trained on; counted by reason in metrics and ledger."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Rollouts of one prompt with their signals (parallel tuples). Filters return new groups."""
+
+    id: str
+    prompt: Prompt
+    rollouts: tuple[Rollout, ...]
+    signals: tuple[Signal, ...]
+    rejected: str | None = None
+    """Reason the whole group is not trained on."""
+    values: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Group-level measurements, logged as means over groups."""
+
+    @property
+    def rewards_N(self) -> Floats:
+        """Shaped rewards, NaN where unscorable."""
+        return np.array([np.nan if s.reward is None else s.reward for s in self.signals], np.float32)
+
+    @property
+    def raw_rewards_N(self) -> Floats:
+        """The verifier's rewards, NaN where unscorable."""
+        return np.array(
+            [np.nan if r.reward is None else r.reward for r in self.rollouts], np.float32
+        )
+
+    @property
+    def kept_N(self) -> Bools:
+        """True for rollouts neither rejected nor unscorable, in a group not rejected."""
+        alive = self.rejected is None
+        return np.array(
+            [alive and s.rejected is None and s.reward is not None for s in self.signals], np.bool_
+        )
+
+    def reject(self, reason: str) -> "Group":
+        """Returns the group rejected for `reason` (the first reason stays)."""
+        return self if self.rejected else replace(self, rejected=reason)
+
+    def reject_rollouts(self, which: Sequence[int], *, reason: str) -> "Group":
+        """Returns the group with the rollouts at the indices `which` rejected."""
+        chosen = set(which)
+        return self.with_signals(
+            [
+                replace(s, rejected=reason) if i in chosen and s.rejected is None else s
+                for i, s in enumerate(self.signals)
+            ]
+        )
+
+    def with_rewards(self, rewards: Sequence[float | None]) -> "Group":
+        """Returns the group with shaped rewards replaced."""
+        pairs = zip(self.signals, rewards, strict=True)
+        return self.with_signals([replace(s, reward=r) for s, r in pairs])
+
+    def with_advantages(self, advantages: Sequence[float | Floats | None]) -> "Group":
+        """Returns the group with advantages set, one per rollout (scalar or per token)."""
+        pairs = zip(self.signals, advantages, strict=True)
+        return self.with_signals([replace(s, advantage=a) for s, a in pairs])
+
+    def with_signals(self, signals: Sequence[Signal]) -> "Group":
+        """Returns the group with all signals replaced."""
+        assert len(signals) == len(self.rollouts), "one signal per rollout"
+        return replace(self, signals=tuple(signals))
+
+    def with_values(self, **values: float) -> "Group":
+        """Returns the group with measurements added to `values`."""
+        return replace(self, values={**self.values, **values})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """What a trainer learns from: one kept rollout, framework-neutral."""
+
+    rollout: Rollout
+    advantage_T: Floats
+    """Weighted advantage per completion token, 0 where `rollout.mask_T` is False."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What a batch cost to make."""
+
+    generated_tokens: int = 0
+    prompt_tokens: int = 0
+    trained_tokens: int = 0
+    forward_passes: int = 0
+    verifier_calls: int = 0
+    generate_s: float = 0.0
+    verify_s: float = 0.0
+    """Seconds the loop waited for verifiers (overlapped work is free)."""
+    wall_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutBatch:
+    """One update's worth of data: the trained samples and all that was made on the way."""
+
+    step: int
+    version: int
+    samples: tuple[Sample, ...]
+    groups: tuple[Group, ...]
+    """Every completed group, accepted and rejected, in the order they were begun."""
+    aborted: tuple[Rollout, ...]
+    """Trajectories cut short, with what they had generated."""
+    cost: Cost
+    metrics: Mapping[str, float]
+
+    @property
+    def accepted(self) -> tuple[Group, ...]:
+        """Groups that the Filter and Control stages let through to the trainer."""
+        return tuple(g for g in self.groups if g.rejected is None)
+
+
+def _require(ok: bool, key: str, given: object, allowed: str) -> None:
+    if not ok:
+        raise ConfigError(f"{key}={given!r} is not allowed: give {allowed}.")
