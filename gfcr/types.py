@@ -206,6 +206,22 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """The update rule a strategy asks of the trainer; the trainer's own settings stay its own."""
+
+    estimator: Literal["grpo", "rloo"] = "grpo"
+    """`grpo` clips per token; `rloo` takes a sequence-level ratio."""
+    aggregation: Literal["grpo", "dapo", "dr_grpo"] = "dapo"
+    """How token losses are averaged: per rollout, over all tokens of the batch, or by a constant."""
+    clip_low: float = 0.2
+    clip_high: float = 0.2
+    off_policy: Literal["none", "recompute", "behaviour"] = "none"
+    """`recompute`: proximal policy now, weights min(pi/pi_sampled, tis_cap) folded into advantages.
+    `behaviour`: clip against the log-probs sampled with. `none`: all data is on-policy."""
+    tis_cap: float = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
     """What a batch cost to make."""
 

@@ -1,9 +1,11 @@
 """The engine protocol: what the pipeline asks of anything that generates tokens."""
 
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from gfcr.part import Part
 from gfcr.types import FinishReason, Floats, Sampling
 
 if TYPE_CHECKING:
@@ -113,3 +115,15 @@ class Engine(Protocol):
     def close(self) -> None:
         """Frees the engine."""
         ...
+
+
+class EngineConfig(Part):
+    """An engine by name: a dataclass whose fields are its settings. The file name is the name."""
+
+    @abstractmethod
+    def start(self, *, model: str, seed: int) -> Engine:
+        """Starts the engine on a model folder.
+
+        Raises:
+            EngineError: the model cannot be loaded or a setting does not fit it.
+        """

@@ -1,10 +1,11 @@
 """The task contract: prompts with verifiable answers, and the verifier."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
+from gfcr.part import Part
 from gfcr.types import Prompt
 
 
@@ -45,7 +46,7 @@ class Codec(Protocol):
         ...
 
 
-class Task(ABC):
+class Task(Part):
     """A family of prompts and how to score a completion.
 
     A task is a dataclass: its fields are its configuration. The file name is its name.

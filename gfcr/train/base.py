@@ -1,0 +1,74 @@
+"""The trainer contract: something that learns from rollout batches until told to stop."""
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from gfcr.part import Part
+from gfcr.types import Loss, RolloutBatch
+
+if TYPE_CHECKING:
+    from gfcr.engine.base import Weights
+
+
+class BatchSource(Protocol):
+    """What a trainer learns from; the pipeline behind the experiment's bookkeeping."""
+
+    def next_batch(self) -> RolloutBatch | None:
+        """Makes the next update's batch, or None when a budget is spent: stop training."""
+        ...
+
+    def sync(self, weights: "Weights", *, version: int) -> None:
+        """Hands the engine the policy after `version` updates. Called before each batch."""
+        ...
+
+    def updated(self, *, step: int, metrics: Mapping[str, float]) -> None:
+        """Reports the trainer's metrics (loss, entropy, kl, grad_norm, train_s...) of an update."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything with memory on the rollout side, for the checkpoint."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores `state_dict`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainJob:
+    """One call of a trainer."""
+
+    model: str
+    """Folder of the policy to start from."""
+    source: BatchSource
+    loss: Loss
+    seed: int
+    folder: Path
+    """Where checkpoints go: `folder/checkpoint-N`, complete only once `gfcr_state.pkl` is in it."""
+    should_stop: Callable[[], bool] = lambda: False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainResult:
+    """How training ended."""
+
+    updates: int
+    """Updates done in all, earlier sessions of a resumed run included."""
+    resumed_from: int
+    """Update the run was resumed at; 0 for a fresh start."""
+    model: str
+    """Folder of the final policy."""
+
+
+class TrainerConfig(Part):
+    """A trainer by name: a dataclass whose fields are its settings. The file name is the name."""
+
+    max_steps: int
+    """Updates to make."""
+
+    @abstractmethod
+    def train(self, job: TrainJob) -> TrainResult:
+        """Trains, resuming from the newest complete checkpoint in `job.folder`."""
