@@ -1,0 +1,64 @@
+# Every target does its own set-up. PYTHON=... chooses the interpreter; TORCH_INDEX=... is the CPU
+# index URL given on PyTorch's install page, needed once where pip finds no CPU build of torch.
+BIN := .venv/bin
+SETUP := .venv/.setup-done
+SUFFIX := .venv/.suffix-done
+TRL_PREVIOUS := .cache/trl-1.15.0
+LOCKED := $(BIN)/python -m pip --disable-pip-version-check --no-input install --no-deps
+export PYTHON TORCH_INDEX
+
+.DEFAULT_GOAL := help
+.PHONY: help setup suffix trl-previous notebooks demo test test-fast check lint lock clean
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
+
+setup: $(SETUP) ## .venv with the locked CPU stack and gfcr installed editable
+
+$(SETUP): requirements/cpu.lock pyproject.toml scripts/setup.sh
+	@echo "Setting up .venv (2 to 5 minutes the first time):"
+	@bash scripts/setup.sh
+	@touch $@
+
+suffix: $(SUFFIX) ## the suffix drafter, built from source
+
+$(SUFFIX): requirements/suffix.lock $(SETUP)
+	@bash scripts/quietly.sh "suffix drafter (built from source, about a minute)" \
+		$(LOCKED) -r requirements/suffix.lock
+	@touch $@
+
+trl-previous: $(TRL_PREVIOUS)/.done ## the previous TRL minor, beside the locked one
+
+$(TRL_PREVIOUS)/.done: requirements/trl-previous.lock | $(SETUP)
+	@bash scripts/quietly.sh "previous TRL" \
+		$(LOCKED) --upgrade --target $(TRL_PREVIOUS) -r requirements/trl-previous.lock
+	@touch $@
+
+notebooks: $(SETUP) ## what the notebooks need: Jupyter, matplotlib, pandas
+	@bash scripts/quietly.sh "notebooks" $(BIN)/python -m pip --disable-pip-version-check \
+		--no-input install --no-build-isolation -c requirements/cpu.lock -e '.[notebooks]'
+
+demo: $(SETUP) ## train the demo model, run the demo, show what it learned
+	@$(BIN)/gfcr demo
+
+# Unit and contract tests share the cores; integration tests each want all of them.
+test: $(SETUP) $(SUFFIX) $(TRL_PREVIOUS)/.done ## all tests
+	@$(BIN)/pytest tests/unit tests/contract -n 2 -q --durations=10; fast=$$?; \
+	$(BIN)/pytest tests/integration tests/gpu -q --durations=20; slow=$$?; \
+	exit $$((fast > slow ? fast : slow))
+
+test-fast: $(SETUP) ## unit and contract tests
+	@$(BIN)/pytest tests/unit tests/contract -n 2 -q --durations=10
+
+check: $(SETUP) ## ruff, format and types, changing nothing
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/pyright
+
+lint: $(SETUP) ## mend what ruff can
+	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
+
+lock: ## rewrite requirements/cpu.lock from what is installed in .venv
+	@$(BIN)/python scripts/lock.py > .cache/cpu.lock && mv .cache/cpu.lock requirements/cpu.lock
+
+clean: ## remove caches and build outputs (keeps .venv and .cache)
+	@rm -rf build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .coverage
+	@find gfcr strategies tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""Published strategies: one file names one combination of parts. Installed as `gfcr_strategies`."""
