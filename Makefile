@@ -15,7 +15,7 @@ help: ## list the targets
 
 setup: $(SETUP) ## .venv with the locked CPU stack and gfcr installed editable
 
-$(SETUP): requirements/cpu.lock pyproject.toml scripts/setup.sh
+$(SETUP): requirements/cpu.lock pyproject.toml setup.py scripts/setup.sh
 	@echo "Setting up .venv (2 to 5 minutes the first time):"
 	@bash scripts/setup.sh
 	@touch $@

@@ -1,0 +1,232 @@
+"""The house's one-way dependencies and size limits, read from the source of every module."""
+
+import ast
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+# Lowest first. A module belongs to the unit with the longest matching name; it may import its own
+# unit and the layers above this line's, never a neighbour.
+LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
+    (("errors",), ("seeds",), ("coroutine",), ("statistics",)),
+    (("types",), ("part",)),
+    (("stages",), ("engine.base",), ("tasks.base", "tasks.codec"), ("tracking.base",), ("ledger",)),
+    (("train.base",),),
+    (("generate",), ("filter",), ("control",), ("replay",), ("speculation",), ("tasks",)),
+    (("engine",), ("registry", "strategy")),
+    # The event loop is one unit: pipeline and the machinery only it uses.
+    (("pipeline", "runner", "session", "trajectory", "scoring", "pool", "stream", "view"),),
+    (("train",), ("tracking",)),
+    (("models",), ("experiment",)),
+    (("sweep",),),
+    (("leaderboard", "report"),),
+    (("cli",),),
+)
+ADAPTERS = {
+    "vllm": ("gfcr/engine/vllm",),
+    "trl": ("gfcr/train/trl",),
+    "mlflow": ("gfcr/tracking/mlflow",),
+}
+HEAVY = ("torch", "vllm", "trl", "mlflow", "transformers", "datasets")
+MAX_FILE_LINES = 300
+MAX_FUNCTION_LINES = 60
+
+
+def sources(*folders: str) -> list[str]:
+    return sorted(
+        path.relative_to(ROOT).as_posix() for f in folders for path in (ROOT / f).rglob("*.py")
+    )
+
+
+LIBRARY = sources("gfcr")
+STRATEGIES = sources("strategies")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Import:
+    module: str
+    names: tuple[str, ...]
+    line: int
+
+    @property
+    def top(self) -> str:
+        return self.module.split(".")[0]
+
+
+def module_of(path: str) -> str:
+    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def tree_of(path: str) -> ast.Module:
+    return ast.parse((ROOT / path).read_text(), filename=path)
+
+
+def imports(path: str) -> Iterator[Import]:
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield Import(module=alias.name, names=(), line=node.lineno)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno} imports relatively: write gfcr.<module>"
+            assert node.module is not None
+            names = tuple(alias.name for alias in node.names)
+            yield Import(module=node.module, names=names, line=node.lineno)
+
+
+def gfcr_modules(statement: Import) -> Iterator[str]:
+    """Names below `gfcr.` that the statement imports; `from gfcr import seeds` is `seeds`."""
+    if statement.module == "gfcr":
+        yield from statement.names
+    elif statement.module.startswith("gfcr."):
+        yield statement.module.removeprefix("gfcr.")
+
+
+def place_of(module: str) -> tuple[int, tuple[str, ...]] | None:
+    """Layer number and unit of a module named below `gfcr.`."""
+    found = [
+        (len(prefix), number, unit)
+        for number, layer in enumerate(LAYERS)
+        for unit in layer
+        for prefix in unit
+        if module == prefix or module.startswith(prefix + ".")
+    ]
+    return max(found)[1:] if found else None
+
+
+def is_package(module: str) -> bool:
+    return (ROOT / "gfcr" / module.replace(".", "/") / "__init__.py").exists()
+
+
+@pytest.mark.parametrize("path", LIBRARY)
+def test_a_module_imports_only_lower_layers(path: str) -> None:
+    module = module_of(path).removeprefix("gfcr").removeprefix(".")
+    if not module:
+        return
+    place = place_of(module)
+    assert place, f"{path} has no layer: name it in LAYERS of {Path(__file__).name}"
+    for statement in imports(path):
+        for imported in gfcr_modules(statement):
+            target = place_of(imported)
+            assert target, f"{path}:{statement.line} imports gfcr.{imported}, which has no layer"
+            assert target[1] == place[1] or target[0] < place[0], (
+                f"{path}:{statement.line} (layer {place[0]}, {place[1]}) imports gfcr.{imported} "
+                f"(layer {target[0]}, {target[1]}): only lower layers or its own unit are allowed"
+            )
+
+
+@pytest.mark.parametrize("path", LIBRARY)
+def test_a_heavy_library_is_imported_by_its_adapter_only(path: str) -> None:
+    for statement in imports(path):
+        allowed = ADAPTERS.get(statement.top)
+        assert allowed is None or path.startswith(allowed), (
+            f"{path}:{statement.line} imports {statement.top}: only {allowed[0]}*.py may"
+        )
+
+
+def test_ray_is_imported_by_one_file_at_most() -> None:
+    users = [path for path in LIBRARY if any(i.top == "ray" for i in imports(path))]
+    assert len(users) <= 1, f"one file adapts ray, not {users}"
+
+
+@pytest.mark.parametrize("path", LIBRARY)
+def test_the_library_names_no_recipe(path: str) -> None:
+    named = [i.line for i in imports(path) if i.top in ("gfcr_strategies", "strategies", "tests")]
+    assert not named, f"{path}:{named} imports what builds on gfcr: find it by name at run time"
+
+
+@pytest.mark.parametrize("path", STRATEGIES)
+def test_a_strategy_uses_public_names_of_gfcr_only(path: str) -> None:
+    ceiling = place_of("strategy")
+    assert ceiling
+    for statement in imports(path):
+        where = f"{path}:{statement.line}"
+        assert statement.top in {"gfcr", "numpy"} | sys.stdlib_module_names, (
+            f"{where} imports {statement.top}: a strategy combines parts of gfcr"
+        )
+        if statement.top != "gfcr":
+            continue
+        words = (*statement.module.split("."), *statement.names)
+        assert not [w for w in words if w.startswith("_")], f"{where} imports a private name"
+        for imported in gfcr_modules(statement):
+            place = place_of(imported)
+            assert place is None or place[0] <= ceiling[0], (
+                f"{where} imports gfcr.{imported}, which runs strategies"
+            )
+
+
+def loaded_after(code: str) -> set[str]:
+    """Heavy libraries in `sys.modules` once a fresh interpreter ran the code."""
+    report = (
+        f"import json, sys; print('\\n' + json.dumps([m for m in {HEAVY} if m in sys.modules]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}\n{report}"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+RUN_LIST = """
+import sys
+from gfcr.cli import main
+sys.argv = ["gfcr", "list"]
+try:
+    code = main()
+except SystemExit as end:
+    code = end.code
+assert not code, code
+"""
+IMPORT_PARTS = "import importlib\nfor name in {names}: importlib.import_module(name)"
+
+
+def part_modules() -> list[str]:
+    stages = ("gfcr/generate/", "gfcr/filter/", "gfcr/control/", "gfcr/replay/")
+    return [module_of(path) for path in LIBRARY if path.startswith(stages)]
+
+
+LIGHT = {
+    "import gfcr": "import gfcr",
+    "all parts": IMPORT_PARTS.format(names=part_modules()),
+    "all strategies": IMPORT_PARTS.format(
+        names=[module_of(path).replace("strategies", "gfcr_strategies", 1) for path in STRATEGIES]
+    ),
+} | ({"gfcr list": RUN_LIST} if "gfcr/cli.py" in LIBRARY else {})
+
+
+@pytest.mark.parametrize("code", LIGHT.values(), ids=LIGHT.keys())
+def test_light_work_loads_no_heavy_library(code: str) -> None:
+    assert loaded_after(code) == set()
+
+
+@pytest.mark.parametrize("path", LIBRARY + STRATEGIES)
+def test_a_file_stays_small(path: str) -> None:
+    lines = len((ROOT / path).read_text().splitlines())
+    assert lines <= MAX_FILE_LINES, f"{path} has {lines} lines; split it (at most {MAX_FILE_LINES})"
+
+
+def length_without_docstring(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    assert function.end_lineno is not None
+    lines = function.end_lineno - function.lineno + 1
+    if ast.get_docstring(function) is None:
+        return lines
+    docstring = function.body[0]
+    assert docstring.end_lineno is not None
+    return lines - (docstring.end_lineno - docstring.lineno + 1)
+
+
+@pytest.mark.parametrize("path", LIBRARY + STRATEGIES)
+def test_a_function_stays_small(path: str) -> None:
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            lines = length_without_docstring(node)
+            assert lines <= MAX_FUNCTION_LINES, (
+                f"{path}:{node.lineno} {node.name} has {lines} lines without its docstring; "
+                f"split it (at most {MAX_FUNCTION_LINES})"
+            )
