@@ -42,9 +42,9 @@ demo: $(SETUP) ## train the demo model, run the demo, show what it learned
 	@$(BIN)/gfcr demo
 
 # Unit and contract tests share the cores; integration tests each want all of them.
-test: $(SETUP) $(SUFFIX) $(TRL_PREVIOUS)/.done ## all tests
+test: $(SETUP) $(SUFFIX) $(TRL_PREVIOUS)/.done ## all tests but tests/gpu
 	@$(BIN)/pytest tests/unit tests/contract -n 2 -q --durations=10; fast=$$?; \
-	$(BIN)/pytest tests/integration tests/gpu -q --durations=20; slow=$$?; \
+	$(BIN)/pytest tests/integration -q --durations=20; slow=$$?; \
 	exit $$((fast > slow ? fast : slow))
 
 test-fast: $(SETUP) ## unit and contract tests
