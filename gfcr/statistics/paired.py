@@ -1,0 +1,107 @@
+"""Two arms run with the same seeds on the same prompts: how they differ, and what may be said.
+
+Shape suffixes: `_S` one entry per seed, `_SP` seeds by prompts.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import stats
+
+from gfcr.statistics.interval import Interval, mean_error, table
+
+Verdict: TypeAlias = Literal["better", "worse", "equivalent", "inconclusive"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """An arm minus its baseline, over the seeds that both have."""
+
+    pairs: int
+    difference: Interval
+    """95 % interval; the limits are NaN with one pair."""
+    inner: Interval
+    """90 % interval: inside the margin, it proves equivalence."""
+    p_value: float
+    """Two-sided, of no difference; 1 with one pair."""
+    detectable: float
+    """Smallest difference that this many seeds would show 4 times in 5; NaN with one pair."""
+    improves: float
+    """Probability that a run of the arm beats a run of the baseline."""
+
+
+def compare(arm: ArrayLike, *, baseline: ArrayLike) -> Comparison:
+    """Compares paired scores `(S,)` or `(S, P)`, same seeds and prompts in the same order.
+
+    The difference is taken cell by cell, which removes what seeds and prompts share; its error is
+    `mean_error`'s, its p-value that of t = difference / error with S - 1 degrees of freedom. The
+    detectable difference is (t_0.975 + t_0.8) * error.
+    """
+    arm_SP, baseline_SP = table(arm), table(baseline)
+    assert arm_SP.shape == baseline_SP.shape, "paired scores have one shape"
+    improves = probability_of_improvement(arm_SP.mean(1), over=baseline_SP.mean(1))
+    pairs = len(arm_SP)
+    if pairs < 2:
+        only = Interval(value=float((arm_SP - baseline_SP).mean()), low=np.nan, high=np.nan)
+        return Comparison(
+            pairs=pairs,
+            difference=only,
+            inner=only,
+            p_value=1.0,
+            detectable=np.nan,
+            improves=improves,
+        )
+    mean = mean_error(arm_SP - baseline_SP)
+    quantiles = stats.t.ppf([0.975, 0.8], mean.df)
+    return Comparison(
+        pairs=pairs,
+        difference=mean.interval(),
+        inner=mean.interval(level=0.9),
+        p_value=_p_value(mean.value, error=mean.error, df=mean.df),
+        detectable=float(quantiles.sum()) * mean.error,
+        improves=improves,
+    )
+
+
+def judge(comparison: Comparison, *, p_value: float, margin: float) -> Verdict:
+    """Returns what may be said of a difference.
+
+    better, worse: `p_value` < 0.05. equivalent: two one-sided tests at 5 % (Schuirmann 1987), that
+    is, the 90 % interval lies inside +-margin. Otherwise inconclusive, as always with one pair.
+
+    Args:
+        comparison: the difference.
+        p_value: its p-value, corrected for the number of arms compared (`holm`).
+        margin: largest difference that would not matter, in the unit of the scores.
+    """
+    if comparison.pairs < 2:
+        return "inconclusive"
+    if p_value < 0.05:
+        return "better" if comparison.difference.value > 0 else "worse"
+    inside = -margin < comparison.inner.low and comparison.inner.high < margin
+    return "equivalent" if inside else "inconclusive"
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Returns p-values adjusted for their number (Holm 1979): p_(i) * (k - i), made monotone."""
+    order = np.argsort(p_values, kind="stable")
+    adjusted, highest = [0.0] * len(p_values), 0.0
+    for rank, index in enumerate(order):
+        highest = max(highest, min(1.0, p_values[index] * (len(p_values) - rank)))
+        adjusted[index] = highest
+    return adjusted
+
+
+def probability_of_improvement(arm_S: ArrayLike, *, over: ArrayLike) -> float:
+    """Returns P(X > Y) + P(X = Y) / 2 over all pairs of runs (Mann-Whitney; arXiv 2108.13264)."""
+    gaps = np.asarray(arm_S, np.float64)[:, None] - np.asarray(over, np.float64)[None, :]
+    return float((np.sign(gaps) / 2 + 0.5).mean())
+
+
+def _p_value(value: float, *, error: float, df: int) -> float:
+    if error == 0.0:
+        return float(value == 0.0)
+    return float(2 * stats.t.sf(abs(value) / error, df))

@@ -1,0 +1,235 @@
+"""MLflow as a mirror of run folders, and as the only source of the leaderboard.
+
+Runs are nested study -> arm -> seed. Every record is in the run folder first, so a store that is
+down costs nothing but the mirror, and `Mlflow.upload` fills it later.
+"""
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import time
+from typing import TYPE_CHECKING, Literal, final
+
+from gfcr.errors import ConfigError, GfcrError
+from gfcr.tracking.base import RunCard, Tracker
+from gfcr.tracking.folder import RunFolder
+from gfcr.tracking.mlflow_store import (
+    find_experiment,
+    find_run,
+    list_files,
+    open_client,
+    store_lock,
+)
+from gfcr.tracking.names import digest, encode_name, flatten, spec_hash
+
+if TYPE_CHECKING:
+    from mlflow.tracking import MlflowClient
+
+_MAX_PARAM = 6000
+_BATCH = 100
+"""Params and tags that one request may carry."""
+_ENDED = {"finished": "FINISHED", "failed": "FAILED"}
+
+
+@final
+@dataclass(kw_only=True)
+class Mlflow(Tracker):
+    """Mirrors each run to MLflow: a SQLite file beside you by default, or any tracking server.
+
+    An update that a resumed run makes again keeps the metric points it logged first (MLflow cannot
+    replace a point); result and rollouts are always the last.
+    """
+
+    uri: str = "sqlite:///mlflow.db"
+    """Any MLflow tracking URI."""
+    experiment: str | None = None
+    """MLflow experiment; None takes the study's name."""
+    artifacts: Literal["all", "results"] = "all"
+    """`results` leaves the rollout files in the run folder only."""
+
+    def __post_init__(self) -> None:
+        if self.artifacts not in ("all", "results"):
+            raise ConfigError(
+                f"tracking.artifacts={self.artifacts!r} is not allowed: give 'all' (rollout files "
+                f"too) or 'results'."
+            )
+        self._mirror: _Mirror | None = None
+        self._folder: Path | None = None
+
+    def start(self, card: RunCard, *, folder: Path) -> None:
+        """Opens the run in the store and brings it up to date with the folder's metrics."""
+        self._folder = folder
+        try:
+            mirror = self._open(card)
+            mirror.reopen()
+            mirror.log_lines(RunFolder(folder))
+            self._mirror = mirror
+        except Exception as error:
+            self._lose(error)
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Mirrors one line of metrics, in one request."""
+        if self._mirror is None:
+            return
+        try:
+            self._mirror.log(step, metrics=metrics, at=time())
+        except Exception as error:
+            self._lose(error)
+
+    def finish(self, *, status: str, result: Mapping[str, object]) -> None:
+        """Closes the run and uploads artifacts; after an outage, fills the gap first."""
+        if self._folder is None:
+            return
+        lost = self._mirror is None
+        try:
+            self._upload(RunFolder(self._folder), status=status, result=result)
+        except Exception as error:
+            # After an outage the user has already been told how to upload.
+            if not lost:
+                self._lose(error)
+
+    def upload(self, folder: Path) -> str:
+        """Brings the store up to date with a run folder; doing it twice changes nothing.
+
+        Returns:
+            The MLflow run id.
+
+        Raises:
+            GfcrError: the store cannot be reached or refuses the run.
+        """
+        run = RunFolder(folder)
+        run.card()
+        try:
+            return self._upload(run, status=run.status or "running", result=run.result())
+        except Exception as error:
+            raise GfcrError(
+                f"{folder} could not be uploaded to tracking.uri={self.uri}: {_short(error)}. "
+                f"Start the server or correct the address, then upload again."
+            ) from error
+
+    def _open(self, card: RunCard) -> "_Mirror":
+        return _Mirror.open(self.uri, card=card, experiment=self.experiment or card.study)
+
+    def _upload(
+        self, folder: RunFolder, *, status: str, result: Mapping[str, object] | None
+    ) -> str:
+        mirror = self._open(folder.card())
+        mirror.log_lines(folder)
+        mirror.log_files(folder, rollouts=self.artifacts == "all")
+        mirror.close(status=status, result=result)
+        return mirror.run_id
+
+    def _lose(self, error: Exception) -> None:
+        self._mirror = None
+        print(
+            f"gfcr: MLflow at {self.uri} is not taking records ({_short(error)}). The run goes on "
+            f"and keeps everything in {self._folder}; they are uploaded at the end of the run, or "
+            f"by `gfcr upload {self._folder}`.",
+            file=sys.stderr,
+        )
+
+
+@final
+@dataclass(kw_only=True)
+class _Mirror:
+    """One open MLflow run."""
+
+    client: "MlflowClient"
+    run_id: str
+    seen: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
+    """(name, step) of the points that the store held when the run was opened."""
+
+    @classmethod
+    def open(cls, uri: str, *, card: RunCard, experiment: str) -> "_Mirror":
+        """Finds or creates the run and its parents, then writes its params and tags."""
+        with store_lock(uri):
+            client = open_client(uri)
+            where = find_experiment(client, name=experiment, uri=uri)
+            study = find_run(client, where, kind="study", names=(card.study,))
+            arm = find_run(client, where, kind="arm", names=(card.study, card.arm), parent=study)
+            names = (card.study, card.arm, f"seed {card.seed}", card.run_id)
+            run = find_run(client, where, kind="seed", names=names, parent=arm)
+        mirror = cls(client=client, run_id=run.info.run_id)
+        mirror.seen = {
+            (key, point.step)
+            for key in run.data.metrics
+            for point in client.get_metric_history(mirror.run_id, key)
+        }
+        mirror.describe(card)
+        return mirror
+
+    def describe(self, card: RunCard) -> None:
+        from mlflow.entities import Param, RunTag
+
+        tags = {
+            **card.tags,
+            "gfcr.run_id": card.run_id,
+            "gfcr.study": card.study,
+            "gfcr.arm": card.arm,
+            "gfcr.seed": str(card.seed),
+            "gfcr.spec_hash": spec_hash(card.spec),
+        }
+        params = {encode_name(k): _fit(v) for k, v in flatten(card.spec).items()}
+        for part in _chunks(sorted(tags.items())):
+            self.client.log_batch(self.run_id, tags=[RunTag(k, v) for k, v in part])
+        for part in _chunks(sorted(params.items())):
+            self.client.log_batch(self.run_id, params=[Param(k, v) for k, v in part])
+
+    def reopen(self) -> None:
+        self.client.set_tag(self.run_id, "gfcr.status", "running")
+        self.client.update_run(self.run_id, status="RUNNING")
+
+    def log(self, step: int, *, metrics: Mapping[str, float], at: float) -> None:
+        from mlflow.entities import Metric
+
+        named = {encode_name(name): float(value) for name, value in metrics.items()}
+        new = [
+            Metric(name, value, int(at * 1000), step)
+            for name, value in named.items()
+            if (name, step) not in self.seen
+        ]
+        if new:
+            self.client.log_batch(self.run_id, metrics=new)
+
+    def log_lines(self, folder: RunFolder) -> None:
+        for line in folder.metrics():
+            self.log(line.step, metrics=line.metrics, at=line.time)
+
+    def log_files(self, folder: RunFolder, *, rollouts: bool) -> None:
+        import yaml
+
+        spec = yaml.safe_dump(json.loads(json.dumps(folder.card().spec)), sort_keys=False)
+        self.client.log_text(self.run_id, spec, "spec.yaml")
+        if not rollouts:
+            return
+        held = list_files(self.client, run_id=self.run_id, folder="rollouts")
+        for file in sorted(folder.rollouts.glob("update-*.parquet")):
+            if held.get(f"rollouts/{file.name}") != file.stat().st_size:
+                self.client.log_artifact(  # pyright: ignore[reportUnknownMemberType]
+                    self.run_id, str(file), "rollouts"
+                )
+
+    def close(self, *, status: str, result: Mapping[str, object] | None) -> None:
+        if result is not None:
+            text = json.dumps(dict(result), sort_keys=True)
+            self.client.log_text(self.run_id, text, "result.json")
+        self.client.set_tag(self.run_id, "gfcr.status", status)
+        if status in _ENDED:
+            self.client.set_terminated(self.run_id, status=_ENDED[status])
+
+
+def _fit(value: str) -> str:
+    if len(value) <= _MAX_PARAM:
+        return value
+    return f"{len(value)} characters, sha256 {digest(value)[:16]}: see spec.yaml"
+
+
+def _chunks(items: list[tuple[str, str]]) -> list[list[tuple[str, str]]]:
+    return [items[at : at + _BATCH] for at in range(0, len(items), _BATCH)]
+
+
+def _short(error: Exception) -> str:
+    lines = str(error).strip().splitlines() or [""]
+    return f"{type(error).__name__}: {lines[0][:200]}"

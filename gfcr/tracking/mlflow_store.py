@@ -1,0 +1,153 @@
+"""An MLflow store: opening it, finding runs in it, reading them back."""
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gfcr.errors import ConfigError
+from gfcr.tracking.names import decode_name, digest
+from gfcr.tracking.records import Curve, RunRecord
+
+if TYPE_CHECKING:
+    from filelock import FileLock
+    from mlflow.entities import Run
+    from mlflow.tracking import MlflowClient
+
+
+def read_runs(uri: str, *, study: str | None = None, series: Sequence[str] = ()) -> list[RunRecord]:
+    """Reads every run of a store (of one study, if named), sorted by study, arm, seed and id.
+
+    Args:
+        uri: MLflow tracking URI.
+        study: study to read; None reads all.
+        series: metrics whose course over updates is wanted.
+
+    Raises:
+        ConfigError: `uri` is a SQLite file that does not exist.
+    """
+    file = _sqlite_file(uri)
+    if file is not None and not file.exists():
+        raise ConfigError(
+            f"tracking.uri={uri!r}: there is no file {file}. Run an experiment first, or give the "
+            f"URI that it was tracked with."
+        )
+    client = open_client(uri)
+    found = [_record(client, run=run, series=series) for run in _seeds(client, study=study)]
+    return sorted(found, key=lambda r: (r.study, r.arm, r.seed, r.run_id))
+
+
+def _seeds(client: "MlflowClient", *, study: str | None) -> "Iterator[Run]":
+    found = client.search_experiments()  # pyright: ignore[reportUnknownMemberType]
+    experiments = [e.experiment_id for e in found]
+    token: str | None = None
+    while experiments:
+        page = client.search_runs(experiments, "tags.`gfcr.kind` = 'seed'", page_token=token)
+        yield from (r for r in page if study in (None, r.data.tags.get("gfcr.study")))
+        token = str(page.token or "")  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+        if not token:
+            return
+
+
+def _record(client: "MlflowClient", *, run: "Run", series: Sequence[str]) -> RunRecord:
+    tags, run_id = run.data.tags, run.info.run_id
+    held = {decode_name(key): key for key in run.data.metrics}
+    return RunRecord(
+        run_id=tags["gfcr.run_id"],
+        study=tags["gfcr.study"],
+        arm=tags["gfcr.arm"],
+        seed=int(tags["gfcr.seed"]),
+        status=tags.get("gfcr.status", "running"),
+        tags={k: v for k, v in sorted(tags.items()) if k.startswith("gfcr.")},
+        params={decode_name(k): v for k, v in sorted(run.data.params.items())},
+        result=_result(client, run_id),
+        series={name: _curve(client, run_id, held[name]) for name in series if name in held},
+    )
+
+
+def _result(client: "MlflowClient", run_id: str) -> dict[str, Any] | None:
+    if "result.json" not in list_files(client, run_id=run_id):
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        path = client.download_artifacts(run_id, "result.json", folder)
+        return json.loads(Path(path).read_text("utf-8"))
+
+
+def _curve(client: "MlflowClient", run_id: str, key: str) -> Curve:
+    return tuple(sorted((p.step, p.value) for p in client.get_metric_history(run_id, key)))
+
+
+def list_files(
+    client: "MlflowClient", *, run_id: str, folder: str | None = None
+) -> dict[str, int | None]:
+    """Returns the run's artifacts (in `folder`, or at the top) with their sizes in bytes."""
+    found = client.list_artifacts(run_id, folder)  # pyright: ignore[reportUnknownMemberType]
+    return {file.path: file.file_size for file in found}
+
+
+def find_experiment(client: "MlflowClient", *, name: str, uri: str) -> str:
+    """Returns the id of the experiment of this name, created when missing."""
+    found = client.get_experiment_by_name(name)
+    if found is not None:
+        return found.experiment_id
+    file = _sqlite_file(uri)
+    # MLflow's own default is relative to whatever folder the reader happens to stand in.
+    place = (file.parent / "mlartifacts" / digest(name)[:12]).as_uri() if file else None
+    return client.create_experiment(name, artifact_location=place)
+
+
+def find_run(
+    client: "MlflowClient",
+    experiment: str,
+    *,
+    kind: str,
+    names: tuple[str, ...],
+    parent: "Run | None" = None,
+) -> "Run":
+    """Finds the run with these names or creates it.
+
+    Two machines that create it in the same moment agree afterwards: the older one is the run.
+    """
+    key = digest((kind, *names))
+    query = f"tags.`gfcr.key` = '{key}'"
+    found = client.search_runs([experiment], query)
+    if not found:
+        tags = {"gfcr.key": key, "gfcr.kind": kind, "gfcr.study": names[0]}
+        if parent is not None:
+            tags["mlflow.parentRunId"] = parent.info.run_id
+        name = names[min(len(names), 3) - 1]
+        made = client.create_run(experiment, run_name=name, tags=tags)
+        if kind != "seed":
+            client.set_terminated(made.info.run_id)
+        found = client.search_runs([experiment], query)
+    return min(found, key=lambda run: (run.info.start_time, run.info.run_id))
+
+
+def open_client(uri: str) -> "MlflowClient":
+    """Opens the store, quiet, and quick to say when it is down."""
+    for name, value in {
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+        "MLFLOW_LOGGING_LEVEL": "WARNING",
+        "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+        "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
+    }.items():
+        os.environ.setdefault(name, value)
+    from mlflow.tracking import MlflowClient
+
+    file = _sqlite_file(uri)
+    return MlflowClient(tracking_uri=f"sqlite:///{file}" if file else uri)
+
+
+def _sqlite_file(uri: str) -> Path | None:
+    return Path(uri.removeprefix("sqlite:///")).resolve() if uri.startswith("sqlite:///") else None
+
+
+def store_lock(uri: str) -> "FileLock":
+    """Makes this machine's processes create tables, experiments and parents one at a time."""
+    from filelock import FileLock
+
+    name = f"gfcr-{os.getuid()}-{digest(str(_sqlite_file(uri) or uri))[:16]}.lock"
+    return FileLock(Path(tempfile.gettempdir()) / name)

@@ -1,0 +1,27 @@
+"""What is read back from a tracking store: runs, as the leaderboard wants them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+Curve: TypeAlias = tuple[tuple[int, float], ...]
+"""(step, value) pairs in the order of steps."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRecord:
+    """One seed of one arm. Holds nothing that changes when the store is filled again."""
+
+    run_id: str
+    study: str
+    arm: str
+    seed: int
+    status: str
+    """`running`, `finished` or `failed`."""
+    tags: Mapping[str, str]
+    params: Mapping[str, str]
+    """The resolved spec, flattened with dots."""
+    result: Mapping[str, Any] | None
+    """The run's `result.json`; None until it has ended."""
+    series: Mapping[str, Curve] = field(default_factory=dict[str, Curve])
+    """The metrics asked for, over updates."""

@@ -1,0 +1,233 @@
+"""Every rollout of every update as Parquet, for people, for `datasets` and for offline comparison.
+
+One file per update, one row per rollout, groups and aborted trajectories alike:
+
+    datasets.load_dataset("parquet", data_files="RUN/rollouts/*.parquet")
+"""
+
+import importlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gfcr.types import FinishReason, Floats, Group, Prompt, Rollout, RolloutBatch, Signal, Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredUpdate:
+    """What one rollout file holds."""
+
+    step: int
+    groups: tuple[Group, ...]
+    aborted: tuple[Rollout, ...]
+
+
+def write_rollouts(folder: Path | str, *, batch: RolloutBatch) -> Path:
+    """Writes the batch to `folder/update-000012.parquet`; the file appears whole or not at all."""
+    pa, pq = _pyarrow()
+    path = Path(folder) / f"update-{batch.step:06d}.parquet"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table = pa.Table.from_pylist(list(_rows(batch)), schema=_schema(pa))
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    pq.write_table(table, temporary, compression="zstd")
+    temporary.replace(path)
+    return path
+
+
+def read_rollouts(folder: Path | str) -> Iterator[Group]:
+    """Yields every group of a run in the order of updates, as the trainer's filters left it."""
+    for path in sorted(Path(folder).glob("update-*.parquet")):
+        yield from read_update(path).groups
+
+
+def read_update(path: Path) -> StoredUpdate:
+    """Reads one file back: the same groups, signals and aborted trajectories that were written."""
+    _, pq = _pyarrow()
+    rows: list[dict[str, Any]] = pq.ParquetFile(path).read().to_pylist()
+    grouped = [row for row in rows if row["group_index"] is not None]
+    groups = groupby(grouped, key=lambda row: row["group_index"])
+    return StoredUpdate(
+        step=int(path.stem.removeprefix("update-")),
+        groups=tuple(_group(list(members)) for _, members in groups),
+        aborted=tuple(_rollout(row) for row in rows if row["group_index"] is None),
+    )
+
+
+def _pyarrow() -> tuple[Any, Any]:
+    """Loads pyarrow when first needed; it ships no types."""
+    return importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
+
+
+def _schema(pa: Any) -> Any:
+    text, whole, real = pa.string(), pa.int32(), pa.float64()
+    span = pa.struct({"request_id": text, "start": whole, "stop": whole})
+    return pa.schema(
+        {
+            # Who it is.
+            "update": whole,
+            "policy_version": whole,
+            "group_index": whole,
+            "group_id": text,
+            "rollout_id": text,
+            "prompt_id": text,
+            "step": whole,
+            # What was asked and answered.
+            "prompt": text,
+            "completion": text,
+            "answer": text,
+            "prompt_meta": text,
+            "prompt_tokens": pa.list_(whole),
+            "tokens": pa.list_(whole),
+            "logprobs": pa.list_(pa.float32()),
+            "versions": pa.list_(whole),
+            "mask": pa.list_(pa.bool_()),
+            "finish": text,
+            "detail": text,
+            # What the filters made of it.
+            "reward": real,
+            "shaped_reward": real,
+            "advantage": real,
+            "advantages": pa.list_(pa.float32()),
+            "weight": real,
+            "rejected": text,
+            "group_rejected": text,
+            "group_values": text,
+            # Where it came from, and what it cost.
+            "origin": text,
+            "parent": text,
+            "fork_at": whole,
+            "error": text,
+            "notes": text,
+            "spans": pa.list_(span),
+            "length": whole,
+            "sampled_tokens": whole,
+            "trained_tokens": whole,
+        }
+    )
+
+
+def _rows(batch: RolloutBatch) -> Iterator[dict[str, Any]]:
+    head = {"update": batch.step, "policy_version": batch.version}
+    trained = {s.rollout.id: int(np.count_nonzero(s.rollout.mask_T)) for s in batch.samples}
+    for index, group in enumerate(batch.groups):
+        for rollout, signal in zip(group.rollouts, group.signals, strict=True):
+            yield {
+                **head,
+                **_rollout_row(rollout),
+                **_signal_row(signal),
+                "group_index": index,
+                "group_id": group.id,
+                "group_rejected": group.rejected,
+                "group_values": json.dumps(dict(group.values)),
+                "trained_tokens": trained.get(rollout.id, 0),
+            }
+    for rollout in batch.aborted:
+        yield {**head, **_rollout_row(rollout), "trained_tokens": 0}
+
+
+def _rollout_row(rollout: Rollout) -> dict[str, Any]:
+    prompt = rollout.prompt
+    return {
+        "group_id": rollout.group_id,
+        "rollout_id": rollout.id,
+        "prompt_id": prompt.id,
+        "step": rollout.step,
+        "prompt": prompt.text,
+        "completion": rollout.text,
+        "answer": prompt.answer,
+        "prompt_meta": json.dumps(dict(prompt.meta), default=str),
+        "prompt_tokens": prompt.tokens,
+        "tokens": rollout.tokens_T,
+        "logprobs": rollout.logprobs_T,
+        "versions": rollout.versions_T,
+        "mask": rollout.mask_T,
+        "finish": rollout.finish.value,
+        "detail": rollout.detail,
+        "reward": rollout.reward,
+        "origin": rollout.origin,
+        "parent": rollout.parent,
+        "fork_at": rollout.fork_at,
+        "error": rollout.error,
+        "notes": json.dumps(dict(rollout.notes)),
+        "spans": [
+            {"request_id": s.request_id, "start": s.start, "stop": s.stop} for s in rollout.spans
+        ],
+        "length": len(rollout),
+        "sampled_tokens": int(np.count_nonzero(rollout.mask_T)),
+    }
+
+
+def _signal_row(signal: Signal) -> dict[str, Any]:
+    advantage = signal.advantage
+    per_token = advantage if isinstance(advantage, np.ndarray) else None
+    return {
+        "shaped_reward": signal.reward,
+        "advantage": advantage if per_token is None else _mean(per_token),
+        "advantages": per_token,
+        "weight": signal.weight,
+        "rejected": signal.rejected,
+    }
+
+
+def _mean(values: Floats) -> float | None:
+    return float(np.mean(values)) if len(values) else None
+
+
+def _group(rows: list[dict[str, Any]]) -> Group:
+    first = rows[0]
+    rollouts = tuple(_rollout(row) for row in rows)
+    return Group(
+        id=first["group_id"],
+        prompt=rollouts[0].prompt,
+        rollouts=rollouts,
+        signals=tuple(_signal(row) for row in rows),
+        rejected=first["group_rejected"],
+        values=json.loads(first["group_values"]),
+    )
+
+
+def _signal(row: Mapping[str, Any]) -> Signal:
+    per_token: Floats | None = None
+    if row["advantages"] is not None:
+        per_token = np.array(row["advantages"], np.float32)
+    return Signal(
+        reward=row["shaped_reward"],
+        advantage=row["advantage"] if per_token is None else per_token,
+        weight=row["weight"],
+        rejected=row["rejected"],
+    )
+
+
+def _rollout(row: Mapping[str, Any]) -> Rollout:
+    return Rollout(
+        id=row["rollout_id"],
+        group_id=row["group_id"],
+        prompt=Prompt(
+            id=row["prompt_id"],
+            tokens=tuple(row["prompt_tokens"]),
+            text=row["prompt"],
+            answer=row["answer"],
+            meta=json.loads(row["prompt_meta"]),
+        ),
+        tokens_T=np.array(row["tokens"], np.int32),
+        logprobs_T=np.array(row["logprobs"], np.float32),
+        versions_T=np.array(row["versions"], np.int32),
+        mask_T=np.array(row["mask"], np.bool_),
+        spans=tuple(Span(**span) for span in row["spans"]),
+        text=row["completion"],
+        finish=FinishReason(row["finish"]),
+        detail=row["detail"],
+        step=row["step"],
+        parent=row["parent"],
+        fork_at=row["fork_at"],
+        reward=row["reward"],
+        error=row["error"],
+        origin=row["origin"],
+        notes=json.loads(row["notes"]),
+    )
