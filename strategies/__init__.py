@@ -1,1 +1,1 @@
-"""Published strategies: one file names one combination of parts. Installed as `gfcr_strategies`."""
+"""Published combinations: one file, one function returning a Strategy, named like the file."""

@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias
 
 from gfcr.part import Part
 from gfcr.types import FinishReason, Floats, Sampling
@@ -119,6 +119,9 @@ class Engine(Protocol):
 
 class EngineConfig(Part):
     """An engine by name: a dataclass whose fields are its settings. The file name is the name."""
+
+    needs_model: ClassVar[bool] = True
+    """False for engines that invent their tokens."""
 
     @abstractmethod
     def start(self, *, model: str, seed: int) -> Engine:

@@ -5,9 +5,9 @@ Shape suffixes: `_S` one entry per seed, `_SP` seeds by prompts, `_B` bootstrap 
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from gfcr.statistics.interval import Interval, table
+from gfcr.statistics.scipy_stats import trimmed_mean
 
 _REPLICATES = 2000
 _SEED = 20210829
@@ -18,8 +18,7 @@ def iqm(scores: ArrayLike) -> float:
 
     Source: Agarwal et al. 2021, arXiv 2108.13264; equal to `rliable.metrics.aggregate_iqm`.
     """
-    values = np.asarray(scores, np.float64)
-    return float(stats.trim_mean(values, 0.25, axis=None))
+    return float(trimmed_mean(np.ravel(scores), share=0.25))
 
 
 def bootstrap_interval(scores: ArrayLike, *, level: float = 0.95) -> Interval | None:
@@ -38,11 +37,13 @@ def bootstrap_interval(scores: ArrayLike, *, level: float = 0.95) -> Interval | 
     if seeds < 2:
         return None
     rng = np.random.default_rng(_SEED)
-    replicates_B = np.empty(_REPLICATES)
-    for b in range(_REPLICATES):
-        rows = scores_SP[rng.integers(seeds, size=seeds)]
-        if prompts > 1:
-            rows = rows[:, rng.integers(prompts, size=prompts)]
-        replicates_B[b] = iqm(rows.mean(1))
+    columns_BP = rng.multinomial(prompts, [1 / prompts] * prompts, size=_REPLICATES)
+    means_BS = (
+        columns_BP @ scores_SP.T / prompts
+        if prompts > 1
+        else np.repeat(scores_SP.T, _REPLICATES, 0)
+    )
+    rows_BS = rng.integers(seeds, size=(_REPLICATES, seeds))
+    replicates_B = trimmed_mean(np.take_along_axis(means_BS, rows_BS, 1), share=0.25)
     low, high = np.quantile(replicates_B, [0.5 - level / 2, 0.5 + level / 2])
     return Interval(value=iqm(scores_SP.mean(1)), low=float(low), high=float(high))

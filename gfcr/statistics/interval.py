@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+
+from gfcr.statistics.scipy_stats import t_quantile
 
 Table = NDArray[np.float64]
 
@@ -31,7 +32,7 @@ class Mean:
 
     def interval(self, *, level: float = 0.95) -> Interval:
         """Returns `value +- t(df) * error` at the confidence `level`."""
-        half = float(stats.t.ppf(0.5 + level / 2, self.df)) * self.error
+        half = t_quantile(0.5 + level / 2, df=self.df) * self.error
         return Interval(value=self.value, low=self.value - half, high=self.value + half)
 
 

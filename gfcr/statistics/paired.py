@@ -9,9 +9,9 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from gfcr.statistics.interval import Interval, mean_error, table
+from gfcr.statistics.scipy_stats import t_quantile, t_tail
 
 Verdict: TypeAlias = Literal["better", "worse", "equivalent", "inconclusive"]
 
@@ -55,13 +55,13 @@ def compare(arm: ArrayLike, *, baseline: ArrayLike) -> Comparison:
             improves=improves,
         )
     mean = mean_error(arm_SP - baseline_SP)
-    quantiles = stats.t.ppf([0.975, 0.8], mean.df)
+    quantiles = t_quantile(0.975, df=mean.df) + t_quantile(0.8, df=mean.df)
     return Comparison(
         pairs=pairs,
         difference=mean.interval(),
         inner=mean.interval(level=0.9),
         p_value=_p_value(mean.value, error=mean.error, df=mean.df),
-        detectable=float(quantiles.sum()) * mean.error,
+        detectable=quantiles * mean.error,
         improves=improves,
     )
 
@@ -87,7 +87,7 @@ def judge(comparison: Comparison, *, p_value: float, margin: float) -> Verdict:
 
 def holm(p_values: Sequence[float]) -> list[float]:
     """Returns p-values adjusted for their number (Holm 1979): p_(i) * (k - i), made monotone."""
-    order = np.argsort(p_values, kind="stable")
+    order = sorted(range(len(p_values)), key=lambda index: p_values[index])
     adjusted, highest = [0.0] * len(p_values), 0.0
     for rank, index in enumerate(order):
         highest = max(highest, min(1.0, p_values[index] * (len(p_values) - rank)))
@@ -104,4 +104,4 @@ def probability_of_improvement(arm_S: ArrayLike, *, over: ArrayLike) -> float:
 def _p_value(value: float, *, error: float, df: int) -> float:
     if error == 0.0:
         return float(value == 0.0)
-    return float(2 * stats.t.sf(abs(value) / error, df))
+    return 2 * t_tail(abs(value) / error, df=df)

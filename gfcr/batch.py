@@ -1,0 +1,106 @@
+"""From a harvest to what the trainer gets: samples, ledger entries, cost."""
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import final
+
+import numpy as np
+
+from gfcr.engine.base import Engine
+from gfcr.errors import GfcrError
+from gfcr.ledger import REPLAYED, TRAINED, Ledger, rejected
+from gfcr.scoring import Desk
+from gfcr.stages import Harvest
+from gfcr.types import Cost, Floats, Group, Rollout, Sample, Signal
+
+
+def join(group: Group, *, rollouts: Iterable[Rollout]) -> Group:
+    """Adds recalled rollouts to a group, marked as replayed."""
+    recalled = tuple(replace(r, origin="replay") for r in rollouts)
+    signals = tuple(Signal(reward=r.reward) for r in recalled)
+    return replace(
+        group, rollouts=group.rollouts + recalled, signals=group.signals + signals
+    )
+
+
+def samples(groups: Sequence[Group]) -> tuple[Sample, ...]:
+    """One sample per kept rollout of the accepted groups, in order."""
+    return tuple(
+        Sample(rollout=rollout, advantage_T=_advantage(group, rollout, signal))
+        for group in groups
+        if group.rejected is None
+        for rollout, signal in zip(group.rollouts, group.signals, strict=True)
+        if signal.rejected is None and signal.weight != 0 and len(rollout)
+    )
+
+
+def settle(ledger: Ledger, *, harvest: Harvest, samples: Sequence[Sample]) -> None:
+    """Moves every token of the completed groups out of flight.
+
+    A replayed rollout that is turned down again keeps the bin it has.
+    """
+    used = {id(s.rollout) for s in samples}
+    for group in harvest.groups:
+        for rollout, signal in zip(group.rollouts, group.signals, strict=True):
+            replayed = rollout.origin == "replay"
+            if id(rollout) in used:
+                ledger.settle(rollout.spans, bin=REPLAYED if replayed else TRAINED)
+            elif not replayed:
+                reason = signal.rejected or group.rejected or "masked"
+                ledger.settle(rollout.spans, bin=rejected(reason))
+
+
+def _advantage(group: Group, rollout: Rollout, signal: Signal) -> Floats:
+    if signal.advantage is None:
+        raise GfcrError(
+            f"group {group.id}: no filter gave rollout {rollout.id} an advantage. Add a map such "
+            "as `filters: {advantage: {name: group_advantage}}` to the strategy."
+        )
+    values_T = np.broadcast_to(np.float32(signal.advantage), (len(rollout),))
+    return np.where(rollout.mask_T, values_T * np.float32(signal.weight), 0).astype(np.float32)
+
+
+@final
+class Meter:
+    """Measures what making one batch costs, from the counters of the engine and the desk."""
+
+    def __init__(self, engine: Engine, *, desk: Desk) -> None:
+        self._engine, self._desk = engine, desk
+        self._before = engine.stats()
+        self._calls, self._waited = desk.verifier_calls, desk.waited_s
+        self._began = time.perf_counter()
+
+    def read(self) -> Cost:
+        """The cost so far."""
+        now, then = self._engine.stats(), self._before
+        return Cost(
+            generated_tokens=now.generated_tokens - then.generated_tokens,
+            prompt_tokens=now.prompt_tokens - then.prompt_tokens,
+            forward_passes=now.forward_passes - then.forward_passes,
+            verifier_calls=self._desk.verifier_calls - self._calls,
+            generate_s=now.busy_s - then.busy_s,
+            verify_s=self._desk.waited_s - self._waited,
+            wall_s=time.perf_counter() - self._began,
+        )
+
+    def metrics(self, cost: Cost) -> dict[str, float]:
+        """Engine metrics of the batch; acceptance only where something was drafted."""
+        now, then = self._engine.stats(), self._before
+        metrics = {
+            "engine/forward_passes": float(cost.forward_passes),
+            "engine/cached_prompt_tokens": float(
+                now.cached_prompt_tokens - then.cached_prompt_tokens
+            ),
+            "time/generate_s": cost.generate_s,
+            "time/verify_s": cost.verify_s,
+            "time/rollout_s": cost.wall_s,
+            "cost/verifier_calls": float(cost.verifier_calls),
+            "rate/rollout_tokens_per_s": cost.generated_tokens / max(cost.wall_s, 1e-9),
+        }
+        if drafted := now.drafted_tokens - then.drafted_tokens:
+            accepted = now.accepted_tokens - then.accepted_tokens
+            metrics["speculation/drafted"] = float(drafted)
+            metrics["speculation/accepted"] = float(accepted)
+            metrics["speculation/acceptance_length"] = 1 + accepted / (now.drafts - then.drafts)
+        return metrics

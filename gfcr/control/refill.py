@@ -1,0 +1,60 @@
+"""Dynamic sampling: draws more prompts until the batch is full."""
+
+from dataclasses import dataclass, field, replace
+from math import ceil
+from typing import ClassVar, Literal, final
+
+from gfcr.errors import BatchCannotFill, ConfigError
+from gfcr.stages import Control, Plan, Planner, View
+
+
+@final
+@dataclass(kw_only=True)
+class Refill(Control, Planner):
+    """Refills the batch with fresh prompts while accepted groups are missing.
+
+    DAPO's dynamic sampling: rounds of `oversample` x (missing groups) until the target is met.
+    Costs tokens when few groups pass; log `controls.refill/rounds`.
+    """
+
+    paper: ClassVar[str] = "2503.14476"
+
+    max_rounds: int = 10
+    """Rounds of generation an update may take, the first one included."""
+    oversample: float = 1.0
+    """Groups begun for each missing one."""
+    when_spent: Literal["error", "short"] = "error"
+    """After `max_rounds`: stop the run, or train on what there is."""
+    rounds: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        if self.max_rounds < 1 or self.oversample < 1:
+            raise ConfigError(
+                f"refill.max_rounds={self.max_rounds}, refill.oversample={self.oversample}: "
+                "both must be at least 1."
+            )
+
+    def plan(self, plan: Plan, *, view: View) -> Plan:
+        """See `Planner.plan`."""
+        missing = plan.target - view.num_accepted
+        if view.round >= self.max_rounds:
+            self._spent(view)
+            return plan
+        self.rounds = view.round + 1
+        return replace(plan, num_groups=max(plan.num_groups, ceil(missing * self.oversample)))
+
+    def metrics(self) -> dict[str, float]:
+        """Rounds the last batch took."""
+        return {"rounds": float(self.rounds)}
+
+    def _spent(self, view: View) -> None:
+        if self.when_spent == "short" and view.num_accepted:
+            return
+        reasons = sorted({g.rejected for g in view.groups if g.rejected})
+        raise BatchCannotFill(
+            f"update {view.step}: {view.num_accepted} of {view.target} groups were accepted after "
+            f"refill.max_rounds={self.max_rounds} rounds of {len(view.groups)} groups in all; "
+            f"rejected as: {', '.join(reasons)}. The task may be too easy or too hard for the "
+            "model: raise strategy.group_size, loosen the filter, raise "
+            "strategy.controls.refill.max_rounds or set strategy.controls.refill.when_spent=short."
+        )

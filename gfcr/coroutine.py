@@ -1,0 +1,91 @@
+"""A deterministic trampoline for `Generate.run`.
+
+Not asyncio: the pipeline must step an in-process engine between turns, in the caller's thread,
+also under a notebook's running event loop, and resume coroutines in a reproducible order.
+"""
+
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Pending(Generic[T]):
+    """A result that comes later. Awaiting it hands control back to the loop."""
+
+    def __init__(self) -> None:
+        self.done = False
+        self._result: Any = None
+        self._error: BaseException | None = None
+        self._waiters: list[Callable[[], None]] = []
+
+    def resolve(self, result: T) -> None:
+        """Sets the result and resumes whoever waits."""
+        self._finish(result, None)
+
+    def fail(self, error: BaseException) -> None:
+        """Raises `error` in whoever waits."""
+        self._finish(None, error)
+
+    def result(self) -> T:
+        """The result, or the error raised."""
+        assert self.done, "not resolved yet"
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+    def when_done(self, callback: Callable[[], None]) -> None:
+        """Calls back once resolved (now, if it is)."""
+        if self.done:
+            callback()
+        else:
+            self._waiters.append(callback)
+
+    def __await__(self) -> Generator["Pending[T]", None, T]:
+        if not self.done:
+            yield self
+        return self.result()
+
+    def _finish(self, result: Any, error: BaseException | None) -> None:
+        assert not self.done, "resolved twice"
+        self.done, self._result, self._error = True, result, error
+        waiters, self._waiters = self._waiters, []
+        for resume in waiters:
+            resume()
+
+
+class Run(Pending[T]):
+    """A coroutine driven to its end by the pendings it awaits."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
+        super().__init__()
+        self._coroutine = coroutine
+        self._advance()
+
+    def cancel(self) -> None:
+        """Closes the coroutine; it resolves to nothing and its waiters are never resumed."""
+        self._coroutine.close()
+
+    def _advance(self) -> None:
+        try:
+            pending = self._coroutine.send(None)
+        except StopIteration as end:
+            self.resolve(end.value)
+        except Exception as error:
+            self.fail(error)
+        else:
+            if isinstance(pending, Pending):
+                pending.when_done(self._advance)  # pyright: ignore[reportUnknownMemberType]
+            else:
+                self._coroutine.close()
+                self.fail(TypeError("Generate.run may await only its session and trajectories."))
+
+
+async def gather(*waits: Awaitable[Any]) -> list[Any]:
+    """Starts all, waits for all, returns the results in order of the arguments."""
+    runs = [w if isinstance(w, Pending) else Run(_as_coroutine(w)) for w in waits]
+    return [await run for run in runs]
+
+
+async def _as_coroutine(wait: Awaitable[T]) -> T:
+    return await wait

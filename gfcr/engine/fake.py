@@ -1,0 +1,208 @@
+"""The fake engine: deterministic tokens and a simulated clock, for tests and simulation.
+
+It follows the engine protocol to the letter (continuous batching, caps, aborts, versions), but
+its tokens come from a script or from a toy distribution with exactly known probabilities.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, ClassVar, final
+
+import numpy as np
+
+from gfcr.engine.base import Delta, Engine, EngineConfig, EngineStats, Request
+from gfcr.errors import ConfigError, EngineError
+from gfcr.seeds import rng, seed_of
+from gfcr.types import FinishReason, Floats, Sampling
+
+if TYPE_CHECKING:
+    from gfcr.engine.base import Weights
+
+Script = Callable[[Request], Sequence[int]]
+"""What a request shall generate, to its end."""
+
+
+@final
+@dataclass(kw_only=True)
+class Fake(EngineConfig):
+    """Scripted or toy-distribution engine with a simulated clock; needs no model."""
+
+    needs_model: ClassVar[bool] = False
+
+    alphabet: str = "0123456789+-=,?#"
+    """Characters of the vocabulary, after the special tokens pad, eos, bos, unk (ids 0 to 3)."""
+    mean_length: float = 12.0
+    """Tokens; the toy distribution ends with probability 1 / mean_length at each one."""
+    max_length: int = 1024
+    max_running: int = 256
+    step_s: float = 0.01
+    """Simulated seconds a forward pass costs, whatever its size."""
+    token_s: float = 1e-5
+    """Simulated seconds each sampled token adds."""
+
+    def __post_init__(self) -> None:
+        if self.mean_length < 1 or self.max_running < 1:
+            raise ConfigError(
+                f"engine: mean_length={self.mean_length}, max_running={self.max_running}: "
+                "give numbers >= 1."
+            )
+
+    def start(self, *, model: str, seed: int) -> Engine:
+        """See `EngineConfig.start`; `model` only salts the toy distribution."""
+        return FakeEngine(self, seed=seed_of(seed, model))
+
+
+@dataclass(kw_only=True)
+class _Running:
+    request: Request
+    rng: np.random.Generator
+    script: Sequence[int] | None
+    done: list[int] = field(default_factory=list[int])
+    cap: int
+
+
+@final
+class FakeEngine:
+    """See `engine.base.Engine`."""
+
+    def __init__(self, config: Fake, *, seed: int, script: Script | None = None) -> None:
+        self._config, self._seed, self._script = config, seed, script
+        self._queue: list[_Running] = []
+        self._stats = EngineStats()
+        self._version = 0
+        self._table = lru_cache(maxsize=65536)(self._draw_table)
+
+    @property
+    def version(self) -> int:
+        """See `Engine.version`."""
+        return self._version
+
+    @property
+    def max_length(self) -> int:
+        """See `Engine.max_length`."""
+        return self._config.max_length
+
+    def submit(self, request: Request) -> None:
+        """See `Engine.submit`."""
+        if len(request.tokens) >= self.max_length:
+            raise EngineError(
+                f"request {request.id} has {len(request.tokens)} tokens; engine.max_length="
+                f"{self.max_length} leaves no room for one more."
+            )
+        script = self._script(request) if self._script else None
+        if request.seed is None:
+            generator = rng(self._seed, request.id)
+        else:
+            generator = np.random.default_rng(request.seed)
+        cap = request.sampling.max_tokens
+        self._queue.append(_Running(request=request, rng=generator, script=script, cap=cap))
+        self._queue.sort(key=lambda r: (not r.done, r.request.priority))
+        self._count(prompt_tokens=len(request.tokens))
+
+    def step(self) -> Sequence[Delta]:
+        """Adds one token to each running request."""
+        running = self._queue[: self._config.max_running]
+        if not running:
+            return ()
+        deltas = [self._advance(r) for r in running]
+        ended = {d.request_id for d in deltas if d.finish is not None}
+        self._queue = [r for r in self._queue if r.request.id not in ended]
+        busy = self._config.step_s + self._config.token_s * len(running)
+        self._count(forward_passes=1, generated_tokens=len(running), busy_s=busy)
+        return deltas
+
+    def abort(self, request_ids: Iterable[str]) -> None:
+        """See `Engine.abort`."""
+        gone = set(request_ids)
+        self._queue = [r for r in self._queue if r.request.id not in gone]
+
+    def limit(self, request_id: str, *, max_tokens: int) -> None:
+        """See `Engine.limit`."""
+        for running in self._queue:
+            if running.request.id == request_id:
+                running.cap = max_tokens
+
+    def score(self, sequences: Sequence[Sequence[int]], *, sampling: Sampling) -> list[Floats]:
+        """See `Engine.score`."""
+        return [
+            np.array(
+                [np.log(self.probabilities(s[:t], sampling=sampling)[s[t]]) for t in range(1, len(s))],
+                np.float32,
+            )
+            for s in sequences
+        ]
+
+    def update_weights(self, weights: "Weights", *, version: int) -> None:
+        """See `Engine.update_weights`; the toy distribution moves with the version."""
+        if self._queue:
+            raise EngineError(f"{len(self._queue)} requests are in flight: finish or abort them.")
+        self._version = version
+
+    def stats(self) -> EngineStats:
+        """See `Engine.stats`."""
+        return self._stats
+
+    def close(self) -> None:
+        """See `Engine.close`."""
+        self._queue.clear()
+
+    def probabilities(self, context: Sequence[int], *, sampling: Sampling) -> Floats:
+        """The exact next-token distribution after `context`, shape (vocab,)."""
+        return filtered(self._table(self._version, tuple(context[-2:])), sampling=sampling)
+
+    def _advance(self, running: _Running) -> Delta:
+        token, logprob = self._next(running)
+        running.done.append(token)
+        request = running.request
+        finish = None
+        if token == 1 or token in request.stop:
+            finish = FinishReason.STOP
+        elif len(running.done) >= running.cap or self._full(running):
+            finish = FinishReason.LENGTH
+        return Delta(request_id=request.id, tokens=(token,), logprobs=(logprob,), finish=finish)
+
+    def _next(self, running: _Running) -> tuple[int, float]:
+        if running.script is not None:
+            position = len(running.done)
+            return (running.script[position] if position < len(running.script) else 1), 0.0
+        context = (*running.request.tokens[-2:], *running.done[-2:])
+        p = self.probabilities(context, sampling=running.request.sampling)
+        token = int(running.rng.choice(len(p), p=p / p.sum()))
+        return token, float(np.log(p[token]))
+
+    def _full(self, running: _Running) -> bool:
+        return len(running.request.tokens) + len(running.done) >= self.max_length
+
+    def _draw_table(self, version: int, context: tuple[int, ...]) -> Floats:
+        """A random distribution for each (version, last two tokens); specials but eos have none."""
+        p = np.zeros(4 + len(self._config.alphabet))
+        weights = rng(self._seed, "table", version, *context).dirichlet(
+            np.ones(len(self._config.alphabet))
+        )
+        end = 1 / self._config.mean_length
+        p[1], p[4:] = end, (1 - end) * weights
+        return p.astype(np.float32)
+
+    def _count(self, **increments: float) -> None:
+        sums = {k: getattr(self._stats, k) + v for k, v in increments.items()}
+        self._stats = replace(self._stats, **sums)
+
+
+def filtered(p: Floats, *, sampling: Sampling) -> Floats:
+    """`p` after temperature, top-k, top-p and min-p, renormalised. Temperature 0 is greedy."""
+    if sampling.temperature == 0:
+        return np.eye(len(p), dtype=np.float32)[int(p.argmax())]
+    with np.errstate(divide="ignore"):
+        logits = np.log(p.astype(np.float64)) / sampling.temperature
+    q = np.exp(logits - logits.max())
+    q /= q.sum()
+    order = np.argsort(-q, kind="stable")
+    before = np.concatenate([[0.0], np.cumsum(q[order])[:-1]])
+    keep = np.zeros(len(q), np.bool_)
+    keep[order[before < sampling.top_p]] = True
+    if sampling.top_k:
+        keep[order[sampling.top_k :]] = False
+    keep &= q >= sampling.min_p * q.max()
+    q = np.where(keep, q, 0.0)
+    return (q / q.sum()).astype(np.float32)

@@ -1,0 +1,48 @@
+"""Group-relative advantages: GRPO, Dr. GRPO and RLOO."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal, final
+
+import numpy as np
+
+from gfcr.stages import Filter, View
+from gfcr.types import Floats, Group
+
+
+@final
+@dataclass(kw_only=True)
+class GroupAdvantage(Filter):
+    """Compares each rollout's reward with its group's: the map of GRPO, Dr. GRPO and RLOO.
+
+    With rewards r of the K kept rollouts, mean m and standard deviation s (ddof=1):
+        grpo     A_i = (r_i - m) / (s + epsilon)               (2402.03300)
+        dr_grpo  A_i = r_i - m                                 (2503.20783)
+        rloo     A_i = r_i - mean of the others = K/(K-1) (r_i - m)   (2402.14740)
+
+    Hurts when all rewards of a group are equal: every advantage is 0 and the tokens teach nothing.
+    A group of one has no baseline: grpo and dr_grpo give 0, rloo the reward itself.
+    """
+
+    paper: ClassVar[str] = "2402.03300"
+
+    kind: Literal["grpo", "dr_grpo", "rloo"] = "grpo"
+    epsilon: float = 1e-4
+
+    def apply(self, group: Group, *, view: View) -> Group:
+        """See `Filter.apply`."""
+        kept = group.kept_N
+        advantages = self._advantages(group.rewards_N[kept])
+        filled = np.zeros(len(kept), np.float32)
+        filled[kept] = advantages
+        return group.with_advantages(
+            [float(a) if k else None for a, k in zip(filled, kept, strict=True)]
+        )
+
+    def _advantages(self, rewards_N: Floats) -> Floats:
+        centred = rewards_N - rewards_N.mean()
+        num = len(rewards_N)
+        if self.kind == "rloo":
+            return centred * num / (num - 1) if num > 1 else rewards_N
+        if self.kind == "dr_grpo" or num == 1:
+            return centred
+        return centred / (rewards_N.std(ddof=1) + np.float32(self.epsilon))

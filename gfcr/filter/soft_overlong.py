@@ -1,0 +1,39 @@
+"""Soft overlong punishment."""
+
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+from gfcr.errors import ConfigError
+from gfcr.stages import Filter, View
+from gfcr.types import Group
+
+
+@final
+@dataclass(kw_only=True)
+class SoftOverlong(Filter):
+    """Takes reward off rollouts whose length nears the cap.
+
+    With cap L and buffer B = `buffer` x L, a rollout of n tokens gets
+    -`penalty` x clip((n - (L - B)) / B, 0, 1): nothing up to L - B, the full penalty at the cap
+    (DAPO, eq. 13).
+    """
+
+    paper: ClassVar[str] = "2503.14476"
+
+    buffer: float = 0.2
+    """Share of the cap in which the penalty grows (the paper: 4,096 of 20,480 tokens)."""
+    penalty: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.buffer <= 1:
+            raise ConfigError(f"soft_overlong.buffer={self.buffer}: give a share in (0, 1].")
+
+    def apply(self, group: Group, *, view: View) -> Group:
+        """See `Filter.apply`."""
+        cap = view.sampling.max_tokens
+        shaped: list[float | None] = []
+        for rollout, signal in zip(group.rollouts, group.signals, strict=True):
+            excess = (len(rollout) - (1 - self.buffer) * cap) / (self.buffer * cap)
+            punishment = self.penalty * min(max(excess, 0.0), 1.0)
+            shaped.append(None if signal.reward is None else signal.reward - punishment)
+        return group.with_rewards(shaped)

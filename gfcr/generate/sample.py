@@ -1,0 +1,20 @@
+"""Group sampling: independent completions of one prompt."""
+
+from dataclasses import dataclass
+from typing import final
+
+from gfcr.stages import Generate, Session
+
+
+@final
+@dataclass(kw_only=True)
+class Sample(Generate):
+    """Samples each rollout of the group independently, start to end.
+
+    Continues partial rollouts first where the job brings some.
+    """
+
+    async def run(self, session: Session) -> None:
+        """See `Generate.run`."""
+        opened = [session.open(index) for index in range(session.job.num_samples)]
+        await session.gather(*(trajectory.sample() for trajectory in opened))

@@ -1,0 +1,88 @@
+"""The token ledger: every generated token ends in exactly one bin.
+
+Bins: `trained`, `replayed` (trained on again, or for the first time, in a later update),
+`rejected:<reason>`, `stale`, `aborted`, `buffered` (held by a Replay part), `evaluation`,
+`in_flight` (not settled yet). Tokens are known by engine request and position, so a trunk shared
+by the leaves of a tree counts once; it is trained if any leaf is.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from gfcr.types import Span
+
+IN_FLIGHT = "in_flight"
+TRAINED = "trained"
+REPLAYED = "replayed"
+ABORTED = "aborted"
+BUFFERED = "buffered"
+EVALUATION = "evaluation"
+STALE = "stale"
+
+
+def rejected(reason: str) -> str:
+    """The bin of tokens rejected for `reason`."""
+    return STALE if reason == STALE else f"rejected:{reason}"
+
+
+def _rank(name: str) -> int:
+    """Which bin wins when rollouts share a token: use beats rejection beats loss."""
+    return {IN_FLIGHT: 0, TRAINED: 3, REPLAYED: 4}.get(name, 2 if name.startswith("rej") else 1)
+
+
+class Ledger:
+    """Counts tokens by bin; the law is `generated == sum(bins)` with nothing left in flight."""
+
+    def __init__(self) -> None:
+        self._names = [IN_FLIGHT]
+        self._ranks = np.array([0], np.int8)
+        self._codes: dict[str, bytearray] = {}
+        self._totals = np.zeros(256, np.int64)
+
+    def generated(self, request_id: str, *, num: int) -> None:
+        """Enters `num` further tokens of a request, in flight."""
+        self._codes.setdefault(request_id, bytearray()).extend(bytes(num))
+        self._totals[0] += num
+
+    def settle(self, spans: Iterable[Span], *, bin: str) -> None:
+        """Moves tokens to `bin`, except those already in a bin that outranks it."""
+        code = self._code(bin)
+        for span in spans:
+            cells = np.frombuffer(self._codes[span.request_id], np.uint8)[span.start : span.stop]
+            movable = self._ranks[cells] <= self._ranks[code]
+            self._totals[: len(self._names)] -= np.bincount(
+                cells[movable], minlength=len(self._names)
+            )
+            self._totals[code] += int(movable.sum())
+            cells[movable] = code
+
+    def bins(self) -> dict[str, int]:
+        """Tokens by bin, empty bins left out, in order of first use."""
+        return {n: int(t) for n, t in zip(self._names, self._totals, strict=False) if t}
+
+    @property
+    def total(self) -> int:
+        """Tokens entered so far."""
+        return int(self._totals.sum())
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything needed to go on counting."""
+        return {"names": list(self._names), "codes": {k: bytes(v) for k, v in self._codes.items()}}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores what `state_dict` returned."""
+        self._names = list(state["names"])
+        self._ranks = np.array([_rank(n) for n in self._names], np.int8)
+        self._codes = {k: bytearray(v) for k, v in state["codes"].items()}
+        self._totals = np.zeros(256, np.int64)
+        for cells in self._codes.values():
+            self._totals += np.bincount(np.frombuffer(cells, np.uint8), minlength=256)
+
+    def _code(self, name: str) -> int:
+        if name not in self._names:
+            assert len(self._names) < 256, "at most 255 bins"
+            self._names.append(name)
+            self._ranks = np.append(self._ranks, np.int8(_rank(name)))
+        return self._names.index(name)

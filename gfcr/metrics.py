@@ -1,0 +1,91 @@
+"""Metrics of one batch. Rewards and lengths come for all rollouts and for the trained ones, so
+that the price and the bias of filtering can be seen.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from gfcr.stages import Harvest
+from gfcr.types import FinishReason, Group, Rollout, Sample
+
+
+def batch_metrics(
+    harvest: Harvest, *, samples: Sequence[Sample], version: int
+) -> dict[str, float]:
+    """All metrics that follow from the rollouts alone."""
+    fresh = [r for g in harvest.groups for r in g.rollouts if r.origin == "fresh"]
+    trained = [s.rollout for s in samples]
+    return {
+        **_rollout_metrics(fresh, name="all"),
+        **_rollout_metrics(trained, name="trained"),
+        **_group_metrics(harvest.groups),
+        **_rejections(harvest.groups),
+        **_staleness(trained, version=version),
+        "rollouts/all": float(len(fresh)),
+        "rollouts/trained": float(len(trained)),
+        "rollouts/replayed": float(sum(r.origin == "replay" for r in trained)),
+        "rollouts/aborted": float(len(harvest.aborted)),
+        "rollouts/unscorable": float(sum(r.reward is None for r in fresh)),
+    }
+
+
+def _rollout_metrics(rollouts: Sequence[Rollout], *, name: str) -> dict[str, float]:
+    if not rollouts:
+        return {}
+    lengths_N = np.array([len(r) for r in rollouts])
+    rewards = [r.reward for r in rollouts if r.reward is not None]
+    percentiles = {f"length/{name}/p{q}": float(np.percentile(lengths_N, q)) for q in (50, 90, 99)}
+    return {
+        **({f"reward/{name}": float(np.mean(rewards))} if rewards else {}),
+        f"length/{name}/mean": float(lengths_N.mean()),
+        **percentiles,
+        f"length/{name}/truncated": float(
+            np.mean([r.finish == FinishReason.LENGTH for r in rollouts])
+        ),
+        f"length/{name}/halted": float(
+            np.mean([r.finish == FinishReason.HALTED for r in rollouts])
+        ),
+    }
+
+
+def _group_metrics(groups: Sequence[Group]) -> dict[str, float]:
+    accepted = [g for g in groups if g.rejected is None]
+    spreads = [np.nanstd(g.raw_rewards_N) for g in groups if not _blank(g)]
+    values: dict[str, list[float]] = {}
+    for group in groups:
+        for key, value in group.values.items():
+            values.setdefault(f"group/{key}", []).append(value)
+    return {
+        "group/begun": float(len(groups)),
+        "group/accepted": float(len(accepted)),
+        "group/size": float(np.mean([len(g.rollouts) for g in groups])) if groups else 0.0,
+        "group/dead_share": float(np.mean([s < 1e-6 for s in spreads])) if spreads else 0.0,
+        **{key: float(np.mean(v)) for key, v in values.items()},
+    }
+
+
+def _blank(group: Group) -> bool:
+    return bool(np.isnan(group.raw_rewards_N).all())
+
+
+def _rejections(groups: Sequence[Group]) -> dict[str, float]:
+    """Rejected rollouts by reason."""
+    reasons = Counter(
+        s.rejected or g.rejected for g in groups for s in g.signals if s.rejected or g.rejected
+    )
+    return {f"rejected/{reason}": float(n) for reason, n in reasons.items()}
+
+
+def _staleness(trained: Sequence[Rollout], *, version: int) -> dict[str, float]:
+    """Updates between sampling and use, over trained tokens; share of off-policy tokens."""
+    if not trained:
+        return {}
+    ages = version - np.concatenate([r.versions_T[r.mask_T] for r in trained])
+    if not len(ages):
+        return {}
+    return {
+        "off_policy/staleness": float(ages.mean()),
+        "off_policy/share": float((ages > 0).mean()),
+    }

@@ -1,0 +1,243 @@
+"""Spec <-> part: a part's name is its file's name, and its fields are its keys.
+
+`zero_variance` is `ZeroVariance` in `gfcr/filter/zero_variance.py`; `package.module:Class` and
+`path/to/file.py:Class` reach any other code; installed packages add names by entry points of the
+groups named like the packages (`gfcr.filter`). Nothing is imported before it is asked for.
+"""
+
+import ast
+import dataclasses
+import importlib
+import importlib.util
+import inspect
+import pkgutil
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, make_dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from gfcr.errors import ConfigError, unknown_name
+from gfcr.part import Part
+
+KINDS = {
+    "generate": "gfcr.generate",
+    "filter": "gfcr.filter",
+    "control": "gfcr.control",
+    "replay": "gfcr.replay",
+    "task": "gfcr.tasks",
+    "engine": "gfcr.engine",
+    "trainer": "gfcr.train",
+    "tracking": "gfcr.tracking",
+}
+"""Kind of part -> package that holds one file for each."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One line of `gfcr list`."""
+
+    name: str
+    kind: str
+    summary: str
+    paper: str
+    source: str
+    """Module, or the entry point's target."""
+
+
+def names(kind: str) -> list[str]:
+    """Names of all parts of a kind, ours and installed ones."""
+    return sorted({*_files(kind), *_entry_points(kind)})
+
+
+def entries(kind: str) -> list[Entry]:
+    """Describes every part of a kind; ours are read, not imported."""
+    ours = [_read(kind, name, path) for name, path in sorted(_files(kind).items())]
+    return ours + [_ask(kind, name) for name in sorted(_entry_points(kind))]
+
+
+def find(kind: str, name: str, *, where: str = "") -> type[Part]:
+    """The class of the part called `name`.
+
+    Raises:
+        ConfigError: no such name, with the nearest one.
+    """
+    if ":" in name:
+        return load_object(name)
+    points = _entry_points(kind)
+    if name in points:
+        return points[name].load()
+    if name not in _files(kind):
+        raise unknown_name(name, kind=kind, allowed=names(kind), where=where)
+    return getattr(importlib.import_module(f"{KINDS[kind]}.{name}"), class_name(name))
+
+
+def build(kind: str, spec: Any, *, where: str = "") -> Any:
+    """Makes a part of `{name: ..., key: value, ...}`, a bare name, or returns a part as it is.
+
+    Raises:
+        ConfigError: unknown name or key, or a value of the wrong type.
+    """
+    if isinstance(spec, Part):
+        return spec
+    values = {"name": spec} if isinstance(spec, str) else dict(spec)
+    where = where or kind
+    if "name" not in values:
+        raise ConfigError(f"{where}: the key `name` is missing. Allowed: {', '.join(names(kind))}.")
+    part = find(kind, str(values.pop("name")), where=where)
+    return part(**merge(part, {}, values, where=where))
+
+
+def spec(kind: str, part: Part) -> dict[str, Any]:
+    """The inverse of `build`: the part's name and every value."""
+    values = {f.name: getattr(part, f.name) for f in dataclasses.fields(part) if f.init}  # type: ignore[arg-type]
+    return {"name": name_of(kind, type(part)), **values}
+
+
+def name_of(kind: str, part: type[Part]) -> str:
+    """The name under which `find` gives the class back."""
+    module = part.__module__.rpartition(".")
+    if module[0] == KINDS[kind] and class_name(module[2]) == part.__name__:
+        return module[2]
+    for name, point in _entry_points(kind).items():
+        if point.value == f"{part.__module__}:{part.__qualname__}":
+            return name
+    if part.__module__.startswith(_LOOSE):
+        return f"{inspect.getfile(part)}:{part.__qualname__}"
+    return f"{part.__module__}:{part.__qualname__}"
+
+
+def class_name(name: str) -> str:
+    """`zero_variance` -> `ZeroVariance`."""
+    return "".join(word.capitalize() for word in name.split("_"))
+
+
+def load_object(address: str) -> Any:
+    """Imports `package.module:Name` or `path/to/file.py:Name`."""
+    module_name, _, attribute = address.rpartition(":")
+    try:
+        module = _load_file(Path(module_name)) if module_name.endswith(".py") else None
+        return getattr(module or importlib.import_module(module_name), attribute)
+    except (ModuleNotFoundError, FileNotFoundError, AttributeError) as error:
+        raise ConfigError(
+            f"'{address}' cannot be loaded: {error}. "
+            "Give `package.module:Name` or `path/to/file.py:Name`."
+        ) from error
+
+
+def merge(
+    schema: type[Any], values: Mapping[str, Any], changes: Mapping[str, Any], *, where: str
+) -> dict[str, Any]:
+    """Merges changes into values, strictly typed by a dataclass's init fields.
+
+    Raises:
+        ConfigError: unknown key, wrong type or missing value, naming the key and what is allowed.
+    """
+    fields = {f.name: f for f in dataclasses.fields(schema) if f.init}
+    hints = get_type_hints(schema)
+    for key in changes:
+        if key not in fields:
+            raise unknown_name(str(key), kind="key", allowed=fields, where=where)
+    merged = {**values, **changes}
+    for name, f in fields.items():
+        if name not in merged and f.default is MISSING and f.default_factory is MISSING:
+            raise ConfigError(f"{where}.{name} is missing: give a {_type_name(hints[name])}.")
+    return _typed({k: (hints[k], v) for k, v in merged.items()}, where=where)
+
+
+def check_types(function: Callable[..., Any], values: Mapping[str, Any], *, where: str) -> None:
+    """Checks keyword arguments against a function's annotations."""
+    hints = get_type_hints(function)
+    _typed({k: (hints[k], v) for k, v in values.items()}, where=where)
+
+
+# ---------------------------------------------------------------- finding
+
+_LOOSE = "gfcr_loose_"
+
+
+def _files(kind: str) -> dict[str, Path]:
+    """Modules of the kind's package that define the class their file name promises."""
+    package = importlib.import_module(KINDS[kind])
+    found: dict[str, Path] = {}
+    for module in pkgutil.iter_modules(package.__path__):
+        path = Path(package.__path__[0]) / f"{module.name}.py"
+        if path.is_file() and f"\nclass {class_name(module.name)}(" in path.read_text():
+            found[module.name] = path
+    return found
+
+
+def _entry_points(kind: str) -> dict[str, Any]:
+    return {e.name: e for e in entry_points(group=KINDS[kind])}
+
+
+def _read(kind: str, name: str, path: Path) -> Entry:
+    """Reads description and paper from the source: listing imports nothing."""
+    tree = ast.parse(path.read_text())
+    node = next(
+        n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == class_name(name)
+    )
+    summary = (ast.get_docstring(node) or "").partition("\n")[0]
+    module = f"{KINDS[kind]}.{name}"
+    return Entry(name=name, kind=kind, summary=summary, paper=_paper(node), source=module)
+
+
+def _paper(node: ast.ClassDef) -> str:
+    for statement in node.body:
+        named = isinstance(statement, ast.AnnAssign | ast.Assign) and "paper" in ast.unparse(
+            statement.target if isinstance(statement, ast.AnnAssign) else statement.targets[0]
+        )
+        if named and isinstance(statement.value, ast.Constant):
+            return str(statement.value.value)
+    return ""
+
+
+def _ask(kind: str, name: str) -> Entry:
+    part = find(kind, name)
+    summary = (inspect.getdoc(part) or "").partition("\n")[0]
+    source = _entry_points(kind)[name].value
+    return Entry(name=name, kind=kind, summary=summary, paper=part.paper, source=source)
+
+
+def _load_file(path: Path) -> Any:
+    if not path.is_file():
+        raise FileNotFoundError(f"no file {path}")
+    name = _LOOSE + path.stem
+    if name not in sys.modules:
+        module_spec = importlib.util.spec_from_file_location(name, path.resolve())
+        assert module_spec is not None and module_spec.loader is not None
+        sys.modules[name] = importlib.util.module_from_spec(module_spec)
+        module_spec.loader.exec_module(sys.modules[name])
+    return sys.modules[name]
+
+
+# ---------------------------------------------------------------- typing
+
+
+def _typed(values: Mapping[str, tuple[Any, Any]], *, where: str) -> dict[str, Any]:
+    """Converts values to their annotated types with OmegaConf, one at a time to name the key."""
+    return {k: _convert(v, hint, key=f"{where}.{k}") for k, (hint, v) in values.items()}
+
+
+def _convert(value: Any, hint: Any, *, key: str) -> Any:
+    try:
+        schema = OmegaConf.structured(make_dataclass("Schema", [("value", hint)]))
+        merged = OmegaConf.merge(schema, {"value": value})
+        return OmegaConf.to_object(merged.value) if _nested(merged.value) else merged.value
+    except OmegaConfBaseException as error:
+        reason = str(error).partition("\n")[0]
+        raise ConfigError(
+            f"{key}={value!r} is not allowed: give a {_type_name(hint)} ({reason})."
+        ) from error
+
+
+def _nested(value: Any) -> bool:
+    return OmegaConf.is_config(value)
+
+
+def _type_name(hint: Any) -> str:
+    return hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")

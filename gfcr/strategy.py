@@ -1,0 +1,165 @@
+"""A strategy: a frozen record of parts, loaded by name and overridden by address."""
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from importlib.metadata import entry_points
+from typing import Any
+
+from gfcr import registry
+from gfcr.errors import ConfigError, unknown_name
+from gfcr.part import Part
+from gfcr.stages import Control, Filter, Generate, Replay
+from gfcr.types import Loss
+
+PACKAGE = "gfcr_strategies"
+"""The folder `strategies/` as installed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Strategy:
+    """How rollouts are generated, filtered, controlled and replayed. Order of the maps matters."""
+
+    name: str
+    generate: Generate
+    filters: Mapping[str, Filter]
+    controls: Mapping[str, Control] = field(default_factory=dict[str, Control])
+    replay: Replay | None = None
+    group_size: int = 8
+    loss: Loss = field(default_factory=Loss)
+
+    def __post_init__(self) -> None:
+        if self.group_size < 1:
+            raise ConfigError(
+                f"strategy.group_size={self.group_size} is not allowed: give an integer >= 1."
+            )
+
+    @property
+    def parts(self) -> dict[str, Part]:
+        """Every part by its address: `generate`, `filters.<name>`, `controls.<name>`, `replay`."""
+        named: dict[str, Part] = {"generate": self.generate}
+        named |= {f"filters.{n}": p for n, p in self.filters.items()}
+        named |= {f"controls.{n}": p for n, p in self.controls.items()}
+        return named | ({"replay": self.replay} if self.replay else {})
+
+    def spec(self) -> dict[str, Any]:
+        """The resolved strategy as plain data: every part with every value."""
+        return {
+            "name": self.name,
+            "group_size": self.group_size,
+            "generate": registry.spec("generate", self.generate),
+            "filters": {n: registry.spec("filter", p) for n, p in self.filters.items()},
+            "controls": {n: registry.spec("control", p) for n, p in self.controls.items()},
+            "replay": registry.spec("replay", self.replay) if self.replay else None,
+            "loss": asdict(self.loss),
+        }
+
+
+def load(name: str, **overrides: Any) -> Strategy:
+    """Builds a strategy by name.
+
+    Args:
+        name: file name in `strategies/`, an installed entry point, `package.module:function` or
+            `path/to/file.py:function`.
+        overrides: arguments of the strategy's function (its knobs), and `generate`, `filters`,
+            `controls`, `replay`, `loss`: mappings merged into the parts at that address. A new
+            filter or control is added with its `name`; null removes one.
+
+    Raises:
+        ConfigError: unknown name, knob, part or key, or a value of the wrong type.
+    """
+    function = find(name)
+    knobs = {k: v for k, v in overrides.items() if k not in _ADDRESSES}
+    allowed = inspect.signature(function).parameters
+    for key in knobs:
+        if key not in allowed:
+            options = [*allowed, *_ADDRESSES]
+            raise unknown_name(key, kind="key", allowed=options, where=f"strategy '{name}'")
+    registry.check_types(function, knobs, where=f"strategy.{name}")
+    built = function(**knobs)
+    return override(built, {k: v for k, v in overrides.items() if k in _ADDRESSES})
+
+
+def from_spec(spec: Mapping[str, Any]) -> Strategy:
+    """Rebuilds a strategy from what `Strategy.spec` returned."""
+    build = registry.build
+    return Strategy(
+        name=spec["name"],
+        group_size=spec["group_size"],
+        generate=build("generate", spec["generate"]),
+        filters={n: build("filter", s) for n, s in spec["filters"].items()},
+        controls={n: build("control", s) for n, s in spec["controls"].items()},
+        replay=build("replay", spec["replay"]) if spec["replay"] else None,
+        loss=Loss(**spec["loss"]),
+    )
+
+
+def override(strategy: Strategy, changes: Mapping[str, Any]) -> Strategy:
+    """Returns the strategy with parts changed by address, see `load`."""
+    for key, change in changes.items():
+        if key in ("filters", "controls"):
+            parts = _override_map(getattr(strategy, key), change, stage=key.removesuffix("s"))
+            strategy = replace(strategy, **{key: parts})
+        elif key == "loss":
+            values = registry.merge(Loss, asdict(strategy.loss), change, where="strategy.loss")
+            strategy = replace(strategy, loss=Loss(**values))
+        else:
+            part = _override_part(getattr(strategy, key), change, stage=key, where=key)
+            strategy = replace(strategy, **{key: part})
+    return strategy
+
+
+def find(name: str) -> Callable[..., Strategy]:
+    """The function that builds the strategy called `name`."""
+    if ":" in name:
+        return registry.load_object(name)
+    installed = {e.name: e for e in entry_points(group="gfcr.strategies")}
+    if name in installed:
+        return installed[name].load()
+    if name not in names():
+        raise unknown_name(name, kind="strategy", allowed=names(), where="strategy.name")
+    return getattr(importlib.import_module(f"{PACKAGE}.{name}"), name)
+
+
+def names() -> list[str]:
+    """Names of all strategies, ours and installed ones."""
+    package = importlib.import_module(PACKAGE)
+    ours = [m.name for m in pkgutil.iter_modules(package.__path__) if not m.name.startswith("_")]
+    return sorted({*ours, *(e.name for e in entry_points(group="gfcr.strategies"))})
+
+
+_ADDRESSES = ("generate", "filters", "controls", "replay", "loss")
+
+
+def _override_map(parts: Mapping[str, Any], changes: Any, *, stage: str) -> dict[str, Any]:
+    if not isinstance(changes, Mapping):
+        raise ConfigError(
+            f"strategy.{stage}s={changes!r} is not allowed: give a mapping of part names."
+        )
+    result = dict(parts)
+    for name, change in changes.items():  # pyright: ignore[reportUnknownVariableType]
+        where = f"{stage}s.{name}"
+        if change is None:
+            result.pop(str(name), None)
+        elif name in result or (isinstance(change, Mapping) and "name" in change):
+            old = result.get(str(name))
+            result[str(name)] = _override_part(old, change, stage=stage, where=where)
+        else:
+            raise ConfigError(
+                f"strategy.{where}: this strategy has no {stage} '{name}'. It has: "
+                f"{', '.join(parts) or 'none'}. To add one, give `{name}: {{name: PART}}`."
+            )
+    return result
+
+
+def _override_part(part: Part | None, change: Any, *, stage: str, where: str) -> Any:
+    if change is None:
+        return None
+    spec = {"name": change} if isinstance(change, str) else dict(change)
+    if part is None or "name" in spec:
+        return registry.build(stage, spec, where=f"strategy.{where}")
+    return registry.build(
+        stage, {**registry.spec(stage, part), **spec}, where=f"strategy.{where}"
+    )

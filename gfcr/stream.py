@@ -1,0 +1,48 @@
+"""The paired prompt stream: the same order of prompts for a seed, whatever the strategy."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gfcr.errors import TaskError
+from gfcr.seeds import rng
+from gfcr.types import Prompt
+
+
+class PromptStream:
+    """Shuffles the training prompts anew each epoch and hands each out once an epoch."""
+
+    def __init__(self, prompts: Sequence[Prompt], *, seed: int) -> None:
+        if not len(prompts):
+            raise TaskError("the task has no training prompts: give it at least one.")
+        self._prompts, self._seed = prompts, seed
+        self.drawn = 0
+        """Prompts handed out so far."""
+        self._order = self._shuffled(epoch=0)
+
+    @property
+    def epoch(self) -> int:
+        """Full passes over the prompts so far."""
+        return self.drawn // len(self._prompts)
+
+    def draw(self, num: int) -> list[Prompt]:
+        """Takes the next `num` prompts."""
+        return [self._next() for _ in range(num)]
+
+    def state_dict(self) -> dict[str, Any]:
+        """The position in the stream."""
+        return {"drawn": self.drawn}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continues after the prompts already handed out."""
+        self.drawn = int(state["drawn"])
+        self._order = self._shuffled(epoch=self.epoch)
+
+    def _next(self) -> Prompt:
+        epoch, position = divmod(self.drawn, len(self._prompts))
+        if position == 0:
+            self._order = self._shuffled(epoch=epoch)
+        self.drawn += 1
+        return self._prompts[int(self._order[position])]
+
+    def _shuffled(self, *, epoch: int) -> Any:
+        return rng(self._seed, "prompts", epoch).permutation(len(self._prompts))

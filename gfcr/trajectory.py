@@ -1,0 +1,200 @@
+"""Trajectories in the making: what a Generate part builds and a Watcher sees."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from gfcr.coroutine import Pending
+from gfcr.engine.base import Delta
+from gfcr.stages import Sampled
+from gfcr.types import FinishReason, Prompt, Rollout, Span
+
+
+class Floor(Protocol):
+    """Where trajectories get their tokens: the job runner."""
+
+    def request(self, trajectory: "LiveTrajectory", *, max_tokens: int, stop: Sequence[int]) -> str:
+        """Submits the trajectory's next continuation and returns the request's id."""
+        ...
+
+    def room(self, trajectory: "LiveTrajectory") -> int:
+        """Tokens the trajectory may still gain under the job's cap and the engine's length."""
+        ...
+
+    def forked(self, trajectory: "LiveTrajectory") -> None:
+        """Registers a fork as a trajectory of the job."""
+        ...
+
+    def ended(self, trajectory: "LiveTrajectory") -> None:
+        """Tells that the trajectory can go no further, so that it can be scored."""
+        ...
+
+
+class LiveTrajectory:
+    """See `stages.Trajectory`. Spans remember which request generated which token."""
+
+    def __init__(self, *, id: str, prompt: Prompt, floor: Floor, eos_id: int) -> None:
+        self.id, self.prompt, self.eos_id = id, prompt, eos_id
+        self.tokens: list[int] = []
+        self.logprobs: list[float] = []
+        self.versions: list[int] = []
+        self.mask: list[bool] = []
+        self.spans: list[Span] = []
+        self.notes: dict[str, float] = {}
+        self.finish: FinishReason | None = None
+        self.detail = ""
+        self.error: str | None = None
+        self.parent: str | None = None
+        self.fork_at = 0
+        self.turns = 0
+        self.forks = 0
+        self.stopped = False
+        self.request_id: str | None = None
+        self._floor = floor
+        self._wait: Pending[Sampled] = Pending()
+        self._from = 0
+
+    def sample(
+        self, *, max_tokens: int | None = None, stop: Sequence[int] = ()
+    ) -> Pending[Sampled]:
+        """See `stages.Trajectory.sample`."""
+        assert self.request_id is None, "a trajectory samples one continuation at a time"
+        self._wait, self._from = Pending(), len(self.tokens)
+        room = self._floor.room(self)
+        if self.finish is None and room <= 0:
+            self._end(FinishReason.LENGTH)
+        if self.finish is not None:
+            self._wait.resolve(self._sampled())
+            return self._wait
+        cap = room if max_tokens is None else min(room, max_tokens)
+        self.request_id = self._floor.request(self, max_tokens=cap, stop=stop)
+        self.turns += 1
+        return self._wait
+
+    def append(self, tokens: Sequence[int]) -> None:
+        """See `stages.Trajectory.append`."""
+        self.tokens += tokens
+        self.logprobs += [0.0] * len(tokens)
+        self.versions += [-1] * len(tokens)
+        self.mask += [False] * len(tokens)
+
+    def fork(self, at: int) -> "LiveTrajectory":
+        """See `stages.Trajectory.fork`."""
+        assert 0 <= at <= len(self.tokens), f"fork at {at} of {len(self.tokens)} tokens"
+        child = LiveTrajectory(
+            id=f"{self.id}.{self.forks}", prompt=self.prompt, floor=self._floor, eos_id=self.eos_id
+        )
+        self.forks += 1
+        child.tokens, child.logprobs = self.tokens[:at], self.logprobs[:at]
+        child.versions, child.mask = self.versions[:at], self.mask[:at]
+        child.spans = cut_spans(self.spans, num=sum(child.mask))
+        child.parent, child.fork_at = self.id, at
+        self._floor.forked(child)
+        return child
+
+    def resume(self, rollout: Rollout) -> None:
+        """Starts from what an earlier update generated."""
+        self.tokens = rollout.tokens_T.tolist()
+        self.logprobs = rollout.logprobs_T.tolist()
+        self.versions = rollout.versions_T.tolist()
+        self.mask = rollout.mask_T.tolist()
+        self.spans = list(rollout.spans)
+        self.notes = dict(rollout.notes)
+        if rollout.complete:
+            self._end(rollout.finish, detail=rollout.detail)
+
+    def extend(self, delta: Delta, *, version: int) -> None:
+        """Takes in what the engine sampled."""
+        num = len(delta.tokens)
+        if not num:
+            return
+        self.tokens += delta.tokens
+        self.logprobs += delta.logprobs
+        self.versions += [version] * num
+        self.mask += [True] * num
+        last = self.spans[-1] if self.spans else None
+        if last is not None and last.request_id == delta.request_id:
+            self.spans[-1] = Span(
+                request_id=last.request_id, start=last.start, stop=last.stop + num
+            )
+        else:
+            self.spans.append(Span(request_id=delta.request_id, start=0, stop=num))
+
+    def close_request(self, finish: FinishReason) -> None:
+        """The running request ended by itself: wake whoever awaits it."""
+        self.request_id = None
+        self.stopped = finish == FinishReason.STOP
+        if self.stopped and self.tokens[-1] == self.eos_id:
+            self._end(FinishReason.STOP)
+        elif not self.stopped and self._floor.room(self) <= 0:
+            self._end(FinishReason.LENGTH)
+        self._wait.resolve(self._sampled())
+
+    def halt(self, reason: str, *, finish: FinishReason) -> None:
+        """Control ended the trajectory while its request was running."""
+        self.request_id = None
+        self._end(finish, detail=reason)
+        self._wait.resolve(self._sampled())
+
+    def seal(self) -> None:
+        """Generate is done with it: an open end becomes the reason of its last request."""
+        if self.finish is None:
+            self._end(FinishReason.STOP if self.stopped else FinishReason.LENGTH)
+
+    def cut(self, reason: str) -> None:
+        """The job was aborted; a trajectory that has ended stays complete."""
+        self.request_id = None
+        if self.finish is None:
+            self.finish, self.detail = FinishReason.ABORTED, reason
+
+    def fail(self, error: str) -> None:
+        """Generate raised."""
+        self.request_id = None
+        self.finish, self.error = FinishReason.ERROR, error
+
+    def rollout(self, *, group_id: str, step: int, text: str) -> Rollout:
+        """Freezes the trajectory."""
+        assert self.finish is not None
+        return Rollout(
+            id=self.id,
+            group_id=group_id,
+            prompt=self.prompt,
+            tokens_T=np.array(self.tokens, np.int32),
+            logprobs_T=np.array(self.logprobs, np.float32),
+            versions_T=np.array(self.versions, np.int32),
+            mask_T=np.array(self.mask, np.bool_),
+            spans=tuple(self.spans),
+            text=text,
+            finish=self.finish,
+            detail=self.detail,
+            step=step,
+            parent=self.parent,
+            fork_at=self.fork_at,
+            error=self.error,
+            notes=dict(self.notes),
+        )
+
+    def _end(self, finish: FinishReason, *, detail: str = "") -> None:
+        self.finish, self.detail = finish, detail
+        self._floor.ended(self)
+
+    def _sampled(self) -> Sampled:
+        return Sampled(
+            tokens=tuple(self.tokens[self._from :]),
+            stopped=self.stopped,
+            ended=self.finish is not None,
+        )
+
+
+def cut_spans(spans: Sequence[Span], *, num: int) -> list[Span]:
+    """The spans of the first `num` generated tokens."""
+    kept: list[Span] = []
+    for span in spans:
+        take = min(num, span.stop - span.start)
+        if take:
+            kept.append(
+                Span(request_id=span.request_id, start=span.start, stop=span.start + take)
+            )
+        num -= take
+    return kept

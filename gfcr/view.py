@@ -1,0 +1,71 @@
+"""What parts see of the run: one view per batch or evaluation."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gfcr import seeds
+from gfcr.engine.base import Engine
+from gfcr.stages import Job, Plan
+from gfcr.stream import PromptStream
+from gfcr.tasks.base import Codec
+from gfcr.types import Floats, Group, Prompt, Sampling
+
+
+@dataclass(kw_only=True)
+class RunView:
+    """See `stages.View`."""
+
+    step: int
+    version: int
+    target: int
+    group_size: int
+    sampling: Sampling
+    seed: int
+    stream: PromptStream
+    engine: Engine
+    codec: Codec
+    in_flight: Callable[[], int] = lambda: 0
+    round: int = 0
+    groups: list[Group] = field(default_factory=list[Group])
+    accepted: int = 0
+
+    @property
+    def num_accepted(self) -> int:
+        """Groups accepted so far."""
+        return self.accepted
+
+    @property
+    def running(self) -> int:
+        """Trajectories in flight."""
+        return self.in_flight()
+
+    def draw(self, num: int) -> list[Prompt]:
+        """See `stages.View.draw`."""
+        return self.stream.draw(num)
+
+    def job(self, prompt: Prompt, *, num_samples: int | None = None) -> Job:
+        """See `stages.View.job`."""
+        num = self.group_size if num_samples is None else num_samples
+        return Job(prompt=prompt, num_samples=num, sampling=self.sampling)
+
+    def fill(self, plan: Plan) -> Plan:
+        """See `stages.View.fill`."""
+        return plan.add(self.job(prompt) for prompt in self.draw(plan.missing))
+
+    def rng(self, *key: str | int) -> np.random.Generator:
+        """See `stages.View.rng`."""
+        return seeds.rng(self.seed, self.step, *key)
+
+    def score(self, sequences: Sequence[Sequence[int]]) -> list[Floats]:
+        """See `stages.View.score`."""
+        return self.engine.score(sequences, sampling=self.sampling)
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        """See `stages.View.encode`."""
+        return self.codec.encode(text)
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """See `stages.View.decode`."""
+        return self.codec.decode(tokens)

@@ -1,0 +1,120 @@
+"""Small makers shared by the tests: prompts, rollouts, groups, a toy task, a fake pipeline."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gfcr.engine.fake import Fake, FakeEngine, Script
+from gfcr.pipeline import Pipeline
+from gfcr.seeds import rng
+from gfcr.strategy import Strategy
+from gfcr.tasks.base import Codec, Problems, Task, Verdict
+from gfcr.tasks.codec import CharCodec
+from gfcr.types import FinishReason, Group, Prompt, Rollout, Sampling, Signal, Span
+
+CODEC = CharCodec(alphabet="0123456789+-=,?#")
+
+
+def prompt(number: int = 0, *, text: str = "1+2=", answer: str = "3") -> Prompt:
+    return Prompt(id=f"p{number}", tokens=CODEC.prompt(text), text=text, answer=answer)
+
+
+def rollout(
+    index: int = 0,
+    *,
+    reward: float | None = 1.0,
+    length: int = 4,
+    of: Prompt | None = None,
+    logprobs: Sequence[float] | None = None,
+    **changes: Any,
+) -> Rollout:
+    values: dict[str, Any] = dict(
+        id=f"g/{index}",
+        group_id="g",
+        prompt=of or prompt(),
+        tokens_T=np.arange(4, 4 + length, dtype=np.int32) % 16 + 4,
+        logprobs_T=np.array(logprobs if logprobs is not None else [-0.5] * length, np.float32),
+        versions_T=np.zeros(length, np.int32),
+        mask_T=np.ones(length, np.bool_),
+        spans=(Span(request_id=f"g/{index}#0", start=0, stop=length),),
+        text="x" * length,
+        finish=FinishReason.STOP,
+        step=0,
+        reward=reward,
+    )
+    return Rollout(**{**values, **changes})
+
+
+def group(rewards: Sequence[float | None], *, of: Prompt | None = None, **changes: Any) -> Group:
+    """A group with these rewards; None is an unscorable rollout."""
+    rollouts = tuple(rollout(i, reward=r, of=of) for i, r in enumerate(rewards))
+    return group_of(rollouts, **changes)
+
+
+def group_of(rollouts: Sequence[Rollout], **changes: Any) -> Group:
+    signals = tuple(
+        Signal(reward=r.reward, rejected="unscorable" if r.reward is None else None)
+        for r in rollouts
+    )
+    values: dict[str, Any] = dict(
+        id="g", prompt=rollouts[0].prompt, rollouts=tuple(rollouts), signals=signals
+    )
+    return Group(**{**values, **changes})
+
+
+@dataclass(kw_only=True)
+class CoinTask(Task):
+    """Prompts with a success rate each; the verdict is a coin tossed by the completion's text."""
+
+    rates: Sequence[float] = (0.0, 0.25, 0.5, 0.75, 1.0)
+    num_train: int = 64
+    num_heldout: int = 8
+
+    def problems(self, codec: Codec) -> Problems:
+        return Problems(
+            train=[self._prompt(codec, i) for i in range(self.num_train)],
+            heldout=[self._prompt(codec, 1000 + i) for i in range(self.num_heldout)],
+        )
+
+    def verify(self, prompt: Prompt, *, text: str) -> Verdict:
+        toss = rng(0, "coin", prompt.id, text).random()
+        return Verdict(reward=float(toss < float(str(prompt.meta["rate"]))))
+
+    def _prompt(self, codec: Codec, number: int) -> Prompt:
+        text = f"{number}="
+        rate = self.rates[number % len(self.rates)]
+        tokens = codec.prompt(text)
+        return Prompt(id=f"c{number}", tokens=tokens, text=text, answer="", meta={"rate": rate})
+
+
+def pipeline(
+    strategy: Strategy,
+    *,
+    task: Task | None = None,
+    prompts: int = 8,
+    max_tokens: int = 40,
+    seed: int = 0,
+    script: Script | None = None,
+    engine: dict[str, Any] | None = None,
+    **changes: Any,
+) -> Pipeline:
+    """A pipeline on the fake engine."""
+    task = task or CoinTask()
+    return Pipeline(
+        strategy,
+        engine=FakeEngine(Fake(**(engine or {})), seed=7, script=script),
+        task=task,
+        train=task.problems(CODEC).train,
+        codec=CODEC,
+        prompts=prompts,
+        sampling=Sampling(max_tokens=max_tokens),
+        seed=seed,
+        **changes,
+    )
+
+
+def scripted(text_of: Callable[[Any], str]) -> Script:
+    """A script that writes `text_of(request)` and ends."""
+    return lambda request: [*CODEC.encode(text_of(request)), CODEC.eos_id]

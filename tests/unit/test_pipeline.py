@@ -1,0 +1,225 @@
+"""The pipeline on the fake engine: pairing, refill, conservation, resume, failures."""
+
+import pickle
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gfcr import strategy as strategies
+from gfcr.control.refill import Refill
+from gfcr.errors import BatchCannotFill, GfcrError
+from gfcr.filter.group_advantage import GroupAdvantage
+from gfcr.filter.zero_variance import ZeroVariance
+from gfcr.generate.sample import Sample
+from gfcr.ledger import EVALUATION, IN_FLIGHT
+from gfcr.stages import Control, Generate, Halt, Referee, SampleMore, Session, Watcher
+from gfcr.strategy import Strategy
+from gfcr.tasks.base import Verdict
+from gfcr.types import FinishReason
+from tests import factories as make
+
+
+def _ids(pipeline: Any, *, updates: int) -> list[list[str]]:
+    return [[s.rollout.id for s in pipeline.next_batch().samples] for _ in range(updates)]
+
+
+def _remainder(pipeline: Any) -> int:
+    bins = pipeline.ledger.bins()
+    return pipeline.engine.stats().generated_tokens - sum(
+        n for name, n in bins.items() if name != IN_FLIGHT
+    )
+
+
+def test_grpo_trains_on_every_rollout_of_the_paired_prompts() -> None:
+    batch = make.pipeline(strategies.load("grpo", group_size=4)).next_batch()
+    assert len(batch.accepted) == 8 and len(batch.samples) == 32
+    other = make.pipeline(strategies.load("dapo", group_size=4)).next_batch()
+    assert [g.prompt.id for g in other.groups[:8]] == [g.prompt.id for g in batch.groups]
+    firsts = [g.rollouts[0].tokens_T.tolist() for g in batch.groups]
+    assert [g.rollouts[0].tokens_T.tolist() for g in other.groups[:8]] == firsts
+
+
+def test_same_seed_same_rollouts_other_seed_others() -> None:
+    def runs(seed: int) -> list[list[int]]:
+        batch = make.pipeline(strategies.load("grpo"), seed=seed).next_batch()
+        return [s.rollout.tokens_T.tolist() for s in batch.samples]
+
+    assert runs(1) == runs(1) != runs(2)
+
+
+def test_dapo_refills_until_every_trained_group_has_signal() -> None:
+    pipeline = make.pipeline(strategies.load("dapo", group_size=4))
+    batch = pipeline.next_batch()
+    assert len(batch.accepted) == 8
+    assert all(g.raw_rewards_N.std() > 0 for g in batch.accepted)
+    assert batch.metrics["controls.refill/rounds"] > 1
+    assert batch.metrics["rejected/zero_variance"] > 0
+
+
+def test_keep_rate_of_dynamic_sampling_is_the_binomial_one() -> None:
+    rate, size = 0.2, 4
+    task = make.CoinTask(rates=(rate,), num_train=600)
+    plan = strategies.load("dapo", group_size=size, max_rounds=30)
+    batch = make.pipeline(plan, task=task, prompts=300).next_batch()
+    begun = len(batch.groups)
+    expected = 1 - rate**size - (1 - rate) ** size
+    kept = sum(g.rejected is None for g in batch.groups) / begun
+    assert abs(kept - expected) < 4 * (expected * (1 - expected) / begun) ** 0.5
+
+
+def test_a_batch_that_can_never_fill_says_why_and_loses_nothing() -> None:
+    saved: list[Any] = []
+    task = make.CoinTask(rates=(0.0,))
+    plan = strategies.load("dapo", max_rounds=3)
+    pipeline = make.pipeline(plan, task=task, sink=saved.append)
+    with pytest.raises(BatchCannotFill, match=r"0 of 8 groups .* zero_variance"):
+        pipeline.next_batch()
+    assert len(saved) == 1 and len(saved[0].groups) == 24
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    name=st.sampled_from(strategies.names()),
+    seed=st.integers(0, 1000),
+    size=st.integers(2, 6),
+    prompts=st.integers(1, 6),
+    updates=st.integers(1, 3),
+)
+def test_every_generated_token_is_in_exactly_one_bin(
+    name: str, seed: int, size: int, prompts: int, updates: int
+) -> None:
+    plan = strategies.load(name)
+    if name in ("grpo", "dapo"):
+        plan = strategies.load(name, group_size=size)
+    pipeline = make.pipeline(plan, seed=seed, prompts=prompts, task=make.CoinTask(rates=(0.3, 0.6)))
+    for version in range(updates):
+        pipeline.engine.update_weights((), version=version)
+        pipeline.next_batch()
+    pipeline.evaluate(
+        make.CoinTask().problems(make.CODEC).heldout, generate=Sample(), num_samples=2, label="e"
+    )
+    bins = pipeline.ledger.bins()
+    assert pipeline.ledger.total == pipeline.engine.stats().generated_tokens
+    assert IN_FLIGHT not in bins and _remainder(pipeline) == 0
+    assert bins[EVALUATION] > 0 and all(n > 0 for n in bins.values())
+
+
+@pytest.mark.parametrize("name", strategies.names())
+def test_resume_continues_the_same_stream(name: str) -> None:
+    task = make.CoinTask(rates=(0.4, 0.6))
+    whole = make.pipeline(strategies.load(name), task=task, prompts=4)
+    ids = _ids(whole, updates=4)
+    first = make.pipeline(strategies.load(name), task=task, prompts=4)
+    assert _ids(first, updates=2) == ids[:2]
+    state = pickle.loads(pickle.dumps(first.state_dict()))
+    second = make.pipeline(strategies.load(name), task=task, prompts=4)
+    second.load_state_dict(state)
+    assert _ids(second, updates=2) == ids[2:]
+    assert second.ledger.bins() == whole.ledger.bins()
+
+
+@dataclass(kw_only=True)
+class _Failing(make.CoinTask):
+    share: float = 0.5
+
+    def verify(self, prompt: Any, *, text: str) -> Verdict:
+        if len(text) % 2 < 2 * self.share:
+            raise ValueError("no parse")
+        return super().verify(prompt, text=text)
+
+
+def test_a_verifier_that_raises_makes_rollouts_unscorable_never_zero() -> None:
+    class Odd(_Failing):
+        def verify(self, prompt: Any, *, text: str) -> Verdict:
+            if len(text) % 2:
+                raise ValueError("no parse")
+            return make.CoinTask.verify(self, prompt, text=text)
+
+    batch = make.pipeline(strategies.load("grpo"), task=Odd()).next_batch()
+    failed = [r for g in batch.groups for r in g.rollouts if len(r.text) % 2]
+    assert failed and all(r.reward is None and "no parse" in str(r.error) for r in failed)
+    assert not {r.id for r in failed} & {s.rollout.id for s in batch.samples}
+    assert batch.metrics["tokens/rejected:unscorable"] == sum(len(r) for r in failed)
+
+
+def test_a_verifier_that_always_raises_stops_the_run_with_its_error() -> None:
+    saved: list[Any] = []
+    pipeline = make.pipeline(strategies.load("grpo"), task=_Failing(share=1.0), sink=saved.append)
+    with pytest.raises(GfcrError, match="no parse"):
+        pipeline.next_batch()
+    assert saved
+
+
+@dataclass(kw_only=True)
+class _StopAtFive(Control, Watcher):
+    def watch(self, trajectory: Any, *, new: int, view: Any) -> Halt | None:
+        return Halt(reason="five") if len(trajectory.tokens) >= 5 else None
+
+
+def test_a_watcher_halts_inside_decoding() -> None:
+    plan = Strategy(
+        name="t",
+        generate=Sample(),
+        filters={"advantage": GroupAdvantage()},
+        controls={"five": _StopAtFive()},
+    )
+    batch = make.pipeline(plan).next_batch()
+    halted = [s.rollout for s in batch.samples if s.rollout.finish == FinishReason.HALTED]
+    assert halted and all(len(s.rollout) <= 5 for s in batch.samples)
+    assert all(r.reward is not None and "five" in r.detail for r in halted)
+
+
+@dataclass(kw_only=True)
+class _Double(Control, Referee):
+    def decide(self, group: Any, *, view: Any) -> SampleMore | None:
+        size = view.group_size
+        return SampleMore(num_samples=size) if len(group.rollouts) == size else None
+
+
+def test_a_referee_samples_more_into_the_same_group() -> None:
+    plan = Strategy(
+        name="t",
+        generate=Sample(),
+        filters={"advantage": GroupAdvantage()},
+        controls={"double": _Double()},
+        group_size=3,
+    )
+    pipeline = make.pipeline(plan)
+    batch = pipeline.next_batch()
+    assert all(len(g.rollouts) == 6 for g in batch.groups)
+    assert len({s.rollout.id for s in batch.samples}) == len(batch.samples) == 48
+    assert len({tuple(r.tokens_T) for g in batch.groups for r in g.rollouts}) > 40
+    assert _remainder(pipeline) == 0
+
+
+@dataclass(kw_only=True)
+class _Crash(Generate):
+    async def run(self, session: Session) -> None:
+        opened = [session.open(i) for i in range(session.job.num_samples)]
+        await opened[0].sample()
+        if session.job.prompt.meta["rate"] == 0.5:
+            raise RuntimeError("tool broke")
+        await session.gather(*(t.sample() for t in opened[1:]))
+
+
+def test_a_generate_part_that_raises_costs_its_rollouts_not_the_run() -> None:
+    plan = Strategy(name="t", generate=_Crash(), filters={"advantage": GroupAdvantage()})
+    pipeline = make.pipeline(plan, prompts=10)
+    batch = pipeline.next_batch()
+    errors = [r for g in batch.groups for r in g.rollouts if r.finish == FinishReason.ERROR]
+    assert errors and all("tool broke" in str(r.error) for r in errors)
+    assert _remainder(pipeline) == 0
+
+
+def test_refill_short_trains_on_what_there_is() -> None:
+    plan = Strategy(
+        name="t",
+        generate=Sample(),
+        filters={"zero_variance": ZeroVariance(), "advantage": GroupAdvantage()},
+        controls={"refill": Refill(max_rounds=1, when_spent="short")},
+    )
+    batch = make.pipeline(plan).next_batch()
+    assert 0 < len(batch.accepted) < 8
