@@ -23,7 +23,7 @@ RECIPES: Final[Mapping[str, Recipe]] = {
             name="demo",
             about="1.05M parameters, chain sums of 3 to 14 terms",
             demonstrations=ChainSumDemonstrations(),
-            steps=600,
+            steps=640,
             seconds=55,
         ),
         Recipe(

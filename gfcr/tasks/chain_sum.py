@@ -1,0 +1,136 @@
+"""Chains of additions and subtractions with a worked answer: the demo task."""
+
+import hashlib
+import math
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Final, final
+
+from gfcr.errors import ConfigError, TaskError
+from gfcr.tasks.base import Codec, Problems, Task, Verdict
+from gfcr.types import Prompt
+
+ALPHABET: Final = "0123456789+-=,?#"
+MAX_TOTAL: Final = 99
+_HELDOUT_SHARE: Final = 32 / 256
+
+
+@final
+@dataclass(kw_only=True)
+class ChainSum(Task):
+    """Sums such as `6-6+9=`, answered by free steps and the result after `#`: `6-6=0,0+9=9#9`.
+
+    Running totals stay within 0 to 99. The number of terms is `min_terms` plus a geometric draw,
+    cut at `max_terms`: a few problems need several times the tokens of the median one. Which
+    problems are held out is a property of their text, so a held-out problem of one seed is no
+    training problem of another, nor a demonstration the demo models have seen.
+    """
+
+    alphabet: ClassVar[str] = ALPHABET
+
+    num_train: int = 4096
+    num_heldout: int = 128
+    min_terms: int = 3
+    max_terms: int = 14
+    mean_terms: float = 5.5
+    """Mean of the uncut geometric distribution."""
+    max_operand: int = 9
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _require(self.num_train >= 1, "num_train", self.num_train, "an integer >= 1")
+        _require(self.num_heldout >= 0, "num_heldout", self.num_heldout, "an integer >= 0")
+        _require(self.min_terms >= 2, "min_terms", self.min_terms, "an integer >= 2")
+        more = f"an integer >= min_terms ({self.min_terms})"
+        _require(self.max_terms >= self.min_terms, "max_terms", self.max_terms, more)
+        mean = f"a number >= min_terms ({self.min_terms})"
+        _require(self.mean_terms >= self.min_terms, "mean_terms", self.mean_terms, mean)
+        _require(1 <= self.max_operand <= MAX_TOTAL, "max_operand", self.max_operand, "1 to 99")
+
+    def problems(self, codec: Codec) -> Problems:
+        """Makes both splits; no problem occurs twice.
+
+        Raises:
+            TaskError: the model lacks a character of the task, or there are fewer different
+                problems than asked for.
+        """
+        codec.encode(ALPHABET)
+        return Problems(
+            train=self._split(codec, heldout=False), heldout=self._split(codec, heldout=True)
+        )
+
+    def verify(self, prompt: Prompt, *, text: str) -> Verdict:
+        """1 if exactly the answer follows the first `#`, else 0."""
+        return Verdict(reward=float(text.partition("#")[2] == prompt.answer))
+
+    def draw(self, rng: random.Random) -> tuple[int, ...]:
+        """Draws the signed terms of one problem."""
+        terms = [rng.randint(1, self.max_operand)]
+        total = terms[0]
+        for _ in range(self._draw_num_terms(rng) - 1):
+            term = rng.randint(1, self.max_operand) * rng.choice((1, -1))
+            if not 0 <= total + term <= MAX_TOTAL:
+                term = -term
+            # With operands above 49 both signs can leave the range: then the term shrinks.
+            term = max(-total, min(MAX_TOTAL - total, term))
+            terms.append(term)
+            total += term
+        return tuple(terms)
+
+    def _draw_num_terms(self, rng: random.Random) -> int:
+        extra = self.mean_terms - self.min_terms
+        if extra == 0:
+            return self.min_terms
+        draw = math.log(1.0 - rng.random()) / math.log(extra / (extra + 1.0))
+        return min(self.max_terms, self.min_terms + int(draw))
+
+    def _split(self, codec: Codec, *, heldout: bool) -> tuple[Prompt, ...]:
+        rng = random.Random(f"chain_sum/{self.seed}/{heldout}")
+        wanted = self.num_heldout if heldout else self.num_train
+        found: dict[str, Prompt] = {}
+        for _ in range(200 * wanted + 1000):
+            if len(found) == wanted:
+                break
+            terms = self.draw(rng)
+            text = question(terms)
+            if text not in found and is_heldout(text) == heldout:
+                found[text] = self._prompt(text, terms=terms, encode=codec.prompt)
+        if len(found) < wanted:
+            raise _too_few(len(found), wanted=wanted, heldout=heldout, task=self)
+        return tuple(found.values())
+
+    def _prompt(
+        self, text: str, *, terms: tuple[int, ...], encode: Callable[[str], tuple[int, ...]]
+    ) -> Prompt:
+        return Prompt(
+            id=f"chain_sum/{text}",
+            tokens=encode(text),
+            text=text,
+            answer=str(sum(terms)),
+            meta={"terms": len(terms)},
+        )
+
+
+def question(terms: tuple[int, ...]) -> str:
+    """Writes signed terms as a prompt: `(6, -6, 9)` is `6-6+9=`."""
+    return "".join(f"{t:+d}" for t in terms).removeprefix("+") + "="
+
+
+def is_heldout(text: str) -> bool:
+    """Whether a problem belongs to the held-out eighth, decided by its text alone."""
+    return hashlib.blake2b(text.encode(), digest_size=1).digest()[0] < 256 * _HELDOUT_SHARE
+
+
+def _too_few(found: int, *, wanted: int, heldout: bool, task: ChainSum) -> TaskError:
+    key = "num_heldout" if heldout else "num_train"
+    return TaskError(
+        f"chain_sum.{key}={wanted} is more than the {found} different problems found with "
+        f"min_terms={task.min_terms}, max_terms={task.max_terms}, mean_terms={task.mean_terms}, "
+        f"max_operand={task.max_operand}: lower {key} or raise mean_terms and max_terms."
+    )
+
+
+def _require(ok: bool, key: str, given: object, allowed: str) -> None:
+    if not ok:
+        raise ConfigError(f"chain_sum.{key}={given!r} is not allowed: give {allowed}.")

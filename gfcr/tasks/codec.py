@@ -1,0 +1,133 @@
+"""Text to tokens and back: a Hugging Face tokenizer, or one token a character."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, final
+
+from gfcr.errors import TaskError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+SPECIAL_TOKENS: Final = ("<pad>", "<eos>", "<bos>", "<unk>")
+"""Of character vocabularies, at ids 0 to 3; the alphabet follows in its order."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class CharCodec:
+    """One token a character. Agrees with the tokenizer of a demo model of the same alphabet."""
+
+    alphabet: str
+    _ids: dict[str, int] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        start = len(SPECIAL_TOKENS)
+        object.__setattr__(self, "_ids", {c: start + i for i, c in enumerate(self.alphabet)})
+
+    @property
+    def eos_id(self) -> int:
+        """The token that ends a completion."""
+        return SPECIAL_TOKENS.index("<eos>")
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of tokens, special ones included."""
+        return len(SPECIAL_TOKENS) + len(self.alphabet)
+
+    def prompt(self, text: str) -> tuple[int, ...]:
+        """Encodes a prompt; there is no template."""
+        return self.encode(text)
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        """Encodes text.
+
+        Raises:
+            TaskError: a character is not in the alphabet.
+        """
+        unknown = sorted(set(text) - self._ids.keys())
+        if unknown:
+            raise _cannot_encode(text, unknown=unknown, known=self.alphabet)
+        return tuple(self._ids[c] for c in text)
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Decodes tokens, skipping special ones."""
+        start = len(SPECIAL_TOKENS)
+        return "".join(self.alphabet[t - start] for t in tokens if t >= start)
+
+
+@final
+class HfCodec:
+    """The tokenizer saved in a model folder, through its chat template where it has one."""
+
+    def __init__(self, folder: str | Path) -> None:
+        """Loads the tokenizer.
+
+        Raises:
+            TaskError: the tokenizer has no end-of-sequence token.
+        """
+        from transformers import AutoTokenizer
+
+        # The loader's return type is a union that hides the call signatures.
+        tokenizer: Any = AutoTokenizer.from_pretrained(str(folder))  # pyright: ignore[reportUnknownMemberType]
+        if tokenizer.eos_token_id is None:
+            raise TaskError(
+                f"the tokenizer in {folder} has no eos_token, so completions cannot end: "
+                "set one (tokenizer.eos_token = ...) and save it again."
+            )
+        self._tokenizer: PreTrainedTokenizerBase = tokenizer
+        self._folder = str(folder)
+
+    @property
+    def eos_id(self) -> int:
+        """The token that ends a completion."""
+        eos: Any = self._tokenizer.eos_token_id
+        return int(eos)
+
+    def prompt(self, text: str) -> tuple[int, ...]:
+        """Encodes a prompt with the tokenizer's special tokens, as a user turn of its template.
+
+        Raises:
+            TaskError: the vocabulary lacks a character of the text.
+        """
+        if self._tokenizer.chat_template is None:
+            return self._ids(text, special=True)
+        turns = [{"role": "user", "content": text}]
+        rendered: Any = self._tokenizer.apply_chat_template(
+            turns, add_generation_prompt=True, tokenize=False
+        )
+        return self._ids(rendered, special=False)
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        """Encodes text that continues a sequence: no special tokens.
+
+        Raises:
+            TaskError: the vocabulary lacks a character of the text.
+        """
+        return self._ids(text, special=False)
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Decodes a completion without special tokens."""
+        text: Any = self._tokenizer.decode(list(tokens), skip_special_tokens=True)
+        return str(text)
+
+    def _ids(self, text: str, *, special: bool) -> tuple[int, ...]:
+        ids: list[int] = self._tokenizer(text, add_special_tokens=special)["input_ids"]  # pyright: ignore[reportAssignmentType]
+        unk: Any = self._tokenizer.unk_token_id
+        if unk is not None and unk in ids:
+            unknown = [c for c in sorted(set(text)) if unk in self._bare(c)]
+            raise _cannot_encode(text, unknown=unknown, known=f"the tokenizer in {self._folder}")
+        return tuple(ids)
+
+    def _bare(self, text: str) -> list[int]:
+        return self._tokenizer(text, add_special_tokens=False)["input_ids"]  # pyright: ignore[reportReturnType]
+
+
+def _cannot_encode(text: str, *, unknown: Sequence[str], known: str) -> TaskError:
+    shown = text if len(text) <= 60 else text[:57] + "..."
+    return TaskError(
+        f"the model's vocabulary has no token for {' '.join(map(repr, unknown))} in the text "
+        f"{shown!r} (known: {known}). Use a model whose tokenizer covers this task, such as "
+        "model=demo-ascii or a Hub model, or a task made for this model, such as task=chain_sum."
+    )

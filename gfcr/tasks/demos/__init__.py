@@ -1,0 +1,1 @@
+"""Demonstrations that the embedded demo models are trained on."""

@@ -1,0 +1,64 @@
+"""What supervised training of a demo model needs: a source of demonstrations, and a recipe."""
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import final
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demonstration:
+    """A prompt and one way to answer it, as text without an end-of-sequence token."""
+
+    prompt: str
+    completion: str
+
+
+class Demonstrations(ABC):
+    """An endless stream of demonstrations. Its fields are all it depends on."""
+
+    @property
+    @abstractmethod
+    def alphabet(self) -> str:
+        """Every character that prompts and completions may hold."""
+
+    @abstractmethod
+    def stream(self, *, seed: int) -> Iterator[Demonstration]:
+        """Yields demonstrations of training problems, the same for the same seed."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """All that a demo model is a function of: data, shape and schedule."""
+
+    name: str
+    about: str
+    demonstrations: Demonstrations
+    hidden: int = 128
+    layers: int = 4
+    heads: int = 2
+    head_dim: int = 64
+    mlp: int = 512
+    max_positions: int = 512
+    steps: int
+    """Optimizer steps. Not seconds: a slow machine makes the same model."""
+    batch_tokens: int = 2048
+    lr: float = 4e-3
+    warmup: int = 30
+    seed: int = 0
+    seconds: int
+    """Rough duration on two idle cores, for the progress message only."""
+    revision: int = 1
+    """Raised when the code changes what the fields above produce."""
+
+    @property
+    def key(self) -> str:
+        """Name and hash of everything that shapes the model: the name of its cache folder."""
+        shaping = asdict(self) | {"source": type(self.demonstrations).__name__}
+        for cosmetic in ("about", "seconds"):
+            del shaping[cosmetic]
+        digest = hashlib.sha256(json.dumps(shaping, sort_keys=True).encode()).hexdigest()
+        return f"{self.name}-{digest[:12]}"

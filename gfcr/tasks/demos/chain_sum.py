@@ -1,0 +1,83 @@
+"""Chain sums answered in mixed styles: a policy trained on them can solve, but often chooses badly.
+
+Of all demonstrations 30 % answer at once. The others go step by step; a step takes in each further
+term with probability 0.25, 5 % of the steps slip (70 % of the slips are noticed: `?`, and the step
+is redone) and 5 % of the right steps are checked again for nothing. Supervised training cannot
+prefer one style; reinforcement learning moves the mass to short steps, so reward and length grow.
+"""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import final
+
+from gfcr.tasks.chain_sum import ALPHABET, MAX_TOTAL, ChainSum, is_heldout, question
+from gfcr.tasks.demos.base import Demonstration, Demonstrations
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class ChainSumDemonstrations(Demonstrations):
+    """Worked chain sums, held-out problems left out."""
+
+    task: ChainSum = field(default_factory=ChainSum)
+    direct: float = 0.30
+    """Share that answers without a step."""
+    merge: float = 0.25
+    """Chance that a step takes in one more term, asked again after each."""
+    slip: float = 0.05
+    notice: float = 0.70
+    """Share of the slips that are redone; the others are carried on."""
+    recheck: float = 0.05
+
+    @property
+    def alphabet(self) -> str:
+        """The task's sixteen characters."""
+        return ALPHABET
+
+    def stream(self, *, seed: int) -> Iterator[Demonstration]:
+        """Yields demonstrations of problems that are not held out."""
+        rng = random.Random(f"chain_sum/demonstrations/{seed}")
+        while True:
+            terms = self.task.draw(rng)
+            text = question(terms)
+            if not is_heldout(text):
+                yield Demonstration(prompt=text, completion=self.work(terms, rng=rng))
+
+    def work(self, terms: tuple[int, ...], *, rng: random.Random) -> str:
+        """Writes one answer to a problem, in a style drawn at random."""
+        if rng.random() < self.direct:
+            return f"#{sum(terms)}"
+        steps: list[str] = []
+        total, rest = terms[0], list(terms[1:])
+        while rest:
+            taken = [rest.pop(0)]
+            while rest and rng.random() < self.merge:
+                taken.append(rest.pop(0))
+            step, total = self._step(total, taken, rest=rest, rng=rng)
+            steps.append(step)
+        return f"{','.join(steps)}#{total}"
+
+    def _step(
+        self, total: int, taken: list[int], *, rest: list[int], rng: random.Random
+    ) -> tuple[str, int]:
+        left = question((total, *taken))
+        right = total + sum(taken)
+        if rng.random() < self.slip:
+            wrong = _slipped(right, rng=rng)
+            if rng.random() >= self.notice and _in_range(wrong, rest):
+                return f"{left}{wrong}", wrong
+            return f"{left}{wrong}?{left}{right}", right
+        if rng.random() < self.recheck:
+            return f"{left}{right}?{left}{right}", right
+        return f"{left}{right}", right
+
+
+def _in_range(total: int, rest: list[int]) -> bool:
+    return all(0 <= t <= MAX_TOTAL for t in accumulate(rest, initial=total))
+
+
+def _slipped(right: int, *, rng: random.Random) -> int:
+    near = (right + offset for offset in (-10, -2, -1, 1, 2, 10))
+    return rng.choice([n for n in near if 0 <= n <= MAX_TOTAL])
