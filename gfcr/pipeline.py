@@ -32,7 +32,7 @@ from gfcr.stages import (
 from gfcr.strategy import Strategy
 from gfcr.stream import PromptStream
 from gfcr.tasks.base import Codec, Task
-from gfcr.types import Cost, Group, Prompt, Rollout, RolloutBatch, Sampling
+from gfcr.types import Cost, Group, Prompt, Rollout, RolloutBatch, Sample, Sampling
 from gfcr.view import RunView
 
 if TYPE_CHECKING:
@@ -67,14 +67,14 @@ class Pipeline:
         prompts: int,
         sampling: Sampling,
         seed: int,
-        sink: Callable[[Harvest], None] = lambda harvest: None,
+        sink: Callable[[RolloutBatch], None] = lambda batch: None,
     ) -> None:
         """Makes a pipeline.
 
         Args:
             prompts: accepted groups an update trains on.
-            sink: receives all that a batch produced before any of it is used, also when the batch
-                fails.
+            sink: receives each batch before any of it is used; of a batch that fails, what it had
+                produced, without samples.
         """
         self.strategy, self.engine, self.codec = strategy, engine, codec
         self.prompts, self.sampling, self.seed, self.sink = prompts, sampling, seed, sink
@@ -85,6 +85,18 @@ class Pipeline:
         """Update the next batch is for."""
         self._held: dict[str, Rollout] = {}
         """Aborted rollouts a Replay part keeps: their tokens are buffered."""
+        self._generated_before = 0 - engine.stats().generated_tokens
+        """Tokens generated in the sessions before a resume."""
+
+    @property
+    def generated(self) -> int:
+        """Tokens the run has generated, by the engine's own count."""
+        return self._generated_before + self.engine.stats().generated_tokens
+
+    def tokens(self) -> dict[str, int]:
+        """The token ledger: `generated` by the engine's count, every bin, and the `remainder`."""
+        bins = {n: t for n, t in self.ledger.bins().items() if n != IN_FLIGHT}
+        return {"generated": self.generated, **bins, "remainder": self.generated - sum(bins.values())}
 
     def hooks(self, kind: type[H]) -> dict[str, H]:
         """The strategy's parts that answer an event, by address, in order."""
@@ -102,32 +114,44 @@ class Pipeline:
         round_ = self._open_round()
         try:
             self._collect(round_)
+            round_.view.groups = self._map_batch(round_.view)
+            harvest = self._harvest(round_)
+            self._check_scorable(harvest)
+            samples = batches.samples(harvest.groups)
         except BaseException:
-            self.sink(self._harvest(round_))
+            self.sink(self._batch(self._harvest(round_)))
             raise
-        round_.view.groups = self._map_batch(round_.view)
-        harvest = self._harvest(round_)
-        self.sink(harvest)
-        self._check_scorable(harvest)
-        samples = batches.samples(harvest.groups)
         batches.settle(self.ledger, harvest=harvest, samples=samples)
         self._remember(harvest, view=round_.view)
         trained = sum(int(s.rollout.mask_T.sum()) for s in samples)
         cost = replace(meter.read(), trained_tokens=trained)
+        metrics = {
+            **batch_metrics(harvest, samples=samples, version=self.engine.version),
+            **meter.metrics(cost),
+            **self._ledger_metrics(),
+            **self._part_metrics(),
+        }
+        batch = self._batch(harvest, samples=samples, cost=cost, metrics=metrics)
+        self.sink(batch)
         self.step += 1
+        return batch
+
+    def _batch(
+        self,
+        harvest: Harvest,
+        *,
+        samples: Sequence[Sample] = (),
+        cost: Cost | None = None,
+        metrics: Mapping[str, float] | None = None,
+    ) -> RolloutBatch:
         return RolloutBatch(
-            step=self.step - 1,
+            step=self.step,
             version=self.engine.version,
-            samples=samples,
+            samples=tuple(samples),
             groups=harvest.groups,
             aborted=harvest.aborted,
-            cost=cost,
-            metrics={
-                **batch_metrics(harvest, samples=samples, version=self.engine.version),
-                **meter.metrics(cost),
-                **self._ledger_metrics(),
-                **self._part_metrics(),
-            },
+            cost=cost or Cost(),
+            metrics=metrics or {},
         )
 
     def _open_round(self) -> _Round:
@@ -269,6 +293,7 @@ class Pipeline:
             "stream": self.stream.state_dict(),
             "ledger": self.ledger.state_dict(),
             "held": dict(self._held),
+            "generated": self.generated,
             "parts": {name: part.state_dict() for name, part in self.strategy.parts.items()},
         }
 
@@ -278,6 +303,7 @@ class Pipeline:
         self.stream.load_state_dict(state["stream"])
         self.ledger.load_state_dict(state["ledger"])
         self._held = dict(state["held"])
+        self._generated_before = state["generated"] - self.engine.stats().generated_tokens
         for name, part in self.strategy.parts.items():
             part.load_state_dict(state["parts"][name])
 
@@ -314,9 +340,7 @@ class Pipeline:
         )
 
     def _ledger_metrics(self) -> dict[str, float]:
-        bins = {f"tokens/{n}": float(t) for n, t in self.ledger.bins().items() if n != IN_FLIGHT}
-        generated = self.engine.stats().generated_tokens
-        return {**bins, "tokens/generated": float(generated)}
+        return {f"tokens/{name}": float(num) for name, num in self.tokens().items()}
 
     def _part_metrics(self) -> dict[str, float]:
         return {
