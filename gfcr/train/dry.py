@@ -1,0 +1,61 @@
+"""Training without a model: consumes batches and counts updates."""
+
+import time
+from dataclasses import dataclass
+from typing import final
+
+from gfcr.errors import ConfigError
+from gfcr.train import checkpoint
+from gfcr.train.base import TrainerConfig, TrainJob, TrainResult
+
+
+@final
+@dataclass(kw_only=True)
+class Dry(TrainerConfig):
+    """Learns nothing, for the fake engine, simulations and generation-only measurements.
+
+    Asks for batches, syncs, reports and checkpoints in the same order as a real trainer, so that
+    the rollout side cannot tell the difference. The policy never changes.
+    """
+
+    max_steps: int = 40
+    save_every: int = 10
+    """Updates between checkpoints; the last update is always saved."""
+    keep_checkpoints: int = 2
+
+    def __post_init__(self) -> None:
+        for key in ("max_steps", "save_every", "keep_checkpoints"):
+            if getattr(self, key) < 1:
+                raise ConfigError(
+                    f"train.{key}={getattr(self, key)!r} is not allowed: give an integer >= 1."
+                )
+
+    def train(self, job: TrainJob) -> TrainResult:
+        """Runs updates until `max_steps`, the source's end, or `job.should_stop`."""
+        source = job.source
+        found = checkpoint.newest(job.folder)
+        resumed = saved = step = checkpoint.step_of(found) if found else 0
+        if found:
+            source.load_state_dict(checkpoint.load(found))
+        while True:
+            started = time.perf_counter()
+            source.sync((), version=step)
+            synced_s = time.perf_counter() - started
+            if step >= self.max_steps or job.should_stop():
+                break
+            batch = source.next_batch()
+            if batch is None:
+                break
+            step += 1
+            skipped = not batch.samples
+            source.updated(step=step, metrics={"skipped": float(skipped), "sync_s": synced_s})
+            if step % self.save_every == 0 or step == self.max_steps:
+                saved = self._save(job, step=step)
+        if saved != step or not step:
+            self._save(job, step=step)
+        return TrainResult(updates=step, resumed_from=resumed, model=job.model)
+
+    def _save(self, job: TrainJob, *, step: int) -> int:
+        folder = checkpoint.path_of(job.folder, step=step)
+        checkpoint.commit(folder, state=job.source.state_dict(), keep=self.keep_checkpoints)
+        return step

@@ -1,0 +1,118 @@
+"""What TRL's losses read, made from a padded micro-batch. `B` rows, `T` completion tokens.
+
+Keys and shapes are those of `_compute_loss` in TRL 1.15 and 1.16, where the exactness tests run.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal, Protocol
+
+import torch
+from torch import Tensor
+
+from gfcr.errors import ConfigError
+from gfcr.train.collate import Padded
+from gfcr.types import Loss
+
+
+class InputBuilder(Protocol):
+    """Makes the inputs of one trainer class's loss."""
+
+    def __call__(
+        self, trainer: Any, padded: Padded, *, loss: Loss, scale: float, tokens: int
+    ) -> dict[str, Any]:
+        """Builds the inputs of one forward pass.
+
+        Args:
+            trainer: The TRL trainer.
+            padded: The micro-batch.
+            loss: The update rule.
+            scale: Multiplies the advantages; undoes TRL's mean over unequal micro-batches.
+            tokens: Loss tokens of the whole update.
+        """
+        ...
+
+
+def grpo_inputs(
+    trainer: Any, padded: Padded, *, loss: Loss, scale: float, tokens: int
+) -> dict[str, Any]:
+    """Inputs of GRPOTrainer: advantages per token, environment tokens masked.
+
+    The loss is linear in the advantage for non-negative factors, so the truncated weight
+    min(pi / pi_sampled, cap) of `off_policy="recompute"` is multiplied into it.
+    """
+    advantages_BT = padded.advantages_BT * scale
+    old_BT = padded.sampled_logps_BT if loss.off_policy == "behaviour" else None
+    if loss.off_policy == "recompute":
+        old_BT = _logps(trainer, trainer.model, padded)
+        gap_BT = (old_BT - padded.sampled_logps_BT) * padded.loss_mask_BT
+        advantages_BT = advantages_BT * gap_BT.exp().clamp(max=loss.tis_cap)
+    inputs = _tokens_of(padded) | {
+        "tool_mask": padded.loss_mask_BT,
+        "advantages": advantages_BT,
+        "num_items_in_batch": torch.tensor(tokens, device=advantages_BT.device),
+        "old_per_token_logps": old_BT,
+        "sampling_per_token_logps": padded.sampled_logps_BT,
+    }
+    if trainer.beta:
+        inputs["ref_per_token_logps"] = _logps(trainer, trainer.ref_model, padded)
+    return inputs
+
+
+def rloo_inputs(
+    trainer: Any, padded: Padded, *, loss: Loss, scale: float, tokens: int
+) -> dict[str, Any]:
+    """Inputs of RLOOTrainer: one advantage and one (summed) log-prob per row.
+
+    Raises:
+        ConfigError: a rollout has environment tokens or advantages that differ between tokens,
+            neither of which a sequence-level ratio has a place for.
+    """
+    advantages_B = _row_advantages(padded) * scale
+    if loss.off_policy == "behaviour":
+        old_BT = padded.sampled_logps_BT
+    else:
+        old_BT = _logps(trainer, trainer.model, padded) * padded.completion_mask_BT
+    if loss.off_policy == "recompute":
+        gap_B = (old_BT - padded.sampled_logps_BT).sum(1)
+        advantages_B = advantages_B * gap_B.exp().clamp(max=loss.tis_cap)
+    return _tokens_of(padded) | {"old_logps": old_BT.sum(1), "advantages": advantages_B}
+
+
+BUILDERS: Final[Mapping[Literal["grpo", "rloo"], InputBuilder]] = {
+    "grpo": grpo_inputs,
+    "rloo": rloo_inputs,
+}
+
+
+def _tokens_of(padded: Padded) -> dict[str, Any]:
+    return {
+        "prompt_ids": padded.prompt_ids_BP,
+        "prompt_mask": padded.prompt_mask_BP,
+        "completion_ids": padded.completion_ids_BT,
+        "completion_mask": padded.completion_mask_BT,
+    }
+
+
+@torch.no_grad()
+def _logps(trainer: Any, model: Any, padded: Padded) -> Tensor:
+    ids = torch.cat([padded.prompt_ids_BP, padded.completion_ids_BT], 1)
+    mask = torch.cat([padded.prompt_mask_BP, padded.completion_mask_BT], 1)
+    width = padded.completion_ids_BT.size(1)
+    return trainer._get_per_token_logps_and_entropies(model, ids, mask, width)[0]
+
+
+def _row_advantages(padded: Padded) -> Tensor:
+    empty_row = not padded.loss_mask_BT.any()
+    if not empty_row and not padded.loss_mask_BT.equal(padded.completion_mask_BT):
+        raise ConfigError(
+            'loss.estimator="rloo" cannot leave environment tokens out of the loss: TRL\'s '
+            'RLOOTrainer has no loss mask. Use estimator="grpo" for multi-turn rollouts.'
+        )
+    mask_BT = padded.completion_mask_BT.bool()
+    first_B1 = padded.advantages_BT[:, :1]
+    if not torch.where(mask_BT, padded.advantages_BT, first_B1).eq(first_B1).all():
+        raise ConfigError(
+            'loss.estimator="rloo" takes one advantage a rollout, but a map gave one per token. '
+            'Use estimator="grpo", or a map with one advantage a rollout.'
+        )
+    return first_B1[:, 0]

@@ -1,0 +1,219 @@
+"""The seam between rollouts and a TRL trainer: one hook feeds it, one callback follows it.
+
+`SeamMixin._prepare_inputs` replaces TRL's generation; everything after it (loss, backward,
+optimizer, schedule, checkpoint) is TRL's and transformers' own code. Imports nothing of trl.
+"""
+
+import time
+from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, final
+
+import torch
+from datasets import Dataset  # pyright: ignore[reportMissingTypeStubs]
+from torch import nn
+from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, TrainerCallback
+
+from gfcr.errors import ConfigError
+from gfcr.train import checkpoint
+from gfcr.train.base import TrainJob
+from gfcr.train.collate import Padded, collate, loss_tokens, micro_batches, trainable
+from gfcr.train.loss_inputs import BUILDERS
+from gfcr.types import RolloutBatch, Sample
+
+_REPORTED: Final = {
+    "loss": "loss",
+    "grad_norm": "grad_norm",
+    "learning_rate": "learning_rate",
+    "kl": "kl",
+    "clip_ratio/low_mean": "clip_ratio_low",
+    "clip_ratio/high_mean": "clip_ratio_high",
+    "clip_ratio/region_mean": "clip_ratio",
+}
+"""TRL's log keys and ours."""
+
+
+class SeamMixin:
+    """Goes before a TRL trainer in the bases of a class."""
+
+    feed: "Feed"
+
+    def _prepare_inputs(self, generation_batch: object) -> dict[str, Any]:
+        """Returns the next micro-batch; the dataset row TRL passes is a placeholder."""
+        return self.feed.next_inputs(self)
+
+
+@final
+class Feed(TrainerCallback):
+    """Pulls batches from the source at the start of each update and reports back at its end.
+
+    The order of an update N+1: `source.sync(version=N)`, `source.next_batch()`, forward and
+    backward passes, optimizer step, `source.updated(step=N+1)`, checkpoint.
+    """
+
+    def __init__(
+        self, job: TrainJob, *, micro_batches: int, save_every: int, keep_checkpoints: int
+    ) -> None:
+        self._job = job
+        self._count = micro_batches
+        self._save_every, self._keep = save_every, keep_checkpoints
+        self._queue: deque[tuple[Padded, dict[str, Any]]] = deque()
+        self._current: Padded | None = None
+        self._skip = False
+        self._saved: int | None = None
+        self._synced: int | None = None
+        self._sums = torch.zeros(4)
+        self._timing: dict[str, float] = {}
+        self._ready_at = 0.0
+
+    def run(self, trainer: Any, *, resume_from: Path | None) -> None:
+        """Trains to the end and leaves the engine with the final policy."""
+        trainer.feed = self
+        trainer.add_callback(self)
+        trainer.remove_callback(PrinterCallback)
+        if resume_from:
+            self._saved = checkpoint.step_of(resume_from)
+        watch = trainer.model.register_forward_hook(self._observe)
+        try:
+            trainer.train(resume_from_checkpoint=str(resume_from) if resume_from else None)
+        finally:
+            watch.remove()
+        self.sync(trainer.model, version=trainer.state.global_step)
+
+    def sync(self, model: nn.Module, *, version: int) -> None:
+        """Hands the policy to the engine, unless it has this version."""
+        if version == self._synced:
+            return
+        started = time.perf_counter()
+        self._job.source.sync(model.named_parameters(), version=version)
+        self._synced = version
+        self._timing["sync_s"] = time.perf_counter() - started
+
+    def next_inputs(self, trainer: Any) -> dict[str, Any]:
+        """The inputs of the next forward pass; begins an update when the last one is used up."""
+        if not self._queue:
+            self._begin_update(trainer)
+        self._current, inputs = self._queue.popleft()
+        return inputs
+
+    def _begin_update(self, trainer: Any) -> None:
+        batch = self._fetch(trainer)
+        if batch is None:
+            # transformers looks at this after every micro-batch: as an update has at least two,
+            # training ends before the optimizer step.
+            trainer.control.should_training_stop = True
+        samples = trainable(batch.samples) if batch else []
+        self._skip = not samples
+        self._sums = torch.zeros(4, device=trainer.accelerator.device)
+        self._ready_at = time.perf_counter()
+        self._queue.extend(self._micro_batches(trainer, samples))
+
+    def _fetch(self, trainer: Any) -> RolloutBatch | None:
+        if self._job.should_stop():
+            return None
+        self.sync(
+            trainer.accelerator.unwrap_model(trainer.model), version=trainer.state.global_step
+        )
+        return self._job.source.next_batch()
+
+    def _micro_batches(
+        self, trainer: Any, samples: list[Sample]
+    ) -> list[tuple[Padded, dict[str, Any]]]:
+        loss = self._job.loss
+        averages_rows = loss.estimator == "rloo" or loss.aggregation != "dapo"
+        made: list[tuple[Padded, dict[str, Any]]] = []
+        for run in micro_batches(samples, count=self._count):
+            padded = collate(run, device=trainer.accelerator.device)
+            # TRL averages the micro-batches' row means: undo it, so that each row weighs the same.
+            scale = len(run) * self._count / len(samples) if averages_rows and samples else 1.0
+            build = BUILDERS[loss.estimator]
+            inputs = build(trainer, padded, loss=loss, scale=scale, tokens=loss_tokens(samples))
+            made.append((padded, inputs))
+        return made
+
+    @torch.no_grad()
+    def _observe(self, model: nn.Module, args: object, output: Any) -> None:
+        now = self._current
+        if now is None or not output.log_probs.requires_grad:
+            return  # a scoring pass, not the one that trains
+        width = now.loss_mask_BT.size(1)
+        mask = now.loss_mask_BT.float()
+        gap = (output.log_probs[:, -width:] - now.sampled_logps_BT) * mask
+        entropy = output.entropy[:, -width:] * mask
+        terms = (entropy, gap.exp() * mask, gap.abs(), mask)
+        self._sums += torch.stack([term.sum() for term in terms])
+
+    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Skips the update when nothing is trainable: without gradients optimizers do nothing."""
+        if self._skip:
+            kwargs["model"].zero_grad(set_to_none=True)
+
+    def on_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Stops the clock."""
+        self._timing["train_s"] = time.perf_counter() - self._ready_at
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Asks for a checkpoint every so often."""
+        if state.global_step % self._save_every == 0:
+            control.should_save = True
+
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Asks for the last checkpoint; an epoch of the placeholder dataset is one update."""
+        if control.should_training_stop and self._saved != state.global_step:
+            control.should_save = True
+
+    def on_log(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Reports an update to the source."""
+        if "loss" in kwargs["logs"]:  # the summary at the end has none
+            metrics = self._metrics(kwargs["logs"])
+            self._job.source.updated(step=state.global_step, metrics=metrics)
+
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Completes a checkpoint."""
+        folder = checkpoint.path_of(self._job.folder, step=state.global_step)
+        checkpoint.commit(folder, state=self._job.source.state_dict(), keep=self._keep)
+        self._saved = state.global_step
+
+    def _metrics(self, logs: Mapping[str, Any]) -> dict[str, float]:
+        base = {
+            **self._timing,
+            "learning_rate": logs["learning_rate"],
+            "skipped": float(self._skip),
+        }
+        if self._skip:
+            return base
+        entropy, ratio, gap, tokens = (float(x) for x in self._sums)
+        own = {
+            "entropy": entropy / tokens,
+            "off_policy_ratio": ratio / tokens,
+            "logprob_gap": gap / tokens,
+        }
+        return base | own | {ours: logs[k] for k, ours in _REPORTED.items() if k in logs}
+
+
+def load_policy(folder: Path) -> nn.Module:
+    """Loads the float32 policy of a checkpoint."""
+    factory: Any = AutoModelForCausalLM
+    return factory.from_pretrained(folder, dtype=torch.float32)
+
+
+def load_tokenizer(model: str) -> Any:
+    """Loads the tokenizer that TRL wants to see, although it tokenizes nothing here.
+
+    Raises:
+        ConfigError: there is none in the model folder.
+    """
+    factory: Any = AutoTokenizer
+    try:
+        return factory.from_pretrained(model, padding_side="left")
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"no tokenizer in model={model!r} ({error}): save one there with `save_pretrained`."
+        ) from error
+
+
+def placeholder(*, rows: int) -> Any:
+    """A dataset of rows that nothing reads: batches come from the source."""
+    factory: Any = Dataset
+    return factory.from_dict({"prompt": ["-"] * rows})

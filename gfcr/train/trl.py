@@ -1,0 +1,170 @@
+"""Training with TRL: the only file that imports trl."""
+
+from dataclasses import dataclass
+from typing import Any, final
+
+from gfcr.errors import ConfigError, did_you_mean
+from gfcr.train import checkpoint
+from gfcr.train.base import TrainerConfig, TrainJob, TrainResult
+from gfcr.types import Loss
+
+SCHEDULES = ("constant", "constant_with_warmup", "linear", "cosine")
+
+
+@final
+@dataclass(kw_only=True)
+class Trl(TrainerConfig):
+    """TRL's GRPOTrainer or RLOOTrainer, fed through `_prepare_inputs` alone.
+
+    Any number of samples makes an update. An update without trainable samples counts and leaves
+    weights and optimizer as they are. One process; the model is kept in float32.
+    """
+
+    max_steps: int = 40
+    learning_rate: float = 2e-4
+    schedule: str = "constant"
+    warmup_steps: int = 0
+    optimizer: str = "adamw_torch_fused"
+    """A name of transformers' `OptimizerNames`."""
+    adam_beta2: float = 0.99
+    weight_decay: float = 0.0
+    max_grad_norm: float = 1.0
+    """0 does not clip."""
+    micro_batches: int = 4
+    """Forward and backward passes per update. At least 2: training ends between two of them."""
+    beta: float = 0.0
+    """Weight of the KL term against the starting policy; only with `aggregation="dapo"`."""
+    temperature: float = 1.0
+    """Temperature the rollouts were sampled at: the loss takes log-probs at the same."""
+    max_completion_length: int = 256
+    """The constant that `aggregation="dr_grpo"` divides by."""
+    save_every: int = 10
+    """Updates between checkpoints; the last update is always saved."""
+    keep_checkpoints: int = 2
+    bf16: bool = False
+    """Autocast of the forward pass; weights and optimizer stay float32."""
+    gradient_checkpointing: bool = False
+    """Trades a second forward pass for memory."""
+
+    def __post_init__(self) -> None:
+        for key in ("max_steps", "save_every", "keep_checkpoints", "max_completion_length"):
+            _require(getattr(self, key) >= 1, key, getattr(self, key), "an integer >= 1")
+        for key in ("beta", "max_grad_norm", "weight_decay", "warmup_steps"):
+            _require(getattr(self, key) >= 0, key, getattr(self, key), "a number >= 0")
+        for key in ("learning_rate", "temperature"):
+            _require(getattr(self, key) > 0, key, getattr(self, key), "a number > 0")
+        _require(self.micro_batches >= 2, "micro_batches", self.micro_batches, "an integer >= 2")
+        _require(0 <= self.adam_beta2 < 1, "adam_beta2", self.adam_beta2, "a number in [0, 1)")
+        _require(
+            self.schedule in SCHEDULES,
+            "schedule",
+            self.schedule,
+            f"one of {', '.join(SCHEDULES)}" + did_you_mean(self.schedule, SCHEDULES),
+        )
+
+    def train(self, job: TrainJob) -> TrainResult:
+        """See `TrainerConfig.train`.
+
+        Raises:
+            ConfigError: TRL has no exact way to compute what `job.loss` asks for.
+        """
+        self._check(job.loss)
+        from gfcr.train.seam import Feed, load_policy
+
+        found = checkpoint.newest(job.folder)
+        resumed = checkpoint.step_of(found) if found else 0
+        if found:
+            job.source.load_state_dict(checkpoint.load(found))
+        feed = Feed(
+            job,
+            micro_batches=self.micro_batches,
+            save_every=self.save_every,
+            keep_checkpoints=self.keep_checkpoints,
+        )
+        if found and resumed >= self.max_steps:
+            feed.sync(load_policy(found), version=resumed)
+        else:
+            feed.run(self._trainer(job), resume_from=found)
+        last = checkpoint.newest(job.folder)
+        assert last, "training ends with a checkpoint"
+        return TrainResult(updates=checkpoint.step_of(last), resumed_from=resumed, model=str(last))
+
+    def _check(self, loss: Loss) -> None:
+        if self.beta and loss.estimator == "rloo":
+            raise ConfigError(
+                f"train.beta={self.beta!r} has no effect with loss.estimator='rloo' (TRL puts the "
+                "KL into the reward there): set train.beta=0 or use estimator='grpo'."
+            )
+        if self.beta and loss.aggregation != "dapo":
+            raise ConfigError(
+                f"train.beta={self.beta!r} is exact only with loss.aggregation='dapo' "
+                f"(given {loss.aggregation!r}): set train.beta=0 or aggregation='dapo'."
+            )
+
+    def _trainer(self, job: TrainJob) -> Any:
+        import trl as untyped
+
+        from gfcr.train.seam import SeamMixin, load_tokenizer, placeholder
+
+        trl: Any = untyped
+        shared = self._arguments(job)
+        if job.loss.estimator == "grpo":
+            kind, args = trl.GRPOTrainer, trl.GRPOConfig(**shared, loss_type=job.loss.aggregation)
+        else:
+            kind, args = trl.RLOOTrainer, trl.RLOOConfig(**shared)
+        if args.world_size > 1:
+            raise ConfigError(
+                f"gfcr trains in one process, and {args.world_size} were launched: start it "
+                "without `torchrun` or `accelerate launch`."
+            )
+        seam: Any = type(f"Seam{kind.__name__}", (SeamMixin, kind), {})
+        return seam(
+            model=job.model,
+            reward_funcs=_never,
+            args=args,
+            train_dataset=placeholder(rows=self.micro_batches),
+            processing_class=load_tokenizer(job.model),
+        )
+
+    def _arguments(self, job: TrainJob) -> dict[str, Any]:
+        return {
+            "output_dir": str(job.folder),
+            "seed": job.seed,
+            "max_steps": self.max_steps,
+            "learning_rate": self.learning_rate,
+            "lr_scheduler_type": self.schedule,
+            "warmup_steps": self.warmup_steps,
+            "optim": self.optimizer,
+            "adam_beta2": self.adam_beta2,
+            "weight_decay": self.weight_decay,
+            "max_grad_norm": self.max_grad_norm,
+            "beta": self.beta,
+            "temperature": self.temperature,
+            "max_completion_length": self.max_completion_length,
+            "epsilon": job.loss.clip_low,
+            "epsilon_high": job.loss.clip_high,
+            "bf16": self.bf16,
+            "gradient_checkpointing": self.gradient_checkpointing,
+            "model_init_kwargs": {"dtype": "float32"},
+            "disable_dropout": True,  # the engine samples without
+            # With these four the placeholder dataset is one update an epoch.
+            "per_device_train_batch_size": 2,
+            "num_generations": 2,
+            "gradient_accumulation_steps": self.micro_batches,
+            "shuffle_dataset": False,
+            "save_strategy": "no",  # Feed says when
+            "logging_steps": 1,
+            "logging_nan_inf_filter": False,
+            "report_to": "none",
+            "disable_tqdm": True,
+            "dataloader_pin_memory": False,
+        }
+
+
+def _never(**_: Any) -> list[float]:
+    raise AssertionError("TRL was about to score completions of its own")
+
+
+def _require(ok: bool, key: str, given: object, allowed: str) -> None:
+    if not ok:
+        raise ConfigError(f"train.{key}={given!r} is not allowed: give {allowed}.")
