@@ -23,7 +23,7 @@ $(SETUP): requirements/cpu.lock pyproject.toml setup.py scripts/setup.sh
 suffix: $(SUFFIX) ## the suffix drafter, built from source
 
 $(SUFFIX): requirements/suffix.lock $(SETUP)
-	@bash scripts/quietly.sh "suffix drafter (built from source, about a minute)" \
+	@bash scripts/quietly.sh "suffix drafter (built from source, a minute or more)" \
 		$(LOCKED) -r requirements/suffix.lock
 	@touch $@
 
@@ -51,7 +51,10 @@ test-fast: $(SETUP) ## unit and contract tests
 	@$(BIN)/pytest tests/unit tests/contract -n 2 -q --durations=10
 
 check: $(SETUP) ## ruff, format and types, changing nothing
-	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/pyright
+	@failed=0; \
+	for tool in "ruff check ." "ruff format --check ." "pyright"; do \
+		$(BIN)/$$tool || { echo "failed: $$tool"; failed=1; }; \
+	done; exit $$failed
 
 lint: $(SETUP) ## mend what ruff can
 	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .

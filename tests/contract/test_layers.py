@@ -5,12 +5,11 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.contract.sources import LIBRARY, ROOT, STRATEGIES, Import, imports, module_of, tree_of
 
 # Lowest first. A module belongs to the unit with the longest matching name; it may import its own
 # unit and the layers above this line's, never a neighbour.
@@ -22,7 +21,12 @@ LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("generate",), ("filter",), ("control",), ("replay",), ("speculation",), ("tasks",)),
     (("engine",), ("registry", "strategy")),
     # The event loop is one unit: pipeline and the machinery only it uses.
-    (("pipeline", "runner", "session", "trajectory", "scoring", "pool", "stream", "view"),),
+    (
+        (
+            *("pipeline", "batch", "metrics", "pool", "runner"),
+            *("scoring", "session", "stream", "trajectory", "view"),
+        ),
+    ),
     (("train",), ("tracking",)),
     (("models",), ("experiment",)),
     (("sweep",),),
@@ -37,47 +41,6 @@ ADAPTERS = {
 HEAVY = ("torch", "vllm", "trl", "mlflow", "transformers", "datasets")
 MAX_FILE_LINES = 300
 MAX_FUNCTION_LINES = 60
-
-
-def sources(*folders: str) -> list[str]:
-    return sorted(
-        path.relative_to(ROOT).as_posix() for f in folders for path in (ROOT / f).rglob("*.py")
-    )
-
-
-LIBRARY = sources("gfcr")
-STRATEGIES = sources("strategies")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Import:
-    module: str
-    names: tuple[str, ...]
-    line: int
-
-    @property
-    def top(self) -> str:
-        return self.module.split(".")[0]
-
-
-def module_of(path: str) -> str:
-    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-
-
-def tree_of(path: str) -> ast.Module:
-    return ast.parse((ROOT / path).read_text(), filename=path)
-
-
-def imports(path: str) -> Iterator[Import]:
-    for node in ast.walk(tree_of(path)):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield Import(module=alias.name, names=(), line=node.lineno)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}:{node.lineno} imports relatively: write gfcr.<module>"
-            assert node.module is not None
-            names = tuple(alias.name for alias in node.names)
-            yield Import(module=node.module, names=names, line=node.lineno)
 
 
 def gfcr_modules(statement: Import) -> Iterator[str]:
@@ -98,10 +61,6 @@ def place_of(module: str) -> tuple[int, tuple[str, ...]] | None:
         if module == prefix or module.startswith(prefix + ".")
     ]
     return max(found)[1:] if found else None
-
-
-def is_package(module: str) -> bool:
-    return (ROOT / "gfcr" / module.replace(".", "/") / "__init__.py").exists()
 
 
 @pytest.mark.parametrize("path", LIBRARY)

@@ -3,19 +3,32 @@
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
+from dataclasses import dataclass
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
-ROOT = Path(__file__).parents[2]
+from tests.contract.sources import LIBRARY, ROOT, imports
+
 FOLDERS = {"gfcr": "gfcr", "strategies": "gfcr_strategies"}
 IGNORED = shutil.ignore_patterns("__pycache__")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Built:
+    source: Path
+    site: Path
+    """The wheel, unpacked."""
+
+
 @pytest.fixture(scope="module")
-def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel built from a copy of the source (building leaves files beside it), unpacked."""
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """A wheel built from a copy of the source: building leaves files beside it."""
     source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("out")
     for folder in FOLDERS:
         shutil.copytree(ROOT / folder, source / folder, ignore=IGNORED)
@@ -30,31 +43,42 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (wheel,) = out.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(out / "site")
-    return out / "site"
+    return Built(source=source, site=out / "site")
 
 
-def test_the_wheel_carries_every_file_of_the_library_and_the_strategies(unpacked: Path) -> None:
-    for folder, installed in FOLDERS.items():
-        expected = {
-            path.relative_to(ROOT / folder).as_posix()
-            for path in (ROOT / folder).rglob("*")
-            if path.is_file() and "__pycache__" not in path.parts
-        }
-        shipped = {
-            path.relative_to(unpacked / installed).as_posix()
-            for path in (unpacked / installed).rglob("*")
-            if path.is_file()
-        }
-        assert shipped == expected, f"{folder}/ differs from {installed}/ in the wheel"
+def files_under(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_the_wheel_imports_away_from_the_checkout(unpacked: Path) -> None:
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_the_wheel_carries_every_file(built: Built, folder: str) -> None:
+    assert files_under(built.site / FOLDERS[folder]) == files_under(built.source / folder)
+
+
+def test_the_wheel_imports_away_from_the_checkout(built: Built) -> None:
     code = (
-        f"import sys; sys.path.insert(0, {str(unpacked)!r})\n"
+        f"import sys; sys.path.insert(0, {str(built.site)!r})\n"
         "import gfcr, gfcr_strategies\n"
         "print(gfcr.__file__); print(gfcr_strategies.__file__)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=unpacked, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code], cwd=built.site, capture_output=True, text=True, check=True
     )
-    assert all(Path(line).is_relative_to(unpacked) for line in done.stdout.splitlines())
+    assert all(Path(line).is_relative_to(built.site) for line in done.stdout.splitlines())
+
+
+def test_every_library_imported_is_declared() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"].values()
+    texts = [*project["dependencies"], *(text for extra in extras for text in extra)]
+    declared = {canonicalize_name(Requirement(text).name) for text in texts}
+    distributions = packages_distributions()
+    for path in LIBRARY:
+        for statement in imports(path):
+            if statement.top in sys.stdlib_module_names or statement.top == "gfcr":
+                continue
+            owners = {canonicalize_name(name) for name in distributions.get(statement.top, ())}
+            assert owners & declared, (
+                f"{path}:{statement.line} imports {statement.top}: declare it in pyproject.toml "
+                "(base or extra), then `make lock`"
+            )
