@@ -1,0 +1,68 @@
+"""Which combination of strategies buys the most, from tracked runs alone.
+
+The same store gives the same leaderboard, byte for byte: everything is sorted, every draw seeded.
+"""
+
+from collections.abc import Mapping
+
+from gfcr.errors import unknown_name
+from gfcr.leaderboard.ranking import rank
+from gfcr.leaderboard.rows import ArmCost, Excluded, Leaderboard, Row, Versus
+from gfcr.leaderboard.tables import to_csv, to_dict, to_json, to_markdown, to_rich
+from gfcr.tracking.mlflow_store import read_runs
+
+__all__ = [
+    "ArmCost",
+    "Excluded",
+    "Leaderboard",
+    "Row",
+    "Versus",
+    "build",
+    "rank",
+    "to_csv",
+    "to_dict",
+    "to_json",
+    "to_markdown",
+    "to_rich",
+]
+
+SERIES = (
+    "engine/forward_passes",
+    "group/dead_share",
+    "length/mean",
+    "length/p50",
+    "length/p90",
+    "length/p99",
+    "reward/all",
+    "reward/trained",
+    "speculation/acceptance_length",
+)
+"""Metrics read for the report's plots; forward passes are summed over updates."""
+
+
+def build(
+    uri: str,
+    *,
+    study: str | None = None,
+    baseline: str | None = None,
+    where: Mapping[str, str] | None = None,
+    margin: float = 0.02,
+) -> Leaderboard:
+    """Builds the leaderboard from an MLflow store.
+
+    Args:
+        uri: MLflow tracking URI.
+        study: study to rank; None ranks all of them together.
+        baseline: arm that the others are compared with; None compares nothing.
+        where: parameter or tag names with the value they must have.
+        margin: largest difference of the score that would not matter.
+
+    Raises:
+        ConfigError: no such store, study, baseline or parameter.
+    """
+    records = read_runs(uri, series=SERIES)
+    names = sorted({record.study for record in records})
+    if study is not None and study not in names:
+        raise unknown_name(study, kind="study", allowed=names, where=uri)
+    chosen = [record for record in records if study in (None, record.study)]
+    return rank(chosen, baseline=baseline, where=where, margin=margin)
