@@ -1,0 +1,237 @@
+"""vLLM as an engine: starts it in this process with settings that fit the device it finds."""
+
+import contextlib
+import os
+import warnings
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast, final
+
+from gfcr.engine.base import EngineConfig, Request
+from gfcr.engine.vllm_loop import VllmEngine
+from gfcr.engine.vllm_model import ModelFolder, open_folder
+from gfcr.errors import ConfigError, EngineError, unknown_name
+
+METHODS: Final = (
+    "ngram",
+    "ngram_gpu",
+    "suffix",
+    "draft_model",
+    "eagle",
+    "eagle3",
+    "mtp",
+    "medusa",
+    "mlp_speculator",
+    "custom_class",
+)
+"""Values of `speculative["method"]`. On CPU: ngram, suffix, draft_model, eagle3, custom_class."""
+
+DTYPES: Final = ("float32", "bfloat16", "float16", "auto")
+
+
+@final
+@dataclass(kw_only=True)
+class Vllm(EngineConfig):
+    """vLLM in this process, on whatever device it finds."""
+
+    dtype: str = "float32"
+    """`auto` takes the checkpoint's, except that vLLM turns float32 into bfloat16."""
+    max_length: int | None = None
+    """Most tokens of a sequence; None is the model's own limit."""
+    max_running: int = 256
+    """Requests decoded together; the others wait."""
+    block_size: int | None = None
+    """Granularity of the prefix cache in tokens; None is 32 on CPU and vLLM's default on GPU."""
+    prefix_cache: bool = True
+    kv_cache_gib: float | None = None
+    """None is 1 GiB on CPU and what `gpu_memory_utilization` leaves on GPU."""
+    gpu_memory_utilization: float = 0.5
+    compile: bool = False
+    """Pays 9 to 18 s of start-up (CPU) for 1.1 to 1.9 times the tokens per second."""
+    speculative: Mapping[str, Any] | None = None
+    """vLLM's `speculative_config`: `method`, `num_speculative_tokens` and the method's own keys."""
+    fixes: bool = True
+    """False runs vLLM as shipped, to audit it; only in a process that has no fixed engine."""
+
+    def __post_init__(self) -> None:
+        _require(self.dtype in DTYPES, "dtype", self.dtype, ", ".join(DTYPES))
+        _require(
+            self.max_length is None or self.max_length >= 2, "max_length", self.max_length, ">= 2"
+        )
+        _require(self.max_running >= 1, "max_running", self.max_running, "an integer >= 1")
+        _require(
+            self.block_size is None or (self.block_size > 0 and self.block_size % 16 == 0),
+            "block_size",
+            self.block_size,
+            "a multiple of 16 (of 32 on CPU)",
+        )
+        _require(
+            self.kv_cache_gib is None or self.kv_cache_gib > 0,
+            "kv_cache_gib",
+            self.kv_cache_gib,
+            "a number > 0",
+        )
+        _require(
+            0 < self.gpu_memory_utilization <= 1,
+            "gpu_memory_utilization",
+            self.gpu_memory_utilization,
+            "a fraction in (0, 1]",
+        )
+        if self.speculative is not None:
+            _check_speculative(self.speculative)
+
+    def start(self, *, model: str, seed: int) -> "VllmEngine":
+        """Starts vLLM on a model folder, repaired where this device needs it, and warms it up.
+
+        Raises:
+            EngineError: the folder is no model, or vLLM refuses it with these settings.
+        """
+        folder = open_folder(model)
+        max_length = _max_length(self, folder=folder)
+        VllmEngine.check_alone()
+        with _quiet():
+            fixes = _fix(self)
+            llm = _start(self, folder=folder, seed=seed, max_length=max_length)
+            return VllmEngine(
+                llm, folder=folder, max_length=max_length, fixes=fixes, translate=_translate
+            )
+
+
+def _translate(llm: Any, request: Request, *, eos: Sequence[int], score: bool) -> Any:
+    from vllm import SamplingParams
+    from vllm.inputs.engine import tokens_input
+
+    sampling = request.sampling
+    try:
+        params = SamplingParams(
+            temperature=sampling.temperature,
+            top_p=sampling.top_p,
+            top_k=sampling.top_k,
+            min_p=sampling.min_p,
+            max_tokens=sampling.max_tokens,
+            seed=request.seed,
+            stop_token_ids=[*eos, *request.stop],
+            ignore_eos=True,  # vLLM without a tokenizer knows no end-of-sequence token
+            logprobs=0,
+            prompt_logprobs=0 if score else None,
+            detokenize=False,
+            skip_clone=True,
+        )
+        return llm.llm_engine.input_processor.process_inputs(
+            request.id,
+            tokens_input(list(request.tokens)),
+            params,
+            ("generate",),
+            priority=request.priority,
+        )
+    except ValueError as error:
+        raise EngineError(f"vLLM refused request '{request.id}': {error}") from error
+
+
+def _max_length(config: Vllm, *, folder: ModelFolder) -> int:
+    limit = folder.max_positions
+    asked = config.max_length or limit
+    if asked is None:
+        raise EngineError(f"model '{folder.path}' states no length limit: give max_length.")
+    if limit is not None and asked > limit:
+        raise EngineError(
+            f"max_length={asked} exceeds what model '{folder.path}' was made for "
+            f"(max_position_embeddings={limit}): give at most {limit}."
+        )
+    return asked
+
+
+def _fix(config: Vllm) -> tuple[str, ...]:
+    # In process: the pipeline steps the engine, and weights and drafter stay within reach.
+    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+    # One runner on CPU and GPU: scoring and draft budgets reach into it.
+    os.environ["VLLM_USE_V2_MODEL_RUNNER"] = "0"
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+    from vllm.platforms import current_platform
+
+    from gfcr.engine import vllm_fixes
+
+    if config.fixes:
+        return vllm_fixes.apply(cpu=current_platform.is_cpu())
+    if vllm_fixes.in_force():
+        raise EngineError(
+            "fixes=false needs a process in which no fixed engine was started: "
+            f"{', '.join(vllm_fixes.in_force())} are in force here; start a fresh process."
+        )
+    return ()
+
+
+def _start(config: Vllm, *, folder: ModelFolder, seed: int, max_length: int) -> Any:
+    from vllm import LLM
+    from vllm.platforms import current_platform
+
+    settings = _cpu_settings(config) if current_platform.is_cpu() else _gpu_settings(config)
+    # One position more than sequences may have: scoring a full one samples a token after it.
+    if folder.max_positions is not None and max_length >= folder.max_positions:
+        settings["hf_overrides"] = {"max_position_embeddings": max_length + 1}
+    if config.speculative is not None:
+        settings["speculative_config"] = dict(config.speculative)
+    try:
+        return LLM(
+            str(folder.path),
+            dtype=cast("Any", config.dtype),
+            seed=seed,
+            max_model_len=max_length + 1,
+            max_num_seqs=config.max_running,
+            enforce_eager=not config.compile,
+            enable_prefix_caching=config.prefix_cache,
+            logprobs_mode="processed_logprobs",
+            scheduling_policy="priority",
+            async_scheduling=False,
+            skip_tokenizer_init=True,
+            disable_log_stats=False,
+            use_tqdm_on_load=False,
+            **settings,
+        )
+    except Exception as error:  # vLLM raises a dozen kinds here, all of them about its settings
+        raise EngineError(
+            f"vLLM could not start on '{folder.path}' ({type(error).__name__}: {error}). "
+            "VLLM_LOGGING_LEVEL=INFO in the environment shows its own log."
+        ) from error
+
+
+def _cpu_settings(config: Vllm) -> dict[str, Any]:
+    return {
+        # vLLM's own default is 128: shorter prompts would never meet the prefix cache.
+        "block_size": config.block_size or 32,
+        "kv_cache_memory_bytes": int((config.kv_cache_gib or 1.0) * 2**30),
+    }
+
+
+def _gpu_settings(config: Vllm) -> dict[str, Any]:
+    settings: dict[str, Any] = {"gpu_memory_utilization": config.gpu_memory_utilization}
+    if config.block_size is not None:
+        settings["block_size"] = config.block_size
+    if config.kv_cache_gib is not None:
+        settings["kv_cache_memory_bytes"] = int(config.kv_cache_gib * 2**30)
+    return settings
+
+
+@contextlib.contextmanager
+def _quiet() -> Generator[None]:
+    """Hides warnings of vLLM's own dependencies, which a user can do nothing about."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _check_speculative(given: Mapping[str, Any]) -> None:
+    method = given.get("method")
+    if not isinstance(method, str):
+        raise ConfigError(
+            f"engine.speculative={dict(given)!r} has no method: give one of {', '.join(METHODS)}."
+        )
+    if method not in METHODS:
+        raise unknown_name(
+            method, kind="speculative method", allowed=METHODS, where="engine.speculative.method"
+        )
+
+
+def _require(ok: bool, key: str, given: object, allowed: str) -> None:
+    if not ok:
+        raise ConfigError(f"engine.{key}={given!r} is not allowed: give {allowed}.")

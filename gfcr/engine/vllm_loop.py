@@ -1,0 +1,291 @@
+"""The loop on a vLLM engine core: requests in, tokens out, weights and drafter within reach.
+
+The scheduler's outputs are read directly, without vLLM's detokenizing front end: its per-token
+dictionaries and process-wide metrics are not needed, and each engine keeps counters of its own.
+"""
+
+import gc
+import time
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, final
+
+import numpy as np
+
+from gfcr.engine import vllm_fixes
+from gfcr.engine.base import Delta, EngineStats, Request
+from gfcr.engine.vllm_model import Counters, ModelFolder
+from gfcr.errors import EngineError
+from gfcr.types import FinishReason, Floats, Sampling
+
+if TYPE_CHECKING:
+    from gfcr.engine.base import Weights
+
+SCORE: Final = "gfcr:score:"
+"""Prefix of the ids of scoring requests."""
+
+FIRST: Final = -(2**31)
+"""Priority of scoring: before any rollout."""
+
+FINISH: Final = (
+    FinishReason.STOP,
+    FinishReason.LENGTH,
+    FinishReason.ABORTED,
+    FinishReason.ERROR,
+    FinishReason.HALTED,
+)
+"""By vLLM's number: stop, length, abort, error, repetition."""
+
+
+class Translate(Protocol):
+    """Makes vLLM's request of ours; the caller of the loop knows vLLM's classes."""
+
+    def __call__(self, llm: Any, request: Request, *, eos: Sequence[int], score: bool) -> Any:
+        """Returns an `EngineCoreRequest`.
+
+        Raises:
+            EngineError: vLLM refuses the request.
+        """
+        ...
+
+
+@final
+class VllmEngine:
+    """See `Engine`. At temperature 0 log-probs are those of temperature 1 without filters."""
+
+    fixes: tuple[str, ...]
+    """Repairs of vLLM in force, see `gfcr.engine.vllm_fixes`."""
+
+    _open: ClassVar["VllmEngine | None"] = None
+
+    def __init__(
+        self,
+        llm: Any,
+        *,
+        folder: ModelFolder,
+        max_length: int,
+        fixes: tuple[str, ...],
+        translate: Translate,
+    ) -> None:
+        self._llm: Any = llm
+        self._core: Any = llm.llm_engine.engine_core.engine_core
+        self._folder = folder
+        self._max_length = max_length
+        self.fixes = fixes
+        self._translate = translate
+        self._live: dict[str, int] = {}
+        self._budgets: dict[str, int] = {}
+        self._scores: dict[str, Floats] = {}
+        self._held: list[Delta] = []
+        self._version = 0
+        self._count = Counters()
+        VllmEngine._open = self
+        self._warm_up()
+
+    @staticmethod
+    def check_alone() -> None:
+        """Vouches that no engine runs in this process.
+
+        Raises:
+            EngineError: one does; vLLM's groups are process-wide, so that closing it later would
+                break the other.
+        """
+        if VllmEngine._open is not None:
+            raise EngineError(
+                f"this process already runs an engine on '{VllmEngine._open._folder.path}': "
+                "close() it before the next start."
+            )
+
+    @property
+    def version(self) -> int:
+        """See `Engine.version`."""
+        return self._version
+
+    @property
+    def max_length(self) -> int:
+        """See `Engine.max_length`."""
+        return self._max_length
+
+    def submit(self, request: Request) -> None:
+        """See `Engine.submit`."""
+        if request.id in self._live:
+            raise EngineError(f"request id '{request.id}' is in flight: give each request its own.")
+        self._check_length(request.id, prompt=len(request.tokens), new=request.sampling.max_tokens)
+        self._add(self._ask(request, score=False))
+        self._live[request.id] = len(request.tokens)
+        if request.draft_budget is not None:
+            self._budgets[request.id] = request.draft_budget
+
+    def step(self) -> Sequence[Delta]:
+        """See `Engine.step`."""
+        if not self._live and not self._held:
+            return ()
+        begun = time.perf_counter()
+        held, self._held = self._held, []
+        deltas = held + self._advance() if self._live else held
+        self._count.busy_s += time.perf_counter() - begun
+        return deltas
+
+    def abort(self, request_ids: Iterable[str]) -> None:
+        """See `Engine.abort`."""
+        asked = set(request_ids)
+        gone = [i for i in asked if self._live.pop(i, None) is not None]
+        self._core.abort_requests(gone)
+        for i in gone:
+            self._budgets.pop(i, None)
+        self._held = [d for d in self._held if d.request_id not in asked]
+
+    def limit(self, request_id: str, *, max_tokens: int) -> None:
+        """See `Engine.limit`. A cap already reached ends the request with its next token."""
+        if request_id not in self._live:
+            return
+        self._check_length(request_id, prompt=self._live[request_id], new=max_tokens)
+        running = self._core.scheduler.requests[request_id]
+        running.max_tokens = running.sampling_params.max_tokens = max_tokens
+
+    def score(self, sequences: Sequence[Sequence[int]], *, sampling: Sampling) -> list[Floats]:
+        """See `Engine.score`. Computed afresh, never from the prefix cache.
+
+        Temperature 0 scores as temperature 1, like the log-probs of greedy tokens. Requests in
+        flight advance meanwhile; what they gain comes with the next `step`.
+        """
+        one = Sampling(max_tokens=1)
+        asked: list[Request] = []
+        for i, tokens in enumerate(sequences):
+            self._check_length(f"score {i}", prompt=len(tokens), new=0)
+            asked.append(
+                Request(id=f"{SCORE}{i}", tokens=tuple(tokens), sampling=one, priority=FIRST)
+            )
+        queued = [self._ask(r, score=True) for r in asked if len(r.tokens) > 1]
+        self._scores = {}
+        for each in queued:
+            self._add(each)
+        with vllm_fixes.prompt_temperature(self._runner, sampling.temperature or 1.0):
+            while len(self._scores) < len(queued):
+                self._held += self._advance()
+        return [self._scores.get(r.id, np.zeros(0, np.float32)) for r in asked]
+
+    def update_weights(self, weights: "Weights", *, version: int) -> None:
+        """See `Engine.update_weights`. Names are those of the checkpoint (transformers)."""
+        in_flight = self._live.keys() | {d.request_id for d in self._held}
+        if in_flight:
+            raise EngineError(
+                f"{len(in_flight)} requests are in flight: finish or abort them before new "
+                "weights, or their cache mixes two policies."
+            )
+        items = list(weights)
+        missing = self._folder.tensors - {name for name, _ in items}
+        if missing:
+            raise EngineError(
+                f"new weights lack {len(missing)} of the model's tensors, for example "
+                f"'{min(missing)}': give all of `model.named_parameters()`."
+            )
+        try:
+            self._target_model.load_weights(items)
+        except (AssertionError, AttributeError, KeyError, RuntimeError, ValueError) as error:
+            raise EngineError(
+                f"vLLM refused the new weights ({type(error).__name__}: {error}). The names and "
+                "shapes must be those of the checkpoint; start the engine again."
+            ) from error
+        if not self._core.reset_prefix_cache():
+            raise EngineError("the prefix cache is in use and still holds the old policy's values.")
+        self._version = version
+
+    def stats(self) -> EngineStats:
+        """See `Engine.stats`. Scoring counts in `forward_passes` and prompt tokens only."""
+        return self._count.snapshot()
+
+    def close(self) -> None:
+        """See `Engine.close`. The process may start another engine afterwards."""
+        if self._core is None:
+            return
+        self._llm.llm_engine.engine_core.shutdown()
+        self._live.clear()
+        self._core = self._llm = VllmEngine._open = None
+        gc.collect()
+
+    # ------------------------------------------------------------ within the adapter
+
+    @property
+    def _runner(self) -> Any:
+        worker = self._llm.llm_engine.model_executor.driver_worker
+        return getattr(worker, "worker", worker).model_runner
+
+    @property
+    def _target_model(self) -> Any:
+        return self._runner.get_model()
+
+    @property
+    def _drafter(self) -> Any:
+        """The proposer. Its `model` may share embeddings with the target: never push those."""
+        return getattr(self._runner, "drafter", None)
+
+    def _ask(self, request: Request, *, score: bool) -> Any:
+        return self._translate(self._llm, request, eos=self._folder.eos, score=score)
+
+    def _add(self, queued: Any) -> None:
+        self._core.add_request(*self._core.preprocess_add_request(queued))
+
+    def _advance(self) -> list[Delta]:
+        by_client, executed = self._core.step_fn()
+        self._core.post_step(model_executed=executed)
+        if self._budgets:
+            self._trim_drafts()
+        self._count.forward_passes += executed
+        outputs = by_client.get(0)
+        if outputs is None:
+            return []
+        self._count.see(outputs.scheduler_stats)
+        deltas = [d for o in outputs.outputs if (d := self._delta(o)) is not None]
+        self._count.generated += sum(len(d.tokens) for d in deltas)
+        return deltas
+
+    def _delta(self, output: Any) -> Delta | None:
+        if output.prefill_stats is not None:
+            self._count.prompt += output.prefill_stats.num_prompt_tokens
+            self._count.cached += output.prefill_stats.num_cached_tokens
+        request_id: str = output.request_id
+        if request_id not in self._live:
+            scored = output.new_prompt_logprobs_tensors
+            if scored is not None:
+                self._scores[request_id] = scored.logprobs[:, 0].numpy().astype(np.float32)
+            return None
+        finish = None
+        if output.finish_reason is not None:
+            finish = FINISH[int(output.finish_reason)]
+            del self._live[request_id]
+            self._budgets.pop(request_id, None)
+        tokens = tuple(output.new_token_ids)
+        logprobs = output.new_logprobs
+        return Delta(
+            request_id=request_id,
+            tokens=tokens,
+            logprobs=tuple(logprobs.logprobs[: len(tokens), 0].tolist()) if logprobs else (),
+            finish=finish,
+        )
+
+    def _trim_drafts(self) -> None:
+        requests = self._core.scheduler.requests
+        for request_id, budget in self._budgets.items():
+            running = requests.get(request_id)
+            if running is not None and len(running.spec_token_ids) > budget:
+                running.spec_token_ids = running.spec_token_ids[:budget]
+
+    def _check_length(self, request_id: str, *, prompt: int, new: int) -> None:
+        if prompt == 0:
+            raise EngineError(f"request '{request_id}' has no tokens: give at least one.")
+        if prompt + new > self._max_length:
+            raise EngineError(
+                f"request '{request_id}' needs {prompt} + {new} = {prompt + new} tokens, the "
+                f"engine's max_length is {self._max_length}: shorten it or raise max_length."
+            )
+
+    def _warm_up(self) -> None:
+        """Runs what vLLM compiles at first use, so that no caller's clock meets it."""
+        cap = min(8, self._max_length - 1)
+        for i in range(2):
+            sampling = Sampling(max_tokens=cap)
+            self.submit(Request(id=f"warm-{i}", tokens=(0,), sampling=sampling, seed=i))
+        while self._live:
+            self._advance()
+        self._core.reset_prefix_cache()
+        self._count = Counters()

@@ -1,0 +1,129 @@
+"""What the vLLM adapter reads from a model folder and counts of its steps; imports no vllm."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast, final
+
+from gfcr.engine.base import EngineStats
+from gfcr.errors import EngineError
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class ModelFolder:
+    """A transformers checkpoint on disk, checked."""
+
+    path: Path
+    tensors: frozenset[str]
+    """Names of the tensors that an update must bring (a tied output head is not one)."""
+    eos: tuple[int, ...]
+    """Every end-of-sequence token that model, generation config or tokenizer declares."""
+    max_positions: int | None
+
+
+def open_folder(model: str) -> ModelFolder:
+    """Reads what the engine needs to know of a model folder.
+
+    Raises:
+        EngineError: the folder is missing or is not a transformers checkpoint.
+    """
+    path = Path(model).expanduser()
+    if not path.is_dir():
+        raise EngineError(
+            f"model '{model}' is not a folder: give the path of a transformers checkpoint "
+            "(`hf download NAME --local-dir FOLDER` fetches one)."
+        )
+    if not (path / "config.json").is_file() or not any(path.glob("*.safetensors")):
+        held = sorted(p.name for p in path.iterdir())[:5]
+        raise EngineError(
+            f"model folder '{model}' needs config.json and *.safetensors, it holds "
+            f"{', '.join(held) or 'nothing'}: save the model with `save_pretrained` first."
+        )
+    config = _read(path / "config.json")
+    text = cast("dict[str, Any]", config.get("text_config") or config)
+    return ModelFolder(
+        path=path,
+        tensors=_tensors(path, tied=bool(text.get("tie_word_embeddings", True))),
+        eos=_eos(path, text),
+        max_positions=text.get("max_position_embeddings"),
+    )
+
+
+def _read(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    try:
+        return json.loads(path.read_text())
+    except json.JSONDecodeError as error:
+        raise EngineError(f"'{path}' is not JSON ({error}): save the model again.") from error
+
+
+def _tensors(path: Path, *, tied: bool) -> frozenset[str]:
+    from safetensors import safe_open
+
+    names: set[str] = set()
+    for file in path.glob("*.safetensors"):
+        opened: Any = safe_open(file, framework="np")
+        with opened as tensors:
+            names.update(tensors.keys())
+    if tied:
+        names.discard("lm_head.weight")
+    return frozenset(n for n in names if not n.endswith("inv_freq"))
+
+
+def _eos(path: Path, config: dict[str, Any]) -> tuple[int, ...]:
+    declared: list[Any] = [config.get("eos_token_id")]
+    declared.append(_read(path / "generation_config.json").get("eos_token_id"))
+    if (path / "tokenizer_config.json").is_file():
+        import transformers
+
+        loader: Any = transformers.AutoTokenizer
+        declared.append(loader.from_pretrained(path).eos_token_id)
+    ids: set[int] = set()
+    for given in declared:
+        if given is not None:
+            ids.update(cast("list[int]", given) if isinstance(given, list) else [int(given)])
+    return tuple(sorted(ids))
+
+
+@final
+@dataclass
+class Counters:
+    """What an engine has done so far."""
+
+    forward_passes: int = 0
+    generated: int = 0
+    prompt: int = 0
+    cached: int = 0
+    drafts: int = 0
+    drafted: int = 0
+    accepted: int = 0
+    per_position: list[int] = field(default_factory=list[int])
+    busy_s: float = 0.0
+
+    def see(self, stats: Any) -> None:
+        """Adds the speculation counts of one step's `SchedulerStats`, if it has any."""
+        spec = stats and stats.spec_decoding_stats
+        if not spec:
+            return
+        self.drafts += spec.num_drafts
+        self.drafted += spec.num_draft_tokens
+        self.accepted += spec.num_accepted_tokens
+        new: list[int] = spec.num_accepted_tokens_per_pos
+        old = self.per_position or [0] * len(new)
+        self.per_position = [a + b for a, b in zip(old, new, strict=True)]
+
+    def snapshot(self) -> EngineStats:
+        """The counters as the protocol's record."""
+        return EngineStats(
+            forward_passes=self.forward_passes,
+            generated_tokens=self.generated,
+            prompt_tokens=self.prompt,
+            cached_prompt_tokens=self.cached,
+            drafts=self.drafts,
+            drafted_tokens=self.drafted,
+            accepted_tokens=self.accepted,
+            accepted_per_position=tuple(self.per_position),
+            busy_s=self.busy_s,
+        )

@@ -1,0 +1,55 @@
+"""Tiny random Qwen3 checkpoints: real architecture, real file layout, made in milliseconds."""
+
+from pathlib import Path
+
+import torch
+from transformers import Qwen3Config, Qwen3ForCausalLM
+
+VOCAB = 20
+EOS = 1
+
+
+def tiny_qwen3(
+    folder: Path,
+    *,
+    seed: int = 0,
+    tied: bool = True,
+    hidden: int = 64,
+    layers: int = 2,
+    eos: int | None = EOS,
+    max_length: int = 256,
+) -> Qwen3ForCausalLM:
+    """Saves a float32 checkpoint to `folder` and returns the model.
+
+    Weights are wide (standard deviation 0.3) so that distributions are neither flat nor greedy.
+    The same seed gives the same weights; no tokenizer is written.
+    """
+    config = Qwen3Config(
+        vocab_size=VOCAB,
+        hidden_size=hidden,
+        intermediate_size=2 * hidden,
+        num_hidden_layers=layers,
+        num_attention_heads=hidden // 32,
+        num_key_value_heads=hidden // 32,
+        head_dim=32,
+        max_position_embeddings=max_length,
+        tie_word_embeddings=tied,
+        initializer_range=0.3,
+        eos_token_id=eos,
+        bos_token_id=None,
+        pad_token_id=0,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = Qwen3ForCausalLM(config).float().eval()
+    model.save_pretrained(folder)
+    return model
+
+
+@torch.no_grad()
+def reference_logprobs(
+    model: Qwen3ForCausalLM, tokens: list[int], *, temperature: float = 1.0
+) -> torch.Tensor:
+    """Log-probability of each token after the first, shape (len(tokens) - 1,), by transformers."""
+    logits = model(torch.tensor([tokens])).logits[0, :-1].float() / temperature
+    return logits.log_softmax(-1).gather(1, torch.tensor(tokens[1:])[:, None])[:, 0]
