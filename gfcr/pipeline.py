@@ -4,6 +4,7 @@ It owns the order of events, the paired prompt stream, the seeds, the token ledg
 every part with memory.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar, final
@@ -49,7 +50,11 @@ class _Round:
     view: RunView
     jobs: dict[str, Job] = field(default_factory=dict[str, Job])
     order: dict[str, int] = field(default_factory=dict[str, int])
+    spare: list[Rollout] = field(default_factory=list[Rollout])
+    """Rollouts of groups that became complete in the very step that filled the batch."""
     aborted: list[Rollout] = field(default_factory=list[Rollout])
+    uses: Counter[str] = field(default_factory=Counter[str])
+    """How often each prompt was begun: a repeat must not draw the same rollouts again."""
 
 
 @final
@@ -169,15 +174,19 @@ class Pipeline:
                 self._start(round_, job)
             while round_.runner.busy and view.accepted < view.target:
                 for group in round_.runner.advance():
-                    self._judge(round_, group)
+                    if view.accepted < view.target:
+                        self._judge(round_, group)
+                    else:
+                        round_.spare += group.rollouts
             view.round += 1
             if view.accepted < view.target:
                 plan = self._plan(view, num_groups=0)
-        round_.aborted = [*round_.runner.cut, *round_.runner.abort()]
+        round_.aborted = self._abort(round_)
 
     def _plan(self, view: RunView, *, num_groups: int) -> Plan:
         plan = Plan(num_groups=num_groups, target=view.target)
-        for planner in self.hooks(Planner).values():
+        planners = self.hooks(Planner).values()
+        for planner in sorted(planners, key=lambda p: not p.begun_first):
             plan = planner.plan(plan, view=view)
         return view.fill(plan)
 
@@ -185,7 +194,8 @@ class Pipeline:
         index = len(round_.order)
         group_id = f"{self.step}:{index}:{job.prompt.id}"
         round_.jobs[group_id], round_.order[group_id] = job, index
-        round_.runner.start(job, group_id=group_id)
+        round_.runner.start(job, group_id=group_id, repeat=round_.uses[job.prompt.id])
+        round_.uses[job.prompt.id] += 1
 
     def _judge(self, round_: _Round, group: Group) -> None:
         """Control decides, Replay recalls, Filter measures."""
@@ -228,8 +238,12 @@ class Pipeline:
 
     def _harvest(self, round_: _Round) -> Harvest:
         begun = sorted(round_.view.groups, key=lambda g: round_.order[g.id])
-        aborted = round_.aborted or [*round_.runner.cut, *round_.runner.abort()]
+        aborted = round_.aborted or self._abort(round_)
         return Harvest(step=self.step, groups=tuple(begun), aborted=tuple(aborted))
+
+    def _abort(self, round_: _Round) -> list[Rollout]:
+        runner = round_.runner
+        return [*runner.cut, *round_.spare, *runner.abort()]
 
     def _check_scorable(self, harvest: Harvest) -> None:
         rollouts = [r for g in harvest.groups for r in g.rollouts if r.origin == "fresh"]

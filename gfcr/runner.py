@@ -10,7 +10,7 @@ from gfcr.engine.base import Delta, Engine, Request
 from gfcr.ledger import Ledger
 from gfcr.scoring import Desk
 from gfcr.session import JobSession
-from gfcr.stages import Abort, Cap, Generate, Halt, Job, View, Watcher
+from gfcr.stages import BATCH_FULL, Abort, Cap, Generate, Halt, Job, View, Watcher
 from gfcr.tasks.base import Codec, Verdict
 from gfcr.trajectory import LiveTrajectory
 from gfcr.types import FinishReason, Group, Rollout, Signal
@@ -24,6 +24,7 @@ class _Cell:
 
     id: str
     job: Job
+    repeat: int
     sessions: list[JobSession] = field(default_factory=list[JobSession])
     verdicts: dict[str, Verdict] = field(default_factory=dict[str, Verdict])
     settled: int = 0
@@ -72,9 +73,9 @@ class Runner:
         """Requests in flight."""
         return len(self._by_request)
 
-    def start(self, job: Job, *, group_id: str) -> None:
-        """Begins a group."""
-        cell = self._cells[group_id] = _Cell(id=group_id, job=job)
+    def start(self, job: Job, *, group_id: str, repeat: int = 0) -> None:
+        """Begins a group, the `repeat`-th one of its prompt in this batch."""
+        cell = self._cells[group_id] = _Cell(id=group_id, job=job, repeat=repeat)
         self._open(cell, job)
 
     def more(self, group: Group, *, num_samples: int, job: Job) -> None:
@@ -100,7 +101,7 @@ class Runner:
             for session in cell.sessions:
                 session.cancel()
             for trajectory in cell.trajectories:
-                trajectory.cut("batch full")
+                trajectory.cut(BATCH_FULL)
                 rollouts.append(self._rollout(cell, trajectory))
         self._cells.clear()
         self._desk.forget()
@@ -130,7 +131,12 @@ class Runner:
 
     def _open(self, cell: _Cell, job: Job) -> None:
         session = JobSession(
-            job, view=self._view, host=self, group_id=cell.id, offset=len(cell.trajectories)
+            job,
+            view=self._view,
+            host=self,
+            group_id=cell.id,
+            offset=len(cell.trajectories),
+            repeat=cell.repeat,
         )
         cell.sessions.append(session)
         session.start(self._generate)

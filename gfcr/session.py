@@ -36,10 +36,13 @@ class Host(Protocol):
 class JobSession:
     """See `stages.Session`; also the floor its trajectories stand on."""
 
-    def __init__(self, job: Job, *, view: View, host: Host, group_id: str, offset: int) -> None:
+    def __init__(
+        self, job: Job, *, view: View, host: Host, group_id: str, offset: int, repeat: int
+    ) -> None:
         self.job, self.view = job, view
         self.trajectories: list[LiveTrajectory] = []
-        self._host, self._group_id, self._offset = host, group_id, offset
+        self._host, self._group_id = host, group_id
+        self._offset, self._repeat = offset, repeat
         self._run: Run[None] | None = None
 
     def start(self, generate: Generate) -> None:
@@ -110,6 +113,7 @@ class JobSession:
                 self.job.prompt.id,
                 name,
                 trajectory.turns,
+                *([self._repeat] if self._repeat else []),
             ),
             priority=self.job.priority,
             draft_budget=self.job.draft_budget,

@@ -19,7 +19,7 @@ that have a hook, in the order the strategy names them.
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 import numpy as np
 
@@ -219,6 +219,9 @@ class Filter(Part):
 class Planner(ABC):
     """Chooses prompts, group sizes, caps, priorities and draft budgets of a round."""
 
+    begun_first: ClassVar[bool] = False
+    """True plans before the others: work already begun leaves them fewer prompts to draw."""
+
     @abstractmethod
     def plan(self, plan: Plan, *, view: View) -> Plan:
         """Returns the plan changed. Called once a round, after earlier parts' plans.
@@ -299,6 +302,10 @@ class BatchMap(ABC):
         """Returns the accepted groups annotated, same order and number."""
 
 
+BATCH_FULL: Final = "batch full"
+"""`Rollout.detail` of a trajectory cut short because its batch was full."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Harvest:
     """All that one batch produced, shown to memories before the update."""
@@ -308,7 +315,8 @@ class Harvest:
     """Completed groups, accepted and rejected."""
     aborted: tuple[Rollout, ...]
     """Rollouts of groups cut short when the batch filled, finished ones included: resumable as
-    `Job.resume`, where finished ones are taken as they are."""
+    `Job.resume`, where finished ones are taken as they are. Unfinished ones have the `detail`
+    `BATCH_FULL`; with another one, a Watcher aborted them."""
 
 
 class Observer(ABC):

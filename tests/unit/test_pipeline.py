@@ -1,7 +1,7 @@
 """The pipeline on the fake engine: pairing, refill, conservation, resume, failures."""
 
 import pickle
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -15,7 +15,17 @@ from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.filter.zero_variance import ZeroVariance
 from gfcr.generate.sample import Sample
 from gfcr.ledger import EVALUATION, IN_FLIGHT
-from gfcr.stages import Control, Generate, Halt, Referee, SampleMore, Session, Watcher
+from gfcr.stages import (
+    Control,
+    Generate,
+    Halt,
+    Plan,
+    Planner,
+    Referee,
+    SampleMore,
+    Session,
+    Watcher,
+)
 from gfcr.strategy import Strategy
 from gfcr.tasks.base import Verdict
 from gfcr.types import FinishReason
@@ -223,3 +233,54 @@ def test_refill_short_trains_on_what_there_is() -> None:
     )
     batch = make.pipeline(plan).next_batch()
     assert 0 < len(batch.accepted) < 8
+
+
+@dataclass(kw_only=True)
+class _Triple(Control, Planner):
+    def plan(self, plan: Plan, *, view: Any) -> Plan:
+        return replace(plan, num_groups=3 * plan.num_groups)
+
+
+def _plain(**parts: Any) -> Strategy:
+    filters = {"advantage": GroupAdvantage()}
+    return Strategy(name="t", generate=Sample(), filters=filters, **parts)
+
+
+def test_a_batch_never_holds_more_groups_than_its_target() -> None:
+    plan = _plain(controls={"triple": _Triple()}, group_size=2)
+    pipeline = make.pipeline(plan, engine={"mean_length": 2.0})
+    for _ in range(5):
+        batch = pipeline.next_batch()
+        assert len(batch.accepted) == 8
+        # Groups complete in the step that filled the batch are cut with the unfinished ones.
+        assert len(batch.groups) + len({r.group_id for r in batch.aborted}) == 24
+    assert any(r.finish == FinishReason.STOP for r in batch.aborted)
+    assert _remainder(pipeline) == 0
+
+
+def test_a_prompt_begun_twice_in_one_update_gets_other_rollouts() -> None:
+    batch = make.pipeline(_plain(), task=make.CoinTask(num_train=4)).next_batch()
+    texts: dict[str, set[str]] = {}
+    for group in batch.groups:
+        texts.setdefault(group.prompt.id, set()).update(r.text for r in group.rollouts)
+    assert len(batch.groups) == 8 and len(texts) == 4
+    assert all(len(found) > 10 for found in texts.values())
+
+
+def test_planners_of_work_already_begun_come_first() -> None:
+    seen: list[str] = []
+
+    @dataclass(kw_only=True)
+    class Noting(Control, Planner):
+        label: str
+
+        def plan(self, plan: Plan, *, view: Any) -> Plan:
+            seen.append(self.label)
+            return plan
+
+    class Begun(Noting):
+        begun_first = True
+
+    controls = {"a": Noting(label="a"), "b": Begun(label="b"), "c": Noting(label="c")}
+    make.pipeline(_plain(controls=controls)).next_batch()
+    assert seen == ["b", "a", "c"]
