@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, make_dataclass
 from importlib.metadata import entry_points
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -111,6 +112,21 @@ def name_of(kind: str, part: type[Part]) -> str:
     return f"{part.__module__}:{part.__qualname__}"
 
 
+def fields_of(part: type[Part]) -> list[dict[str, str]]:
+    """A part's configuration: name, type, default and the docstring under the field."""
+    hints, docs = get_type_hints(part), _field_docs(part)
+    return [
+        {
+            "name": f.name,
+            "type": _type_name(hints[f.name]),
+            "default": "required" if _is_required(f) else repr(_default(f)),
+            "doc": docs.get(f.name, ""),
+        }
+        for f in dataclasses.fields(part)  # type: ignore[arg-type]
+        if f.init
+    ]
+
+
 def class_name(name: str) -> str:
     """`zero_variance` -> `ZeroVariance`."""
     return "".join(word.capitalize() for word in name.split("_"))
@@ -144,7 +160,7 @@ def merge(
             raise unknown_name(str(key), kind="key", allowed=fields, where=where)
     merged = {**values, **changes}
     for name, f in fields.items():
-        if name not in merged and f.default is MISSING and f.default_factory is MISSING:
+        if name not in merged and _is_required(f):
             raise ConfigError(f"{where}.{name} is missing: give a {_type_name(hints[name])}.")
     return _typed({k: (hints[k], v) for k, v in merged.items()}, where=where)
 
@@ -194,6 +210,29 @@ def _paper(node: ast.ClassDef) -> str:
         if named and isinstance(statement.value, ast.Constant):
             return str(statement.value.value)
     return ""
+
+
+def _is_required(field: "dataclasses.Field[Any]") -> bool:
+    return field.default is MISSING and field.default_factory is MISSING
+
+
+def _default(field: "dataclasses.Field[Any]") -> Any:
+    return field.default if field.default_factory is MISSING else field.default_factory()
+
+
+def _field_docs(part: type[Part]) -> dict[str, str]:
+    """The string literal under each annotated field of the class body."""
+    body = ast.parse(inspect.cleandoc("\n" + inspect.getsource(part))).body[0]
+    assert isinstance(body, ast.ClassDef)
+    docs: dict[str, str] = {}
+    for field, after in pairwise(body.body):
+        if (
+            isinstance(field, ast.AnnAssign)
+            and isinstance(after, ast.Expr)
+            and isinstance(after.value, ast.Constant)
+        ):
+            docs[ast.unparse(field.target)] = inspect.cleandoc(str(after.value.value))
+    return docs
 
 
 def _ask(kind: str, name: str) -> Entry:

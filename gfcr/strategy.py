@@ -130,6 +130,21 @@ def names() -> list[str]:
     return sorted({*ours, *(e.name for e in entry_points(group="gfcr.strategies"))})
 
 
+def entries() -> list[registry.Entry]:
+    """Describes every strategy by the docstring of its function."""
+    return [_entry(name) for name in names()]
+
+
+def _entry(name: str) -> registry.Entry:
+    function = find(name)
+    lines = (inspect.getdoc(function) or "").splitlines()
+    paper = next((li.removeprefix("Paper:").strip() for li in lines if li.startswith("Paper:")), "")
+    source = f"{function.__module__}:{function.__name__}"
+    return registry.Entry(
+        name=name, kind="strategy", summary=next(iter(lines), ""), paper=paper, source=source
+    )
+
+
 _ADDRESSES = ("generate", "filters", "controls", "replay", "loss")
 
 

@@ -70,6 +70,7 @@ class VllmEngine:
         self._core: Any = llm.llm_engine.engine_core.engine_core
         self._folder = folder
         self._max_length = max_length
+        self._vocab: int = llm.model_config.get_vocab_size()
         self.fixes = fixes
         self._translate = translate
         self._live: dict[str, int] = {}
@@ -109,6 +110,7 @@ class VllmEngine:
         """See `Engine.submit`."""
         if request.id in self._live:
             raise EngineError(f"request id '{request.id}' is in flight: give each request its own.")
+        self._check_tokens(request.id, tokens=request.tokens)
         self._check_length(request.id, prompt=len(request.tokens), new=request.sampling.max_tokens)
         self._add(self._ask(request, score=False))
         self._live[request.id] = len(request.tokens)
@@ -151,6 +153,7 @@ class VllmEngine:
         one = Sampling(max_tokens=1)
         asked: list[Request] = []
         for i, tokens in enumerate(sequences):
+            self._check_tokens(f"score {i}", tokens=tokens)
             self._check_length(f"score {i}", prompt=len(tokens), new=0)
             asked.append(
                 Request(id=f"{SCORE}{i}", tokens=tuple(tokens), sampling=one, priority=FIRST)
@@ -270,9 +273,16 @@ class VllmEngine:
             if running is not None and len(running.spec_token_ids) > budget:
                 running.spec_token_ids = running.spec_token_ids[:budget]
 
-    def _check_length(self, request_id: str, *, prompt: int, new: int) -> None:
-        if prompt == 0:
+    def _check_tokens(self, request_id: str, *, tokens: Sequence[int]) -> None:
+        if not tokens:
             raise EngineError(f"request '{request_id}' has no tokens: give at least one.")
+        if min(tokens) < 0 or max(tokens) >= self._vocab:
+            raise EngineError(
+                f"request '{request_id}' has token ids from {min(tokens)} to {max(tokens)}, the "
+                f"model's vocabulary is 0 to {self._vocab - 1}: is the tokenizer the model's own?"
+            )
+
+    def _check_length(self, request_id: str, *, prompt: int, new: int) -> None:
         if prompt + new > self._max_length:
             raise EngineError(
                 f"request '{request_id}' needs {prompt} + {new} = {prompt + new} tokens, the "

@@ -24,8 +24,8 @@ def heldout(run: RunRecord, when: Literal["before", "after"] = "after") -> Mappi
 
 def shared_prompts(runs: Sequence[RunRecord]) -> list[str]:
     """Returns the ids of the held-out prompts that all the runs have scores for, sorted."""
-    held = [set[str](_section(heldout(run), "per_prompt")) for run in runs]
-    return sorted(set.intersection(*held)) if held else []
+    held = [_section(heldout(run), "per_prompt") for run in runs]
+    return sorted(id for id in held[0] if all(id in scores for scores in held))
 
 
 def scores_of(runs: Sequence[RunRecord], *, prompts: Sequence[str]) -> list[list[float]]:

@@ -3,12 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import Any, Final, final
 
 from gfcr.errors import TaskError
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
 
 SPECIAL_TOKENS: Final = ("<pad>", "<eos>", "<bos>", "<unk>")
 """Of character vocabularies, at ids 0 to 3; the alphabet follows in its order."""
@@ -67,23 +64,22 @@ class HfCodec:
         Raises:
             TaskError: the tokenizer has no end-of-sequence token.
         """
-        from transformers import AutoTokenizer
+        import transformers
 
-        # The loader's return type is a union that hides the call signatures.
-        tokenizer: Any = AutoTokenizer.from_pretrained(str(folder))  # pyright: ignore[reportUnknownMemberType]
+        loader: Any = transformers.AutoTokenizer  # the library's own types hide its signatures
+        tokenizer = loader.from_pretrained(str(folder))
         if tokenizer.eos_token_id is None:
             raise TaskError(
                 f"the tokenizer in {folder} has no eos_token, so completions cannot end: "
                 "set one (tokenizer.eos_token = ...) and save it again."
             )
-        self._tokenizer: PreTrainedTokenizerBase = tokenizer
+        self._tokenizer: Any = tokenizer
         self._folder = str(folder)
 
     @property
     def eos_id(self) -> int:
         """The token that ends a completion."""
-        eos: Any = self._tokenizer.eos_token_id
-        return int(eos)
+        return int(self._tokenizer.eos_token_id)
 
     def prompt(self, text: str) -> tuple[int, ...]:
         """Encodes a prompt with the tokenizer's special tokens, as a user turn of its template.
@@ -94,9 +90,8 @@ class HfCodec:
         if self._tokenizer.chat_template is None:
             return self._ids(text, special=True)
         turns = [{"role": "user", "content": text}]
-        rendered: Any = self._tokenizer.apply_chat_template(
-            turns, add_generation_prompt=True, tokenize=False
-        )
+        template = self._tokenizer.apply_chat_template
+        rendered = template(turns, add_generation_prompt=True, tokenize=False)
         return self._ids(rendered, special=False)
 
     def encode(self, text: str) -> tuple[int, ...]:
@@ -109,19 +104,16 @@ class HfCodec:
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Decodes a completion without special tokens."""
-        text: Any = self._tokenizer.decode(list(tokens), skip_special_tokens=True)
-        return str(text)
+        return str(self._tokenizer.decode(list(tokens), skip_special_tokens=True))
 
     def _ids(self, text: str, *, special: bool) -> tuple[int, ...]:
-        ids: list[int] = self._tokenizer(text, add_special_tokens=special)["input_ids"]  # pyright: ignore[reportAssignmentType]
-        unk: Any = self._tokenizer.unk_token_id
+        ids = tuple[int, ...](self._tokenizer(text, add_special_tokens=special)["input_ids"])
+        unk = self._tokenizer.unk_token_id
         if unk is not None and unk in ids:
-            unknown = [c for c in sorted(set(text)) if unk in self._bare(c)]
+            bare = {c: self._tokenizer(c, add_special_tokens=False)["input_ids"] for c in set(text)}
+            unknown = sorted(c for c, found in bare.items() if unk in found)
             raise _cannot_encode(text, unknown=unknown, known=f"the tokenizer in {self._folder}")
-        return tuple(ids)
-
-    def _bare(self, text: str) -> list[int]:
-        return self._tokenizer(text, add_special_tokens=False)["input_ids"]  # pyright: ignore[reportReturnType]
+        return ids
 
 
 def _cannot_encode(text: str, *, unknown: Sequence[str], known: str) -> TaskError:

@@ -2,12 +2,12 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gfcr.part import Part
-from gfcr.types import Loss, RolloutBatch
+from gfcr.types import Loss, RolloutBatch, Sampling
 
 if TYPE_CHECKING:
     from gfcr.engine.base import Weights
@@ -48,6 +48,8 @@ class TrainJob:
     seed: int
     folder: Path
     """Where checkpoints go: `folder/checkpoint-N`, complete only once `gfcr_state.pkl` is in it."""
+    sampling: Sampling = field(default_factory=Sampling)
+    """What rollouts are sampled with: losses need its temperature and token cap."""
     should_stop: Callable[[], bool] = lambda: False
 
 

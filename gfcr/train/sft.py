@@ -4,18 +4,16 @@ import itertools
 import random
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import torch
 from torch.nn.functional import cross_entropy
 
 from gfcr.tasks.codec import SPECIAL_TOKENS, CharCodec
 from gfcr.tasks.demos.base import Demonstration, Recipe
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
 
 Tokens: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
 """Prompt and completion, the latter with its end-of-sequence token."""
@@ -47,16 +45,25 @@ def train(
     """
     device = "cuda" if torch.cuda.is_available() else "cpu"
     codec = CharCodec(alphabet=recipe.demonstrations.alphabet)
-    with torch.random.fork_rng():
-        torch.manual_seed(recipe.seed)
-        model = _model(recipe, vocab_size=codec.vocab_size).to(device)  # pyright: ignore[reportArgumentType]
+    with _random_state(recipe.seed):
+        model = _model(recipe, vocab_size=codec.vocab_size).to(device)
         result = _fit(model, recipe, codec=codec, on_step=on_step)
-    model.to("cpu").save_pretrained(folder)  # pyright: ignore[reportArgumentType]
-    char_tokenizer(codec.alphabet).save_pretrained(folder)
+    model.to("cpu").save_pretrained(folder)
+    _char_tokenizer(codec.alphabet).save_pretrained(folder)
     return result
 
 
-def char_tokenizer(alphabet: str) -> "PreTrainedTokenizerFast":
+@contextmanager
+def _random_state(seed: int) -> Iterator[None]:
+    before = torch.get_rng_state()
+    torch.default_generator.manual_seed(seed)
+    try:
+        yield
+    finally:
+        torch.set_rng_state(before)
+
+
+def _char_tokenizer(alphabet: str) -> Any:
     """A fast tokenizer that gives the same ids as `CharCodec`, without a chat template."""
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
@@ -76,7 +83,7 @@ def char_tokenizer(alphabet: str) -> "PreTrainedTokenizerFast":
     )
 
 
-def _model(recipe: Recipe, *, vocab_size: int) -> "Qwen3ForCausalLM":
+def _model(recipe: Recipe, *, vocab_size: int) -> Any:
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
     pad, eos, bos, _ = range(len(SPECIAL_TOKENS))
@@ -99,10 +106,11 @@ def _model(recipe: Recipe, *, vocab_size: int) -> "Qwen3ForCausalLM":
 
 
 def _fit(
-    model: "Qwen3ForCausalLM", recipe: Recipe, *, codec: CharCodec, on_step: Callable[[int], None]
+    model: Any, recipe: Recipe, *, codec: CharCodec, on_step: Callable[[int], None]
 ) -> SftResult:
     optimizers = _optimizers(model, recipe)
-    tokens, losses, start = 0, [], time.perf_counter()
+    tokens, start = 0, time.perf_counter()
+    losses: list[float] = []
     model.train()
     for step, batch in enumerate(itertools.islice(_batches(recipe, codec=codec), recipe.steps)):
         scale = _schedule(step, recipe)
@@ -120,9 +128,7 @@ def _fit(
     )
 
 
-def _step(
-    model: "Qwen3ForCausalLM", batch: list[Tokens], *, optimizers: list[torch.optim.Optimizer]
-) -> float:
+def _step(model: Any, batch: list[Tokens], *, optimizers: list[torch.optim.Optimizer]) -> float:
     inputs, labels = _collate(batch, device=model.device)
     with torch.autocast(model.device.type, dtype=torch.bfloat16):
         # Right padding needs no attention mask: causal attention never looks at it.
@@ -138,7 +144,7 @@ def _step(
     return loss.item()
 
 
-def _optimizers(model: "Qwen3ForCausalLM", recipe: Recipe) -> list[torch.optim.Optimizer]:
+def _optimizers(model: Any, recipe: Recipe) -> list[torch.optim.Optimizer]:
     named = list(model.named_parameters())
     matrices = [p for n, p in named if p.ndim == 2 and "embed" not in n]
     others = [p for n, p in named if p.ndim != 2 or "embed" in n]

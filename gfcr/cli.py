@@ -1,0 +1,111 @@
+"""The command line: `gfcr COMMAND`.
+
+One JSON object on stdout with `--json` and nothing else there; progress and words on stderr. Exit
+code 0: done; 1: ran, and the answer is no; 2: bad input, with what to do about it.
+"""
+
+import argparse
+import importlib
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import Any, TextIO
+
+from gfcr.errors import GfcrError, did_you_mean
+
+COMMANDS = ("run", "sweep", "demo", "leaderboard", "list", "show", "upload", "bench")
+"""Each is a module of `gfcr.commands` with `HELP`, `add_arguments` and `run`."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command and returns its exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    options = _parser(_command_of(given)).parse_args(given)
+    logging.basicConfig(level=logging.DEBUG if options.debug else logging.ERROR, format="%(message)s")
+    with _Stdout() as stdout:
+        try:
+            outcome = importlib.import_module(f"gfcr.commands.{options.command}").run(options)
+        except GfcrError as error:
+            return _fail(error, options=options, stdout=stdout)
+        except KeyboardInterrupt:
+            print("interrupted: the same command continues where it stopped", file=sys.stderr)
+            return 128 + signal.SIGINT
+        except Exception as error:
+            return _fail(error, options=options, stdout=stdout, unexpected=True)
+    if options.json:
+        print(json.dumps(outcome.data, default=str), file=stdout)
+    elif outcome.text is not None:
+        _show(outcome.text, stdout=stdout)
+    return outcome.code
+
+
+class _Stdout:
+    """Keeps stdout for the answer: whatever libraries print there meanwhile goes to stderr."""
+
+    def __enter__(self) -> TextIO:
+        sys.stdout.flush()
+        self._kept = os.dup(1)
+        os.dup2(2, 1)
+        return os.fdopen(os.dup(self._kept), "w")
+
+    def __exit__(self, *_: object) -> None:
+        sys.stdout.flush()
+        os.dup2(self._kept, 1)
+        os.close(self._kept)
+
+
+def _command_of(given: Sequence[str]) -> str | None:
+    """The command named, so that only its module is imported."""
+    named = next((a for a in given if not a.startswith("-")), None)
+    return named if named in COMMANDS else None
+
+
+def _parser(command: str | None) -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="gfcr", description="Rollout strategies for LLM RL post-training, compared fairly."
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name in COMMANDS:
+        module: Any = importlib.import_module(f"gfcr.commands.{name}")
+        sub = commands.add_parser(name, help=module.HELP, description=module.HELP)
+        if command == name:
+            module.add_arguments(sub)
+        sub.add_argument("--json", action="store_true", help="one JSON object on stdout")
+        sub.add_argument("--debug", action="store_true", help="logs and tracebacks")
+    return parser
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> Any:
+        """Adds the nearest command to argparse's message."""
+        wrong = next((w for w in message.split("'")[1:2] if "invalid choice" in message), "")
+        near = did_you_mean(wrong, COMMANDS) if wrong else ""
+        self.print_usage(sys.stderr)
+        self.exit(2, f"{self.prog}: error: {message}{near}\n")
+
+
+def _fail(
+    error: Exception, *, options: argparse.Namespace, stdout: TextIO, unexpected: bool = False
+) -> int:
+    if options.debug:
+        import traceback
+
+        traceback.print_exception(error)
+    kind = f"{type(error).__name__}: " if unexpected else ""
+    hint = " (this is not an input error we know; --debug shows where)" if unexpected else ""
+    if options.json:
+        failure = {"error": f"{kind}{error}", "type": type(error).__name__}
+        print(json.dumps(failure), file=stdout)
+    print(f"gfcr {options.command}: {kind}{error}{hint}", file=sys.stderr)
+    return 1 if unexpected else 2
+
+
+def _show(text: Any, *, stdout: TextIO) -> None:
+    from rich.console import Console
+
+    console = Console(file=stdout, soft_wrap=isinstance(text, str))
+    for piece in text if isinstance(text, list) else [text]:  # pyright: ignore[reportUnknownVariableType]
+        console.print(piece, highlight=False)

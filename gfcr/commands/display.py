@@ -1,0 +1,67 @@
+"""Live progress on stderr: a bar for one run, a table for a sweep."""
+
+import sys
+from collections.abc import Mapping
+from typing import Any, final
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from gfcr import source
+
+
+@final
+class RunDisplay:
+    """A progress bar with the figures of the latest update; plain lines without a terminal."""
+
+    def __init__(self, *, total: int | None) -> None:
+        self._console = Console(stderr=True)
+        self._total = total
+        self._bar = Progress(
+            TextColumn("update"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.completed:.0f}/{task.total}" if total else "{task.completed:.0f}"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.description}"),
+            console=self._console,
+            disable=not sys.stderr.isatty(),
+        )
+        self._task = self._bar.add_task("", total=total)
+
+    def __enter__(self) -> "RunDisplay":
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def say(self, line: str) -> None:
+        """Prints a line above the bar."""
+        self._console.print(line, highlight=False, markup=False)
+
+    def update(self, progress: source.Progress) -> None:
+        """Shows an update."""
+        text = figures(progress.metrics, heldout=progress.heldout)
+        self._bar.update(self._task, completed=progress.update, description=text)
+        if not sys.stderr.isatty() and self._worth_a_line(progress.update):
+            self.say(f"update {progress.update}: {text}")
+
+    def _worth_a_line(self, update: int) -> bool:
+        return update == 1 or update % 10 == 0 or update == self._total
+
+
+def figures(metrics: Mapping[str, Any], *, heldout: float | None) -> str:
+    """The few figures people watch."""
+    parts = []
+    for label, key, form in (
+        ("reward", "reward/all", "{:.2f}"),
+        ("trained", "rollouts/trained", "{:.0f}"),
+        ("length", "length/all/mean", "{:.0f}"),
+        ("tok/s", "rate/rollout_tokens_per_s", "{:.0f}"),
+    ):
+        if key in metrics:
+            parts.append(f"{label} {form.format(metrics[key])}")
+    if heldout is not None:
+        parts.append(f"held-out {heldout:.3f}")
+    return "  ".join(parts)

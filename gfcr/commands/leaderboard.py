@@ -1,0 +1,61 @@
+"""`gfcr leaderboard`."""
+
+import argparse
+from pathlib import Path
+
+from gfcr.commands import Outcome
+from gfcr.errors import ConfigError
+
+HELP = "Rank the arms of a study from MLflow alone: score, paired difference, tokens, seconds."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds this command's arguments."""
+    parser.add_argument("study", nargs="?", help="a study's name or YAML file; all without")
+    parser.add_argument("--uri", default="sqlite:///mlflow.db", help="MLflow tracking URI")
+    parser.add_argument("--baseline", help="arm to compare with; the study's own by default")
+    parser.add_argument(
+        "--where", action="append", default=[], metavar="KEY=VALUE", help="keep runs with this tag"
+    )
+    parser.add_argument("--margin", type=float, default=0.02, help="difference that is no matter")
+    parser.add_argument("--html", type=Path, help="write the report there too")
+    parser.add_argument("--markdown", type=Path, help="write the table there too")
+    parser.add_argument("--csv", type=Path, help="write the rows there too")
+
+
+def run(options: argparse.Namespace) -> Outcome:
+    """Builds the leaderboard and writes what was asked for."""
+    from gfcr import leaderboard, report
+
+    board = leaderboard.build(
+        options.uri,
+        study=study_name(options.study),
+        baseline=options.baseline,
+        where=_where(options.where),
+        margin=options.margin,
+    )
+    for path, text in (
+        (options.markdown, leaderboard.to_markdown),
+        (options.csv, leaderboard.to_csv),
+    ):
+        if path is not None:
+            path.write_text(text(board), encoding="utf-8")
+    if options.html is not None:
+        report.write(board, path=options.html)
+    return Outcome(data=leaderboard.to_dict(board), text=leaderboard.to_rich(board))
+
+
+def study_name(given: str | None) -> str | None:
+    """A study by name, or the one a YAML file names."""
+    if given is None or not given.endswith((".yaml", ".yml")):
+        return given
+    from gfcr import config
+
+    return str(config.read(given).get("study", Path(given).parent.name))
+
+
+def _where(pairs: list[str]) -> dict[str, str]:
+    for pair in pairs:
+        if "=" not in pair:
+            raise ConfigError(f"--where {pair}: give KEY=VALUE, e.g. --where gfcr.replay=repo.")
+    return {key: value for key, _, value in (p.partition("=") for p in pairs)}

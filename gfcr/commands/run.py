@@ -1,0 +1,42 @@
+"""`gfcr run`."""
+
+import argparse
+from typing import Any
+
+from gfcr import config
+from gfcr.commands import Outcome
+from gfcr.commands.display import RunDisplay
+
+HELP = "Run an experiment; the same command again resumes it."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds this command's arguments."""
+    parser.add_argument("experiment", help="path of a YAML file")
+    parser.add_argument("overrides", nargs="*", help="KEY=VALUE, e.g. trainer.max_steps=3")
+    parser.add_argument("--fresh", action="store_true", help="start over, keeping the old folder")
+
+
+def run(options: argparse.Namespace) -> Outcome:
+    """Runs, resumes or reports."""
+    loaded = config.load(options.experiment, overrides=options.overrides)
+    from gfcr import experiment
+
+    steps = loaded.trainer.get("max_steps")
+    with RunDisplay(total=steps if isinstance(steps, int) else None) as display:
+        result = experiment.run(
+            loaded, fresh=options.fresh, watch=display.update, say=display.say
+        )
+    return Outcome(data=result, text=_text(result))
+
+
+def _text(result: dict[str, Any]) -> str:
+    before, after = (result["heldout"][k]["accuracy"] for k in ("before", "after"))
+    bins = ", ".join(f"{n} {t:,}" for n, t in result["tokens"].items())
+    return (
+        f"[bold]{result['arm']}[/] seed {result['seed']}: held-out accuracy {before:.3f} -> "
+        f"[bold]{after:.3f}[/] in {result['updates']} updates, {result['wall_s']:.0f} s\n"
+        f"tokens: {bins}\n"
+        f"{result['rollout_tokens_per_s']:.0f} rollout tokens/s, generation share "
+        f"{result['r_gen']:.0%}\nrun folder: {result['folder']}"
+    )

@@ -1,0 +1,97 @@
+"""`gfcr show`."""
+
+import argparse
+import inspect
+from typing import Any
+
+from gfcr import registry
+from gfcr import strategy as strategies
+from gfcr.commands import Outcome
+from gfcr.errors import unknown_name
+
+HELP = "Show a strategy (its parts, formulas and knobs) or a part (its mechanism and fields)."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds this command's arguments."""
+    parser.add_argument("name", help="a name `gfcr list` gives, `module:Name` or `file.py:Name`")
+
+
+def run(options: argparse.Namespace) -> Outcome:
+    """Describes by name; a strategy wins over a part of the same name."""
+    name = str(options.name)
+    kinds = [kind for kind in registry.KINDS if name in registry.names(kind)]
+    if name in strategies.names() or (":" in name and not name.rpartition(":")[2][:1].isupper()):
+        return _strategy(name, also=kinds)
+    if kinds:
+        return _part(kinds[0], name)
+    every = [*strategies.names(), *(n for kind in registry.KINDS for n in registry.names(kind))]
+    raise unknown_name(name, kind="name", allowed=every)
+
+
+def _strategy(name: str, *, also: list[str]) -> Outcome:
+    function = strategies.find(name)
+    built = strategies.load(name)
+    knobs = {
+        p.name: {"default": p.default, "type": str(p.annotation)}
+        for p in inspect.signature(function).parameters.values()
+    }
+    parts = [_described(address, part) for address, part in built.parts.items()]
+    data = {
+        "name": name,
+        "kind": "strategy",
+        "doc": inspect.getdoc(function) or "",
+        "knobs": knobs,
+        "parts": parts,
+        "loss": built.spec()["loss"],
+        "spec": built.spec(),
+        "also_a_part_of": also,
+    }
+    return Outcome(data=data, text=_text(data))
+
+
+def _described(address: str, part: Any) -> dict[str, Any]:
+    kind = address.partition(".")[0].removesuffix("s")
+    spec = registry.spec(kind, part)
+    return {
+        "address": address,
+        "name": spec.pop("name"),
+        "paper": part.paper,
+        "doc": inspect.getdoc(type(part)) or "",
+        "values": spec,
+    }
+
+
+def _part(kind: str, name: str) -> Outcome:
+    part = registry.find(kind, name)
+    data = {
+        "name": name,
+        "kind": kind,
+        "paper": part.paper,
+        "doc": inspect.getdoc(part) or "",
+        "fields": registry.fields_of(part),
+    }
+    fields = "\n".join(
+        f"  [bold]{f['name']}[/] = {f['default']}  [dim]{f['type']}[/]  {f['doc']}"
+        for f in data["fields"]
+    )
+    head = f"[bold]{name}[/] ({kind}" + (f", arXiv {part.paper})" if part.paper else ")")
+    return Outcome(data=data, text=f"{head}\n\n{_plain(data['doc'])}\n\n{fields}")
+
+
+def _text(data: dict[str, Any]) -> str:
+    lines = [f"[bold]{data['name']}[/] (strategy)", "", _plain(data["doc"]), "", "[bold]Knobs[/]"]
+    lines += [f"  {k} = {v['default']}  [dim]{_plain(v['type'])}[/]" for k, v in data["knobs"].items()]
+    for part in data["parts"]:
+        paper = f"  arXiv {part['paper']}" if part["paper"] else ""
+        lines += ["", f"[bold]{part['address']}[/]: {part['name']}{paper}"]
+        lines += [f"  [dim]{_plain(line)}[/]" for line in part["doc"].splitlines()]
+        lines += [f"  {key} = {value!r}" for key, value in part["values"].items()]
+    loss = ", ".join(f"{k}={v}" for k, v in data["loss"].items())
+    return "\n".join([*lines, "", f"[bold]loss[/]: {loss}"])
+
+
+def _plain(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)

@@ -1,0 +1,90 @@
+"""The live table of a sweep, fed by the run folders that the trials write."""
+
+import sys
+import time
+from typing import final
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from gfcr.commands.display import figures
+from gfcr.sweep import Study, Trial, TrialEnd
+from gfcr.tracking.folder import RunFolder
+
+
+@final
+class SweepDisplay:
+    """One row a trial, refreshed twice a second; plain lines without a terminal."""
+
+    def __init__(self, study: Study) -> None:
+        self._study = study
+        self._console = Console(stderr=True)
+        self._rows: dict[str, tuple[str, str, str]] = {
+            t.name: ("waiting", "", "") for t in study.trials
+        }
+        self._began: dict[str, float] = {}
+        self._live = Live(self._table(), console=self._console, auto_refresh=False)
+        self._terminal = sys.stderr.isatty()
+
+    def __enter__(self) -> "SweepDisplay":
+        if self._terminal:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._terminal:
+            self._live.stop()
+
+    def begin(self, trial: Trial) -> None:
+        """A trial starts."""
+        self._began[trial.name] = time.monotonic()
+        self._set(trial, status="running", progress="starting")
+        if not self._terminal:
+            number = list(self._rows).index(trial.name) + 1
+            self._console.print(
+                f"trial {number}/{len(self._rows)}: {trial.name}", highlight=False, markup=False
+            )
+
+    def watch(self, trial: Trial) -> None:
+        """Reads the trial's latest figures."""
+        folder = RunFolder(trial.folder)
+        lines = list(folder.metrics())
+        updates = [line for line in lines if "rollouts/all" in line.metrics]
+        scores = [li.metrics["heldout/accuracy"] for li in lines if "heldout/accuracy" in li.metrics]
+        if not updates:
+            text = "evaluating" if scores else "starting"
+        else:
+            latest = scores[-1] if scores else None
+            text = f"{updates[-1].step}/{trial.updates}  " + figures(
+                updates[-1].metrics, heldout=latest
+            )
+        self._set(trial, status="running", progress=text)
+
+    def close(self, ends: list[TrialEnd]) -> None:
+        """Shows how the trials ended."""
+        for end in ends:
+            heldout = end.result.get("heldout")
+            text = (
+                f"held-out {heldout['before']['accuracy']:.3f} -> {heldout['after']['accuracy']:.3f}"
+                if heldout
+                else str(end.result.get("error", ""))[:80]
+            )
+            self._set(end.trial, status=end.status, progress=text)
+
+    def _set(self, trial: Trial, *, status: str, progress: str) -> None:
+        began = self._began.get(trial.name)
+        known = self._rows[trial.name][2]
+        seconds = f"{time.monotonic() - began:.0f} s" if began and status == "running" else known
+        self._rows[trial.name] = (status, progress, seconds)
+        if self._terminal:
+            self._live.update(self._table(), refresh=True)
+
+    def _table(self) -> Table:
+        table = Table(title=f"study {self._study.name}", box=None, pad_edge=False)
+        for head in ("trial", "status", "progress", "time"):
+            table.add_column(head)
+        for name, (status, progress, seconds) in self._rows.items():
+            style = {"running": "bold", "failed": "red", "waiting": "dim"}.get(status, "")
+            table.add_row(name, status, progress, seconds, style=style)
+        return table

@@ -1,0 +1,167 @@
+"""Experiment files: strict YAML with inheritance and command-line overrides.
+
+An experiment names its parts; `base: other.yaml` takes another file's values first. Merging is by
+key; a part given under another name replaces the base's part instead of mixing their keys.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
+
+from gfcr import registry
+from gfcr.errors import ConfigError
+from gfcr.types import Sampling
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """How held-out reward is measured: the same draws in every arm and at every update."""
+
+    prompts: int = 128
+    """Held-out prompts used, the first ones of the split."""
+    samples: int = 1
+    """Completions a prompt."""
+    every: int = 0
+    """Updates between evaluations in the course of a run; 0 is before and after only."""
+    temperature: float = 1.0
+    generate: str = "sample"
+    """Generate part that rolls the prompts out; `multi_turn` where the task needs its tool."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """A run ends at the first bound it meets (or at `trainer.max_steps`). null is no bound."""
+
+    generated_tokens: int | None = None
+    seconds: float | None = None
+    verifier_calls: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """One run: everything that decides its outcome."""
+
+    study: str = "default"
+    """Name under which runs are compared."""
+    arm: str = ""
+    """Name of this combination within the study; the strategy's name by default."""
+    seed: int = 0
+    model: str = "demo"
+    """A demo model by name, a model folder or a Hub id."""
+    prompts: int = 32
+    """Accepted groups an update trains on."""
+    task: dict[str, Any] = field(default_factory=lambda: {"name": "chain_sum"})
+    strategy: dict[str, Any] = field(default_factory=lambda: {"name": "grpo"})
+    engine: dict[str, Any] = field(default_factory=lambda: {"name": "vllm"})
+    trainer: dict[str, Any] = field(default_factory=lambda: {"name": "trl"})
+    tracking: dict[str, Any] = field(default_factory=lambda: {"name": "mlflow"})
+    sampling: Sampling = field(default_factory=Sampling)
+    evaluation: Evaluation = field(default_factory=Evaluation)
+    budget: Budget = field(default_factory=Budget)
+    baseline: str = ""
+    """Arm that the study's other arms are compared with."""
+    folder: str = "runs"
+    """Where run folders go."""
+
+    @property
+    def name(self) -> str:
+        """The arm's name."""
+        return self.arm or str(self.strategy["name"])
+
+
+PARTS = ("task", "strategy", "engine", "trainer", "tracking")
+RECORDS = {"sampling": Sampling, "evaluation": Evaluation, "budget": Budget}
+
+
+def load(path: str | Path, *, overrides: Sequence[str] = ()) -> Experiment:
+    """Reads an experiment file and applies `key=value` overrides.
+
+    Raises:
+        ConfigError: the file is missing or no YAML, or a key or value is not allowed.
+    """
+    return experiment(merge(read(path), parse_overrides(overrides)), where=str(path))
+
+
+def experiment(values: Mapping[str, Any], *, where: str) -> Experiment:
+    """Builds an experiment of plain values, strictly typed."""
+    plain = {k: v for k, v in values.items() if k not in RECORDS}
+    typed = registry.merge(Experiment, {}, plain, where=where)
+    for key, record in RECORDS.items():
+        given = values.get(key, {})
+        if not isinstance(given, Mapping):
+            raise ConfigError(f"{where}: {key}={given!r} is not allowed: give a mapping.")
+        typed[key] = record(**registry.merge(record, {}, given, where=f"{where}: {key}"))
+    return Experiment(**typed)
+
+
+def read(path: str | Path) -> dict[str, Any]:
+    """Reads a YAML file and, first, the file its `base` key names."""
+    path = Path(path)
+    if not path.is_file():
+        raise ConfigError(f"{path}: no such file. Give the path of an experiment's YAML file.")
+    try:
+        values: Any = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
+    except (YAMLError, OmegaConfBaseException) as error:
+        raise ConfigError(f"{path} is not valid YAML: {error}") from error
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path} must hold a mapping of keys, not {type(values).__name__}.")
+    base = values.pop("base", None)  # pyright: ignore[reportUnknownVariableType,reportUnknownMemberType]
+    return merge(read(path.parent / str(base)) if base else {}, values)  # pyright: ignore[reportUnknownArgumentType]
+
+
+def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Merges two experiments' values; a part under another name replaces the base's."""
+    merged = dict(base)
+    for key, change in changes.items():
+        change = {"name": change} if key in PARTS and isinstance(change, str) else change
+        old = merged.get(key)
+        if isinstance(old, Mapping) and isinstance(change, Mapping):
+            renamed = key in PARTS and "name" in change and change["name"] != old.get("name")  # pyright: ignore[reportUnknownMemberType]
+            merged[key] = dict(change) if renamed else _deep(old, change)  # pyright: ignore[reportUnknownArgumentType]
+        else:
+            merged[key] = change
+    return merged
+
+
+def parse_overrides(overrides: Sequence[str]) -> dict[str, Any]:
+    """`["trainer.max_steps=3"]` -> `{"trainer": {"max_steps": 3}}`."""
+    for override in overrides:
+        if "=" not in override:
+            raise ConfigError(
+                f"override '{override}' is not allowed: give KEY=VALUE, e.g. trainer.max_steps=3."
+            )
+    # A bare `strategy=dapo` names the part.
+    dotted = [f"{k}.name={v}" if k in PARTS else f"{k}={v}" for k, _, v in _pairs(overrides)]
+    try:
+        values: Any = OmegaConf.to_container(OmegaConf.from_dotlist(dotted))
+    except (YAMLError, OmegaConfBaseException) as error:
+        raise ConfigError(f"overrides {list(overrides)} cannot be read: {error}") from error
+    return values
+
+
+def as_dict(config: Experiment) -> dict[str, Any]:
+    """The experiment as plain values."""
+    return asdict(config)
+
+
+def with_seed(config: Experiment, *, seed: int) -> Experiment:
+    """The same experiment under another seed."""
+    return replace(config, seed=seed)
+
+
+def _pairs(overrides: Sequence[str]) -> list[tuple[str, str, str]]:
+    return [o.partition("=") for o in overrides]
+
+
+def _deep(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for key, change in changes.items():
+        old = merged.get(key)
+        both = isinstance(old, Mapping) and isinstance(change, Mapping)
+        merged[key] = _deep(old, change) if both else change  # pyright: ignore[reportUnknownArgumentType]
+    return merged

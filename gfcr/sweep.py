@@ -1,0 +1,157 @@
+"""Studies: arms x seeds of one file, each trial a process of its own, resumable."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from gfcr import config as configs
+from gfcr import experiment
+from gfcr.config import Experiment
+from gfcr.errors import ConfigError
+from gfcr.tracking.folder import RunFolder
+
+KEYS = ("arms", "seeds", "baseline")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """One arm under one seed."""
+
+    config: Experiment
+    folder: Path
+    updates: int
+
+    @property
+    def name(self) -> str:
+        """`arm/seed`."""
+        return f"{self.config.name}/{self.config.seed}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """A question: the same experiment under several arms and seeds."""
+
+    name: str
+    baseline: str
+    trials: tuple[Trial, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialEnd:
+    """How one trial ended."""
+
+    trial: Trial
+    status: str
+    """`finished`, `cached` (had finished before) or `failed`."""
+    result: Mapping[str, Any]
+
+
+def load(path: str | Path, *, overrides: list[str]) -> Study:
+    """Reads a study file: an experiment's keys, and `arms`, `seeds`, `baseline`.
+
+    Every arm is resolved, so that a mistake in any of them is found before anything runs.
+
+    Raises:
+        ConfigError: no arms or seeds, an unknown baseline, or whatever an experiment may raise.
+    """
+    values = configs.merge(configs.read(path), configs.parse_overrides(overrides))
+    arms = values.pop("arms", None)
+    seeds = values.pop("seeds", [0])
+    if not isinstance(arms, Mapping) or not arms:
+        raise ConfigError(
+            f"{path}: arms={arms!r} is not allowed: give a mapping such as "
+            "`arms: {grpo: {strategy: grpo}, dapo: {strategy: dapo}}`."
+        )
+    if not isinstance(seeds, list) or not all(isinstance(s, int) for s in seeds) or not seeds:  # pyright: ignore[reportUnknownVariableType]
+        raise ConfigError(f"{path}: seeds={seeds!r} is not allowed: give a list of integers.")
+    baseline = str(values.get("baseline") or next(iter(arms)))  # pyright: ignore[reportUnknownArgumentType]
+    if baseline not in arms:
+        raise ConfigError(f"{path}: baseline={baseline!r} is no arm. Arms: {', '.join(arms)}.")  # pyright: ignore[reportUnknownArgumentType]
+    name = str(values.get("study", Path(path).parent.name))
+    shared = {**values, "study": name, "baseline": baseline}
+    # Seeds go outside: every arm has its first result before any has its second.
+    trials = [
+        _trial(shared, arm=str(arm), changes=arms[arm] or {}, seed=seed, where=str(path))
+        for seed in seeds  # pyright: ignore[reportUnknownVariableType]
+        for arm in arms  # pyright: ignore[reportUnknownVariableType]
+    ]
+    return Study(name=name, baseline=baseline, trials=tuple(trials))
+
+
+def run(
+    study: Study,
+    *,
+    fresh: bool = False,
+    begin: Callable[[Trial], None] = lambda trial: None,
+    watch: Callable[[Trial], None] = lambda trial: None,
+) -> list[TrialEnd]:
+    """Runs the trials that have not finished; a failed one does not stop the others."""
+    return [_run(trial, fresh=fresh, begin=begin, watch=watch) for trial in study.trials]
+
+
+def _trial(
+    shared: Mapping[str, Any], *, arm: str, changes: Any, seed: int, where: str
+) -> Trial:
+    if not isinstance(changes, Mapping):
+        raise ConfigError(f"{where}: arms.{arm}={changes!r} is not allowed: give a mapping.")
+    values = configs.merge(shared, {**changes, "arm": arm, "seed": seed})  # pyright: ignore[reportUnknownArgumentType]
+    config = configs.experiment(values, where=f"{where}: arms.{arm}")
+    resolved = experiment.resolve(config)
+    return Trial(config=config, folder=resolved.folder, updates=resolved.trainer.max_steps)
+
+
+def _run(
+    trial: Trial,
+    *,
+    fresh: bool,
+    begin: Callable[[Trial], None],
+    watch: Callable[[Trial], None],
+) -> TrialEnd:
+    done = RunFolder(trial.folder).result()
+    cached = not fresh and done is not None and done["status"] == "finished"
+    begin(trial)
+    trial.folder.mkdir(parents=True, exist_ok=True)
+    file = trial.folder.parent / f"{trial.folder.name}.yaml"
+    OmegaConf.save(OmegaConf.create(_plain(trial.config)), file)
+    command = [sys.executable, "-m", "gfcr", "run", str(file), "--json"]
+    command += ["--fresh"] if fresh else []
+    # The trial's words go to a file: its metrics are what the caller shows.
+    log = trial.folder.parent / f"{trial.folder.name}.log"
+    with log.open("a") as words:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=words, text=True) as process:
+            try:
+                while process.poll() is None:
+                    watch(trial)
+                    _wait(process)
+            except BaseException:
+                process.terminate()
+                raise
+            answer = process.stdout.read() if process.stdout else ""
+    result = _answer(answer, log=log)
+    status = "cached" if cached else str(result.get("status", "failed"))
+    return TrialEnd(trial=trial, status=status, result=result)
+
+
+def _wait(process: "subprocess.Popen[str]") -> None:
+    try:
+        process.wait(timeout=0.5)
+    except subprocess.TimeoutExpired:
+        return
+
+
+def _answer(text: str, *, log: Path) -> dict[str, Any]:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        lines = log.read_text(errors="replace").splitlines()
+        return {"status": "failed", "error": "\n".join(lines[-5:]), "log": str(log)}
+
+
+def _plain(config: Experiment) -> dict[str, Any]:
+    return configs.as_dict(config)
