@@ -5,12 +5,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+
+from gfcr.types import Loss
 from tests.integration.trl_script import (
+    LEARNING_RATE,
     Scripted,
     change,
     dr_grpo_advantages,
-    grpo_advantages,
     groups,
+    grpo_advantages,
     plain_sgd,
     relative,
     rloo_advantages,
@@ -19,8 +22,6 @@ from tests.integration.trl_script import (
     tiny_policy,
 )
 from tests.integration.trl_stock import stock_grpo, stock_rloo, train_stock
-
-from gfcr.types import Loss
 
 TOLERANCE = 1e-5
 
@@ -37,18 +38,31 @@ def seam(model, folder, *, formula, loss, make=groups, **changes):
 
 
 @pytest.mark.parametrize(
-    ("aggregation", "formula", "scale"),
+    ("aggregation", "formula", "scale", "constant"),
     [
-        ("grpo", grpo_advantages, "group"),
-        ("dapo", grpo_advantages, "group"),
-        ("dr_grpo", dr_grpo_advantages, "none"),
+        ("grpo", grpo_advantages, "group", 256),
+        ("dapo", grpo_advantages, "group", 256),
+        ("dr_grpo", dr_grpo_advantages, "none", 12),
     ],
 )
-def test_grpo_update_is_trl_s_own(model, tmp_path, aggregation, formula, scale):
-    settings = dict(loss_type=aggregation, scale_rewards=scale)
-    stock = train_stock(stock_grpo(model, groups, folder=tmp_path / "a", **settings))
-    loss = Loss(aggregation=aggregation)
-    ours = seam(model, tmp_path / "b", formula=formula, loss=loss)
+def test_grpo_update_is_trl_s_own(model, tmp_path, aggregation, formula, scale, constant):
+    stock = stock_grpo(
+        model,
+        groups,
+        folder=tmp_path / "a",
+        loss_type=aggregation,
+        scale_rewards=scale,
+        max_completion_length=constant,
+    )
+    ours = seam(
+        model,
+        tmp_path / "b",
+        formula=formula,
+        loss=Loss(aggregation=aggregation),
+        max_completion_length=constant,
+    )
+    stock = train_stock(stock)
+    print(f"{aggregation} {relative(ours, stock):.1e}")
     assert relative(ours, stock) < TOLERANCE
 
 
@@ -59,7 +73,7 @@ def test_rloo_update_is_trl_s_own(model, tmp_path):
 
 
 def test_adamw_with_clipping_and_kl_is_trl_s_own(model, tmp_path):
-    shared = dict(learning_rate=1e-3, max_grad_norm=0.1, beta=0.05)
+    shared = {"learning_rate": 1e-3, "max_grad_norm": 0.1, "beta": 0.05}
     stock = stock_grpo(
         model, groups, folder=tmp_path / "a", optim="adamw_torch", adam_beta2=0.99, **shared
     )
@@ -103,8 +117,8 @@ def test_truncated_importance_weights_are_trl_s_own(model, tmp_path):
         vllm_importance_sampling_mode="token_truncate",
         vllm_importance_sampling_clip_max=cap,
     )
-    # TRL corrects only rollouts of its own vLLM: it is told that these are, and keeps its hands off.
-    stock.use_vllm = True
+    # TRL corrects rollouts of its own vLLM only: it is told that these are.
+    stock.use_vllm, stock._last_loaded_step = True, -1
     stock.vllm_generation = SimpleNamespace(sync_weights=lambda: None)
     stock_change = train_stock(stock)
     corrected, ignored = (
@@ -137,8 +151,6 @@ def test_behaviour_clips_against_the_sampling_policy(model, tmp_path):
 
 
 def ppo_step(model, samples, *, low, high):
-    from transformers import AutoModelForCausalLM
-
     policy = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
     total, count = torch.zeros(()), 0
     for s in samples:
@@ -152,4 +164,4 @@ def ppo_step(model, samples, *, low, high):
         count += len(s.rollout)
     (total / count).backward()
     named = dict(policy.named_parameters())
-    return torch.cat([-0.05 * named[n].grad.flatten() for n in sorted(named)])
+    return torch.cat([-LEARNING_RATE * named[n].grad.flatten() for n in sorted(named)])

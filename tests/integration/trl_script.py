@@ -7,13 +7,16 @@ from typing import Any
 
 import numpy as np
 import torch
-from tests.integration.tiny_model import VOCAB, tiny_qwen3
 from tokenizers import Tokenizer, models
 from transformers import PreTrainedTokenizerFast
 
 from gfcr.train.base import TrainJob
 from gfcr.train.trl import Trl
 from gfcr.types import Cost, FinishReason, Loss, Prompt, Rollout, RolloutBatch, Sample, Span
+from tests.integration.tiny_model import VOCAB, tiny_qwen3
+
+LEARNING_RATE = 0.3
+"""Large, so that the change of a weight is well above the rounding of the weight itself."""
 
 
 def tiny_policy(folder: Path) -> str:
@@ -134,9 +137,13 @@ class Scripted:
 
 def plain_sgd(**changes: Any) -> Trl:
     """A trainer whose update is learning rate times gradient, nothing else."""
-    settings: dict[str, Any] = dict(
-        max_steps=2, optimizer="sgd", learning_rate=0.05, max_grad_norm=0.0, micro_batches=4
-    )
+    settings: dict[str, Any] = {
+        "max_steps": 2,
+        "optimizer": "sgd",
+        "learning_rate": LEARNING_RATE,
+        "max_grad_norm": 0.0,
+        "micro_batches": 4,
+    }
     return Trl(**(settings | changes))
 
 

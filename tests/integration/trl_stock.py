@@ -10,33 +10,34 @@ from transformers import PrinterCallback
 from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 
 from gfcr.types import Rollout
+from tests.integration.trl_script import LEARNING_RATE
 
 Made = Callable[[int], Sequence[Sequence[Rollout]]]
 
 
 def arguments(folder: Path, *, rollouts: int, size: int, **changes: Any) -> dict[str, Any]:
     """TRL's settings for one update per `rollouts` completions in groups of `size`."""
-    return dict(
-        output_dir=str(folder),
-        max_steps=2,
-        optim="sgd",
-        learning_rate=0.05,
-        lr_scheduler_type="constant",
-        max_grad_norm=0.0,
-        beta=0.0,
-        per_device_train_batch_size=rollouts // 2,
-        gradient_accumulation_steps=2,
-        num_generations=size,
-        max_completion_length=256,
-        shuffle_dataset=False,
-        bf16=False,
-        gradient_checkpointing=False,
-        model_init_kwargs={"dtype": "float32"},
-        save_strategy="no",
-        report_to="none",
-        disable_tqdm=True,
-        dataloader_pin_memory=False,
-    ) | changes
+    return {
+        "output_dir": str(folder),
+        "max_steps": 2,
+        "optim": "sgd",
+        "learning_rate": LEARNING_RATE,
+        "lr_scheduler_type": "constant",
+        "max_grad_norm": 0.0,
+        "beta": 0.0,
+        "per_device_train_batch_size": rollouts // 2,
+        "gradient_accumulation_steps": 2,
+        "num_generations": size,
+        "max_completion_length": 256,
+        "shuffle_dataset": False,
+        "bf16": False,
+        "gradient_checkpointing": False,
+        "model_init_kwargs": {"dtype": "float32"},
+        "save_strategy": "no",
+        "report_to": "none",
+        "disable_tqdm": True,
+        "dataloader_pin_memory": False,
+    } | changes
 
 
 def train_stock(trainer: Any) -> torch.Tensor:
