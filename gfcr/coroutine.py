@@ -5,6 +5,7 @@ also under a notebook's running event loop, and resume coroutines in a reproduci
 """
 
 from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
@@ -82,9 +83,15 @@ class Run(Pending[T]):
 
 
 async def gather(*waits: Awaitable[Any]) -> list[Any]:
-    """Starts all, waits for all, returns the results in order of the arguments."""
+    """Starts all, waits for all, returns the results in order of the arguments.
+
+    One that raises does not stop the others: the first error comes when all are done.
+    """
     runs = [w if isinstance(w, Pending) else Run(_as_coroutine(w)) for w in waits]
-    return [await run for run in runs]
+    for run in runs:
+        with suppress(Exception):
+            await run
+    return [run.result() for run in runs]
 
 
 async def _as_coroutine(wait: Awaitable[T]) -> T:

@@ -12,6 +12,7 @@ import importlib.util
 import inspect
 import pkgutil
 import sys
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, make_dataclass
 from importlib.metadata import entry_points
@@ -194,9 +195,7 @@ def _entry_points(kind: str) -> dict[str, Any]:
 def _read(kind: str, name: str, path: Path) -> Entry:
     """Reads description and paper from the source: listing imports nothing."""
     tree = ast.parse(path.read_text())
-    node = next(
-        n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == class_name(name)
-    )
+    node = next(n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == class_name(name))
     summary = (ast.get_docstring(node) or "").partition("\n")[0]
     module = f"{KINDS[kind]}.{name}"
     return Entry(name=name, kind=kind, summary=summary, paper=_paper(node), source=module)
@@ -204,11 +203,16 @@ def _read(kind: str, name: str, path: Path) -> Entry:
 
 def _paper(node: ast.ClassDef) -> str:
     for statement in node.body:
-        named = isinstance(statement, ast.AnnAssign | ast.Assign) and "paper" in ast.unparse(
-            statement.target if isinstance(statement, ast.AnnAssign) else statement.targets[0]
-        )
-        if named and isinstance(statement.value, ast.Constant):
-            return str(statement.value.value)
+        match statement:
+            case (
+                ast.AnnAssign(target=ast.Name(id="paper"), value=ast.Constant(value=str() as paper))
+                | ast.Assign(
+                    targets=[ast.Name(id="paper")], value=ast.Constant(value=str() as paper)
+                )
+            ):
+                return paper
+            case _:
+                continue
     return ""
 
 
@@ -245,12 +249,17 @@ def _ask(kind: str, name: str) -> Entry:
 def _load_file(path: Path) -> Any:
     if not path.is_file():
         raise FileNotFoundError(f"no file {path}")
-    name = _LOOSE + path.stem
+    # Two folders may hold files of the same name.
+    name = f"{_LOOSE}{path.stem}_{zlib.crc32(str(path.resolve()).encode()):08x}"
     if name not in sys.modules:
         module_spec = importlib.util.spec_from_file_location(name, path.resolve())
         assert module_spec is not None and module_spec.loader is not None
         sys.modules[name] = importlib.util.module_from_spec(module_spec)
-        module_spec.loader.exec_module(sys.modules[name])
+        try:
+            module_spec.loader.exec_module(sys.modules[name])
+        except BaseException:
+            del sys.modules[name]
+            raise
     return sys.modules[name]
 
 

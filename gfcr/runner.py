@@ -114,6 +114,13 @@ class Runner:
         self._engine.submit(request)
         self._by_request[request.id] = trajectory
 
+    def withdraw(self, trajectory: LiveTrajectory) -> None:
+        """See `session.Host`."""
+        assert trajectory.request_id is not None
+        self._engine.abort([trajectory.request_id])
+        del self._by_request[trajectory.request_id]
+        trajectory.request_id = None
+
     def ended(self, trajectory: LiveTrajectory) -> None:
         """See `session.Host`."""
         if trajectory.finish == FinishReason.ABORTED:

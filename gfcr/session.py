@@ -23,6 +23,10 @@ class Host(Protocol):
         """Sends a request to the engine on behalf of a trajectory."""
         ...
 
+    def withdraw(self, trajectory: LiveTrajectory) -> None:
+        """Drops the request that the trajectory still has in flight."""
+        ...
+
     def ended(self, trajectory: LiveTrajectory) -> None:
         """Sends a trajectory that can go no further to the verifier."""
         ...
@@ -57,6 +61,9 @@ class JobSession:
     def settle(self) -> None:
         """After return: closes open ends, or marks them failed when Generate raised."""
         assert self._run is not None
+        for trajectory in self.trajectories:
+            if trajectory.request_id is not None:
+                self._host.withdraw(trajectory)
         try:
             self._run.result()
         except Exception as error:

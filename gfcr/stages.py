@@ -141,7 +141,11 @@ class Trajectory(Protocol):
         ...
 
     def append(self, tokens: Sequence[int]) -> None:
-        """Appends environment tokens: no log-probability, no loss."""
+        """Appends environment tokens: no log-probability, no loss.
+
+        Tokens that do not fit under the job's cap end the trajectory instead; nothing is appended
+        to one that has ended.
+        """
         ...
 
     def fork(self, at: int) -> "Trajectory":

@@ -74,6 +74,11 @@ class LiveTrajectory:
 
     def append(self, tokens: Sequence[int]) -> None:
         """See `stages.Trajectory.append`."""
+        if self.finish is not None:
+            return
+        if len(tokens) > self._floor.room(self):
+            self._end(FinishReason.LENGTH)
+            return
         self.tokens += tokens
         self.logprobs += [0.0] * len(tokens)
         self.versions += [-1] * len(tokens)
@@ -193,8 +198,6 @@ def cut_spans(spans: Sequence[Span], *, num: int) -> list[Span]:
     for span in spans:
         take = min(num, span.stop - span.start)
         if take:
-            kept.append(
-                Span(request_id=span.request_id, start=span.start, stop=span.start + take)
-            )
+            kept.append(Span(request_id=span.request_id, start=span.start, stop=span.start + take))
         num -= take
     return kept
