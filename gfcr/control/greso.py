@@ -1,0 +1,129 @@
+"""Skips prompts that are probably dead before any token is spent on them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, final
+
+import numpy as np
+
+from gfcr.errors import ConfigError
+from gfcr.stages import Control, Harvest, Job, Observer, Plan, Planner, View
+from gfcr.types import Group
+
+LOWEST, HIGHEST = 0.05, 0.95
+"""Bounds of the adapted keep probabilities."""
+
+
+@final
+@dataclass(kw_only=True)
+class Greso(Control, Planner, Observer):
+    """Skips a prompt by how often it was dead on its last visits; skipped prompts are drawn on.
+
+    With z trailing visits that were all solved (mean reward >= `easy`), or all failed
+    (<= `hard`), the prompt is skipped with probability 1 - max(p^z, `explore`), p being
+    `p_easy` or `p_hard`. From the second epoch on each p falls by `adapt` after a batch whose
+    share of such groups reached its part of `target` (1/3 easy, 2/3 hard), else rises by it.
+
+    Needs prompts that come back: in the first epoch nothing is skipped. Hurts where the policy
+    moves fast: a prompt that became learnable is seen late, after 1 / skip visits on average.
+    """
+
+    paper: ClassVar[str] = "2506.02177"
+
+    p_easy: float = 0.5
+    p_hard: float = 0.5
+    explore: float = 0.01
+    """Least probability of taking a prompt."""
+    target: float = 0.25
+    """Share of dead groups aimed at."""
+    adapt: float = 0.01
+    easy: float = 0.98
+    """Mean reward from which a visit counts as all solved."""
+    hard: float = 0.11
+    """Mean reward up to which a visit counts as all failed."""
+    max_skips: int = 16
+    """Prompts skipped in a round for each one wanted; after them prompts are taken as they come."""
+    trails: dict[str, tuple[int, int]] = field(
+        init=False, default_factory=dict[str, tuple[int, int]]
+    )
+    """Prompt id -> trailing visits all solved, all failed."""
+    keep_easy: float = field(init=False)
+    keep_hard: float = field(init=False)
+    revisiting: bool = field(init=False, default=False)
+    skipped: int = field(init=False, default=0)
+    shares: tuple[float, float] = field(init=False, default=(0.0, 0.0))
+    """Share of easy and of hard groups in the last batch."""
+
+    def __post_init__(self) -> None:
+        for key in ("p_easy", "p_hard", "explore", "target"):
+            if not 0 < getattr(self, key) <= 1:
+                raise ConfigError(f"greso.{key}={getattr(self, key)}: give a share in (0, 1].")
+        if self.max_skips < 1:
+            raise ConfigError(f"greso.max_skips={self.max_skips}: give an integer >= 1.")
+        self.keep_easy, self.keep_hard = self.p_easy, self.p_hard
+
+    def skip_probability(self, prompt_id: str) -> float:
+        """Probability that the prompt is skipped now; 0 where its last visit had signal."""
+        solved, failed = self.trails.get(prompt_id, (0, 0))
+        keep = self.keep_easy**solved * self.keep_hard**failed
+        return 1 - max(keep, self.explore)
+
+    def plan(self, plan: Plan, *, view: View) -> Plan:
+        """See `Planner.plan`."""
+        rng = view.rng("greso", view.round)
+        self.skipped = self.skipped if view.round else 0
+        left = self.max_skips * plan.missing
+        jobs: list[Job] = []
+        while len(jobs) < plan.missing:
+            (prompt,) = view.draw(1)
+            self.revisiting |= prompt.id in self.trails
+            # Drawn for every prompt, so that one decision does not shift the ones after it.
+            if rng.random() < self.skip_probability(prompt.id) and left:
+                left -= 1
+                self.skipped += 1
+            else:
+                jobs.append(view.job(prompt))
+        return plan.add(jobs)
+
+    def observe(self, harvest: Harvest, *, view: View) -> None:
+        """See `Observer.observe`."""
+        visits = [(g.prompt.id, *self._dead(g)) for g in harvest.groups if _scored(g)]
+        for prompt_id, solved, failed in visits:
+            before = self.trails.get(prompt_id, (0, 0))
+            self.trails[prompt_id] = (
+                before[0] + 1 if solved else 0,
+                before[1] + 1 if failed else 0,
+            )
+        if visits:
+            self.shares = (
+                float(np.mean([solved for _, solved, _ in visits])),
+                float(np.mean([failed for _, _, failed in visits])),
+            )
+            self._adapt()
+
+    def metrics(self) -> Mapping[str, float]:
+        """Prompts skipped, the keep probabilities and the dead shares of the last batch."""
+        return {
+            "skipped": float(self.skipped),
+            "keep_easy": self.keep_easy,
+            "keep_hard": self.keep_hard,
+            "easy_share": self.shares[0],
+            "hard_share": self.shares[1],
+        }
+
+    def _adapt(self) -> None:
+        if not self.revisiting:
+            return
+        self.keep_easy = self._moved(self.keep_easy, self.shares[0] >= self.target / 3)
+        self.keep_hard = self._moved(self.keep_hard, self.shares[1] >= self.target * 2 / 3)
+
+    def _moved(self, keep: float, too_many: bool) -> float:
+        return min(max(keep + (-self.adapt if too_many else self.adapt), LOWEST), HIGHEST)
+
+    def _dead(self, group: Group) -> tuple[bool, bool]:
+        mean = float(np.mean(_scored(group)))
+        return mean >= self.easy, mean <= self.hard
+
+
+def _scored(group: Group) -> list[float]:
+    return [r.reward for r in group.rollouts if r.origin == "fresh" and r.reward is not None]

@@ -1,0 +1,43 @@
+"""Begins more groups than the batch needs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from math import ceil
+from typing import ClassVar, final
+
+from gfcr.errors import ConfigError
+from gfcr.stages import Control, Plan, Planner, View
+
+
+@final
+@dataclass(kw_only=True)
+class Oversample(Control, Planner):
+    """Begins `factor` x the batch's groups; the batch is full with the first ones to finish.
+
+    The rest is cut then, so that no update waits for the longest rollouts. Their tokens are lost
+    (`aborted`) unless a Replay part such as `partial_rollouts` resumes them.
+
+    Hurts without one: a batch of the first to finish is a batch of short rollouts.
+    """
+
+    paper: ClassVar[str] = "2509.18521"
+
+    factor: float = 2.0
+    """Groups begun for each one trained on (the paper: 64 for 32)."""
+    begun: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        if self.factor < 1:
+            raise ConfigError(f"oversample.factor={self.factor}: give a number >= 1.")
+
+    def plan(self, plan: Plan, *, view: View) -> Plan:
+        """See `Planner.plan`."""
+        if view.round:
+            return plan
+        num_groups = max(plan.num_groups, ceil(plan.target * self.factor))
+        self.begun = max(num_groups, len(plan.jobs))
+        return replace(plan, num_groups=num_groups)
+
+    def metrics(self) -> Mapping[str, float]:
+        """Groups begun in the first round of the last batch."""
+        return {"begun": float(self.begun)}

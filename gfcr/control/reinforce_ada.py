@@ -1,0 +1,76 @@
+"""Samples each prompt in rounds until its rollouts carry signal."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal, final
+
+import numpy as np
+
+from gfcr.errors import ConfigError
+from gfcr.stages import Control, Harvest, Observer, Referee, SampleMore, View
+from gfcr.types import Group
+
+
+@final
+@dataclass(kw_only=True)
+class ReinforceAda(Control, Referee, Observer):
+    """Adds rounds of `group_size` rollouts to a prompt until it may leave, `max_rounds` at most.
+
+    A rollout is right from reward `threshold` on. A prompt leaves
+        balance    with `keep`/2 right and `keep`/2 wrong rollouts,
+        positive   with `positives` right ones.
+    Follow it with the `balanced_subset` filter behind the advantage map: n of the pool are
+    trained with the mean and deviation of the whole pool.
+
+    Hurts on prompts out of reach: they cost `max_rounds` times the tokens and stay dead.
+    """
+
+    paper: ClassVar[str] = "2510.04996"
+
+    mode: Literal["balance", "positive"] = "balance"
+    keep: int = 8
+    """Rollouts trained on a prompt (n); used by `balance`."""
+    positives: int = 1
+    """Right rollouts that are enough; used by `positive`."""
+    max_rounds: int = 4
+    threshold: float = 0.7
+    rounds: dict[str, int] = field(init=False, default_factory=dict[str, int])
+    """Rounds spent by group, within one batch."""
+    last: dict[str, float] = field(init=False, default_factory=dict[str, float])
+
+    def __post_init__(self) -> None:
+        if min(self.max_rounds, self.positives) < 1 or self.keep < 2:
+            raise ConfigError(
+                f"reinforce_ada.max_rounds={self.max_rounds}, reinforce_ada.positives="
+                f"{self.positives}: give integers >= 1; reinforce_ada.keep={self.keep}: >= 2."
+            )
+
+    def decide(self, group: Group, *, view: View) -> SampleMore | None:
+        """See `Referee.decide`."""
+        # Resumed groups come with earlier rounds; cut rollouts leave groups shorter than drawn.
+        in_pool = len(group.rollouts) // view.group_size
+        self.rounds[group.id] = max(self.rounds.get(group.id, 0) + 1, in_pool)
+        if self._may_leave(group) or self.rounds[group.id] >= self.max_rounds:
+            return None
+        return SampleMore(num_samples=view.group_size)
+
+    def observe(self, harvest: Harvest, *, view: View) -> None:
+        """See `Observer.observe`."""
+        done = [g for g in harvest.groups if g.id in self.rounds]
+        if done:
+            self.last = {
+                "rounds": float(np.mean([self.rounds[g.id] for g in done])),
+                "satisfied": float(np.mean([self._may_leave(g) for g in done])),
+            }
+        self.rounds.clear()
+
+    def metrics(self) -> Mapping[str, float]:
+        """Mean rounds a prompt took, and the share of prompts that left by the rule."""
+        return self.last
+
+    def _may_leave(self, group: Group) -> bool:
+        rewards = [r.reward for r in group.rollouts if r.reward is not None]
+        right = sum(reward >= self.threshold for reward in rewards)
+        if self.mode == "positive":
+            return right >= self.positives
+        return min(right, len(rewards) - right) >= self.keep / 2

@@ -1,0 +1,44 @@
+"""Keeps a balanced few of a large group."""
+
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+import numpy as np
+
+from gfcr.errors import ConfigError
+from gfcr.stages import Filter, View
+from gfcr.types import Group
+
+
+@final
+@dataclass(kw_only=True)
+class BalancedSubset(Filter):
+    """Keeps `keep` rollouts, half of them right where the group has as many; at random within.
+
+    The rest is rejected as `downsampled`. Behind an advantage map the advantages stay those of
+    the whole group: its mean r is the baseline (Reinforce-Ada's global statistics), which is
+    unbiased, while a balanced subset's own mean would be about 1/2 for every prompt. Before the
+    map, the subset's statistics are used.
+
+    Hurts when the group is no larger than `keep`: it does nothing.
+    """
+
+    paper: ClassVar[str] = "2510.04996"
+
+    keep: int = 8
+    threshold: float = 0.7
+    """Reward from which a rollout is right."""
+
+    def __post_init__(self) -> None:
+        if self.keep < 2:
+            raise ConfigError(f"balanced_subset.keep={self.keep}: give an integer >= 2.")
+
+    def apply(self, group: Group, *, view: View) -> Group:
+        """See `Filter.apply`."""
+        shuffled = view.rng("balanced_subset", group.prompt.id).permutation(len(group.rollouts))
+        pool = shuffled[group.kept_N[shuffled]]
+        is_right = group.raw_rewards_N[pool] >= self.threshold
+        right, wrong = pool[is_right], pool[~is_right]
+        num_wrong = min(len(wrong), max(self.keep // 2, self.keep - len(right)))
+        chosen = [*wrong[:num_wrong], *right[: self.keep - num_wrong]]
+        return group.reject_rollouts(np.setdiff1d(pool, chosen).tolist(), reason="downsampled")

@@ -1,0 +1,42 @@
+"""Policy optimisation with down-sampling: trains on the most varied rollouts of a group."""
+
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+import numpy as np
+
+from gfcr.errors import ConfigError
+from gfcr.stages import Filter, View
+from gfcr.subsets import max_variance
+from gfcr.types import Group
+
+
+@final
+@dataclass(kw_only=True)
+class Pods(Filter):
+    """Keeps the `keep` rollouts whose rewards vary most; the others are rejected as `pods`.
+
+    Of n rewards, sorted, the subset of m with the largest variance is the i lowest and the m - i
+    highest for some i. Put the advantage map after it: mean and deviation are then the subset's.
+
+    Hurts when generation, not the update, is the bottleneck (n rollouts are paid for m), and it
+    presents the policy with a success rate near 1/2 whatever the prompt's is.
+    """
+
+    paper: ClassVar[str] = "2504.13818"
+
+    keep: int = 4
+    """Rollouts trained on a group (the paper: 32 of 128)."""
+
+    def __post_init__(self) -> None:
+        if self.keep < 2:
+            raise ConfigError(
+                f"pods.keep={self.keep}: one rollout has no variance; give 2 or more."
+            )
+
+    def apply(self, group: Group, *, view: View) -> Group:
+        """See `Filter.apply`."""
+        kept = np.flatnonzero(group.kept_N)
+        chosen = kept[max_variance(group.rewards_N[kept], num=self.keep)]
+        others = np.setdiff1d(kept, chosen).tolist()
+        return group.reject_rollouts(others, reason="pods")
