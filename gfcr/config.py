@@ -88,7 +88,9 @@ def load(path: str | Path, *, overrides: Sequence[str] = ()) -> Experiment:
 
 
 def experiment(values: Mapping[str, Any], *, where: str) -> Experiment:
-    """Builds an experiment of plain values, strictly typed."""
+    """Builds an experiment of plain values over the defaults, strictly typed."""
+    defaults = asdict(Experiment())
+    values = merge({k: v for k, v in defaults.items() if k not in RECORDS}, values)
     plain = {k: v for k, v in values.items() if k not in RECORDS}
     typed = registry.merge(Experiment, {}, plain, where=where)
     for key, record in RECORDS.items():
