@@ -17,7 +17,7 @@ LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("errors",), ("seeds",), ("coroutine",), ("statistics",)),
     (("types",), ("part",)),
     (("stages",), ("engine.base",), ("tasks.base", "tasks.codec"), ("tracking.base",), ("ledger",)),
-    (("train.base",),),
+    (("train.base",), ("subsets",)),
     (("generate",), ("filter",), ("control",), ("replay",), ("speculation",), ("tasks",)),
     (("engine",), ("registry", "strategy")),
     # The event loop is one unit: pipeline and the machinery only it uses.
