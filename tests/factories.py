@@ -10,9 +10,11 @@ from gfcr.engine.fake import Fake, FakeEngine, Script
 from gfcr.pipeline import Pipeline
 from gfcr.seeds import rng
 from gfcr.strategy import Strategy
+from gfcr.stream import PromptStream
 from gfcr.tasks.base import Codec, Problems, Task, Verdict
 from gfcr.tasks.codec import CharCodec
 from gfcr.types import FinishReason, Group, Prompt, Rollout, Sampling, Signal, Span
+from gfcr.view import RunView
 
 CODEC = CharCodec(alphabet="0123456789+-=,?#")
 
@@ -118,3 +120,26 @@ def pipeline(
 def scripted(text_of: Callable[[Any], str]) -> Script:
     """A script that writes `text_of(request)` and ends."""
     return lambda request: [*CODEC.encode(text_of(request)), CODEC.eos_id]
+
+
+def view(
+    *,
+    task: Task | None = None,
+    step: int = 0,
+    target: int = 8,
+    group_size: int = 4,
+    max_tokens: int = 40,
+    seed: int = 0,
+) -> RunView:
+    """What a part sees in the first round of update `step`, with the fake engine behind it."""
+    return RunView(
+        step=step,
+        version=0,
+        target=target,
+        group_size=group_size,
+        sampling=Sampling(max_tokens=max_tokens),
+        seed=seed,
+        stream=PromptStream((task or CoinTask()).problems(CODEC).train, seed=seed),
+        engine=FakeEngine(Fake(), seed=7),
+        codec=CODEC,
+    )
