@@ -1,0 +1,339 @@
+"""MLflow for real: SQLite stores and a server that is killed. Two minutes on two busy cores."""
+
+import atexit
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gfcr import leaderboard
+from gfcr.errors import ConfigError, GfcrError
+from gfcr.tracking.base import RunCard
+from gfcr.tracking.folder import RunFolder
+from gfcr.tracking.mlflow import Mlflow
+from gfcr.tracking.mlflow_store import open_client, read_runs
+
+ARMS = {"grpo": 0.5, "dapo": 0.7}
+
+
+def make_card(arm="grpo", seed=0, **spec):
+    return RunCard(
+        run_id=f"{arm}-{seed}",
+        study="it's a study",
+        arm=arm,
+        seed=seed,
+        spec={"seed": seed, "trainer": {"lr": 0.001}, "strategy": {"name": arm}, **spec},
+        tags={"gfcr.task": "chain_sum", "gfcr.model": "demo", "gfcr.filters": "zero_variance"},
+    )
+
+
+def metrics_of(card, step):
+    rng = np.random.default_rng([card.seed, step])
+    return {
+        "heldout/accuracy": ARMS[card.arm] * step / 5,
+        "length/mean": float(rng.normal(20, 1)),
+        "tokens/rejected:zero_variance": 10.0 * step,
+        "engine/forward_passes": 100.0,
+        "reward|odd (%)": 1.0,
+    }
+
+
+def result_of(card):
+    score = ARMS[card.arm] + 0.01 * card.seed
+    return {
+        "run_id": card.run_id,
+        "strategy": card.arm,
+        "status": "finished",
+        "updates": 5,
+        "wall_s": 9.5,
+        "r_gen": 0.5,
+        "rollout_tokens_per_s": 700.0,
+        "heldout": {"before": {"accuracy": 0.3}, "after": {"accuracy": score, "n": 8}},
+        "tokens": {"generated": 500, "bins": {"trained": 400, "aborted": 100}, "remainder": 0},
+        "curve": [[0, 0, 0.0, 0.3], [5, 500, 9.5, score]],
+    }
+
+
+def write_run(path, card, *, tracker=None, steps=range(1, 6), end=True):
+    """Writes a run as an experiment does: the folder first, then the tracker."""
+    folder = RunFolder(path)
+    folder.create(card)
+    folder.set_status("running")
+    if tracker:
+        tracker.start(card, folder=folder.path)
+    for step in steps:
+        folder.append(step, metrics=metrics_of(card, step))
+        if tracker:
+            tracker.log(step, metrics_of(card, step))
+    if end:
+        folder.rollouts.mkdir(exist_ok=True)
+        (folder.rollouts / "update-000001.parquet").write_bytes(b"PAR1 or so")
+        folder.write_result(result_of(card))
+        folder.set_status("finished")
+        if tracker:
+            tracker.finish(status="finished", result=result_of(card))
+    return folder
+
+
+def sqlite(tmp_path, name="mlflow.db"):
+    """Names a store in `tmp_path`, copied from an empty one: making the tables takes seconds."""
+    if not (tmp_path / name).exists():
+        shutil.copy(_empty_store(), tmp_path / name)
+    return f"sqlite:///{tmp_path / name}"
+
+
+@cache
+def _empty_store():
+    path = Path(tempfile.mkdtemp(prefix="gfcr-mlflow-")) / "empty.db"
+    atexit.register(shutil.rmtree, path.parent)
+    open_client(f"sqlite:///{path}").search_experiments()
+    return path
+
+
+def content(uri):
+    """Everything a store holds, in comparable form."""
+    client = open_client(uri)
+    ids = [e.experiment_id for e in client.search_experiments()]
+    return sorted(
+        (
+            run.info.run_id,
+            run.info.status,
+            sorted(run.data.params.items()),
+            sorted(run.data.tags.items()),
+            sorted(points(client, run)),
+            sorted((f.path, f.file_size) for f in client.list_artifacts(run.info.run_id)),
+        )
+        for run in client.search_runs(ids)
+    )
+
+
+def points(client, run):
+    for key in run.data.metrics:
+        for point in client.get_metric_history(run.info.run_id, key):
+            yield key, point.step, point.value, point.timestamp
+
+
+def steps_logged(uri, name="length/mean"):
+    (record,) = read_runs(uri, series=[name])
+    return [step for step, _ in record.series[name]]
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    """A finished study of two arms and three seeds, tracked live: (store, run folders)."""
+    path = tmp_path_factory.mktemp("study")
+    folders = [
+        write_run(path / arm / str(seed), make_card(arm, seed), tracker=Mlflow(uri=sqlite(path)))
+        for arm in ARMS
+        for seed in range(3)
+    ]
+    return sqlite(path), folders
+
+
+def test_runs_are_nested_study_arm_seed(study):
+    uri, folders = study
+    client = open_client(uri)
+    experiment = client.get_experiment_by_name("it's a study")
+    runs = {run.info.run_id: run for run in client.search_runs([experiment.experiment_id])}
+    kinds = Counter(run.data.tags["gfcr.kind"] for run in runs.values())
+    assert kinds == {"study": 1, "arm": 2, "seed": 6}
+    assert all(run.info.status == "FINISHED" for run in runs.values())
+    for run in runs.values():
+        parent = runs.get(run.data.tags.get("mlflow.parentRunId"))
+        above = parent.data.tags["gfcr.kind"] if parent else None
+        assert above == {"study": None, "arm": "study", "seed": "arm"}[run.data.tags["gfcr.kind"]]
+    assert len(folders) == 6
+
+
+def test_a_run_reads_back_with_params_metrics_and_files(study):
+    uri, _ = study
+    record = read_runs(uri, study="it's a study", series=["length/mean", "reward|odd (%)"])[0]
+    card = make_card("dapo", 0)
+    assert (record.run_id, record.arm, record.seed) == ("dapo-0", "dapo", 0)
+    assert record.params == {"seed": "0", "trainer.lr": "0.001", "strategy.name": "dapo"}
+    assert record.series["length/mean"] == tuple(
+        (step, metrics_of(card, step)["length/mean"]) for step in range(1, 6)
+    )
+    assert record.series["reward|odd (%)"] == tuple((step, 1.0) for step in range(1, 6))
+    assert record.result == result_of(card)
+    client = open_client(uri)
+    seeds = client.search_runs(
+        [client.get_experiment_by_name("it's a study").experiment_id],
+        "tags.`gfcr.run_id` = 'dapo-0'",
+    )
+    held = {f.path for f in client.list_artifacts(seeds[0].info.run_id)}
+    assert held == {"result.json", "rollouts", "spec.yaml"}
+
+
+def test_the_leaderboard_is_rebuilt_from_the_store_alone_byte_for_byte(study, tmp_path):
+    uri, folders = study
+    built = leaderboard.build(uri, baseline="grpo")
+    text = leaderboard.to_json(built)
+    assert [row.arm for row in built.rows] == ["dapo", "grpo"]
+    assert built.rows[0].versus.verdict == "better"
+    assert built.rows[0].cost.forward_passes == 500
+    assert leaderboard.to_json(leaderboard.build(uri, baseline="grpo")) == text
+    # Another store, filled later and in another order from the run folders.
+    later = Mlflow(uri=sqlite(tmp_path, "later.db"))
+    for folder in reversed(folders):
+        later.upload(folder.path)
+    assert leaderboard.to_json(leaderboard.build(later.uri, baseline="grpo")) == text
+
+
+def test_uploading_what_is_there_changes_nothing(study):
+    uri, folders = study
+    before = content(uri)
+    for folder in folders:
+        Mlflow(uri=uri).upload(folder.path)
+    assert content(uri) == before
+
+
+def test_a_resumed_run_goes_on_in_its_mlflow_run_without_repeating_points(tmp_path):
+    uri, card = sqlite(tmp_path), make_card()
+    folder = write_run(tmp_path / "run", card, tracker=Mlflow(uri=uri), steps=range(5), end=False)
+    folder.truncate(3)
+    write_run(tmp_path / "run", card, tracker=Mlflow(uri=uri), steps=range(3, 8))
+    assert steps_logged(uri) == list(range(8))
+    (record,) = read_runs(uri)
+    assert record.status == "finished"
+    Mlflow(uri=uri).upload(folder.path)
+    assert steps_logged(uri) == list(range(8))
+
+
+def test_a_killed_run_is_left_out_of_the_leaderboard(tmp_path):
+    uri = sqlite(tmp_path)
+    write_run(tmp_path / "run", make_card(), tracker=Mlflow(uri=uri), end=False)
+    (excluded,) = leaderboard.build(uri).excluded
+    assert "killed" in excluded.reason
+
+
+def test_long_and_many_params_are_taken(tmp_path):
+    many = {f"knob_{i}": i for i in range(250)}
+    card = make_card(prompt="x" * 9000, knobs=many)
+    write_run(tmp_path / "run", card, tracker=Mlflow(uri=sqlite(tmp_path)))
+    (record,) = read_runs(sqlite(tmp_path))
+    assert {k: v for k, v in record.params.items() if k.startswith("knobs.")} == {
+        f"knobs.{name}": str(value) for name, value in many.items()
+    }
+    assert record.params["prompt"].endswith("see spec.yaml")
+
+
+def test_results_only_leaves_rollouts_in_the_folder(tmp_path):
+    uri = sqlite(tmp_path)
+    write_run(tmp_path / "run", make_card(), tracker=Mlflow(uri=uri, artifacts="results"))
+    files = {path for run in content(uri) for path, _ in run[-1]}
+    assert files == {"result.json", "spec.yaml"}
+    with pytest.raises(ConfigError, match=r"tracking\.artifacts='none'"):
+        Mlflow(artifacts="none")
+
+
+def track(path, uri, seed):
+    card = make_card("grpo" if seed % 2 else "dapo", seed)
+    write_run(path / str(seed), card, tracker=Mlflow(uri=uri))
+
+
+def test_processes_that_start_together_share_their_parents(tmp_path):
+    uri = f"sqlite:///{tmp_path / 'new.db'}"
+    with ProcessPoolExecutor(4, mp_context=get_context("spawn")) as pool:
+        list(pool.map(track, [tmp_path] * 4, [uri] * 4, range(4)))
+    kinds = Counter(dict(run[3])["gfcr.kind"] for run in content(uri))
+    assert kinds == {"study": 1, "arm": 2, "seed": 4}
+    assert [record.status for record in read_runs(uri)] == ["finished"] * 4
+
+
+def test_a_store_that_does_not_exist_is_named_and_not_made(tmp_path):
+    with pytest.raises(ConfigError, match=r"there is no file .*nothing\.db"):
+        leaderboard.build(f"sqlite:///{tmp_path / 'nothing.db'}")
+    assert not (tmp_path / "nothing.db").exists()
+
+
+def test_an_unknown_study_says_which_there_are(study):
+    with pytest.raises(ConfigError, match="Did you mean 'it's a study'"):
+        leaderboard.build(study[0], study="its a study")
+
+
+class Server:
+    """An MLflow server of its own, on a free port, that can be killed and started again."""
+
+    def __init__(self, path: Path) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.path, self.uri = path, f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        store = f"sqlite:///{self.path / 'server.db'}"
+        options = ["--host", "127.0.0.1", "--port", str(self.port), "--workers", "1"]
+        files = ["--backend-store-uri", store, "--artifacts-destination", str(self.path / "files")]
+        with (self.path / "server.log").open("a") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "mlflow", "server", *options, *files],
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline:
+            try:
+                with urllib.request.urlopen(f"{self.uri}/health", timeout=2):
+                    return
+            except OSError:
+                assert self.process.poll() is None, (self.path / "server.log").read_text()[-2000:]
+                time.sleep(0.3)
+        raise TimeoutError((self.path / "server.log").read_text()[-2000:])
+
+    def kill(self) -> None:
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
+
+@pytest.fixture
+def server(tmp_path):
+    server = Server(tmp_path)
+    server.start()
+    yield server
+    server.kill()
+
+
+@pytest.mark.slow
+def test_a_run_outlives_its_server_and_is_uploaded_later_once(server, tmp_path, capfd):
+    card, tracker = make_card(), Mlflow(uri=server.uri)
+    folder = RunFolder(tmp_path / "run")
+    folder.create(card)
+    tracker.start(card, folder=folder.path)
+    for step in range(1, 6):
+        if step == 3:
+            server.kill()
+        folder.append(step, metrics=metrics_of(card, step))
+        began = time.monotonic()
+        tracker.log(step, metrics_of(card, step))
+        assert time.monotonic() - began < 30
+    folder.write_result(result_of(card))
+    folder.set_status("finished")
+    tracker.finish(status="finished", result=result_of(card))
+    assert capfd.readouterr().err.count("gfcr: MLflow at") == 1
+    with pytest.raises(GfcrError, match="Start the server"):
+        tracker.upload(folder.path)
+
+    server.start()
+    first = tracker.upload(folder.path)
+    filled = content(server.uri)
+    assert tracker.upload(folder.path) == first
+    assert content(server.uri) == filled
+    assert steps_logged(server.uri) == [1, 2, 3, 4, 5]
+    (row,) = leaderboard.build(server.uri).rows
+    assert row.score.value == pytest.approx(0.5)

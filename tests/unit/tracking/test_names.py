@@ -1,0 +1,45 @@
+import re
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from gfcr.tracking.names import decode_name, encode_name, flatten, spec_hash
+
+
+@given(st.text(min_size=1, max_size=30))
+@example("a//b")
+@example("../x")
+@example("/root")
+@example("a_x0041_b")
+@example("share|all (%)")
+@example(".")
+def test_encoding_is_undone_and_makes_names_that_stores_accept(name):
+    safe = encode_name(name)
+    assert decode_name(safe) == name
+    assert re.fullmatch(r"[A-Za-z0-9_/.\- :]+", safe)
+    assert "//" not in safe
+    assert not safe.startswith(("/", ".."))
+
+
+@pytest.mark.parametrize("name", ["heldout/accuracy", "tokens/rejected:zero_variance", "a.b/c"])
+def test_the_usual_names_stay_as_they_are(name):
+    assert encode_name(name) == name
+
+
+def test_flatten_names_leaves_with_dots():
+    spec = {"a": {"b": {"c": 0.1}, "d": None}, "e": [1, 2], "f": "x", "g": {}, "h": True}
+    assert flatten(spec) == {
+        "a.b.c": "0.1",
+        "a.d": "null",
+        "e": "[1, 2]",
+        "f": "x",
+        "g": "{}",
+        "h": "true",
+    }
+
+
+def test_the_hash_forgets_the_seed_and_nothing_else():
+    spec = {"seed": 1, "trainer": {"lr": 0.1}}
+    assert spec_hash(spec) == spec_hash({"trainer": {"lr": 0.1}, "seed": 2})
+    assert spec_hash(spec) != spec_hash({**spec, "trainer": {"lr": 0.2}})
