@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from gfcr.errors import ConfigError, did_you_mean
 from gfcr.tasks.chain_sum import ChainSum
@@ -115,12 +115,13 @@ def _train(recipe: Recipe, *, folder: Path) -> None:
 
 
 def _from_hub(name: str) -> Path:
-    from huggingface_hub import snapshot_download
+    import huggingface_hub
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
+    download: Any = huggingface_hub.snapshot_download  # overloads on types of other libraries
     wanted = ["*.json", "*.safetensors", "*.txt", "*.jinja", "*.model"]
     try:
-        return Path(snapshot_download(name, allow_patterns=wanted))
+        return Path(download(name, allow_patterns=wanted))
     except LocalEntryNotFoundError as error:
         raise ConfigError(
             f"model={name} is no folder here, and as a Hub model it is neither in the local cache "

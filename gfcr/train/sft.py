@@ -3,7 +3,7 @@
 import itertools
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,7 +54,7 @@ def train(
 
 
 @contextmanager
-def _random_state(seed: int) -> Iterator[None]:
+def _random_state(seed: int) -> Generator[None]:
     before = torch.get_rng_state()
     torch.default_generator.manual_seed(seed)
     try:
