@@ -1,0 +1,87 @@
+"""What every part of every kind must do, whoever wrote it: found by file, tested on arrival."""
+
+import dataclasses
+import pickle
+from typing import Any
+
+import pytest
+
+from gfcr import registry
+from gfcr.errors import ConfigError
+from gfcr.part import Part
+from gfcr.stages import Control, Filter, Generate, Replay
+
+PARTS = [(kind, name) for kind in registry.KINDS for name in registry.names(kind)]
+STAGES = {"generate": Generate, "filter": Filter, "control": Control, "replay": Replay}
+
+every_part = pytest.mark.parametrize(("kind", "name"), PARTS, ids=[f"{k}-{n}" for k, n in PARTS])
+
+
+def config(part: Any) -> dict[str, Any]:
+    return {f.name: getattr(part, f.name) for f in dataclasses.fields(part) if f.init}
+
+
+@every_part
+def test_a_part_is_a_final_dataclass_named_like_its_file(kind: str, name: str) -> None:
+    part = registry.find(kind, name)
+    assert part.__name__ == registry.class_name(name) and part.__module__.endswith(f".{name}")
+    assert dataclasses.is_dataclass(part) and getattr(part, "__final__", False)
+    assert issubclass(part, STAGES.get(kind, Part))
+    assert all(f.kw_only for f in dataclasses.fields(part) if f.init), "fields are keyword-only"
+
+
+@every_part
+def test_a_part_is_described_in_one_sentence(kind: str, name: str) -> None:
+    summary = next(e.summary for e in registry.entries(kind) if e.name == name)
+    assert summary.endswith(".") and len(summary) > 10
+    assert (registry.find(kind, name).__doc__ or "").strip().startswith(summary)
+
+
+@every_part
+def test_a_part_round_trips_through_its_spec(kind: str, name: str) -> None:
+    part = registry.build(kind, name)
+    spec = registry.spec(kind, part)
+    assert spec["name"] == name == registry.name_of(kind, type(part))
+    again = registry.build(kind, spec)
+    assert type(again) is type(part) and registry.spec(kind, again) == spec
+    assert config(again) == config(part)
+
+
+@every_part
+def test_a_part_can_be_pickled(kind: str, name: str) -> None:
+    part = registry.build(kind, name)
+    again = pickle.loads(pickle.dumps(part))
+    assert type(again) is type(part) and config(again) == config(part)
+
+
+@every_part
+def test_a_part_gives_its_memory_and_takes_it_back(kind: str, name: str) -> None:
+    part = registry.build(kind, name)
+    state = pickle.loads(pickle.dumps(part.state_dict()))
+    again = registry.build(kind, name)
+    again.load_state_dict(state)
+    assert pickle.dumps(again.state_dict()) == pickle.dumps(state)
+    assert again.metrics() == part.metrics()
+
+
+@every_part
+def test_metrics_are_numbers(kind: str, name: str) -> None:
+    metrics = registry.build(kind, name).metrics()
+    assert all(isinstance(k, str) and isinstance(v, float) for k, v in metrics.items())
+
+
+@every_part
+def test_a_wrong_key_is_refused_with_the_nearest_name(kind: str, name: str) -> None:
+    keys = list(config(registry.build(kind, name)))
+    for key in keys or ["size"]:
+        with pytest.raises(ConfigError, match=f"unknown key '{key}_x'") as caught:
+            registry.build(kind, {"name": name, f"{key}_x": 1})
+        assert not keys or "Did you mean '" in str(caught.value)
+
+
+@every_part
+def test_a_value_of_the_wrong_type_is_refused_with_its_key(kind: str, name: str) -> None:
+    plain = [k for k, v in config(registry.build(kind, name)).items() if type(v) in (int, float)]
+    for key in plain:
+        with pytest.raises(ConfigError, match=rf"{kind}\.{key}='many' is not allowed"):
+            registry.build(kind, {"name": name, key: "many"})

@@ -1,0 +1,158 @@
+"""Multi-turn rollouts: what the tool writes is seen by the policy and by nobody else."""
+
+import time
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from gfcr import strategy as strategies
+from gfcr.engine.base import Request
+from gfcr.errors import ConfigError
+from gfcr.generate.multi_turn import MultiTurn
+from gfcr.generate.tools.base import Tool, ToolError
+from gfcr.types import FinishReason, RolloutBatch
+from tests import factories as make
+
+WORKED = {"": "3+9=", "3+9=12": ",12-4=", "3+9=12,12-4=8": "#8"}
+
+
+def completion(request: Request) -> str:
+    """What stands behind the prompt, which is `<number>=`."""
+    return make.CODEC.decode(request.tokens).partition("=")[2]
+
+
+def ran(text_of: Any = lambda r: WORKED[completion(r)], **knobs: Any) -> tuple[Any, RolloutBatch]:
+    changes = {k: knobs.pop(k) for k in ("max_tokens", "prompts") if k in knobs}
+    plan = strategies.load("multi_turn", **{"group_size": 2, **knobs})
+    pipeline = make.pipeline(plan, script=make.scripted(text_of), **{"prompts": 2, **changes})
+    return pipeline, pipeline.next_batch()
+
+
+def address(tool: type[Tool]) -> str:
+    return f"{tool.__module__}:{tool.__name__}"
+
+
+def test_the_calculator_finishes_each_step_and_its_tokens_are_not_trained() -> None:
+    pipeline, batch = ran()
+    for sample in batch.samples:
+        rollout = sample.rollout
+        assert rollout.text == "3+9=12,12-4=8#8" and rollout.finish == FinishReason.STOP
+        written = "".join(make.CODEC.decode([t]) for t in rollout.tokens_T[~rollout.mask_T])
+        assert written == "128" and rollout.notes["tool_calls"] == 2
+        outside = ~rollout.mask_T
+        assert not rollout.logprobs_T[outside].any() and not sample.advantage_T[outside].any()
+        assert set(rollout.versions_T[outside]) == {-1}
+    assert pipeline.ledger.bins() == {"trained": sum(s.rollout.mask_T.sum() for s in batch.samples)}
+
+
+def test_sampled_tokens_are_trained() -> None:
+    task = make.CoinTask(rates=(0.5,))
+    plan = strategies.load("multi_turn", group_size=6, max_turns=4)
+    batch = make.pipeline(plan, task=task, max_tokens=60, prompts=6).next_batch()
+    mixed = [s for s in batch.samples if not s.rollout.mask_T.all() and s.advantage_T.any()]
+    assert mixed
+    for sample in mixed:
+        np.testing.assert_array_equal(sample.advantage_T != 0, sample.rollout.mask_T)
+
+
+@pytest.mark.parametrize("max_turns", [1, 2, 5])
+def test_turns_are_bounded_and_the_last_one_has_no_tool(max_turns: int) -> None:
+    _, batch = ran(lambda r: ",1+1=", max_turns=max_turns)
+    for rollout in (s.rollout for s in batch.samples):
+        assert rollout.notes.get("tool_calls", 0) == max_turns - 1 == len(rollout.spans) - 1
+        assert rollout.text == ",1+1=2" * (max_turns - 1) + ",1+1="
+        assert rollout.finish == FinishReason.STOP
+
+
+@pytest.mark.parametrize("max_tokens", range(2, 20))
+def test_no_rollout_outgrows_its_cap(max_tokens: int) -> None:
+    pipeline, batch = ran(max_tokens=max_tokens)
+    for rollout in (s.rollout for s in batch.samples):
+        whole = "3+9=12,12-4=8#8"
+        assert len(rollout) <= max_tokens and whole.startswith(rollout.text)
+        assert (rollout.finish == FinishReason.STOP) == (max_tokens >= len(whole) + 1)
+    assert pipeline.ledger.total == pipeline.engine.stats().generated_tokens
+
+
+def test_a_call_that_makes_no_sense_is_answered_with_the_error_text() -> None:
+    _, batch = ran(lambda r: {"": "+=", "+=?": "#8"}[completion(r)])
+    assert [s.rollout.text for s in batch.samples] == ["+=?#8"] * 4
+
+
+class Broken(Tool):
+    """Fails on rollouts that ask about 3."""
+
+    def answer(self, text: str) -> str:
+        if text == "3=":
+            raise OSError("no connection")
+        return "1"
+
+
+def test_a_tool_that_fails_costs_its_own_rollout_only() -> None:
+    def text_of(request: Request) -> str:
+        return {"": "3=" if "/0#" in request.id else "2="}.get(completion(request), "#1")
+
+    pipeline, batch = ran(text_of, tool=address(Broken))
+    rollouts = [r for g in batch.groups for r in g.rollouts]
+    failed = [r for r in rollouts if r.finish == FinishReason.ERROR]
+    assert [r.id.rpartition("/")[2] for r in failed] == ["0", "0"]
+    assert all("no connection" in str(r.error) and r.reward is None for r in failed)
+    whole = [r for r in rollouts if r not in failed]
+    assert [(r.text, r.finish) for r in whole] == [("2=1#1", FinishReason.STOP)] * 2
+    assert pipeline.ledger.bins() == {
+        "rejected:error": sum(int(r.mask_T.sum()) for r in failed),
+        "trained": sum(int(r.mask_T.sum()) for r in whole),
+    }
+
+
+class Slow(Tool):
+    """Takes a while, the longer the shorter the text; refuses some."""
+
+    slow: ClassVar[bool] = True
+
+    def answer(self, text: str) -> str:
+        time.sleep(0.05 if len(text) < 6 else 0.01)
+        if text.endswith("-4="):
+            raise ToolError("no differences")
+        return "12"
+
+
+def test_a_slow_tool_runs_beside_the_loop_and_changes_nothing() -> None:
+    worked = {"": "3+9=", "3+9=12": ",12-4=", "3+9=12,12-4=?": "#8"}
+    pipeline, batch = ran(lambda r: worked[completion(r)], tool=address(Slow), group_size=8)
+    pipeline.close()
+    assert [s.rollout.text for s in batch.samples] == ["3+9=12,12-4=?#8"] * 16
+    # 16 x 0.06 s one after the other; the pool overlaps them.
+    assert 0 < batch.cost.wall_s < 0.9 * 16 * 0.06
+    assert pipeline.ledger.bins() == {"trained": sum(s.rollout.mask_T.sum() for s in batch.samples)}
+
+
+class Wrong(Slow):
+    """Breaks in its thread."""
+
+    def answer(self, text: str) -> str:
+        raise OSError("no connection")
+
+
+def test_a_slow_tool_that_fails_makes_its_rollouts_unscorable() -> None:
+    worked = {"": "3+9="}
+
+    def text_of(request: Request) -> str:
+        return "#1" if "/0#" in request.id else worked[completion(request)]
+
+    pipeline, batch = ran(text_of, tool=address(Wrong), group_size=3)
+    pipeline.close()
+    finishes = [r.finish.value for g in batch.groups for r in g.rollouts]
+    assert finishes == ["stop", "error", "error"] * 2
+
+
+def test_settings_are_checked() -> None:
+    with pytest.raises(ConfigError, match=r"unknown tool 'calculater'.*Did you mean 'calculator'"):
+        MultiTurn(tool="calculater")
+    with pytest.raises(ConfigError, match="cannot be loaded"):
+        MultiTurn(tool="nowhere:Tool")
+    with pytest.raises(ConfigError, match="max_turns=0"):
+        MultiTurn(max_turns=0)
+    with pytest.raises(ConfigError, match=r"multi_turn.stop='#=' is 2 tokens"):
+        ran(stop="#=")
