@@ -27,7 +27,7 @@ class Dry(TrainerConfig):
         for key in ("max_steps", "save_every", "keep_checkpoints"):
             if getattr(self, key) < 1:
                 raise ConfigError(
-                    f"train.{key}={getattr(self, key)!r} is not allowed: give an integer >= 1."
+                    f"trainer.{key}={getattr(self, key)!r} is not allowed: give an integer >= 1."
                 )
 
     def train(self, job: TrainJob) -> TrainResult:

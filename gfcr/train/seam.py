@@ -6,7 +6,8 @@ optimizer, schedule, checkpoint) is TRL's and transformers' own code. Imports no
 
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, final
 
@@ -14,6 +15,7 @@ import torch
 from datasets import Dataset  # pyright: ignore[reportMissingTypeStubs]
 from torch import nn
 from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, TrainerCallback
+from transformers.utils import logging
 
 from gfcr.errors import ConfigError
 from gfcr.train import checkpoint
@@ -190,6 +192,18 @@ class Feed(TrainerCallback):
             "logprob_gap": gap / tokens,
         }
         return base | own | {ours: logs[k] for k, ours in _REPORTED.items() if k in logs}
+
+
+@contextmanager
+def no_progress_bars() -> Generator[None]:
+    """Keeps transformers' bars for loading and saving off the terminal."""
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
 
 
 def load_policy(folder: Path) -> nn.Module:

@@ -6,7 +6,7 @@ from typing import Any, final
 from gfcr.errors import ConfigError, did_you_mean
 from gfcr.train import checkpoint
 from gfcr.train.base import TrainerConfig, TrainJob, TrainResult
-from gfcr.types import Loss
+from gfcr.types import Loss, Sampling
 
 SCHEDULES = ("constant", "constant_with_warmup", "linear", "cosine")
 
@@ -34,10 +34,6 @@ class Trl(TrainerConfig):
     """Forward and backward passes per update. At least 2: training ends between two of them."""
     beta: float = 0.0
     """Weight of the KL term against the starting policy; only with `aggregation="dapo"`."""
-    temperature: float = 1.0
-    """Temperature the rollouts were sampled at: the loss takes log-probs at the same."""
-    max_completion_length: int = 256
-    """The constant that `aggregation="dr_grpo"` divides by."""
     save_every: int = 10
     """Updates between checkpoints; the last update is always saved."""
     keep_checkpoints: int = 2
@@ -47,12 +43,11 @@ class Trl(TrainerConfig):
     """Trades a second forward pass for memory."""
 
     def __post_init__(self) -> None:
-        for key in ("max_steps", "save_every", "keep_checkpoints", "max_completion_length"):
+        for key in ("max_steps", "save_every", "keep_checkpoints"):
             _require(getattr(self, key) >= 1, key, getattr(self, key), "an integer >= 1")
         for key in ("beta", "max_grad_norm", "weight_decay", "warmup_steps"):
             _require(getattr(self, key) >= 0, key, getattr(self, key), "a number >= 0")
-        for key in ("learning_rate", "temperature"):
-            _require(getattr(self, key) > 0, key, getattr(self, key), "a number > 0")
+        _require(self.learning_rate > 0, "learning_rate", self.learning_rate, "a number > 0")
         _require(self.micro_batches >= 2, "micro_batches", self.micro_batches, "an integer >= 2")
         _require(0 <= self.adam_beta2 < 1, "adam_beta2", self.adam_beta2, "a number in [0, 1)")
         _require(
@@ -68,8 +63,8 @@ class Trl(TrainerConfig):
         Raises:
             ConfigError: TRL has no exact way to compute what `job.loss` asks for.
         """
-        self._check(job.loss)
-        from gfcr.train.seam import Feed, load_policy
+        self._check(job.loss, sampling=job.sampling)
+        from gfcr.train.seam import Feed, load_policy, no_progress_bars
 
         found = checkpoint.newest(job.folder)
         resumed = checkpoint.step_of(found) if found else 0
@@ -81,24 +76,38 @@ class Trl(TrainerConfig):
             save_every=self.save_every,
             keep_checkpoints=self.keep_checkpoints,
         )
-        if found and resumed >= self.max_steps:
-            feed.sync(load_policy(found), version=resumed)
-        else:
-            feed.run(self._trainer(job), resume_from=found)
+        with no_progress_bars():
+            if found and resumed >= self.max_steps:
+                feed.sync(load_policy(found), version=resumed)
+            else:
+                feed.run(self._trainer(job), resume_from=found)
         last = checkpoint.newest(job.folder)
         assert last, "training ends with a checkpoint"
         return TrainResult(updates=checkpoint.step_of(last), resumed_from=resumed, model=str(last))
 
-    def _check(self, loss: Loss) -> None:
+    def _check(self, loss: Loss, *, sampling: Sampling) -> None:
         if self.beta and loss.estimator == "rloo":
             raise ConfigError(
-                f"train.beta={self.beta!r} has no effect with loss.estimator='rloo' (TRL puts the "
-                "KL into the reward there): set train.beta=0 or use estimator='grpo'."
+                f"trainer.beta={self.beta!r} has no effect with loss.estimator='rloo' (TRL puts "
+                "the KL into the reward there): set trainer.beta=0 or use estimator='grpo'."
             )
         if self.beta and loss.aggregation != "dapo":
             raise ConfigError(
-                f"train.beta={self.beta!r} is exact only with loss.aggregation='dapo' "
-                f"(given {loss.aggregation!r}): set train.beta=0 or aggregation='dapo'."
+                f"trainer.beta={self.beta!r} is exact only with loss.aggregation='dapo' "
+                f"(given {loss.aggregation!r}): set trainer.beta=0 or aggregation='dapo'."
+            )
+        if sampling.temperature == 0:
+            raise ConfigError(
+                "sampling.temperature=0 is not allowed in training: greedy rollouts have no "
+                "log-probs to take a gradient of. Give a temperature > 0."
+            )
+        truncated = sampling.top_p < 1 or sampling.top_k > 0 or sampling.min_p > 0
+        if truncated and loss.off_policy != "none":
+            raise ConfigError(
+                f"loss.off_policy={loss.off_policy!r} compares log-probs of the whole vocabulary "
+                f"with those sampled under top_p={sampling.top_p}, top_k={sampling.top_k}, "
+                f"min_p={sampling.min_p}, which biases the ratio: use sampling.top_p=1, top_k=0 "
+                "and min_p=0, or off_policy='none'."
             )
 
     def _trainer(self, job: TrainJob) -> Any:
@@ -139,8 +148,8 @@ class Trl(TrainerConfig):
             "weight_decay": self.weight_decay,
             "max_grad_norm": self.max_grad_norm,
             "beta": self.beta,
-            "temperature": self.temperature,
-            "max_completion_length": self.max_completion_length,
+            "temperature": job.sampling.temperature,
+            "max_completion_length": job.sampling.max_tokens,
             "epsilon": job.loss.clip_low,
             "epsilon_high": job.loss.clip_high,
             "bf16": self.bf16,
@@ -167,4 +176,4 @@ def _never(**_: Any) -> list[float]:
 
 def _require(ok: bool, key: str, given: object, allowed: str) -> None:
     if not ok:
-        raise ConfigError(f"train.{key}={given!r} is not allowed: give {allowed}.")
+        raise ConfigError(f"trainer.{key}={given!r} is not allowed: give {allowed}.")

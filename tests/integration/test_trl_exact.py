@@ -5,8 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from transformers import AutoModelForCausalLM
 
-from gfcr.types import Loss
+from gfcr.types import Loss, Sampling
 from tests.integration.trl_script import (
     LEARNING_RATE,
     Scripted,
@@ -31,9 +32,9 @@ def model(tmp_path_factory):
     return tiny_policy(tmp_path_factory.mktemp("model"))
 
 
-def seam(model, folder, *, formula, loss, make=groups, **changes):
+def seam(model, folder, *, formula, loss, make=groups, sampling=None, **changes):
     source = Scripted(make=lambda n: samples_of(make(n), formula=formula))
-    run(plain_sgd(**changes), source, model=model, folder=folder, loss=loss)
+    run(plain_sgd(**changes), source, model=model, folder=folder, loss=loss, sampling=sampling)
     return change(source)
 
 
@@ -53,13 +54,14 @@ def test_grpo_update_is_trl_s_own(model, tmp_path, aggregation, formula, scale, 
         loss_type=aggregation,
         scale_rewards=scale,
         max_completion_length=constant,
+        temperature=0.8,
     )
     ours = seam(
         model,
         tmp_path / "b",
         formula=formula,
         loss=Loss(aggregation=aggregation),
-        max_completion_length=constant,
+        sampling=Sampling(max_tokens=constant, temperature=0.8),
     )
     stock = train_stock(stock)
     print(f"{aggregation} {relative(ours, stock):.1e}")

@@ -12,7 +12,17 @@ from transformers import PreTrainedTokenizerFast
 
 from gfcr.train.base import TrainJob
 from gfcr.train.trl import Trl
-from gfcr.types import Cost, FinishReason, Loss, Prompt, Rollout, RolloutBatch, Sample, Span
+from gfcr.types import (
+    Cost,
+    FinishReason,
+    Loss,
+    Prompt,
+    Rollout,
+    RolloutBatch,
+    Sample,
+    Sampling,
+    Span,
+)
 from tests.integration.tiny_model import VOCAB, tiny_qwen3
 
 LEARNING_RATE = 0.3
@@ -154,6 +164,7 @@ def run(
     model: str,
     folder: Path,
     loss: Loss | None = None,
+    sampling: Sampling | None = None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Any:
     job = TrainJob(
@@ -162,6 +173,7 @@ def run(
         loss=loss or Loss(),
         seed=0,
         folder=folder,
+        sampling=sampling or Sampling(),
         should_stop=should_stop,
     )
     return trainer.train(job)
