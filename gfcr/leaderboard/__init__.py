@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from gfcr.errors import unknown_name
 from gfcr.leaderboard.ranking import rank
 from gfcr.leaderboard.rows import ArmCost, Excluded, Leaderboard, Row, Versus
-from gfcr.leaderboard.tables import to_csv, to_dict, to_json, to_markdown, to_rich
+from gfcr.leaderboard.tables import caption, to_csv, to_dict, to_json, to_markdown, to_rich
 from gfcr.tracking.mlflow_store import read_runs
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "Row",
     "Versus",
     "build",
+    "caption",
     "rank",
     "to_csv",
     "to_dict",

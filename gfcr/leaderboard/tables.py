@@ -32,7 +32,7 @@ def to_markdown(board: Leaderboard) -> str:
     lines = ["| " + " | ".join(heads) + " |", "|" + " --- |" * len(heads)]
     for row in board.rows:
         lines.append("| " + " | ".join(_escape(cell(row)) for cell in _COLUMNS.values()) + " |")
-    lines += ["", _caption(board)]
+    lines += ["", caption(board)]
     lines += [f"- {row.arm}: {note}." for row in board.rows for note in row.notes]
     lines += [
         f"- Left out: {e.arm}, seed {e.seed} ({e.run_id}): {e.reason}." for e in board.excluded
@@ -57,7 +57,7 @@ def to_rich(board: Leaderboard) -> "Table":
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table(title=board.study or "no runs", caption=_caption(board))
+    table = Table(title=board.study or "no runs", caption=caption(board))
     for head in _COLUMNS:
         table.add_column(head, justify="left" if head in ("arm", "verdict") else "right")
     for row in board.rows:
@@ -66,7 +66,8 @@ def to_rich(board: Leaderboard) -> "Table":
     return table
 
 
-def _caption(board: Leaderboard) -> str:
+def caption(board: Leaderboard) -> str:
+    """Returns the sentence that says what the numbers are."""
     against = (
         f"Differences are paired by seed with {board.baseline}, 95 % intervals, Holm-corrected; "
         f"equivalent means within +-{board.margin:g}."

@@ -1,0 +1,202 @@
+// Fills the page from the embedded leaderboard.
+
+const board = JSON.parse(document.getElementById("data").textContent);
+const byId = (id) => document.getElementById(id);
+const names = board.rows.map((row) => row.arm).sort();
+const look = (arm) => {
+  const i = names.indexOf(arm);
+  return { color: `var(--c${i % 8})`, dash: [null, "6 4", "2 4"][Math.floor(i / 8) % 3] };
+};
+const fixed = (value, digits = 3) => (value === null ? "–" : value.toFixed(digits));
+const signed = (value) => (value > 0 ? "+" : "") + value.toFixed(3);
+const percent = (value) => (value === null ? "–" : `${Math.round(100 * value)} %`);
+const swatch = (color) => make("span", { class: "swatch", style: `background:${color}` });
+
+function lead() {
+  if (!board.rows.length) return "No run of this study can be ranked yet.";
+  const best = board.rows[0];
+  const told = (verdict) => board.rows.filter((row) => row.versus && row.versus.verdict === verdict).length;
+  const first = `${best.arm} has the highest held-out score, ${fixed(best.score.value)}, from ${fixed(best.before)} before training.`;
+  if (!board.baseline) return first;
+  const parts = ["better", "worse", "equivalent", "inconclusive"].map((v) => [told(v), v]).filter(([n]) => n);
+  return `${first} Against ${board.baseline}: ${parts.map(([n, v]) => `${n} ${v}`).join(", ") || "nothing to compare"}.`;
+}
+
+function span(interval, format) {
+  const limits = interval.low === null ? "" : `[${format(interval.low)}, ${format(interval.high)}]`;
+  return [format(interval.value), make("small", {}, limits)];
+}
+
+const difference = (row) => row.versus && row.versus.comparison.difference;
+const COLUMNS = [
+  { name: "Arm", key: (r) => r.arm, show: (r) => [swatch(look(r.arm).color), r.arm] },
+  { name: "Seeds", key: (r) => r.seeds.length },
+  { name: "Score", key: (r) => r.score.value, show: (r) => span(r.score, fixed) },
+  { name: "Difference", key: (r) => difference(r) && difference(r).value, show: (r) => (difference(r) ? span(difference(r), signed) : [r.arm === board.baseline ? "baseline" : "–"]) },
+  { name: "Verdict", key: (r) => r.versus && r.versus.verdict, show: (r) => (r.versus ? [make("span", { class: `chip ${r.versus.verdict}` }, r.versus.verdict)] : ["–"]) },
+  { name: "Generated", key: (r) => r.cost.generated_tokens },
+  { name: "Trained", key: (r) => r.cost.trained_tokens },
+  { name: "Wasted", key: (r) => r.cost.wasted_share, show: (r) => [percent(r.cost.wasted_share)] },
+  { name: "Seconds", key: (r) => r.cost.wall_s },
+  { name: "Passes", key: (r) => r.cost.forward_passes },
+  { name: "R_gen", key: (r) => r.cost.r_gen, show: (r) => [percent(r.cost.r_gen)] },
+];
+
+function table() {
+  const body = make("tbody");
+  const heads = COLUMNS.map((column) => make("th", { scope: "col", "aria-sort": "none" },
+    make("button", { type: "button", onclick: () => sort(column) }, column.name)));
+  function sort(column) {
+    const head = heads[COLUMNS.indexOf(column)];
+    const up = head.getAttribute("aria-sort") === "descending";
+    for (const other of heads) other.setAttribute("aria-sort", "none");
+    head.setAttribute("aria-sort", up ? "ascending" : "descending");
+    fillBody(sorted(column, up ? 1 : -1));
+  }
+  function sorted(column, way) {
+    return [...board.rows].sort((a, b) => {
+      const [x, y] = [column.key(a), column.key(b)];
+      // What is not known comes last, whichever way.
+      if (x === null || y === null) return (x === null) - (y === null);
+      return way * (typeof x === "string" ? x.localeCompare(y) : x - y);
+    });
+  }
+  function fillBody(rows) {
+    body.replaceChildren(...rows.map((row) => make("tr", {}, ...COLUMNS.map((column, i) =>
+      make(i ? "td" : "th", i ? {} : { scope: "row", style: "text-align:left" }, ...(column.show ? column.show(row) : [short(column.key(row))]))))));
+  }
+  byId("arms").append(make("thead", {}, make("tr", {}, ...heads)), body);
+  sort(COLUMNS[2]);
+}
+
+function choice(options, label, onchange) {
+  const group = make("div", { class: "group", role: "group", "aria-label": label });
+  const press = (chosen) => {
+    for (const button of group.children) button.setAttribute("aria-pressed", String(button.textContent === chosen));
+    onchange(chosen);
+  };
+  for (const option of options) group.append(make("button", { type: "button", onclick: () => press(option) }, option));
+  group.firstChild.setAttribute("aria-pressed", "true");
+  return group;
+}
+
+function armLegend(hidden, again) {
+  return make("div", { class: "legend", role: "group", "aria-label": "arms shown" }, ...names.map((name) => {
+    const button = make("button", { type: "button", "aria-pressed": "true" }, swatch(look(name).color), name);
+    button.addEventListener("click", () => {
+      if (!hidden.delete(name)) hidden.add(name);
+      button.setAttribute("aria-pressed", String(!hidden.has(name)));
+      again();
+    });
+    return button;
+  }));
+}
+
+function linesOf(curvesOf, hidden) {
+  return board.rows.filter((row) => !hidden.has(row.arm))
+    .map((row) => ({ name: row.arm, ...look(row.arm), curves: Object.values(curvesOf(row)).filter((c) => c.length) }))
+    .filter((line) => line.curves.length);
+}
+
+function lineSection(section, control, paint) {
+  const hidden = new Set(), host = make("div");
+  const again = responsive(host, (width) => lineChart(width, paint(hidden)));
+  section.append(make("div", { class: "controls" }, control(again), armLegend(hidden, again)), host);
+}
+
+function curves() {
+  if (!board.rows.some((row) => Object.values(row.curves).some((curve) => curve.length))) return byId("curves").remove();
+  const axis = { updates: 0, "generated tokens": 1, seconds: 2 };
+  let by = "updates";
+  const pick = (curve) => curve.map((point) => [point[axis[by]], point[3]]).filter((p) => p.every((v) => v !== null));
+  lineSection(
+    byId("curves"),
+    (again) => choice(Object.keys(axis), "horizontal axis", (chosen) => { by = chosen; again(); }),
+    (hidden) => ({
+      lines: linesOf((row) => Object.fromEntries(Object.entries(row.curves).map(([s, c]) => [s, pick(c)])), hidden),
+      labels: { x: by, y: "held-out score" },
+      title: `Held-out score against ${by}. Use the arrow keys to read values.`,
+    }),
+  );
+}
+
+function series() {
+  const found = [...new Set(board.rows.flatMap((row) => Object.keys(row.series)))].sort();
+  if (!found.length) return byId("series").remove();
+  let metric = found.find((name) => name === "length/mean") || found[0];
+  lineSection(
+    byId("series"),
+    (again) => {
+      const select = make("select", { "aria-label": "metric", onchange: () => { metric = select.value; again(); } },
+        ...found.map((name) => make("option", { value: name }, name)));
+      select.value = metric;
+      return select;
+    },
+    (hidden) => ({
+      lines: linesOf((row) => row.series[metric] || {}, hidden),
+      labels: { x: "updates", y: metric },
+      title: `${metric} over updates. Use the arrow keys to read values.`,
+    }),
+  );
+}
+
+function ledger() {
+  const bins = [...new Set(board.rows.flatMap((row) => Object.keys(row.cost.ledger)))];
+  if (!bins.length) return byId("ledger").remove();
+  const rank = (bin) => { const i = ["trained", "replayed"].indexOf(bin); return i < 0 ? (bin === "evaluation" ? 9 : 5) : i; };
+  bins.sort((a, b) => rank(a) - rank(b) || a.localeCompare(b));
+  const own = { trained: "var(--c0)", replayed: "var(--c2)", evaluation: "var(--neutral)" };
+  const others = bins.filter((bin) => !own[bin]);
+  const color = (bin) => own[bin] || `var(--c${[1, 4, 5, 3, 6, 7][others.indexOf(bin) % 6]})`;
+  const bars = board.rows.map((row) => ({
+    name: row.arm, parts: bins.map((bin) => ({ name: bin, value: row.cost.ledger[bin] || 0, color: color(bin) })),
+  }));
+  const host = make("div");
+  byId("ledger").append(make("div", { class: "controls legend" }, ...bins.map((bin) => make("span", {}, swatch(color(bin)), bin))), host);
+  responsive(host, (width) => stackedBars(width, { bars, title: "Generated tokens by bin" }));
+}
+
+function pareto() {
+  const points = board.rows.filter((row) => row.cost.generated_tokens !== null).map((row) => ({
+    name: row.arm, x: row.cost.generated_tokens, y: row.score.value, low: row.score.low, high: row.score.high, ...look(row.arm),
+  }));
+  if (!points.length) return byId("pareto").remove();
+  const host = make("div");
+  byId("pareto").append(host);
+  const labels = { x: "generated tokens", y: "held-out score" };
+  responsive(host, (width) => scatter(width, { points, labels, title: "Held-out score against generated tokens" }));
+}
+
+function detail() {
+  for (const row of board.rows) {
+    const versus = row.versus && row.versus.comparison;
+    const facts = {
+      strategy: row.strategy, ...row.stages, seeds: row.seeds.join(", "), "before training": fixed(row.before),
+      "interquartile mean": row.iqm && `${fixed(row.iqm.value)} [${fixed(row.iqm.low)}, ${fixed(row.iqm.high)}]`,
+      "p, corrected": row.versus && fixed(row.versus.p_adjusted, 4),
+      "chance that a run beats the baseline's": versus && percent(versus.improves),
+      "difference these seeds could show": versus && versus.detectable !== null && fixed(versus.detectable),
+      "rollout tokens per second": row.cost.rollout_tokens_per_s && short(row.cost.rollout_tokens_per_s),
+      ...row.provenance, notes: row.notes.join("; "),
+    };
+    const list = make("dl");
+    for (const [name, value] of Object.entries(facts)) if (value) list.append(make("dt", {}, name), make("dd", {}, value));
+    byId("detail").append(make("details", {}, make("summary", {}, row.arm), list));
+  }
+}
+
+function excluded() {
+  if (!board.excluded.length) return byId("excluded").remove();
+  byId("excluded").append(make("ul", {}, ...board.excluded.map((run) =>
+    make("li", {}, `${run.arm}, seed ${run.seed} (${run.run_id}): ${run.reason}.`))));
+}
+
+byId("lead").textContent = lead();
+byId("caption").textContent = board.caption;
+table();
+curves();
+ledger();
+pareto();
+series();
+detail();
+excluded();

@@ -1,0 +1,225 @@
+"""The HTML report in a real Chromium: sorting, keys, no console errors, no network. Ten seconds."""
+
+import json
+import re
+import shutil
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from gfcr import leaderboard, report
+from gfcr.tracking.records import RunRecord
+
+ARMS = {
+    "grpo": (0.62, 1.0, 0.30),
+    "dapo": (0.71, 1.6, 0.45),
+    "knapsack": (0.70, 0.9, 0.12),
+    "replay": (0.64, 0.7, 0.05),
+    "short": (0.52, 0.6, 0.20),
+    "spec_exact": (0.63, 1.0, 0.30),
+}
+UPDATES = 40
+
+
+def make_run(arm, seed):
+    """A run that looks like one: a saturating curve with the arm's cost and the seed's luck."""
+    end, cost, waste = ARMS[arm]
+    rng = np.random.default_rng([len(arm), seed])
+    luck, share = rng.normal(0, 0.012), np.linspace(0, 1, 11)
+    scores = 0.3 + (end + luck - 0.3) * (1 - np.exp(-4 * share)) / (1 - np.exp(-4))
+    scores += rng.normal(0, 0.006, 11)
+    total = int(800_000 * cost * rng.uniform(0.97, 1.03))
+    dead, aborted, evaluation = int(total * waste), total // 40, total // 10
+    bins = {"rejected:zero_variance": dead, "aborted": aborted, "evaluation": evaluation}
+    bins["trained"] = total - sum(bins.values())
+    wall = 58 * cost * rng.uniform(0.95, 1.05)
+    steps = np.arange(1, UPDATES + 1)
+    length = 20 + 8 * (1 - np.exp(-steps / 12)) + rng.normal(0, 0.4, UPDATES)
+    prompts = {f"p{i}": float(scores[-1]) for i in range(50)}
+    tags = {
+        "gfcr.generate": "sample",
+        "gfcr.filters": "zero_variance, group_advantage",
+        "gfcr.controls": "refill" if arm == "dapo" else "",
+        "gfcr.replay": "buffer" if arm == "replay" else "",
+        "gfcr.task": "chain_sum",
+        "gfcr.model": "qwen3-1m",
+        "gfcr.spec_hash": f"{len(arm):06d}",
+        "gfcr.commit": "0123abc",
+        "gfcr.version.vllm": "0.32.0",
+    }
+    return RunRecord(
+        run_id=f"{arm}-{seed}",
+        study="demo",
+        arm=arm,
+        seed=seed,
+        status="failed" if (arm, seed) == ("replay", 4) else "finished",
+        tags=tags,
+        params={},
+        result={
+            "strategy": arm,
+            "updates": UPDATES,
+            "wall_s": wall,
+            "r_gen": 0.62,
+            "rollout_tokens_per_s": total / wall / 0.62,
+            "heldout": {
+                "before": {"accuracy": 0.3},
+                "after": {"accuracy": float(scores[-1]), "n": 50, "per_prompt": prompts},
+            },
+            "tokens": {"generated": total, "bins": bins, "remainder": 0},
+            "curve": [
+                [float(s * UPDATES), float(s * total), float(s * wall), float(y)]
+                for s, y in zip(share, scores, strict=True)
+            ],
+        },
+        series={
+            "length/mean": tuple(zip(steps.tolist(), length.tolist(), strict=True)),
+            "length/p99": tuple(zip(steps.tolist(), (2.1 * length).tolist(), strict=True)),
+            "speculation/acceptance_length": ((1, 2.0), (2, 2.5)),
+            "engine/forward_passes": tuple((int(s), 300 * cost) for s in steps),
+        },
+    )
+
+
+def make_board(**kwargs):
+    runs = [make_run(arm, seed) for arm in ARMS for seed in range(5)]
+    return leaderboard.rank(runs, baseline="grpo", **kwargs)
+
+
+class Page(HTMLParser):
+    """Collects what a page would load from elsewhere, and its embedded data."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.loads, self.data, self._in_data = [], "", False
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        named = dict(attrs)
+        self._in_data = named.get("id") == "data"
+        given = [v for k, v in attrs if k in ("src", "href") and v != "data:,"]
+        self.loads += given
+
+    def handle_data(self, data):
+        self.data += data if self._in_data else ""
+
+    def handle_endtag(self, tag):
+        self._in_data = False
+
+
+def test_the_file_holds_everything_and_loads_nothing(tmp_path):
+    board = make_board()
+    text = report.write(board, path=tmp_path / "report.html").read_text()
+    page = Page(text)
+    assert page.loads == []
+    assert not re.search(r"@import|url\(|fetch\(|XMLHttpRequest", text)
+    assert "{{" not in text
+    held = json.loads(page.data)
+    assert [row["arm"] for row in held["rows"]] == [row.arm for row in board.rows]
+
+
+def test_the_same_leaderboard_gives_the_same_bytes(tmp_path):
+    first = report.write(make_board(), path=tmp_path / "a.html").read_bytes()
+    assert report.write(make_board(), path=tmp_path / "b.html").read_bytes() == first
+
+
+def test_names_cannot_leave_the_data_element(tmp_path):
+    run = make_run("grpo", 0)
+    object.__setattr__(run, "arm", "</script><img src=x onerror=alert(1)>")
+    object.__setattr__(run, "study", "<b>study</b>")
+    text = report.write(leaderboard.rank([run]), path=tmp_path / "r.html").read_text()
+    assert "<img" not in text
+    assert "<b>study</b>" not in text
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if not (chromium and driver):
+        pytest.skip("needs chromium and chromedriver (apt-get install chromium chromium-driver)")
+    webdriver = pytest.importorskip("selenium.webdriver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    profile = tmp_path_factory.mktemp("chromium")
+    for flag in (
+        "headless",
+        "no-sandbox",
+        "disable-gpu",
+        "disable-background-networking",
+        "disable-component-update",
+        "disable-sync",
+        "no-first-run",
+        "window-size=1200,900",
+        f"user-data-dir={profile}",
+    ):
+        options.add_argument(f"--{flag}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    service = webdriver.ChromeService(executable_path=driver)
+    browser = webdriver.Chrome(options=options, service=service)
+    yield browser
+    browser.quit()
+
+
+@pytest.fixture
+def page(browser, tmp_path):
+    browser.get(report.write(make_board(), path=tmp_path / "report.html").as_uri())
+    yield browser
+    assert [entry["message"] for entry in browser.get_log("browser")] == []
+
+
+def arms(page):
+    return [cell.text for cell in page.find_elements("css selector", "#arms tbody th")]
+
+
+def head(page, name):
+    cells = page.find_elements("css selector", "#arms thead th")
+    return next(cell for cell in cells if cell.text.startswith(name))
+
+
+def test_headers_sort_both_ways_and_say_so(page):
+    assert arms(page)[0] == "dapo"
+    assert head(page, "Score").get_attribute("aria-sort") == "descending"
+    wasted = head(page, "Wasted")
+    wasted.find_element("tag name", "button").click()
+    falling = arms(page)
+    assert falling[0] == "dapo"
+    wasted.find_element("tag name", "button").click()
+    assert arms(page)[0] == "replay"
+    assert wasted.get_attribute("aria-sort") == "ascending"
+    assert head(page, "Score").get_attribute("aria-sort") == "none"
+
+
+def test_sorting_and_reading_values_work_from_the_keyboard(page):
+    button = head(page, "Arm").find_element("tag name", "button")
+    button.send_keys("\n")
+    assert arms(page) == sorted(ARMS, reverse=True)
+    chart = page.find_element("css selector", "#curves svg")
+    chart.send_keys("\ue012")  # arrow left
+    tip = page.find_element("id", "tip")
+    assert "updates" in tip.text
+    assert all(name in tip.text for name in ARMS)
+
+
+def test_the_axis_can_be_changed_and_arms_hidden(page):
+    def lines():
+        return page.find_elements("css selector", "#curves polyline")
+
+    assert len(lines()) == len(ARMS)
+    buttons = page.find_elements("css selector", "#curves .group button")
+    buttons[1].click()
+    assert "generated tokens" in page.find_element("css selector", "#curves svg").text
+    page.find_element("css selector", "#curves .legend button").click()
+    assert len(lines()) == len(ARMS) - 1
+
+
+def test_a_narrow_window_does_not_scroll_sideways(page):
+    page.set_window_size(500, 900)
+    width = page.execute_script("return [document.body.scrollWidth, window.innerWidth]")
+    page.set_window_size(1200, 900)
+    assert width[0] <= width[1]
+
+
+def test_an_empty_leaderboard_is_a_page_too(browser, tmp_path):
+    browser.get(report.write(leaderboard.rank([]), path=tmp_path / "empty.html").as_uri())
+    assert "No run" in browser.find_element("id", "lead").text
+    assert browser.get_log("browser") == []
