@@ -13,12 +13,13 @@ import inspect
 import pkgutil
 import sys
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, make_dataclass
 from importlib.metadata import entry_points
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, get_type_hints
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -273,9 +274,11 @@ def _typed(values: Mapping[str, tuple[Any, Any]], *, where: str) -> dict[str, An
 
 def _convert(value: Any, hint: Any, *, key: str) -> Any:
     try:
-        schema = OmegaConf.structured(make_dataclass("Schema", [("value", hint)]))
+        schema = OmegaConf.structured(make_dataclass("Schema", [("value", _concrete(hint))]))
         merged = OmegaConf.merge(schema, {"value": value})
-        return OmegaConf.to_object(merged.value) if _nested(merged.value) else merged.value
+        return (
+            OmegaConf.to_object(merged.value) if OmegaConf.is_config(merged.value) else merged.value
+        )
     except OmegaConfBaseException as error:
         reason = str(error).partition("\n")[0]
         raise ConfigError(
@@ -283,8 +286,13 @@ def _convert(value: Any, hint: Any, *, key: str) -> Any:
         ) from error
 
 
-def _nested(value: Any) -> bool:
-    return OmegaConf.is_config(value)
+def _concrete(hint: Any) -> Any:
+    """OmegaConf knows `dict` and `list` only, not the abstract kinds a signature should name."""
+    origin, args = get_origin(hint), tuple(_concrete(a) for a in get_args(hint))
+    if origin in (Union, UnionType):
+        return Union[args]  # noqa: UP007 - the members are known at run time only
+    concrete: Any = {Mapping: dict, Sequence: list}.get(origin)
+    return concrete[args] if concrete else hint
 
 
 def _type_name(hint: Any) -> str:
