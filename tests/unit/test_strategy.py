@@ -1,0 +1,116 @@
+"""Strategies: loading, overriding by address, and the messages of both."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gfcr import strategy as strategies
+from gfcr.control.refill import Refill
+from gfcr.errors import ConfigError
+from gfcr.filter.group_advantage import GroupAdvantage
+from gfcr.filter.soft_overlong import SoftOverlong
+from gfcr.filter.zero_variance import ZeroVariance
+from gfcr.generate.entropy_tree import EntropyTree
+from gfcr.generate.sample import Sample
+from gfcr.strategy import Strategy
+
+
+def test_one_value_is_overridden_by_its_address() -> None:
+    plain = strategies.load("dapo")
+    changed = strategies.load("dapo", filters={"zero_variance": {"min_std": 0.1}})
+    assert changed.filters["zero_variance"] == ZeroVariance(min_std=0.1)
+    assert list(changed.filters) == list(plain.filters)
+    spec = changed.spec()
+    spec["filters"]["zero_variance"]["min_std"] = plain.spec()["filters"]["zero_variance"][
+        "min_std"
+    ]
+    assert spec == plain.spec()
+
+
+def test_a_value_not_named_keeps_what_the_strategy_gave_it() -> None:
+    changed = strategies.load("dapo", max_rounds=3, controls={"refill": {"oversample": 2}})
+    assert changed.controls["refill"] == Refill(max_rounds=3, oversample=2.0)
+
+
+def test_parts_are_added_at_the_end_replaced_and_removed() -> None:
+    changed = strategies.load(
+        "dapo",
+        filters={
+            "late": {"name": "soft_overlong", "buffer": 0.5},
+            "soft_overlong": None,
+            "zero_variance": {"name": "group_advantage", "kind": "rloo"},
+        },
+        generate="entropy_tree",
+    )
+    assert list(changed.filters) == ["zero_variance", "advantage", "late"]
+    assert changed.filters["late"] == SoftOverlong(buffer=0.5)
+    assert changed.filters["zero_variance"] == GroupAdvantage(kind="rloo")
+    assert changed.generate == EntropyTree()
+
+
+def test_loss_and_replay_have_addresses_too() -> None:
+    changed = strategies.load("dapo", loss={"clip_high": 0.3}, replay=None)
+    assert changed.loss.clip_high == 0.3 and changed.loss.clip_low == 0.2
+    assert changed.replay is None
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"group_sise": 4}, r"unknown key 'group_sise' in strategy 'dapo'\. Did you mean 'group_s"),
+        ({"group_size": "many"}, r"strategy\.dapo\.group_size='many' is not allowed: give a int"),
+        ({"group_size": 0}, r"strategy\.group_size=0 is not allowed"),
+        (
+            {"filters": {"zero_variance": {"min_sdt": 1}}},
+            r"unknown key 'min_sdt' in strategy\.filters\.zero_variance\. Did you mean 'min_std'",
+        ),
+        (
+            {"filters": {"zero_variance": {"min_std": "x"}}},
+            r"strategy\.filters\.zero_variance\.min_std='x' is not allowed: give a float",
+        ),
+        (
+            {"filters": {"zero_varianc": {"min_std": 1}}},
+            r"strategy\.filters\.zero_varianc: this strategy has no filter 'zero_varianc'\. It has",
+        ),
+        (
+            {"filters": {"new": {"name": "zero_varianc"}}},
+            r"unknown filter 'zero_varianc' in strategy\.filters\.new\. Did you mean 'zero_vari",
+        ),
+        ({"filters": ["zero_variance"]}, r"strategy\.filters=.* give a mapping"),
+        ({"loss": {"clip": 1}}, r"unknown key 'clip' in strategy\.loss"),
+        ({"loss": {"clip_low": "x"}}, r"strategy\.loss\.clip_low='x' is not allowed"),
+        ({"generate": {"name": "sampel"}}, r"unknown generate 'sampel' in strategy\.generate"),
+    ],
+)
+def test_a_wrong_override_is_named(overrides: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        strategies.load("dapo", **overrides)
+
+
+def test_an_unknown_strategy_is_named_with_the_nearest() -> None:
+    with pytest.raises(ConfigError, match=r"unknown strategy 'dappo'.* Did you mean 'dapo'\?"):
+        strategies.load("dappo")
+
+
+def test_a_strategy_of_ones_own_is_reached_by_path_or_module(tmp_path: Path) -> None:
+    path = tmp_path / "plan.py"
+    path.write_text(
+        "from gfcr import strategy\n\n\ndef own(*, rounds: int = 2):\n"
+        "    return strategy.load('dapo', max_rounds=rounds)\n"
+    )
+    built = strategies.load(f"{path}:own", rounds=7, filters={"soft_overlong": None})
+    assert built.controls["refill"] == Refill(max_rounds=7)
+    assert "soft_overlong" not in built.filters
+    assert strategies.load("gfcr_strategies.grpo:grpo").spec() == strategies.load("grpo").spec()
+
+
+def test_parts_go_by_address_in_order() -> None:
+    plan = Strategy(
+        name="t",
+        generate=Sample(),
+        filters={"b": ZeroVariance(), "a": GroupAdvantage()},
+        controls={"refill": Refill()},
+    )
+    assert list(plan.parts) == ["generate", "filters.b", "filters.a", "controls.refill"]
+    assert strategies.from_spec(plan.spec()) == plan
