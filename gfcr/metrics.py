@@ -1,5 +1,7 @@
-"""Metrics of one batch. Rewards and lengths come for all rollouts and for the trained ones, so
-that the price and the bias of filtering can be seen.
+"""Metrics of one batch.
+
+Rewards and lengths come for all rollouts and for the trained ones, so that the price and the bias
+of filtering can be seen.
 """
 
 from collections import Counter
@@ -11,9 +13,7 @@ from gfcr.stages import Harvest
 from gfcr.types import FinishReason, Group, Rollout, Sample
 
 
-def batch_metrics(
-    harvest: Harvest, *, samples: Sequence[Sample], version: int
-) -> dict[str, float]:
+def batch_metrics(harvest: Harvest, *, samples: Sequence[Sample], version: int) -> dict[str, float]:
     """All metrics that follow from the rollouts alone."""
     fresh = [r for g in harvest.groups for r in g.rollouts if r.origin == "fresh"]
     trained = [s.rollout for s in samples]

@@ -4,32 +4,18 @@ It owns the order of events, the paired prompt stream, the seeds, the token ledg
 every part with memory.
 """
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar, final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, final
 
 from gfcr import batch as batches
+from gfcr.collector import Collector, check_scorable
 from gfcr.engine.base import Engine
-from gfcr.errors import BatchCannotFill, GfcrError
 from gfcr.ledger import ABORTED, BUFFERED, EVALUATION, IN_FLIGHT, Ledger
 from gfcr.metrics import batch_metrics
 from gfcr.runner import Runner
 from gfcr.scoring import Desk
-from gfcr.stages import (
-    BatchMap,
-    Generate,
-    Harvest,
-    Job,
-    Observer,
-    Plan,
-    Planner,
-    Recaller,
-    Referee,
-    Retire,
-    SampleMore,
-    Watcher,
-)
+from gfcr.stages import Generate, Harvest, Observer, Watcher
 from gfcr.strategy import Strategy
 from gfcr.stream import PromptStream
 from gfcr.tasks.base import Codec, Task
@@ -38,23 +24,6 @@ from gfcr.view import RunView
 
 if TYPE_CHECKING:
     from gfcr.engine.base import Weights
-
-H = TypeVar("H")
-
-
-@dataclass(kw_only=True)
-class _Round:
-    """The batch in the making."""
-
-    runner: Runner
-    view: RunView
-    jobs: dict[str, Job] = field(default_factory=dict[str, Job])
-    order: dict[str, int] = field(default_factory=dict[str, int])
-    spare: list[Rollout] = field(default_factory=list[Rollout])
-    """Rollouts of groups that became complete in the very step that filled the batch."""
-    aborted: list[Rollout] = field(default_factory=list[Rollout])
-    uses: Counter[str] = field(default_factory=Counter[str])
-    """How often each prompt was begun: a repeat must not draw the same rollouts again."""
 
 
 @final
@@ -77,7 +46,14 @@ class Pipeline:
         """Makes a pipeline.
 
         Args:
+            strategy: the parts.
+            engine: generates; stays the caller's to close.
+            task: scores.
+            train: prompts the paired stream shuffles; never held-out ones.
+            codec: text and tokens of the model in the engine.
             prompts: accepted groups an update trains on.
+            sampling: of training rollouts.
+            seed: of the experiment: with it every draw is fixed.
             sink: receives each batch before any of it is used; of a batch that fails, what it had
                 produced, without samples.
         """
@@ -101,11 +77,11 @@ class Pipeline:
     def tokens(self) -> dict[str, int]:
         """The token ledger: `generated` by the engine's count, every bin, and the `remainder`."""
         bins = {n: t for n, t in self.ledger.bins().items() if n != IN_FLIGHT}
-        return {"generated": self.generated, **bins, "remainder": self.generated - sum(bins.values())}
-
-    def hooks(self, kind: type[H]) -> dict[str, H]:
-        """The strategy's parts that answer an event, by address, in order."""
-        return {name: p for name, p in self.strategy.parts.items() if isinstance(p, kind)}
+        return {
+            "generated": self.generated,
+            **bins,
+            "remainder": self.generated - sum(bins.values()),
+        }
 
     # ------------------------------------------------------------ one batch
 
@@ -116,18 +92,19 @@ class Pipeline:
             BatchCannotFill: a Planner's bound on refilling is spent, or nothing can be trained on.
         """
         meter = batches.Meter(self.engine, desk=self.desk)
-        round_ = self._open_round()
+        view = self._view(self.step)
+        collector = self._collector(view)
         try:
-            self._collect(round_)
-            round_.view.groups = self._map_batch(round_.view)
-            harvest = self._harvest(round_)
-            self._check_scorable(harvest)
+            collector.collect()
+            collector.map_batch()
+            harvest = collector.harvest()
+            check_scorable(harvest)
             samples = batches.samples(harvest.groups)
         except BaseException:
-            self.sink(self._batch(self._harvest(round_)))
+            self.sink(self._batch(collector.harvest()))
             raise
         batches.settle(self.ledger, harvest=harvest, samples=samples)
-        self._remember(harvest, view=round_.view)
+        self._remember(harvest, view=view)
         trained = sum(int(s.rollout.mask_T.sum()) for s in samples)
         cost = replace(meter.read(), trained_tokens=trained)
         metrics = {
@@ -159,106 +136,16 @@ class Pipeline:
             metrics=metrics or {},
         )
 
-    def _open_round(self) -> _Round:
-        view = self._view(self.step)
-        runner = self._runner(view, generate=self.strategy.generate, watch=True, step=self.step)
+    def _collector(self, view: RunView) -> Collector:
+        watchers = self.strategy.hooks(Watcher)
+        runner = self._runner(
+            view, generate=self.strategy.generate, watchers=watchers, step=self.step
+        )
         view.in_flight = lambda: runner.running
-        return _Round(runner=runner, view=view)
-
-    def _collect(self, round_: _Round) -> None:
-        view = round_.view
-        plan = self._plan(view, num_groups=self.prompts)
-        view.target = plan.target
-        while plan.jobs and view.accepted < view.target:
-            for job in plan.jobs:
-                self._start(round_, job)
-            while round_.runner.busy and view.accepted < view.target:
-                for group in round_.runner.advance():
-                    if view.accepted < view.target:
-                        self._judge(round_, group)
-                    else:
-                        round_.spare += group.rollouts
-            view.round += 1
-            if view.accepted < view.target:
-                plan = self._plan(view, num_groups=0)
-        round_.aborted = self._abort(round_)
-
-    def _plan(self, view: RunView, *, num_groups: int) -> Plan:
-        plan = Plan(num_groups=num_groups, target=view.target)
-        planners = self.hooks(Planner).values()
-        for planner in sorted(planners, key=lambda p: not p.begun_first):
-            plan = planner.plan(plan, view=view)
-        return view.fill(plan)
-
-    def _start(self, round_: _Round, job: Job) -> None:
-        index = len(round_.order)
-        group_id = f"{self.step}:{index}:{job.prompt.id}"
-        round_.jobs[group_id], round_.order[group_id] = job, index
-        round_.runner.start(job, group_id=group_id, repeat=round_.uses[job.prompt.id])
-        round_.uses[job.prompt.id] += 1
-
-    def _judge(self, round_: _Round, group: Group) -> None:
-        """Control decides, Replay recalls, Filter measures."""
-        view = round_.view
-        for referee in self.hooks(Referee).values():
-            action = referee.decide(group, view=view)
-            if isinstance(action, SampleMore):
-                job = round_.jobs[group.id]
-                round_.runner.more(group, num_samples=action.num_samples, job=job)
-                return
-            if isinstance(action, Retire):
-                group = group.reject(action.reason)
-                break
-        if group.rejected is None:
-            group = self._filter(self._recall(group, view=view), view=view)
-        view.groups.append(group)
-        view.accepted += group.rejected is None
-
-    def _recall(self, group: Group, *, view: RunView) -> Group:
-        for recaller in self.hooks(Recaller).values():
-            group = batches.join(group, rollouts=recaller.recall(group, view=view))
-        return group
-
-    def _filter(self, group: Group, *, view: RunView) -> Group:
-        for filter_ in self.strategy.filters.values():
-            if not group.kept_N.any():
-                break
-            group = filter_.apply(group, view=view)
-        if group.rejected is None and not group.kept_N.any():
-            reasons = [s.rejected for s in group.signals if s.rejected]
-            group = group.reject(reasons[0] if reasons else "empty")
-        return group
-
-    def _map_batch(self, view: RunView) -> list[Group]:
-        accepted = {g.id: g for g in view.groups if g.rejected is None}
-        for map_ in self.hooks(BatchMap).values():
-            mapped = map_.map_batch(list(accepted.values()), view=view)
-            accepted = dict(zip(accepted, mapped, strict=True))
-        return [accepted.get(g.id, g) for g in view.groups]
-
-    def _harvest(self, round_: _Round) -> Harvest:
-        begun = sorted(round_.view.groups, key=lambda g: round_.order[g.id])
-        aborted = round_.aborted or self._abort(round_)
-        return Harvest(step=self.step, groups=tuple(begun), aborted=tuple(aborted))
-
-    def _abort(self, round_: _Round) -> list[Rollout]:
-        runner = round_.runner
-        return [*runner.cut, *round_.spare, *runner.abort()]
-
-    def _check_scorable(self, harvest: Harvest) -> None:
-        rollouts = [r for g in harvest.groups for r in g.rollouts if r.origin == "fresh"]
-        errors = [r.error for r in rollouts if r.reward is None]
-        if rollouts and len(errors) == len(rollouts):
-            raise GfcrError(
-                f"update {self.step}: none of {len(rollouts)} rollouts could be scored; the first "
-                f"error was: {errors[0]}. The rollouts are saved; mend the verifier or the "
-                "Generate part and run the same command again."
-            )
-        if not harvest.groups:
-            raise BatchCannotFill(f"update {self.step}: no group was completed.")
+        return Collector(self.strategy, runner=runner, view=view)
 
     def _remember(self, harvest: Harvest, *, view: RunView) -> None:
-        for observer in self.hooks(Observer).values():
+        for observer in self.strategy.hooks(Observer).values():
             observer.observe(harvest, view=view)
         if self.strategy.replay is not None:
             self.strategy.replay.store(harvest, view=view)
@@ -283,7 +170,7 @@ class Pipeline:
         The draws depend on (seed, prompt, sample) alone: the same in every arm and at every update.
         """
         view = self._view(0)
-        runner = self._runner(view, generate=generate, watch=False, step=-1)
+        runner = self._runner(view, generate=generate, watchers={}, step=-1)
         for index, prompt in enumerate(prompts):
             job = view.job(prompt, num_samples=num_samples)
             runner.start(job, group_id=f"{label}:{index}:{prompt.id}")
@@ -340,14 +227,21 @@ class Pipeline:
             codec=self.codec,
         )
 
-    def _runner(self, view: RunView, *, generate: Generate, watch: bool, step: int) -> Runner:
+    def _runner(
+        self,
+        view: RunView,
+        *,
+        generate: Generate,
+        watchers: Mapping[str, Watcher],
+        step: int,
+    ) -> Runner:
         return Runner(
             engine=self.engine,
             codec=self.codec,
             desk=self.desk,
             ledger=self.ledger,
             generate=generate,
-            watchers=self.hooks(Watcher) if watch else {},
+            watchers=watchers,
             view=view,
             seed=self.seed,
             step=step,

@@ -60,8 +60,7 @@ class Runner:
         self._by_request: dict[str, LiveTrajectory] = {}
         self._done: dict[str, _Cell] = {}
         self._touched: dict[str, None] = {}
-        self.cut: list[Rollout] = []
-        """Trajectories aborted by a watcher, out of their groups."""
+        self._cut: list[Rollout] = []
 
     @property
     def busy(self) -> bool:
@@ -106,6 +105,11 @@ class Runner:
         self._cells.clear()
         self._desk.forget()
         return rollouts
+
+    def take_cut(self) -> list[Rollout]:
+        """Takes the trajectories that a watcher aborted, out of their groups."""
+        cut, self._cut = self._cut, []
+        return cut
 
     # ------------------------------------------------------------ for sessions
 
@@ -209,7 +213,7 @@ class Runner:
 
     def _group(self, cell: _Cell) -> Group:
         rollouts = [self._rollout(cell, t) for t in cell.trajectories]
-        self.cut += [r for r in rollouts if r.finish == FinishReason.ABORTED]
+        self._cut += [r for r in rollouts if r.finish == FinishReason.ABORTED]
         kept = tuple(r for r in rollouts if r.finish != FinishReason.ABORTED)
         return Group(
             id=cell.id,

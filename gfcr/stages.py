@@ -17,170 +17,41 @@ that have a hook, in the order the strategy names them.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Final, Protocol
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final
 
-import numpy as np
-
+from gfcr.handles import Job, Plan, Sampled, Session, Trajectory, View
 from gfcr.part import Part
-from gfcr.types import Floats, Group, Prompt, Rollout, Sampling
+from gfcr.types import Group, Rollout
 
-# ---------------------------------------------------------------- what planning speaks of
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """Rollouts to make for one prompt."""
-
-    prompt: Prompt
-    num_samples: int
-    sampling: Sampling
-    resume: tuple[Rollout, ...] = ()
-    """Partial rollouts to continue first, instead of starting as many samples afresh."""
-    priority: int = 0
-    draft_budget: int | None = None
-    notes: Mapping[str, float] = field(default_factory=dict[str, float])
-    """Copied to the group's `values`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """One round of generation. What `jobs` lack towards `num_groups` is drawn from the task."""
-
-    jobs: tuple[Job, ...] = ()
-    num_groups: int
-    """Groups to start in this round; 0 ends the batch with what it has."""
-    target: int
-    """Accepted groups that fill the batch. Read in the first round."""
-
-    @property
-    def missing(self) -> int:
-        """Groups not yet given a job."""
-        return max(0, self.num_groups - len(self.jobs))
-
-    def add(self, jobs: Iterable[Job]) -> "Plan":
-        """Returns the plan with jobs appended."""
-        return replace(self, jobs=self.jobs + tuple(jobs))
-
-
-class View(Protocol):
-    """What a part may see of the run, and the few things it may ask for."""
-
-    step: int
-    """Update the batch is for, from 0."""
-    version: int
-    """Policy version now in the engine."""
-    round: int
-    """Generation round within the batch, from 0."""
-    target: int
-    """Accepted groups that fill the batch."""
-    group_size: int
-    sampling: Sampling
-    groups: Sequence[Group]
-    """Groups completed so far in this batch, accepted and rejected."""
-
-    @property
-    def num_accepted(self) -> int:
-        """Groups accepted so far."""
-        ...
-
-    @property
-    def running(self) -> int:
-        """Trajectories in flight."""
-        ...
-
-    def draw(self, num: int) -> list[Prompt]:
-        """Takes the next prompts of the paired stream; each is used once an epoch."""
-        ...
-
-    def job(self, prompt: Prompt, *, num_samples: int | None = None) -> Job:
-        """A job with the run's group size and sampling."""
-        ...
-
-    def fill(self, plan: Plan) -> Plan:
-        """Draws prompts for the groups the plan still misses."""
-        ...
-
-    def rng(self, *key: str | int) -> np.random.Generator:
-        """A generator seeded by (experiment seed, step, key): the same in every strategy."""
-        ...
-
-    def score(self, sequences: Sequence[Sequence[int]]) -> list[Floats]:
-        """Log-probabilities of tokens under the current policy, see `Engine.score`."""
-        ...
-
-    def encode(self, text: str) -> tuple[int, ...]:
-        """Encodes text that continues a sequence."""
-        ...
-
-    def decode(self, tokens: Sequence[int]) -> str:
-        """Decodes completion tokens."""
-        ...
-
+__all__ = [
+    "BATCH_FULL",
+    "Abort",
+    "BatchMap",
+    "Cap",
+    "Control",
+    "Filter",
+    "Generate",
+    "Halt",
+    "Harvest",
+    "Job",
+    "Observer",
+    "Plan",
+    "Planner",
+    "Recaller",
+    "Referee",
+    "Replay",
+    "Retire",
+    "SampleMore",
+    "Sampled",
+    "Session",
+    "Trajectory",
+    "View",
+    "Watcher",
+]
 
 # ---------------------------------------------------------------- Generate
-
-
-class Trajectory(Protocol):
-    """A rollout in the making. Await `sample`; everything else is immediate."""
-
-    prompt: Prompt
-    tokens: list[int]
-    logprobs: list[float]
-    mask: list[bool]
-    notes: dict[str, float]
-
-    def sample(
-        self, *, max_tokens: int | None = None, stop: Sequence[int] = ()
-    ) -> Awaitable["Sampled"]:
-        """Continues by sampling until end-of-sequence, a stop token or the cap.
-
-        `max_tokens` bounds this call; the job's cap bounds the whole trajectory in any case.
-        """
-        ...
-
-    def append(self, tokens: Sequence[int]) -> None:
-        """Appends environment tokens: no log-probability, no loss.
-
-        Tokens that do not fit under the job's cap end the trajectory instead; nothing is appended
-        to one that has ended.
-        """
-        ...
-
-    def fork(self, at: int) -> "Trajectory":
-        """Opens a trajectory sharing the first `at` completion tokens; nothing is resampled."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sampled:
-    """How one `sample` call ended."""
-
-    tokens: tuple[int, ...]
-    stopped: bool
-    """End-of-sequence or a stop token came, rather than a cap."""
-    ended: bool
-    """The trajectory can go no further: end-of-sequence, the job's cap, or halted by Control."""
-
-
-class Session(Protocol):
-    """What `Generate.run` works with: one job and the trajectories it opens."""
-
-    job: Job
-    view: View
-
-    def open(self, index: int) -> Trajectory:
-        """Opens sample `index` of the job, continuing `job.resume[index]` where there is one."""
-        ...
-
-    def gather(self, *waits: Awaitable[Any]) -> Awaitable[list[Any]]:
-        """Waits for all, in order of the arguments."""
-        ...
-
-    def call(self, function: Callable[..., Any], *args: Any) -> Awaitable[Any]:
-        """Runs slow work (a tool, a judge) in the pool beside the loop and returns its result."""
-        ...
 
 
 class Generate(Part):

@@ -6,13 +6,16 @@ import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import entry_points
-from typing import Any
+from typing import Any, TypeVar
 
 from gfcr import registry
 from gfcr.errors import ConfigError, unknown_name
 from gfcr.part import Part
+from gfcr.plain import is_mapping, mapping
 from gfcr.stages import Control, Filter, Generate, Replay
 from gfcr.types import Loss
+
+H = TypeVar("H")
 
 PACKAGE = "gfcr_strategies"
 """The folder `strategies/` as installed."""
@@ -43,6 +46,10 @@ class Strategy:
         named |= {f"filters.{n}": p for n, p in self.filters.items()}
         named |= {f"controls.{n}": p for n, p in self.controls.items()}
         return named | ({"replay": self.replay} if self.replay else {})
+
+    def hooks(self, kind: type[H]) -> dict[str, H]:
+        """The parts that answer an event, by address, in order."""
+        return {name: part for name, part in self.parts.items() if isinstance(part, kind)}
 
     def spec(self) -> dict[str, Any]:
         """The resolved strategy as plain data: every part with every value."""
@@ -149,18 +156,13 @@ _ADDRESSES = ("generate", "filters", "controls", "replay", "loss")
 
 
 def _override_map(parts: Mapping[str, Any], changes: Any, *, stage: str) -> dict[str, Any]:
-    if not isinstance(changes, Mapping):
-        raise ConfigError(
-            f"strategy.{stage}s={changes!r} is not allowed: give a mapping of part names."
-        )
     result = dict(parts)
-    for name, change in changes.items():  # pyright: ignore[reportUnknownVariableType]
+    for name, change in mapping(changes, where=f"strategy.{stage}s").items():
         where = f"{stage}s.{name}"
         if change is None:
-            result.pop(str(name), None)
-        elif name in result or (isinstance(change, Mapping) and "name" in change):
-            old = result.get(str(name))
-            result[str(name)] = _override_part(old, change, stage=stage, where=where)
+            result.pop(name, None)
+        elif name in result or (is_mapping(change) and "name" in change):
+            result[name] = _override_part(result.get(name), change, stage=stage, where=where)
         else:
             raise ConfigError(
                 f"strategy.{where}: this strategy has no {stage} '{name}'. It has: "
@@ -172,9 +174,7 @@ def _override_map(parts: Mapping[str, Any], changes: Any, *, stage: str) -> dict
 def _override_part(part: Part | None, change: Any, *, stage: str, where: str) -> Any:
     if change is None:
         return None
-    spec = {"name": change} if isinstance(change, str) else dict(change)
+    spec = {"name": change} if isinstance(change, str) else mapping(change, where=where)
     if part is None or "name" in spec:
         return registry.build(stage, spec, where=f"strategy.{where}")
-    return registry.build(
-        stage, {**registry.spec(stage, part), **spec}, where=f"strategy.{where}"
-    )
+    return registry.build(stage, {**registry.spec(stage, part), **spec}, where=f"strategy.{where}")

@@ -14,6 +14,7 @@ from gfcr import config as configs
 from gfcr import experiment
 from gfcr.config import Experiment
 from gfcr.errors import ConfigError
+from gfcr.plain import mapping
 from gfcr.tracking.folder import RunFolder
 
 KEYS = ("arms", "seeds", "baseline")
@@ -61,25 +62,19 @@ def load(path: str | Path, *, overrides: list[str]) -> Study:
         ConfigError: no arms or seeds, an unknown baseline, or whatever an experiment may raise.
     """
     values = configs.merge(configs.read(path), configs.parse_overrides(overrides))
-    arms = values.pop("arms", None)
-    seeds = values.pop("seeds", [0])
-    if not isinstance(arms, Mapping) or not arms:
-        raise ConfigError(
-            f"{path}: arms={arms!r} is not allowed: give a mapping such as "
-            "`arms: {grpo: {strategy: grpo}, dapo: {strategy: dapo}}`."
-        )
-    if not isinstance(seeds, list) or not all(isinstance(s, int) for s in seeds) or not seeds:  # pyright: ignore[reportUnknownVariableType]
-        raise ConfigError(f"{path}: seeds={seeds!r} is not allowed: give a list of integers.")
-    baseline = str(values.get("baseline") or next(iter(arms)))  # pyright: ignore[reportUnknownArgumentType]
+    example = "{grpo: {strategy: grpo}, dapo: {strategy: dapo}}"
+    arms = mapping(values.pop("arms", None) or None, where=f"{path}: arms", example=example)
+    seeds = _seeds(values.pop("seeds", [0]), where=str(path))
+    baseline = str(values.get("baseline") or next(iter(arms)))
     if baseline not in arms:
-        raise ConfigError(f"{path}: baseline={baseline!r} is no arm. Arms: {', '.join(arms)}.")  # pyright: ignore[reportUnknownArgumentType]
+        raise ConfigError(f"{path}: baseline={baseline!r} is no arm. Arms: {', '.join(arms)}.")
     name = str(values.get("study", Path(path).parent.name))
     shared = {**values, "study": name, "baseline": baseline}
     # Seeds go outside: every arm has its first result before any has its second.
     trials = [
-        _trial(shared, arm=str(arm), changes=arms[arm] or {}, seed=seed, where=str(path))
-        for seed in seeds  # pyright: ignore[reportUnknownVariableType]
-        for arm in arms  # pyright: ignore[reportUnknownVariableType]
+        _trial(shared, arm=arm, changes=changes or {}, seed=seed, where=str(path))
+        for seed in seeds
+        for arm, changes in arms.items()
     ]
     return Study(name=name, baseline=baseline, trials=tuple(trials))
 
@@ -95,12 +90,9 @@ def run(
     return [_run(trial, fresh=fresh, begin=begin, watch=watch) for trial in study.trials]
 
 
-def _trial(
-    shared: Mapping[str, Any], *, arm: str, changes: Any, seed: int, where: str
-) -> Trial:
-    if not isinstance(changes, Mapping):
-        raise ConfigError(f"{where}: arms.{arm}={changes!r} is not allowed: give a mapping.")
-    values = configs.merge(shared, {**changes, "arm": arm, "seed": seed})  # pyright: ignore[reportUnknownArgumentType]
+def _trial(shared: Mapping[str, Any], *, arm: str, changes: Any, seed: int, where: str) -> Trial:
+    own = mapping(changes, where=f"{where}: arms.{arm}", example="{strategy: grpo}")
+    values = configs.merge(shared, {**own, "arm": arm, "seed": seed})
     config = configs.experiment(values, where=f"{where}: arms.{arm}")
     resolved = experiment.resolve(config)
     return Trial(config=config, folder=resolved.folder, updates=resolved.trainer.max_steps)
@@ -123,19 +115,28 @@ def _run(
     command += ["--fresh"] if fresh else []
     # The trial's words go to a file: its metrics are what the caller shows.
     log = trial.folder.parent / f"{trial.folder.name}.log"
-    with log.open("a") as words:
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=words, text=True) as process:
-            try:
-                while process.poll() is None:
-                    watch(trial)
-                    _wait(process)
-            except BaseException:
-                process.terminate()
-                raise
-            answer = process.stdout.read() if process.stdout else ""
+    with (
+        log.open("a") as words,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=words, text=True) as process,
+    ):
+        try:
+            while process.poll() is None:
+                watch(trial)
+                _wait(process)
+        except BaseException:
+            process.terminate()
+            raise
+        answer = process.stdout.read() if process.stdout else ""
     result = _answer(answer, log=log)
     status = "cached" if cached else str(result.get("status", "failed"))
     return TrialEnd(trial=trial, status=status, result=result)
+
+
+def _seeds(given: Any, *, where: str) -> list[int]:
+    seeds: list[Any] = given if isinstance(given, list) else []
+    if not seeds or not all(type(s) is int for s in seeds):
+        raise ConfigError(f"{where}: seeds={given!r} is not allowed: give a list of integers.")
+    return seeds
 
 
 def _wait(process: "subprocess.Popen[str]") -> None:

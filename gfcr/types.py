@@ -145,7 +145,9 @@ class Group:
     @property
     def rewards_N(self) -> Floats:
         """Shaped rewards, NaN where unscorable."""
-        return np.array([np.nan if s.reward is None else s.reward for s in self.signals], np.float32)
+        return np.array(
+            [np.nan if s.reward is None else s.reward for s in self.signals], np.float32
+        )
 
     @property
     def raw_rewards_N(self) -> Floats:
@@ -212,7 +214,7 @@ class Loss:
     estimator: Literal["grpo", "rloo"] = "grpo"
     """`grpo` clips per token; `rloo` takes a sequence-level ratio."""
     aggregation: Literal["grpo", "dapo", "dr_grpo"] = "dapo"
-    """How token losses are averaged: per rollout, over all tokens of the batch, or by a constant."""
+    """How token losses are averaged: a rollout, over the batch's tokens, or by a constant."""
     clip_low: float = 0.2
     clip_high: float = 0.2
     off_policy: Literal["none", "recompute", "behaviour"] = "none"

@@ -53,7 +53,7 @@ class RunDisplay:
 
 def figures(metrics: Mapping[str, Any], *, heldout: float | None) -> str:
     """The few figures people watch."""
-    parts = []
+    parts: list[str] = []
     for label, key, form in (
         ("reward", "reward/all", "{:.2f}"),
         ("trained", "rollouts/trained", "{:.0f}"),

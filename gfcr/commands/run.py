@@ -24,9 +24,7 @@ def run(options: argparse.Namespace) -> Outcome:
 
     steps = loaded.trainer.get("max_steps")
     with RunDisplay(total=steps if isinstance(steps, int) else None) as display:
-        result = experiment.run(
-            loaded, fresh=options.fresh, watch=display.update, say=display.say
-        )
+        result = experiment.run(loaded, fresh=options.fresh, watch=display.update, say=display.say)
     return Outcome(data=result, text=_text(result))
 
 

@@ -33,7 +33,7 @@ def _strategy(name: str, *, also: list[str]) -> Outcome:
     function = strategies.find(name)
     built = strategies.load(name)
     knobs = {
-        p.name: {"default": p.default, "type": str(p.annotation)}
+        p.name: {"default": p.default, "type": inspect.formatannotation(p.annotation)}
         for p in inspect.signature(function).parameters.values()
     }
     parts = [_described(address, part) for address, part in built.parts.items()]
@@ -64,24 +64,22 @@ def _described(address: str, part: Any) -> dict[str, Any]:
 
 def _part(kind: str, name: str) -> Outcome:
     part = registry.find(kind, name)
-    data = {
-        "name": name,
-        "kind": kind,
-        "paper": part.paper,
-        "doc": inspect.getdoc(part) or "",
-        "fields": registry.fields_of(part),
-    }
-    fields = "\n".join(
-        f"  [bold]{f['name']}[/] = {f['default']}  [dim]{f['type']}[/]  {f['doc']}"
-        for f in data["fields"]
-    )
+    doc, fields = inspect.getdoc(part) or "", registry.fields_of(part)
+    data = {"name": name, "kind": kind, "paper": part.paper, "doc": doc, "fields": fields}
+    lines = [
+        f"  [bold]{f['name']}[/] = {_plain(f['default'])}  [dim]{_plain(f['type'])}[/]  "
+        f"{_plain(f['doc'])}"
+        for f in fields
+    ]
     head = f"[bold]{name}[/] ({kind}" + (f", arXiv {part.paper})" if part.paper else ")")
-    return Outcome(data=data, text=f"{head}\n\n{_plain(data['doc'])}\n\n{fields}")
+    return Outcome(data=data, text="\n".join([head, "", _plain(doc), "", *lines]))
 
 
 def _text(data: dict[str, Any]) -> str:
     lines = [f"[bold]{data['name']}[/] (strategy)", "", _plain(data["doc"]), "", "[bold]Knobs[/]"]
-    lines += [f"  {k} = {v['default']}  [dim]{_plain(v['type'])}[/]" for k, v in data["knobs"].items()]
+    lines += [
+        f"  {k} = {v['default']}  [dim]{_plain(v['type'])}[/]" for k, v in data["knobs"].items()
+    ]
     for part in data["parts"]:
         paper = f"  arXiv {part['paper']}" if part["paper"] else ""
         lines += ["", f"[bold]{part['address']}[/]: {part['name']}{paper}"]

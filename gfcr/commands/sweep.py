@@ -46,5 +46,9 @@ def data_of(study: sweep.Study, *, ends: list[sweep.TrialEnd]) -> dict[str, Any]
 def _text(ends: list[sweep.TrialEnd]) -> str:
     counts = Counter(e.status for e in ends)
     lines = [", ".join(f"{n} {status}" for status, n in counts.items())]
-    lines += [f"[red]{e.trial.name} failed[/]: {e.result.get('error')}" for e in ends if e.status == "failed"]
+    lines += [
+        f"[red]{e.trial.name} failed[/]: {e.result.get('error')}"
+        for e in ends
+        if e.status == "failed"
+    ]
     return "\n".join(lines)

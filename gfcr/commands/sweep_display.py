@@ -2,7 +2,8 @@
 
 import sys
 import time
-from typing import final
+from collections.abc import Mapping
+from typing import Any, final
 
 from rich.console import Console
 from rich.live import Live
@@ -51,7 +52,9 @@ class SweepDisplay:
         folder = RunFolder(trial.folder)
         lines = list(folder.metrics())
         updates = [line for line in lines if "rollouts/all" in line.metrics]
-        scores = [li.metrics["heldout/accuracy"] for li in lines if "heldout/accuracy" in li.metrics]
+        scores = [
+            li.metrics["heldout/accuracy"] for li in lines if "heldout/accuracy" in li.metrics
+        ]
         if not updates:
             text = "evaluating" if scores else "starting"
         else:
@@ -64,13 +67,7 @@ class SweepDisplay:
     def close(self, ends: list[TrialEnd]) -> None:
         """Shows how the trials ended."""
         for end in ends:
-            heldout = end.result.get("heldout")
-            text = (
-                f"held-out {heldout['before']['accuracy']:.3f} -> {heldout['after']['accuracy']:.3f}"
-                if heldout
-                else str(end.result.get("error", ""))[:80]
-            )
-            self._set(end.trial, status=end.status, progress=text)
+            self._set(end.trial, status=end.status, progress=_ending(end.result))
 
     def _set(self, trial: Trial, *, status: str, progress: str) -> None:
         began = self._began.get(trial.name)
@@ -88,3 +85,10 @@ class SweepDisplay:
             style = {"running": "bold", "failed": "red", "waiting": "dim"}.get(status, "")
             table.add_row(name, status, progress, seconds, style=style)
         return table
+
+
+def _ending(result: Mapping[str, Any]) -> str:
+    if "heldout" not in result:
+        return str(result.get("error", ""))[:80]
+    before, after = (result["heldout"][k]["accuracy"] for k in ("before", "after"))
+    return f"held-out {before:.3f} -> {after:.3f}"

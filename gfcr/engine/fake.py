@@ -127,7 +127,10 @@ class FakeEngine:
         """See `Engine.score`."""
         return [
             np.array(
-                [np.log(self.probabilities(s[:t], sampling=sampling)[s[t]]) for t in range(1, len(s))],
+                [
+                    np.log(self.probabilities(s[:t], sampling=sampling)[s[t]])
+                    for t in range(1, len(s))
+                ],
                 np.float32,
             )
             for s in sequences

@@ -21,7 +21,7 @@ class BatchSource(Protocol):
         ...
 
     def sync(self, weights: "Weights", *, version: int) -> None:
-        """Hands the engine the policy after `version` updates. Called before each batch."""
+        """Hands the engine the policy after `version` updates: before each batch and at the end."""
         ...
 
     def updated(self, *, step: int, metrics: Mapping[str, float]) -> None:

@@ -15,24 +15,24 @@ from tests.contract.sources import LIBRARY, ROOT, STRATEGIES, Import, imports, m
 # unit and the layers above this line's, never a neighbour.
 LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("errors",), ("seeds",), ("coroutine",), ("statistics",)),
-    (("types",), ("part",)),
-    (("stages",), ("engine.base",), ("tasks.base", "tasks.codec"), ("tracking.base",), ("ledger",)),
+    (("types",), ("part",), ("plain",)),
+    (("stages", "handles"), ("engine.base",), ("tasks.base", "tasks.codec"), ("tracking.base",), ("ledger",)),
     (("train.base",), ("subsets",)),
     (("generate",), ("filter",), ("control",), ("replay",), ("speculation",), ("tasks",)),
     (("engine",), ("registry", "strategy")),
     # The event loop is one unit: pipeline and the machinery only it uses.
     (
         (
-            *("pipeline", "batch", "metrics", "pool", "runner"),
+            *("pipeline", "batch", "collector", "metrics", "pool", "runner"),
             *("scoring", "session", "stream", "trajectory", "view"),
         ),
     ),
     (("train",), ("tracking",)),
     (("models",),),
-    (("experiment", "config", "source"),),
+    (("experiment", "config", "provenance", "source"),),
     (("sweep",),),
-    (("leaderboard", "report"),),
-    (("cli",),),
+    (("leaderboard", "report"), ("bench",)),
+    (("cli", "commands", "__main__"),),
 )
 ADAPTERS = {
     "vllm": ("gfcr/engine/vllm",),

