@@ -29,7 +29,7 @@ class PartialRollouts(Replay, Planner):
     max_staleness: int = 4
     """Versions between a token's sampling and its training (the paper: no bound)."""
     buffer: list[tuple[Rollout, ...]] = field(init=False, default_factory=list[tuple[Rollout, ...]])
-    """The rollouts of each group cut, oldest group first."""
+    """The rollouts of each group cut, in the order they will be resumed."""
     resumed: int = field(init=False, default=0)
     dropped: int = field(init=False, default=0)
 

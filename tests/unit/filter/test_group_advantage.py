@@ -1,0 +1,74 @@
+"""Laws of the group-relative advantages."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gfcr import strategy as strategies
+from gfcr.filter.group_advantage import GroupAdvantage
+from tests import factories as make
+
+REWARDS = st.lists(st.floats(-2, 2, width=16), min_size=2, max_size=12)
+
+
+def _advantages(kind: str, rewards: list[float | None]) -> list[float | None]:
+    group = GroupAdvantage(kind=kind).apply(make.group(rewards), view=make.view())
+    return [s.advantage for s in group.signals]
+
+
+@given(REWARDS)
+def test_rloo_is_the_reward_less_the_mean_of_the_others(rewards: list[float]) -> None:
+    got = _advantages("rloo", list(rewards))
+    for i, advantage in enumerate(got):
+        others = [r for j, r in enumerate(rewards) if j != i]
+        assert advantage == pytest.approx(rewards[i] - np.mean(others), abs=1e-5)
+
+
+@given(REWARDS)
+def test_rloo_is_dr_grpo_stretched(rewards: list[float]) -> None:
+    size = len(rewards)
+    stretched = [size / (size - 1) * float(a or 0) for a in _advantages("dr_grpo", list(rewards))]
+    assert _advantages("rloo", list(rewards)) == pytest.approx(stretched, abs=1e-5)
+
+
+@given(REWARDS, st.sampled_from(["grpo", "dr_grpo", "rloo"]))
+def test_advantages_of_a_group_sum_to_zero(rewards: list[float], kind: str) -> None:
+    assert sum(map(float, _advantages(kind, list(rewards)))) == pytest.approx(0, abs=2e-3)
+
+
+@given(REWARDS, st.floats(0.5, 4), st.floats(-3, 3))
+def test_dr_grpo_ignores_shift_and_keeps_scale(
+    rewards: list[float], scale: float, shift: float
+) -> None:
+    moved = _advantages("dr_grpo", [scale * r + shift for r in rewards])
+    expected = [scale * float(a or 0) for a in _advantages("dr_grpo", list(rewards))]
+    assert moved == pytest.approx(expected, abs=1e-4)
+
+
+def test_grpo_has_unit_deviation_whatever_the_scale() -> None:
+    for scale in (0.1, 1.0, 10.0):
+        got = np.array(_advantages("grpo", [0.0, scale, scale, 3 * scale]), np.float64)
+        assert got.std(ddof=1) == pytest.approx(1, abs=2e-3)
+
+
+@pytest.mark.parametrize("kind", ["grpo", "dr_grpo", "rloo"])
+def test_unscorable_rollouts_neither_get_an_advantage_nor_move_the_baseline(kind: str) -> None:
+    with_gap = _advantages(kind, [1.0, None, 0.0, 0.0])
+    assert with_gap[1] is None
+    assert [a for a in with_gap if a is not None] == _advantages(kind, [1.0, 0.0, 0.0])
+
+
+def test_a_group_of_one_has_no_baseline() -> None:
+    assert _advantages("grpo", [0.7]) == _advantages("dr_grpo", [0.7]) == [0.0]
+    assert _advantages("rloo", [0.7]) == pytest.approx([0.7])
+
+
+@pytest.mark.parametrize(("name", "kind"), [("rloo", "rloo"), ("dr_grpo", "dr_grpo")])
+def test_strategies_train_with_their_formula(name: str, kind: str) -> None:
+    batch = make.pipeline(strategies.load(name, group_size=4)).next_batch()
+    samples = {s.rollout.id: s.advantage_T for s in batch.samples}
+    for group in batch.accepted:
+        expected = _advantages(kind, [r.reward for r in group.rollouts])
+        for rollout, advantage in zip(group.rollouts, expected, strict=True):
+            np.testing.assert_allclose(samples[rollout.id], advantage, atol=1e-6)
