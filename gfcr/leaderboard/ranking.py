@@ -30,6 +30,7 @@ from gfcr.statistics import (
 )
 from gfcr.tracking.records import RunRecord
 
+_BY_CHANCE = "the interval excludes 0, but among this many arms one does so by chance too often"
 STAGES = ("generate", "filters", "controls", "replay")
 
 
@@ -117,14 +118,15 @@ def _judged(
             missing = () if row.arm == baseline else (f"no seed in common with {baseline}",)
             return replace(row, notes=(*row.notes, *missing))
         p_value = p_values.get(row.arm, 1.0)
-        notes = budget_notes(arms[row.arm], baseline=arms[baseline])
+        unequal = budget_notes(arms[row.arm], baseline=arms[baseline])
         verdict = judge(comparison, p_value=p_value, margin=margin)
         told = Versus(
             comparison=comparison,
             p_adjusted=p_value,
-            verdict="inconclusive" if notes else verdict,
+            verdict="inconclusive" if unequal else verdict,
         )
-        return replace(row, versus=told, notes=(*row.notes, *notes))
+        chance = [_BY_CHANCE] if comparison.p_value < 0.05 <= p_value else []
+        return replace(row, versus=told, notes=(*row.notes, *unequal, *chance))
 
     return [versus(row) for row in rows]
 

@@ -70,11 +70,12 @@ def caption(board: Leaderboard) -> str:
     """Returns the sentence that says what the numbers are."""
     against = (
         f"Differences are paired by seed with {board.baseline}, 95 % intervals, Holm-corrected; "
-        f"equivalent means within +-{board.margin:g}."
+        f"equivalent means within ±{board.margin:g}."
         if board.baseline
         else "No baseline is named, so nothing is compared."
     )
-    left_out = f" {len(board.excluded)} runs are left out." if board.excluded else ""
+    out = len(board.excluded)
+    left_out = f" Left out: {out} run{'s' if out > 1 else ''}." if out else ""
     return f"Held-out score, mean over seeds with its 95 % interval. {against}{left_out}"
 
 

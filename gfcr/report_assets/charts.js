@@ -212,6 +212,7 @@ function scatter(width, { points, labels, title }) {
     .filter((p, i, sorted) => sorted.slice(0, i).every((q) => q.y < p.y));
   const steps = front.map((p, i) => (i ? `H${x.to(p.x)} V${y.to(p.y)}` : `M${x.to(p.x)},${y.to(p.y)}`)).join(" ");
   root.append(draw("path", { d: steps, fill: "none", stroke: "var(--neutral)", "stroke-width": 1.5 }));
+  const labelled = [];
   for (const p of points) {
     const px = x.to(p.x), py = y.to(p.y);
     if (p.low !== null) {
@@ -225,7 +226,10 @@ function scatter(width, { points, labels, title }) {
       onpointerenter: show, onpointerleave: hideTip, onfocus: show, onblur: hideTip,
     }));
     const side = px > (box.left + box.right) / 2 ? -1 : 1;
-    root.append(draw("text", { class: "name", x: px + 11 * side, y: py - 9, "text-anchor": side > 0 ? "start" : "end" }, p.name));
+    const taken = (at) => labelled.some(([qx, qy]) => Math.abs(qx - px) < 100 && Math.abs(qy - at) < 14);
+    const row = [py - 9, py + 19, py - 24, py + 34].find((place) => !taken(place)) ?? py - 9;
+    labelled.push([px, row]);
+    root.append(draw("text", { class: "name", x: px + 11 * side, y: row, "text-anchor": side > 0 ? "start" : "end" }, p.name));
   }
   return root;
 }

@@ -171,13 +171,14 @@ function detail() {
   for (const row of board.rows) {
     const versus = row.versus && row.versus.comparison;
     const facts = {
-      strategy: row.strategy, ...row.stages, seeds: row.seeds.join(", "), "before training": fixed(row.before),
+      strategy: row.strategy, generate: row.stages.generate, filters: row.stages.filters,
+      controls: row.stages.controls, replay: row.stages.replay, seeds: row.seeds.join(", "), "before training": fixed(row.before),
       "interquartile mean": row.iqm && `${fixed(row.iqm.value)} [${fixed(row.iqm.low)}, ${fixed(row.iqm.high)}]`,
-      "p, corrected": row.versus && fixed(row.versus.p_adjusted, 4),
+      "p, corrected": row.versus && (row.versus.p_adjusted < 1e-4 ? "below 0.0001" : fixed(row.versus.p_adjusted, 4)),
       "chance that a run beats the baseline's": versus && percent(versus.improves),
       "difference these seeds could show": versus && versus.detectable !== null && fixed(versus.detectable),
       "rollout tokens per second": row.cost.rollout_tokens_per_s && short(row.cost.rollout_tokens_per_s),
-      ...row.provenance, notes: row.notes.join("; "),
+      ...row.provenance,
     };
     const list = make("dl");
     for (const [name, value] of Object.entries(facts)) if (value) list.append(make("dt", {}, name), make("dd", {}, value));
@@ -193,6 +194,7 @@ function excluded() {
 
 byId("lead").textContent = lead();
 byId("caption").textContent = board.caption;
+byId("notes").append(...board.rows.flatMap((row) => row.notes.map((note) => make("li", {}, `${row.arm}: ${note}.`))));
 table();
 curves();
 ledger();

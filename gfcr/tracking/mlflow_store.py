@@ -150,4 +150,4 @@ def store_lock(uri: str) -> "FileLock":
     from filelock import FileLock
 
     name = f"gfcr-{os.getuid()}-{digest(str(_sqlite_file(uri) or uri))[:16]}.lock"
-    return FileLock(Path(tempfile.gettempdir()) / name)
+    return FileLock(Path(tempfile.gettempdir()) / name, timeout=60)

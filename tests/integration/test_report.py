@@ -25,7 +25,7 @@ UPDATES = 40
 def make_run(arm, seed):
     """A run that looks like one: a saturating curve with the arm's cost and the seed's luck."""
     end, cost, waste = ARMS[arm]
-    rng = np.random.default_rng([len(arm), seed])
+    rng = np.random.default_rng([list(ARMS).index(arm), seed])
     luck, share = rng.normal(0, 0.012), np.linspace(0, 1, 11)
     scores = 0.3 + (end + luck - 0.3) * (1 - np.exp(-4 * share)) / (1 - np.exp(-4))
     scores += rng.normal(0, 0.006, 11)

@@ -60,7 +60,7 @@ def run(arm="grpo", seed=0, *, accuracy=0.5, status="finished", tags=None, promp
 
 
 def arm(name, *, accuracy, seeds=5, spread=0.01, **kwargs):
-    rng = np.random.default_rng(len(name))
+    rng = np.random.default_rng(list(name.encode()))
     luck = rng.normal(0, spread, seeds)
     return [run(name, s, accuracy=accuracy + float(luck[s]), **kwargs) for s in range(seeds)]
 
@@ -152,6 +152,16 @@ def test_equal_tokens_are_an_equal_budget():
     fast = arm("fast", accuracy=0.9, updates=80, wall_s=130.0)
     row = only(leaderboard.rank([*arm("grpo", accuracy=0.5), *fast], baseline="grpo"), "fast")
     assert row.versus.verdict == "better"
+
+
+def test_the_more_arms_are_compared_the_more_a_difference_must_show():
+    base, odd = arm("grpo", accuracy=0.5), arm("weak", accuracy=0.515)
+    alone = leaderboard.rank([*base, *odd], baseline="grpo", margin=0.001)
+    others = [run for i in range(6) for run in arm("x" * (i + 6), accuracy=0.5)]
+    among = leaderboard.rank([*base, *odd, *others], baseline="grpo", margin=0.001)
+    assert only(alone, "weak").versus.verdict == "better"
+    assert only(among, "weak").versus.verdict == "inconclusive"
+    assert any("by chance" in note for note in only(among, "weak").notes)
 
 
 def test_tokens_in_no_bin_are_noted():
