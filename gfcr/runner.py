@@ -169,7 +169,8 @@ class Runner:
         for name, watcher in self._watchers.items():
             action = watcher.watch(trajectory, new=len(delta.tokens), view=self._view)
             if isinstance(action, Cap):
-                self._engine.limit(delta.request_id, max_tokens=action.max_tokens)
+                sampled = trajectory.spans[-1].stop - trajectory.spans[-1].start
+                self._engine.limit(delta.request_id, max_tokens=sampled + action.max_tokens)
             elif action is not None:
                 self._stop(trajectory, delta.request_id, action=action, rule=name)
                 return

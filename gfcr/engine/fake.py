@@ -125,6 +125,7 @@ class FakeEngine:
 
     def score(self, sequences: Sequence[Sequence[int]], *, sampling: Sampling) -> list[Floats]:
         """See `Engine.score`."""
+        sampling = replace(sampling, top_p=1.0, top_k=0, min_p=0.0)
         return [
             np.array(
                 [

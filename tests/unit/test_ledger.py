@@ -1,0 +1,87 @@
+"""The ledger's law: whatever is settled how often, generated == sum of the bins."""
+
+import pickle
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gfcr.ledger import ABORTED, BUFFERED, IN_FLIGHT, REPLAYED, STALE, TRAINED, Ledger, rejected
+from gfcr.types import Span
+
+BINS = [TRAINED, REPLAYED, ABORTED, BUFFERED, STALE, rejected("dead"), rejected("long")]
+RANK = {IN_FLIGHT: 0, TRAINED: 3, REPLAYED: 4, rejected("dead"): 2, rejected("long"): 2}
+
+grows = st.tuples(st.just("grow"), st.sampled_from("abc"), st.integers(0, 6), st.just(0))
+settles = st.tuples(
+    st.sampled_from(BINS), st.sampled_from("abc"), st.integers(0, 20), st.integers(0, 20)
+)
+events = st.lists(st.one_of(grows, settles), max_size=40)
+
+
+def span(request: str, start: int, stop: int) -> Span:
+    return Span(request_id=request, start=start, stop=stop)
+
+
+def played(events: list[tuple[str, str, int, int]], *, pickled: bool) -> tuple[Any, dict[Any, str]]:
+    """The ledger after the events, and the same told token by token."""
+    ledger, tokens = Ledger(), dict[tuple[str, int], str]()
+    lengths: Counter[str] = Counter()
+    for kind, request, a, b in events:
+        if kind == "grow":
+            ledger.generated(request, num=a)
+            tokens |= {(request, lengths[request] + i): IN_FLIGHT for i in range(a)}
+            lengths[request] += a
+        elif lengths[request]:
+            start, stop = sorted(x % (lengths[request] + 1) for x in (a, b))
+            ledger.settle([span(request, start, stop)], bin=kind)
+            for i in range(start, stop):
+                if RANK.get(tokens[request, i], 1) <= RANK.get(kind, 1):
+                    tokens[request, i] = kind
+        if pickled:
+            state, ledger = pickle.loads(pickle.dumps(ledger.state_dict())), Ledger()
+            ledger.load_state_dict(state)
+        assert ledger.total == sum(lengths.values()) == sum(ledger.bins().values())
+    return ledger, tokens
+
+
+@given(events=events, pickled=st.booleans())
+def test_every_token_is_in_exactly_one_bin_after_any_events(
+    events: list[tuple[str, str, int, int]], pickled: bool
+) -> None:
+    ledger, tokens = played(events, pickled=pickled)
+    assert ledger.bins() == dict(Counter(tokens.values()))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "stays"),
+    [
+        (TRAINED, REPLAYED, REPLAYED),
+        (REPLAYED, TRAINED, REPLAYED),
+        (rejected("dead"), TRAINED, TRAINED),
+        (TRAINED, rejected("dead"), TRAINED),
+        (TRAINED, ABORTED, TRAINED),
+        (rejected("dead"), ABORTED, rejected("dead")),
+        (BUFFERED, ABORTED, ABORTED),
+        (ABORTED, BUFFERED, BUFFERED),
+        (BUFFERED, REPLAYED, REPLAYED),
+        (rejected(STALE), TRAINED, TRAINED),
+    ],
+)
+def test_use_beats_rejection_beats_loss(first: str, second: str, stays: str) -> None:
+    ledger = Ledger()
+    ledger.generated("a", num=3)
+    ledger.settle([span("a", 0, 3)], bin=first)
+    ledger.settle([span("a", 0, 3)], bin=second)
+    assert ledger.bins() == {stays: 3}
+
+
+def test_a_shared_trunk_counts_once_and_where_its_best_leaf_is() -> None:
+    ledger = Ledger()
+    for request, num in (("trunk", 5), ("b", 2)):
+        ledger.generated(request, num=num)
+    ledger.settle([span("trunk", 0, 5)], bin=rejected("dead"))
+    ledger.settle([span("trunk", 0, 3), span("b", 0, 2)], bin=TRAINED)
+    assert ledger.bins() == {rejected("dead"): 2, TRAINED: 5}
