@@ -69,8 +69,10 @@ class ReinforceAda(Control, Referee, Observer):
         return self.last
 
     def _may_leave(self, group: Group) -> bool:
-        rewards = [r.reward for r in group.rollouts if r.reward is not None]
+        fresh = [r for r in group.rollouts if r.origin == "fresh"]
+        rewards = [r.reward for r in fresh if r.reward is not None]
         right = sum(reward >= self.threshold for reward in rewards)
         if self.mode == "positive":
             return right >= self.positives
-        return min(right, len(rewards) - right) >= self.keep / 2
+        wrong = len(rewards) - right
+        return right >= self.keep // 2 and wrong >= self.keep - self.keep // 2

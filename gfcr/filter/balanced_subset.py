@@ -39,6 +39,6 @@ class BalancedSubset(Filter):
         pool = shuffled[group.kept_N[shuffled]]
         is_right = group.raw_rewards_N[pool] >= self.threshold
         right, wrong = pool[is_right], pool[~is_right]
-        num_wrong = min(len(wrong), max(self.keep // 2, self.keep - len(right)))
-        chosen = [*wrong[:num_wrong], *right[: self.keep - num_wrong]]
+        num_right = min(len(right), max(self.keep // 2, self.keep - len(wrong)))
+        chosen = [*right[:num_right], *wrong[: self.keep - num_right]]
         return group.reject_rollouts(np.setdiff1d(pool, chosen).tolist(), reason="downsampled")
