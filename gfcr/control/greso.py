@@ -25,7 +25,7 @@ class Greso(Control, Planner, Observer):
     share of such groups reached its part of `target` (1/3 easy, 2/3 hard), else rises by it.
 
     Needs prompts that come back: in the first epoch nothing is skipped. Hurts where the policy
-    moves fast: a prompt that became learnable is seen late, after 1 / skip visits on average.
+    moves fast: a prompt that became learnable is seen late, after 1 / (1 - skip) draws on average.
     """
 
     paper: ClassVar[str] = "2506.02177"
