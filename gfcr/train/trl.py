@@ -56,6 +56,12 @@ class Trl(TrainerConfig):
             self.schedule,
             f"one of {', '.join(SCHEDULES)}" + did_you_mean(self.schedule, SCHEDULES),
         )
+        _require(
+            self.schedule != "constant" or not self.warmup_steps,
+            "warmup_steps",
+            self.warmup_steps,
+            "0, or another schedule: 'constant' has no warm-up, 'constant_with_warmup' has",
+        )
 
     def train(self, job: TrainJob) -> TrainResult:
         """See `TrainerConfig.train`.
@@ -117,15 +123,19 @@ class Trl(TrainerConfig):
 
         trl: Any = untyped
         shared = self._arguments(job)
-        if job.loss.estimator == "grpo":
-            kind, args = trl.GRPOTrainer, trl.GRPOConfig(**shared, loss_type=job.loss.aggregation)
-        else:
-            kind, args = trl.RLOOTrainer, trl.RLOOConfig(**shared)
+        try:
+            if job.loss.estimator == "grpo":
+                args = trl.GRPOConfig(**shared, loss_type=job.loss.aggregation)
+            else:
+                args = trl.RLOOConfig(**shared)
+        except ValueError as error:
+            raise ConfigError(f"TRL does not allow these trainer settings: {error}") from error
         if args.world_size > 1:
             raise ConfigError(
                 f"gfcr trains in one process, and {args.world_size} were launched: start it "
                 "without `torchrun` or `accelerate launch`."
             )
+        kind = trl.GRPOTrainer if job.loss.estimator == "grpo" else trl.RLOOTrainer
         seam: Any = type(f"Seam{kind.__name__}", (SeamMixin, kind), {})
         return seam(
             model=job.model,

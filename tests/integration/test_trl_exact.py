@@ -1,4 +1,4 @@
-"""The seam's update equals stock TRL's on the same rollouts (about 30 s)."""
+"""The seam's update equals stock TRL's on the same rollouts (about 15 s alone on a core)."""
 
 from types import SimpleNamespace
 
@@ -63,9 +63,7 @@ def test_grpo_update_is_trl_s_own(model, tmp_path, aggregation, formula, scale, 
         loss=Loss(aggregation=aggregation),
         sampling=Sampling(max_tokens=constant, temperature=0.8),
     )
-    stock = train_stock(stock)
-    print(f"{aggregation} {relative(ours, stock):.1e}")
-    assert relative(ours, stock) < TOLERANCE
+    assert relative(ours, train_stock(stock)) < TOLERANCE
 
 
 def test_rloo_update_is_trl_s_own(model, tmp_path):
@@ -89,7 +87,7 @@ def test_adamw_with_clipping_and_kl_is_trl_s_own(model, tmp_path):
         **shared,
     )
     # Adam divides by |gradient|, which blows up rounding where the gradient is nearly zero.
-    assert relative(ours, train_stock(stock)) < 1e-3
+    assert relative(ours, train_stock(stock)) < 1e-4
 
 
 def masked_groups(seed):

@@ -1,4 +1,4 @@
-"""The drop-in for unmodified TRL scripts, through a stock GRPOTrainer (about 15 s)."""
+"""The drop-in for unmodified TRL scripts, through a stock GRPOTrainer (about 10 s)."""
 
 import pytest
 from datasets import Dataset

@@ -1,4 +1,4 @@
-"""What the seam does with a batch, through the real trainers on a tiny model (about 30 s)."""
+"""What the seam does with a batch, through the real trainers on a tiny model (about 15 s alone on a core)."""
 
 from dataclasses import replace
 
@@ -81,8 +81,14 @@ def test_the_cut_into_micro_batches_does_not_matter(model, tmp_path, loss):
     few = step(model, tmp_path / "a", samples, loss=loss, micro_batches=2)
     many = step(model, tmp_path / "b", samples[::-1], loss=loss, micro_batches=7)
     assert relative(many, few) < 3 * TOLERANCE
-    more_than_samples = step(model, tmp_path / "c", samples[:3], loss=loss, micro_batches=5)
-    assert relative(more_than_samples, step(model, tmp_path / "d", samples[:3], loss=loss)) < 1e-4
+
+
+@pytest.mark.parametrize("loss", [Loss(aggregation="grpo"), Loss(estimator="rloo")])
+def test_fewer_samples_than_micro_batches_weigh_the_same(model, tmp_path, loss):
+    samples = unequal()[:3]
+    padded = step(model, tmp_path / "a", samples, loss=loss, micro_batches=5)
+    full = step(model, tmp_path / "b", samples, loss=loss, micro_batches=2)
+    assert relative(padded, full) < 3 * TOLERANCE
 
 
 def test_a_dropped_group_is_one_that_never_was_up_to_the_token_count(model, tmp_path):
@@ -118,10 +124,6 @@ def test_environment_tokens_have_no_gradient(model, tmp_path):
         a = step(model, tmp_path / off_policy / "a", quiet, loss=loss)
         b = step(model, tmp_path / off_policy / "b", loud, loss=loss)
         assert torch.equal(a, b)
-    environment_only = rollout(rng, prompt=9, member=0, mask=[False, False])
-    useless = Sample(rollout=environment_only, advantage_T=np.ones(2))
-    with_useless = step(model, tmp_path / "c", [*quiet, useless])
-    assert torch.equal(with_useless, step(model, tmp_path / "d", quiet))
 
 
 def test_an_update_without_samples_leaves_weights_and_momentum_alone(model, tmp_path):
@@ -149,6 +151,11 @@ def test_the_end_of_the_source_ends_training(model, tmp_path, updates):
     assert all(
         torch.equal(source.weights[-1][n], full.weights[updates][n]) for n in full.weights[0]
     )
+
+
+def test_settings_that_trl_refuses_are_the_user_s_error(model, tmp_path):
+    with pytest.raises(ConfigError, match="sgdd"):
+        step(model, tmp_path, unequal(), optimizer="sgdd")
 
 
 def test_rloo_refuses_what_it_cannot_compute(model, tmp_path):

@@ -17,6 +17,7 @@ from gfcr.types import Loss, Sampling
         ({"learning_rate": 0}, "trainer.learning_rate=0 is not allowed"),
         ({"beta": -1}, "trainer.beta=-1 is not allowed: give a number >= 0"),
         ({"adam_beta2": 1.0}, "trainer.adam_beta2=1.0 is not allowed"),
+        ({"warmup_steps": 3}, "'constant' has no warm-up"),
         ({"schedule": "cosin"}, "Did you mean 'cosine'"),
     ],
 )
