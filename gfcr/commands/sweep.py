@@ -37,7 +37,7 @@ def run_study(study: sweep.Study, *, fresh: bool) -> list[sweep.TrialEnd]:
 def data_of(study: sweep.Study, *, ends: list[sweep.TrialEnd]) -> dict[str, Any]:
     """The study's trials as JSON."""
     trials = [
-        {"arm": e.trial.config.name, "seed": e.trial.config.seed, "status": e.status, **e.result}
+        {**e.result, "arm": e.trial.config.name, "seed": e.trial.config.seed, "status": e.status}
         for e in ends
     ]
     return {"study": study.name, "baseline": study.baseline, "trials": trials}

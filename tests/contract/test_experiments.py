@@ -1,0 +1,25 @@
+"""Every experiment and study file in the repository resolves."""
+
+from pathlib import Path
+
+import pytest
+
+from gfcr import config, experiment, sweep
+
+ROOT = Path(__file__).parents[2]
+FILES = sorted((ROOT / "experiments").rglob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_an_experiment_resolves(path: Path) -> None:
+    if "arms" in config.read(path):
+        study = sweep.load(path, overrides=[])
+        assert study.trials and len({t.folder for t in study.trials}) == len(study.trials)
+    else:
+        resolved = experiment.resolve(config.load(path))
+        assert resolved.strategy.filters and resolved.run_id
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_an_experiment_has_a_readme(path: Path) -> None:
+    assert (path.parent / "README.md").is_file()

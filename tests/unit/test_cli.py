@@ -1,0 +1,196 @@
+"""The command line on the fake engine: JSON alone on stdout, exit codes, messages, resume."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+EXPERIMENT: dict[str, Any] = {
+    "study": "t",
+    "model": "none",
+    "engine": {"name": "fake", "mean_length": 6},
+    "trainer": {"name": "dry", "max_steps": 4, "save_every": 1},
+    "tracking": {"name": "local"},
+    "prompts": 4,
+    "evaluation": {"prompts": 8},
+}
+
+
+def _file(folder: Path, **changes: Any) -> Path:
+    path = folder / "experiment.yaml"
+    values = {**EXPERIMENT, "folder": str(folder / "runs"), **changes}
+    path.write_text(yaml.safe_dump(values, sort_keys=False))
+    return path
+
+
+def _gfcr(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "gfcr", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=cwd)
+
+
+def _trained(folder: Path) -> list[list[str]]:
+    """Ids of the trained rollouts of each update, from the rollout files."""
+    files = sorted((folder / "rollouts").glob("update-*.parquet"))
+    rows = [pq.read_table(f, columns=["rollout_id", "trained_tokens"]).to_pylist() for f in files]
+    return [[r["rollout_id"] for r in update if r["trained_tokens"]] for update in rows]
+
+
+def test_run_prints_one_json_object(tmp_path: Path) -> None:
+    done = _gfcr("run", _file(tmp_path), "trainer.max_steps=3", "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["updates"] == 3 and result["tokens"]["remainder"] == 0
+    assert result["tokens"]["generated"] == sum(
+        n for name, n in result["tokens"].items() if name not in ("generated", "remainder")
+    )
+    for key in ("run_id", "strategy", "wall_s", "rollout_tokens_per_s", "r_gen"):
+        assert result[key]
+    assert 0 <= result["heldout"]["before"]["accuracy"] <= 1
+
+
+def test_the_same_command_again_reports_the_finished_run(tmp_path: Path) -> None:
+    first = json.loads(_gfcr("run", _file(tmp_path), "--json").stdout)
+    again = _gfcr("run", _file(tmp_path), "--json")
+    assert json.loads(again.stdout) == first and "already finished" in again.stderr
+    fresh = json.loads(_gfcr("run", _file(tmp_path), "--json", "--fresh").stdout)
+    assert fresh["tokens"] == first["tokens"] and fresh["wall_s"] != first["wall_s"]
+
+
+BAD = {
+    "unknown part": (["strategy=dpao"], ["dpao", "dapo"]),
+    "unknown filter": (["strategy.filters.advantag.kind=rloo"], ["advantag", "advantage"]),
+    "unknown key": (["trainer.max_step=3"], ["max_step", "max_steps"]),
+    "unknown top key": (["promts=3"], ["promts", "prompts"]),
+    "wrong type": (["prompts=many"], ["prompts", "many", "int"]),
+    "wrong choice": (["strategy.filters.advantage.kind=best"], ["best", "rloo"]),
+    "out of range": (["sampling.temperature=-1"], ["temperature", "-1"]),
+    "no value": (["prompts"], ["prompts", "KEY=VALUE"]),
+    "missing model": (["engine=vllm", "model=no/such/model"], ["no/such/model", "demo"]),
+    "no file": (["task=dataset", "task.path=no.jsonl"], ["no.jsonl"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_exits_with_2_and_says_what_to_do(case: str, tmp_path: Path) -> None:
+    overrides, words = BAD[case]
+    done = _gfcr("run", _file(tmp_path), *overrides)
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr and not done.stdout
+    for word in words:
+        assert word in done.stderr
+
+
+def test_an_unknown_command_names_the_nearest() -> None:
+    done = _gfcr("swep")
+    assert done.returncode == 2 and "Did you mean 'sweep'" in done.stderr
+
+
+def test_a_batch_that_never_fills_exits_with_2_and_keeps_its_rollouts(tmp_path: Path) -> None:
+    knobs = {"name": "dapo", "max_rounds": 2}
+    done = _gfcr("run", _file(tmp_path, strategy=knobs), "--json")
+    assert done.returncode == 2 and "max_rounds" in json.loads(done.stdout)["error"]
+    assert "Traceback" not in done.stderr
+    (file,) = (tmp_path / "runs").rglob("update-*.parquet")
+    assert pq.read_table(file).num_rows == 2 * 4 * 8
+
+
+def test_a_dataset_without_its_answer_column_is_named(tmp_path: Path) -> None:
+    data = tmp_path / "data.jsonl"
+    data.write_text('{"question": "1+1=", "reply": "2"}\n' * 4)
+    task = {"name": "dataset", "path": str(data), "prompt": "question", "answer": "answer"}
+    done = _gfcr("run", _file(tmp_path, task=task))
+    assert done.returncode == 2
+    assert "answer" in done.stderr and "reply" in done.stderr and str(data) in done.stderr
+
+
+def test_an_empty_dataset_is_named(tmp_path: Path) -> None:
+    data = tmp_path / "data.jsonl"
+    data.write_text("")
+    task = {"name": "dataset", "path": str(data), "prompt": "question", "answer": "answer"}
+    done = _gfcr("run", _file(tmp_path, task=task))
+    assert done.returncode == 2 and str(data) in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("strategy", ["grpo", "april", "repo", "treerl"])
+def test_killed_and_run_again_it_trains_on_the_same_rollouts(strategy: str, tmp_path: Path) -> None:
+    """Killed with SIGKILL in the middle; the fake engine makes the comparison exact."""
+    steps = "trainer.max_steps=40"
+    changes = {"task": {"name": "chain_sum", "num_train": 16}, "strategy": strategy}
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    whole = _file(tmp_path / "a", **changes)
+    killed = _file(tmp_path / "b", **changes)
+    reference = _gfcr("run", whole, steps, "--json")
+    assert reference.returncode == 0, reference.stderr
+    command = [sys.executable, "-m", "gfcr", "run", str(killed), steps, "--json"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _wait_for_updates(tmp_path / "b", num=5)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    resumed = _gfcr("run", killed, steps, "--json")
+    assert resumed.returncode == 0, resumed.stderr
+    ours, theirs = json.loads(resumed.stdout), json.loads(reference.stdout)
+    assert ours["resumed_from"] >= 4 and ours["tokens"] == theirs["tokens"]
+    assert [p[:2] for p in ours["curve"]] == [p[:2] for p in theirs["curve"]]
+    folders = [Path(result["folder"]) for result in (ours, theirs)]
+    assert _trained(folders[0]) == _trained(folders[1])
+    lines = [(f / "metrics.jsonl").read_text().splitlines() for f in folders]
+    steps_seen = [[json.loads(line)["step"] for line in text] for text in lines]
+    assert steps_seen[0] == steps_seen[1]
+
+
+def _wait_for_updates(folder: Path, *, num: int) -> None:
+    deadline = time.monotonic() + 60
+    while len(list(folder.rglob("update-*.parquet"))) < num:
+        assert time.monotonic() < deadline, "the run made no updates"
+        time.sleep(0.005)
+
+
+def test_sweep_keeps_finished_trials(tmp_path: Path) -> None:
+    study = tmp_path / "study.yaml"
+    arms = {"grpo": {"strategy": "grpo"}, "rloo": {"strategy": "rloo"}}
+    values = {**EXPERIMENT, "folder": str(tmp_path / "runs"), "arms": arms, "seeds": [0, 1]}
+    study.write_text(yaml.safe_dump(values, sort_keys=False))
+    first = json.loads(_gfcr("sweep", study, "--json").stdout)
+    assert [t["status"] for t in first["trials"]] == ["finished"] * 4
+    again = json.loads(_gfcr("sweep", study, "--json").stdout)
+    assert [t["status"] for t in again["trials"]] == ["cached"] * 4
+    assert again["trials"][3]["tokens"] == first["trials"][3]["tokens"]
+
+
+def test_sweep_goes_on_when_a_trial_fails(tmp_path: Path) -> None:
+    study = tmp_path / "study.yaml"
+    arms = {"never": {"strategy": {"name": "dapo", "max_rounds": 1}}, "grpo": {"strategy": "grpo"}}
+    values = {**EXPERIMENT, "folder": str(tmp_path / "runs"), "arms": arms, "baseline": "grpo"}
+    study.write_text(yaml.safe_dump(values, sort_keys=False))
+    done = _gfcr("sweep", study, "--json")
+    trials = json.loads(done.stdout)["trials"]
+    assert done.returncode == 1 and [t["status"] for t in trials] == ["failed", "finished"]
+    assert "max_rounds" in trials[0]["error"]
+
+
+def test_bad_arm_is_found_before_anything_runs(tmp_path: Path) -> None:
+    study = tmp_path / "study.yaml"
+    arms = {"grpo": {"strategy": "grpo"}, "odd": {"strategy": "dpao"}}
+    values = {**EXPERIMENT, "folder": str(tmp_path / "runs"), "arms": arms}
+    study.write_text(yaml.safe_dump(values, sort_keys=False))
+    done = _gfcr("sweep", study)
+    assert done.returncode == 2 and "dpao" in done.stderr and not (tmp_path / "runs").exists()
+
+
+def test_list_and_show() -> None:
+    listed = json.loads(_gfcr("list", "--json").stdout)
+    assert {"strategy", "generate", "filter", "control", "replay"} <= set(listed)
+    assert all(entry["summary"] for entries in listed.values() for entry in entries)
+    shown = json.loads(_gfcr("show", "dapo", "--json").stdout)
+    assert "2503.14476" in shown["doc"] and shown["knobs"]["group_size"]["default"] == 8
+    assert {p["address"] for p in shown["parts"]} >= {"generate", "filters.zero_variance"}
+    assert os.linesep in _gfcr("show", "refill").stdout
