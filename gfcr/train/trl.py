@@ -23,6 +23,7 @@ class Trl(TrainerConfig):
     max_steps: int = 40
     learning_rate: float = 2e-4
     schedule: str = "constant"
+    """constant, constant_with_warmup, linear or cosine."""
     warmup_steps: int = 0
     optimizer: str = "adamw_torch_fused"
     """A name of transformers' `OptimizerNames`."""

@@ -1,4 +1,4 @@
-"""The seam's update equals stock TRL's on the same rollouts (about 15 s alone on a core)."""
+"""The seam's update equals stock TRL's on the same rollouts (about 15 s alone)."""
 
 from types import SimpleNamespace
 

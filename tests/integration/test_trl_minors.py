@@ -1,4 +1,4 @@
-"""The seam's contract holds on the TRL minor before the installed one (about 40 s alone on a core).
+"""The seam's contract holds on the TRL minor before the installed one (about 40 s alone).
 
 Install it with `pip install --no-deps --target .cache/trl-1.15.0 trl==1.15.0`; another folder is
 named by `GFCR_TRL_PREVIOUS`.

@@ -1,4 +1,4 @@
-"""A run that was cut and resumed equals one that was not (about 15 s alone on a core)."""
+"""A run that was cut and resumed equals one that was not (about 15 s alone)."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What the seam does with a batch, through the real trainers on a tiny model (about 15 s alone on a core)."""
+"""What the seam does with a batch, through real trainers on a tiny model (about 15 s alone)."""
 
 from dataclasses import replace
 
