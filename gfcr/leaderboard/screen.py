@@ -101,7 +101,7 @@ class _Sieve:
 
 def _unusable(run: RunRecord) -> str | None:
     if run.status == "failed":
-        return "the run failed"
+        return f"the run failed: {result_of(run).get('error', 'no reason is recorded')}"
     if run.status != "finished" or run.result is None:
         return "the run has not finished, or was killed"
     score = heldout(run).get("accuracy")

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, final
+from uuid import uuid4
 
 from gfcr.errors import CheckpointError
 from gfcr.tracking.base import RunCard
@@ -60,7 +61,14 @@ class RunFolder:
                     f"{self.path} holds run {held}, not {card.run_id}: the experiment's spec or "
                     f"seed has changed. Give another output folder, or move this one away."
                 )
+        if not (self.path / "attempt").exists():
+            write_atomic(self.path / "attempt", uuid4().hex + "\n")
         write_atomic(self.path / "run.json", _dump(asdict(card)))
+
+    @property
+    def attempt(self) -> str:
+        """Tells this folder from others of the same run; kept when the run is resumed."""
+        return (self.path / "attempt").read_text("utf-8").strip()
 
     def card(self) -> RunCard:
         """Returns who the run is.

@@ -62,7 +62,7 @@ class Mlflow(Tracker):
         """Opens the run in the store and brings it up to date with the folder's metrics."""
         self._folder = folder
         try:
-            mirror = self._open(card)
+            mirror = self._open(card, attempt=RunFolder(folder).attempt)
             mirror.reopen()
             mirror.log_lines(RunFolder(folder))
             self._mirror = mirror
@@ -109,13 +109,14 @@ class Mlflow(Tracker):
                 f"Start the server or correct the address, then upload again."
             ) from error
 
-    def _open(self, card: RunCard) -> "_Mirror":
-        return _Mirror.open(self.uri, card=card, experiment=self.experiment or card.study)
+    def _open(self, card: RunCard, *, attempt: str) -> "_Mirror":
+        experiment = self.experiment or card.study
+        return _Mirror.open(self.uri, card=card, experiment=experiment, attempt=attempt)
 
     def _upload(
         self, folder: RunFolder, *, status: str, result: Mapping[str, object] | None
     ) -> str:
-        mirror = self._open(folder.card())
+        mirror = self._open(folder.card(), attempt=folder.attempt)
         mirror.log_lines(folder)
         mirror.log_files(folder, rollouts=self.artifacts == "all")
         mirror.close(status=status, result=result)
@@ -142,8 +143,11 @@ class _Mirror:
     """(name, step) of the points that the store held when the run was opened."""
 
     @classmethod
-    def open(cls, uri: str, *, card: RunCard, experiment: str) -> "_Mirror":
-        """Finds or creates the run and its parents, then writes its params and tags."""
+    def open(cls, uri: str, *, card: RunCard, experiment: str, attempt: str) -> "_Mirror":
+        """Finds or creates the run and its parents, then writes its params and tags.
+
+        A run that was started over replaces its earlier attempt, which MLflow keeps as deleted.
+        """
         with store_lock(uri):
             client = open_client(uri)
             where = find_experiment(client, name=experiment, uri=uri)
@@ -151,6 +155,10 @@ class _Mirror:
             arm = find_run(client, where, kind="arm", names=(card.study, card.arm), parent=study)
             names = (card.study, card.arm, f"seed {card.seed}", card.run_id)
             run = find_run(client, where, kind="seed", names=names, parent=arm)
+            if run.data.tags.get("gfcr.attempt", attempt) != attempt:
+                client.delete_run(run.info.run_id)
+                run = find_run(client, where, kind="seed", names=names, parent=arm)
+            client.set_tag(run.info.run_id, "gfcr.attempt", attempt)
         mirror = cls(client=client, run_id=run.info.run_id)
         mirror.seen = {
             (key, point.step)

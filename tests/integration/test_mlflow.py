@@ -213,6 +213,15 @@ def test_a_resumed_run_goes_on_in_its_mlflow_run_without_repeating_points(tmp_pa
     assert steps_logged(uri) == list(range(8))
 
 
+def test_a_run_started_over_replaces_its_earlier_attempt(tmp_path):
+    uri, card = sqlite(tmp_path), make_card()
+    write_run(tmp_path / "first", card, tracker=Mlflow(uri=uri), steps=range(1, 9), end=False)
+    second = write_run(tmp_path / "second", card, tracker=Mlflow(uri=uri))
+    assert steps_logged(uri) == [1, 2, 3, 4, 5]
+    Mlflow(uri=uri).upload(second.path)
+    assert steps_logged(uri) == [1, 2, 3, 4, 5]
+
+
 def test_a_killed_run_is_left_out_of_the_leaderboard(tmp_path):
     uri = sqlite(tmp_path)
     write_run(tmp_path / "run", make_card(), tracker=Mlflow(uri=uri), end=False)
@@ -247,11 +256,11 @@ def track(path, uri, seed):
 
 def test_processes_that_start_together_share_their_parents(tmp_path):
     uri = f"sqlite:///{tmp_path / 'new.db'}"
-    with ProcessPoolExecutor(4, mp_context=get_context("spawn")) as pool:
-        list(pool.map(track, [tmp_path] * 4, [uri] * 4, range(4)))
+    with ProcessPoolExecutor(3, mp_context=get_context("spawn")) as pool:
+        list(pool.map(track, [tmp_path] * 3, [uri] * 3, range(3)))
     kinds = Counter(dict(run[3])["gfcr.kind"] for run in content(uri))
-    assert kinds == {"study": 1, "arm": 2, "seed": 4}
-    assert [record.status for record in read_runs(uri)] == ["finished"] * 4
+    assert kinds == {"study": 1, "arm": 2, "seed": 3}
+    assert [record.status for record in read_runs(uri)] == ["finished"] * 3
 
 
 def test_a_store_that_does_not_exist_is_named_and_not_made(tmp_path):

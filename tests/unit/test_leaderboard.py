@@ -197,7 +197,7 @@ def test_where_selects_and_refuses_unknown_names():
 
 
 def test_every_rendering_holds_every_arm_and_no_nan():
-    failed = run("dapo", 7, status="failed")
+    failed = run("dapo", 7, status="failed", error="out of memory")
     runs = [*arm("grpo", accuracy=0.5), run("dapo"), failed]
     board = leaderboard.rank(runs, baseline="grpo")
     data = json.loads(leaderboard.to_json(board))
@@ -208,7 +208,7 @@ def test_every_rendering_holds_every_arm_and_no_nan():
         "dapo": "600.0",
     }
     markdown = leaderboard.to_markdown(board)
-    assert "Left out: dapo, seed 7 (dapo-7): the run failed." in markdown
+    assert "Left out: dapo, seed 7 (dapo-7): the run failed: out of memory." in markdown
     console = Console(width=200, record=True, file=io.StringIO())
     console.print(leaderboard.to_rich(board))
     for text in (markdown, leaderboard.to_csv(board), console.export_text()):

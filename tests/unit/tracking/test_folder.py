@@ -28,6 +28,15 @@ def test_a_folder_is_reopened_by_its_own_run_only(tmp_path):
         folder.create(card(run_id="xyz"))
 
 
+def test_resuming_is_the_same_attempt_and_starting_over_is_another(tmp_path):
+    attempts = []
+    for name in ("one", "one", "two"):
+        folder = RunFolder(tmp_path / name)
+        folder.create(card())
+        attempts.append(folder.attempt)
+    assert attempts[0] == attempts[1] != attempts[2]
+
+
 def test_a_folder_that_is_no_run_says_so(tmp_path):
     with pytest.raises(CheckpointError, match=r"run\.json is missing"):
         RunFolder(tmp_path).card()
