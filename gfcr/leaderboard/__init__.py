@@ -30,10 +30,10 @@ __all__ = [
 SERIES = (
     "engine/forward_passes",
     "group/dead_share",
-    "length/mean",
-    "length/p50",
-    "length/p90",
-    "length/p99",
+    "length/all/mean",
+    "length/all/p50",
+    "length/all/p90",
+    "length/all/p99",
     "reward/all",
     "reward/trained",
     "speculation/acceptance_length",
@@ -54,7 +54,7 @@ def build(
     Args:
         uri: MLflow tracking URI.
         study: study to rank; None ranks all of them together.
-        baseline: arm that the others are compared with; None compares nothing.
+        baseline: arm that the others are compared with; None takes the one the study names.
         where: parameter or tag names with the value they must have.
         margin: largest difference of the score that would not matter.
 
@@ -66,4 +66,7 @@ def build(
     if study is not None and study not in names:
         raise unknown_name(study, kind="study", allowed=names, where=uri)
     chosen = [record for record in records if study in (None, record.study)]
+    named = {run.tags.get("gfcr.baseline", "") for run in chosen}
+    if baseline is None and len(named) == 1:
+        baseline = named.pop() or None
     return rank(chosen, baseline=baseline, where=where, margin=margin)

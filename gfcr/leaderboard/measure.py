@@ -98,7 +98,7 @@ def _mean(runs: Sequence[RunRecord], key: str) -> float:
 
 
 def _bins(run: RunRecord) -> Mapping[str, float]:
-    return _section(_tokens(run), "bins")
+    return {n: t for n, t in _tokens(run).items() if n not in ("generated", "remainder")}
 
 
 def _tokens(run: RunRecord) -> Mapping[str, Any]:

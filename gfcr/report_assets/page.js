@@ -123,7 +123,7 @@ function curves() {
 function series() {
   const found = [...new Set(board.rows.flatMap((row) => Object.keys(row.series)))].sort();
   if (!found.length) return byId("series").remove();
-  let metric = found.find((name) => name === "length/mean") || found[0];
+  let metric = found.find((name) => name === "length/all/mean") || found[0];
   lineSection(
     byId("series"),
     (again) => {

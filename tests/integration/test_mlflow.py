@@ -62,7 +62,7 @@ def result_of(card):
         "r_gen": 0.5,
         "rollout_tokens_per_s": 700.0,
         "heldout": {"before": {"accuracy": 0.3}, "after": {"accuracy": score, "n": 8}},
-        "tokens": {"generated": 500, "bins": {"trained": 400, "aborted": 100}, "remainder": 0},
+        "tokens": {"generated": 500, "trained": 400, "aborted": 100, "remainder": 0},
         "curve": [[0, 0, 0.0, 0.3], [5, 500, 9.5, score]],
     }
 

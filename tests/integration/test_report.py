@@ -66,15 +66,15 @@ def make_run(arm, seed):
                 "before": {"accuracy": 0.3},
                 "after": {"accuracy": float(scores[-1]), "n": 50, "per_prompt": prompts},
             },
-            "tokens": {"generated": total, "bins": bins, "remainder": 0},
+            "tokens": {"generated": total, **bins, "remainder": 0},
             "curve": [
                 [float(s * UPDATES), float(s * total), float(s * wall), float(y)]
                 for s, y in zip(share, scores, strict=True)
             ],
         },
         series={
-            "length/mean": tuple(zip(steps.tolist(), length.tolist(), strict=True)),
-            "length/p99": tuple(zip(steps.tolist(), (2.1 * length).tolist(), strict=True)),
+            "length/all/mean": tuple(zip(steps.tolist(), length.tolist(), strict=True)),
+            "length/all/p99": tuple(zip(steps.tolist(), (2.1 * length).tolist(), strict=True)),
             "speculation/acceptance_length": ((1, 2.0), (2, 2.5)),
             "engine/forward_passes": tuple((int(s), 300 * cost) for s in steps),
         },

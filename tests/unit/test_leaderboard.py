@@ -49,7 +49,7 @@ def run(arm="grpo", seed=0, *, accuracy=0.5, status="finished", tags=None, promp
             },
             "tokens": {
                 "generated": 1000,
-                "bins": {"trained": 600, "rejected:zero_variance": 200, "evaluation": 200},
+                **{"trained": 600, "rejected:zero_variance": 200, "evaluation": 200},
                 "remainder": 0,
             },
             "curve": [[0, 0, 0.0, 0.3], [40, 1000, 60.0, mean]],
@@ -165,7 +165,7 @@ def test_the_more_arms_are_compared_the_more_a_difference_must_show():
 
 
 def test_tokens_in_no_bin_are_noted():
-    lost = {"generated": 10, "bins": {"trained": 8}, "remainder": 2}
+    lost = {"generated": 10, "trained": 8, "remainder": 2}
     assert (
         "2 generated tokens are in no bin" in leaderboard.rank([run(tokens=lost)]).rows[0].notes[1]
     )
