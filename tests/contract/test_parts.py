@@ -2,7 +2,8 @@
 
 import dataclasses
 import pickle
-from typing import Any
+from dataclasses import MISSING
+from typing import Any, get_type_hints
 
 import pytest
 
@@ -15,6 +16,24 @@ PARTS = [(kind, name) for kind in registry.KINDS for name in registry.names(kind
 STAGES = {"generate": Generate, "filter": Filter, "control": Control, "replay": Replay}
 
 every_part = pytest.mark.parametrize(("kind", "name"), PARTS, ids=[f"{k}-{n}" for k, n in PARTS])
+
+
+REQUIRED: dict[Any, Any] = {str: "x", int: 1, float: 1.0}
+"""What a field without default is given: only a stage's parts must do without."""
+
+
+def needed(kind: str, name: str) -> dict[str, Any]:
+    part = registry.find(kind, name)
+    hints = get_type_hints(part)
+    return {
+        f.name: REQUIRED[hints[f.name]]
+        for f in dataclasses.fields(part)
+        if f.init and kind not in STAGES and f.default is MISSING and f.default_factory is MISSING
+    }
+
+
+def made(kind: str, name: str) -> Any:
+    return registry.build(kind, {"name": name, **needed(kind, name)})
 
 
 def config(part: Any) -> dict[str, Any]:
@@ -39,7 +58,7 @@ def test_a_part_is_described_in_one_sentence(kind: str, name: str) -> None:
 
 @every_part
 def test_a_part_round_trips_through_its_spec(kind: str, name: str) -> None:
-    part = registry.build(kind, name)
+    part = made(kind, name)
     spec = registry.spec(kind, part)
     assert spec["name"] == name == registry.name_of(kind, type(part))
     again = registry.build(kind, spec)
@@ -49,16 +68,16 @@ def test_a_part_round_trips_through_its_spec(kind: str, name: str) -> None:
 
 @every_part
 def test_a_part_can_be_pickled(kind: str, name: str) -> None:
-    part = registry.build(kind, name)
+    part = made(kind, name)
     again = pickle.loads(pickle.dumps(part))
     assert type(again) is type(part) and config(again) == config(part)
 
 
 @every_part
 def test_a_part_gives_its_memory_and_takes_it_back(kind: str, name: str) -> None:
-    part = registry.build(kind, name)
+    part = made(kind, name)
     state = pickle.loads(pickle.dumps(part.state_dict()))
-    again = registry.build(kind, name)
+    again = made(kind, name)
     again.load_state_dict(state)
     assert pickle.dumps(again.state_dict()) == pickle.dumps(state)
     assert again.metrics() == part.metrics()
@@ -66,22 +85,22 @@ def test_a_part_gives_its_memory_and_takes_it_back(kind: str, name: str) -> None
 
 @every_part
 def test_metrics_are_numbers(kind: str, name: str) -> None:
-    metrics = registry.build(kind, name).metrics()
+    metrics = made(kind, name).metrics()
     assert all(isinstance(k, str) and isinstance(v, float) for k, v in metrics.items())
 
 
 @every_part
 def test_a_wrong_key_is_refused_with_the_nearest_name(kind: str, name: str) -> None:
-    keys = list(config(registry.build(kind, name)))
+    keys = list(config(made(kind, name)))
     for key in keys or ["size"]:
         with pytest.raises(ConfigError, match=f"unknown key '{key}_x'") as caught:
-            registry.build(kind, {"name": name, f"{key}_x": 1})
+            registry.build(kind, {"name": name, **needed(kind, name), f"{key}_x": 1})
         assert not keys or "Did you mean '" in str(caught.value)
 
 
 @every_part
 def test_a_value_of_the_wrong_type_is_refused_with_its_key(kind: str, name: str) -> None:
-    plain = [k for k, v in config(registry.build(kind, name)).items() if type(v) in (int, float)]
+    plain = [k for k, v in config(made(kind, name)).items() if type(v) in (int, float)]
     for key in plain:
         with pytest.raises(ConfigError, match=rf"{kind}\.{key}='many' is not allowed"):
-            registry.build(kind, {"name": name, key: "many"})
+            registry.build(kind, {"name": name, **needed(kind, name), key: "many"})
