@@ -99,6 +99,7 @@ class Vllm(EngineConfig):
 
 def _translate(llm: Any, request: Request, *, eos: Sequence[int], score: bool) -> Any:
     from vllm import SamplingParams
+    from vllm.exceptions import VLLMValidationError
     from vllm.inputs.engine import tokens_input
 
     sampling = request.sampling
@@ -124,7 +125,7 @@ def _translate(llm: Any, request: Request, *, eos: Sequence[int], score: bool) -
             ("generate",),
             priority=request.priority,
         )
-    except ValueError as error:
+    except (ValueError, VLLMValidationError) as error:
         raise EngineError(f"vLLM refused request '{request.id}': {error}") from error
 
 

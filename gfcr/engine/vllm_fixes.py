@@ -5,7 +5,7 @@ Those in `CPU_FIXES` are applied before an engine is built, on CPU only: vLLM on
 
 import contextlib
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -56,7 +56,80 @@ def plain_linears() -> None:
     utils.dispatch_cpu_unquantized_gemm = dispatch_cpu_unquantized_gemm
 
 
-CPU_FIXES: Final[tuple[Callable[[], None], ...]] = (exact_expansion, plain_linears)
+def steps_without_drafts() -> None:
+    """Lets top-k be used with speculative decoding.
+
+    Without it: a step in which no request has a draft (every prefill of a lone request) raises
+    RuntimeError, `max()` of an empty tensor, as soon as a request uses top-k. The engine is lost.
+
+    Needed by: 0.32.0 (CPU), others untried. Upstream: no issue known.
+    """
+    from vllm.v1.sample import rejection_sampler
+
+    stock: Any = rejection_sampler.apply_sampling_constraints
+
+    def apply_sampling_constraints(
+        logits: "torch.Tensor", cu_num_draft_tokens: "torch.Tensor", sampling_metadata: Any
+    ) -> "torch.Tensor":
+        if logits.shape[0] == 0:
+            return logits
+        return stock(logits, cu_num_draft_tokens, sampling_metadata)
+
+    if stock.__module__ != __name__:
+        rejection_sampler.apply_sampling_constraints = apply_sampling_constraints
+
+
+def tolerant_scan() -> None:
+    """Lets an engine start after numba was imported (which ngram drafting and others do).
+
+    Without it: the start scans the attributes of every loaded module and raises AttributeError at
+    llvmlite's lazy ones (`'_lib_fn_wrapper' object has no attribute 'get'`).
+
+    Needed by: 0.32.0 (CPU), others untried. Upstream: no issue known.
+    """
+    from vllm.triton_utils import dispatcher
+
+    def attributes(value: object) -> dict[str, Any]:
+        found: Any = vars(value)
+        return found if hasattr(found, "items") else {}
+
+    setattr(dispatcher, "vars", attributes)  # noqa: B010 - shadows the builtin in that module
+
+
+def no_placeholder_drafts() -> None:
+    """Keeps resumed and branched requests lossless under speculation.
+
+    Without it: a request of which the prefix cache lacks exactly one token (32 n + 1 tokens with
+    blocks of 32) is scheduled with placeholder drafts of id -1, to fill a CUDA graph. The CPU
+    kernel looks -1 up as a token, accepts it by whatever lies there, and emits the token sampled
+    after it instead: the first token is wrong, silently.
+
+    Needed by: 0.32.0 (CPU), others untried. Upstream: padding came with vllm-project/vllm#45237;
+    #46533 rejects -1 in the GPU kernels, not in the CPU one.
+    """
+    from vllm.v1.core.sched import scheduler
+
+    stock: Any = scheduler.Scheduler.__init__
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        stock(self, *args, **kwargs)
+        if self.num_spec_tokens > 0 and self.dynamic_sd_lookup is None:
+            # A draft length that "varies" with the batch is what turns the padding off.
+            sizes = self.scheduler_config.max_num_seqs + 1
+            self.dynamic_sd_lookup = [self.num_spec_tokens] * sizes
+
+    if stock.__module__ != __name__:
+        scheduler.Scheduler.__init__ = __init__
+
+
+CPU_FIXES: Final = {
+    exact_expansion: ("vllm.v1.sample.rejection_sampler", "expand_batch_to_tokens"),
+    plain_linears: ("vllm.model_executor.layers.utils", "dispatch_cpu_unquantized_gemm"),
+    steps_without_drafts: ("vllm.v1.sample.rejection_sampler", "apply_sampling_constraints"),
+    no_placeholder_drafts: ("vllm.v1.core.sched.scheduler", "Scheduler.__init__"),
+    tolerant_scan: ("vllm.triton_utils.dispatcher", "vars"),
+}
+"""Each fix with the module and attribute it replaces."""
 
 
 def apply(*, cpu: bool) -> tuple[str, ...]:
@@ -73,15 +146,16 @@ def apply(*, cpu: bool) -> tuple[str, ...]:
 
 def in_force() -> tuple[str, ...]:
     """Names of the fixes that vLLM in this process now runs with."""
-    patched = {
-        "exact_expansion": ("vllm.v1.sample.rejection_sampler", "expand_batch_to_tokens"),
-        "plain_linears": ("vllm.model_executor.layers.utils", "dispatch_cpu_unquantized_gemm"),
-    }
     return tuple(
-        name
-        for name, (module, attribute) in patched.items()
-        if getattr(getattr(sys.modules.get(module), attribute, None), "__module__", "") == __name__
+        fix.__name__ for fix, (module, path) in CPU_FIXES.items() if _is_ours(module, path=path)
     )
+
+
+def _is_ours(module: str, *, path: str) -> bool:
+    found: Any = sys.modules.get(module)
+    for name in path.split("."):
+        found = getattr(found, name, None)
+    return getattr(found, "__module__", "") == __name__
 
 
 @contextlib.contextmanager

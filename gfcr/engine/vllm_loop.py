@@ -87,8 +87,7 @@ class VllmEngine:
         """Vouches that no engine runs in this process.
 
         Raises:
-            EngineError: one does; vLLM's groups are process-wide, so that closing it later would
-                break the other.
+            EngineError: one does; vLLM's groups are process-wide: closing it breaks the other.
         """
         if VllmEngine._open is not None:
             raise EngineError(

@@ -53,3 +53,22 @@ def reference_logprobs(
     """Log-probability of each token after the first, shape (len(tokens) - 1,), by transformers."""
     logits = model(torch.tensor([tokens])).logits[0, :-1].float() / temperature
     return logits.log_softmax(-1).gather(1, torch.tensor(tokens[1:])[:, None])[:, 0]
+
+
+@torch.no_grad()
+def entropy_z(
+    model: Qwen3ForCausalLM, sequences: list[list[int]], *, prompt: int, temperature: float = 1.0
+) -> float:
+    """How far the tokens after the first `prompt` are from being samples of the model.
+
+    At each position E[log p(x)] = -H(p) and Var[log p(x)] is known exactly, so that the sum of
+    log p(x) + H(p) over its standard deviation is a standard normal when sampling is right.
+    The sequences have one length.
+    """
+    tokens = torch.tensor(sequences)
+    logits = model(tokens).logits[:, prompt - 1 : -1].double() / temperature
+    logp = logits.log_softmax(-1)
+    entropy = -(logp.exp() * logp).sum(-1)
+    variance = (logp.exp() * logp.square()).sum(-1) - entropy.square()
+    surprise = logp.gather(2, tokens[:, prompt:, None])[..., 0] + entropy
+    return float(surprise.sum() / variance.sum().sqrt())
