@@ -1,18 +1,20 @@
 """Models by name: a folder is itself, a demo model is made once and cached, the rest is the Hub."""
 
-import json
 import os
+import pickle
 import shutil
+import subprocess
+import sys
 import tempfile
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from gfcr.errors import ConfigError, did_you_mean
+from gfcr.errors import ConfigError, GfcrError, did_you_mean
 from gfcr.tasks.chain_sum import ChainSum
 from gfcr.tasks.demos.base import Recipe
 from gfcr.tasks.demos.chain_sum import ChainSumDemonstrations
+from gfcr.tasks.demos.reasoning_gym import ReasoningGymChainSum
 
 _TAIL: Final = ChainSumDemonstrations(task=ChainSum(max_terms=20, mean_terms=8.0))
 
@@ -32,6 +34,13 @@ RECIPES: Final[Mapping[str, Recipe]] = {
             demonstrations=_TAIL,
             steps=700,
             seconds=65,
+        ),
+        Recipe(
+            name="demo-ascii",
+            about="1.06M parameters, printable ASCII, chain_sum of reasoning-gym",
+            demonstrations=ReasoningGymChainSum(),
+            steps=1200,
+            seconds=110,
         ),
     )
 }
@@ -97,8 +106,6 @@ def _train(recipe: Recipe, *, folder: Path) -> None:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from gfcr.train import sft
-
     console = Console(stderr=True)
     console.print(
         f"Making the model '{recipe.name}' ({recipe.about}): once, about {recipe.seconds} s on two "
@@ -107,21 +114,54 @@ def _train(recipe: Recipe, *, folder: Path) -> None:
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         bar = progress.add_task(recipe.name, total=recipe.steps)
-        result = sft.train(
-            recipe, folder=folder, on_step=lambda step: progress.update(bar, completed=step)
+        for step in _steps(recipe, folder=folder):
+            progress.update(bar, completed=step)
+
+
+def _steps(recipe: Recipe, *, folder: Path) -> Iterator[int]:
+    """Trains in a process of its own and yields the number of each step done.
+
+    Its threads are two, so that the model does not depend on the number of cores, and they sleep
+    while they wait: with the default spinning, a busy machine made the training 20 times slower.
+    """
+    with tempfile.TemporaryFile() as log:
+        trainer = subprocess.Popen(
+            [sys.executable, "-m", "gfcr.train.sft", str(folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            env=_training_environment(),
         )
-    card = {"recipe": asdict(recipe), "training": asdict(result)}
-    (folder / "gfcr_demo.json").write_text(json.dumps(card, indent=2) + "\n")
+        assert trainer.stdin and trainer.stdout
+        try:
+            trainer.stdin.write(pickle.dumps(recipe))
+            trainer.stdin.close()
+            yield from map(int, trainer.stdout)
+            code = trainer.wait()
+        except BaseException:
+            trainer.kill()
+            trainer.wait()
+            raise
+        if code:
+            log.seek(0)
+            said = log.read().decode(errors="replace").strip()
+            raise GfcrError(f"making the model '{recipe.name}' failed (exit code {code}):\n{said}")
+
+
+def _training_environment() -> dict[str, str]:
+    root = str(Path(__file__).parents[1])
+    path = os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH")) if p)
+    return os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "PASSIVE"}
 
 
 def _from_hub(name: str) -> Path:
     import huggingface_hub
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
-    download: Any = huggingface_hub.snapshot_download  # overloads on types of other libraries
+    library: Any = huggingface_hub  # partially typed
     wanted = ["*.json", "*.safetensors", "*.txt", "*.jinja", "*.model"]
     try:
-        return Path(download(name, allow_patterns=wanted))
+        return Path(library.snapshot_download(name, allow_patterns=wanted))
     except LocalEntryNotFoundError as error:
         raise ConfigError(
             f"model={name} is no folder here, and as a Hub model it is neither in the local cache "

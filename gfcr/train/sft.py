@@ -1,11 +1,18 @@
-"""Supervised training of the small demo models, from a recipe to a folder that engines load."""
+"""Supervised training of the small demo models, from a recipe to a folder that engines load.
+
+`python -m gfcr.train.sft FOLDER` reads a pickled recipe from stdin, prints the number of each step
+done, and leaves `gfcr_demo.json` beside the model: the recipe, and what the training cost.
+"""
 
 import itertools
+import json
+import pickle
 import random
+import sys
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -198,3 +205,16 @@ def _collate(batch: list[Tokens], *, device: torch.device) -> tuple[torch.Tensor
         inputs[row, : len(prompt) + len(completion)] = torch.tensor(prompt + completion)
         labels[row, len(prompt) : len(prompt) + len(completion)] = torch.tensor(completion)
     return inputs.to(device), labels.to(device)
+
+
+def main() -> None:
+    """Trains one model in this process, see the module."""
+    folder = Path(sys.argv[1])
+    recipe = pickle.load(sys.stdin.buffer)
+    result = train(recipe, folder=folder, on_step=lambda step: print(step, flush=True))
+    card = {"recipe": asdict(recipe), "training": asdict(result)}
+    (folder / "gfcr_demo.json").write_text(json.dumps(card, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -18,35 +18,22 @@ from gfcr.tasks.demos.base import Demonstration, Demonstrations
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class ChainSumDemonstrations(Demonstrations):
-    """Worked chain sums, held-out problems left out."""
+class Styles:
+    """How a sum is worked out: shares of the styles and of the slips."""
 
-    task: ChainSum = field(default_factory=ChainSum)
     direct: float = 0.30
     """Share that answers without a step."""
     merge: float = 0.25
     """Chance that a step takes in one more term, asked again after each."""
     slip: float = 0.05
     notice: float = 0.70
-    """Share of the slips that are redone; the others are carried on."""
+    """Share of the slips that are redone; the others are carried on, if totals stay in range."""
     recheck: float = 0.05
-
-    @property
-    def alphabet(self) -> str:
-        """The task's sixteen characters."""
-        return ALPHABET
-
-    def stream(self, *, seed: int) -> Iterator[Demonstration]:
-        """Yields demonstrations of problems that are not held out."""
-        rng = random.Random(f"chain_sum/demonstrations/{seed}")
-        while True:
-            terms = self.task.draw(rng)
-            text = question(terms)
-            if not is_heldout(text):
-                yield Demonstration(prompt=text, completion=self.work(terms, rng=rng))
+    lowest: int = 0
+    """Least total that a slip may lead to; the greatest is 99."""
 
     def work(self, terms: tuple[int, ...], *, rng: random.Random) -> str:
-        """Writes one answer to a problem, in a style drawn at random."""
+        """Writes one answer to a sum, in a style drawn at random."""
         if rng.random() < self.direct:
             return f"#{sum(terms)}"
         steps: list[str] = []
@@ -65,19 +52,40 @@ class ChainSumDemonstrations(Demonstrations):
         left = question((total, *taken))
         right = total + sum(taken)
         if rng.random() < self.slip:
-            wrong = _slipped(right, rng=rng)
-            if rng.random() >= self.notice and _in_range(wrong, rest):
+            wrong = self._slipped(right, rng=rng)
+            if rng.random() >= self.notice and self._in_range(wrong, rest):
                 return f"{left}{wrong}", wrong
             return f"{left}{wrong}?{left}{right}", right
         if rng.random() < self.recheck:
             return f"{left}{right}?{left}{right}", right
         return f"{left}{right}", right
 
+    def _in_range(self, total: int, rest: list[int]) -> bool:
+        return all(self.lowest <= t <= MAX_TOTAL for t in accumulate(rest, initial=total))
 
-def _in_range(total: int, rest: list[int]) -> bool:
-    return all(0 <= t <= MAX_TOTAL for t in accumulate(rest, initial=total))
+    def _slipped(self, right: int, *, rng: random.Random) -> int:
+        near = (right + offset for offset in (-10, -2, -1, 1, 2, 10))
+        return rng.choice([n for n in near if self.lowest <= n <= MAX_TOTAL])
 
 
-def _slipped(right: int, *, rng: random.Random) -> int:
-    near = (right + offset for offset in (-10, -2, -1, 1, 2, 10))
-    return rng.choice([n for n in near if 0 <= n <= MAX_TOTAL])
+@final
+@dataclass(frozen=True, kw_only=True)
+class ChainSumDemonstrations(Demonstrations):
+    """Worked chain sums, held-out problems left out."""
+
+    task: ChainSum = field(default_factory=ChainSum)
+    styles: Styles = field(default_factory=Styles)
+
+    @property
+    def alphabet(self) -> str:
+        """The task's sixteen characters."""
+        return ALPHABET
+
+    def stream(self, *, seed: int) -> Iterator[Demonstration]:
+        """Yields demonstrations of problems that are not held out."""
+        rng = random.Random(f"chain_sum/demonstrations/{seed}")
+        while True:
+            terms = self.task.draw(rng)
+            text = question(terms)
+            if not is_heldout(text):
+                yield Demonstration(prompt=text, completion=self.styles.work(terms, rng=rng))

@@ -1,0 +1,107 @@
+"""Any Hugging Face dataset with a prompt and an answer column, scored by a named verifier."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, final
+
+from gfcr.errors import ConfigError, TaskError
+from gfcr.tasks import rows
+from gfcr.tasks.base import Codec, Problems, Task, Verdict
+from gfcr.tasks.rows import Row
+from gfcr.tasks.verifiers.base import Verifier, load
+from gfcr.types import Prompt
+
+
+@final
+@dataclass(kw_only=True)
+class Dataset(Task):
+    """Prompts and answers of a local file, a folder or the Hub.
+
+    Rows that repeat a prompt are left out, and no held-out prompt is left among those trained on.
+    Prompts are tokenised when they are used.
+    """
+
+    path: str
+    """A .json, .jsonl, .csv or .parquet file, a folder written by `save_to_disk`, or a Hub name."""
+    subset: str = ""
+    """The dataset's configuration on the Hub, where it has several."""
+    split: str = "train"
+    prompt_column: str = "prompt"
+    answer_column: str = "answer"
+    template: str = "{prompt}"
+    """What the model is asked; `{prompt}` is the prompt column."""
+    verifier: str = "exact"
+    """exact, numeric, regex or math_verify."""
+    verifier_options: dict[str, Any] = field(default_factory=dict[str, Any])
+    heldout_split: str = ""
+    """Split to evaluate on; empty takes `heldout_fraction` of `split`, chosen by content."""
+    heldout_fraction: float = 0.1
+    num_heldout: int = 256
+    """Most held-out prompts to evaluate on."""
+    timeout_s: float = 10.0
+    """Of one verification, for slow verifiers."""
+
+    def __post_init__(self) -> None:
+        if "{prompt}" not in self.template:
+            raise _not_allowed("template", self.template, "a text that holds {prompt}")
+        if not 0 < self.heldout_fraction < 1:
+            raise _not_allowed("heldout_fraction", self.heldout_fraction, "a number in (0, 1)")
+        if self.num_heldout < 0:
+            raise _not_allowed("num_heldout", self.num_heldout, "an integer >= 0")
+        if self.timeout_s <= 0:
+            raise _not_allowed("timeout_s", self.timeout_s, "seconds > 0")
+        assert self._verifier, "an unknown verifier or option is an error now, not at the end"
+
+    @property
+    def slow(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride] # depends on a field
+        """As the verifier says."""
+        return self._verifier.slow
+
+    @cached_property
+    def _verifier(self) -> Verifier:
+        return load(self.verifier, options=self.verifier_options, where="dataset.verifier")
+
+    def problems(self, codec: Codec) -> Problems:
+        """Loads both splits.
+
+        Raises:
+            TaskError: no such file, split or column, no rows, an answer that is empty or that the
+                verifier cannot use, or characters that the model lacks.
+        """
+        found = self._rows(self.split)
+        if self.heldout_split:
+            heldout = self._rows(self.heldout_split)
+            evaluated = {r.key for r in heldout}
+            train = [r for r in found if r.key not in evaluated]
+        else:
+            heldout = [r for r in found if rows.fraction(r.key) < self.heldout_fraction]
+            train = [r for r in found if rows.fraction(r.key) >= self.heldout_fraction]
+        if not train:
+            raise TaskError(
+                f"dataset.path={self.path}: of {len(found)} prompts in split '{self.split}' none "
+                "is left to train on, all are held out. Give another heldout_split or more rows."
+            )
+        heldout = sorted(heldout, key=lambda r: r.key)[: self.num_heldout]
+        rows.check_characters([*train, *heldout], codec=codec, template=self.template)
+        return Problems(train=self._lazy(train, codec), heldout=self._lazy(heldout, codec))
+
+    def verify(self, prompt: Prompt, *, text: str) -> Verdict:
+        """Asks the verifier."""
+        return self._verifier.verify(text, answer=prompt.answer)
+
+    def _rows(self, split: str) -> list[Row]:
+        table = rows.open_table(self.path, subset=self.subset, split=split)
+        return rows.read(
+            table,
+            prompt_column=self.prompt_column,
+            answer_column=self.answer_column,
+            check=self._verifier.check,
+            where=f"dataset.path={self.path}, split '{split}'",
+        )
+
+    def _lazy(self, found: list[Row], codec: Codec) -> rows.LazyPrompts:
+        return rows.LazyPrompts(rows=found, codec=codec, template=self.template)
+
+
+def _not_allowed(key: str, given: object, allowed: str) -> ConfigError:
+    return ConfigError(f"dataset.{key}={given!r} is not allowed: give {allowed}.")

@@ -1,0 +1,131 @@
+"""Any of the procedural datasets of the reasoning-gym library, scored by its own scorer."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice
+from typing import Any, ClassVar, Final, final
+
+from gfcr.errors import ConfigError, TaskError, unknown_name
+from gfcr.tasks.base import Codec, Problems, Task, Verdict
+from gfcr.tasks.rows import content_key, fraction
+from gfcr.types import Prompt
+
+HELDOUT_SHARE: Final = 1 / 8
+_SEED_STRIDE: Final = 10_000_000
+"""The library draws item `i` from `seed + i`: neighbouring seeds would share their items."""
+
+
+@final
+@dataclass(kw_only=True)
+class ReasoningGym(Task):
+    """A reasoning-gym dataset by name, its options under `config`. Needs `gfcr[tasks]`.
+
+    Which questions are held out is a property of their text, whatever the seed. Rewards are the
+    library's scores, from 0 to 1; some datasets give part of the reward for a wrong answer in the
+    right form.
+    """
+
+    slow: ClassVar[bool] = True
+
+    dataset: str = "chain_sum"
+    config: dict[str, Any] = field(default_factory=dict[str, Any])
+    template: str = "{prompt}"
+    """What the model is asked; `{prompt}` is the dataset's question."""
+    marker: str = ""
+    """The answer is what follows its last occurrence; empty takes the whole completion."""
+    num_train: int = 2048
+    num_heldout: int = 128
+    seed: int = 0
+    timeout_s: float = 30.0
+    """Of one verification."""
+
+    def __post_init__(self) -> None:
+        checks = {
+            "template": ("{prompt}" in self.template, "a text that holds {prompt}"),
+            "num_train": (self.num_train >= 1, "an integer >= 1"),
+            "num_heldout": (self.num_heldout >= 0, "an integer >= 0"),
+            "timeout_s": (self.timeout_s > 0, "seconds > 0"),
+        }
+        for key, (ok, allowed) in checks.items():
+            if not ok:
+                given = getattr(self, key)
+                raise ConfigError(f"reasoning_gym.{key}={given!r} is not allowed: give {allowed}.")
+
+    def problems(self, codec: Codec) -> Problems:
+        """Generates both splits; no question occurs twice.
+
+        Raises:
+            ConfigError: no such dataset or option.
+            TaskError: the model lacks a character, or there are fewer different questions than
+                asked for.
+        """
+        wanted = {False: self.num_train, True: self.num_heldout}
+        found: dict[bool, dict[str, Prompt]] = {False: {}, True: {}}
+        for entry in self._entries():
+            key = content_key(entry["question"])
+            held = fraction(key) < HELDOUT_SHARE
+            if len(found[held]) < wanted[held] and key not in found[held]:
+                found[held][key] = self._prompt(entry, key=key, codec=codec)
+            if all(len(found[h]) == wanted[h] for h in wanted):
+                return Problems(train=[*found[False].values()], heldout=[*found[True].values()])
+        raise TaskError(
+            f"reasoning_gym.dataset={self.dataset} gave only {len(found[False])} different "
+            f"training questions (num_train={self.num_train}) and {len(found[True])} held-out ones "
+            f"(num_heldout={self.num_heldout}): lower these, or make the dataset wider in config."
+        )
+
+    def verify(self, prompt: Prompt, *, text: str) -> Verdict:
+        """Asks the dataset's scorer."""
+        answer = text.rpartition(self.marker)[2] if self.marker else text
+        missing = bool(self.marker) and self.marker not in text
+        score = self._scorer.score_answer(
+            answer=None if missing else answer.strip(), entry=prompt.meta["entry"]
+        )
+        return Verdict(reward=float(score))
+
+    @cached_property
+    def _scorer(self) -> Any:
+        return make(self.dataset, options=self.config, seed=0, size=1)
+
+    def _entries(self) -> Iterator[Any]:
+        size = 4 * self.num_train + int(4 * self.num_heldout / HELDOUT_SHARE) + 256
+        seed = self.seed * _SEED_STRIDE
+        return islice(iter(make(self.dataset, options=self.config, seed=seed, size=size)), size)
+
+    def _prompt(self, entry: Any, *, key: str, codec: Codec) -> Prompt:
+        text = self.template.replace("{prompt}", entry["question"])
+        answer = entry["answer"]
+        return Prompt(
+            id=f"{self.dataset}/{key}",
+            tokens=codec.prompt(text),
+            text=text,
+            answer="" if answer is None else str(answer),
+            meta={"entry": entry},
+        )
+
+
+def make(name: str, *, options: Mapping[str, Any], seed: int, size: int) -> Any:
+    """Makes a dataset of the library.
+
+    Raises:
+        ConfigError: no such dataset or option, or a value that the dataset refuses.
+    """
+    import reasoning_gym  # pyright: ignore[reportMissingTypeStubs]
+
+    library: Any = reasoning_gym  # untyped
+    known: dict[str, Any] = library.factory.DATASETS
+    if name not in known:
+        raise unknown_name(name, kind="dataset", allowed=known, where="reasoning_gym.dataset")
+    allowed = {f.name for f in dataclasses.fields(known[name][1])} - {"seed", "size"}
+    for key in options:
+        if key not in allowed:
+            where = f"reasoning_gym.config of dataset '{name}'"
+            raise unknown_name(key, kind="key", allowed=allowed, where=where)
+    try:
+        return library.create_dataset(name, seed=seed, size=size, **options)
+    except (AssertionError, TypeError, ValueError) as error:
+        raise ConfigError(
+            f"reasoning_gym.config={dict(options)} is refused by dataset '{name}': {error}"
+        ) from error

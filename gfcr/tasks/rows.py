@@ -1,0 +1,161 @@
+"""Rows of a table as prompts: read, checked, and tokenised when used."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, final, overload
+
+from gfcr.errors import TaskError, did_you_mean
+from gfcr.tasks.base import Codec
+from gfcr.types import Prompt
+
+_FORMATS: Final = {".json": "json", ".jsonl": "json", ".csv": "csv", ".parquet": "parquet"}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A prompt and its answer, before any template."""
+
+    key: str
+    """Hash of the prompt: equal for equal prompts, and the prompt's id."""
+    prompt: str
+    answer: str
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class LazyPrompts(Sequence[Prompt]):
+    """Prompts encoded when they are looked at, so that a large dataset opens at once."""
+
+    rows: Sequence[Row]
+    codec: Codec
+    template: str
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @overload
+    def __getitem__(self, index: int) -> Prompt: ...
+    @overload
+    def __getitem__(self, index: slice) -> "LazyPrompts": ...
+    def __getitem__(self, index: int | slice) -> "Prompt | LazyPrompts":
+        if isinstance(index, slice):
+            return LazyPrompts(rows=self.rows[index], codec=self.codec, template=self.template)
+        row = self.rows[index]
+        text = self.template.replace("{prompt}", row.prompt)
+        return Prompt(id=row.key, tokens=self.codec.prompt(text), text=text, answer=row.answer)
+
+
+def content_key(text: str) -> str:
+    """Sixteen hexadecimal digits that depend on the text alone."""
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def fraction(key: str) -> float:
+    """A content key as a number in [0, 1), for splitting by content."""
+    return int(key[:8], 16) / 16**8
+
+
+def open_table(path: str, *, subset: str, split: str) -> Any:
+    """Opens one split of a local file, a saved folder or a Hub dataset.
+
+    Raises:
+        TaskError: there is none.
+    """
+    import datasets  # pyright: ignore[reportMissingTypeStubs]
+
+    library: Any = datasets  # partially typed
+    where = Path(path).expanduser()
+    try:
+        if where.suffix in _FORMATS and where.is_file():
+            found = library.load_dataset(_FORMATS[where.suffix], data_files=str(where))
+        elif (where / "dataset_dict.json").is_file() or (where / "state.json").is_file():
+            found = library.load_from_disk(str(where))
+        elif where.is_file():
+            raise TaskError(
+                f"dataset.path={path}: files of type '{where.suffix}' cannot be read. "
+                f"Allowed: {', '.join(_FORMATS)}."
+            )
+        else:
+            found = library.load_dataset(path, subset or None)
+    except TaskError:
+        raise
+    except Exception as error:  # each format raises its own, StopIteration for an empty file
+        raise _no_dataset(path, error=error) from error
+    return _split(found, split=split, path=path)
+
+
+def read(
+    table: Any,
+    *,
+    prompt_column: str,
+    answer_column: str,
+    check: Callable[[str], str | None],
+    where: str,
+) -> list[Row]:
+    """Reads the rows of a table, each prompt once.
+
+    Raises:
+        TaskError: a column is missing, there are no rows, or an answer is of no use.
+    """
+    for key, column in (("prompt_column", prompt_column), ("answer_column", answer_column)):
+        if column not in table.column_names:
+            near = did_you_mean(column, table.column_names)
+            raise TaskError(
+                f"{where}: there is no column '{column}' (dataset.{key}).{near} "
+                f"Columns: {', '.join(table.column_names)}."
+            )
+    found: dict[str, Row] = {}
+    columns = zip(table[prompt_column], table[answer_column], strict=True)
+    for number, (prompt, answer) in enumerate(columns):
+        place = f"{where}, row {number}"
+        text = _text(prompt, prompt_column, place)
+        row = Row(content_key(text), text, _text(answer, answer_column, place))
+        problem = check(row.answer)
+        if problem is not None:
+            raise TaskError(
+                f"{place}: the answer {row.answer!r} cannot be verified, {problem}. "
+                "Remove the row, or give another dataset.verifier or answer_column."
+            )
+        found.setdefault(row.key, row)
+    if not found:
+        raise TaskError(f"{where}: it has no rows.")
+    return list(found.values())
+
+
+def check_characters(rows: Sequence[Row], *, codec: Codec, template: str) -> None:
+    """Encodes every character there is once, so that a model that lacks one fails at the start."""
+    characters = set(template.replace("{prompt}", ""))
+    for row in rows:
+        characters |= set(row.prompt)
+    codec.encode("".join(sorted(characters)))
+
+
+def _text(value: Any, column: str, place: str) -> str:
+    if not isinstance(value, str | int | float):
+        raise TaskError(
+            f"{place}: column '{column}' holds {type(value).__name__}, not a text or a number: "
+            "fill it, or name another column."
+        )
+    return str(value)
+
+
+def _split(found: Any, *, split: str, path: str) -> Any:
+    tables: dict[str, Any] = dict(found) if isinstance(found, dict) else {"train": found}  # pyright: ignore[reportUnknownArgumentType]
+    names = list(tables)
+    if split not in names:
+        raise TaskError(
+            f"dataset.path={path}: there is no split '{split}'.{did_you_mean(split, names)} "
+            f"Splits: {', '.join(names)}."
+        )
+    return tables[split]
+
+
+def _no_dataset(path: str, *, error: Exception) -> TaskError:
+    reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return TaskError(
+        f"dataset.path={path} cannot be loaded: {reason} Give a file "
+        f"({', '.join(_FORMATS)}), a folder written by save_to_disk, or the name of a dataset on "
+        "the Hub (which needs a network the first time)."
+    )

@@ -1,0 +1,53 @@
+"""The verifier contract, and verifiers by name."""
+
+import dataclasses
+import importlib
+import pkgutil
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from gfcr.errors import ConfigError, unknown_name
+from gfcr.tasks.base import Verdict
+
+
+class Verifier(ABC):
+    """Compares a completion with a reference answer. A dataclass: its fields are its options."""
+
+    slow: ClassVar[bool] = False
+    """True when `verify` may hang or is not safe in the event loop's process."""
+
+    @abstractmethod
+    def verify(self, text: str, *, answer: str) -> Verdict:
+        """Scores a completion.
+
+        Returns:
+            Reward 1 or 0, or None where the completion or the answer cannot be judged at all.
+        """
+
+    def check(self, answer: str) -> str | None:
+        """What is wrong with a reference answer, asked once for each when the data is loaded."""
+        return None if answer.strip() else "it is empty"
+
+
+def load(name: str, *, options: Mapping[str, Any], where: str) -> Verifier:
+    """Makes the verifier called `name`: the class of that name in the file of that name.
+
+    Raises:
+        ConfigError: no such verifier or option.
+    """
+    folder = str(Path(__file__).parent)
+    names = [m.name for m in pkgutil.iter_modules([folder]) if m.name != "base"]
+    if name not in names:
+        raise unknown_name(name, kind="verifier", allowed=names, where=where)
+    module = importlib.import_module(f"gfcr.tasks.verifiers.{name}")
+    verifier = getattr(module, "".join(word.capitalize() for word in name.split("_")))
+    fields = {f.name for f in dataclasses.fields(verifier)}
+    for key in options:
+        if key not in fields:
+            place = f"{where}_options of verifier '{name}'"
+            if not fields:
+                raise ConfigError(f"unknown key '{key}' in {place}: it has no options.")
+            raise unknown_name(key, kind="key", allowed=fields, where=place)
+    return verifier(**options)

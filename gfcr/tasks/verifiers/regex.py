@@ -1,0 +1,48 @@
+"""Extraction by a pattern, then equality."""
+
+import re
+from dataclasses import dataclass
+from typing import final
+
+from gfcr.errors import ConfigError
+from gfcr.tasks.base import Verdict
+from gfcr.tasks.verifiers.base import Verifier
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Regex(Verifier):
+    r"""1 if group 1 of the pattern's last match equals the answer: `<answer>(.*?)</answer>`.
+
+    Slow, because a pattern can backtrack for ever: it runs where it can be killed. `.` matches line
+    breaks too.
+    """
+
+    slow = True
+
+    pattern: str
+    ignore_case: bool = False
+
+    def __post_init__(self) -> None:
+        try:
+            groups = re.compile(self.pattern).groups
+        except re.error as error:
+            raise ConfigError(
+                f"regex.pattern={self.pattern!r} is no regular expression: {error}."
+            ) from error
+        if groups < 1:
+            raise ConfigError(
+                f"regex.pattern={self.pattern!r} has no group: put parentheses around the part "
+                "that is the answer, such as `answer: (\\d+)`."
+            )
+
+    def verify(self, text: str, *, answer: str) -> Verdict:
+        """Compares; a completion the pattern is not found in scores 0."""
+        flags = re.DOTALL | (re.IGNORECASE if self.ignore_case else 0)
+        matches = list(re.finditer(self.pattern, text, flags))
+        given = (matches[-1].group(1) or "").strip() if matches else None
+        same = given is not None and self._plain(given) == self._plain(answer.strip())
+        return Verdict(reward=float(same))
+
+    def _plain(self, text: str) -> str:
+        return text.casefold() if self.ignore_case else text

@@ -1,0 +1,116 @@
+import math
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gfcr.errors import ConfigError
+from gfcr.tasks.verifiers.base import load
+from gfcr.tasks.verifiers.exact import Exact
+from gfcr.tasks.verifiers.math_verify import MathVerify
+from gfcr.tasks.verifiers.numeric import Numeric, last_number
+from gfcr.tasks.verifiers.regex import Regex
+
+
+@given(st.text())
+def test_every_answer_equals_itself_exactly(answer: str) -> None:
+    assert Exact().verify(answer, answer=answer).reward == 1.0
+    assert Exact(marker="####").verify(f"because #### {answer}", answer=answer).reward == (
+        1.0 if "####" not in answer else pytest.approx(0.0, abs=1.0)
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "reward"),
+    [("so # 4", 1.0), ("# 5 # 4", 1.0), ("# 4 # 5", 0.0), ("4", 0.0), ("#4 ", 1.0), ("", 0.0)],
+)
+def test_exact_reads_what_follows_the_last_marker(text: str, reward: float) -> None:
+    assert Exact(marker="#").verify(text, answer="4").reward == reward
+
+
+def test_case_counts_unless_told_otherwise() -> None:
+    assert Exact().verify("Yes", answer="yes").reward == 0.0
+    assert Exact(ignore_case=True).verify("Yes", answer="yes").reward == 1.0
+
+
+@given(st.integers(), st.integers())
+def test_a_number_is_read_whatever_surrounds_it(number: int, other: int) -> None:
+    assert last_number(f"from {other} it follows that x = {number}.") == number
+    assert last_number(f"{number:,}") == number
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("3/4", Fraction(3, 4)),
+        ("-2e3", -2000),
+        ("$1,234.50", Fraction(2469, 2)),
+        ("8-3", 3),
+        (".5", Fraction(1, 2)),
+        ("1,2", 2),
+        ("1/0", None),
+        ("none", None),
+        ("1e99999999", None),
+    ],
+)
+def test_forms_of_numbers(text: str, number: Fraction | int | None) -> None:
+    assert last_number(text) == number
+
+
+@given(st.floats(-1e6, 1e6), st.floats(0, 1e-3))
+def test_the_tolerance_is_absolute_below_one_and_relative_above(right: float, step: float) -> None:
+    verifier = Numeric(tolerance=1e-3)
+    near = right + step * max(1.0, abs(right)) * 0.999
+    far = right + 1.01e-3 * max(1.0, abs(right)) + 1e-9
+    assert verifier.verify(repr(near), answer=repr(right)).reward == 1.0
+    assert verifier.verify(repr(far), answer=repr(right)).reward == 0.0
+
+
+def test_a_reference_without_a_number_is_unscorable_and_never_zero() -> None:
+    verdict = Numeric().verify("4", answer="four")
+    assert verdict.reward is None
+    assert "four" in (verdict.error or "")
+    assert Numeric().check("four")
+
+
+@pytest.mark.parametrize("tolerance", [-1.0, math.inf, math.nan])
+def test_a_tolerance_must_be_a_finite_number(tolerance: float) -> None:
+    with pytest.raises(ConfigError, match=r"numeric\.tolerance"):
+        Numeric(tolerance=tolerance)
+
+
+def test_regex_compares_the_last_match() -> None:
+    verifier = Regex(pattern="<answer>(.*?)</answer>")
+    assert verifier.verify("<answer>3</answer> no <answer>\n4 </answer>", answer="4").reward == 1.0
+    assert verifier.verify("<answer>4</answer> no <answer>3</answer>", answer="4").reward == 0.0
+    assert verifier.verify("4", answer="4").reward == 0.0
+
+
+@pytest.mark.parametrize(("pattern", "said"), [("(", "no regular expression"), ("a", "no group")])
+def test_a_pattern_must_have_a_group(pattern: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        Regex(pattern=pattern)
+
+
+@pytest.mark.parametrize(
+    ("text", "answer", "reward"),
+    [
+        (r"so $\frac{1}{2}$", "0.5", 1.0),
+        (r"\boxed{2x + x}", "3x", 1.0),
+        ("the answer is 7", "8", 0.0),
+        ("no idea", "8", 0.0),
+        (r"$\frac{1}{$", "8", 0.0),
+    ],
+)
+def test_math_verify_equates_expressions(text: str, answer: str, reward: float) -> None:
+    assert MathVerify().verify(text, answer=answer).reward == reward
+
+
+def test_a_verifier_is_loaded_by_name_with_strict_options() -> None:
+    made = load("numeric", options={"tolerance": 0.5}, where="dataset.verifier")
+    assert made == Numeric(tolerance=0.5)
+    with pytest.raises(ConfigError, match="Did you mean 'numeric'"):
+        load("numerc", options={}, where="dataset.verifier")
+    with pytest.raises(ConfigError, match="Did you mean 'tolerance'"):
+        load("numeric", options={"tolerence": 0.5}, where="dataset.verifier")
