@@ -93,6 +93,9 @@ def _demo(recipe: Recipe) -> Path:
 
 
 def _make(recipe: Recipe, *, folder: Path) -> None:
+    """Trains in a scratch folder and renames it when it is whole. The caller holds the lock."""
+    for abandoned in folder.parent.glob(f".{recipe.key}-*"):
+        shutil.rmtree(abandoned, ignore_errors=True)
     scratch = Path(tempfile.mkdtemp(prefix=f".{recipe.key}-", dir=folder.parent))
     try:
         _train(recipe, folder=scratch)

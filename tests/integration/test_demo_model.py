@@ -1,4 +1,4 @@
-"""Demo models: made once, the same every time, loadable by transformers and vLLM. About 60 s.
+"""Demo models: made once, the same every time, loadable by transformers and vLLM. About 80 s.
 
 Recipes of a few steps stand in for the real ones, which the experiments use.
 """
@@ -103,6 +103,7 @@ def test_transformers_and_vllm_agree_on_the_model(folder: Path) -> None:
 
 def test_two_processes_at_once_make_one_model(cache: Path) -> None:
     recipe = tiny(seed=7)
+    (cache / "models" / f".{recipe.key}-killed").mkdir(parents=True)
     context = multiprocessing.get_context("spawn")
     with context.Pool(2) as pool:
         found = pool.map(models._demo, [recipe, recipe])
