@@ -31,7 +31,7 @@ LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("train",), ("tracking",)),
     (("models",),),
     (("experiment", "config", "provenance", "source"),),
-    (("sweep",), ("bench",)),
+    (("sweep",), ("bench",), ("simulation",)),
     (("leaderboard", "report"),),
     (("cli", "commands", "__main__"),),
 )

@@ -1,0 +1,188 @@
+"""`gfcr simulate`."""
+
+import argparse
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gfcr.commands import Outcome
+from gfcr.errors import ConfigError
+
+if TYPE_CHECKING:
+    from gfcr.simulation.acceptance import Acceptance
+    from gfcr.simulation.arms import Arm, Workload
+
+HELP = "What speculation and a policy lag would buy: formulas and a discrete-event simulation."
+_SYNTHETIC: dict[str, Any] = {
+    "median": 300.0,
+    "tail": 4.6,
+    "cap": 4096,
+    "requests": 256,
+    "max_running": 256,
+    "base_ms": 10.0,
+    "token_ms": 0.02,
+    "learn_s": 8.0,
+    "prepare_s": 0.5,
+}
+"""An illustration, not a measurement; `--from` takes all of it from a run."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds this command's arguments."""
+    parser.add_argument("--check", action="store_true", help="compare with published measurements")
+    parser.add_argument("--from", dest="run", type=Path, metavar="RUN", help="calibrate on a run")
+    parser.add_argument(
+        "--draft",
+        default="0,1,3,5,7",
+        help="lengths, and switch, classes, budget: up to the longest length given, or 8",
+    )
+    parser.add_argument("--lag", default="0,1", help="policy lags; commas")
+    parser.add_argument(
+        "--acceptance",
+        default="0.8",
+        help="one number: every position alike; several: shares accepted by position",
+    )
+    parser.add_argument("--updates", type=int, default=8, help="simulated updates")
+    parser.add_argument("--seed", type=int, default=0)
+    for name, text in (
+        ("median", "tokens of the median response"),
+        ("tail", "99th percentile of lengths over median"),
+        ("cap", "longest response"),
+        ("requests", "responses an update"),
+        ("max-running", "requests in a forward pass"),
+        ("base-ms", "cost of a forward pass"),
+        ("token-ms", "cost of each token in it"),
+        ("learn-s", "log-probabilities and training an update"),
+        ("prepare-s", "weight sync an update"),
+    ):
+        default = _SYNTHETIC[name.replace("-", "_")]
+        number = int if isinstance(default, int) else float
+        parser.add_argument(f"--{name}", type=number, help=f"{text} ({default})")
+    parser.add_argument("--plot", type=Path, metavar="FILE.png", help="draw the arms there")
+
+
+def run(options: argparse.Namespace) -> Outcome:
+    """Checks, or simulates."""
+    return _check() if options.check else _simulate(options)
+
+
+def _check() -> Outcome:
+    from gfcr.simulation import check, tables
+
+    rows = check.rows()
+    off = [row.what for row in rows if row.decides and not row.holds]
+    data = {
+        "ok": not off,
+        "off": off,
+        "rows": [{**asdict(r), "error": r.error, "holds": r.holds} for r in rows],
+    }
+    return Outcome(data=data, text=tables.check_text(rows), code=1 if off else 0)
+
+
+def _simulate(options: argparse.Namespace) -> Outcome:
+    from gfcr.simulation import arms, plot, tables
+
+    if options.plot is not None:
+        plot.require()
+    drafts, lags = _words(options.draft, key="--draft"), _lags(options.lag)
+    head, work = _workload(options, acceptance=_acceptance(options.acceptance, drafts=drafts))
+    found = arms.simulate(work, drafts=drafts, lags=lags)
+    if options.plot is not None:
+        plot.draw(found, path=options.plot)
+    title = f"{work.updates} updates of {work.requests} responses"
+    text = [head["text"], tables.arms_table(found, title=title)]
+    return Outcome(data=_data(found, head=head), text=text)
+
+
+def _data(found: list["Arm"], *, head: dict[str, Any]) -> dict[str, Any]:
+    return {**head["data"], "arms": [asdict(arm) for arm in found]}
+
+
+def _workload(
+    options: argparse.Namespace, *, acceptance: "Acceptance"
+) -> tuple[dict[str, Any], "Workload"]:
+    """The workload, and what to say about where it comes from."""
+    from gfcr.simulation.arms import Workload
+    from gfcr.simulation.lengths import Lognormal
+    from gfcr.speculation.budget import PassCost
+
+    given = {k: v for k in _SYNTHETIC if (v := getattr(options, k)) is not None}
+    if options.run is not None:
+        return _recorded_workload(options, given=given, acceptance=acceptance)
+    use = {**_SYNTHETIC, **given}
+    work = Workload(
+        lengths=Lognormal(median=use["median"], tail=use["tail"], cap=use["cap"]),
+        requests=use["requests"],
+        max_running=use["max_running"],
+        cost=PassCost(base_s=use["base_ms"] / 1e3, token_s=use["token_ms"] / 1e3),
+        acceptance=acceptance,
+        learn_s=use["learn_s"],
+        prepare_s=use["prepare_s"],
+        updates=options.updates,
+        seed=options.seed,
+    )
+    words = ", ".join(f"{key} {value}" for key, value in use.items())
+    text = f"projection on a made-up workload ({words}, acceptance {options.acceptance})"
+    return {"text": text, "data": {"workload": use}}, work
+
+
+def _recorded_workload(
+    options: argparse.Namespace, *, given: dict[str, Any], acceptance: "Acceptance"
+) -> tuple[dict[str, Any], "Workload"]:
+    import numpy as np
+
+    from gfcr.simulation import arms, recorded, tables
+    from gfcr.simulation.lengths import Recorded
+
+    if given:
+        raise ConfigError(
+            f"--{next(iter(given)).replace('_', '-')} cannot be given with --from, which takes it "
+            "from the run. Leave one of them out."
+        )
+    found = recorded.calibrate(options.run)
+    work = arms.Workload(
+        lengths=Recorded(np.concatenate(found.lengths)),
+        requests=round(float(np.mean([len(lengths) for lengths in found.lengths]))),
+        max_running=found.max_running,
+        cost=found.cost,
+        acceptance=acceptance,
+        learn_s=found.train_s,
+        prepare_s=found.prepare_s,
+        updates=options.updates,
+        seed=options.seed,
+    )
+    again = arms.replay(work, batches=found.lengths)
+    text = tables.calibration_lines(
+        found, replayed_s=again.makespan_s, replayed_passes=again.forward_passes
+    )
+    data = {k: v for k, v in asdict(found).items() if k != "lengths"}
+    data |= {"simulated_s": again.makespan_s, "simulated_passes": again.forward_passes}
+    return {"text": text, "data": {"calibration": data}}, work
+
+
+def _acceptance(text: str, *, drafts: list[str]) -> "Acceptance":
+    from gfcr.simulation import acceptance
+
+    try:
+        values = [float(word) for word in _words(text, key="--acceptance")]
+    except ValueError:
+        raise ConfigError(
+            f"--acceptance {text}: give a number such as 0.8, or shares by position such as "
+            "0.85,0.72,0.58."
+        ) from None
+    longest = max([int(d) for d in drafts if d.isdecimal()], default=0) or 8
+    return acceptance.parse(values, longest=longest)
+
+
+def _lags(text: str) -> list[int]:
+    words = _words(text, key="--lag")
+    if not all(word.isdecimal() for word in words):
+        raise ConfigError(f"--lag {text}: give whole numbers >= 0 such as 0,1,2.")
+    return [int(word) for word in words]
+
+
+def _words(text: str, *, key: str) -> list[str]:
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    if not words:
+        raise ConfigError(f"{key} is empty: give one value or more, with commas between them.")
+    return words

@@ -1,0 +1,56 @@
+"""Response lengths: long-tailed by a formula, or drawn from those recorded."""
+
+from dataclasses import dataclass
+from typing import Protocol, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gfcr.errors import ConfigError
+
+Counts = NDArray[np.int64]
+_Z99 = 2.3263478740408408
+"""99th percentile of the standard normal."""
+
+
+class Lengths(Protocol):
+    """Where the lengths of a batch come from."""
+
+    def draw(self, requests: int, *, rng: np.random.Generator) -> Counts:
+        """Returns the lengths of one batch, (N,), each at least 1."""
+        ...
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lognormal:
+    """Lognormal lengths, cut at the cap as a token limit cuts them."""
+
+    median: float
+    tail: float
+    """99th percentile over median."""
+    cap: int
+
+    def __post_init__(self) -> None:
+        if self.median < 1 or self.tail < 1 or self.cap < 1:
+            raise ConfigError(
+                f"median={self.median}, tail={self.tail}, cap={self.cap}: each must be >= 1."
+            )
+
+    def draw(self, requests: int, *, rng: np.random.Generator) -> Counts:
+        """See `Lengths.draw`."""
+        sigma = np.log(self.tail) / _Z99
+        drawn_N = self.median * np.exp(sigma * rng.standard_normal(requests))
+        return np.clip(np.rint(drawn_N), 1, self.cap).astype(np.int64)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """Lengths drawn with replacement from those of a run."""
+
+    lengths: Counts
+
+    def draw(self, requests: int, *, rng: np.random.Generator) -> Counts:
+        """See `Lengths.draw`."""
+        return rng.choice(self.lengths, size=requests)

@@ -1,0 +1,50 @@
+"""Arms as a picture. The only file that draws, with matplotlib, imported when needed."""
+
+import importlib
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from gfcr.errors import ConfigError
+from gfcr.simulation.arms import Arm
+
+
+def require() -> None:
+    """Says what to install before anything long is done.
+
+    Raises:
+        ConfigError: matplotlib is not installed.
+    """
+    if importlib.util.find_spec("matplotlib") is None:
+        raise ConfigError(
+            "--plot needs matplotlib, which is not installed: pip install 'gfcr[notebooks]', or "
+            "leave --plot out."
+        )
+
+
+def draw(arms: Sequence[Arm], *, path: Path) -> Path:
+    """Draws step time, split by what the learner waits for, and the speed-up with its bound."""
+    figures: Any = importlib.import_module("matplotlib.figure")
+    figure = figures.Figure(figsize=(10, 4), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    names = [f"{'k=' if a.draft.isdecimal() else ''}{a.draft}, lag {a.lag}" for a in arms]
+    exposed = [a.exposed_s for a in arms]
+    left.bar(names, exposed, label="waiting for generation", color="tab:orange")
+    rest = [a.step_s - a.exposed_s for a in arms]
+    left.bar(names, rest, bottom=exposed, label="learning and weight sync", color="tab:blue")
+    left.set_ylabel("seconds an update")
+    right.bar(names, [a.step_speedup for a in arms], color="tab:green", label="step speed-up")
+    right.plot(names, [a.bound for a in arms], "k_", markersize=14, label="bound")
+    right.axhline(1, color="grey", linewidth=0.8)
+    for axes in (left, right):
+        axes.tick_params(axis="x", labelrotation=90)
+        axes.legend(fontsize=8)
+    try:
+        figure.savefig(path)
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"--plot {path}: cannot be written ({error}). Give a file such as arms.png in a folder "
+            "that exists."
+        ) from error
+    return path

@@ -1,0 +1,103 @@
+"""Calibration from a run that `gfcr run` recorded: lengths, cost of a pass, stage times."""
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gfcr.errors import CheckpointError
+from gfcr.simulation.acceptance import Counts
+from gfcr.speculation.budget import PassCost, fit_pass_cost
+from gfcr.tracking.folder import RunFolder
+
+MIN_UPDATES = 4
+"""Updates to fit two constants to, after the first, which warms the engine up."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """What a recorded run says about its machine, model and task; means over updates."""
+
+    run_id: str
+    updates: int
+    lengths: tuple[Counts, ...]
+    """Sampled tokens of every rollout, one entry an update."""
+    max_running: int
+    cost: PassCost
+    cost_error: float
+    """Mean of |fitted - measured| / measured over updates."""
+    generate_s: float
+    forward_passes: float
+    train_s: float
+    prepare_s: float
+
+
+def calibrate(folder: Path) -> Calibration:
+    """Reads a run folder.
+
+    Raises:
+        CheckpointError: not a run folder, or one with too few updates to fit a cost to.
+    """
+    records = RunFolder(folder)
+    card = records.card()
+    lines = [m.metrics for m in records.metrics() if "engine/forward_passes" in m.metrics][1:]
+    files = sorted(records.rollouts.glob("update-*.parquet"))[1:]
+    if min(len(lines), len(files)) < MIN_UPDATES:
+        raise CheckpointError(
+            f"{folder} has {len(lines)} updates with engine metrics and {len(files)} rollout files "
+            f"after its first: at least {MIN_UPDATES} are needed to fit the cost of a pass. Let "
+            f"the run make {MIN_UPDATES + 1} updates or more (trainer.max_steps)."
+        )
+    passes_U, tokens_U, seconds_U = (
+        np.array([read(line) for line in lines]) for read in (_passes, _tokens, _seconds)
+    )
+    cost = fit_pass_cost(passes_U=passes_U, tokens_U=tokens_U, seconds_U=seconds_U)
+    fitted_U = cost.base_s * passes_U + cost.token_s * tokens_U
+    return Calibration(
+        run_id=card.run_id,
+        updates=len(lines),
+        lengths=tuple(_lengths(file) for file in files),
+        max_running=_max_running(card.spec),
+        cost=cost,
+        cost_error=float(np.mean(np.abs(fitted_U - seconds_U) / np.maximum(seconds_U, 1e-12))),
+        generate_s=float(seconds_U.mean()),
+        forward_passes=float(passes_U.mean()),
+        train_s=_mean(lines, key="time/train_s"),
+        prepare_s=_mean(lines, key="time/sync_s"),
+    )
+
+
+def _passes(metrics: Mapping[str, float]) -> float:
+    return metrics["engine/forward_passes"]
+
+
+def _seconds(metrics: Mapping[str, float]) -> float:
+    return metrics["time/generate_s"]
+
+
+def _tokens(metrics: Mapping[str, float]) -> float:
+    """Tokens that went through the model: those generated and the drafts turned down."""
+    generated = metrics["rate/rollout_tokens_per_s"] * metrics["time/rollout_s"]
+    drafted, accepted = (metrics.get(f"speculation/{k}", 0.0) for k in ("drafted", "accepted"))
+    return generated + drafted - accepted
+
+
+def _mean(lines: list[Mapping[str, float]], *, key: str) -> float:
+    return float(np.mean([line.get(key, 0.0) for line in lines]))
+
+
+def _lengths(file: Path) -> NDArray[np.int64]:
+    """Lengths of the rollouts this update generated, aborted ones included."""
+    parquet: Any = importlib.import_module("pyarrow.parquet")
+    rows = parquet.read_table(file, columns=["origin", "sampled_tokens"]).to_pylist()
+    fresh = [r["sampled_tokens"] for r in rows if r["origin"] == "fresh" and r["sampled_tokens"]]
+    return np.array(fresh, np.int64)
+
+
+def _max_running(spec: Mapping[str, Any]) -> int:
+    return int(spec["engine"].get("max_running", 256))

@@ -1,0 +1,90 @@
+"""Step time from stage times: what a faster generation, or overlapping it, buys.
+
+NVIDIA, arXiv 2604.26779 (formula of the bound); all times in seconds.
+
+    synchronous   T = T_data + T_prepare + T_gen / speed + T_logprob + T_train
+    lagged        T = T_data + T_prepare + max(T_gen / speed, T_logprob + T_train)
+    bound         T_before / T_after <= 1 / (R_gen / alpha + 1 - R_gen)
+"""
+
+from dataclasses import dataclass
+from typing import final
+
+from gfcr.errors import ConfigError
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stages:
+    """Seconds of one synchronous step by stage."""
+
+    generate_s: float
+    train_s: float
+    logprob_s: float = 0.0
+    prepare_s: float = 0.0
+    """Weight sync and engine set-up: neither side works meanwhile."""
+    data_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        if min(self.generate_s, self.train_s, self.logprob_s, self.prepare_s, self.data_s) < 0:
+            raise ConfigError(f"a stage time is negative: {self}.")
+
+    @property
+    def learn_s(self) -> float:
+        """What generation can hide behind: log-probabilities and training."""
+        return self.logprob_s + self.train_s
+
+    @property
+    def serial_s(self) -> float:
+        """What nothing can overlap."""
+        return self.data_s + self.prepare_s
+
+    @property
+    def share(self) -> float:
+        """R_gen: generation's share of the synchronous step."""
+        return self.generate_s / synchronous(self).total_s
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepTime:
+    """One step."""
+
+    total_s: float
+    exposed_s: float
+    """Generation that the learner waits for."""
+
+
+def synchronous(stages: Stages, *, speed: float = 1.0) -> StepTime:
+    """Generate, then learn. All of generation is exposed."""
+    generate_s = stages.generate_s / _positive(speed)
+    return StepTime(total_s=stages.serial_s + generate_s + stages.learn_s, exposed_s=generate_s)
+
+
+def lagged(stages: Stages, *, speed: float = 1.0) -> StepTime:
+    """Generates the next batch while learning from this one.
+
+    With constant stage times one update of lag hides all that can be hidden; more lag only
+    smooths times that vary (`gfcr.simulation.overlap`).
+    """
+    generate_s = stages.generate_s / _positive(speed)
+    return StepTime(
+        total_s=stages.serial_s + max(generate_s, stages.learn_s),
+        exposed_s=max(0.0, generate_s - stages.learn_s),
+    )
+
+
+def bound(share: float, *, acceptance_length: float) -> float:
+    """Largest speed-up of a synchronous step.
+
+    Args:
+        share: R_gen in [0, 1].
+        acceptance_length: alpha, mean tokens emitted a verification: generation gains no more.
+    """
+    return 1 / (share / _positive(acceptance_length) + 1 - share)
+
+
+def _positive(speed: float) -> float:
+    if not speed > 0:
+        raise ConfigError(f"a speed-up of {speed} is not allowed: give a number > 0.")
+    return speed

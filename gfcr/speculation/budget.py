@@ -1,0 +1,208 @@
+"""How many tokens to draft for whom: length-aware draft budgets (DAS, arXiv 2511.13841).
+
+A forward pass over n tokens takes c_base + c_tok n. A request of l tokens that is offered p drafted
+tokens in all accepts A(p) = k l (1 - exp(-alpha p / l)) of them, so it needs l - A(p) passes, and
+the batch as many as its slowest request: N_fwd = max_i (l_i - A_i(p_i)). The budget minimises
+
+    J = c_base N_fwd + c_tok sum_i p_i.
+
+For a given N_fwd the cheapest p_i puts request i exactly on it:
+
+    p_i* = -(l_i / alpha_i) ln(1 - (1 - N_fwd / l_i) / k_i)    where N_fwd < l_i, else 0,
+
+which needs N_fwd > l_i (1 - k_i). This is derived from A(p); notes on the paper print the
+logarithm's argument as 1 - k_i (1 - N_fwd / l_i), which agrees with A(p) only for k_i = 1.
+"""
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gfcr.errors import ConfigError
+
+Reals = NDArray[np.float64]
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassCost:
+    """Seconds of forward passes: `base_s` each and `token_s` for every token in them."""
+
+    base_s: float
+    token_s: float
+
+    def __post_init__(self) -> None:
+        if not (self.base_s >= 0 and self.token_s >= 0 and self.base_s + self.token_s > 0):
+            raise ConfigError(
+                f"pass cost base_s={self.base_s}, token_s={self.token_s}: give two numbers >= 0, "
+                "not both 0."
+            )
+
+    def seconds(self, *, passes: float = 1, tokens: float) -> float:
+        """Time of `passes` forward passes over `tokens` tokens in all."""
+        return self.base_s * passes + self.token_s * tokens
+
+
+def fit_pass_cost(*, passes_U: ArrayLike, tokens_U: ArrayLike, seconds_U: ArrayLike) -> PassCost:
+    """Fits seconds = c_base passes + c_tok tokens by least squares, neither below 0.
+
+    Args:
+        passes_U: forward passes of each measurement.
+        tokens_U: tokens in these passes, drafted ones included.
+        seconds_U: time they took.
+
+    Raises:
+        ConfigError: fewer than two measurements, or none took any time.
+    """
+    counts_U2 = np.stack([np.asarray(passes_U, float), np.asarray(tokens_U, float)], axis=1)
+    times_U = np.asarray(seconds_U, float)
+    if len(times_U) < 2 or not times_U.max() > 0:
+        raise ConfigError(
+            f"a pass cost cannot be fitted to {len(times_U)} measurements with seconds "
+            f"{times_U.tolist()}: give at least two, one of them above 0."
+        )
+    # Columns of equal size: passes and tokens differ by orders of magnitude.
+    scale_2 = np.maximum(np.linalg.norm(counts_U2, axis=0), 1e-300)
+    optimize: Any = importlib.import_module("scipy.optimize")
+    costs_2 = optimize.nnls(counts_U2 / scale_2, times_U)[0] / scale_2
+    return PassCost(base_s=float(costs_2[0]), token_s=float(costs_2[1]))
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saturation:
+    """Requests and how drafting helps them; one entry a request."""
+
+    lengths_N: Reals
+    """l: tokens each will emit."""
+    share_N: Reals
+    """k in (0, 1]: share of the tokens that unlimited drafting would supply."""
+    rate_N: Reals
+    """alpha > 0: how fast drafting gets there."""
+
+    def __post_init__(self) -> None:
+        bad = (self.lengths_N <= 0) | (self.share_N <= 0) | (self.share_N > 1) | (self.rate_N <= 0)
+        if bad.any():
+            i = int(np.argmax(bad))
+            raise ConfigError(
+                f"request {i}: length {self.lengths_N[i]}, share {self.share_N[i]}, rate "
+                f"{self.rate_N[i]}: length and rate must be > 0, share in (0, 1]."
+            )
+
+    def passes(self, proposals_N: ArrayLike) -> Reals:
+        """Forward passes each request needs with these drafted tokens, (N,)."""
+        p_N = np.asarray(proposals_N, float)
+        return self.lengths_N * (
+            1 - self.share_N + self.share_N * np.exp(-self.rate_N * p_N / self.lengths_N)
+        )
+
+    def proposals(self, forward_passes: float) -> Reals:
+        """Fewest drafted tokens with which each request needs at most `forward_passes`, (N,).
+
+        Infinite where no budget suffices: forward_passes <= l (1 - k).
+        """
+        excess_N = 1 - np.minimum(forward_passes / self.lengths_N, 1)
+        with np.errstate(divide="ignore"):
+            logs_N = np.log(np.maximum(1 - excess_N / self.share_N, 0))
+        return -(self.lengths_N / self.rate_N) * logs_N
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What to draft, and what it costs."""
+
+    proposals_N: Reals
+    """Drafted tokens over each request's whole life."""
+    forward_passes: float
+    seconds: float
+    """J, without what no budget changes."""
+
+
+def best_budget(requests: Saturation, *, cost: PassCost) -> Budget:
+    """Returns the budgets that minimise J: closed form inside, a search over N_fwd outside.
+
+    J is convex in N_fwd, so that a bounded scalar search finds its minimum.
+    """
+    longest = float(requests.lengths_N.max())
+    shortest = float((requests.lengths_N * (1 - requests.share_N)).max())
+
+    def total(forward_passes: float) -> float:
+        proposals = float(requests.proposals(forward_passes).sum())
+        return cost.seconds(passes=forward_passes, tokens=proposals)
+
+    best = min((_search(total, low=shortest, high=longest), longest), key=total)
+    return Budget(
+        proposals_N=requests.proposals(best), forward_passes=best, seconds=float(total(best))
+    )
+
+
+def _search(total: Callable[[float], float], *, low: float, high: float) -> float:
+    optimize: Any = importlib.import_module("scipy.optimize")
+    options = {"xatol": 1e-9 * high}
+    return float(optimize.minimize_scalar(total, bounds=(low, high), options=options).x)
+
+
+class LengthClass(StrEnum):
+    """How long a request is expected to be."""
+
+    SHORT = "short"
+    MEDIUM = "medium"
+    LONG = "long"
+
+
+@final
+@dataclass(kw_only=True)
+class LengthClasses:
+    """The deployed form of the budget: three classes of length, each with a draft length.
+
+    A prompt starts in the class of the moving average of its lengths so far, Short when it is new,
+    and a request moves up as soon as what it has emitted passes a threshold. Short is never
+    drafted for: it cannot set the makespan.
+    """
+
+    medium_from: int
+    """Tokens from which a request is Medium."""
+    long_from: int
+    """Tokens from which it is Long."""
+    medium_draft: int
+    long_draft: int
+    decay: float = 0.5
+    """Weight of the past in the moving average."""
+    means: dict[str, float] = field(init=False, default_factory=dict[str, float])
+
+    def __post_init__(self) -> None:
+        if not 0 < self.medium_from <= self.long_from:
+            raise ConfigError(
+                f"medium_from={self.medium_from}, long_from={self.long_from}: "
+                "give 0 < medium_from <= long_from."
+            )
+        if not 0 <= self.medium_draft <= self.long_draft:
+            raise ConfigError(
+                f"medium_draft={self.medium_draft}, long_draft={self.long_draft}: "
+                "give 0 <= medium_draft <= long_draft."
+            )
+        if not 0 <= self.decay < 1:
+            raise ConfigError(f"decay={self.decay} is not allowed: give a number in [0, 1).")
+
+    def observe(self, prompt_id: str, *, length: int) -> None:
+        """Learns how long a rollout of this prompt became."""
+        before = self.means.get(prompt_id, float(length))
+        self.means[prompt_id] = self.decay * before + (1 - self.decay) * length
+
+    def class_of(self, prompt_id: str, *, emitted: int) -> LengthClass:
+        """The class of a request that has emitted so many tokens; it never moves down."""
+        expected = max(self.means.get(prompt_id, 0.0), emitted)
+        if expected >= self.long_from:
+            return LengthClass.LONG
+        return LengthClass.MEDIUM if expected >= self.medium_from else LengthClass.SHORT
+
+    def draft_length(self, prompt_id: str, *, emitted: int) -> int:
+        """Tokens to draft in the request's next pass."""
+        drafts = {LengthClass.MEDIUM: self.medium_draft, LengthClass.LONG: self.long_draft}
+        return drafts.get(self.class_of(prompt_id, emitted=emitted), 0)

@@ -1,0 +1,73 @@
+"""The comparison with published figures: what decides, and that it can fail."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from gfcr.cli import main
+from gfcr.simulation import check
+
+
+def gfcr(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "gfcr", "simulate", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_the_check_passes_and_prints_one_json_object() -> None:
+    done = gfcr("--check", "--json")
+    assert done.returncode == 0, done.stderr
+    data = json.loads(done.stdout)
+    assert data["ok"] and not data["off"]
+    assert {row["kind"] for row in data["rows"]} == {
+        "arithmetic",
+        "prediction",
+        "not modelled",
+        "projection",
+    }
+
+
+def test_every_row_that_is_not_modelled_misses_and_says_why() -> None:
+    for row in check.rows():
+        if row.kind == "not modelled":
+            assert not row.holds and row.reason, f"{row.what} holds: let it decide"
+        else:
+            assert not row.reason
+
+
+@pytest.mark.parametrize("factor", [0.94, 1.06])
+def test_a_measured_figure_off_by_more_than_five_percent_fails(
+    factor: float, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(check, "BOUND", check.BOUND * factor)
+    assert main(["simulate", "--check", "--json"]) == 1
+    data = json.loads(capfd.readouterr().out)
+    assert data["off"] == ["RL-Zero bound of the step speed-up"] and not data["ok"]
+
+
+def test_predictions_do_not_depend_on_the_figure_they_are_compared_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = {row.what: row.ours for row in check.rows() if row.decides}
+    monkeypatch.setattr(check, "BOUND", 1.0)
+    monkeypatch.setitem(
+        check.ZERO.by_init, "UltraChat, offline", check.Speculation(alpha=2.88, speed=9.0)
+    )
+    for draft, alpha in ((5, 3.23), (7, 3.48)):
+        monkeypatch.setitem(check.THINK.by_draft, draft, check.Speculation(alpha=alpha, speed=9.0))
+    assert {row.what: row.ours for row in check.rows() if row.decides} == before
+
+
+def test_bad_input_says_what_is_allowed(capfd: pytest.CaptureFixture[str]) -> None:
+    for arguments, words in (
+        (["--draft", "fast"], "unknown draft 'fast'"),
+        (["--lag", "-1"], "--lag"),
+        (["--acceptance", "much"], "0.85,0.72,0.58"),
+        (["--acceptance", "0.5,0.4", "--draft", "3"], "0 to 2 tokens"),
+        (["--from", "nowhere"], "nowhere"),
+        (["--from", "nowhere", "--median", "3"], "--median"),
+        (["--plot", "/no/such/folder/arms.png", "--draft", "0", "--requests", "4"], "--plot"),
+    ):
+        assert main(["simulate", *arguments]) == 2, words
+        assert words in capfd.readouterr().err

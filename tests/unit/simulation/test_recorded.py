@@ -1,0 +1,68 @@
+"""Calibration from a recorded run: the fake engine's own constants come back."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gfcr.errors import CheckpointError
+from gfcr.simulation.recorded import calibrate
+
+STEP_S, TOKEN_S = 0.02, 0.0005
+
+
+def gfcr(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "gfcr", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def recorded(folder: Path, *, updates: int) -> Path:
+    experiment: dict[str, Any] = {
+        "study": "t",
+        "model": "none",
+        "engine": {"name": "fake", "mean_length": 20, "step_s": STEP_S, "token_s": TOKEN_S},
+        "trainer": {"name": "dry", "max_steps": updates},
+        "tracking": {"name": "local"},
+        "prompts": 4,
+        "evaluation": {"prompts": 4},
+        "folder": str(folder / "runs"),
+    }
+    file = folder / "experiment.yaml"
+    file.write_text(yaml.safe_dump(experiment))
+    done = gfcr("run", file, "--json")
+    assert done.returncode == 0, done.stderr
+    return Path(json.loads(done.stdout)["folder"])
+
+
+def test_the_engines_cost_is_recovered_and_the_run_plays_again(tmp_path: Path) -> None:
+    run = recorded(tmp_path, updates=7)
+    found = calibrate(run)
+    assert found.updates == 6 and len(found.lengths) == 6
+    assert found.cost.base_s == pytest.approx(STEP_S, rel=1e-6)
+    assert found.cost.token_s == pytest.approx(TOKEN_S, rel=1e-6)
+    assert found.cost_error < 1e-6
+    picture = tmp_path / "arms.png"
+    done = gfcr(
+        "simulate", "--from", run, "--draft", "0,3", "--updates", 3, "--plot", picture, "--json"
+    )
+    assert done.returncode == 0, done.stderr
+    data = json.loads(done.stdout)
+    calibration = data["calibration"]
+    assert calibration["simulated_passes"] == calibration["forward_passes"]
+    assert calibration["simulated_s"] == pytest.approx(calibration["generate_s"], rel=1e-6)
+    assert [arm["draft"] for arm in data["arms"]] == ["0", "0", "3", "3"]
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_run_with_too_few_updates_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"2 updates .* at least 4 .*max_steps"):
+        calibrate(recorded(tmp_path, updates=3))
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"run\.json is missing"):
+        calibrate(tmp_path)
