@@ -1,5 +1,6 @@
 """Training with TRL: the only file that imports trl."""
 
+import warnings
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -118,17 +119,13 @@ class Trl(TrainerConfig):
             )
 
     def _trainer(self, job: TrainJob) -> Any:
-        import trl as untyped
-
         from gfcr.train.seam import SeamMixin, load_tokenizer, placeholder
 
-        trl: Any = untyped
+        kind, config = _classes(job.loss.estimator)
         shared = self._arguments(job)
         try:
-            if job.loss.estimator == "grpo":
-                args = trl.GRPOConfig(**shared, loss_type=job.loss.aggregation)
-            else:
-                args = trl.RLOOConfig(**shared)
+            grpo = {"loss_type": job.loss.aggregation} if job.loss.estimator == "grpo" else {}
+            args = config(**shared, **grpo)
         except ValueError as error:
             raise ConfigError(f"TRL does not allow these trainer settings: {error}") from error
         if args.world_size > 1:
@@ -136,7 +133,6 @@ class Trl(TrainerConfig):
                 f"gfcr trains in one process, and {args.world_size} were launched: start it "
                 "without `torchrun` or `accelerate launch`."
             )
-        kind = trl.GRPOTrainer if job.loss.estimator == "grpo" else trl.RLOOTrainer
         seam: Any = type(f"Seam{kind.__name__}", (SeamMixin, kind), {})
         return seam(
             model=job.model,
@@ -179,6 +175,19 @@ class Trl(TrainerConfig):
             "disable_tqdm": True,
             "dataloader_pin_memory": False,
         }
+
+
+def _classes(estimator: str) -> tuple[Any, Any]:
+    """TRL's trainer and configuration classes."""
+    with warnings.catch_warnings():
+        # TRL names the vLLM versions its own generation supports, which the seam does not use.
+        warnings.filterwarnings("ignore", message="TRL currently supports vLLM")
+        import trl as untyped
+
+        trl: Any = untyped
+        if estimator == "grpo":
+            return trl.GRPOTrainer, trl.GRPOConfig
+        return trl.RLOOTrainer, trl.RLOOConfig
 
 
 def _never(**_: Any) -> list[float]:
