@@ -13,12 +13,10 @@ from gfcr.tasks.verifiers.numeric import Numeric, last_number
 from gfcr.tasks.verifiers.regex import Regex
 
 
-@given(st.text())
+@given(st.text().filter(lambda text: "#" not in text))
 def test_every_answer_equals_itself_exactly(answer: str) -> None:
     assert Exact().verify(answer, answer=answer).reward == 1.0
-    assert Exact(marker="####").verify(f"because #### {answer}", answer=answer).reward == (
-        1.0 if "####" not in answer else pytest.approx(0.0, abs=1.0)
-    )
+    assert Exact(marker="####").verify(f"because #### {answer}", answer=answer).reward == 1.0
 
 
 @pytest.mark.parametrize(
