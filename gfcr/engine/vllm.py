@@ -192,7 +192,8 @@ def _start(config: Vllm, *, folder: ModelFolder, seed: int, max_length: int) -> 
     except Exception as error:  # vLLM raises a dozen kinds here, all of them about its settings
         raise EngineError(
             f"vLLM could not start on '{folder.path}' ({type(error).__name__}: {error}). "
-            "VLLM_LOGGING_LEVEL=INFO in the environment shows its own log."
+            "Cache memory is set by engine.kv_cache_gib and engine.max_length; "
+            "VLLM_LOGGING_LEVEL=INFO in the environment shows vLLM's own log."
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""Each trap of vLLM on CPU: shut with our fix, open without it. About 45 s.
+"""Each trap of vLLM on CPU: shut with our fix, open without it. About 50 s.
 
 Stock vLLM runs in a process of its own, since a fix stays for the life of the process.
 """

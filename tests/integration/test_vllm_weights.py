@@ -1,4 +1,4 @@
-"""Weights reach the engine exactly, tied and untied. About 20 s."""
+"""Weights reach the engine exactly, tied and untied. About 30 s."""
 
 from collections.abc import Iterator
 from pathlib import Path
