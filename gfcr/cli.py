@@ -22,6 +22,9 @@ COMMANDS = ("run", "sweep", "demo", "leaderboard", "list", "show", "upload", "be
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command and returns its exit code."""
+    # Threads that wait must not spin: beside any other process on the same cores, OpenMP's spinning
+    # makes a run several times slower. Read when torch is loaded, so it is set before.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     given = list(sys.argv[1:] if arguments is None else arguments)
     options = _parser(_command_of(given)).parse_args(given)
     logging.basicConfig(

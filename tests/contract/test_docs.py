@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from gfcr import config, experiment
+from gfcr import strategy as strategies
 
 ROOT = Path(__file__).parents[2]
 DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -100,3 +101,9 @@ def test_yaml_in_the_docs_resolves(page: Path, tmp_path: Path) -> None:
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_readme_names_every_strategy() -> None:
+    text = (ROOT / "README.md").read_text()
+    for entry in strategies.entries():
+        assert f"| `{entry.name}` | {entry.summary.rstrip('.')} | {entry.paper} |" in text

@@ -105,7 +105,7 @@ def test_a_batch_that_never_fills_exits_with_2_and_keeps_its_rollouts(tmp_path: 
 def test_a_dataset_without_its_answer_column_is_named(tmp_path: Path) -> None:
     data = tmp_path / "data.jsonl"
     data.write_text('{"question": "1+1=", "reply": "2"}\n' * 4)
-    task = {"name": "dataset", "path": str(data), "prompt": "question", "answer": "answer"}
+    task = {"name": "dataset", "path": str(data), "prompt_column": "question"}
     done = _gfcr("run", _file(tmp_path, task=task))
     assert done.returncode == 2
     assert "answer" in done.stderr and "reply" in done.stderr and str(data) in done.stderr
@@ -114,7 +114,7 @@ def test_a_dataset_without_its_answer_column_is_named(tmp_path: Path) -> None:
 def test_an_empty_dataset_is_named(tmp_path: Path) -> None:
     data = tmp_path / "data.jsonl"
     data.write_text("")
-    task = {"name": "dataset", "path": str(data), "prompt": "question", "answer": "answer"}
+    task = {"name": "dataset", "path": str(data), "prompt_column": "question"}
     done = _gfcr("run", _file(tmp_path, task=task))
     assert done.returncode == 2 and str(data) in done.stderr and "Traceback" not in done.stderr
 
