@@ -10,16 +10,22 @@ from gfcr.statistics.paired import (
     judge,
     probability_of_improvement,
 )
+from gfcr.statistics.power import Components, components, detectable, power, seeds_needed
 
 __all__ = [
     "Comparison",
+    "Components",
     "Interval",
     "Verdict",
     "bootstrap_interval",
     "compare",
+    "components",
+    "detectable",
     "holm",
     "iqm",
     "judge",
     "mean_interval",
+    "power",
     "probability_of_improvement",
+    "seeds_needed",
 ]

@@ -1,12 +1,14 @@
-"""The three functions taken from `scipy.stats`, with types (scipy ships none)."""
+"""What is taken from scipy, with types (scipy ships none)."""
 
 import importlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 _stats: Any = importlib.import_module("scipy.stats")
+_optimize: Any = importlib.import_module("scipy.optimize")
 
 
 def t_quantile(level: float, *, df: int) -> float:
@@ -22,3 +24,13 @@ def t_tail(value: float, *, df: int) -> float:
 def trimmed_mean(values: ArrayLike, *, share: float) -> NDArray[np.float64]:
     """Returns means over the last axis without its lowest and its highest `share` of entries."""
     return np.asarray(_stats.trim_mean(values, share, axis=-1), np.float64)
+
+
+def normal_tail(values: ArrayLike) -> NDArray[np.float64]:
+    """Returns P(z > value) of the standard normal, entry by entry."""
+    return np.asarray(_stats.norm.sf(values), np.float64)
+
+
+def root(function: Callable[[float], float], *, low: float, high: float) -> float:
+    """Returns where a function that changes sign between `low` and `high` is 0 (Brent)."""
+    return float(_optimize.brentq(function, low, high))
