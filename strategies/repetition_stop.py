@@ -11,7 +11,7 @@ def repetition_stop(
 ) -> Strategy:
     """GRPO whose rollouts are halted once their tail is a cycle.
 
-    Paper: 2508.17445 (the repetition stop of TreePO), on GRPO 2402.03300
+    Paper: 2508.17445
     Formula: halt when the last max(min_repeats p, min_tokens) tokens have a period p <= max_period.
     Knobs: group_size, max_period, min_repeats, min_tokens.
     Hurts: where a right answer repeats itself; saves nothing when rollouts do not loop.

@@ -32,20 +32,20 @@ def rollout(
     logprobs: Sequence[float] | None = None,
     **changes: Any,
 ) -> Rollout:
-    values: dict[str, Any] = dict(
-        id=f"g/{index}",
-        group_id="g",
-        prompt=of or prompt(),
-        tokens_T=np.arange(4, 4 + length, dtype=np.int32) % 16 + 4,
-        logprobs_T=np.array(logprobs if logprobs is not None else [-0.5] * length, np.float32),
-        versions_T=np.zeros(length, np.int32),
-        mask_T=np.ones(length, np.bool_),
-        spans=(Span(request_id=f"g/{index}#0", start=0, stop=length),),
-        text="x" * length,
-        finish=FinishReason.STOP,
-        step=0,
-        reward=reward,
-    )
+    values: dict[str, Any] = {
+        "id": f"g/{index}",
+        "group_id": "g",
+        "prompt": of or prompt(),
+        "tokens_T": np.arange(4, 4 + length, dtype=np.int32) % 16 + 4,
+        "logprobs_T": np.array(logprobs if logprobs is not None else [-0.5] * length, np.float32),
+        "versions_T": np.zeros(length, np.int32),
+        "mask_T": np.ones(length, np.bool_),
+        "spans": (Span(request_id=f"g/{index}#0", start=0, stop=length),),
+        "text": "x" * length,
+        "finish": FinishReason.STOP,
+        "step": 0,
+        "reward": reward,
+    }
     return Rollout(**{**values, **changes})
 
 
@@ -60,9 +60,12 @@ def group_of(rollouts: Sequence[Rollout], **changes: Any) -> Group:
         Signal(reward=r.reward, rejected="unscorable" if r.reward is None else None)
         for r in rollouts
     )
-    values: dict[str, Any] = dict(
-        id="g", prompt=rollouts[0].prompt, rollouts=tuple(rollouts), signals=signals
-    )
+    values: dict[str, Any] = {
+        "id": "g",
+        "prompt": rollouts[0].prompt,
+        "rollouts": tuple(rollouts),
+        "signals": signals,
+    }
     return Group(**{**values, **changes})
 
 

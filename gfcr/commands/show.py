@@ -8,6 +8,7 @@ from gfcr import registry
 from gfcr import strategy as strategies
 from gfcr.commands import Outcome
 from gfcr.errors import unknown_name
+from gfcr.part import Part
 
 HELP = "Show a strategy (its parts, formulas and knobs) or a part (its mechanism and fields)."
 
@@ -50,7 +51,7 @@ def _strategy(name: str, *, also: list[str]) -> Outcome:
     return Outcome(data=data, text=_text(data))
 
 
-def _described(address: str, part: Any) -> dict[str, Any]:
+def _described(address: str, part: Part) -> dict[str, Any]:
     kind = address.partition(".")[0].removesuffix("s")
     spec = registry.spec(kind, part)
     return {

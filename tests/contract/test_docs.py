@@ -91,7 +91,7 @@ def test_yaml_in_the_docs_resolves(page: Path, tmp_path: Path) -> None:
         values = {k: v for k, v in yaml.safe_load(text).items() if k != "base"}
         if "reward_band" in text:
             continue  # resolved above, beside the part it names
-        for key in ("arms", "seeds", "baseline"):
+        for key in ("arms", "factors", "design", "seeds", "baseline"):
             values.pop(key, None)
         resolved = experiment.resolve(config.experiment(values, where=page.name))
         assert resolved.spec["strategy"]["filters"]

@@ -1,0 +1,1 @@
+"""Benchmarks: gfcr side by side with what it is compared to, in one process."""

@@ -1,0 +1,179 @@
+"""What the pipeline costs on top of bare `LLM.generate`, for the same requests.
+
+Each pair makes one batch through the Pipeline (Generate, scoring, filters, ledger: everything but
+the trainer) and gives the very requests it made, seeds included, to `LLM.generate` of the same
+engine. Seeded sampling makes both generate the same tokens. The order alternates.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast, final
+
+import numpy as np
+
+from gfcr import models, registry
+from gfcr import strategy as strategies
+from gfcr.engine.base import Engine, EngineConfig, Request
+from gfcr.errors import ConfigError
+from gfcr.pipeline import Pipeline
+from gfcr.tasks.base import Task
+from gfcr.tasks.codec import HfCodec
+from gfcr.types import Sampling
+
+GROUP = 8
+GOAL = 0.98
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """One batch both ways."""
+
+    tokens: int
+    pipeline_s: float
+    engine_s: float
+    """Seconds of `pipeline_s` inside `engine.step`."""
+    bare_s: float
+
+    @property
+    def ratio(self) -> float:
+        """Pipeline tokens/s over bare tokens/s."""
+        return self.bare_s / self.pipeline_s
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """The pairs, as JSON and as words."""
+
+    data: dict[str, Any]
+    text: str
+
+
+@final
+class _Recorder:
+    """An engine that remembers the requests it is given."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.requests: list[Request] = []
+
+    def submit(self, request: Request) -> None:
+        self.requests.append(request)
+        self._engine.submit(request)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+
+def measure(*, model: str, pairs: int, requests: int, max_tokens: int) -> Report:
+    """Measures `pairs` alternating pairs of `requests` requests.
+
+    Raises:
+        ConfigError: fewer than 5 pairs, or fewer requests than one group.
+    """
+    if pairs < 5 or requests < GROUP:
+        raise ConfigError(f"pairs={pairs}, requests={requests}: give at least 5 and {GROUP}.")
+    config: EngineConfig = registry.build("engine", "vllm")
+    folder = str(models.resolve(model))
+    engine = config.start(model=folder, seed=0)
+    try:
+        recorder = _Recorder(engine)
+        pipeline = _pipeline(
+            cast("Engine", recorder),
+            folder=folder,
+            prompts=requests // GROUP,
+            max_tokens=max_tokens,
+        )
+        bare = cast("Any", engine).bare_generate
+        measured = [
+            _pair(pipeline, recorder, bare=bare, pipeline_first=bool(n % 2))
+            for n in range(pairs + 1)  # the first warms up
+        ]
+        pipeline.close()
+    finally:
+        engine.close()
+    return _report(measured[1:], requests=requests, model=model)
+
+
+def _pipeline(engine: Engine, *, folder: str, prompts: int, max_tokens: int) -> Pipeline:
+    codec = HfCodec(folder)
+    task: Task = registry.build("task", "chain_sum")
+    return Pipeline(
+        strategies.load("grpo", group_size=GROUP),
+        engine=engine,
+        task=task,
+        train=task.problems(codec).train,
+        codec=codec,
+        prompts=prompts,
+        sampling=Sampling(max_tokens=max_tokens),
+        seed=0,
+    )
+
+
+def _pair(
+    pipeline: Pipeline,
+    recorder: _Recorder,
+    *,
+    bare: Callable[[list[Request]], int],
+    pipeline_first: bool,
+) -> Pair:
+    """One pair; to let the bare side go first, the batch is made once beforehand to know it."""
+    state = pipeline.state_dict()
+    if not pipeline_first:
+        _through(pipeline, recorder)
+        pipeline.load_state_dict(state)
+        bare_s, bare_tokens = _timed(lambda: bare(recorder.requests))
+        tokens, pipeline_s, engine_s = _through(pipeline, recorder)
+    else:
+        tokens, pipeline_s, engine_s = _through(pipeline, recorder)
+        bare_s, bare_tokens = _timed(lambda: bare(recorder.requests))
+    assert tokens == bare_tokens, f"{tokens} tokens through the pipeline, {bare_tokens} bare"
+    return Pair(tokens=tokens, pipeline_s=pipeline_s, engine_s=engine_s, bare_s=bare_s)
+
+
+def _through(pipeline: Pipeline, recorder: _Recorder) -> tuple[int, float, float]:
+    recorder.requests.clear()
+    pipeline.sync((), version=pipeline.engine.version + 1)
+    before = pipeline.engine.stats()
+    seconds, _ = _timed(pipeline.next_batch)
+    after = pipeline.engine.stats()
+    tokens = after.generated_tokens - before.generated_tokens
+    return tokens, seconds, after.busy_s - before.busy_s
+
+
+def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
+    began = time.perf_counter()
+    result = work()
+    return time.perf_counter() - began, result
+
+
+def _report(pairs: list[Pair], *, requests: int, model: str) -> Report:
+    ratios = np.array([p.ratio for p in pairs])
+    outside = np.array([1 - p.engine_s / p.pipeline_s for p in pairs])
+    median = float(np.median(ratios))
+    share = float(np.median(outside))
+    rates = [float(np.median([p.tokens / s for p, s in c])) for c in _columns(pairs)]
+    data: dict[str, Any] = {
+        "model": model,
+        "requests": requests,
+        "pairs": len(pairs),
+        "tokens_per_pair": float(np.mean([p.tokens for p in pairs])),
+        "ratio": {"median": median, "min": float(ratios.min()), "max": float(ratios.max())},
+        "ratios": ratios.tolist(),
+        "pipeline_tokens_per_s": rates[0],
+        "bare_tokens_per_s": rates[1],
+        "outside_engine_share": share,
+        "goal": GOAL,
+        "reached": median >= GOAL,
+    }
+    text = (
+        f"pipeline / bare LLM.generate: median {median:.3f} ({ratios.min():.3f} to "
+        f"{ratios.max():.3f}, {len(pairs)} pairs of {requests} requests), goal {GOAL}\n"
+        f"{rates[0]:.0f} against {rates[1]:.0f} tokens/s; {share:.1%} of the pipeline's "
+        "time is outside engine.step (scoring, filters, ledger, records)"
+    )
+    return Report(data=data, text=text)
+
+
+def _columns(pairs: list[Pair]) -> tuple[list[tuple[Pair, float]], list[tuple[Pair, float]]]:
+    return [(p, p.pipeline_s) for p in pairs], [(p, p.bare_s) for p in pairs]
