@@ -157,6 +157,7 @@ def _recorded_workload(
     )
     data = {k: v for k, v in asdict(found).items() if k != "lengths"}
     data |= {"simulated_s": again.makespan_s, "simulated_passes": again.forward_passes}
+    data |= {"doubts": found.doubts}
     return {"text": text, "data": {"calibration": data}}, work
 
 

@@ -16,6 +16,8 @@ from gfcr.tracking.folder import RunFolder
 
 MIN_UPDATES = 4
 """Updates to fit two constants to, after the first, which warms the engine up."""
+MAX_COST_ERROR = 0.25
+"""Above it the cost does not describe the run (DAS reports about 0.12 for its own fit)."""
 
 
 @final
@@ -36,6 +38,24 @@ class Calibration:
     train_s: float
     prepare_s: float
 
+    @property
+    def doubts(self) -> list[str]:
+        """Why not to trust a projection from it; empty when there is no reason."""
+        cost = self.cost
+        doubts: list[str] = []
+        if self.cost_error > MAX_COST_ERROR:
+            doubts.append(
+                f"the cost of a pass misses the recorded times by {self.cost_error:.0%} on "
+                "average: something else took the time, such as other work on the machine"
+            )
+        if not (cost.base_s and cost.token_s):
+            zero = "pass" if not cost.base_s else "token"
+            doubts.append(
+                f"the cost of a {zero} came out as 0: the updates are too alike to tell passes "
+                "from tokens; record batches of different sizes"
+            )
+        return doubts
+
 
 def calibrate(folder: Path) -> Calibration:
     """Reads a run folder.
@@ -45,14 +65,17 @@ def calibrate(folder: Path) -> Calibration:
     """
     records = RunFolder(folder)
     card = records.card()
-    lines = [m.metrics for m in records.metrics() if "engine/forward_passes" in m.metrics][1:]
-    files = sorted(records.rollouts.glob("update-*.parquet"))[1:]
-    if min(len(lines), len(files)) < MIN_UPDATES:
+    # An update's rollouts are written before its metrics: a run still going has one file more.
+    made = [m for m in records.metrics() if "engine/forward_passes" in m.metrics][1:]
+    files = [records.rollouts / f"update-{m.step - 1:06d}.parquet" for m in made]
+    whole = [(m.metrics, file) for m, file in zip(made, files, strict=True) if file.exists()]
+    if len(whole) < MIN_UPDATES:
         raise CheckpointError(
-            f"{folder} has {len(lines)} updates with engine metrics and {len(files)} rollout files "
-            f"after its first: at least {MIN_UPDATES} are needed to fit the cost of a pass. Let "
-            f"the run make {MIN_UPDATES + 1} updates or more (trainer.max_steps)."
+            f"{folder} has {len(whole)} updates with engine metrics and rollouts after its first: "
+            f"at least {MIN_UPDATES} are needed to fit the cost of a pass. Let the run make "
+            f"{MIN_UPDATES + 1} updates or more (trainer.max_steps)."
         )
+    lines = [metrics for metrics, _ in whole]
     passes_U, tokens_U, seconds_U = (
         np.array([read(line) for line in lines]) for read in (_passes, _tokens, _seconds)
     )
@@ -61,7 +84,7 @@ def calibrate(folder: Path) -> Calibration:
     return Calibration(
         run_id=card.run_id,
         updates=len(lines),
-        lengths=tuple(_lengths(file) for file in files),
+        lengths=tuple(_lengths(file) for _, file in whole),
         max_running=_max_running(card.spec),
         cost=cost,
         cost_error=float(np.mean(np.abs(fitted_U - seconds_U) / np.maximum(seconds_U, 1e-12))),

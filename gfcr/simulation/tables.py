@@ -19,7 +19,7 @@ def arms_table(arms: Sequence[Arm], *, title: str) -> "Table":
     table = Table(
         title=title,
         box=SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
+        padding=0,
         pad_edge=False,
         caption=f"speed-ups against k=0 without lag, where R_gen = {arms[0].r_gen:.2f}; "
         "bound: drafts verified for free",
@@ -57,6 +57,7 @@ def calibration_lines(found: Calibration, *, replayed_s: float, replayed_passes:
         f"{found.forward_passes:.0f} passes, simulated {replayed_s:.3g} s in "
         f"{replayed_passes:.0f} passes without drafts\n"
         f"learning {found.train_s:.3g} s, weight sync {found.prepare_s:.3g} s"
+        + "".join(f"\nDO NOT TRUST what follows: {doubt}." for doubt in found.doubts)
     )
 
 

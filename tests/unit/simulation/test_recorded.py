@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import yaml
 
 from gfcr.errors import CheckpointError
 from gfcr.simulation.recorded import calibrate
+from gfcr.speculation.budget import PassCost
 
 STEP_S, TOKEN_S = 0.02, 0.0005
 
@@ -44,7 +46,9 @@ def test_the_engines_cost_is_recovered_and_the_run_plays_again(tmp_path: Path) -
     assert found.updates == 6 and len(found.lengths) == 6
     assert found.cost.base_s == pytest.approx(STEP_S, rel=1e-6)
     assert found.cost.token_s == pytest.approx(TOKEN_S, rel=1e-6)
-    assert found.cost_error < 1e-6
+    assert found.cost_error < 1e-6 and not found.doubts
+    assert "by 50%" in replace(found, cost_error=0.5).doubts[0]
+    assert "pass came out as 0" in replace(found, cost=PassCost(base_s=0, token_s=1)).doubts[0]
     picture = tmp_path / "arms.png"
     done = gfcr(
         "simulate", "--from", run, "--draft", "0,3", "--updates", 3, "--plot", picture, "--json"
