@@ -87,6 +87,7 @@ class Meter:
         now, then = self._engine.stats(), self._before
         metrics = {
             "engine/forward_passes": float(cost.forward_passes),
+            "engine/prompt_tokens": float(cost.prompt_tokens),
             "engine/cached_prompt_tokens": float(
                 now.cached_prompt_tokens - then.cached_prompt_tokens
             ),
