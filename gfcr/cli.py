@@ -16,7 +16,10 @@ from typing import Any, TextIO
 
 from gfcr.errors import GfcrError, did_you_mean
 
-COMMANDS = ("run", "sweep", "demo", "leaderboard", "list", "show", "upload", "bench", "simulate")
+COMMANDS = (
+    *("run", "plan", "sweep", "demo", "leaderboard", "list"),
+    *("show", "upload", "bench", "simulate"),
+)
 """Each is a module of `gfcr.commands` with `HELP`, `add_arguments` and `run`."""
 
 

@@ -3,21 +3,19 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from omegaconf import OmegaConf
 
 from gfcr import config as configs
-from gfcr import experiment
+from gfcr import experiment, factors
 from gfcr.config import Experiment
 from gfcr.errors import ConfigError
 from gfcr.plain import mapping
 from gfcr.tracking.folder import RunFolder
-
-KEYS = ("arms", "seeds", "baseline")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +39,16 @@ class Study:
     name: str
     baseline: str
     trials: tuple[Trial, ...]
+    levels: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
+    """Arm -> factor -> level; empty where the file names arms and not factors."""
+
+    @property
+    def arms(self) -> dict[str, list[Trial]]:
+        """The trials of each arm, in the order of the file."""
+        found: dict[str, list[Trial]] = {}
+        for trial in self.trials:
+            found.setdefault(trial.config.name, []).append(trial)
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,8 +61,8 @@ class TrialEnd:
     result: Mapping[str, Any]
 
 
-def load(path: str | Path, *, overrides: list[str]) -> Study:
-    """Reads a study file: an experiment's keys, and `arms`, `seeds`, `baseline`.
+def load(path: str | Path, *, overrides: Sequence[str]) -> Study:
+    """Reads a study file: an experiment's keys, and `seeds`, `baseline`, and `arms` or `factors`.
 
     Every arm is resolved, so that a mistake in any of them is found before anything runs.
 
@@ -62,21 +70,26 @@ def load(path: str | Path, *, overrides: list[str]) -> Study:
         ConfigError: no arms or seeds, an unknown baseline, or whatever an experiment may raise.
     """
     values = configs.merge(configs.read(path), configs.parse_overrides(overrides))
-    example = "{grpo: {strategy: grpo}, dapo: {strategy: dapo}}"
-    arms = mapping(values.pop("arms", None) or None, where=f"{path}: arms", example=example)
-    seeds = _seeds(values.pop("seeds", [0]), where=str(path))
-    baseline = str(values.get("baseline") or next(iter(arms)))
+    return from_values({"study": Path(path).parent.name, **values}, where=str(path))
+
+
+def from_values(values: Mapping[str, Any], *, where: str) -> Study:
+    """Makes a study of what its file would hold, `base` already merged; errors as `load`."""
+    shared = dict(values)
+    arms, levels = _arms(shared, where=where)
+    seeds = _seeds(shared.pop("seeds", (0,)), where=where)
+    baseline = str(shared.get("baseline") or next(iter(arms)))
     if baseline not in arms:
-        raise ConfigError(f"{path}: baseline={baseline!r} is no arm. Arms: {', '.join(arms)}.")
-    name = str(values.get("study", Path(path).parent.name))
-    shared = {**values, "study": name, "baseline": baseline}
+        raise ConfigError(f"{where}: baseline={baseline!r} is no arm. Arms: {', '.join(arms)}.")
+    shared["baseline"] = baseline
     # Seeds go outside: every arm has its first result before any has its second.
     trials = [
-        _trial(shared, arm=arm, changes=changes or {}, seed=seed, where=str(path))
+        _trial(shared, arm=arm, changes=changes or {}, seed=seed, where=where)
         for seed in seeds
         for arm, changes in arms.items()
     ]
-    return Study(name=name, baseline=baseline, trials=tuple(trials))
+    name = trials[0].config.study
+    return Study(name=name, baseline=baseline, trials=tuple(trials), levels=levels)
 
 
 def run(
@@ -88,6 +101,26 @@ def run(
 ) -> list[TrialEnd]:
     """Runs the trials that have not finished; a failed one does not stop the others."""
     return [_run(trial, fresh=fresh, begin=begin, watch=watch) for trial in study.trials]
+
+
+def _arms(
+    shared: dict[str, Any], *, where: str
+) -> tuple[dict[str, Any], dict[str, Mapping[str, str]]]:
+    """Takes `arms`, or `factors` and `design`, out of a study's values."""
+    given, crossed = shared.pop("arms", None), shared.pop("factors", None)
+    design = shared.pop("design", None)
+    if crossed is None and design is not None:
+        raise ConfigError(
+            f"{where}: design={design!r} is for factors: give `factors`, or leave it."
+        )
+    if crossed is not None and given is not None:
+        raise ConfigError(f"{where}: arms and factors are both given: leave one of them out.")
+    if crossed is None:
+        example = "{grpo: {strategy: grpo}, dapo: {strategy: dapo}}"
+        return mapping(given or None, where=f"{where}: arms", example=example), {}
+    cells = factors.expand(crossed, design=design or "full", where=where)
+    changes = {name: cell.changes for name, cell in cells.items()}
+    return changes, {name: cell.levels for name, cell in cells.items()}
 
 
 def _trial(shared: Mapping[str, Any], *, arm: str, changes: Any, seed: int, where: str) -> Trial:
@@ -133,7 +166,7 @@ def _run(
 
 
 def _seeds(given: Any, *, where: str) -> list[int]:
-    seeds: list[Any] = given if isinstance(given, list) else []
+    seeds: list[Any] = list(given) if isinstance(given, (list, tuple, range)) else []  # pyright: ignore[reportUnknownArgumentType]
     if not seeds or not all(type(s) is int for s in seeds):
         raise ConfigError(f"{where}: seeds={given!r} is not allowed: give a list of integers.")
     return seeds

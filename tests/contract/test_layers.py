@@ -31,8 +31,9 @@ LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("train",), ("tracking",)),
     (("models",),),
     (("experiment", "config", "provenance", "source"),),
-    (("sweep",), ("bench",), ("simulation",)),
+    (("sweep", "factors"), ("bench",), ("simulation",)),
     (("leaderboard", "report"),),
+    (("planning",),),
     (("cli", "commands", "__main__"),),
 )
 ADAPTERS = {

@@ -1,0 +1,38 @@
+"""`gfcr plan`."""
+
+import argparse
+
+from gfcr import sweep
+from gfcr.commands import Outcome
+
+HELP = "Say what a study will cost and which differences it can show, before it runs."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds this command's arguments."""
+    parser.add_argument("study", help="path of a study's YAML file")
+    parser.add_argument("overrides", nargs="*", help="KEY=VALUE for every arm")
+    parser.add_argument("--effect", type=float, help="difference for which seeds are wanted")
+    parser.add_argument(
+        "--calibrate", action="store_true", help="run two updates of each arm of unknown cost"
+    )
+    parser.add_argument(
+        "--seed-sd", type=float, default=0.03, help="assumed spread between runs of one arm"
+    )
+    parser.add_argument(
+        "--accuracy", type=float, default=0.5, help="assumed held-out score; 0.5 varies most"
+    )
+
+
+def run(options: argparse.Namespace) -> Outcome:
+    """Plans the study."""
+    from gfcr import planning
+
+    study = sweep.load(options.study, overrides=options.overrides)
+    made = planning.plan(
+        study,
+        effect=options.effect,
+        calibrated=options.calibrate,
+        assumed=planning.Assumed(seed_sd=options.seed_sd, accuracy=options.accuracy),
+    )
+    return Outcome(data=planning.to_dict(made), text=planning.to_rich(made))

@@ -1,0 +1,77 @@
+"""Earlier runs that say what the planned ones will cost."""
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from gfcr import experiment, sweep
+from gfcr.tracking.folder_store import find_folders, read_folders
+from gfcr.tracking.names import flatten
+from gfcr.tracking.records import RunRecord
+
+_PROBE_PROMPTS = 16
+_KEPT = ("model", "prompts", "task.", "strategy.", "engine.", "trainer.", "sampling.")
+_LEFT = ("trainer.max_steps",)
+
+
+def family(params: Mapping[str, str]) -> frozenset[tuple[str, str]]:
+    """Returns what decides the cost of an update: all but seed, length, evaluation and names."""
+    return frozenset(
+        (key, value) for key, value in params.items() if key.startswith(_KEPT) and key not in _LEFT
+    )
+
+
+def family_of(trial: sweep.Trial) -> frozenset[tuple[str, str]]:
+    """Returns the family of a planned trial."""
+    return family(flatten(experiment.resolve(trial.config).spec))
+
+
+def read_history(study: sweep.Study) -> list[RunRecord]:
+    """Reads the run folders beside the study's and, where they miss an arm, its MLflow store."""
+    config = study.trials[0].config
+    records = read_folders(find_folders(config.folder))
+    known = {family(r.params) for r in records if r.status == "finished"}
+    arms = [trials[0] for trials in study.arms.values()]
+    if all(family_of(trial) in known for trial in arms) or config.tracking["name"] != "mlflow":
+        return records
+    seen = {r.run_id for r in records}
+    return records + [r for r in _stored(study) if r.run_id not in seen]
+
+
+def calibrate(
+    study: sweep.Study, *, known: Sequence[RunRecord], updates: int = 2
+) -> list[RunRecord]:
+    """Runs `updates` updates of each arm that no finished run tells about, and reads them.
+
+    The runs leave nothing behind.
+    """
+    told = {family(r.params) for r in known if r.status == "finished"}
+    arms = [t[0] for t in study.arms.values() if family_of(t[0]) not in told]
+    with tempfile.TemporaryDirectory() as folder:
+        trials = tuple(_probe(trial, folder=folder, updates=updates) for trial in arms)
+        sweep.run(replace(study, trials=trials))
+        return read_folders(find_folders(folder))
+
+
+def _probe(trial: sweep.Trial, *, folder: str, updates: int) -> sweep.Trial:
+    config = trial.config
+    prompts = min(config.evaluation.prompts, _PROBE_PROMPTS)
+    short = replace(
+        config,
+        folder=folder,
+        tracking={"name": "local"},
+        trainer={**config.trainer, "max_steps": updates},
+        evaluation=replace(config.evaluation, prompts=prompts, every=0),
+    )
+    return sweep.Trial(config=short, folder=experiment.resolve(short).folder, updates=updates)
+
+
+def _stored(study: sweep.Study) -> list[RunRecord]:
+    from gfcr.tracking.mlflow_store import read_runs
+
+    uri = str(study.trials[0].config.tracking.get("uri", "sqlite:///mlflow.db"))
+    file = Path(uri.removeprefix("sqlite:///"))
+    if uri.startswith("sqlite:///") and not file.exists():
+        return []
+    return read_runs(uri)

@@ -1,0 +1,95 @@
+"""A plan as JSON and as a terminal table."""
+
+from dataclasses import asdict
+from math import isfinite
+from typing import Any
+
+from rich.console import Group
+from rich.markup import escape
+from rich.table import Table
+
+from gfcr.planning.cost import ArmPlan
+from gfcr.planning.plan import ALPHA, POWER, StudyPlan
+
+
+def to_dict(plan: StudyPlan) -> dict[str, Any]:
+    """Returns everything as JSON values; what is not known is null."""
+    data = asdict(plan)
+    data |= {"tokens": plan.tokens, "seconds": plan.seconds, "power": POWER, "alpha": ALPHA}
+    data["arms"] = [{**asdict(arm), "open": arm.open} for arm in plan.arms]
+    data["by_seeds"] = {str(n): _known(size) for n, size in plan.by_seeds.items()}
+    data["detectable"] = _known(plan.detectable)
+    return data
+
+
+def to_rich(plan: StudyPlan) -> Group:
+    """Returns the table of arms, then what the study can show."""
+    table = Table(title=f"study {escape(plan.study)}", box=None, pad_edge=False)
+    for head in ("arm", "strategy"):
+        table.add_column(head)
+    for head in ("runs", "finished", "updates", "tokens a run", "seconds a run", "known from"):
+        table.add_column(head, justify="right")
+    for arm in plan.arms:
+        table.add_row(*_cells(arm, baseline=plan.baseline))
+    return Group(table, "", *_sentences(plan))
+
+
+def _cells(arm: ArmPlan, *, baseline: str) -> tuple[str, ...]:
+    mark = " (baseline)" if arm.arm == baseline else ""
+    most = "<= " if arm.bounded else ""
+    return (
+        escape(arm.arm) + mark,
+        escape(arm.strategy),
+        str(len(arm.seeds)),
+        str(arm.finished),
+        f"{most}{arm.updates}",
+        f"{most}{arm.tokens:,.0f}" if arm.tokens is not None else "unknown",
+        f"{most}{arm.seconds:,.0f}" if arm.seconds is not None else "unknown",
+        arm.source,
+    )
+
+
+def _sentences(plan: StudyPlan) -> list[str]:
+    runs, left = sum(len(a.seeds) for a in plan.arms), sum(a.open for a in plan.arms)
+    cost = (
+        "unknown: `--calibrate` runs two updates of each unknown arm"
+        if plan.tokens is None or plan.seconds is None
+        else f"{plan.tokens:,.0f} tokens, {_time(plan.seconds)}"
+    )
+    lines = [
+        f"{runs} runs, {left} still to make: {cost}.",
+        f"Held-out: {plan.prompts} prompts x {plan.samples}, {plan.seeds} seed(s), "
+        f"{plan.comparisons} comparison(s) with {escape(plan.baseline)}.",
+    ]
+    return [*lines, *_power(plan)]
+
+
+def _power(plan: StudyPlan) -> list[str]:
+    if not plan.comparisons:
+        return ["One arm is compared with nothing."]
+    shown = f"[bold]{plan.detectable:.3f}[/]" if isfinite(plan.detectable) else "nothing (one seed)"
+    lines = [
+        f"Detectable difference: {shown} (power {POWER:g}, two-sided {ALPHA:g} / "
+        f"{plan.comparisons} by Holm).",
+        "By seeds: " + ", ".join(f"{n}: {size:.3f}" for n, size in plan.by_seeds.items()) + ".",
+    ]
+    if plan.effect is not None:
+        needed = plan.seeds_for_effect
+        told = "more than 1,000; add held-out prompts" if needed is None else str(needed)
+        lines.append(f"Seeds needed for a difference of {plan.effect:g}: [bold]{told}[/].")
+    c = plan.variance.components
+    lines.append(
+        f"Variance of a paired difference, {plan.variance.source}: seeds {c.seed:.2g}, prompts "
+        f"{c.prompt:.2g}, answers {c.residual:.2g} ({escape(plan.variance.detail)})."
+    )
+    return lines
+
+
+def _known(value: float) -> float | None:
+    return value if isfinite(value) else None
+
+
+def _time(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,97 @@
+"""Studies given by factors."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gfcr import sweep
+from gfcr.errors import ConfigError
+
+BASE: dict[str, Any] = {
+    "model": "none",
+    "engine": {"name": "fake"},
+    "trainer": {"name": "dry", "max_steps": 2},
+    "tracking": {"name": "local"},
+    "strategy": {"name": "grpo", "group_size": 6},
+}
+FACTORS: dict[str, Any] = {
+    "generate": {"sample": {}, "tree": {"generate": {"name": "entropy_tree"}}},
+    "filters": {"all": None, "alive": {"filters": {"gate": {"name": "zero_variance"}}}},
+    "controls": {
+        "none": {},
+        "refill": {"controls": {"refill": {"name": "refill"}}},
+        "twice": {"controls": {"more": {"name": "oversample"}}},
+    },
+}
+
+
+def load(folder: Path, **values: Any) -> sweep.Study:
+    path = folder / "study.yaml"
+    path.write_text(yaml.safe_dump({**BASE, "folder": str(folder), **values}, sort_keys=False))
+    return sweep.load(path, overrides=[])
+
+
+def test_a_full_design_crosses_all_levels(tmp_path: Path) -> None:
+    study = load(tmp_path, factors=FACTORS, seeds=[0, 1])
+    assert len(study.arms) == 2 * 2 * 3 and all(len(t) == 2 for t in study.arms.values())
+    assert study.baseline == next(iter(study.arms)) == "sample+all+none"
+    for arm, levels in study.levels.items():
+        assert arm == "+".join(levels.values())
+        strategy = study.arms[arm][0].config.strategy
+        assert strategy["name"] == "grpo" and strategy["group_size"] == 6
+        assert ("gate" in strategy.get("filters", {})) == (levels["filters"] == "alive")
+        assert ("generate" in strategy) == (levels["generate"] == "tree")
+
+
+def test_one_at_a_time_changes_one_factor_of_the_reference(tmp_path: Path) -> None:
+    study = load(tmp_path, factors=FACTORS, design="one_at_a_time", baseline="sample+all+none")
+    reference = study.levels["sample+all+none"]
+    changed = [sum(v != reference[k] for k, v in ls.items()) for ls in study.levels.values()]
+    assert changed == [0, 1, 1, 1, 1]
+
+
+def test_a_level_may_name_another_strategy(tmp_path: Path) -> None:
+    factors = {
+        "recipe": {"grpo": {}, "rloo": {"name": "rloo"}},
+        "size": {"small": {"group_size": 2}, "large": {"group_size": 4}},
+    }
+    study = load(tmp_path, factors=factors)
+    strategy = study.arms["rloo+large"][0].config.strategy
+    assert strategy == {"name": "rloo", "group_size": 4}
+
+
+BAD = {
+    "both": ({"factors": FACTORS, "arms": {"a": {}}}, "both given"),
+    "design alone": ({"arms": {"a": {}}, "design": "full"}, "design='full'"),
+    "design": ({"factors": FACTORS, "design": "ful"}, "Did you mean 'full'"),
+    "one level": ({"factors": {"a": {"x": {}}}}, "two or more"),
+    "no mapping": ({"factors": {"a": {"x": {}, "y": "dapo"}}}, r"factors\.a\.y='dapo'"),
+    "no factors": ({"factors": {}}, "give a mapping"),
+    "plus": ({"factors": {"a": {"x": {}, "y+z": {}}}}, "leave out"),
+    "one key": (
+        {
+            "factors": {"a": {"x": {}, "y": {"group_size": 2}}, "b": FACTORS["filters"]}
+            | {"c": {"u": {}, "v": {"group_size": 4}}}
+        },
+        r"factors\.a and factors\.c both set strategy\.group_size",
+    ),
+    "inside": (
+        {
+            "factors": {
+                "a": {"x": {}, "y": {"filters": {"advantage": None}}},
+                "b": {"u": {}, "v": {"filters": {"advantage": {"kind": "rloo"}}}},
+            }
+        },
+        r"both set strategy\.filters\.advantage",
+    ),
+    "unknown key": ({"factors": {"a": {"x": {}, "y": {"group_sise": 2}}}}, "group_sise"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_bad_design_says_what_to_do(case: str, tmp_path: Path) -> None:
+    values, words = BAD[case]
+    with pytest.raises(ConfigError, match=words):
+        load(tmp_path, **values)
