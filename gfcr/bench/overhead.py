@@ -8,6 +8,7 @@ engine. Seeded sampling makes both generate the same tokens. The order alternate
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast, final
 
 import numpy as np
@@ -15,6 +16,8 @@ import numpy as np
 from gfcr import models, registry
 from gfcr import strategy as strategies
 from gfcr.engine.base import Engine, EngineConfig, Request
+from gfcr.engine.vllm import bare_generate
+from gfcr.engine.vllm_loop import VllmEngine
 from gfcr.errors import ConfigError
 from gfcr.pipeline import Pipeline
 from gfcr.tasks.base import Task
@@ -84,9 +87,10 @@ def measure(*, model: str, pairs: int, requests: int, max_tokens: int) -> Report
             prompts=requests // GROUP,
             max_tokens=max_tokens,
         )
-        bare = cast("Any", engine).bare_generate
+        bare = partial(bare_generate, cast("VllmEngine", engine))
+        forget = cast("VllmEngine", engine).llm.reset_prefix_cache
         measured = [
-            _pair(pipeline, recorder, bare=bare, pipeline_first=bool(n % 2))
+            _pair(pipeline, recorder, bare=bare, forget=forget, pipeline_first=bool(n % 2))
             for n in range(pairs + 1)  # the first warms up
         ]
         pipeline.close()
@@ -114,26 +118,29 @@ def _pair(
     pipeline: Pipeline,
     recorder: _Recorder,
     *,
-    bare: Callable[[list[Request]], int],
+    bare: Callable[..., int],
+    forget: Callable[[], Any],
     pipeline_first: bool,
 ) -> Pair:
     """One pair; to let the bare side go first, the batch is made once beforehand to know it."""
     state = pipeline.state_dict()
+    bare_s, bare_tokens = 0.0, 0
     if not pipeline_first:
         _through(pipeline, recorder)
         pipeline.load_state_dict(state)
-        bare_s, bare_tokens = _timed(lambda: bare(recorder.requests))
-        tokens, pipeline_s, engine_s = _through(pipeline, recorder)
-    else:
-        tokens, pipeline_s, engine_s = _through(pipeline, recorder)
-        bare_s, bare_tokens = _timed(lambda: bare(recorder.requests))
+        forget()
+        bare_s, bare_tokens = _timed(lambda: bare(requests=recorder.requests))
+    forget()
+    tokens, pipeline_s, engine_s = _through(pipeline, recorder)
+    if pipeline_first:
+        forget()
+        bare_s, bare_tokens = _timed(lambda: bare(requests=recorder.requests))
     assert tokens == bare_tokens, f"{tokens} tokens through the pipeline, {bare_tokens} bare"
     return Pair(tokens=tokens, pipeline_s=pipeline_s, engine_s=engine_s, bare_s=bare_s)
 
 
 def _through(pipeline: Pipeline, recorder: _Recorder) -> tuple[int, float, float]:
     recorder.requests.clear()
-    pipeline.sync((), version=pipeline.engine.version + 1)
     before = pipeline.engine.stats()
     seconds, _ = _timed(pipeline.next_batch)
     after = pipeline.engine.stats()

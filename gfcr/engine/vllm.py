@@ -98,26 +98,11 @@ class Vllm(EngineConfig):
 
 
 def _translate(llm: Any, request: Request, *, eos: Sequence[int], score: bool) -> Any:
-    from vllm import SamplingParams
     from vllm.exceptions import VLLMValidationError
     from vllm.inputs.engine import tokens_input
 
-    sampling = request.sampling
     try:
-        params = SamplingParams(
-            temperature=sampling.temperature,
-            top_p=sampling.top_p,
-            top_k=sampling.top_k,
-            min_p=sampling.min_p,
-            max_tokens=sampling.max_tokens,
-            seed=request.seed,
-            stop_token_ids=[*eos, *request.stop],
-            ignore_eos=True,  # vLLM without a tokenizer knows no end-of-sequence token
-            logprobs=0,
-            prompt_logprobs=0 if score else None,
-            detokenize=False,
-            skip_clone=True,
-        )
+        params = _params(request, eos=eos, score=score)
         return llm.llm_engine.input_processor.process_inputs(
             request.id,
             tokens_input(list(request.tokens)),
@@ -127,6 +112,39 @@ def _translate(llm: Any, request: Request, *, eos: Sequence[int], score: bool) -
         )
     except (ValueError, VLLMValidationError) as error:
         raise EngineError(f"vLLM refused request '{request.id}': {error}") from error
+
+
+def bare_generate(engine: VllmEngine, *, requests: Sequence[Request]) -> int:
+    """Runs requests through vLLM's own `LLM.generate` and returns the tokens it made.
+
+    The reference of `gfcr bench overhead`: same engine, prompts, parameters and seeds, no pipeline.
+    """
+    outputs = engine.llm.generate(
+        [{"prompt_token_ids": list(r.tokens)} for r in requests],
+        [_params(r, eos=engine.folder.eos, score=False) for r in requests],
+        use_tqdm=False,
+    )
+    return sum(len(o.outputs[0].token_ids) for o in outputs)
+
+
+def _params(request: Request, *, eos: Sequence[int], score: bool) -> Any:
+    from vllm import SamplingParams
+
+    sampling = request.sampling
+    return SamplingParams(
+        temperature=sampling.temperature,
+        top_p=sampling.top_p,
+        top_k=sampling.top_k,
+        min_p=sampling.min_p,
+        max_tokens=sampling.max_tokens,
+        seed=request.seed,
+        stop_token_ids=[*eos, *request.stop],
+        ignore_eos=True,  # vLLM without a tokenizer knows no end-of-sequence token
+        logprobs=0,
+        prompt_logprobs=0 if score else None,
+        detokenize=False,
+        skip_clone=True,
+    )
 
 
 def _max_length(config: Vllm, *, folder: ModelFolder) -> int:

@@ -66,9 +66,9 @@ class VllmEngine:
         fixes: tuple[str, ...],
         translate: Translate,
     ) -> None:
-        self._llm: Any = llm
+        self.llm: Any = llm
         self._core: Any = llm.llm_engine.engine_core.engine_core
-        self._folder = folder
+        self.folder = folder
         self._max_length = max_length
         self._vocab: int = llm.model_config.get_vocab_size()
         self.fixes = fixes
@@ -91,7 +91,7 @@ class VllmEngine:
         """
         if VllmEngine._open is not None:
             raise EngineError(
-                f"this process already runs an engine on '{VllmEngine._open._folder.path}': "
+                f"this process already runs an engine on '{VllmEngine._open.folder.path}': "
                 "close() it before the next start."
             )
 
@@ -175,7 +175,7 @@ class VllmEngine:
                 "weights, or their cache mixes two policies."
             )
         items = list(weights)
-        missing = self._folder.tensors - {name for name, _ in items}
+        missing = self.folder.tensors - {name for name, _ in items}
         if missing:
             raise EngineError(
                 f"new weights lack {len(missing)} of the model's tensors, for example "
@@ -200,16 +200,16 @@ class VllmEngine:
         """See `Engine.close`. The process may start another engine afterwards."""
         if self._core is None:
             return
-        self._llm.llm_engine.engine_core.shutdown()
+        self.llm.llm_engine.engine_core.shutdown()
         self._live.clear()
-        self._core = self._llm = VllmEngine._open = None
+        self._core = self.llm = VllmEngine._open = None
         gc.collect()
 
     # ------------------------------------------------------------ within the adapter
 
     @property
     def _runner(self) -> Any:
-        worker = self._llm.llm_engine.model_executor.driver_worker
+        worker = self.llm.llm_engine.model_executor.driver_worker
         return getattr(worker, "worker", worker).model_runner
 
     @property
@@ -222,7 +222,7 @@ class VllmEngine:
         return getattr(self._runner, "drafter", None)
 
     def _ask(self, request: Request, *, score: bool) -> Any:
-        return self._translate(self._llm, request, eos=self._folder.eos, score=score)
+        return self._translate(self.llm, request, eos=self.folder.eos, score=score)
 
     def _add(self, queued: Any) -> None:
         self._core.add_request(*self._core.preprocess_add_request(queued))

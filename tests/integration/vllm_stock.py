@@ -41,7 +41,7 @@ def sample(engine: VllmEngine, *, num: int, max_tokens: int = 48) -> list[list[i
 def reload_gaps(engine: VllmEngine, new: Qwen3ForCausalLM, stale: Qwen3ForCausalLM) -> list[float]:
     """Largest log-prob gaps to both models after vLLM's official reload of `new`."""
     items = [(n, p.detach().clone()) for n, p in new.named_parameters()]
-    engine._llm.collective_rpc("reload_weights", kwargs={"weights_iterator": iter(items)})
+    engine.llm.collective_rpc("reload_weights", kwargs={"weights_iterator": iter(items)})
     tokens = [2, 3, 4, 5, 6, 7, 8, 9] * 4
     score = torch.tensor(engine.score([tokens], sampling=Sampling())[0])
     return [float((reference_logprobs(m, tokens) - score).abs().max()) for m in (new, stale)]
