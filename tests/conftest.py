@@ -14,6 +14,7 @@ os.environ.update(
     MLFLOW_DISABLE_TELEMETRY="true",
     VLLM_NO_USAGE_STATS="1",
     TOKENIZERS_PARALLELISM="false",
+    OMP_WAIT_POLICY="PASSIVE",  # as the command line sets it: read when torch is loaded
 )
 
 # Timing on a shared machine says nothing about the code, and a failure should come back.

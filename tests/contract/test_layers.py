@@ -30,7 +30,7 @@ LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
     ),
     (("train",), ("tracking",)),
     (("models",),),
-    (("experiment", "config", "provenance", "source"),),
+    (("experiment", "config", "provenance", "source"), ("drop_in",)),
     (("sweep", "factors"), ("bench",), ("simulation",)),
     (("leaderboard", "report"),),
     (("planning",),),

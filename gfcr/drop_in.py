@@ -1,0 +1,243 @@
+"""Strategies for unmodified TRL scripts: `GRPOTrainer(..., rollout_func=rollout_func("NAME"))`.
+
+vLLM generates with the strategy's Generate and Control parts; prompts, rewards, advantages, loss
+and sampling settings stay TRL's own. The trainer `trl` of gfcr has none of the limits named here.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, final
+
+from gfcr import models, registry
+from gfcr import strategy as strategies
+from gfcr.engine.base import Engine
+from gfcr.errors import ConfigError, GfcrError
+from gfcr.filter.group_advantage import GroupAdvantage
+from gfcr.ledger import Ledger
+from gfcr.runner import Runner
+from gfcr.scoring import Desk
+from gfcr.stages import BatchMap, Harvest, Observer, Planner, Recaller, Referee, Watcher
+from gfcr.strategy import Strategy
+from gfcr.stream import PromptStream
+from gfcr.tasks.base import Codec, Problems, Task, Verdict
+from gfcr.tasks.codec import HfCodec
+from gfcr.train.rollout_func import TrlPrompt, make_rollout_func, reward
+from gfcr.types import FinishReason, Group, Prompt, Rollout, Sampling
+from gfcr.view import RunView
+
+__all__ = ["DropIn", "reward", "rollout_func"]
+
+
+def rollout_func(
+    strategy: str = "grpo",
+    *,
+    model: str,
+    engine: Mapping[str, Any] | None = None,
+    task: str | Mapping[str, Any] | None = None,
+    seed: int = 0,
+    **knobs: Any,
+) -> "DropIn":
+    """Starts an engine and returns what TRL's `rollout_func` argument takes.
+
+    Args:
+        strategy: name of a strategy that only generates and watches: group sizes are TRL's, and
+            so are advantages.
+        model: the model the trainer is given: a folder, a Hub id or a demo model.
+        engine: settings of the engine, `{"dtype": "bfloat16"}`; vLLM unless it has a `name`.
+        task: whose verifier scores the rollouts, for `reward_funcs=reward`; its problems must
+            hold the dataset's prompts. Not needed with reward functions of your own.
+        seed: of all draws.
+        knobs: the strategy's knobs and parts, as in an experiment's `strategy`.
+
+    Raises:
+        ConfigError: the strategy needs more than `rollout_func` can express.
+        EngineError: the engine cannot start.
+    """
+    built = strategies.load(strategy, **knobs)
+    check(built)
+    scorer = registry.build("task", task, where="task") if task else _Unscored()
+    config = registry.build("engine", {"name": "vllm", **(engine or {})}, where="engine")
+    folder = str(models.resolve(model))
+    codec = HfCodec(folder)
+    problems = scorer.problems(codec)
+    started = config.start(model=folder, seed=seed)
+    return DropIn(built, engine=started, codec=codec, task=scorer, problems=problems, seed=seed)
+
+
+def check(strategy: Strategy) -> None:
+    """Vouches that the strategy works with TRL's fixed groups and advantages.
+
+    Raises:
+        ConfigError: it does not; names the parts, and what each would need.
+    """
+    limits = {
+        Planner: "chooses prompts and group sizes",
+        Referee: "adds rollouts to groups or retires them",
+        Recaller: "brings back earlier rollouts",
+        BatchMap: "makes signals over the batch",
+    }
+    found = [
+        f"{address} {what}" for hook, what in limits.items() for address in strategy.hooks(hook)
+    ]
+    found += [
+        f"filters.{name} measures, drops or makes advantages"
+        for name, part in strategy.filters.items()
+        if part != GroupAdvantage(kind="grpo")
+    ]
+    loss = strategy.loss
+    if (loss.estimator, loss.off_policy) != ("grpo", "none"):
+        found.append(f"loss is estimator={loss.estimator!r} with off_policy={loss.off_policy!r}")
+    if found:
+        raise ConfigError(
+            f"strategy '{strategy.name}' cannot be a rollout_func: {'; '.join(found)}. TRL fixes "
+            "the number of completions and computes advantages and loss itself. Run it with the "
+            "trainer `trl` of gfcr (docs/trl.md), or remove these parts."
+        )
+
+
+@final
+class DropIn:
+    """A TRL `rollout_func` with an engine behind it. `close` frees the engine."""
+
+    def __init__(
+        self,
+        strategy: Strategy,
+        *,
+        engine: Engine,
+        codec: Codec,
+        task: Task,
+        problems: Problems,
+        seed: int,
+    ) -> None:
+        self.engine = engine
+        self._strategy, self._codec, self._seed = strategy, codec, seed
+        self._known = {p.text: p for p in (*problems.train, *problems.heldout)}
+        self._scored = not isinstance(task, _Unscored)
+        self._desk = Desk(task)
+        self._trainer: Any = None
+        self._uses: Counter[tuple[int, str]] = Counter()
+        """How often a prompt was begun under a policy version: a repeat draws anew."""
+        self._call = make_rollout_func(self._generate, sync=self._sync)
+
+    def __call__(self, prompts: list[TrlPrompt], trainer: Any) -> dict[str, list[Any]]:
+        """See TRL's `rollout_func`. Samples as the trainer's own settings say."""
+        self._trainer = trainer
+        return self._call(prompts, trainer)
+
+    def close(self) -> None:
+        """Frees the engine and stops the pools."""
+        self._desk.close()
+        self.engine.close()
+
+    def _sync(self, weights: Any, *, version: int) -> None:
+        self._uses.clear()
+        self.engine.update_weights(weights, version=version)
+
+    def _generate(self, prompts: Sequence[TrlPrompt], *, counts: Sequence[int]) -> list[Rollout]:
+        made = [self._prompt(p) for p in prompts]
+        view = self._view(made, group_size=max(counts))
+        runner = self._runner(view)
+        for index, (prompt, num) in enumerate(zip(made, counts, strict=True)):
+            use = (view.version, prompt.id)
+            job = view.job(prompt, num_samples=num)
+            # The index leads, so that groups sort by it.
+            runner.start(job, group_id=f"{index}:{prompt.id}", repeat=self._uses[use])
+            self._uses[use] += 1
+        groups: list[Group] = []
+        while runner.busy:
+            groups += runner.advance()
+        groups.sort(key=lambda g: int(g.id.partition(":")[0]))
+        self._observe(groups, runner=runner, view=view)
+        rollouts = [r for g in groups for r in g.rollouts]
+        _check_whole(rollouts)
+        return rollouts
+
+    def _observe(self, groups: Sequence[Group], *, runner: Runner, view: RunView) -> None:
+        cut = tuple(runner.take_cut())
+        harvest = Harvest(step=view.step, groups=tuple(groups), aborted=cut)
+        for observer in self._strategy.hooks(Observer).values():
+            observer.observe(harvest, view=view)
+
+    def _prompt(self, given: TrlPrompt) -> Prompt:
+        tokens = self._encode(given)
+        if not self._scored:
+            text = given if isinstance(given, str) else json.dumps(given, sort_keys=True)
+            return Prompt(id=text, tokens=tokens, text=text, answer="")
+        text = given if isinstance(given, str) else str(given[-1]["content"])
+        if text not in self._known:
+            raise ConfigError(
+                f"the prompt {text[:60]!r} is none of the task's {len(self._known)} problems, so "
+                "it cannot be verified: make the dataset of `task.problems(codec).train`, or leave "
+                "`task` out and give GRPOTrainer a reward function of your own."
+            )
+        return replace(self._known[text], tokens=tokens)
+
+    def _encode(self, given: TrlPrompt) -> tuple[int, ...]:
+        """Encodes a prompt as the trainer itself would."""
+        tokenizer = self._trainer.processing_class
+        if isinstance(given, str):
+            return tuple(tokenizer(text=given)["input_ids"])
+        encoded = tokenizer.apply_chat_template(
+            conversation=given,
+            chat_template=self._trainer.chat_template,
+            add_generation_prompt=True,
+            tokenize=True,
+            return_dict=True,
+            **self._trainer.chat_template_kwargs,
+        )
+        return tuple(encoded["input_ids"])
+
+    def _view(self, prompts: Sequence[Prompt], *, group_size: int) -> RunView:
+        args, version = self._trainer.args, self.engine.version
+        return RunView(
+            step=version,
+            version=version,
+            target=len(prompts),
+            group_size=group_size,
+            sampling=Sampling(
+                max_tokens=args.max_completion_length,
+                temperature=args.temperature,
+                top_p=args.top_p,
+                top_k=args.top_k,
+                min_p=args.min_p or 0.0,
+            ),
+            seed=self._seed,
+            stream=PromptStream(prompts, seed=self._seed),
+            engine=self.engine,
+            codec=self._codec,
+        )
+
+    def _runner(self, view: RunView) -> Runner:
+        return Runner(
+            engine=self.engine,
+            codec=self._codec,
+            desk=self._desk,
+            ledger=Ledger(),
+            generate=self._strategy.generate,
+            watchers=self._strategy.hooks(Watcher),
+            view=view,
+            seed=self._seed,
+            step=view.step,
+        )
+
+
+@final
+class _Unscored(Task):
+    """No problems and no verdicts: TRL's reward functions score."""
+
+    def problems(self, codec: Codec) -> Problems:
+        return Problems(train=(), heldout=())
+
+    def verify(self, prompt: Prompt, *, text: str) -> Verdict:
+        return Verdict(reward=None)
+
+
+def _check_whole(rollouts: Sequence[Rollout]) -> None:
+    failed = [r for r in rollouts if r.finish == FinishReason.ERROR]
+    if failed:
+        raise GfcrError(
+            f"rollout {failed[0].id} failed ({failed[0].error}), and TRL cannot leave it out. Mend "
+            "the Generate part, or use the trainer `trl` of gfcr, which trains on the others."
+        )

@@ -1,0 +1,119 @@
+"""Strategies on one real engine: the demo model and its task, with a policy for each version."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import AutoModelForCausalLM
+
+from gfcr import models
+from gfcr.engine.vllm import Vllm
+from gfcr.engine.vllm_loop import VllmEngine
+from gfcr.pipeline import Pipeline
+from gfcr.strategy import Strategy
+from gfcr.tasks.chain_sum import ChainSum
+from gfcr.tasks.codec import HfCodec
+from gfcr.types import Rollout, RolloutBatch, Sampling
+
+
+@dataclass(kw_only=True)
+class Floor:
+    """An engine on the demo model."""
+
+    model: Path
+    engine: VllmEngine
+    codec: HfCodec
+    policy: Any
+    noise: dict[str, torch.Tensor] = field(default_factory=dict)
+
+    def weights(self, version: int) -> Iterator[tuple[str, torch.Tensor]]:
+        """Policy `version`: the demo model, each version a little further off."""
+        for name, weight in self.policy.named_parameters():
+            if name not in self.noise:
+                generator = torch.Generator().manual_seed(len(self.noise))
+                self.noise[name] = torch.randn(weight.shape, generator=generator)
+            yield name, weight.detach() * (1 + 0.01 * version * self.noise[name])
+
+    def pipeline(self, strategy: Strategy, *, prompts: int, num_train: int) -> Pipeline:
+        """A pipeline on `num_train` chain sums: few come back at once."""
+        task = ChainSum(num_train=num_train, num_heldout=1)
+        return Pipeline(
+            strategy,
+            engine=self.engine,
+            task=task,
+            train=task.problems(self.codec).train,
+            codec=self.codec,
+            prompts=prompts,
+            sampling=Sampling(max_tokens=160),
+            seed=0,
+        )
+
+    def batches(self, pipeline: Pipeline, *, num: int) -> list[RolloutBatch]:
+        """Updates without a trainer: each under a policy of its own."""
+        made: list[RolloutBatch] = []
+        for version in range(num):
+            pipeline.sync(self.weights(version), version=version)
+            made.append(pipeline.next_batch())
+        return made
+
+    def logprob_gap(self, rollouts: Iterable[Rollout]) -> float:
+        """Largest |sampled - scored| log-prob, each token scored by the policy that sampled it."""
+        all_ = [r for r in rollouts if len(r)]
+        sequences = [[*r.prompt.tokens, *r.tokens_T.tolist()] for r in all_]
+        versions = {int(v) for r in all_ for v in r.versions_T[r.mask_T]}
+        worst = 0.0
+        for version in sorted(versions):
+            self.engine.update_weights(self.weights(version), version=version)
+            scores = self.engine.score(sequences, sampling=Sampling())
+            for rollout, score in zip(all_, scores, strict=True):
+                here = rollout.mask_T & (rollout.versions_T == version)
+                gap_T = np.abs(score[len(rollout.prompt.tokens) - 1 :] - rollout.logprobs_T)
+                worst = max(worst, float(gap_T[here].max(initial=0.0)))
+        return worst
+
+
+def start() -> Floor:
+    """Starts the engine on the demo model, which the first one who asks for it makes."""
+    folder = models.resolve("demo")
+    engine = Vllm(kv_cache_gib=0.25).start(model=str(folder), seed=0)
+    policy = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    return Floor(model=folder, engine=engine, codec=HfCodec(folder), policy=policy)
+
+
+@dataclass(kw_only=True)
+class Source:
+    """A pipeline as a trainer's `BatchSource`, with what passes through kept."""
+
+    pipeline: Pipeline
+    batches: list[RolloutBatch] = field(default_factory=list)
+    metrics: list[Mapping[str, float]] = field(default_factory=list)
+
+    def next_batch(self) -> RolloutBatch:
+        self.batches.append(self.pipeline.next_batch())
+        return self.batches[-1]
+
+    def sync(self, weights: Any, *, version: int) -> None:
+        self.pipeline.sync(weights, version=version)
+
+    def updated(self, *, step: int, metrics: Mapping[str, float]) -> None:
+        self.metrics.append(metrics)
+
+    def state_dict(self) -> dict[str, Any]:
+        return self.pipeline.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.pipeline.load_state_dict(state)
+
+
+def fresh(batches: Sequence[RolloutBatch]) -> list[Rollout]:
+    """Every rollout made, cut ones included, once."""
+    made = {r.id: r for b in batches for g in b.groups for r in g.rollouts}
+    return [*made.values(), *(r for b in batches for r in b.aborted if r.id not in made)]
+
+
+def positions(rollouts: Iterable[Rollout]) -> set[tuple[str, int]]:
+    """The sampled tokens behind rollouts, each once, however many rollouts share it."""
+    return {(s.request_id, i) for r in rollouts for s in r.spans for i in range(s.start, s.stop)}

@@ -1,0 +1,103 @@
+"""Strategies as TRL's `rollout_func`, on the fake engine with a stand-in for the trainer."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from gfcr import drop_in
+from gfcr import strategy as strategies
+from gfcr.drop_in import DropIn
+from gfcr.engine.fake import Fake, FakeEngine
+from gfcr.errors import ConfigError
+from gfcr.strategy import Strategy
+from tests import factories as make
+
+
+def trainer(*, step: int = 0, cap: int = 12) -> Any:
+    """What a drop-in reads of a GRPOTrainer."""
+    model = SimpleNamespace(named_parameters=dict)
+    return SimpleNamespace(
+        state=SimpleNamespace(global_step=step),
+        model=model,
+        accelerator=SimpleNamespace(unwrap_model=lambda m: m),
+        args=SimpleNamespace(
+            max_completion_length=cap, temperature=1.0, top_p=1.0, top_k=0, min_p=None
+        ),
+        processing_class=lambda text: {"input_ids": list(make.CODEC.prompt(text))},
+    )
+
+
+def made(strategy: Strategy, *, task: Any = None) -> DropIn:
+    engine = FakeEngine(Fake(), seed=7)
+    task = task or drop_in._Unscored()
+    problems = task.problems(make.CODEC)
+    return DropIn(strategy, engine=engine, codec=make.CODEC, task=task, problems=problems, seed=0)
+
+
+def accepted(name: str) -> bool:
+    try:
+        drop_in.check(strategies.load(name))
+    except ConfigError:
+        return False
+    return True
+
+
+USABLE = [name for name in strategies.names() if accepted(name)]
+
+
+def test_what_only_generates_and_watches_is_usable() -> None:
+    assert {"grpo", "multi_turn", "repetition_stop"} <= set(USABLE)
+    others = {"april", "dapo", "dr_grpo", "greso", "pods", "reinforce_ada", "repo", "rloo"}
+    assert not {"treerl", *others} & set(USABLE)
+
+
+@pytest.mark.parametrize("name", USABLE)
+def test_a_usable_strategy_makes_as_many_completions_as_asked_for(name: str) -> None:
+    out = made(strategies.load(name))(["1+1="] * 3 + ["2+2="] * 5, trainer())
+    assert len(out["completion_ids"]) == 8
+
+
+@pytest.mark.parametrize("name", sorted(set(strategies.names()) - set(USABLE)))
+def test_a_refusal_names_the_parts_and_the_way_out(name: str) -> None:
+    strategy = strategies.load(name)
+    with pytest.raises(ConfigError, match=rf"'{name}' cannot be a rollout_func: .*`trl`") as error:
+        drop_in.check(strategy)
+    assert any(address in str(error.value) for address in [*strategy.parts, "loss is"])
+
+
+def test_without_what_trl_does_itself_a_refused_strategy_can_be_used() -> None:
+    with pytest.raises(ConfigError, match=r"controls\.refill chooses.*filters\.zero_variance"):
+        drop_in.check(strategies.load("dapo"))
+    gone = {"zero_variance": None, "soft_overlong": None}
+    drop_in.check(strategies.load("dapo", filters=gone, controls={"refill": None}))
+
+
+def test_every_prompt_gets_its_completions_in_order() -> None:
+    prompts = ["1+1=", "1+1=", "2+2=", "1+1=", "3+3=", "3+3="]
+    out = made(strategies.load("grpo"))(list(prompts), trainer())
+    assert [make.CODEC.decode(ids) for ids in out["prompt_ids"]] == prompts
+    assert all(1 <= len(ids) <= 12 for ids in out["completion_ids"])
+    for key in ("logprobs", "env_mask"):
+        assert list(map(len, out[key])) == list(map(len, out["completion_ids"]))
+    assert out["rollout_reward"] == [None] * 6
+    completions = [tuple(ids) for ids in out["completion_ids"]]
+    assert completions[0] != completions[3]  # the same prompt again, apart from its group
+
+
+def test_a_second_batch_under_one_policy_draws_anew_and_the_seed_decides() -> None:
+    first, again = made(strategies.load("grpo")), made(strategies.load("grpo"))
+    prompts = ["1+1="] * 4
+    one = first(list(prompts), trainer())["completion_ids"]
+    two = first(list(prompts), trainer())["completion_ids"]
+    assert one != two
+    assert again(list(prompts), trainer())["completion_ids"] == one
+    assert first(list(prompts), trainer(step=1)) and first.engine.version == 1
+
+
+def test_a_task_scores_its_own_prompts_only() -> None:
+    task = make.CoinTask(rates=(1.0,))
+    scored = made(strategies.load("grpo"), task=task)
+    assert scored(["3=", "3="], trainer())["rollout_reward"] == [1.0, 1.0]
+    with pytest.raises(ConfigError, match=r"'9999=' is none of the task's 72 problems"):
+        scored(["9999="], trainer())
