@@ -58,6 +58,15 @@ class Ledger:
             self._totals[code] += int(movable.sum())
             cells[movable] = code
 
+    def fold(self, *, keep: Iterable[str]) -> None:
+        """Forgets where the tokens of settled requests are, but for those in `keep`.
+
+        Their counts stay; only tokens that may still move need their positions.
+        """
+        kept = set(keep)
+        for request_id in [i for i, cells in self._codes.items() if i not in kept and all(cells)]:
+            del self._codes[request_id]
+
     def bins(self) -> dict[str, int]:
         """Tokens by bin, empty bins left out, in order of first use."""
         return {n: int(t) for n, t in zip(self._names, self._totals, strict=False) if t}
@@ -69,16 +78,18 @@ class Ledger:
 
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to go on counting."""
-        return {"names": list(self._names), "codes": {k: bytes(v) for k, v in self._codes.items()}}
+        return {
+            "names": list(self._names),
+            "totals": self._totals.tolist(),
+            "codes": {k: bytes(v) for k, v in self._codes.items()},
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores what `state_dict` returned."""
         self._names = list(state["names"])
         self._ranks = np.array([_rank(n) for n in self._names], np.int8)
         self._codes = {k: bytearray(v) for k, v in state["codes"].items()}
-        self._totals = np.zeros(256, np.int64)
-        for cells in self._codes.values():
-            self._totals += np.bincount(np.frombuffer(cells, np.uint8), minlength=256)
+        self._totals = np.array(state["totals"], np.int64)
 
     def _code(self, name: str) -> int:
         if name not in self._names:

@@ -66,6 +66,8 @@ class Pipeline:
         """Update the next batch is for."""
         self._held: dict[str, Rollout] = {}
         """Aborted rollouts a Replay part keeps: their tokens are buffered."""
+        self._requests: dict[str, set[str]] = {}
+        """Engine requests behind each rollout a Replay part keeps: their tokens may yet move."""
         self._generated_before = 0 - engine.stats().generated_tokens
         """Tokens generated in the sessions before a resume."""
 
@@ -150,6 +152,7 @@ class Pipeline:
         if self.strategy.replay is not None:
             self.strategy.replay.store(harvest, view=view)
         self._settle_aborted(harvest)
+        self._fold(harvest)
 
     def _settle_aborted(self, harvest: Harvest) -> None:
         """What Replay holds is buffered; what it held and dropped since is aborted after all."""
@@ -159,6 +162,14 @@ class Pipeline:
             self.ledger.settle(rollout.spans, bin=BUFFERED if rollout.id in kept else ABORTED)
         candidates = [*self._held.values(), *harvest.aborted]
         self._held = {r.id: r for r in candidates if r.id in kept}
+
+    def _fold(self, harvest: Harvest) -> None:
+        replay = self.strategy.replay
+        kept = set(replay.holds()) if replay is not None else set[str]()
+        rollouts = [*(r for g in harvest.groups for r in g.rollouts), *harvest.aborted]
+        seen = {r.id: {s.request_id for s in r.spans} for r in rollouts}
+        self._requests = {i: s for i, s in (self._requests | seen).items() if i in kept}
+        self.ledger.fold(keep=set[str]().union(*self._requests.values()))
 
     # ------------------------------------------------------------ evaluation, weights, state
 
@@ -194,6 +205,7 @@ class Pipeline:
             "stream": self.stream.state_dict(),
             "ledger": self.ledger.state_dict(),
             "held": dict(self._held),
+            "requests": dict(self._requests),
             "generated": self.generated,
             "parts": {name: part.state_dict() for name, part in self.strategy.parts.items()},
         }
@@ -204,6 +216,7 @@ class Pipeline:
         self.stream.load_state_dict(state["stream"])
         self.ledger.load_state_dict(state["ledger"])
         self._held = dict(state["held"])
+        self._requests = dict(state["requests"])
         self._generated_before = state["generated"] - self.engine.stats().generated_tokens
         for name, part in self.strategy.parts.items():
             part.load_state_dict(state["parts"][name])

@@ -284,3 +284,16 @@ def test_planners_of_work_already_begun_come_first() -> None:
     controls = {"a": Noting(label="a"), "b": Begun(label="b"), "c": Noting(label="c")}
     make.pipeline(_plain(controls=controls)).next_batch()
     assert seen == ["b", "a", "c"]
+
+
+@pytest.mark.parametrize("name", ["grpo", "april", "repo"])
+def test_the_ledger_remembers_only_what_replay_may_bring_back(name: str) -> None:
+    task = make.CoinTask(rates=(0.5,), num_train=8)
+    pipeline = make.pipeline(strategies.load(name), task=task, prompts=4)
+    sizes: list[int] = []
+    for version in range(8):
+        pipeline.engine.update_weights((), version=version)
+        pipeline.next_batch()
+        sizes.append(len(pipeline.ledger.state_dict()["codes"]))
+    assert sizes[-1] <= sizes[3] * 1.5 if name != "grpo" else sizes == [0] * 8
+    assert _remainder(pipeline) == 0
