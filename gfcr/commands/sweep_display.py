@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, final
 
 from rich.console import Console
@@ -16,17 +16,22 @@ from gfcr.tracking.folder import RunFolder
 
 @final
 class SweepDisplay:
-    """One row a trial, refreshed twice a second; plain lines without a terminal."""
+    """One row a trial, refreshed twice a second; plain lines without a terminal.
 
-    def __init__(self, study: Study) -> None:
-        self._study = study
+    Args:
+        study: whose trials run.
+        show: takes the table whenever it changes, in place of the terminal (notebooks).
+    """
+
+    def __init__(self, study: Study, *, show: Callable[[Table], None] | None = None) -> None:
+        self._study, self._show = study, show
         self._console = Console(stderr=True)
         self._rows: dict[str, tuple[str, str, str]] = {
             t.name: ("waiting", "", "") for t in study.trials
         }
         self._began: dict[str, float] = {}
         self._live = Live(self._table(), console=self._console, auto_refresh=False)
-        self._terminal = sys.stderr.isatty()
+        self._terminal = show is None and sys.stderr.isatty()
 
     def __enter__(self) -> "SweepDisplay":
         if self._terminal:
@@ -41,7 +46,7 @@ class SweepDisplay:
         """A trial starts."""
         self._began[trial.name] = time.monotonic()
         self._set(trial, status="running", progress="starting")
-        if not self._terminal:
+        if not self._terminal and self._show is None:
             number = list(self._rows).index(trial.name) + 1
             self._console.print(
                 f"trial {number}/{len(self._rows)}: {trial.name}", highlight=False, markup=False
@@ -76,6 +81,8 @@ class SweepDisplay:
         self._rows[trial.name] = (status, progress, seconds)
         if self._terminal:
             self._live.update(self._table(), refresh=True)
+        elif self._show is not None:
+            self._show(self._table())
 
     def _table(self) -> Table:
         table = Table(title=f"study {self._study.name}", box=None, pad_edge=False)

@@ -79,3 +79,9 @@ class Leaderboard:
     margin: float
     rows: tuple[Row, ...]
     excluded: tuple[Excluded, ...]
+
+    def _repr_markdown_(self) -> str:
+        """What notebooks show."""
+        from gfcr.leaderboard.tables import to_markdown
+
+        return to_markdown(self)

@@ -73,6 +73,8 @@ def _power(plan: StudyPlan) -> list[str]:
         f"{plan.comparisons} by Holm).",
         "By seeds: " + ", ".join(f"{n}: {size:.3f}" for n, size in plan.by_seeds.items()) + ".",
     ]
+    if plan.detectable > 1:
+        lines.append("No accuracy differs by more than 1: these seeds cannot carry a verdict.")
     if plan.effect is not None:
         needed = plan.seeds_for_effect
         told = "more than 1,000; add held-out prompts" if needed is None else str(needed)

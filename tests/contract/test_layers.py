@@ -35,6 +35,7 @@ LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("leaderboard", "report"),),
     (("planning",),),
     (("cli", "commands", "__main__"),),
+    (("studies",),),
 )
 ADAPTERS = {
     "vllm": ("gfcr/engine/vllm",),

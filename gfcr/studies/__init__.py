@@ -1,0 +1,5 @@
+"""Studies from Python and notebooks: plan, run, read, rank, plot."""
+
+from gfcr.studies.handle import StudyHandle, study
+
+__all__ = ["StudyHandle", "study"]

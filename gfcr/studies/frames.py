@@ -1,0 +1,93 @@
+"""The runs of a study as data frames, read from their folders: also while they run."""
+
+import importlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from gfcr.errors import ConfigError
+from gfcr.studies import optional
+from gfcr.sweep import Study, Trial
+from gfcr.tracking.folder import RunFolder
+
+if TYPE_CHECKING:
+    from gfcr.studies.optional import DataFrame
+
+HELDOUT = "heldout/accuracy"
+METRICS = (HELDOUT, "reward/all", "reward/trained", "length/all/mean", "group/dead_share")
+COLUMNS = (
+    *("update", "prompt_id", "prompt", "completion", "answer", "finish", "reward"),
+    *("shaped_reward", "advantage", "rejected", "group_rejected", "origin"),
+    *("length", "sampled_tokens", "trained_tokens"),
+)
+
+
+def runs_frame(study: Study) -> "DataFrame":
+    """One row a run: arm, seed, factor levels, status, scores, costs, `tokens/<bin>`, folder."""
+    return _frame([_run_row(trial, study=study) for trial in study.trials])
+
+
+def curves_frame(study: Study, *, metrics: Sequence[str] = METRICS) -> "DataFrame":
+    """Metrics over the course of the runs, long: one row an arm, seed, metric and update.
+
+    `tokens` are those generated for training so far, `seconds` those of the updates so far;
+    evaluation counts in neither.
+    """
+    rows = [row for trial in study.trials for row in _points(trial, metrics=metrics)]
+    names = ("arm", "seed", "metric", "update", "tokens", "seconds", "value")
+    return optional.load("pandas").DataFrame(rows, columns=list(names))
+
+
+def rollouts_frame(study: Study, *, columns: Sequence[str] = COLUMNS) -> "DataFrame":
+    """Every rollout, with its arm and seed; `columns` are those of the rollout files.
+
+    Raises:
+        ConfigError: no run has made any.
+    """
+    pandas = optional.load("pandas")
+    parquet: Any = importlib.import_module("pyarrow.parquet")
+    found: list[Any] = []
+    for trial in study.trials:
+        for file in sorted(RunFolder(trial.folder).rollouts.glob("update-*.parquet")):
+            frame = parquet.read_table(file, columns=list(columns)).to_pandas()
+            frame.insert(0, "arm", trial.config.name)
+            frame.insert(1, "seed", trial.config.seed)
+            found.append(frame)
+    if not found:
+        raise ConfigError(f"study {study.name} has no rollouts yet: run it first.")
+    return pandas.concat(found, ignore_index=True)
+
+
+def _frame(rows: Sequence[Mapping[str, object]]) -> "DataFrame":
+    return optional.load("pandas").DataFrame(rows)
+
+
+def _run_row(trial: Trial, *, study: Study) -> dict[str, object]:
+    folder = RunFolder(trial.folder)
+    result: Mapping[str, Any] = folder.result() or {}
+    heldout: Mapping[str, Any] = result.get("heldout", {})
+    tokens: Mapping[str, Any] = result.get("tokens", {})
+    kept = ("strategy", "updates", "wall_s", "forward_passes", "rollout_tokens_per_s", "r_gen")
+    return {
+        "arm": trial.config.name,
+        "seed": trial.config.seed,
+        **study.levels.get(trial.config.name, {}),
+        "status": result.get("status") or folder.status or "waiting",
+        **{when: heldout.get(when, {}).get("accuracy") for when in ("before", "after")},
+        **{key: result.get(key) for key in kept},
+        **{f"tokens/{name}": num for name, num in tokens.items()},
+        "error": result.get("error"),
+        "folder": str(trial.folder),
+    }
+
+
+def _points(trial: Trial, *, metrics: Sequence[str]) -> Iterator[tuple[object, ...]]:
+    tokens = seconds = 0.0
+    for line in RunFolder(trial.folder).metrics():
+        values = line.metrics
+        if "tokens/generated" in values:
+            tokens = values["tokens/generated"] - values.get("tokens/evaluation", 0.0)
+        seconds += values.get("time/step_s", 0.0)
+        for name in metrics:
+            if name in values:
+                who = (trial.config.name, trial.config.seed, name)
+                yield (*who, line.step, tokens, seconds, values[name])

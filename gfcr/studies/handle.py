@@ -1,0 +1,122 @@
+"""A study in the hands of a notebook."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
+
+from gfcr import config as configs
+from gfcr import leaderboard, sweep
+from gfcr.commands.sweep_display import SweepDisplay
+from gfcr.errors import ConfigError
+from gfcr.plain import mapping
+from gfcr.planning import Assumed, StudyPlan, plan
+from gfcr.studies import frames, plots, progress
+from gfcr.tracking.folder import RunFolder
+from gfcr.tracking.folder_store import read_folders
+
+if TYPE_CHECKING:
+    from gfcr.studies.optional import DataFrame, Figure
+
+_WHERE = "gfcr.study(...)"
+_REPLACED = ("arms", "factors", "seeds")
+
+
+def study(
+    source: str | Path | Mapping[str, Any] | None = None,
+    *,
+    overrides: Sequence[str] = (),
+    **values: Any,
+) -> "StudyHandle":
+    """Opens a study; every arm is checked, nothing runs.
+
+    Example:
+        study = gfcr.study(base="experiments/quickstart/base.yaml", study="groups", seeds=[0, 1],
+                           arms={"small": {"strategy": {"group_size": 4}}, "large": {}})
+        study.run().plot()
+
+    Args:
+        source: a study's YAML file, or what one would hold.
+        overrides: `key=value` for every arm, as on the command line.
+        values: the file's keys, over those of `source`; `base` names a YAML file to start from.
+
+    Raises:
+        ConfigError: as `gfcr.sweep.load`.
+    """
+    where = str(source) if isinstance(source, str | Path) else _WHERE
+    given: dict[str, Any] = {}
+    if isinstance(source, str | Path):
+        given = {"study": Path(source).resolve().parent.name, **configs.read(source)}
+    elif source is not None:
+        given = _based(mapping(source, where=where))
+    given = {k: v for k, v in given.items() if not (k in _REPLACED and k in values)}
+    merged = configs.merge(configs.merge(given, _based(values)), configs.parse_overrides(overrides))
+    return StudyHandle(sweep.from_values(merged, where=where))
+
+
+@final
+@dataclass(frozen=True)
+class StudyHandle:
+    """Plans, runs and reads one study. Results are read from the run folders, at any time."""
+
+    study: sweep.Study
+
+    def plan(
+        self,
+        *,
+        effect: float | None = None,
+        calibrated: bool = False,
+        assumed: Assumed | None = None,
+    ) -> StudyPlan:
+        """Returns cost and detectable difference, see `gfcr.planning.plan`."""
+        return plan(self.study, effect=effect, calibrated=calibrated, assumed=assumed)
+
+    def run(self, *, fresh: bool = False) -> "StudyHandle":
+        """Runs what has not finished, with progress; a failed trial does not stop the others."""
+        with SweepDisplay(self.study, show=progress.notebook()) as display:
+            ends = sweep.run(self.study, fresh=fresh, begin=display.begin, watch=display.watch)
+            display.close(ends)
+        return self
+
+    def frame(self) -> "DataFrame":
+        """One row a run, see `frames.runs_frame`."""
+        return frames.runs_frame(self.study)
+
+    def curves(self, *, metrics: Sequence[str] = frames.METRICS) -> "DataFrame":
+        """Metrics over the course of the runs, see `frames.curves_frame`."""
+        return frames.curves_frame(self.study, metrics=metrics)
+
+    def rollouts(self, *, columns: Sequence[str] = frames.COLUMNS) -> "DataFrame":
+        """Every rollout, see `frames.rollouts_frame`."""
+        return frames.rollouts_frame(self.study, columns=columns)
+
+    def leaderboard(self, *, margin: float = 0.02) -> leaderboard.Leaderboard:
+        """Ranks the arms from the run folders, as `gfcr leaderboard` does from MLflow.
+
+        Raises:
+            ConfigError: no run of the study, or none of its baseline, has finished.
+        """
+        folders = [t.folder for t in self.study.trials if (t.folder / "run.json").exists()]
+        if not folders:
+            raise ConfigError(f"study {self.study.name} has no runs yet: run it first.")
+        records = read_folders(folders, series=leaderboard.SERIES)
+        return leaderboard.rank(records, baseline=self.study.baseline, margin=margin)
+
+    def plot(self, metric: str = frames.HELDOUT) -> "Figure":
+        """Draws learning curves and the token ledger, see `plots.draw`."""
+        curves = frames.curves_frame(self.study, metrics=(metric,))
+        return plots.draw(curves, board=self.leaderboard(), metric=metric)
+
+    def __repr__(self) -> str:
+        results = [RunFolder(t.folder).result() for t in self.study.trials]
+        done = sum(r is not None and r["status"] == "finished" for r in results)
+        return (
+            f"study {self.study.name}: {', '.join(self.study.arms)}; "
+            f"{done} of {len(results)} runs finished"
+        )
+
+
+def _based(values: Mapping[str, Any]) -> dict[str, Any]:
+    own = dict(values)
+    base = own.pop("base", None)
+    return configs.merge(configs.read(str(base)), own) if base else own

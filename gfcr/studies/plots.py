@@ -1,0 +1,64 @@
+"""The figure of a study: learning curves against three budgets, and where the tokens went."""
+
+from typing import TYPE_CHECKING, Any
+
+from gfcr.errors import ConfigError
+from gfcr.leaderboard import Leaderboard
+from gfcr.studies import optional
+
+if TYPE_CHECKING:
+    from gfcr.studies.optional import DataFrame, Figure
+
+_AXES = {"update": "updates", "tokens": "tokens generated", "seconds": "seconds"}
+
+
+def draw(curves: "DataFrame", *, board: Leaderboard, metric: str) -> "Figure":
+    """Draws one metric against updates, tokens and seconds, and the ledger's bins by arm.
+
+    A line is the mean over seeds, its band the range over them; seeds are lined up by update.
+
+    Args:
+        curves: what `curves_frame` returned.
+        board: gives the tokens of each arm by bin.
+        metric: a metric of `curves`.
+
+    Raises:
+        ConfigError: nothing of the metric is recorded.
+    """
+    pyplot = optional.load("matplotlib.pyplot")
+    table: Any = curves
+    points: Any = table[table["metric"] == metric]
+    if not len(points):
+        raise ConfigError(f"metric '{metric}' has no point yet: run the study, or name another.")
+    figure, axes = pyplot.subplots(2, 2, figsize=(11, 7), layout="constrained")
+    for axis, (column, label) in zip(axes.flat, _AXES.items(), strict=False):
+        _curves(axis, points, column=column)
+        axis.set(xlabel=label, ylabel=metric)
+    axes[0, 0].legend()
+    _ledger(axes[1, 1], board)
+    # A notebook shows what the cell returns; an open figure would be shown twice.
+    pyplot.close(figure)
+    return figure
+
+
+def _curves(axis: Any, points: Any, *, column: str) -> None:
+    for arm, rows in points.groupby("arm", sort=False):
+        by_update = rows.groupby("update")
+        x, y = by_update[column].mean(), by_update["value"]
+        (line,) = axis.plot(x, y.mean(), marker="o", markersize=3, label=arm)
+        axis.fill_between(x, y.min(), y.max(), color=line.get_color(), alpha=0.15, linewidth=0)
+    axis.grid(alpha=0.3)
+
+
+def _ledger(axis: Any, board: Leaderboard) -> None:
+    arms = [row.arm for row in board.rows]
+    bins = dict.fromkeys(name for row in board.rows for name in row.cost.ledger)
+    left = [0.0] * len(arms)
+    for name in bins:
+        widths = [row.cost.ledger.get(name, 0.0) for row in board.rows]
+        axis.barh(arms, widths, left=left, label=name)
+        left = [a + b for a, b in zip(left, widths, strict=True)]
+    axis.invert_yaxis()
+    axis.set(xlabel="tokens a run, by bin of the ledger")
+    if bins:
+        axis.legend(fontsize="small")

@@ -1,0 +1,18 @@
+"""Progress of a study in a notebook: one table, updated in place."""
+
+import importlib
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from rich.table import Table
+
+
+def notebook() -> Callable[[Table], None] | None:
+    """Returns what shows a table in the notebook cell that runs, None outside notebooks."""
+    ipython: Any = sys.modules.get("IPython")
+    shell: Any = ipython.get_ipython() if ipython is not None else None
+    if shell is None or not hasattr(shell, "kernel"):
+        return None
+    handle: Any = importlib.import_module("IPython.display").display("", display_id=True)
+    return handle.update

@@ -1,0 +1,138 @@
+"""Studies from Python, on the fake engine."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gfcr
+from gfcr.errors import ConfigError
+from gfcr.studies import StudyHandle, optional
+
+BASE = """
+model: none
+engine: {name: fake, mean_length: 6}
+trainer: {name: dry, max_steps: 3}
+tracking: {name: local}
+prompts: 4
+evaluation: {prompts: 6, every: 1}
+"""
+SIZES: dict[str, Any] = {
+    "small": {"strategy": {"group_size": 4}},
+    "large": {"strategy": {"group_size": 6}},
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("studies")
+    (folder / "base.yaml").write_text(BASE + f"folder: {folder / 'runs'}\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def study(folder: Path) -> StudyHandle:
+    return gfcr.study(base=folder / "base.yaml", study="sizes", arms=SIZES, seeds=[0, 1]).run()
+
+
+def test_a_frame_has_one_row_a_run(study: StudyHandle) -> None:
+    frame = study.frame()
+    assert list(frame["arm"]) == ["small", "large"] * 2 and list(frame["seed"]) == [0, 0, 1, 1]
+    assert set(frame["status"]) == {"finished"} and (frame["tokens/remainder"] == 0).all()
+    assert frame["after"].between(0, 1).all()
+
+
+def test_curves_are_long_and_end_with_the_run_s_result(study: StudyHandle) -> None:
+    curves, frame = study.curves(), study.frame().set_index(["arm", "seed"])
+    held = curves[curves["metric"] == "heldout/accuracy"]
+    last = held.groupby(["arm", "seed"]).last()
+    assert (last["update"] == 3).all() and (held.groupby(["arm", "seed"]).size() == 4).all()
+    for key, row in last.iterrows():
+        assert row["value"] == pytest.approx(frame.loc[key, "after"])
+        made = frame.loc[key, "tokens/generated"] - frame.loc[key, "tokens/evaluation"]
+        assert row["tokens"] == made
+    for _, run in held.groupby(["arm", "seed"]):
+        assert run["tokens"].is_monotonic_increasing and run["seconds"].is_monotonic_increasing
+
+
+def test_rollouts_are_all_there(study: StudyHandle) -> None:
+    rollouts, frame = study.rollouts(), study.frame().set_index(["arm", "seed"])
+    trained = rollouts.groupby(["arm", "seed"])["trained_tokens"].sum()
+    assert trained.to_dict() == frame["tokens/trained"].to_dict()
+    assert len(study.rollouts(columns=["update"]).columns) == 3
+
+
+def test_the_leaderboard_needs_no_store(study: StudyHandle) -> None:
+    board = study.leaderboard()
+    assert {row.arm for row in board.rows} == {"small", "large"} and board.baseline == "small"
+    assert "| small |" in board._repr_markdown_()
+
+
+def test_the_figure_has_a_line_and_a_band_for_each_arm(study: StudyHandle) -> None:
+    figure = study.plot()
+    for axis in figure.axes[:3]:
+        assert len(axis.lines) == len(axis.collections) == 2
+    labels = {t.get_text() for t in figure.axes[3].get_legend().get_texts()}
+    assert {"trained", "evaluation"} <= labels
+    with pytest.raises(ConfigError, match="metric 'reward/al'"):
+        study.plot("reward/al")
+
+
+def test_the_plan_knows_the_finished_runs(study: StudyHandle) -> None:
+    plan = study.plan(effect=0.2)
+    assert plan.tokens == 0 and plan.variance.source == "paired runs"
+    assert "4 of 4 runs finished" in repr(study)
+
+
+def test_a_file_a_mapping_and_keywords_are_one_study(study: StudyHandle, folder: Path) -> None:
+    values = {"study": "sizes", "arms": SIZES, "seeds": [0, 1]}
+    path = folder / "study.yaml"
+    lines = [f"{k}: {v!r}" for k, v in {"base": "base.yaml", **values}.items()]
+    path.write_text("\n".join(lines))
+    assert gfcr.study(path) == gfcr.study({"base": folder / "base.yaml", **values}) == study
+
+
+def test_keywords_replace_arms_and_merge_the_rest(study: StudyHandle, folder: Path) -> None:
+    path = folder / "study.yaml"
+    changed = gfcr.study(
+        path, overrides=["trainer.max_steps=2"], arms={"one": {}}, engine={"mean_length": 9}
+    )
+    (trial, _) = changed.study.trials
+    assert trial.updates == 2 and trial.config.name == "one"
+    assert trial.config.engine == {"name": "fake", "mean_length": 9}
+
+
+def test_factors_are_columns_of_the_frame(folder: Path) -> None:
+    factors = {
+        "size": {"s": {"group_size": 2}, "l": {}},
+        "gate": {"no": {}, "yes": {"filters": {}}},
+    }
+    frame = gfcr.study(base=folder / "base.yaml", study="f", factors=factors).frame()
+    assert list(frame["size"] + "+" + frame["gate"]) == list(frame["arm"])
+    assert set(frame["status"]) == {"waiting"}
+
+
+def test_reading_before_running_says_so(folder: Path) -> None:
+    new = gfcr.study(base=folder / "base.yaml", study="new", arms=SIZES)
+    for read in (new.rollouts, new.leaderboard, new.plot):
+        with pytest.raises(ConfigError, match=r"run it|run the study"):
+            read()
+    assert not len(new.curves())
+
+
+def test_a_missing_library_names_the_extra() -> None:
+    with pytest.raises(ConfigError, match=r"gfcr\[notebooks\]"):
+        optional.load("no_such_library.part")
+
+
+def test_the_package_exports_it_lazily() -> None:
+    code = (
+        "import sys, gfcr; assert 'gfcr.studies' not in sys.modules; gfcr.study; "
+        "assert not {'pandas', 'matplotlib', 'mlflow', 'torch'} & sys.modules.keys()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    with pytest.raises(AttributeError, match="studdy"):
+        _ = gfcr.studdy  # type: ignore[attr-defined]
