@@ -117,7 +117,9 @@ def _arms(
         raise ConfigError(f"{where}: arms and factors are both given: leave one of them out.")
     if crossed is None:
         example = "{grpo: {strategy: grpo}, dapo: {strategy: dapo}}"
-        return mapping(given or None, where=f"{where}: arms", example=example), {}
+        named = mapping(given or None, where=f"{where}: arms", example=example)
+        # YAML reads `4:` as a number.
+        return {str(arm): changes for arm, changes in named.items()}, {}
     cells = factors.expand(crossed, design=design or "full", where=where)
     changes = {name: cell.changes for name, cell in cells.items()}
     return changes, {name: cell.levels for name, cell in cells.items()}

@@ -104,6 +104,11 @@ def test_keywords_replace_arms_and_merge_the_rest(study: StudyHandle, folder: Pa
     assert trial.config.engine == {"name": "fake", "mean_length": 9}
 
 
+def test_arms_may_be_called_by_numbers(folder: Path) -> None:
+    named = gfcr.study(base=folder / "base.yaml", study="n", arms={4: {}, 8: {}})
+    assert list(named.study.arms) == ["4", "8"] and named.study.baseline == "4"
+
+
 def test_factors_are_columns_of_the_frame(folder: Path) -> None:
     factors = {
         "size": {"s": {"group_size": 2}, "l": {}},
