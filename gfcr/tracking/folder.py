@@ -102,13 +102,16 @@ class RunFolder:
                     yield MetricLine(**json.loads(line))
 
     def truncate(self, step: int) -> None:
-        """Forgets updates `step` and later, which a resumed run is about to make again."""
+        """Forgets updates `step` and later, which a resumed run is about to make again.
+
+        Updates count from 1 in the metrics; the rollouts of update 1 are `update-000000`.
+        """
         kept = [asdict(line) for line in self.metrics() if line.step < step]
         text = "".join(json.dumps(line) + "\n" for line in kept)
         if (self.path / "metrics.jsonl").exists():
             write_atomic(self.path / "metrics.jsonl", text)
         for file in self.rollouts.glob("update-*.parquet"):
-            if int(file.stem.removeprefix("update-")) >= step:
+            if int(file.stem.removeprefix("update-")) >= step - 1:
                 file.unlink()
 
     @property

@@ -71,7 +71,7 @@ class Floor:
             for rollout, score in zip(all_, scores, strict=True):
                 here = rollout.mask_T & (rollout.versions_T == version)
                 gap_T = np.abs(score[len(rollout.prompt.tokens) - 1 :] - rollout.logprobs_T)
-                worst = max(worst, float(gap_T[here].max(initial=0.0)))
+                worst = float(np.maximum(worst, gap_T[here].max(initial=0.0)))  # keeps NaN
         return worst
 
 

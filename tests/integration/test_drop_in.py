@@ -59,7 +59,7 @@ class Recorded:
         for i, score in enumerate(scores):
             mask = np.array(out["env_mask"][i], bool)
             gap_T = score[len(out["prompt_ids"][i]) - 1 :] - np.array(out["logprobs"][i])
-            worst = max(worst, float(np.abs(gap_T[mask]).max()))
+            worst = float(np.maximum(worst, np.abs(gap_T[mask]).max()))  # keeps NaN
         return worst
 
 

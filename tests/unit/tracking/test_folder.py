@@ -71,10 +71,10 @@ def test_a_line_cut_by_a_kill_is_not_read_and_goes_on_resuming(tmp_path):
 def test_resuming_leaves_no_later_rollouts(tmp_path):
     folder = RunFolder(tmp_path)
     folder.rollouts.mkdir()
-    for step in (1, 2, 3):
-        (folder.rollouts / f"update-{step:06d}.parquet").touch()
+    for index in (0, 1, 2):  # what updates 1, 2 and 3 trained on
+        (folder.rollouts / f"update-{index:06d}.parquet").touch()
     folder.truncate(2)
-    assert [file.name for file in folder.rollouts.iterdir()] == ["update-000001.parquet"]
+    assert [file.name for file in folder.rollouts.iterdir()] == ["update-000000.parquet"]
 
 
 def test_result_and_status_appear_whole(tmp_path):
