@@ -17,8 +17,8 @@ from typing import Any, TextIO
 from gfcr.errors import GfcrError, did_you_mean
 
 COMMANDS = (
-    *("run", "plan", "sweep", "demo", "leaderboard", "list"),
-    *("show", "upload", "bench", "simulate"),
+    *("run", "plan", "sweep", "demo", "leaderboard", "offline"),
+    *("list", "show", "upload", "bench", "simulate"),
 )
 """Each is a module of `gfcr.commands` with `HELP`, `add_arguments` and `run`."""
 

@@ -17,7 +17,7 @@ from gfcr.runner import Runner
 from gfcr.scoring import Desk
 from gfcr.stages import Generate, Harvest, Observer, Watcher
 from gfcr.strategy import Strategy
-from gfcr.stream import PromptStream
+from gfcr.stream import Prompts, PromptStream
 from gfcr.tasks.base import Codec, Task
 from gfcr.types import Cost, Group, Prompt, Rollout, RolloutBatch, Sample, Sampling
 from gfcr.view import RunView
@@ -60,7 +60,7 @@ class Pipeline:
         self.strategy, self.engine, self.codec = strategy, engine, codec
         self.prompts, self.sampling, self.seed, self.sink = prompts, sampling, seed, sink
         self.ledger = Ledger()
-        self.stream = PromptStream(train, seed=seed)
+        self.stream: Prompts = PromptStream(train, seed=seed)
         self.desk = Desk(task)
         self.step = 0
         """Update the next batch is for."""

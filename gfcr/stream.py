@@ -1,11 +1,27 @@
 """The paired prompt stream: the same order of prompts for a seed, whatever the strategy."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from gfcr.errors import TaskError
 from gfcr.seeds import rng
 from gfcr.types import Prompt
+
+
+class Prompts(Protocol):
+    """Where a run's prompts come from: drawn from the task, or read from a log."""
+
+    def draw(self, num: int) -> list[Prompt]:
+        """Takes the next `num` prompts."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """The position in the stream."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continues after the prompts already handed out."""
+        ...
 
 
 class PromptStream:

@@ -8,7 +8,7 @@ import numpy as np
 from gfcr import seeds
 from gfcr.engine.base import Engine
 from gfcr.stages import Job, Plan
-from gfcr.stream import PromptStream
+from gfcr.stream import Prompts
 from gfcr.tasks.base import Codec
 from gfcr.types import Floats, Group, Prompt, Sampling
 
@@ -23,7 +23,7 @@ class RunView:
     group_size: int
     sampling: Sampling
     seed: int
-    stream: PromptStream
+    stream: Prompts
     engine: Engine
     codec: Codec
     in_flight: Callable[[], int] = lambda: 0

@@ -13,6 +13,9 @@ from gfcr.statistics import Components, components
 from gfcr.sweep import Study
 from gfcr.tracking.records import RunRecord
 
+_FEW = 4
+"""Degrees of freedom below which a variance is off by half or more, more often than not."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variance:
@@ -68,7 +71,8 @@ def _paired(arms: Mapping[str, Sequence[RunRecord]], *, baseline: str) -> Varian
     return Variance(
         components=_mean(found),
         source="paired runs",
-        detail=f"{len(found)} arm(s) against {baseline} over {_range(pairs)} shared seeds",
+        detail=f"{len(found)} arm(s) against {baseline} over {_range(pairs)} shared seeds"
+        + _caution(pairs),
     )
 
 
@@ -83,7 +87,7 @@ def _single(arms: Mapping[str, Sequence[RunRecord]]) -> Variance | None:
         source="runs",
         detail=f"{', '.join(several)} over {_range([len(r) for r in several.values()])} seeds; "
         "another arm is taken to vary independently and by as much, and the effect to be the "
-        "same on every prompt",
+        "same on every prompt" + _caution([len(r) for r in several.values()]),
     )
 
 
@@ -104,6 +108,11 @@ def _mean(found: Sequence[Components]) -> Components:
         prompt=fmean(c.prompt for c in found),
         residual=fmean(c.residual for c in found),
     )
+
+
+def _caution(counts: Sequence[int]) -> str:
+    few = sum(n - 1 for n in counts) < _FEW
+    return "; from so few seeds it is a guess, and 0 for the seeds means unseen" if few else ""
 
 
 def _range(counts: Sequence[int]) -> str:

@@ -1,0 +1,44 @@
+"""`gfcr offline`."""
+
+import argparse
+import shlex
+from pathlib import Path
+
+from gfcr import config
+from gfcr import strategy as strategies
+from gfcr.commands import Outcome
+from gfcr.errors import ConfigError
+
+HELP = "Compare what strategies would select from one recorded run's rollouts; generates nothing."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds this command's arguments."""
+    parser.add_argument("run", type=Path, help="run folder with rollouts")
+    parser.add_argument(
+        "--strategy",
+        action="append",
+        required=True,
+        metavar="'NAME KEY=VALUE ...'",
+        help="a strategy and its knobs, e.g. 'dapo group_size=4'; the first is the reference",
+    )
+    parser.add_argument("--prompts", type=int, help="groups that fill a batch; the run's own")
+
+
+def run(options: argparse.Namespace) -> Outcome:
+    """Evaluates; exit code 1 when the log cannot answer for a strategy."""
+    from gfcr import offline
+
+    named = {text: _strategy(text) for text in options.strategy}
+    report = offline.evaluate(
+        offline.read_log(options.run), strategies=named, prompts=options.prompts
+    )
+    refused = any(s.refused is not None for s in report.selections)
+    return Outcome(data=offline.to_dict(report), text=offline.to_rich(report), code=int(refused))
+
+
+def _strategy(text: str) -> strategies.Strategy:
+    words = shlex.split(text)
+    if not words:
+        raise ConfigError("--strategy '' is empty: give a name, see `gfcr list strategy`.")
+    return strategies.load(words[0], **config.parse_overrides(words[1:]))

@@ -1,0 +1,270 @@
+"""An engine, a codec, a verifier and a prompt stream that serve a log in place of a model.
+
+Requests that name sample i of a group get the log's i-th rollout of that prompt. The clock is that
+of unlimited slots: every running request gains as many tokens as the others, so that groups end in
+the order of their longest rollout.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, final
+
+from gfcr.engine.base import Delta, EngineStats, Request
+from gfcr.offline.log import Log, LoggedUpdate, Unanswerable
+from gfcr.tasks.base import Codec, Problems, Task, Verdict
+from gfcr.types import FinishReason, Floats, Group, Prompt, Rollout
+
+if TYPE_CHECKING:
+    from gfcr.engine.base import Weights
+
+_UNBOUNDED = 1 << 30
+
+
+@dataclass(kw_only=True)
+class _Playing:
+    rollout: Rollout
+    at: int = 0
+
+    @property
+    def left(self) -> int:
+        return len(self.rollout) - self.at
+
+
+@final
+class LogEngine:
+    """See `engine.base.Engine`. What it cannot serve, it refuses at the next step.
+
+    Args:
+        log: the rollouts.
+        askers: addresses of the parts that may ask for more samples than a group's first ones.
+    """
+
+    def __init__(self, log: Log, *, askers: Sequence[str]) -> None:
+        self._log = log
+        self._askers = ", ".join(askers) or "group_size"
+        self._playing: dict[str, _Playing] = {}
+        self._free: dict[str, deque[Group]] = {}
+        self._taken: dict[str, Group] = {}
+        self._refusal: str | None = None
+        self._stats = EngineStats()
+        self._version = self._step = 0
+        self.served: list[Rollout] = []
+        """Recorded rollouts begun in this update, at their full length."""
+
+    @property
+    def version(self) -> int:
+        """See `Engine.version`."""
+        return self._version
+
+    @property
+    def max_length(self) -> int:
+        """See `Engine.max_length`."""
+        return _UNBOUNDED
+
+    def begin(self, update: LoggedUpdate) -> None:
+        """Goes on to an update of the log."""
+        self._step, self._version = update.step, update.version
+        self._free, self._taken, self.served = {}, {}, []
+        for group in update.groups:
+            self._free.setdefault(group.prompt.id, deque()).append(group)
+
+    def submit(self, request: Request) -> None:
+        """See `Engine.submit`."""
+        try:
+            rollout = self._find(request)
+        except Unanswerable as refusal:
+            # Raised inside a Generate part it would be taken for that part's own failure.
+            self._refusal = self._refusal or str(refusal)
+            return
+        self.served.append(rollout)
+        self._playing[request.id] = _Playing(rollout=rollout)
+
+    def step(self) -> Sequence[Delta]:
+        """Advances every request by the tokens that the shortest still lacks.
+
+        Raises:
+            Unanswerable: a request was submitted that the log cannot serve.
+        """
+        if self._refusal is not None:
+            raise Unanswerable(self._refusal)
+        num = min((p.left for p in self._playing.values()), default=0)
+        deltas = [self._advance(id, num) for id in list(self._playing)]
+        self._stats = replace(
+            self._stats,
+            forward_passes=self._stats.forward_passes + num,
+            generated_tokens=self._stats.generated_tokens + num * len(deltas),
+        )
+        return deltas
+
+    def abort(self, request_ids: Iterable[str]) -> None:
+        """See `Engine.abort`."""
+        for id in request_ids:
+            self._playing.pop(id, None)
+
+    def limit(self, request_id: str, *, max_tokens: int) -> None:
+        """Refuses: truncated text was never scored."""
+        raise Unanswerable(f"a cap of {max_tokens} tokens in decoding leaves text without score.")
+
+    def score(self, sequences: Sequence[Sequence[int]], *, sampling: Any) -> list[Floats]:
+        """Refuses: there is no policy to ask."""
+        raise Unanswerable("log-probabilities under the current policy are not in the log.")
+
+    def update_weights(self, weights: "Weights", *, version: int) -> None:
+        """Does nothing: `begin` sets the version."""
+
+    def stats(self) -> EngineStats:
+        """See `Engine.stats`."""
+        return self._stats
+
+    def close(self) -> None:
+        """Does nothing."""
+
+    def _advance(self, id: str, num: int) -> Delta:
+        playing = self._playing[id]
+        rollout, at = playing.rollout, playing.at
+        playing.at += num
+        finish = None
+        if not playing.left:
+            length = rollout.finish == FinishReason.LENGTH
+            finish = FinishReason.LENGTH if length else FinishReason.STOP
+            del self._playing[id]
+        return Delta(
+            request_id=id,
+            tokens=tuple(rollout.tokens_T[at : at + num].tolist()),
+            logprobs=tuple(rollout.logprobs_T[at : at + num].tolist()),
+            finish=finish,
+        )
+
+    def _find(self, request: Request) -> Rollout:
+        group_id, _, index = request.id.partition("#")[0].rpartition("/")
+        group = self._group(group_id)
+        if not index.isdecimal() or int(index) >= len(group.rollouts):
+            raise Unanswerable(
+                f"update {self._step}: {self._askers} asks for rollout {int(index) + 1} of prompt "
+                f"{group.prompt.id}, and {len(group.rollouts)} are recorded. Record a larger "
+                "group, or ask for less."
+            )
+        self._check(request, group.rollouts[int(index)])
+        return group.rollouts[int(index)]
+
+    def _group(self, group_id: str) -> Group:
+        """The recorded group that a group of the strategy is served from."""
+        if group_id not in self._taken:
+            prompt_id = group_id.split(":", 2)[2]
+            free = self._free.get(prompt_id)
+            if not free:
+                raise Unanswerable(
+                    f"update {self._step}: {self._askers} begins prompt {prompt_id}, which the log "
+                    "does not hold (again) in this update."
+                )
+            self._taken[group_id] = free.popleft()
+        return self._taken[group_id]
+
+    def _check(self, request: Request, rollout: Rollout) -> None:
+        asked, recorded = request.sampling, self._log.sampling
+        if len(request.tokens) > len(rollout.prompt.tokens):
+            raise Unanswerable(
+                f"update {self._step}: a rollout of prompt {rollout.prompt.id} is to be continued "
+                "under a later policy: how it goes on is not in the log."
+            )
+        if replace(asked, max_tokens=recorded.max_tokens) != recorded:
+            raise Unanswerable(f"sampling with {asked} was not recorded, only {recorded}.")
+        if not len(rollout) <= asked.max_tokens <= recorded.max_tokens:
+            raise Unanswerable(
+                f"a cap of {asked.max_tokens} tokens: rollout {rollout.id} was scored at "
+                f"{len(rollout)} tokens under a cap of {recorded.max_tokens}."
+            )
+
+
+@final
+class LogCodec:
+    """See `tasks.base.Codec`: knows the log's completions, cannot encode anything new."""
+
+    def __init__(self) -> None:
+        self._texts: dict[tuple[int, ...], str] = {}
+        self._eos_id = -1
+
+    @property
+    def eos_id(self) -> int:
+        """The token that the log's finished completions end with."""
+        return self._eos_id
+
+    def begin(self, update: LoggedUpdate) -> None:
+        """Goes on to an update of the log."""
+        rollouts = [r for g in update.groups for r in g.rollouts]
+        self._texts = {tuple(r.tokens_T.tolist()): r.text for r in rollouts}
+        ends = [r for r in rollouts if r.finish == FinishReason.STOP and len(r)]
+        self._eos_id = int(ends[0].tokens_T[-1]) if ends else -1
+
+    def prompt(self, text: str) -> tuple[int, ...]:
+        """Refuses."""
+        raise Unanswerable("new prompts are not in the log.")
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        """Refuses."""
+        raise Unanswerable("text from outside (hints, tool results) is not in the log.")
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """A recorded completion's text; empty for one cut short, which nobody scores."""
+        return self._texts.get(tuple(tokens), "")
+
+
+@final
+@dataclass(kw_only=True)
+class LogTask(Task):
+    """Gives the verdicts that were recorded."""
+
+    verdicts: dict[tuple[str, str], Verdict] = field(default_factory=dict[tuple[str, str], Verdict])
+    """By prompt id and text."""
+
+    def begin(self, update: LoggedUpdate) -> None:
+        """Goes on to an update of the log."""
+        self.verdicts = {
+            (g.prompt.id, r.text): Verdict(reward=r.reward, error=r.error)
+            for g in update.groups
+            for r in g.rollouts
+        }
+
+    def problems(self, codec: Codec) -> Problems:
+        """Refuses: prompts come from the log."""
+        raise Unanswerable("new prompts are not in the log.")
+
+    def verify(self, prompt: Prompt, *, text: str) -> Verdict:
+        """See `Task.verify`."""
+        return self.verdicts[prompt.id, text]
+
+
+@final
+class LogStream:
+    """See `stream.Prompts`: an update's prompts in the order they were begun."""
+
+    def __init__(self, *, askers: Sequence[str]) -> None:
+        self._askers = ", ".join(askers) or "--prompts"
+        self._prompts: deque[Prompt] = deque()
+        self._num = self._step = 0
+
+    def begin(self, update: LoggedUpdate) -> None:
+        """Goes on to an update of the log."""
+        self._prompts = deque(g.prompt for g in update.groups)
+        self._num, self._step = len(self._prompts), update.step
+
+    def draw(self, num: int) -> list[Prompt]:
+        """See `Prompts.draw`.
+
+        Raises:
+            Unanswerable: the update's prompts are used up.
+        """
+        if num > len(self._prompts):
+            raise Unanswerable(
+                f"update {self._step}: {self._askers} asks for more than the {self._num} prompts "
+                "recorded. Train on fewer groups an update (--prompts), or record more."
+            )
+        return [self._prompts.popleft() for _ in range(num)]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing: logs are not resumed."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Nothing: logs are not resumed."""

@@ -1,0 +1,135 @@
+"""What a strategy selects from an update's rollouts, and how that differs from all of them."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gfcr.statistics import Interval, compare
+from gfcr.types import Rollout, RolloutBatch, Sample
+
+_KINDS = ("length", "difficulty")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bias:
+    """How the trained rollouts differ from all that were generated; means over updates."""
+
+    generated: float
+    trained: float
+    difference: Interval
+    """Trained minus generated, paired by update; the limits are NaN with one update."""
+    p_value: float
+    effect: float
+    """Difference in standard deviations of the generated rollouts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """One update of one strategy."""
+
+    begun: int
+    """Groups."""
+    accepted: int
+    generated: int
+    """Rollouts begun."""
+    trained: int
+    replayed: int
+    signal: int
+    """Trained rollouts with an advantage other than 0."""
+    mean_squared_advantage: float
+    """Over trained rollouts, of each rollout's mean squared advantage; NaN without any."""
+    effective_size: float
+    """(sum |a|)^2 / sum a^2 over trained rollouts, a the root mean square of a rollout's."""
+    tokens: int
+    """Generated."""
+    rejected: Mapping[str, int]
+    """Generated rollouts turned down, by reason."""
+    values: Mapping[str, tuple[NDArray[np.float64], NDArray[np.float64]]]
+    """Length and difficulty of the generated and of the trained rollouts."""
+
+    @property
+    def signal_per_1k(self) -> float:
+        """Rollouts with signal for each 1,000 tokens generated."""
+        return 1000 * self.signal / self.tokens if self.tokens else 0.0
+
+
+def measure(
+    batch: RolloutBatch, *, served: Sequence[Rollout], hardness: Mapping[str, float]
+) -> Measured:
+    """Measures one batch.
+
+    Args:
+        batch: what the strategy made of the update.
+        served: the recorded rollouts it began, at full length, those cut short included.
+        hardness: difficulty by prompt id.
+    """
+    size_N = np.array([_rms(sample) for sample in batch.samples])
+    trained = [s.rollout for s in batch.samples]
+    reasons = Counter(
+        s.rejected or g.rejected
+        for g in batch.groups
+        for r, s in zip(g.rollouts, g.signals, strict=True)
+        if r.origin == "fresh" and (s.rejected or g.rejected)
+    )
+    power = float((size_N**2).sum())
+    return Measured(
+        begun=len({r.group_id for r in served}),
+        accepted=len(batch.accepted),
+        generated=len(served),
+        trained=len(trained),
+        replayed=sum(r.origin == "replay" for r in trained),
+        signal=int(np.count_nonzero(size_N)),
+        mean_squared_advantage=power / len(size_N) if len(size_N) else float("nan"),
+        effective_size=float(size_N.sum()) ** 2 / power if power else 0.0,
+        tokens=batch.cost.generated_tokens,
+        rejected={str(reason): num for reason, num in reasons.items()},
+        values={
+            "length": (_lengths(served), _lengths(trained)),
+            "difficulty": (_hardness(served, hardness), _hardness(trained, hardness)),
+        },
+    )
+
+
+def biases(updates: Sequence[Measured]) -> dict[str, Bias]:
+    """Returns the selection bias by kind: over the updates that trained on something.
+
+    The rollouts of a group are no independent draws, so the test takes an update's means as one
+    observation: `statistics.compare`, the paired t test over updates.
+    """
+    found: dict[str, Bias] = {}
+    for kind in _KINDS:
+        pairs = [u.values[kind] for u in updates]
+        known = [(g[~np.isnan(g)], t[~np.isnan(t)]) for g, t in pairs]
+        known = [(g, t) for g, t in known if len(g) and len(t)]
+        if known:
+            found[kind] = _bias(known)
+    return found
+
+
+def _bias(pairs: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]]) -> Bias:
+    generated_U, trained_U = ([float(p[i].mean()) for p in pairs] for i in (0, 1))
+    compared = compare(trained_U, baseline=generated_U)
+    spread = float(np.concatenate([g for g, _ in pairs]).std())
+    return Bias(
+        generated=float(np.mean(generated_U)),
+        trained=float(np.mean(trained_U)),
+        difference=compared.difference,
+        p_value=compared.p_value,
+        effect=compared.difference.value / spread if spread else 0.0,
+    )
+
+
+def _rms(sample: Sample) -> float:
+    values_T = sample.advantage_T[sample.rollout.mask_T]
+    return float(np.sqrt(np.mean(values_T.astype(np.float64) ** 2))) if len(values_T) else 0.0
+
+
+def _lengths(rollouts: Sequence[Rollout]) -> NDArray[np.float64]:
+    return np.array([len(r) for r in rollouts], np.float64)
+
+
+def _hardness(rollouts: Sequence[Rollout], hardness: Mapping[str, float]) -> NDArray[np.float64]:
+    return np.array([hardness[r.prompt.id] for r in rollouts], np.float64)
