@@ -9,6 +9,7 @@ import importlib
 import json
 import logging
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from gfcr.errors import GfcrError, did_you_mean
 
 COMMANDS = (
     *("run", "plan", "sweep", "demo", "leaderboard", "offline"),
-    *("list", "show", "upload", "bench", "simulate"),
+    *("list", "show", "upload", "bench", "simulate", "audit"),
 )
 """Each is a module of `gfcr.commands` with `HELP`, `add_arguments` and `run`."""
 
@@ -111,9 +112,16 @@ def _fail(
     return 1 if unexpected else 2
 
 
+def terminal_width() -> int:
+    """Columns to fill; a file or pipe gets room for the widest table."""
+    return shutil.get_terminal_size((120, 24)).columns
+
+
 def _show(text: Any, *, stdout: TextIO) -> None:
     from rich.console import Console
 
-    console = Console(file=stdout, soft_wrap=isinstance(text, str))
+    console = Console(
+        file=stdout, width=terminal_width(), soft_wrap=isinstance(text, str), highlight=False
+    )
     for piece in text if isinstance(text, list) else [text]:  # pyright: ignore[reportUnknownVariableType]
-        console.print(piece, highlight=False)
+        console.print(piece, soft_wrap=isinstance(piece, str))

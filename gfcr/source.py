@@ -161,7 +161,9 @@ class RunSource:
         point = (update, self._training_tokens(), self.elapsed_s, heldout.accuracy)
         self._memory.curve.append(point)
         metrics = {"heldout/accuracy": heldout.accuracy, "heldout/n": float(heldout.n)}
-        self._records.append(update, metrics=metrics)
+        # Killed after measuring and before the next checkpoint, a run measures the same again.
+        if not any("heldout/n" in m.metrics for m in self._records.metrics() if m.step == update):
+            self._records.append(update, metrics=metrics)
         self._tracker.log(update, metrics)
         return heldout
 

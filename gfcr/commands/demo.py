@@ -1,6 +1,7 @@
 """`gfcr demo`."""
 
 import argparse
+import shutil
 from pathlib import Path
 
 from gfcr import sweep
@@ -37,6 +38,7 @@ def run(options: argparse.Namespace) -> Outcome:
         f"\nHTML report: {html}\nMLflow store: {uri}; open it with: "
         f"mlflow ui --backend-store-uri {uri}"
     )
+    width = shutil.get_terminal_size((120, 24)).columns
     failed = [e for e in ends if e.status == "failed"]
     errors = [f"[red]{e.trial.name} failed[/]: {e.result.get('error')}" for e in failed]
     data = {
@@ -46,5 +48,7 @@ def run(options: argparse.Namespace) -> Outcome:
         "mlflow": uri,
     }
     return Outcome(
-        data=data, text=[leaderboard.to_rich(board), *errors, words], code=1 if failed else 0
+        data=data,
+        text=[leaderboard.to_rich(board, width=width), *errors, words],
+        code=1 if failed else 0,
     )

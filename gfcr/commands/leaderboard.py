@@ -1,6 +1,7 @@
 """`gfcr leaderboard`."""
 
 import argparse
+import shutil
 from pathlib import Path
 
 from gfcr.commands import Outcome
@@ -42,7 +43,8 @@ def run(options: argparse.Namespace) -> Outcome:
             path.write_text(text(board), encoding="utf-8")
     if options.html is not None:
         report.write(board, path=options.html)
-    return Outcome(data=leaderboard.to_dict(board), text=leaderboard.to_rich(board))
+    width = shutil.get_terminal_size((120, 24)).columns
+    return Outcome(data=leaderboard.to_dict(board), text=leaderboard.to_rich(board, width=width))
 
 
 def study_name(given: str | None) -> str | None:

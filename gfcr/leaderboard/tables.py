@@ -52,17 +52,27 @@ def to_csv(board: Leaderboard) -> str:
     return text.getvalue()
 
 
-def to_rich(board: Leaderboard) -> "Table":
-    """Returns a table for the terminal."""
+def to_rich(board: Leaderboard, *, width: int = 120) -> "Table":
+    """Returns a table for a terminal of `width` columns; a narrow one leaves costs out."""
+    from rich.box import SIMPLE_HEAD
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table(title=board.study or "no runs", caption=caption(board))
-    for head in _COLUMNS:
-        table.add_column(head, justify="left" if head in ("arm", "verdict") else "right")
+    table = Table(
+        title=board.study or "no runs",
+        caption=caption(board),
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+        collapse_padding=True,
+    )
+    columns = {h: c for h, c in _COLUMNS.items() if width >= _WIDE or h not in _WIDE_ONLY}
+    for head in columns:
+        left = head in ("arm", "verdict")
+        table.add_column(head, justify="left" if left else "right", no_wrap=True)
     for row in board.rows:
         style = _STYLE.get(row.versus.verdict, "") if row.versus else "bold"
-        table.add_row(*(escape(cell(row)) for cell in _COLUMNS.values()), style=style)
+        cells = (escape(cell(row).replace(" [", "\n[")) for cell in columns.values())
+        table.add_row(*cells, style=style)
     return table
 
 
@@ -107,6 +117,10 @@ _COLUMNS: Mapping[str, Callable[[Row], str]] = {
     "passes": lambda row: _number(row.cost.forward_passes),
     "R_gen": lambda row: _percent(row.cost.r_gen),
 }
+
+
+_WIDE = 112
+_WIDE_ONLY = ("seeds", "trained", "passes", "R_gen")
 
 
 def _flat(row: Row) -> dict[str, str]:
