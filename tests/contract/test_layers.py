@@ -31,7 +31,7 @@ LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("train",), ("tracking",)),
     (("models",),),
     (("experiment", "config", "provenance", "source"), ("drop_in",)),
-    (("sweep", "factors"), ("offline",), ("bench",), ("simulation",)),
+    (("sweep", "factors"), ("offline",), ("bench",), ("simulation",), ("audit",)),
     (("leaderboard", "report"),),
     (("planning",),),
     (("cli", "commands", "__main__"),),

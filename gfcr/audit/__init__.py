@@ -1,0 +1,25 @@
+"""The losslessness audit: does an engine sample from the target distribution?
+
+Everything but `target`, `drafters` and `worker` is plain numpy and works on any engine.
+"""
+
+from gfcr.audit.cell import Cell, Prompts, Verdict
+from gfcr.audit.certificate import Certificate, certificate_for, covered, read, write
+from gfcr.audit.judge import audit_cell
+from gfcr.audit.sampler import Target
+from gfcr.audit.settings import SETTINGS, Setting
+
+__all__ = [
+    "SETTINGS",
+    "Cell",
+    "Certificate",
+    "Prompts",
+    "Setting",
+    "Target",
+    "Verdict",
+    "audit_cell",
+    "certificate_for",
+    "covered",
+    "read",
+    "write",
+]

@@ -1,0 +1,146 @@
+"""How often the audit errs: exact toy engines called biased, planted biases not found."""
+
+import importlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, final
+
+import numpy as np
+
+from gfcr.audit.cell import DISTANCE, LEVEL, SAMPLES, Cell, Prompts, Verdict
+from gfcr.audit.judge import audit_cell
+from gfcr.audit.law import Laws
+from gfcr.audit.settings import SETTINGS
+from gfcr.audit.tilts import TILTS, Tilt
+from gfcr.audit.toy import ToyEngine, ToyModel, ToyTarget, greedy_drafts
+from gfcr.engine.fake import Fake
+
+_stats: Any = importlib.import_module("scipy.stats")
+
+DRIFT: Final = {"temperature": 1.2, "noise": 0.3}
+"""Of the drafting policy from the target; mean total variation about 0.13."""
+
+Make = Callable[[int], ToyEngine]
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """Engines of one kind: a function of the seed, and what is right to say of them."""
+
+    name: str
+    make: Make
+    exact: bool
+    drafter: str = "none"
+    deterministic: bool = True
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Tally:
+    """What the audit said of a kind."""
+
+    name: str
+    exact: bool
+    verdicts: Mapping[str, int]
+    tokens: float
+    """Mean tokens of an audit."""
+
+    @property
+    def right(self) -> int:
+        """Audits that did not err: exact not called biased, or bias found."""
+        biased = self.verdicts[Verdict.BIASED]
+        return sum(self.verdicts.values()) - biased if self.exact else biased
+
+    @property
+    def at_least(self) -> float:
+        """95 % lower confidence limit (Clopper-Pearson) of the share of right verdicts."""
+        num = sum(self.verdicts.values())
+        return float(_stats.beta.ppf(0.05, self.right, num - self.right + 1)) if self.right else 0.0
+
+
+def toy(*, seed: int = 3) -> tuple[ToyModel, Prompts]:
+    """The model and prompts of all trials."""
+    model = ToyModel.of_fake(Fake(mean_length=30), seed=seed)
+    prompts = np.random.default_rng(seed).integers(4, len(model.logprobs), (32, 4)).tolist()
+    return model, Prompts(prompts=[tuple(p) for p in prompts], max_tokens=32)
+
+
+def trials(model: ToyModel) -> list[Trial]:
+    """Exact engines, each planted bias, and SPEC-RL's released rule beside its exact form."""
+    law = model.law(sampling=SETTINGS["t1"].sampling)
+    old = model.drifted(**DRIFT, seed=1).law(sampling=SETTINGS["t1"].sampling)
+    best = greedy_drafts(old)
+
+    def spec(name: str, *, drafter: Laws, sampled: bool, exact: bool, once: bool = False) -> Trial:
+        return Trial(
+            name=name,
+            make=lambda seed: ToyEngine(
+                law=law, drafter=drafter, residual=exact, once=once, seed=seed
+            ),
+            exact=exact,
+            drafter="toy",
+            deterministic=not sampled,
+        )
+
+    return [
+        Trial(name="exact", make=lambda seed: ToyEngine(law=law, seed=seed), exact=True),
+        spec("exact, sampled drafts", drafter=old, sampled=True, exact=True),
+        spec("exact, greedy drafts", drafter=best, sampled=False, exact=True),
+        spec("SPEC-RL made exact", drafter=old, sampled=True, exact=True, once=True),
+        *(_tilted(name, tilt, law=law) for name, tilt in TILTS.items()),
+        spec("no residual, sampled drafts", drafter=old, sampled=True, exact=False),
+        spec("no residual, greedy drafts", drafter=best, sampled=False, exact=False),
+        spec("SPEC-RL as released", drafter=old, sampled=True, exact=False, once=True),
+    ]
+
+
+def run(*, num: int, samples: int = SAMPLES, level: float = LEVEL) -> Iterator[Tally]:
+    """Audits `num` engines of every kind, each with seeds of its own."""
+    model, prompts = toy()
+    for trial in trials(model):
+        cells = [
+            one(trial, model=model, prompts=prompts, seed=seed, samples=samples, level=level)
+            for seed in range(num)
+        ]
+        yield Tally(
+            name=trial.name,
+            exact=trial.exact,
+            verdicts={v: sum(c.verdict == v for c in cells) for v in Verdict},
+            tokens=float(np.mean([c.tokens for c in cells])),
+        )
+
+
+def one(
+    trial: Trial,
+    *,
+    model: ToyModel,
+    prompts: Prompts,
+    seed: int,
+    samples: int = SAMPLES,
+    level: float = LEVEL,
+) -> Cell:
+    """One audit of one engine."""
+    engine = trial.make(seed)
+    return audit_cell(
+        engine,
+        target=ToyTarget(model),
+        setting=SETTINGS["t1"],
+        prompts=prompts,
+        drafter=trial.drafter,
+        deterministic=trial.deterministic,
+        drafts=engine.drafts if engine.drafter is not None else None,
+        samples=samples,
+        level=level,
+        seed=seed,
+    )
+
+
+def _tilted(name: str, tilt: Tilt, *, law: Laws) -> Trial:
+    vocab = law.shape[-1]
+    planted = tilt(law.reshape(-1, vocab), distance=DISTANCE).reshape(law.shape)
+    return Trial(
+        name=f"{DISTANCE:.0%} {name}",
+        make=lambda seed: ToyEngine(law=planted, seed=seed),
+        exact=False,
+    )

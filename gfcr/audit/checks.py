@@ -1,0 +1,163 @@
+"""The tests. Under a lossless engine each has a known null distribution, whatever the model.
+
+Given the past, a token's cell has known probabilities, so hits minus probabilities is a martingale
+difference with known covariance: sums of it are normal, quadratic forms of it chi-square.
+"""
+
+import importlib
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gfcr.audit.features import Array, Features, Partition
+
+_stats: Any = importlib.import_module("scipy.stats")
+
+ENOUGH = 25.0
+"""Least variance of a count for which its sum is taken as normal, far into the tail."""
+SMOOTH = 4
+"""Legendre polynomials in the test of uniformity."""
+
+Mask = NDArray[np.bool_]
+
+
+class Check(NamedTuple):
+    """One test's outcome."""
+
+    name: str
+    statistic: float
+    df: int
+    """Degrees of freedom of a chi-square; 0 for a standard normal; -1 for a count."""
+    p_value: float
+
+
+def normal(name: str, total: float, *, variance: float) -> Check | None:
+    """Of a sum that is normal with mean 0; None where there is too little to tell."""
+    if variance <= 0 or not np.isfinite(total):
+        return None
+    z = total / np.sqrt(variance)
+    return Check(name, float(z), 0, float(2 * _stats.norm.sf(abs(z))))
+
+
+def surprise(name: str, f: Features, *, mask: Mask) -> Check | None:
+    """Sum of log p(x) + H over its standard deviation: too sharp is positive, too flat negative."""
+    use = mask & ~f.impossible_N
+    if use.sum() < ENOUGH:
+        return None
+    variance = float(f.surprise_var_N[use].sum())
+    # One token must not carry the sum: the normal law would not hold.
+    if variance < ENOUGH * float(f.surprise_var_N[use].max(initial=0)):
+        return None
+    return normal(name, float(f.surprise_N[use].sum()), variance=variance)
+
+
+def top(name: str, f: Features, *, mask: Mask) -> Check | None:
+    """How often the likeliest token came, against its probability."""
+    rank = f.partitions["rank"]
+    mass = rank.mass_NK[mask, 0]
+    variance = float((mass * (1 - mass)).sum())
+    if variance < ENOUGH:
+        return None
+    hits = int((rank.hit_N[mask] == 0).sum())
+    return normal(name, hits - float(mass.sum()), variance=variance)
+
+
+class Spread(NamedTuple):
+    """Covariance of a partition's counts, diagonalised over the cells with enough variance."""
+
+    cells: NDArray[np.intp]
+    vectors: Array
+    values: Array
+
+    def form(self, excess: Array) -> float:
+        """The quadratic form that is chi-square with `len(values)` degrees of freedom."""
+        return float((((excess[self.cells] @ self.vectors) ** 2) / self.values).sum())
+
+
+def spread_of(partition: Partition, *, mask: Mask) -> Spread | None:
+    """None where no two cells have enough variance."""
+    mass = partition.mass_NK[mask]
+    covariance = np.diag(mass.sum(0)) - mass.T @ mass
+    cells = np.flatnonzero(np.diag(covariance) >= ENOUGH)
+    if len(cells) < 1:
+        return None
+    values, vectors = np.linalg.eigh(covariance[np.ix_(cells, cells)])
+    kept = values > 1e-6 * values.max()
+    return Spread(cells, vectors[:, kept], values[kept])
+
+
+def cells(name: str, partition: Partition, *, mask: Mask) -> Check | None:
+    """Chi-square of the counts of all cells against their probabilities."""
+    spread = spread_of(partition, mask=mask)
+    if spread is None:
+        return None
+    mass = partition.mass_NK[mask]
+    counts = np.bincount(partition.hit_N[mask], minlength=mass.shape[1])
+    value, df = spread.form(counts - mass.sum(0)), len(spread.values)
+    return Check(name, value, df, float(_stats.chi2.sf(value, df)))
+
+
+def uniform(name: str, u: Array) -> Check | None:
+    """Neyman's smooth test: means of the first Legendre polynomials, orthonormal on (0, 1)."""
+    if len(u) < 4 * ENOUGH:
+        return None
+    x = 2 * np.clip(u, 0, 1) - 1
+    value = 0.0
+    for k in range(1, SMOOTH + 1):
+        polynomial = np.polynomial.legendre.Legendre.basis(k)(x)
+        value += (2 * k + 1) * float(polynomial.sum()) ** 2 / len(x)
+    return Check(name, value, SMOOTH, float(_stats.chi2.sf(value, SMOOTH)))
+
+
+def product(name: str, first: Array, second: Array) -> Check | None:
+    """Correlation of uniform variables that shall be independent."""
+    if len(first) < 4 * ENOUGH:
+        return None
+    total = 12 * float(((first - 0.5) * (second - 0.5)).sum())
+    return normal(name, total, variance=len(first))
+
+
+def rare(name: str, f: Features, *, mask: Mask) -> Check | None:
+    """How many tokens of small probability came, against a Poisson bound on their number."""
+    expected, seen = float(f.rare_mass_N[mask].sum()), int(f.rare_N[mask].sum())
+    if not seen:
+        return None
+    return Check(name, float(seen), -1, float(_stats.poisson.sf(seen - 1, expected)))
+
+
+def drafts(name: str, hits: Array, mass: Array) -> Check | None:
+    """How often the draft token came, against its probability. Drafts must be deterministic."""
+    variance = float((mass * (1 - mass)).sum())
+    if variance < ENOUGH:
+        return None
+    return normal(name, float(hits.sum() - mass.sum()), variance=variance)
+
+
+def binomial(name: str, hits: Array, trials: Array, chance: Array) -> Check | None:
+    """The most surprising of many cells, by exact binomial tails with Bonferroni's correction."""
+    if not len(hits):
+        return None
+    low = _stats.binom.cdf(hits, trials, chance)
+    high = _stats.binom.sf(hits - 1, trials, chance)
+    p = np.minimum(1.0, 2 * np.minimum(low, high))
+    return Check(name, float(len(hits)), -1, float(min(1.0, len(hits) * p.min())))
+
+
+def gamma_tail(value: float, shape: float, scale: float) -> float:
+    """P(X > value) of a gamma law."""
+    return float(_stats.gamma.sf(value, shape, scale=scale))
+
+
+def shifted_power(check: Check, *, shift: float, level: float) -> float:
+    """Probability that a test of `level` rejects under a shift.
+
+    Args:
+        check: the test; its kind and degrees of freedom are used, not its outcome.
+        shift: in standard deviations for a normal, the noncentrality for a chi-square.
+        level: of the test.
+    """
+    if check.df > 0:
+        return float(_stats.ncx2.sf(_stats.chi2.isf(level, check.df), check.df, shift))
+    limit = _stats.norm.isf(level / 2)
+    return float(_stats.norm.sf(limit - abs(shift)))

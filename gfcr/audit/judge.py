@@ -1,0 +1,235 @@
+"""Samples one cell until the sample can tell, then judges it.
+
+When to stop depends on the power, a function of the contexts visited and not of how surprising
+the tokens were; the last sample alone is tested, once, with everything gathered.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, final
+
+from gfcr.audit import battery, greedy
+from gfcr.audit.cell import DISTANCE, LEVEL, POWER, SAMPLES, Cell, Prompts, Verdict
+from gfcr.audit.evidence import Evidence, gather, join
+from gfcr.audit.sampler import PLAIN, Drafts, Engine, Sampled, Target, sample
+from gfcr.audit.settings import Setting
+from gfcr.engine.base import EngineStats
+from gfcr.errors import EngineError
+from gfcr.seeds import seed_of
+
+Progress = Callable[[int, float], None]
+"""Told the tokens sampled so far and the power they give."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What a cell is about."""
+
+    target: Target
+    setting: Setting
+    drafter: str
+    deterministic: bool
+    hooked: bool
+    """Whether it is known which tokens were drafted."""
+    samples: int
+    level: float
+    seed: int
+
+
+def audit_cell(
+    engine: Engine,
+    *,
+    target: Target,
+    setting: Setting,
+    prompts: Prompts,
+    drafter: str = "none",
+    deterministic: bool = True,
+    drafts: Drafts | None = None,
+    samples: int = SAMPLES,
+    level: float = LEVEL,
+    seed: int = 0,
+    progress: Progress = lambda tokens, power: None,
+) -> Cell:
+    """Audits an engine under one setting.
+
+    Args:
+        engine: idle.
+        target: the model it should sample from.
+        setting: how to ask.
+        prompts: what to ask; for long settings, prompts that leave room for `max_tokens` only.
+        drafter: its name; `none` states that the engine does not speculate.
+        deterministic: whether drafts are a function of the past, not sampled.
+        drafts: what the next step will verify; without it, power is computed from the engine's
+            counters, and a defect in few of the tokens is harder to see.
+        samples: most tokens.
+        level: the p-value below which the verdict is `biased`.
+        seed: of the requests.
+        progress: told the tokens sampled so far and their power.
+
+    Returns:
+        The cell, `refused` where the engine rejects the setting's requests.
+    """
+    asked = Asked(
+        target=target,
+        setting=setting,
+        drafter=drafter,
+        deterministic=deterministic,
+        hooked=drafts is not None,
+        samples=samples,
+        level=level,
+        seed=seed,
+    )
+    before = engine.stats()
+    rounds = _rounds(engine, asked, prompts=prompts, drafts=drafts)
+    judge = _judge_greedy if setting.greedy else _judge_sampled
+    said: dict[str, Any]
+    try:
+        said = judge(rounds, asked, before=before, engine=engine, progress=progress)
+    except EngineError as error:
+        said = {"verdict": Verdict.INCONCLUSIVE, "reason": str(error), "refused": True}
+    now = engine.stats()
+    return Cell(
+        drafter=drafter,
+        setting=setting.name,
+        level=level,
+        drafted=now.drafted_tokens - before.drafted_tokens,
+        accepted=now.accepted_tokens - before.accepted_tokens,
+        **said,
+    )
+
+
+def _rounds(
+    engine: Engine, asked: Asked, *, prompts: Prompts, drafts: Drafts | None
+) -> Iterator[list[Sampled]]:
+    given, number = 0, 0
+    while given < asked.samples:
+        found = sample(
+            engine,
+            prompts=prompts.round(),
+            setting=asked.setting,
+            max_tokens=prompts.max_tokens,
+            seed=seed_of(asked.seed, asked.setting.name, number),
+            drafts=drafts,
+        )
+        given, number = given + sum(len(s.tokens) for s in found), number + 1
+        yield found
+
+
+def _judge_sampled(
+    rounds: Iterator[list[Sampled]],
+    asked: Asked,
+    *,
+    engine: Engine,
+    before: EngineStats,
+    progress: Progress,
+) -> dict[str, Any]:
+    parts: list[Evidence] = []
+    said: dict[str, Any] = {}
+    for number, found in enumerate(rounds):
+        new = gather(
+            found,
+            target=asked.target,
+            sampling=asked.setting.sampling,
+            distance=DISTANCE,
+            seed=seed_of(asked.seed, "randomise", number) % 2**32,
+        )
+        parts = [join([*parts, new])]
+        share = _share(asked, parts[0], before=before, now=engine.stats())
+        said = _said(parts[0], asked, share=share)
+        progress(len(parts[0]), said["power"])
+        if said["power"] >= POWER or share == 0:
+            break
+    return said
+
+
+def _share(asked: Asked, e: Evidence, *, before: EngineStats, now: EngineStats) -> float:
+    """Share of the tokens tested that came out of verification steps."""
+    if asked.drafter == "none" or (asked.hooked and (e.state_N != PLAIN).any()):
+        return 1.0
+    verified = now.accepted_tokens - before.accepted_tokens + now.drafts - before.drafts
+    return min(1.0, verified / max(1, now.generated_tokens - before.generated_tokens))
+
+
+def _said(e: Evidence, asked: Asked, *, share: float) -> dict[str, Any]:
+    held = battery.run(e, deterministic=asked.deterministic)
+    powers = battery.power(e, held, level=asked.level, share=share)
+    weakest = min(powers, key=lambda name: powers[name])
+    figures: dict[str, Any] = {
+        "p_value": held.p_value,
+        "power": powers[weakest],
+        "power_of": powers,
+        "tokens": len(e),
+        "speculated": 0 if asked.drafter == "none" else round(share * battery.scope(e).sum()),
+        "unclear": e.unclear,
+        "impossible": held.impossible,
+        "tests": {c.name: c.p_value for made in held.by_family.values() for c in made},
+    }
+    if held.worst is not None:
+        name, value, df, _ = held.worst
+        figures |= {"test": name, "statistic": value, "df": df}
+    if held.impossible:
+        why = f"{held.impossible} tokens were sampled that the target never emits"
+        figures |= {"test": "impossible", "statistic": float(held.impossible), "df": -1}
+        return figures | {"verdict": Verdict.BIASED, "reason": why}
+    if held.p_value < asked.level:
+        why = f"'{figures['test']}' has corrected p = {held.p_value:.1e} < {asked.level:.1e}"
+        return figures | {"verdict": Verdict.BIASED, "reason": why}
+    if powers[weakest] < POWER:
+        why = (
+            "the drafter never drafted"
+            if share == 0
+            else f"{figures['speculated'] or len(e)} tokens would show a {DISTANCE:.0%} bias "
+            f"({weakest}) with probability {powers[weakest]:.2f} only"
+        )
+        return figures | {"verdict": Verdict.INCONCLUSIVE, "reason": why}
+    why = f"no test rejects; each {DISTANCE:.0%} bias would show with p >= {powers[weakest]:.3f}"
+    return figures | {"verdict": Verdict.LOSSLESS, "reason": why}
+
+
+def _judge_greedy(
+    rounds: Iterator[list[Sampled]],
+    asked: Asked,
+    *,
+    engine: Engine,
+    before: EngineStats,
+    progress: Progress,
+) -> dict[str, Any]:
+    total, power, speculated = greedy.Tally(), 0.0, 0
+    for found in rounds:
+        total = total.plus(greedy.compare(found, target=asked.target))
+        speculated = _speculated(asked, total, before=before, now=engine.stats())
+        told = total.tokens if asked.drafter == "none" else speculated
+        power = greedy.power(told, distance=DISTANCE)
+        progress(total.tokens, power)
+        if power >= POWER:
+            break
+    return _said_greedy(total, power=power, speculated=speculated)
+
+
+def _speculated(asked: Asked, total: greedy.Tally, *, before: EngineStats, now: EngineStats) -> int:
+    if asked.drafter == "none":
+        return 0
+    verified = now.accepted_tokens - before.accepted_tokens + now.drafts - before.drafts
+    return total.speculated if asked.hooked else min(total.tokens, verified)
+
+
+def _said_greedy(total: greedy.Tally, *, power: float, speculated: int) -> dict[str, Any]:
+    figures: dict[str, Any] = {
+        "test": "argmax",
+        "statistic": float(total.different),
+        "df": -1,
+        "p_value": 0.0 if total.different else 1.0,
+        "power": power,
+        "tokens": total.tokens,
+        "speculated": speculated,
+        "unclear": total.unclear,
+    }
+    if total.different:
+        why = f"{total.different} of {total.tokens} greedy tokens are not the target's argmax"
+        return figures | {"verdict": Verdict.BIASED, "reason": why}
+    if power < POWER:
+        why = f"{speculated or total.tokens} greedy tokens are too few to show a bias"
+        return figures | {"verdict": Verdict.INCONCLUSIVE, "reason": why}
+    why = f"all {total.tokens} greedy tokens are the target's argmax"
+    return figures | {"verdict": Verdict.LOSSLESS, "reason": why}

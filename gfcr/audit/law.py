@@ -1,0 +1,65 @@
+"""The target law of a sampling setting, many positions at a time. Shapes: N positions, V tokens."""
+
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gfcr.types import Bools, Sampling
+
+Laws: TypeAlias = NDArray[np.float64]
+"""Probabilities, shape (N, V), rows summing to 1."""
+
+TOLERANCE = 1e-4
+"""Log-prob difference allowed between two float32 implementations of a model (measured: 2e-5)."""
+
+
+class Target(NamedTuple):
+    """The law of each position, and the positions at which float32 cannot tell it."""
+
+    law: Laws
+    unclear: Bools
+    """Shape (N,): a token lies on the edge of what the filters keep. Known without the token
+    sampled there, so that leaving such positions out biases nothing."""
+
+
+def target_law(logprobs: Laws, *, sampling: Sampling) -> Target:
+    """The law after temperature, top-k, top-p and min-p: `engine.fake.filtered`, row by row.
+
+    Args:
+        logprobs: the model's own, shape (N, V); -inf for tokens it never emits.
+        sampling: `temperature > 0`.
+    """
+    assert sampling.temperature > 0, "greedy tokens have no law: compare them with the argmax"
+    logits = logprobs / sampling.temperature
+    p = np.exp(logits - logits.max(-1, keepdims=True))
+    p /= p.sum(-1, keepdims=True)
+    keep = np.ones(p.shape, np.bool_)
+    unclear = np.zeros(len(p), np.bool_)
+    if sampling.top_p < 1 or 0 < sampling.top_k < p.shape[1]:
+        _cut_sorted(p, keep=keep, unclear=unclear, sampling=sampling)
+    if sampling.min_p:
+        _cut_small(p, keep=keep, unclear=unclear, min_p=sampling.min_p)
+    p = np.where(keep, p, 0.0)
+    return Target(p / p.sum(-1, keepdims=True), unclear)
+
+
+def _cut_sorted(p: Laws, *, keep: Bools, unclear: Bools, sampling: Sampling) -> None:
+    order = np.argsort(-p, axis=-1, kind="stable")
+    ranked = np.take_along_axis(p, order, -1)
+    before = np.cumsum(ranked, -1) - ranked
+    kept = before < sampling.top_p
+    if sampling.top_p < 1:
+        near = np.abs(before - sampling.top_p) < TOLERANCE * np.minimum(before, 1 - before) + 1e-6
+        unclear |= (near & (ranked > 0)).any(-1)
+    if 0 < sampling.top_k < p.shape[1]:
+        kept[:, sampling.top_k :] = False
+        last, next_ = ranked[:, sampling.top_k - 1], ranked[:, sampling.top_k]
+        unclear |= (next_ > 0) & (last <= next_ * (1 + 2 * TOLERANCE))
+    np.put_along_axis(keep, order, kept, -1)
+
+
+def _cut_small(p: Laws, *, keep: Bools, unclear: Bools, min_p: float) -> None:
+    ratio = p / (min_p * p.max(-1, keepdims=True))
+    keep &= ratio >= 1
+    unclear |= (np.abs(ratio - 1) < 2 * TOLERANCE).any(-1)

@@ -1,0 +1,183 @@
+"""Audits many drafters under many settings, a process per drafter, and writes the certificates."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final, Protocol, final
+
+from gfcr.audit import certificate
+from gfcr.audit.cell import LEVEL, SAMPLES, Cell, Verdict
+from gfcr.audit.drafters import DRAFTERS
+from gfcr.audit.settings import Setting
+from gfcr.audit.worker import Job
+
+MAX_LENGTH: Final = 512
+"""Of the audited engine, where the model allows it: long contexts are near this limit."""
+
+
+class Watch(Protocol):
+    """Told how the audit goes."""
+
+    def begin(self, drafter: str, setting: str) -> None:
+        """A cell begins."""
+        ...
+
+    def progress(self, *, tokens: int, power: float) -> None:
+        """It has sampled so many tokens, which give this power."""
+        ...
+
+    def end(self, cell: Cell) -> None:
+        """It has ended."""
+        ...
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What to audit."""
+
+    model: str
+    folder: Path
+    drafters: Sequence[str]
+    settings: Sequence[Setting]
+    samples: int = SAMPLES
+    fixes: bool = True
+    seed: int = 0
+
+    @property
+    def level(self) -> float:
+        """Of each cell: the audit's, shared out."""
+        return LEVEL / (len(self.drafters) * len(self.settings))
+
+
+def run(plan: Plan, *, watch: Watch) -> Iterator[certificate.Certificate]:
+    """Audits drafter after drafter and yields a certificate for each."""
+    from gfcr import registry
+    from gfcr.engine.vllm import Vllm
+
+    fingerprint = f"{plan.model} {_fingerprint(plan.folder)}"
+    for drafter in plan.drafters:
+        held = _Drafter(plan, drafter=drafter, watch=watch)
+        cells = held.cells()
+        speculative = DRAFTERS[drafter].speculative
+        spec = registry.spec("engine", Vllm(speculative=speculative, fixes=plan.fixes))
+        yield certificate.Certificate(
+            engine=certificate.essence(spec),
+            drafter=drafter,
+            model=fingerprint,
+            device=held.device,
+            fixes=tuple(held.fixes),
+            versions=certificate.now_versions(),
+            made=certificate.now(),
+            cells=tuple(cells),
+        )
+
+
+class _Drafter:
+    """One drafter's cells. A process that dies takes its cell along; the next goes on after it."""
+
+    def __init__(self, plan: Plan, *, drafter: str, watch: Watch) -> None:
+        self._plan, self._drafter, self._watch = plan, drafter, watch
+        self.fixes: list[str] = []
+        self.device = "unknown"
+        self._last_words = ""
+
+    def cells(self) -> list[Cell]:
+        names = [s.name for s in self._plan.settings]
+        done: list[Cell] = []
+        while len(done) < len(names):
+            started = len(done)
+            done += self._process(names[started:])
+            if len(done) < len(names):
+                self._watch.end(lost := self._lost(names[len(done)]))
+                done.append(lost)
+        return done
+
+    def _process(self, names: Sequence[str]) -> Iterator[Cell]:
+        plan = self._plan
+        job = Job(
+            model=plan.model,
+            folder=str(plan.folder),
+            drafter=self._drafter,
+            settings=tuple(names),
+            level=plan.level,
+            samples=plan.samples,
+            fixes=plan.fixes,
+            max_length=_max_length(plan.folder),
+            seed=plan.seed,
+        )
+        with tempfile.TemporaryFile() as log:
+            command = [sys.executable, "-m", "gfcr.audit.worker"]
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=_environment(),
+            )
+            assert process.stdin and process.stdout
+            try:
+                process.stdin.write(json.dumps(asdict(job)).encode())
+                process.stdin.close()
+                yield from self._read(process.stdout, names=names)
+                process.wait()
+            finally:
+                process.kill()
+                process.wait()
+            log.seek(0)
+            self._last_words = log.read().decode(errors="replace").strip()
+
+    def _read(self, lines: Any, *, names: Sequence[str]) -> Iterator[Cell]:
+        ahead = iter(names)
+        self._watch.begin(self._drafter, next(ahead))
+        for line in lines:
+            said = json.loads(line)
+            if said["kind"] == "engine":
+                self.fixes, self.device = said["fixes"], said["device"]
+            elif said["kind"] == "progress":
+                self._watch.progress(tokens=said["tokens"], power=said["power"])
+            else:
+                cell = Cell(**said["cell"] | {"verdict": Verdict(said["cell"]["verdict"])})
+                self._watch.end(cell)
+                yield cell
+                following = next(ahead, None)
+                if following is not None:
+                    self._watch.begin(self._drafter, following)
+
+    def _lost(self, setting: str) -> Cell:
+        last = self._last_words.splitlines()[-1:] or ["it ended without a word"]
+        return Cell(
+            drafter=self._drafter,
+            setting=setting,
+            verdict=Verdict.INCONCLUSIVE,
+            reason=f"the engine failed: {last[0][:300]}",
+            level=self._plan.level,
+        )
+
+
+def _environment() -> dict[str, str]:
+    root = str(Path(__file__).parents[2])
+    path = os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH")) if p)
+    # Threads that sleep while they wait: spinning ones starve each other on a busy machine.
+    return {"OMP_WAIT_POLICY": "PASSIVE", **os.environ, "PYTHONPATH": path}
+
+
+def _max_length(folder: Path) -> int:
+    config = json.loads((folder / "config.json").read_text())
+    limit = (config.get("text_config") or config).get("max_position_embeddings")
+    return min(limit or MAX_LENGTH, MAX_LENGTH)
+
+
+def _fingerprint(folder: Path) -> str:
+    """Of the configuration and the weights."""
+    digest = hashlib.sha256((folder / "config.json").read_bytes())
+    for path in sorted(folder.glob("*.safetensors")):
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()[:16]

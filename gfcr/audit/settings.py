@@ -1,0 +1,61 @@
+"""The grid of sampling settings an audit covers."""
+
+from dataclasses import dataclass, field
+from typing import Final, final
+
+from gfcr.errors import unknown_name
+from gfcr.types import Sampling
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """One way of asking for samples."""
+
+    name: str
+    sampling: Sampling = field(default_factory=Sampling)
+    """Its `max_tokens` is set by the audit."""
+    batch: int = 64
+    """Requests in flight."""
+    seeded: bool = True
+    """Whether each request brings a seed of its own."""
+    long: bool = False
+    """Whether sequences fill the engine's `max_length` to the last token."""
+
+    @property
+    def greedy(self) -> bool:
+        """Whether tokens are compared with the argmax instead of a law."""
+        return self.sampling.temperature == 0
+
+
+SETTINGS: Final = {
+    s.name: s
+    for s in (
+        Setting(name="t1"),
+        Setting(name="t0.7", sampling=Sampling(temperature=0.7)),
+        Setting(name="top_p0.9", sampling=Sampling(top_p=0.9)),
+        Setting(name="top_k5", sampling=Sampling(top_k=5)),
+        Setting(name="min_p0.05", sampling=Sampling(min_p=0.05)),
+        Setting(name="unseeded", seeded=False),
+        Setting(name="batch1", batch=1),
+        Setting(name="batch8", batch=8),
+        Setting(name="long", long=True),
+        Setting(name="greedy", sampling=Sampling(temperature=0.0)),
+    )
+}
+"""Filters come one at a time: engines disagree on the order in which several apply."""
+
+
+def named(names: str) -> list[Setting]:
+    """Settings by names with commas between them; `all` is every one.
+
+    Raises:
+        ConfigError: there is no such setting.
+    """
+    words = [word.strip() for word in names.split(",") if word.strip()]
+    if words == ["all"] or not words:
+        return list(SETTINGS.values())
+    for word in words:
+        if word not in SETTINGS:
+            raise unknown_name(word, kind="setting", allowed=[*SETTINGS, "all"], where="--settings")
+    return [SETTINGS[word] for word in words]

@@ -1,0 +1,55 @@
+"""The trainer's model as the target: transformers in float32, on the engine's own prefixes."""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final, final
+
+import numpy as np
+
+from gfcr.audit.law import Laws
+
+LOGITS: Final = 8_000_000
+"""Most logits computed at once."""
+
+
+@final
+class ModelTarget:
+    """See `sampler.Target`. Neighbouring sequences with one prompt share its computation."""
+
+    def __init__(self, folder: str | Path) -> None:
+        """Loads the model of a folder."""
+        import torch
+        from transformers import AutoModelForCausalLM
+
+        loader: Any = AutoModelForCausalLM
+        self._torch: Any = torch
+        self._device: Any = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self._model: Any = loader.from_pretrained(str(folder), dtype=torch.float32)
+        self._model = self._model.to(self._device).eval()
+        self.vocab = int(self._model.config.get_text_config().vocab_size)
+
+    def logprobs(self, sequences: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Iterator[Laws]:
+        """See `Target.logprobs`."""
+        for prompt, group in groupby(sequences, key=lambda pair: tuple(pair[0])):
+            completions = [list(tokens) for _, tokens in group]
+            rows = max(1, LOGITS // (self.vocab * max(map(len, completions))))
+            for start in range(0, len(completions), rows):
+                yield from self._some(prompt, completions[start : start + rows])
+
+    def _some(self, prompt: tuple[int, ...], completions: list[list[int]]) -> Iterator[Laws]:
+        torch, longest = self._torch, max(map(len, completions))
+        # The last prompt token is fed with each completion: it predicts the first token.
+        fed = [[prompt[-1], *c[:-1]] for c in completions]
+        padded = [row + [0] * (longest - len(row)) for row in fed]
+        with torch.inference_mode():
+            cache = None
+            if len(prompt) > 1:
+                head = torch.tensor([prompt[:-1]], device=self._device)
+                cache = self._model(head, use_cache=True, logits_to_keep=1).past_key_values
+                cache.batch_repeat_interleave(len(fed))
+            rows = torch.tensor(padded, device=self._device)
+            logits = self._model(rows, past_key_values=cache, use_cache=cache is not None).logits
+            logprobs = logits.double().log_softmax(-1).cpu().numpy()
+        for i, completion in enumerate(completions):
+            yield np.asarray(logprobs[i, : len(completion)], np.float64)

@@ -1,0 +1,204 @@
+"""Toy engines with exactly known laws, right and wrong in stated ways: what the audit is tried on.
+
+They wrap the fake engine's distribution (the law depends on the last two tokens) and run all
+requests together in numpy, fast enough for hundreds of audits.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import final
+
+import numpy as np
+
+from gfcr.audit.law import Laws, target_law
+from gfcr.engine.base import Delta, EngineStats, Request
+from gfcr.engine.fake import Fake, FakeEngine
+from gfcr.seeds import seed_of
+from gfcr.types import Bools, FinishReason, Ints, Sampling
+
+END = 1
+"""The token that ends a request."""
+
+
+@final
+@dataclass(frozen=True)
+class ToyModel:
+    """Log-probabilities by the last two tokens, shape (V, V, V)."""
+
+    logprobs: Laws
+
+    @classmethod
+    def of_fake(cls, config: Fake, *, seed: int) -> "ToyModel":
+        """The fake engine's distribution, read from it."""
+        fake = FakeEngine(config, seed=seed)
+        vocab = range(4 + len(config.alphabet))
+        plain = Sampling()
+        law = np.array(
+            [[fake.probabilities((a, b), sampling=plain) for b in vocab] for a in vocab], np.float64
+        )
+        with np.errstate(divide="ignore"):
+            return cls(np.log(law))
+
+    def law(self, *, sampling: Sampling) -> Laws:
+        """Probabilities under a setting, shape (V, V, V)."""
+        shape = self.logprobs.shape
+        flat = target_law(self.logprobs.reshape(-1, shape[-1]), sampling=sampling).law
+        return flat.reshape(shape)
+
+    def drifted(self, *, temperature: float, noise: float, seed: int) -> "ToyModel":
+        """An older policy: flatter or sharper, and otherwise different in every context."""
+        random = np.random.default_rng(seed).normal(size=self.logprobs.shape) * noise
+        logits = self.logprobs / temperature + random
+        return ToyModel(logits - np.log(np.exp(logits).sum(-1, keepdims=True)))
+
+
+@final
+class ToyTarget:
+    """See `sampler.Target`."""
+
+    def __init__(self, model: ToyModel) -> None:
+        self._model = model
+
+    def logprobs(self, sequences: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Iterator[Laws]:
+        """See `Target.logprobs`."""
+        for prompt, tokens in sequences:
+            seen = np.array([*prompt[-2:], *tokens])
+            yield self._model.logprobs[seen[:-2], seen[1:-1]]
+
+
+@dataclass(kw_only=True)
+class _Running:
+    request: Request
+    last: tuple[int, ...]
+    made: int = 0
+    fresh: bool = True
+
+
+@dataclass(kw_only=True)
+class ToyEngine:
+    """Samples one token a step from `law`, whatever the audit believes the law to be.
+
+    Speculation: `drafter` proposes, `law` verifies. With `residual` the rule is exact: accept d
+    with probability min(1, p(d)/q(d)), on rejection draw from (p - q)+, after all drafts from p.
+    """
+
+    law: Laws
+    """By the last two tokens, shape (V, V, V), under the audited setting."""
+    drafter: Laws | None = None
+    length: int = 3
+    """Draft tokens per verification."""
+    residual: bool = True
+    """False draws from p itself after a rejection: SPEC-RL's released rule (2509.23232)."""
+    once: bool = False
+    """Drafts a whole rollout when the request starts and no more, as replay does (SPEC-RL)."""
+    seed: int = 0
+    _running: dict[str, _Running] = field(init=False, default_factory=dict[str, _Running])
+    _proposed: dict[str, tuple[int, ...]] = field(
+        init=False, default_factory=dict[str, tuple[int, ...]]
+    )
+    _stats: EngineStats = field(init=False, default_factory=EngineStats)
+
+    def __post_init__(self) -> None:
+        self._rng = np.random.default_rng(seed_of(self.seed, "toy"))
+
+    def submit(self, request: Request) -> None:
+        """See `Engine.submit`; prompts have two tokens at least."""
+        self._running[request.id] = _Running(request=request, last=request.tokens[-2:])
+
+    def stats(self) -> EngineStats:
+        """See `Engine.stats`."""
+        return self._stats
+
+    def drafts(self) -> Mapping[str, tuple[int, ...]]:
+        """What the next step verifies."""
+        if self.drafter is not None and not self._proposed:
+            rows = [r for r in self._running.values() if r.fresh == self.once]
+            self._proposed = dict(
+                zip([r.request.id for r in rows], self._propose(rows), strict=True)
+            )
+        return self._proposed
+
+    def step(self) -> Sequence[Delta]:
+        """See `Engine.step`."""
+        proposed, running = self.drafts(), list(self._running.values())
+        if not running:
+            return ()
+        emitted = self._verify(running, [proposed.get(r.request.id, ()) for r in running])
+        self._proposed = {}
+        deltas = [self._delta(r, tokens) for r, tokens in zip(running, emitted, strict=True)]
+        self._count(forward_passes=1, generated_tokens=sum(len(d.tokens) for d in deltas))
+        return deltas
+
+    def _propose(self, rows: Sequence[_Running]) -> list[tuple[int, ...]]:
+        assert self.drafter is not None
+        if not rows:
+            return []
+        last = np.array([r.last for r in rows])
+        made: list[Ints] = []
+        for _ in range(rows[0].request.sampling.max_tokens if self.once else self.length):
+            made.append(self._draw(self.drafter[last[:, 0], last[:, 1]]))
+            last = np.stack([last[:, 1], made[-1]], 1)
+        return [_ended(d) for d in np.stack(made, 1).tolist()]
+
+    def _verify(
+        self, rows: Sequence[_Running], drafts: Sequence[tuple[int, ...]]
+    ) -> list[list[int]]:
+        out: list[list[int]] = [[] for _ in rows]
+        last = np.array([r.last for r in rows])
+        alive = np.arange(len(rows))
+        for j in range(max(map(len, drafts)) + 1):
+            p = self.law[last[alive, 0], last[alive, 1]]
+            d = np.array([drafts[i][j] if j < len(drafts[i]) else -1 for i in alive.tolist()])
+            token, accepted = self._rule(p, d, last=last[alive])
+            for i, t in zip(alive.tolist(), token.tolist(), strict=True):
+                out[i].append(t)
+            last[alive] = np.stack([last[alive, 1], token], 1)
+            self._count(drafted_tokens=int((d >= 0).sum()), accepted_tokens=int(accepted.sum()))
+            alive = alive[accepted & (token != END)]
+            if not len(alive):
+                break
+        self._count(drafts=sum(map(bool, drafts)))
+        return out
+
+    def _rule(self, p: Laws, draft: Ints, *, last: Ints) -> tuple[Ints, Bools]:
+        """Tokens, and which of them are accepted drafts. A draft of -1 is none."""
+        if self.drafter is None:
+            return self._draw(p), np.zeros(len(p), np.bool_)
+        q = self.drafter[last[:, 0], last[:, 1]]
+        rows, drafted = np.arange(len(p)), draft >= 0
+        ratio = p[rows, draft] / np.maximum(q[rows, draft], 1e-300)
+        accepted = drafted & (self._rng.random(len(p)) < ratio)
+        left = np.maximum(p - q, 0)
+        use = drafted & self.residual & (left.sum(-1) > 1e-12)
+        other = self._draw(np.where(use[:, None], left, p))
+        return np.where(accepted, draft, other), accepted
+
+    def _draw(self, weights: Laws) -> Ints:
+        """One token a row, by inverse of the cumulated weights."""
+        up = np.cumsum(weights, -1)
+        u = self._rng.random(len(up)) * up[:, -1]
+        return np.minimum((up <= u[:, None]).sum(-1), up.shape[1] - 1).astype(np.int32)
+
+    def _delta(self, running: _Running, tokens: list[int]) -> Delta:
+        request = running.request
+        kept = tokens[: request.sampling.max_tokens - running.made]
+        running.made, running.fresh = running.made + len(kept), False
+        running.last = (*running.last, *kept)[-2:]
+        full = running.made >= request.sampling.max_tokens
+        finish = FinishReason.STOP if kept[-1] == END else FinishReason.LENGTH if full else None
+        if finish:
+            del self._running[request.id]
+        return Delta(request_id=request.id, tokens=tuple(kept), logprobs=(), finish=finish)
+
+    def _count(self, **increments: int) -> None:
+        sums = {k: getattr(self._stats, k) + v for k, v in increments.items()}
+        self._stats = replace(self._stats, **sums)
+
+
+def greedy_drafts(law: Laws) -> Laws:
+    """The point mass on each context's likeliest token: drafts that are not sampled."""
+    return np.eye(law.shape[-1])[law.argmax(-1)]
+
+
+def _ended(tokens: list[int]) -> tuple[int, ...]:
+    return tuple(tokens[: tokens.index(END) + 1]) if END in tokens else tuple(tokens)
