@@ -6,7 +6,7 @@ from statistics import fmean
 
 from gfcr.leaderboard.measure import heldout, result_of
 from gfcr.ledger import EVALUATION
-from gfcr.planning.history import family, family_of
+from gfcr.planning.history import Family, family, family_of
 from gfcr.sweep import Trial
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.records import RunRecord
@@ -42,6 +42,8 @@ class ArmPlan:
     """Of one run, the start of the engine not counted."""
     source: str
     """Where the expectation comes from."""
+    nearest: tuple[str, ...] = ()
+    """Where it is unknown: the keys in which the most similar finished run differs."""
 
     @property
     def open(self) -> int:
@@ -59,7 +61,8 @@ def plan_arm(trials: Sequence[Trial], *, history: Sequence[RunRecord], probes: b
     """
     first = trials[0]
     wanted = family_of(first)
-    unit = unit_cost([r for r in history if family(r.params) == wanted])
+    ended = [r for r in history if r.status == "finished"]
+    unit = unit_cost([r for r in ended if family(r.params) == wanted])
     answers = _evaluations(first) * first.config.evaluation.prompts
     answers *= first.config.evaluation.samples
     budget = first.config.budget
@@ -76,6 +79,7 @@ def plan_arm(trials: Sequence[Trial], *, history: Sequence[RunRecord], probes: b
         seconds=unit
         and first.updates * unit.seconds_per_update + answers * unit.seconds_per_answer,
         source=_source(unit, probes=probes),
+        nearest=() if unit else _nearest(wanted, [family(r.params) for r in ended]),
     )
 
 
@@ -101,6 +105,11 @@ def unit_cost(runs: Sequence[RunRecord]) -> UnitCost | None:
         tokens_per_answer=fmean(e / n for _, n, _, e in rows),
         seconds_per_answer=fmean(max(0.0, r["wall_s"] - s) / n for r, n, s, _ in rows),
     )
+
+
+def _nearest(wanted: Family, families: Sequence[Family]) -> tuple[str, ...]:
+    differing = [tuple(sorted({key for key, _ in wanted ^ other})) for other in families]
+    return min(differing, key=lambda keys: (len(keys), keys), default=())
 
 
 def _evaluations(trial: Trial) -> int:

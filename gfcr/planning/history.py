@@ -4,25 +4,29 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeAlias
 
 from gfcr import experiment, sweep
 from gfcr.tracking.folder_store import find_folders, read_folders
 from gfcr.tracking.names import flatten
 from gfcr.tracking.records import RunRecord
 
+Family: TypeAlias = frozenset[tuple[str, str]]
+"""Flattened keys of a spec with their values."""
+
 _PROBE_PROMPTS = 16
 _KEPT = ("model", "prompts", "task.", "strategy.", "engine.", "trainer.", "sampling.")
 _LEFT = ("trainer.max_steps",)
 
 
-def family(params: Mapping[str, str]) -> frozenset[tuple[str, str]]:
+def family(params: Mapping[str, str]) -> Family:
     """Returns what decides the cost of an update: all but seed, length, evaluation and names."""
     return frozenset(
         (key, value) for key, value in params.items() if key.startswith(_KEPT) and key not in _LEFT
     )
 
 
-def family_of(trial: sweep.Trial) -> frozenset[tuple[str, str]]:
+def family_of(trial: sweep.Trial) -> Family:
     """Returns the family of a planned trial."""
     return family(flatten(experiment.resolve(trial.config).spec))
 

@@ -61,6 +61,12 @@ def _sentences(plan: StudyPlan) -> list[str]:
         f"Held-out: {plan.prompts} prompts x {plan.samples}, {plan.seeds} seed(s), "
         f"{plan.comparisons} comparison(s) with {escape(plan.baseline)}.",
     ]
+    lines += [
+        f"{escape(arm.arm)} is unknown: the nearest finished run differs in "
+        f"{escape(', '.join(arm.nearest))}."
+        for arm in plan.arms
+        if arm.nearest
+    ]
     return [*lines, *_power(plan)]
 
 

@@ -114,6 +114,7 @@ def test_another_strategy_tells_nothing(tmp_path: Path) -> None:
     plan = planning.plan(load(tmp_path, arms=arms))
     assert [a.source for a in plan.arms] == ["2 runs", "2 runs", "unknown"]
     assert plan.tokens is None and plan.comparisons == 2
+    assert plan.arms[2].nearest == ("strategy.group_size",) and not plan.arms[0].nearest
 
 
 def test_variance_of_earlier_runs_gives_the_difference_that_new_ones_find(tmp_path: Path) -> None:
