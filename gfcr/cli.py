@@ -29,6 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Threads that wait must not spin: beside any other process on the same cores, OpenMP's spinning
     # makes a run several times slower. Read when torch is loaded, so it is set before.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     given = list(sys.argv[1:] if arguments is None else arguments)
     options = _parser(_command_of(given)).parse_args(given)
     logging.basicConfig(

@@ -195,13 +195,15 @@ class Feed(TrainerCallback):
 
 
 @contextmanager
-def no_progress_bars() -> Generator[None]:
-    """Keeps transformers' bars for loading and saving off the terminal."""
-    shown = logging.is_progress_bar_enabled()
+def quiet_transformers() -> Generator[None]:
+    """Keeps its bars, and its words on the process group that vLLM set up, off the terminal."""
+    shown, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
     logging.disable_progress_bar()
+    logging.set_verbosity_error()
     try:
         yield
     finally:
+        logging.set_verbosity(level)
         if shown:
             logging.enable_progress_bar()
 

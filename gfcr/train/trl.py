@@ -72,7 +72,7 @@ class Trl(TrainerConfig):
             ConfigError: TRL has no exact way to compute what `job.loss` asks for.
         """
         self._check(job.loss, sampling=job.sampling)
-        from gfcr.train.seam import Feed, load_policy, no_progress_bars
+        from gfcr.train.seam import Feed, load_policy, quiet_transformers
 
         found = checkpoint.newest(job.folder)
         resumed = checkpoint.step_of(found) if found else 0
@@ -84,7 +84,7 @@ class Trl(TrainerConfig):
             save_every=self.save_every,
             keep_checkpoints=self.keep_checkpoints,
         )
-        with no_progress_bars():
+        with quiet_transformers():
             if found and resumed >= self.max_steps:
                 feed.sync(load_policy(found), version=resumed)
             else:
