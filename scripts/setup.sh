@@ -19,10 +19,13 @@ find_python() {
     return 1
 }
 
-if ! .venv/bin/python -c 'import pip' 2>/dev/null; then
+# An installation cut short leaves packages that pip cannot read: then begin anew.
+unfinished=.venv/.setup-unfinished
+if [ -e "$unfinished" ] || ! .venv/bin/python -c 'import pip' 2>/dev/null; then
     python=$(find_python)
-    quietly "virtual environment" "$python" -m venv .venv
+    quietly "virtual environment" "$python" -m venv --clear .venv
 fi
+touch "$unfinished"
 pip=(.venv/bin/python -m pip --disable-pip-version-check --no-input install --no-deps)
 
 # On its own, so that only torch may come from the extra index. The pin names the CPU build, hence
@@ -38,3 +41,4 @@ EOF
 fi
 quietly "$(grep -c '==' "$lock") locked packages (minutes the first time)" "${pip[@]}" -r "$lock"
 quietly "gfcr, editable" "${pip[@]}" --no-build-isolation --editable .
+rm "$unfinished"
