@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from gfcr.errors import ConfigError
 from gfcr.studies import optional
+from gfcr.studies.effects import Effect
 from gfcr.sweep import Study, Trial
 from gfcr.tracking.folder import RunFolder
 
@@ -55,6 +56,25 @@ def rollouts_frame(study: Study, *, columns: Sequence[str] = COLUMNS) -> "DataFr
     if not found:
         raise ConfigError(f"study {study.name} has no rollouts yet: run it first.")
     return pandas.concat(found, ignore_index=True)
+
+
+def effects_frame(found: Sequence[Effect]) -> "DataFrame":
+    """One row an effect: its difference with 95 % limits, p-value and Holm-corrected p-value."""
+    return _frame(
+        [
+            {
+                "effect": e.name,
+                "order": e.order,
+                "seeds": e.seeds,
+                "difference": e.difference.value,
+                "low": e.difference.low,
+                "high": e.difference.high,
+                "p": e.p_value,
+                "p_adjusted": e.p_adjusted,
+            }
+            for e in found
+        ]
+    )
 
 
 def _frame(rows: Sequence[Mapping[str, object]]) -> "DataFrame":

@@ -9,11 +9,13 @@ from gfcr import config as configs
 from gfcr import leaderboard, sweep
 from gfcr.commands.sweep_display import SweepDisplay
 from gfcr.errors import ConfigError
+from gfcr.leaderboard.screen import screen
 from gfcr.plain import mapping
 from gfcr.planning import Assumed, StudyPlan, plan
-from gfcr.studies import frames, plots, progress
+from gfcr.studies import effects, frames, plots, progress
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.folder_store import read_folders
+from gfcr.tracking.records import RunRecord
 
 if TYPE_CHECKING:
     from gfcr.studies.optional import DataFrame, Figure
@@ -96,16 +98,28 @@ class StudyHandle:
         Raises:
             ConfigError: no run of the study, or none of its baseline, has finished.
         """
-        folders = [t.folder for t in self.study.trials if (t.folder / "run.json").exists()]
-        if not folders:
-            raise ConfigError(f"study {self.study.name} has no runs yet: run it first.")
-        records = read_folders(folders, series=leaderboard.SERIES)
+        records = self._records(series=leaderboard.SERIES)
         return leaderboard.rank(records, baseline=self.study.baseline, margin=margin)
+
+    def effects(self) -> "DataFrame":
+        """Main effects and interactions of the study's factors, one row each, see `effects`.
+
+        Raises:
+            ConfigError: the study is not fully crossed, or an arm has no finished run.
+        """
+        arms = screen(self._records(), baseline=self.study.baseline)[0]
+        return frames.effects_frame(effects.effects(arms, levels=self.study.levels))
 
     def plot(self, metric: str = frames.HELDOUT) -> "Figure":
         """Draws learning curves and the token ledger, see `plots.draw`."""
         curves = frames.curves_frame(self.study, metrics=(metric,))
         return plots.draw(curves, board=self.leaderboard(), metric=metric)
+
+    def _records(self, *, series: Sequence[str] = ()) -> list[RunRecord]:
+        folders = [t.folder for t in self.study.trials if (t.folder / "run.json").exists()]
+        if not folders:
+            raise ConfigError(f"study {self.study.name} has no runs yet: run it first.")
+        return read_folders(folders, series=series)
 
     def __repr__(self) -> str:
         results = [RunFolder(t.folder).result() for t in self.study.trials]

@@ -119,9 +119,14 @@ def test_factors_are_columns_of_the_frame(folder: Path) -> None:
     assert set(frame["status"]) == {"waiting"}
 
 
+def test_a_study_of_arms_has_no_effects(study: StudyHandle) -> None:
+    with pytest.raises(ConfigError, match="crossed factors"):
+        study.effects()
+
+
 def test_reading_before_running_says_so(folder: Path) -> None:
     new = gfcr.study(base=folder / "base.yaml", study="new", arms=SIZES)
-    for read in (new.rollouts, new.leaderboard, new.plot):
+    for read in (new.rollouts, new.leaderboard, new.plot, new.effects):
         with pytest.raises(ConfigError, match=r"run it|run the study"):
             read()
     assert not len(new.curves())
