@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     given = list(sys.argv[1:] if arguments is None else arguments)
-    options = _parser(_command_of(given)).parse_args(given)
+    options = _parse(given)
     logging.basicConfig(
         level=logging.DEBUG if options.debug else logging.ERROR, format="%(message)s"
     )
@@ -71,6 +71,17 @@ def _command_of(given: Sequence[str]) -> str | None:
     """The command named, so that only its module is imported."""
     named = next((a for a in given if not a.startswith("-")), None)
     return named if named in COMMANDS else None
+
+
+def _parse(given: Sequence[str]) -> argparse.Namespace:
+    """Overrides may also follow flags, which argparse alone does not see as theirs."""
+    parser = _parser(_command_of(given))
+    options, rest = parser.parse_known_args(given)
+    if hasattr(options, "overrides") and not any(word.startswith("-") for word in rest):
+        options.overrides = [*options.overrides, *rest]
+    elif rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    return options
 
 
 def _parser(command: str | None) -> argparse.ArgumentParser:

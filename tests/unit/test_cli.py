@@ -44,7 +44,7 @@ def _trained(folder: Path) -> list[list[str]]:
 
 
 def test_run_prints_one_json_object(tmp_path: Path) -> None:
-    done = _gfcr("run", _file(tmp_path), "trainer.max_steps=3", "--json")
+    done = _gfcr("run", _file(tmp_path), "--json", "trainer.max_steps=3")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert result["updates"] == 3 and result["tokens"]["remainder"] == 0
