@@ -13,7 +13,6 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from gfcr import registry
 from gfcr.errors import ConfigError
 from gfcr.plain import is_mapping, mapping
 from gfcr.types import Sampling
@@ -92,11 +91,11 @@ def experiment(values: Mapping[str, Any], *, where: str) -> Experiment:
     """Builds an experiment of plain values over the defaults, strictly typed."""
     defaults = asdict(Experiment())
     values = merge({k: v for k, v in defaults.items() if k not in RECORDS}, values)
-    plain = {k: v for k, v in values.items() if k not in RECORDS}
-    typed = registry.merge(Experiment, {}, plain, where=where)
+    own = {k: v for k, v in values.items() if k not in RECORDS}
+    typed = plain.merge(Experiment, {}, own, where=where)
     for key, record in RECORDS.items():
         given = mapping(values.get(key, {}), where=f"{where}: {key}")
-        typed[key] = record(**registry.merge(record, {}, given, where=f"{where}: {key}"))
+        typed[key] = record(**plain.merge(record, {}, given, where=f"{where}: {key}"))
     return Experiment(**typed)
 
 

@@ -13,17 +13,13 @@ import inspect
 import pkgutil
 import sys
 import zlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, make_dataclass
+from dataclasses import MISSING, dataclass
 from importlib.metadata import entry_points
 from itertools import pairwise
 from pathlib import Path
-from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, get_type_hints
 
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
-
+from gfcr import plain
 from gfcr.errors import ConfigError, unknown_name
 from gfcr.part import Part
 
@@ -92,12 +88,12 @@ def build(kind: str, spec: Any, *, where: str = "") -> Any:
     if "name" not in values:
         raise ConfigError(f"{where}: the key `name` is missing. Allowed: {', '.join(names(kind))}.")
     part = find(kind, str(values.pop("name")), where=where)
-    return part(**merge(part, {}, values, where=where))
+    return part(**plain.merge(part, {}, values, where=where))
 
 
 def spec(kind: str, part: Part) -> dict[str, Any]:
     """The inverse of `build`: the part's name and every value."""
-    values = {f.name: getattr(part, f.name) for f in dataclasses.fields(part) if f.init}  # type: ignore[arg-type]
+    values = {f.name: getattr(part, f.name) for f in _fields(part) if f.init}
     return {"name": name_of(kind, type(part)), **values}
 
 
@@ -120,11 +116,11 @@ def fields_of(part: type[Part]) -> list[dict[str, str]]:
     return [
         {
             "name": f.name,
-            "type": _type_name(hints[f.name]),
-            "default": "required" if _is_required(f) else repr(_default(f)),
+            "type": plain.type_name(hints[f.name]),
+            "default": "required" if plain.is_required(f) else repr(_default(f)),
             "doc": docs.get(f.name, ""),
         }
-        for f in dataclasses.fields(part)  # type: ignore[arg-type]
+        for f in _fields(part)
         if f.init
     ]
 
@@ -145,32 +141,6 @@ def load_object(address: str) -> Any:
             f"'{address}' cannot be loaded: {error}. "
             "Give `package.module:Name` or `path/to/file.py:Name`."
         ) from error
-
-
-def merge(
-    schema: type[Any], values: Mapping[str, Any], changes: Mapping[str, Any], *, where: str
-) -> dict[str, Any]:
-    """Merges changes into values, strictly typed by a dataclass's init fields.
-
-    Raises:
-        ConfigError: unknown key, wrong type or missing value, naming the key and what is allowed.
-    """
-    fields = {f.name: f for f in dataclasses.fields(schema) if f.init}
-    hints = get_type_hints(schema)
-    for key in changes:
-        if key not in fields:
-            raise unknown_name(str(key), kind="key", allowed=fields, where=where)
-    merged = {**values, **changes}
-    for name, f in fields.items():
-        if name not in merged and _is_required(f):
-            raise ConfigError(f"{where}.{name} is missing: give a {_type_name(hints[name])}.")
-    return _typed({k: (hints[k], v) for k, v in merged.items()}, where=where)
-
-
-def check_types(function: Callable[..., Any], values: Mapping[str, Any], *, where: str) -> None:
-    """Checks keyword arguments against a function's annotations."""
-    hints = get_type_hints(function)
-    _typed({k: (hints[k], v) for k, v in values.items()}, where=where)
 
 
 # ---------------------------------------------------------------- finding
@@ -217,8 +187,9 @@ def _paper(node: ast.ClassDef) -> str:
     return ""
 
 
-def _is_required(field: "dataclasses.Field[Any]") -> bool:
-    return field.default is MISSING and field.default_factory is MISSING
+def _fields(part: Any) -> "tuple[dataclasses.Field[Any], ...]":
+    """Parts are dataclasses by contract, which their base class cannot say."""
+    return dataclasses.fields(part)
 
 
 def _default(field: "dataclasses.Field[Any]") -> Any:
@@ -262,38 +233,3 @@ def _load_file(path: Path) -> Any:
             del sys.modules[name]
             raise
     return sys.modules[name]
-
-
-# ---------------------------------------------------------------- typing
-
-
-def _typed(values: Mapping[str, tuple[Any, Any]], *, where: str) -> dict[str, Any]:
-    """Converts values to their annotated types with OmegaConf, one at a time to name the key."""
-    return {k: _convert(v, hint, key=f"{where}.{k}") for k, (hint, v) in values.items()}
-
-
-def _convert(value: Any, hint: Any, *, key: str) -> Any:
-    try:
-        schema = OmegaConf.structured(make_dataclass("Schema", [("value", _concrete(hint))]))
-        merged = OmegaConf.merge(schema, {"value": value})
-        return (
-            OmegaConf.to_object(merged.value) if OmegaConf.is_config(merged.value) else merged.value
-        )
-    except OmegaConfBaseException as error:
-        reason = str(error).partition("\n")[0]
-        raise ConfigError(
-            f"{key}={value!r} is not allowed: give a {_type_name(hint)} ({reason})."
-        ) from error
-
-
-def _concrete(hint: Any) -> Any:
-    """OmegaConf knows `dict` and `list` only, not the abstract kinds a signature should name."""
-    origin, args = get_origin(hint), tuple(_concrete(a) for a in get_args(hint))
-    if origin in (Union, UnionType):
-        return Union[args]  # noqa: UP007 - the members are known at run time only
-    concrete: Any = {Mapping: dict, Sequence: list}.get(origin)
-    return concrete[args] if concrete else hint
-
-
-def _type_name(hint: Any) -> str:
-    return hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
-from gfcr import registry
+from gfcr import plain, registry
 from gfcr.errors import ConfigError, unknown_name
 from gfcr.part import Part
 from gfcr.plain import is_mapping, mapping
@@ -84,7 +84,7 @@ def load(name: str, **overrides: Any) -> Strategy:
         if key not in allowed:
             options = [*allowed, *_ADDRESSES]
             raise unknown_name(key, kind="key", allowed=options, where=f"strategy '{name}'")
-    registry.check_types(function, knobs, where=f"strategy.{name}")
+    plain.check_types(function, knobs, where=f"strategy.{name}")
     built = function(**knobs)
     return override(built, {k: v for k, v in overrides.items() if k in _ADDRESSES})
 
@@ -110,7 +110,7 @@ def override(strategy: Strategy, changes: Mapping[str, Any]) -> Strategy:
             parts = _override_map(getattr(strategy, key), change, stage=key.removesuffix("s"))
             strategy = replace(strategy, **{key: parts})
         elif key == "loss":
-            values = registry.merge(Loss, asdict(strategy.loss), change, where="strategy.loss")
+            values = plain.merge(Loss, asdict(strategy.loss), change, where="strategy.loss")
             strategy = replace(strategy, loss=Loss(**values))
         else:
             part = _override_part(getattr(strategy, key), change, stage=key, where=key)
