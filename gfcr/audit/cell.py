@@ -11,7 +11,7 @@ DISTANCE: Final = 0.01
 """Total variation of the planted biases that a verdict of `lossless` excludes."""
 POWER: Final = 0.99
 """Least probability with which each of them would have been found."""
-LEVEL: Final = 0.005
+LEVEL: Final = 0.002
 """Probability that an audit, of however many cells, calls an exact engine biased."""
 ROUND: Final = 25_000
 """Tokens, about, between looks at the power (which does not depend on what was sampled)."""

@@ -56,11 +56,13 @@ def gather(
     parts: list[Evidence] = []
     some: list[Sampled] = []
     held: list[Laws] = []
+    size = 0
     laws = target.logprobs([(s.prompt, s.tokens) for s in used])
     for i, (one, law) in enumerate(zip(used, laws, strict=True)):
         some.append(one)
         held.append(law)
-        if i + 1 == len(used) or sum(h.size for h in held) >= HELD:
+        size += law.size
+        if i + 1 == len(used) or size >= HELD:
             part = _part(
                 some,
                 np.concatenate(held),
@@ -70,7 +72,7 @@ def gather(
                 speculated=speculated,
             )
             parts.append(part)
-            some, held = [], []
+            some, held, size = [], [], 0
     return join(parts)
 
 

@@ -131,8 +131,8 @@ class ToyEngine:
 
     def _propose(self, rows: Sequence[_Running]) -> list[tuple[int, ...]]:
         assert self.drafter is not None
-        if not rows:
-            return []
+        if not rows or not self.length:
+            return [()] * len(rows)
         last = np.array([r.last for r in rows])
         made: list[Ints] = []
         for _ in range(rows[0].request.sampling.max_tokens if self.once else self.length):

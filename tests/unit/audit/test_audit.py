@@ -1,0 +1,149 @@
+"""The audit on toy engines: exact ones pass, planted biases and wrong rules are found. About 40 s.
+
+Fewer tokens than by default, with larger biases to match; `gfcr audit --calibrate` is the whole.
+"""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from gfcr.audit import calibrate
+from gfcr.audit.calibrate import Trial
+from gfcr.audit.cell import Cell, Prompts, Verdict
+from gfcr.audit.judge import audit_cell
+from gfcr.audit.settings import SETTINGS
+from gfcr.audit.tilts import TILTS
+from gfcr.audit.toy import ToyEngine, ToyModel, ToyTarget, greedy_drafts
+from gfcr.engine.fake import Fake, FakeEngine
+from gfcr.types import Sampling
+
+SMALL = 20_000
+
+
+@cache
+def world() -> tuple[ToyModel, Prompts, dict[str, Trial]]:
+    model, prompts = calibrate.toy()
+    return model, prompts, {t.name: t for t in calibrate.trials(model)}
+
+
+def audit(name: str, *, seed: int = 0, samples: int = SMALL) -> Cell:
+    model, prompts, trials = world()
+    return calibrate.one(trials[name], model=model, prompts=prompts, seed=seed, samples=samples)
+
+
+def cell(engine: ToyEngine, *, setting: str = "t1", samples: int = SMALL, **told: bool) -> Cell:
+    model, prompts, _ = world()
+    return audit_cell(
+        engine,
+        target=ToyTarget(model),
+        setting=SETTINGS[setting],
+        prompts=prompts,
+        drafter="toy" if engine.drafter is not None else "none",
+        drafts=engine.drafts if engine.drafter is not None else None,
+        samples=samples,
+        **told,
+    )
+
+
+EXACT = ("exact", "exact, sampled drafts", "exact, greedy drafts", "SPEC-RL made exact")
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_exact_engines_are_not_called_biased(name: str) -> None:
+    found = [audit(name, seed=seed) for seed in range(5)]
+    assert Verdict.BIASED not in {c.verdict for c in found}
+    # Single tests are as often below 0.1 as they should be: the nulls are right, not just wide.
+    p = np.array([v for c in found for v in c.tests.values()])
+    assert 0.04 < (p < 0.1).mean() < 0.16
+
+
+def test_a_full_sample_of_an_exact_engine_is_lossless() -> None:
+    found = audit("exact, greedy drafts", samples=300_000)
+    assert found.verdict is Verdict.LOSSLESS and found.power >= 0.99
+    assert 0 < found.accepted < found.drafted and found.speculated > 0.5 * found.tokens
+
+
+@pytest.mark.parametrize("name", TILTS)
+def test_a_one_percent_bias_is_found_at_the_default_sample_size(name: str) -> None:
+    assert audit(f"1% {name}", samples=300_000).verdict is Verdict.BIASED
+
+
+@pytest.mark.parametrize("name", ["no residual, sampled drafts", "no residual, greedy drafts"])
+def test_a_rule_without_residual_is_found(name: str) -> None:
+    assert audit(name, samples=60_000).verdict is Verdict.BIASED
+
+
+def test_the_released_rule_of_spec_rl_is_found() -> None:
+    assert audit("SPEC-RL as released", samples=150_000).verdict is Verdict.BIASED
+
+
+@pytest.mark.parametrize("setting", ["t0.7", "top_p0.9", "top_k5", "min_p0.05", "batch8"])
+def test_speculation_under_each_setting_is_judged_by_its_law(setting: str) -> None:
+    law = world()[0].law(sampling=SETTINGS[setting].sampling)
+    drafter = greedy_drafts(law)
+    assert cell(ToyEngine(law=law, drafter=drafter), setting=setting).verdict is not Verdict.BIASED
+    wrong = ToyEngine(law=world()[0].law(sampling=Sampling(temperature=1.1)), drafter=drafter)
+    assert cell(wrong, setting=setting).verdict is Verdict.BIASED
+
+
+def test_one_impossible_token_decides() -> None:
+    law = world()[0].law(sampling=Sampling())
+    stray = np.array(law)
+    stray[..., 0] = 2e-4  # the target never emits the padding token
+    found = cell(ToyEngine(law=stray / stray.sum(-1, keepdims=True)))
+    assert found.verdict is Verdict.BIASED and found.impossible > 0 and found.p_value == 0
+
+
+def test_too_few_tokens_prove_nothing() -> None:
+    found = audit("exact", samples=500)
+    assert found.verdict is Verdict.INCONCLUSIVE and found.power < 0.99
+
+
+def test_a_drafter_that_never_drafts_proves_nothing() -> None:
+    law = world()[0].law(sampling=Sampling())
+    engine = ToyEngine(law=law, drafter=greedy_drafts(law), length=0)
+    model, prompts, _ = world()
+    found = audit_cell(
+        engine,
+        target=ToyTarget(model),
+        setting=SETTINGS["t1"],
+        prompts=prompts,
+        drafter="toy",
+    )
+    assert found.verdict is Verdict.INCONCLUSIVE and "never drafted" in found.reason
+
+
+def test_requests_that_share_their_randomness_are_found() -> None:
+    law = world()[0].law(sampling=Sampling())
+
+    class Shared(ToyEngine):
+        def _draw(self, weights):  # type: ignore[no-untyped-def]
+            up = np.cumsum(weights, -1)
+            return (up <= self._rng.random() * up[:, -1:]).sum(-1).astype(np.int32)
+
+    found = cell(Shared(law=law))
+    assert found.verdict is Verdict.BIASED
+    assert found.tests["request to request"] < 1e-9 < found.tests["token to token"]
+
+
+def test_greedy_tokens_must_be_the_argmax() -> None:
+    model, _, _ = world()
+    best = greedy_drafts(model.law(sampling=Sampling()))
+    right = cell(ToyEngine(law=best, drafter=best), setting="greedy")
+    assert right.verdict is Verdict.LOSSLESS and right.accepted > 0
+    flat = 0.99 * best + 0.01 * model.law(sampling=Sampling())
+    assert cell(ToyEngine(law=flat), setting="greedy").verdict is Verdict.BIASED
+
+
+def test_the_fake_engine_is_lossless_by_its_own_law() -> None:
+    config = Fake(mean_length=30)
+    model = ToyModel.of_fake(config, seed=3)
+    found = audit_cell(
+        FakeEngine(config, seed=3),
+        target=ToyTarget(model),
+        setting=SETTINGS["top_p0.9"],
+        prompts=world()[1],
+        samples=8_000,
+    )
+    assert found.verdict is not Verdict.BIASED and found.tokens > 8_000

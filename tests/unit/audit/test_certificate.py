@@ -1,0 +1,87 @@
+"""A certificate survives a round trip, shows changes, and expires."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gfcr.audit import certificate
+from gfcr.audit.cell import Cell, Verdict
+from gfcr.errors import GfcrError
+from gfcr.types import Sampling
+
+SPEC = {
+    "name": "vllm",
+    "dtype": "float32",
+    "compile": False,
+    "fixes": True,
+    "max_running": 256,
+    "speculative": {"method": "draft_model", "num_speculative_tokens": 3, "model": "somewhere"},
+}
+
+
+def cell(setting: str, verdict: Verdict = Verdict.LOSSLESS) -> Cell:
+    return Cell(drafter="d", setting=setting, verdict=verdict, reason="r", tests={"t": 0.5})
+
+
+def made(*cells: Cell, when: str = "2026-01-01T00:00:00+00:00") -> certificate.Certificate:
+    return certificate.Certificate(
+        engine=certificate.essence(SPEC),
+        drafter="d",
+        model="m",
+        device="cpu",
+        fixes=("one",),
+        versions=certificate.now_versions(),
+        made=when,
+        cells=cells or (cell("t1"),),
+    )
+
+
+def test_it_reads_what_it_wrote(tmp_path: Path) -> None:
+    held = made(cell("t1"), cell("greedy"))
+    assert certificate.read(certificate.write(held, folder=tmp_path)) == held
+
+
+def test_a_changed_certificate_is_refused_and_not_found(tmp_path: Path) -> None:
+    path = certificate.write(made(cell("t1", Verdict.BIASED)), folder=tmp_path)
+    path.write_text(path.read_text().replace("biased", "lossless"))
+    with pytest.raises(GfcrError, match="changed after"):
+        certificate.read(path)
+    assert certificate.certificate_for(SPEC, folder=tmp_path) is None
+
+
+def test_the_newest_that_fits_is_found(tmp_path: Path) -> None:
+    for day in ("01", "03", "02"):
+        certificate.write(made(when=f"2026-01-{day}T00:00:00+00:00"), folder=tmp_path)
+    other_weights = SPEC | {"speculative": SPEC["speculative"] | {"model": "elsewhere"}}  # type: ignore[operator]
+    found = certificate.certificate_for(other_weights | {"max_running": 8}, folder=tmp_path)
+    assert found is not None and found.made.startswith("2026-01-03")
+    for change in ({"fixes": False}, {"dtype": "bfloat16"}, {"speculative": None}):
+        assert certificate.certificate_for(SPEC | change, folder=tmp_path) is None
+
+
+def test_it_expires_when_a_version_changes(tmp_path: Path) -> None:
+    old = replace(made(), versions={**certificate.now_versions(), "torch": "0.1"})
+    certificate.write(old, folder=tmp_path)
+    assert certificate.certificate_for(SPEC, folder=tmp_path) is None
+
+
+def test_the_worst_cell_of_a_law_speaks_for_it() -> None:
+    held = made(cell("t1"), cell("batch1", Verdict.BIASED), cell("top_k5"))
+    assert certificate.covered(held, sampling=Sampling(max_tokens=7)) is Verdict.BIASED
+    assert certificate.covered(held, sampling=Sampling(top_k=5)) is Verdict.LOSSLESS
+    assert certificate.covered(held, sampling=Sampling(top_k=6)) is Verdict.INCONCLUSIVE
+    assert held.verdict is Verdict.BIASED
+
+
+def test_what_the_engine_refuses_spoils_no_verdict() -> None:
+    refused = replace(cell("min_p0.05", Verdict.INCONCLUSIVE), refused=True)
+    assert made(cell("t1"), refused).verdict is Verdict.LOSSLESS
+    assert made(refused).verdict is Verdict.INCONCLUSIVE
+
+
+def test_the_file_is_plain_json(tmp_path: Path) -> None:
+    content = json.loads(certificate.write(made(), folder=tmp_path).read_text())
+    assert content["verdict"] == "lossless" and content["hash"]
+    assert content["cells"][0]["setting"] == "t1"
