@@ -13,6 +13,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
+from gfcr import plain
 from gfcr.errors import ConfigError
 from gfcr.plain import is_mapping, mapping
 from gfcr.types import Sampling
