@@ -7,6 +7,7 @@ from typing import Final, final
 import numpy as np
 
 from gfcr.audit import checks, repeats
+from gfcr.audit.cell import DISTANCE
 from gfcr.audit.evidence import Evidence
 from gfcr.audit.features import PARTITIONS
 from gfcr.audit.sampler import BONUS, PLAIN, VERIFIED
@@ -14,6 +15,13 @@ from gfcr.audit.tilts import TILTS
 
 SHARES: Final = {"law": 0.6, "where": 0.25, "repeats": 0.1, "dependence": 0.05}
 """How the level is split between families; within a family each test gets the same (Bonferroni)."""
+
+ROOM: Final = 0.5
+"""Share of the stated distance that a planted bias must reach, where there is room, to be one."""
+
+
+MOST: Final = 10.0
+"""Times the stated distance that a bias may take where there is room."""
 
 
 @final
@@ -88,6 +96,8 @@ def _law(e: Evidence, *, deterministic: bool) -> Iterator[checks.Check | None]:
     yield checks.rare("rare", f, mask=np.ones(len(e), np.bool_))
     if deterministic:
         yield _drafts("drafts", e, mask=e.state_N == VERIFIED)
+    variance = float(e.lean_var_N[mask].sum())
+    yield checks.normal("towards the drafter", float(e.lean_N[mask].sum()), variance=variance)
 
 
 def _where(e: Evidence, *, deterministic: bool) -> Iterator[checks.Check | None]:
@@ -135,21 +145,32 @@ def _drafts(name: str, e: Evidence, *, mask: checks.Mask) -> checks.Check | None
 
 
 def power(
-    evidence: Evidence, battery: Battery, *, level: float, share: float = 1.0
+    evidence: Evidence, battery: Battery, *, level: float, share: float = 1.0, average: bool = False
 ) -> dict[str, float]:
     """Probability that the tests of the law would have rejected each planted bias.
 
-    A lower bound: the best single test counts.
+    A lower bound: the best single test counts. Biases are supposed wherever a law has room for
+    them; elsewhere a bias would show as tokens that are never, or next to never, emitted.
 
     Args:
         evidence: the sample.
         battery: its tests.
         level: the battery's.
         share: of the tokens of `scope`, in which the bias is supposed.
+        average: suppose the stated distance on average over all tokens, so more of it in the few
+            that have room, up to `MOST` times; for laws that filters have cut.
+
+    Returns:
+        By tilt, those that reach half of the stated distance on average, where there is room.
     """
     each = battery.level_of("law", level=level)
     made = {check.name: check for check in battery.by_family["law"]}
-    return {tilt: _power(evidence, made, tilt=tilt, level=each, share=share) for tilt in TILTS}
+    f, found = evidence.features, dict[str, float]()
+    for tilt in TILTS:
+        if f.open and f.room[tilt] >= ROOM * DISTANCE * f.open:
+            times = min(MOST, DISTANCE * f.counted / f.room[tilt]) if average else 1.0
+            found[tilt] = _power(evidence, made, tilt=tilt, level=each, share=share * times)
+    return found
 
 
 def _power(

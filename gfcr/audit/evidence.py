@@ -16,6 +16,9 @@ from gfcr.types import Ints, Sampling
 HELD = 4_000_000
 """Probabilities held at once, about; each takes some hundred bytes on the way."""
 
+BOUND = 3.0
+"""On log-ratios to the drafting policy, so that no single token carries their sum."""
+
 
 @final
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +35,9 @@ class Evidence:
     draft_hit_N: NDArray[np.bool_]
     draft_mass_N: Array
     """Probability of the draft token; 0 where there was none."""
+    lean_N: Array
+    """Log-ratio of the drafting policy to the target at the token, minus its mean; 0 if unknown."""
+    lean_var_N: Array
     unclear: int
     """Tokens left out because float32 cannot tell their law."""
 
@@ -40,7 +46,13 @@ class Evidence:
 
 
 def gather(
-    sampled: Sequence[Sampled], *, target: Target, sampling: Sampling, distance: float, seed: int
+    sampled: Sequence[Sampled],
+    *,
+    target: Target,
+    sampling: Sampling,
+    distance: float,
+    seed: int,
+    proposal: Target | None = None,
 ) -> Evidence:
     """Scores a sample with the target model.
 
@@ -49,6 +61,7 @@ def gather(
         target: the model they should follow.
         sampling: the setting they were asked for with.
         distance: total variation of the tilts whose visibility is computed.
+        proposal: the drafting policy, where there is one.
         seed: of the randomisation; also distinguishes samples that are joined later.
     """
     used = [s for s in sampled if s.tokens]
@@ -57,22 +70,27 @@ def gather(
     some: list[Sampled] = []
     held: list[Laws] = []
     size = 0
-    laws = target.logprobs([(s.prompt, s.tokens) for s in used])
+    pairs = [(s.prompt, s.tokens) for s in used]
+    laws, proposals = target.logprobs(pairs), proposal.logprobs(pairs) if proposal else None
+    proposed: list[Laws] = []
     for i, (one, law) in enumerate(zip(used, laws, strict=True)):
         some.append(one)
         held.append(law)
+        if proposals is not None:
+            proposed.append(next(proposals))
         size += law.size
         if i + 1 == len(used) or size >= HELD:
             part = _part(
                 some,
                 np.concatenate(held),
+                np.concatenate(proposed) if proposed else None,
                 sampling=sampling,
                 distance=distance,
                 seed=seed + i,
                 speculated=speculated,
             )
             parts.append(part)
-            some, held, size = [], [], 0
+            some, held, proposed, size = [], [], [], 0
     return join(parts)
 
 
@@ -96,6 +114,7 @@ def join(parts: Sequence[Evidence]) -> Evidence:
 def _part(
     some: Sequence[Sampled],
     logprobs: Laws,
+    proposal: Laws | None,
     *,
     sampling: Sampling,
     distance: float,
@@ -109,6 +128,7 @@ def _part(
     law = law[clear]
     lengths = [len(s.tokens) for s in some]
     drafted = draft >= 0
+    lean, lean_var = _lean(law, tokens, None if proposal is None else proposal[clear])
     mass = np.where(drafted, law[np.arange(len(law)), np.maximum(draft, 0)], 0.0)
     counted = state != PLAIN if speculated else np.ones(len(state), np.bool_)
     return Evidence(
@@ -121,8 +141,20 @@ def _part(
         state_N=state,
         draft_hit_N=drafted & (draft == tokens),
         draft_mass_N=mass,
+        lean_N=lean,
+        lean_var_N=lean_var,
         unclear=int(unclear.sum()),
     )
+
+
+def _lean(law: Laws, tokens: Ints, proposal: Laws | None) -> tuple[Array, Array]:
+    if proposal is None:
+        return np.zeros(len(law)), np.zeros(len(law))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(law > 0, np.clip(proposal - np.log(law), -BOUND, BOUND), 0.0)
+    mean = (law * ratio).sum(-1)
+    variance = (law * ratio**2).sum(-1) - mean**2
+    return ratio[np.arange(len(law)), tokens] - mean, np.maximum(variance, 0.0)
 
 
 def _flat(some: Sequence[Sampled], name: str) -> Ints:

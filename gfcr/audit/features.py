@@ -46,6 +46,12 @@ class Features:
     """log p(x) - E log p, in nats; -inf where the law has no such token."""
     surprise_var_N: Array
     surprise_shift: dict[str, float]
+    """Per tilt, how much it would add to the counted tokens' surprises."""
+    room: dict[str, float]
+    """Per tilt, the total variation it reaches, summed over the counted tokens."""
+    counted: int
+    open: int
+    """Counted tokens whose law has room: no token has nearly all the mass."""
     spread_N: Array
     """Randomised probability-integral transform in vocabulary order: uniform if lossless."""
     ranked_N: Array
@@ -88,6 +94,9 @@ def reduce(law: Laws, tokens: Ints, *, counted: Bools, seed: int, distance: floa
         surprise_N=logp - mean,
         surprise_var_N=np.maximum((law * log**2).sum(-1) - mean**2, 0.0),
         surprise_shift={name: float((d * log).sum()) for name, d in moved.items()},
+        room={name: 0.5 * float(np.abs(d).sum()) for name, d in moved.items()},
+        counted=int(counted.sum()),
+        open=int((counted & (law.max(-1) <= 1 - distance)).sum()),
         spread_N=np.where(lower, law, 0).sum(-1) + part,
         ranked_N=np.where(larger, law, 0).sum(-1) + part,
         rare_N=p < RARE,
@@ -113,8 +122,16 @@ def join(parts: Sequence[Features]) -> Features:
         if f.name.endswith("_N")
     }
     shift = {t: sum(p.surprise_shift[t] for p in parts) for t in tilts.TILTS}
+    room = {t: sum(p.room[t] for p in parts) for t in tilts.TILTS}
     partitions = {n: _join([p.partitions[n] for p in parts]) for n in PARTITIONS}
-    return Features(**joined, surprise_shift=shift, partitions=partitions)
+    return Features(
+        **joined,
+        surprise_shift=shift,
+        room=room,
+        counted=sum(p.counted for p in parts),
+        open=sum(p.open for p in parts),
+        partitions=partitions,
+    )
 
 
 def _moved(law: Laws, tilt: tilts.Tilt, *, counted: Bools, distance: float) -> Laws:

@@ -27,6 +27,7 @@ class Asked:
     """What a cell is about."""
 
     target: Target
+    proposal: Target | None
     setting: Setting
     drafter: str
     deterministic: bool
@@ -46,6 +47,7 @@ def audit_cell(
     drafter: str = "none",
     deterministic: bool = True,
     drafts: Drafts | None = None,
+    proposal: Target | None = None,
     samples: int = SAMPLES,
     level: float = LEVEL,
     seed: int = 0,
@@ -62,6 +64,8 @@ def audit_cell(
         deterministic: whether drafts are a function of the past, not sampled.
         drafts: what the next step will verify; without it, power is computed from the engine's
             counters, and a defect in few of the tokens is harder to see.
+        proposal: the drafting policy, where drafts come from a model or an older policy: a wrong
+            acceptance rule leans towards it or away from it, context by context.
         samples: most tokens.
         level: the p-value below which the verdict is `biased`.
         seed: of the requests.
@@ -72,6 +76,7 @@ def audit_cell(
     """
     asked = Asked(
         target=target,
+        proposal=proposal,
         setting=setting,
         drafter=drafter,
         deterministic=deterministic,
@@ -130,6 +135,7 @@ def _judge_sampled(
         new = gather(
             found,
             target=asked.target,
+            proposal=asked.proposal,
             sampling=asked.setting.sampling,
             distance=DISTANCE,
             seed=seed_of(asked.seed, "randomise", number) % 2**32,
@@ -153,7 +159,9 @@ def _share(asked: Asked, e: Evidence, *, before: EngineStats, now: EngineStats) 
 
 def _said(e: Evidence, asked: Asked, *, share: float) -> dict[str, Any]:
     held = battery.run(e, deterministic=asked.deterministic)
-    powers = battery.power(e, held, level=asked.level, share=share)
+    powers = battery.power(e, held, level=asked.level, share=share, average=asked.setting.filtered)
+    # Where no law leaves room for any bias of this size, nothing is proved.
+    powers = powers or {"no room": 0.0}
     weakest = min(powers, key=lambda name: powers[name])
     figures: dict[str, Any] = {
         "p_value": held.p_value,

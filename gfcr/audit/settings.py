@@ -23,6 +23,11 @@ class Setting:
     """Whether sequences fill the engine's `max_length` to the last token."""
 
     @property
+    def filtered(self) -> bool:
+        """Whether top-p, top-k or min-p cut the law, which leaves many tokens no choice."""
+        return self.sampling.top_p < 1 or self.sampling.top_k > 0 or self.sampling.min_p > 0
+
+    @property
     def greedy(self) -> bool:
         """Whether tokens are compared with the argmax instead of a law."""
         return self.sampling.temperature == 0

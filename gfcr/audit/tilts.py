@@ -45,15 +45,8 @@ def to_half(law: Laws, *, distance: float) -> Laws:
     return _move(law, to=np.broadcast_to(half, law.shape), distance=distance)
 
 
-def to_token(law: Laws, *, distance: float) -> Laws:
-    """Moves `distance` from all other tokens to the one that has the most mass overall."""
-    token = np.zeros(law.shape, np.bool_)
-    token[:, int(law.sum(0).argmax())] = True
-    return _move(law, to=token, distance=distance)
-
-
 TILTS: Final[Mapping[str, Tilt]] = {
-    f.__name__: f for f in (to_top, from_top, to_uniform, to_second, to_half, to_token)
+    f.__name__: f for f in (to_top, from_top, to_uniform, to_second, to_half)
 }
 
 

@@ -53,9 +53,9 @@ EXACT = ("exact", "exact, sampled drafts", "exact, greedy drafts", "SPEC-RL made
 def test_exact_engines_are_not_called_biased(name: str) -> None:
     found = [audit(name, seed=seed) for seed in range(5)]
     assert Verdict.BIASED not in {c.verdict for c in found}
-    # Single tests are as often below 0.1 as they should be: the nulls are right, not just wide.
+    # Nulls are right, not just wide. The p-values of one audit are correlated: bounds are loose.
     p = np.array([v for c in found for v in c.tests.values()])
-    assert 0.04 < (p < 0.1).mean() < 0.16
+    assert (p < 0.1).mean() < 0.2 and 0.25 < (p < 0.5).mean() < 0.75
 
 
 def test_a_full_sample_of_an_exact_engine_is_lossless() -> None:
@@ -74,8 +74,9 @@ def test_a_rule_without_residual_is_found(name: str) -> None:
     assert audit(name, samples=60_000).verdict is Verdict.BIASED
 
 
-def test_the_released_rule_of_spec_rl_is_found() -> None:
-    assert audit("SPEC-RL as released", samples=150_000).verdict is Verdict.BIASED
+@pytest.mark.parametrize("name", ["SPEC-RL as released", "SPEC-RL as released, one update"])
+def test_the_released_rule_of_spec_rl_is_found(name: str) -> None:
+    assert audit(name, samples=150_000).verdict is Verdict.BIASED
 
 
 @pytest.mark.parametrize("setting", ["t0.7", "top_p0.9", "top_k5", "min_p0.05", "batch8"])
