@@ -32,6 +32,7 @@ def run(options: argparse.Namespace) -> Outcome:
 
 
 def _table(found: dict[str, list[registry.Entry]]) -> Any:
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
@@ -42,6 +43,6 @@ def _table(found: dict[str, list[registry.Entry]]) -> Any:
     for kind, entries in found.items():
         for index, entry in enumerate(entries):
             stage = f"[bold]{kind}[/]" if index == 0 else ""
-            table.add_row(stage, entry.name, entry.paper, entry.summary)
+            table.add_row(stage, entry.name, entry.paper, escape(entry.summary))
         table.add_section()
     return table
