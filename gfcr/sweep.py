@@ -31,6 +31,11 @@ class Trial:
         """`arm/seed`."""
         return f"{self.config.name}/{self.config.seed}"
 
+    @property
+    def run_id(self) -> str:
+        """The run's id, which ends its folder's name."""
+        return self.folder.name.rpartition("-")[2]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Study:

@@ -31,7 +31,8 @@ def run(options: argparse.Namespace) -> Outcome:
     ends = run_study(study, fresh=options.fresh)
     first = study.trials[0].config
     uri = str(first.tracking.get("uri", "sqlite:///mlflow.db"))
-    board = leaderboard.build(uri, study=study.name, baseline=study.baseline)
+    runs = {trial.run_id for trial in study.trials}
+    board = leaderboard.build(uri, study=study.name, baseline=study.baseline, runs=runs)
     html = Path(first.folder) / study.name / "leaderboard.html"
     report.write(board, path=html)
     words = (

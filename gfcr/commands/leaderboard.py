@@ -28,9 +28,11 @@ def run(options: argparse.Namespace) -> Outcome:
     """Builds the leaderboard and writes what was asked for."""
     from gfcr import leaderboard, report
 
+    study, runs = asked(options.study)
     board = leaderboard.build(
         options.uri,
-        study=study_name(options.study),
+        study=study,
+        runs=runs,
         baseline=options.baseline,
         where=_where(options.where),
         margin=options.margin,
@@ -47,13 +49,14 @@ def run(options: argparse.Namespace) -> Outcome:
     return Outcome(data=leaderboard.to_dict(board), text=leaderboard.to_rich(board, width=width))
 
 
-def study_name(given: str | None) -> str | None:
-    """A study by name, or the one a YAML file names."""
+def asked(given: str | None) -> tuple[str | None, frozenset[str]]:
+    """A study by name, with all its runs, or a study file's with the runs it asks for."""
     if given is None or not given.endswith((".yaml", ".yml")):
-        return given
-    from gfcr import config
+        return given, frozenset()
+    from gfcr import sweep
 
-    return str(config.read(given).get("study", Path(given).parent.name))
+    study = sweep.load(given, overrides=[])
+    return study.name, frozenset(trial.run_id for trial in study.trials)
 
 
 def _where(pairs: list[str]) -> dict[str, str]:

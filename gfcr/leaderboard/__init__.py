@@ -3,7 +3,7 @@
 The same store gives the same leaderboard, byte for byte: everything is sorted, every draw seeded.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from gfcr.errors import unknown_name
 from gfcr.leaderboard.ranking import rank
@@ -48,6 +48,7 @@ def build(
     baseline: str | None = None,
     where: Mapping[str, str] | None = None,
     margin: float = 0.02,
+    runs: Collection[str] = (),
 ) -> Leaderboard:
     """Builds the leaderboard from an MLflow store.
 
@@ -57,6 +58,7 @@ def build(
         baseline: arm that the others are compared with; None takes the one the study names.
         where: parameter or tag names with the value they must have.
         margin: largest difference of the score that would not matter.
+        runs: ids of the runs to rank; where the store holds none of them, all of the study's are.
 
     Raises:
         ConfigError: no such store, study, baseline or parameter.
@@ -66,6 +68,7 @@ def build(
     if study is not None and study not in names:
         raise unknown_name(study, kind="study", allowed=names, where=uri)
     chosen = [record for record in records if study in (None, record.study)]
+    chosen = [record for record in chosen if record.run_id in runs] or chosen
     named = {run.tags.get("gfcr.baseline", "") for run in chosen}
     if baseline is None and len(named) == 1:
         baseline = named.pop() or None

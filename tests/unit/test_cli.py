@@ -194,3 +194,21 @@ def test_list_and_show() -> None:
     assert "2503.14476" in shown["doc"] and shown["knobs"]["group_size"]["default"] == 8
     assert {p["address"] for p in shown["parts"]} >= {"generate", "filters.zero_variance"}
     assert os.linesep in _gfcr("show", "refill").stdout
+
+
+def test_a_study_file_ranks_the_runs_it_asks_for(tmp_path: Path) -> None:
+    """Runs that an earlier version of the file made do not stand in for today's."""
+    uri = f"sqlite:///{tmp_path}/store.db"
+    study = tmp_path / "study.yaml"
+    arms = {"grpo": {"strategy": "grpo"}, "rloo": {"strategy": "rloo"}}
+    tracking = {"name": "mlflow", "uri": uri}
+    values = {**EXPERIMENT, "folder": str(tmp_path / "runs"), "arms": arms, "tracking": tracking}
+    for steps in (2, 3):
+        values["trainer"] = {"name": "dry", "max_steps": steps}
+        study.write_text(yaml.safe_dump(values, sort_keys=False))
+        done = _gfcr("sweep", study, "--json")
+        assert done.returncode == 0, done.stderr
+    made = {t["arm"]: t["tokens"]["generated"] for t in json.loads(done.stdout)["trials"]}
+    board = json.loads(_gfcr("leaderboard", study, "--uri", uri, "--json").stdout)
+    assert not board["excluded"]
+    assert {row["arm"]: row["cost"]["generated_tokens"] for row in board["rows"]} == made
