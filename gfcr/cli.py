@@ -9,12 +9,12 @@ import importlib
 import json
 import logging
 import os
-import shutil
 import signal
 import sys
 from collections.abc import Sequence
 from typing import Any, TextIO
 
+from gfcr.commands import terminal_width
 from gfcr.errors import GfcrError, did_you_mean
 
 COMMANDS = (
@@ -122,11 +122,6 @@ def _fail(
         print(json.dumps(failure), file=stdout)
     print(f"gfcr {options.command}: {kind}{error}{hint}", file=sys.stderr)
     return 1 if unexpected else 2
-
-
-def terminal_width() -> int:
-    """Columns to fill; a file or pipe gets room for the widest table."""
-    return shutil.get_terminal_size((120, 24)).columns
 
 
 def _show(text: Any, *, stdout: TextIO) -> None:

@@ -5,7 +5,7 @@ key; a part given under another name replaces the base's part instead of mixing 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -147,11 +147,6 @@ def parse_overrides(overrides: Sequence[str]) -> dict[str, Any]:
 def as_dict(config: Experiment) -> dict[str, Any]:
     """The experiment as plain values."""
     return asdict(config)
-
-
-def with_seed(config: Experiment, *, seed: int) -> Experiment:
-    """The same experiment under another seed."""
-    return replace(config, seed=seed)
 
 
 def _pairs(overrides: Sequence[str]) -> list[tuple[str, str, str]]:

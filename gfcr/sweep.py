@@ -150,7 +150,7 @@ def _run(
     begin(trial)
     trial.folder.mkdir(parents=True, exist_ok=True)
     file = trial.folder.parent / f"{trial.folder.name}.yaml"
-    OmegaConf.save(OmegaConf.create(_plain(trial.config)), file)
+    OmegaConf.save(OmegaConf.create(configs.as_dict(trial.config)), file)
     command = [sys.executable, "-m", "gfcr", "run", str(file), "--json"]
     command += ["--fresh"] if fresh else []
     # The trial's words go to a file: its metrics are what the caller shows.
@@ -192,7 +192,3 @@ def _answer(text: str, *, log: Path) -> dict[str, Any]:
     except json.JSONDecodeError:
         lines = log.read_text(errors="replace").splitlines()
         return {"status": "failed", "error": "\n".join(lines[-5:]), "log": str(log)}
-
-
-def _plain(config: Experiment) -> dict[str, Any]:
-    return configs.as_dict(config)

@@ -1,5 +1,6 @@
 """The commands of `gfcr`, one module each."""
 
+import shutil
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,3 +14,8 @@ class Outcome:
     text: Any = None
     """What people read instead: a string, a rich renderable or a list of them."""
     code: int = 0
+
+
+def terminal_width() -> int:
+    """Columns to fill; a file or pipe gets room for the widest table."""
+    return shutil.get_terminal_size((120, 24)).columns

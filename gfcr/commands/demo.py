@@ -1,11 +1,10 @@
 """`gfcr demo`."""
 
 import argparse
-import shutil
 from pathlib import Path
 
 from gfcr import sweep
-from gfcr.commands import Outcome
+from gfcr.commands import Outcome, terminal_width
 from gfcr.commands.sweep import data_of, run_study
 from gfcr.errors import ConfigError
 
@@ -39,7 +38,6 @@ def run(options: argparse.Namespace) -> Outcome:
         f"\nHTML report: {html}\nMLflow store: {uri}; open it with: "
         f"mlflow ui --backend-store-uri {uri}"
     )
-    width = shutil.get_terminal_size((120, 24)).columns
     failed = [e for e in ends if e.status == "failed"]
     errors = [f"[red]{e.trial.name} failed[/]: {e.result.get('error')}" for e in failed]
     data = {
@@ -50,6 +48,6 @@ def run(options: argparse.Namespace) -> Outcome:
     }
     return Outcome(
         data=data,
-        text=[leaderboard.to_rich(board, width=width), *errors, words],
+        text=[leaderboard.to_rich(board, width=terminal_width()), *errors, words],
         code=1 if failed else 0,
     )

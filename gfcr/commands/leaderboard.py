@@ -1,10 +1,9 @@
 """`gfcr leaderboard`."""
 
 import argparse
-import shutil
 from pathlib import Path
 
-from gfcr.commands import Outcome
+from gfcr.commands import Outcome, terminal_width
 from gfcr.errors import ConfigError
 
 HELP = "Rank the arms of a study from MLflow alone: score, paired difference, tokens, seconds."
@@ -45,8 +44,9 @@ def run(options: argparse.Namespace) -> Outcome:
             path.write_text(text(board), encoding="utf-8")
     if options.html is not None:
         report.write(board, path=options.html)
-    width = shutil.get_terminal_size((120, 24)).columns
-    return Outcome(data=leaderboard.to_dict(board), text=leaderboard.to_rich(board, width=width))
+    return Outcome(
+        data=leaderboard.to_dict(board), text=leaderboard.to_rich(board, width=terminal_width())
+    )
 
 
 def asked(given: str | None) -> tuple[str | None, frozenset[str]]:
