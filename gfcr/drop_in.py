@@ -60,9 +60,11 @@ def rollout_func(
     scorer = registry.build("task", task, where="task") if task else _Unscored()
     config = registry.build("engine", {"name": "vllm", **(engine or {})}, where="engine")
     folder = str(models.resolve(model))
+    if built.drafter is not None:
+        built.drafter.fetch(models.resolve)
     codec = HfCodec(folder)
     problems = scorer.problems(codec)
-    started = config.start(model=folder, seed=seed)
+    started = config.start(model=folder, seed=seed, drafter=built.drafter)
     return DropIn(built, engine=started, codec=codec, task=scorer, problems=problems, seed=seed)
 
 

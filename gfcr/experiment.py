@@ -135,12 +135,20 @@ def _run(
     records.create(card)
     with ExitStack() as stack:
         model = _model(resolved, say=say)
+        if resolved.strategy.drafter is not None:
+            resolved.strategy.drafter.fetch(_folder)
         codec = _codec(resolved, model=model)
         problems = resolved.task.problems(codec)
         if not len(problems.heldout):
             raise TaskError("the task has no held-out prompts: give it at least one.")
         say("starting the engine")
-        engine = stack.enter_context(closing(resolved.engine.start(model=model, seed=config.seed)))
+        engine = stack.enter_context(
+            closing(
+                resolved.engine.start(
+                    model=model, seed=config.seed, drafter=resolved.strategy.drafter
+                )
+            )
+        )
         pipeline = Pipeline(
             resolved.strategy,
             engine=engine,
@@ -243,6 +251,12 @@ def _model(resolved: Resolved, *, say: Callable[[str], None]) -> str:
 
     say(f"model {resolved.config.model}")
     return str(models.resolve(resolved.config.model))
+
+
+def _folder(model: str) -> Path:
+    from gfcr import models
+
+    return models.resolve(model)
 
 
 def _codec(resolved: Resolved, *, model: str) -> Codec:

@@ -183,7 +183,8 @@ class Pipeline:
         view = self._view(0)
         runner = self._runner(view, generate=generate, watchers={}, step=-1)
         for index, prompt in enumerate(prompts):
-            job = view.job(prompt, num_samples=num_samples)
+            # No drafts: what is measured must not depend on how rollouts are made.
+            job = replace(view.job(prompt, num_samples=num_samples), draft_budget=0)
             runner.start(job, group_id=f"{label}:{index}:{prompt.id}")
         groups: list[Group] = []
         while runner.busy:

@@ -28,6 +28,7 @@ KINDS = {
     "filter": "gfcr.filter",
     "control": "gfcr.control",
     "replay": "gfcr.replay",
+    "drafter": "gfcr.speculation",
     "task": "gfcr.tasks",
     "engine": "gfcr.engine",
     "trainer": "gfcr.train",

@@ -124,6 +124,8 @@ class JobSession:
             ),
             priority=self.job.priority,
             draft_budget=self.job.draft_budget,
+            prompt_id=self.job.prompt.id,
+            slot=name,
         )
         self._host.submit(trajectory, request)
         return request.id

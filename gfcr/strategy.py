@@ -12,6 +12,7 @@ from gfcr import plain, registry
 from gfcr.errors import ConfigError, unknown_name
 from gfcr.part import Part
 from gfcr.plain import is_mapping, mapping
+from gfcr.speculation.base import Drafter
 from gfcr.stages import Control, Filter, Generate, Replay
 from gfcr.types import Loss
 
@@ -30,6 +31,8 @@ class Strategy:
     filters: Mapping[str, Filter]
     controls: Mapping[str, Control] = field(default_factory=dict[str, Control])
     replay: Replay | None = None
+    drafter: Drafter | None = None
+    """Speculates while the engine generates; None does not."""
     group_size: int = 8
     loss: Loss = field(default_factory=Loss)
 
@@ -41,11 +44,12 @@ class Strategy:
 
     @property
     def parts(self) -> dict[str, Part]:
-        """Every part by its address: `generate`, `filters.<name>`, `controls.<name>`, `replay`."""
+        """Every part by its address, such as `generate` and `filters.<name>`."""
         named: dict[str, Part] = {"generate": self.generate}
         named |= {f"filters.{n}": p for n, p in self.filters.items()}
         named |= {f"controls.{n}": p for n, p in self.controls.items()}
-        return named | ({"replay": self.replay} if self.replay else {})
+        optional = {"replay": self.replay, "drafter": self.drafter}
+        return named | {name: part for name, part in optional.items() if part}
 
     def hooks(self, kind: type[H]) -> dict[str, H]:
         """The parts that answer an event, by address, in order."""
@@ -60,6 +64,7 @@ class Strategy:
             "filters": {n: registry.spec("filter", p) for n, p in self.filters.items()},
             "controls": {n: registry.spec("control", p) for n, p in self.controls.items()},
             "replay": registry.spec("replay", self.replay) if self.replay else None,
+            "drafter": registry.spec("drafter", self.drafter) if self.drafter else None,
             "loss": asdict(self.loss),
         }
 
@@ -71,8 +76,9 @@ def load(name: str, **overrides: Any) -> Strategy:
         name: file name in `strategies/`, an installed entry point, `package.module:function` or
             `path/to/file.py:function`.
         overrides: arguments of the strategy's function (its knobs), and `generate`, `filters`,
-            `controls`, `replay`, `loss`: mappings merged into the parts at that address. A new
-            filter or control is added with its `name`; null removes one.
+            `controls`, `replay`, `drafter`, `loss`: mappings merged into the parts at that address.
+            A new filter or control is added with its `name`; null (for a drafter also `none`)
+            removes one.
 
     Raises:
         ConfigError: unknown name, knob, part or key, or a value of the wrong type.
@@ -99,6 +105,7 @@ def from_spec(spec: Mapping[str, Any]) -> Strategy:
         filters={n: build("filter", s) for n, s in spec["filters"].items()},
         controls={n: build("control", s) for n, s in spec["controls"].items()},
         replay=build("replay", spec["replay"]) if spec["replay"] else None,
+        drafter=build("drafter", spec["drafter"]) if spec["drafter"] else None,
         loss=Loss(**spec["loss"]),
     )
 
@@ -152,7 +159,7 @@ def _entry(name: str) -> registry.Entry:
     )
 
 
-_ADDRESSES = ("generate", "filters", "controls", "replay", "loss")
+_ADDRESSES = ("generate", "filters", "controls", "replay", "drafter", "loss")
 
 
 def _override_map(parts: Mapping[str, Any], changes: Any, *, stage: str) -> dict[str, Any]:
@@ -172,7 +179,7 @@ def _override_map(parts: Mapping[str, Any], changes: Any, *, stage: str) -> dict
 
 
 def _override_part(part: Part | None, change: Any, *, stage: str, where: str) -> Any:
-    if change is None:
+    if change is None or (stage == "drafter" and change in ("none", {"name": "none"})):
         return None
     spec = {"name": change} if isinstance(change, str) else mapping(change, where=where)
     if part is None or "name" in spec:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias
 
 from gfcr.part import Part
+from gfcr.speculation.base import Drafter
 from gfcr.types import FinishReason, Floats, Sampling
 
 if TYPE_CHECKING:
@@ -28,7 +29,11 @@ class Request:
     priority: int = 0
     """Order of admission, lower first."""
     draft_budget: int | None = None
-    """Most draft tokens per verification; 0 turns speculation off, None leaves the engine's."""
+    """Most draft tokens per verification; 0 turns speculation off, None leaves the drafter's."""
+    prompt_id: str = ""
+    """Task prompt it belongs to, by which drafters find what they remember."""
+    slot: str = ""
+    """Which of the prompt's samples it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,9 +129,15 @@ class EngineConfig(Part):
     """False for engines that invent their tokens."""
 
     @abstractmethod
-    def start(self, *, model: str, seed: int) -> Engine:
+    def start(self, *, model: str, seed: int, drafter: Drafter | None = None) -> Engine:
         """Starts the engine on a model folder.
 
+        Args:
+            model: the folder.
+            seed: of everything that brings no seed of its own.
+            drafter: proposes tokens to verify; None does not speculate.
+
         Raises:
+            ConfigError: the drafter does not fit the model.
             EngineError: the model cannot be loaded or a setting does not fit it.
         """

@@ -4,20 +4,25 @@ It follows the engine protocol to the letter (continuous batching, caps, aborts,
 its tokens come from a script or from a toy distribution with exactly known probabilities.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, ClassVar, final
+from typing import TYPE_CHECKING, ClassVar, Final, final
 
 import numpy as np
 
 from gfcr.engine.base import Delta, Engine, EngineConfig, EngineStats, Request
+from gfcr.engine.drafting import Drafting
 from gfcr.errors import ConfigError, EngineError
 from gfcr.seeds import rng, seed_of
+from gfcr.speculation.base import NOTHING, BuiltIn, Draft, Drafter, Row, Step, Target
+from gfcr.speculation.verify import Next, verify
 from gfcr.types import FinishReason, Floats, Sampling
 
 if TYPE_CHECKING:
     from gfcr.engine.base import Weights
+
+EOS: Final = 1
 
 Script = Callable[[Request], Sequence[int]]
 """What a request shall generate, to its end."""
@@ -39,7 +44,7 @@ class Fake(EngineConfig):
     step_s: float = 0.01
     """Simulated seconds a forward pass costs, whatever its size."""
     token_s: float = 1e-5
-    """Simulated seconds each sampled token adds."""
+    """Simulated seconds that each sampled or drafted token adds."""
 
     def __post_init__(self) -> None:
         if self.mean_length < 1 or self.max_running < 1:
@@ -48,9 +53,17 @@ class Fake(EngineConfig):
                 "give numbers >= 1."
             )
 
-    def start(self, *, model: str, seed: int) -> Engine:
+    def start(self, *, model: str, seed: int, drafter: Drafter | None = None) -> Engine:
         """See `EngineConfig.start`; `model` only salts the toy distribution."""
-        return FakeEngine(self, seed=seed_of(seed, model))
+        if drafter is not None:
+            if isinstance(drafter.core, BuiltIn):
+                raise ConfigError(
+                    "the fake engine has no drafter built in: give one of gfcr's own, or a vllm "
+                    "engine."
+                )
+            vocab = 4 + len(self.alphabet)
+            drafter.check(Target(folder=None, vocab=vocab, max_length=self.max_length))
+        return FakeEngine(self, seed=seed_of(seed, model), drafter=drafter)
 
 
 @dataclass(kw_only=True)
@@ -66,8 +79,16 @@ class _Running:
 class FakeEngine:
     """See `engine.base.Engine`."""
 
-    def __init__(self, config: Fake, *, seed: int, script: Script | None = None) -> None:
+    def __init__(
+        self,
+        config: Fake,
+        *,
+        seed: int,
+        script: Script | None = None,
+        drafter: Drafter | None = None,
+    ) -> None:
         self._config, self._seed, self._script = config, seed, script
+        self._drafting = Drafting(drafter, max_length=config.max_length, eos=(EOS,))
         self._queue: list[_Running] = []
         self._stats = EngineStats()
         self._version = 0
@@ -99,23 +120,28 @@ class FakeEngine:
         self._queue.append(_Running(request=request, rng=generator, script=script, cap=cap))
         self._queue.sort(key=lambda r: (not r.done, r.request.priority))
         self._count(prompt_tokens=len(request.tokens))
+        self._drafting.begin(request)
 
     def step(self) -> Sequence[Delta]:
-        """Adds one token to each running request."""
+        """Adds a token to each running request, and the drafted ones that it accepts."""
         running = self._queue[: self._config.max_running]
         if not running:
             return ()
-        deltas = [self._advance(r) for r in running]
+        drafts = self._draft(running)
+        deltas = [self._advance(r, drafts.get(r.request.id, NOTHING)) for r in running]
         ended = {d.request_id for d in deltas if d.finish is not None}
         self._queue = [r for r in self._queue if r.request.id not in ended]
-        busy = self._config.step_s + self._config.token_s * len(running)
-        self._count(forward_passes=1, generated_tokens=len(running), busy_s=busy)
+        for request_id in ended:
+            self._drafting.end(request_id)
+        self._report(deltas, drafts=drafts)
         return deltas
 
     def abort(self, request_ids: Iterable[str]) -> None:
         """See `Engine.abort`."""
         gone = set(request_ids)
         self._queue = [r for r in self._queue if r.request.id not in gone]
+        for request_id in gone:
+            self._drafting.end(request_id)
 
     def limit(self, request_id: str, *, max_tokens: int) -> None:
         """See `Engine.limit`."""
@@ -155,25 +181,78 @@ class FakeEngine:
         """The exact next-token distribution after `context`, shape (vocab,)."""
         return filtered(self._table(self._version, tuple(context[-2:])), sampling=sampling)
 
-    def _advance(self, running: _Running) -> Delta:
-        token, logprob = self._next(running)
-        running.done.append(token)
-        request = running.request
+    def _advance(self, running: _Running, draft: Draft) -> Delta:
+        target = self._target(running)
+        tokens: list[int] = []
+        logprobs: list[float] = []
         finish = None
-        if token == 1 or token in request.stop:
-            finish = FinishReason.STOP
-        elif len(running.done) >= running.cap or self._full(running):
-            finish = FinishReason.LENGTH
-        return Delta(request_id=request.id, tokens=(token,), logprobs=(logprob,), finish=finish)
+        for token in verify(draft, target=target, rng=running.rng):
+            logprobs.append(float(np.log(target(())[token])))
+            tokens.append(token)
+            running.done.append(token)
+            finish = self._finish(running)
+            if finish is not None:
+                break
+        self._drafting.emitted(running.request.id, tokens=tokens, law=None)
+        return Delta(
+            request_id=running.request.id,
+            tokens=tuple(tokens),
+            logprobs=tuple(logprobs),
+            finish=finish,
+        )
 
-    def _next(self, running: _Running) -> tuple[int, float]:
-        if running.script is not None:
-            position = len(running.done)
-            return (running.script[position] if position < len(running.script) else 1), 0.0
-        context = (*running.request.tokens[-2:], *running.done[-2:])
-        p = self.probabilities(context, sampling=running.request.sampling)
-        token = int(running.rng.choice(len(p), p=p / p.sum()))
-        return token, float(np.log(p[token]))
+    def _finish(self, running: _Running) -> FinishReason | None:
+        token = running.done[-1]
+        if token == EOS or token in running.request.stop:
+            return FinishReason.STOP
+        full = len(running.done) >= running.cap or self._full(running)
+        return FinishReason.LENGTH if full else None
+
+    def _target(self, running: _Running) -> Next:
+        """The law of the token after what is done and some more."""
+
+        def scripted(more: Sequence[int]) -> Floats:
+            script, position = running.script or (), len(running.done) + len(more)
+            token = script[position] if position < len(script) else EOS
+            return np.eye(1, max(token + 1, 4 + len(self._config.alphabet)), token)[0]
+
+        def toy(more: Sequence[int]) -> Floats:
+            context = (*running.request.tokens[-2:], *running.done[-2:], *more)
+            return self.probabilities(context, sampling=running.request.sampling)
+
+        return toy if running.script is None else scripted
+
+    def _draft(self, running: Sequence[_Running]) -> dict[str, Draft]:
+        drafting = self._drafting
+        if drafting.drafter is None:
+            return {}
+        drafting.pace = drafting.drafter.pace(running=len(running))
+        rows: list[Row] = []
+        for r in running:
+            tokens = np.array([*r.request.tokens, *r.done], np.int32)
+            row = drafting.row(r.request.id, tokens_T=tokens, cap=r.cap)
+            rows += [row] if row else []
+        drafts = dict(zip([r.request_id for r in rows], drafting.propose(rows), strict=True))
+        return {i: d for i, d in drafts.items() if d.tokens}
+
+    def _report(self, deltas: Sequence[Delta], *, drafts: Mapping[str, Draft]) -> None:
+        emitted = sum(len(d.tokens) for d in deltas)
+        drafted = sum(len(d.tokens) for d in drafts.values())
+        accepted = sum(len(d.tokens) - 1 for d in deltas if d.request_id in drafts)
+        busy = self._config.step_s + self._config.token_s * (len(deltas) + drafted)
+        self._count(forward_passes=1, generated_tokens=emitted, busy_s=busy)
+        self._count(drafts=len(drafts), drafted_tokens=drafted, accepted_tokens=accepted)
+        if self._drafting.drafter is not None:
+            step = Step(
+                running=len(deltas),
+                prompt_tokens=0,
+                emitted=emitted,
+                drafts=len(drafts),
+                drafted=drafted,
+                accepted=accepted,
+                seconds=busy,
+            )
+            self._drafting.drafter.saw(step)
 
     def _full(self, running: _Running) -> bool:
         return len(running.request.tokens) + len(running.done) >= self.max_length

@@ -3,28 +3,16 @@
 import contextlib
 import os
 import warnings
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast, final
 
+from gfcr.engine import vllm_speculation
 from gfcr.engine.base import EngineConfig, Request
 from gfcr.engine.vllm_loop import VllmEngine
 from gfcr.engine.vllm_model import ModelFolder, open_folder
-from gfcr.errors import ConfigError, EngineError, unknown_name
-
-METHODS: Final = (
-    "ngram",
-    "ngram_gpu",
-    "suffix",
-    "draft_model",
-    "eagle",
-    "eagle3",
-    "mtp",
-    "medusa",
-    "mlp_speculator",
-    "custom_class",
-)
-"""Values of `speculative["method"]`. On CPU: ngram, suffix, draft_model, eagle3, custom_class."""
+from gfcr.errors import ConfigError, EngineError
+from gfcr.speculation.base import Drafter, Target
 
 DTYPES: Final = ("float32", "bfloat16", "float16", "auto")
 
@@ -48,8 +36,6 @@ class Vllm(EngineConfig):
     gpu_memory_utilization: float = 0.5
     compile: bool = False
     """Pays 9 to 18 s of start-up (CPU) for 1.1 to 1.9 times the tokens per second."""
-    speculative: Mapping[str, Any] | None = None
-    """vLLM's `speculative_config`: `method`, `num_speculative_tokens` and the method's own keys."""
     fixes: bool = True
     """False runs vLLM as shipped, to audit it; only in a process that has no fixed engine."""
 
@@ -77,32 +63,41 @@ class Vllm(EngineConfig):
             self.gpu_memory_utilization,
             "a fraction in (0, 1]",
         )
-        if self.speculative is not None:
-            _check_speculative(self.speculative)
 
-    def start(self, *, model: str, seed: int) -> "VllmEngine":
+    def start(self, *, model: str, seed: int, drafter: Drafter | None = None) -> "VllmEngine":
         """Starts vLLM on a model folder, repaired where this device needs it, and warms it up.
 
         Raises:
+            ConfigError: the drafter does not fit the model.
             EngineError: the folder is no model, or vLLM refuses it with these settings.
         """
         folder = open_folder(model)
         max_length = _max_length(self, folder=folder)
+        if drafter is not None:
+            target = Target(folder=folder.path, vocab=folder.vocab, max_length=max_length)
+            drafter.check(target)
         VllmEngine.check_alone()
         with _quiet():
             fixes = _fix(self)
-            llm = _start(self, folder=folder, seed=seed, max_length=max_length)
+            llm = _start(self, folder=folder, seed=seed, max_length=max_length, drafter=drafter)
             return VllmEngine(
-                llm, folder=folder, max_length=max_length, fixes=fixes, translate=_translate
+                llm,
+                folder=folder,
+                max_length=max_length,
+                fixes=fixes,
+                translate=_translate,
+                drafter=drafter,
             )
 
 
-def _translate(llm: Any, request: Request, *, eos: Sequence[int], score: bool) -> Any:
+def _translate(
+    llm: Any, request: Request, *, eos: Sequence[int], score: bool, logprobs: int
+) -> Any:
     from vllm.exceptions import VLLMValidationError
     from vllm.inputs.engine import tokens_input
 
     try:
-        params = _params(request, eos=eos, score=score)
+        params = _params(request, eos=eos, score=score, logprobs=logprobs)
         return llm.llm_engine.input_processor.process_inputs(
             request.id,
             tokens_input(list(request.tokens)),
@@ -121,13 +116,13 @@ def bare_generate(engine: VllmEngine, *, requests: Sequence[Request]) -> int:
     """
     outputs = engine.llm.generate(
         [{"prompt_token_ids": list(r.tokens)} for r in requests],
-        [_params(r, eos=engine.folder.eos, score=False) for r in requests],
+        [_params(r, eos=engine.folder.eos) for r in requests],
         use_tqdm=False,
     )
     return sum(len(o.outputs[0].token_ids) for o in outputs)
 
 
-def _params(request: Request, *, eos: Sequence[int], score: bool) -> Any:
+def _params(request: Request, *, eos: Sequence[int], score: bool = False, logprobs: int = 0) -> Any:
     from vllm import SamplingParams
 
     sampling = request.sampling
@@ -140,7 +135,7 @@ def _params(request: Request, *, eos: Sequence[int], score: bool) -> Any:
         seed=request.seed,
         stop_token_ids=[*eos, *request.stop],
         ignore_eos=True,  # vLLM without a tokenizer knows no end-of-sequence token
-        logprobs=0,
+        logprobs=logprobs,
         prompt_logprobs=0 if score else None,
         detokenize=False,
         skip_clone=True,
@@ -180,7 +175,9 @@ def _fix(config: Vllm) -> tuple[str, ...]:
     return ()
 
 
-def _start(config: Vllm, *, folder: ModelFolder, seed: int, max_length: int) -> Any:
+def _start(
+    config: Vllm, *, folder: ModelFolder, seed: int, max_length: int, drafter: Drafter | None
+) -> Any:
     from vllm import LLM
     from vllm.platforms import current_platform
 
@@ -188,8 +185,8 @@ def _start(config: Vllm, *, folder: ModelFolder, seed: int, max_length: int) -> 
     # One position more than sequences may have: scoring a full one samples a token after it.
     if folder.max_positions is not None and max_length >= folder.max_positions:
         settings["hf_overrides"] = {"max_position_embeddings": max_length + 1}
-    if config.speculative is not None:
-        settings["speculative_config"] = dict(config.speculative)
+    if drafter is not None:
+        settings["speculative_config"] = vllm_speculation.settings(drafter)
     try:
         return LLM(
             str(folder.path),
@@ -238,18 +235,6 @@ def _quiet() -> Generator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
-
-
-def _check_speculative(given: Mapping[str, Any]) -> None:
-    method = given.get("method")
-    if not isinstance(method, str):
-        raise ConfigError(
-            f"engine.speculative={dict(given)!r} has no method: give one of {', '.join(METHODS)}."
-        )
-    if method not in METHODS:
-        raise unknown_name(
-            method, kind="speculative method", allowed=METHODS, where="engine.speculative.method"
-        )
 
 
 def _require(ok: bool, key: str, given: object, allowed: str) -> None:

@@ -7,14 +7,18 @@ dictionaries and process-wide metrics are not needed, and each engine keeps coun
 import gc
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, final
 
 import numpy as np
 
 from gfcr.engine import vllm_fixes
 from gfcr.engine.base import Delta, EngineStats, Request
+from gfcr.engine.drafting import Drafting
 from gfcr.engine.vllm_model import Counters, ModelFolder
+from gfcr.engine.vllm_speculation import Speculation
 from gfcr.errors import EngineError
+from gfcr.speculation.base import Drafter
 from gfcr.types import FinishReason, Floats, Sampling
 
 if TYPE_CHECKING:
@@ -39,8 +43,10 @@ FINISH: Final = (
 class Translate(Protocol):
     """Makes vLLM's request of ours; the caller of the loop knows vLLM's classes."""
 
-    def __call__(self, llm: Any, request: Request, *, eos: Sequence[int], score: bool) -> Any:
-        """Returns an `EngineCoreRequest`.
+    def __call__(
+        self, llm: Any, request: Request, *, eos: Sequence[int], score: bool, logprobs: int
+    ) -> Any:
+        """Returns an `EngineCoreRequest` with log-probs of so many of the likeliest tokens.
 
         Raises:
             EngineError: vLLM refuses the request.
@@ -65,6 +71,7 @@ class VllmEngine:
         max_length: int,
         fixes: tuple[str, ...],
         translate: Translate,
+        drafter: Drafter | None,
     ) -> None:
         self.llm: Any = llm
         self._core: Any = llm.llm_engine.engine_core.engine_core
@@ -74,11 +81,14 @@ class VllmEngine:
         self.fixes = fixes
         self._translate = translate
         self._live: dict[str, int] = {}
-        self._budgets: dict[str, int] = {}
         self._scores: dict[str, Floats] = {}
         self._held: list[Delta] = []
         self._version = 0
         self._count = Counters()
+        drafting = Drafting(drafter, max_length=max_length, eos=folder.eos)
+        self._speculation = Speculation(
+            drafting, core=self._core, runner=self._runner, vocab=self._vocab
+        )
         VllmEngine._open = self
         self._warm_up()
 
@@ -113,8 +123,7 @@ class VllmEngine:
         self._check_length(request.id, prompt=len(request.tokens), new=request.sampling.max_tokens)
         self._add(self._ask(request, score=False))
         self._live[request.id] = len(request.tokens)
-        if request.draft_budget is not None:
-            self._budgets[request.id] = request.draft_budget
+        self._speculation.begin(request)
 
     def step(self) -> Sequence[Delta]:
         """See `Engine.step`."""
@@ -132,7 +141,7 @@ class VllmEngine:
         gone = [i for i in asked if self._live.pop(i, None) is not None]
         self._core.abort_requests(gone)
         for i in gone:
-            self._budgets.pop(i, None)
+            self._speculation.end(i)
         self._held = [d for d in self._held if d.request_id not in asked]
 
     def limit(self, request_id: str, *, max_tokens: int) -> None:
@@ -216,29 +225,26 @@ class VllmEngine:
     def _target_model(self) -> Any:
         return self._runner.get_model()
 
-    @property
-    def _drafter(self) -> Any:
-        """The proposer. Its `model` may share embeddings with the target: never push those."""
-        return getattr(self._runner, "drafter", None)
-
     def _ask(self, request: Request, *, score: bool) -> Any:
-        return self._translate(self.llm, request, eos=self.folder.eos, score=score)
+        record = 0 if score else self._speculation.record
+        return self._translate(self.llm, request, eos=self.folder.eos, score=score, logprobs=record)
 
     def _add(self, queued: Any) -> None:
         self._core.add_request(*self._core.preprocess_add_request(queued))
 
     def _advance(self) -> list[Delta]:
+        was, running, begun = replace(self._count), len(self._live), time.perf_counter()
+        self._speculation.before(running=running)
         by_client, executed = self._core.step_fn()
         self._core.post_step(model_executed=executed)
-        if self._budgets:
-            self._trim_drafts()
         self._count.forward_passes += executed
-        outputs = by_client.get(0)
-        if outputs is None:
-            return []
-        self._count.see(outputs.scheduler_stats)
-        deltas = [d for o in outputs.outputs if (d := self._delta(o)) is not None]
-        self._count.generated += sum(len(d.tokens) for d in deltas)
+        outputs, deltas = by_client.get(0), list[Delta]()
+        if outputs is not None:
+            self._count.see(outputs.scheduler_stats)
+            deltas = [d for o in outputs.outputs if (d := self._delta(o)) is not None]
+            self._count.generated += sum(len(d.tokens) for d in deltas)
+        seconds = time.perf_counter() - begun
+        self._speculation.after(running=running, was=was, now=self._count, seconds=seconds)
         return deltas
 
     def _delta(self, output: Any) -> Delta | None:
@@ -251,26 +257,18 @@ class VllmEngine:
             if scored is not None:
                 self._scores[request_id] = scored.logprobs[:, 0].numpy().astype(np.float32)
             return None
-        finish = None
+        tokens, logprobs, finish = tuple(output.new_token_ids), output.new_logprobs, None
+        self._speculation.emitted(request_id, tokens=tokens, logprobs=logprobs)
         if output.finish_reason is not None:
             finish = FINISH[int(output.finish_reason)]
             del self._live[request_id]
-            self._budgets.pop(request_id, None)
-        tokens = tuple(output.new_token_ids)
-        logprobs = output.new_logprobs
+            self._speculation.end(request_id)
         return Delta(
             request_id=request_id,
             tokens=tokens,
             logprobs=tuple(logprobs.logprobs[: len(tokens), 0].tolist()) if logprobs else (),
             finish=finish,
         )
-
-    def _trim_drafts(self) -> None:
-        requests = self._core.scheduler.requests
-        for request_id, budget in self._budgets.items():
-            running = requests.get(request_id)
-            if running is not None and len(running.spec_token_ids) > budget:
-                running.spec_token_ids = running.spec_token_ids[:budget]
 
     def _check_tokens(self, request_id: str, *, tokens: Sequence[int]) -> None:
         if not tokens:

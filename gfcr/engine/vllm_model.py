@@ -20,6 +20,7 @@ class ModelFolder:
     eos: tuple[int, ...]
     """Every end-of-sequence token that model, generation config or tokenizer declares."""
     max_positions: int | None
+    vocab: int
 
 
 def open_folder(model: str) -> ModelFolder:
@@ -47,6 +48,7 @@ def open_folder(model: str) -> ModelFolder:
         tensors=_tensors(path, tied=bool(text.get("tie_word_embeddings", True))),
         eos=_eos(path, text),
         max_positions=text.get("max_position_embeddings"),
+        vocab=int(text["vocab_size"]),
     )
 
 

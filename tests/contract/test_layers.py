@@ -16,7 +16,7 @@ from tests.contract.sources import LIBRARY, ROOT, STRATEGIES, Import, imports, m
 LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("errors",), ("seeds",), ("coroutine",), ("statistics",)),
     (("types",), ("part",), ("plain",)),
-    (("handles",), ("subsets",), ("ledger",)),
+    (("handles",), ("subsets",), ("ledger",), ("speculation.base",)),
     (("stages",), ("engine.base",), ("tasks.base", "tasks.codec"), ("tracking.base",)),
     (("train.base",),),
     (("generate",), ("filter",), ("control",), ("replay",), ("speculation",), ("tasks",)),

@@ -1,0 +1,114 @@
+"""What every engine keeps for its drafter: the running requests, their limits, their ends."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gfcr.engine.base import Request
+from gfcr.speculation.base import Draft, Drafter, Law, Proposer, Row
+from gfcr.types import Floats, Ints
+
+
+@dataclass(kw_only=True)
+class _Live:
+    request: Request
+    emitted: list[int] = field(default_factory=list[int])
+    laws: list[Law] = field(default_factory=list[Law])
+
+
+@final
+class Drafting:
+    """One engine's drafter and the requests it drafts for."""
+
+    def __init__(self, drafter: Drafter | None, *, max_length: int, eos: Sequence[int]) -> None:
+        self.drafter = drafter
+        self.proposer = drafter.core if drafter and isinstance(drafter.core, Proposer) else None
+        self.pace = drafter.max_draft if drafter else 0
+        """Most tokens to draft for any request."""
+        self._max_length, self._eos = max_length, frozenset(eos)
+        self._live: dict[str, _Live] = {}
+
+    @property
+    def record(self) -> int:
+        """Log-probs of how many of the likeliest tokens requests must bring."""
+        return self.proposer.record if self.proposer is not None else 0
+
+    def begin(self, request: Request) -> None:
+        """A request was submitted."""
+        if self.drafter is not None:
+            self._live[request.id] = _Live(request=request)
+
+    def emitted(self, request_id: str, *, tokens: Sequence[int], law: Law | None) -> None:
+        """A request gained tokens; `law` where `record` asks for it."""
+        live = self._live.get(request_id)
+        if live is None or self.proposer is None:
+            return
+        live.emitted += tokens
+        if law is not None:
+            live.laws.append(law)
+
+    def end(self, request_id: str) -> None:
+        """A request has ended."""
+        live = self._live.pop(request_id, None)
+        if live is None or self.proposer is None:
+            return
+        tokens = np.array([*live.request.tokens, *live.emitted], np.int32)
+        self.proposer.finished(_row(live, tokens_T=tokens, limit=0), law=_joined(live.laws))
+
+    def budgets(self) -> dict[str, int]:
+        """Most tokens that may be verified for each request in the next step."""
+        budgets = {i: live.request.draft_budget for i, live in self._live.items()}
+        return {i: self.pace if b is None else min(b, self.pace) for i, b in budgets.items()}
+
+    def row(self, request_id: str, *, tokens_T: NDArray[np.integer[Any]], cap: int) -> Row | None:
+        """What the drafter sees of a request; None for one that it is not asked about."""
+        live = self._live.get(request_id)
+        if live is None:
+            return None
+        request = live.request
+        made = len(tokens_T) - len(request.tokens)
+        budget = self.pace if request.draft_budget is None else request.draft_budget
+        # A verification emits one token more than it accepts.
+        room = min(cap - made, self._max_length - len(tokens_T)) - 1
+        last = int(tokens_T[-1])
+        if made and (last in self._eos or last in request.stop):
+            return None
+        limit = min(self.pace, budget, room)
+        return _row(live, tokens_T=tokens_T, limit=limit) if limit > 0 else None
+
+    def propose(self, rows: Sequence[Row]) -> list[Draft]:
+        """Asks the drafter; drafts longer than allowed are cut."""
+        assert self.proposer is not None
+        drafts = self.proposer.propose(rows) if rows else ()
+        return [_cut(d, row.limit) for d, row in zip(drafts, rows, strict=True)]
+
+
+def _row(live: _Live, *, tokens_T: NDArray[np.integer[Any]], limit: int) -> Row:
+    request = live.request
+    return Row(
+        request_id=request.id,
+        prompt_id=request.prompt_id,
+        slot=request.slot,
+        sampling=request.sampling,
+        tokens_T=tokens_T,
+        prompt_length=len(request.tokens),
+        limit=limit,
+    )
+
+
+def _cut(draft: Draft, most: int) -> Draft:
+    if len(draft.tokens) <= most:
+        return draft
+    law = draft.law and Law(ids_TM=draft.law.ids_TM[:most], probs_TM=draft.law.probs_TM[:most])
+    return Draft(tokens=draft.tokens[:most], law=law)
+
+
+def _joined(laws: Sequence[Law]) -> Law | None:
+    if not laws:
+        return None
+    ids_TM: Ints = np.concatenate([law.ids_TM for law in laws])
+    probs_TM: Floats = np.concatenate([law.probs_TM for law in laws])
+    return Law(ids_TM=ids_TM, probs_TM=probs_TM)

@@ -1,0 +1,162 @@
+"""Speculation on a vLLM engine: rows to our drafters, their drafts to vLLM, pace and budgets.
+
+Imports no vllm. What is verified in a step was proposed at the end of the step before.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final, final
+
+import numpy as np
+
+from gfcr.engine.base import Request
+from gfcr.engine.drafting import Drafting
+from gfcr.engine.vllm_model import Counters
+from gfcr.speculation.base import NOTHING, BuiltIn, Draft, Drafter, Law, Step
+
+BRIDGE: Final = f"{__name__}.Bridge"
+
+
+@final
+class Bridge:
+    """The class that vLLM makes for its method `custom_class`; `Speculation` stands behind it."""
+
+    def __init__(self, vllm_config: Any) -> None:
+        self.behind: Speculation | None = None
+
+    def load_model(self, *args: Any, **kwargs: Any) -> None:
+        """There is none."""
+
+    def propose(
+        self,
+        sampled_token_ids: Sequence[Sequence[int]],
+        num_tokens_no_spec: Any,
+        token_ids_cpu: Any,
+        slot_mappings: Any = None,
+    ) -> list[list[int]]:
+        """Asked by vLLM's runner at the end of every step."""
+        if self.behind is None:
+            return [[] for _ in sampled_token_ids]
+        return self.behind.propose(sampled_token_ids, num_tokens_no_spec, token_ids_cpu)
+
+
+@final
+class Speculation:
+    """One engine's drafter at work."""
+
+    def __init__(self, drafting: Drafting, *, core: Any, runner: Any, vocab: int) -> None:
+        self._drafting, self._core, self._runner, self._vocab = drafting, core, runner, vocab
+        if drafting.proposer is not None:
+            runner.drafter.behind = self
+
+    @property
+    def record(self) -> int:
+        """Log-probs of how many of the likeliest tokens requests must bring."""
+        return self._drafting.record
+
+    def begin(self, request: Request) -> None:
+        """A request was submitted."""
+        self._drafting.begin(request)
+
+    def emitted(self, request_id: str, *, tokens: Sequence[int], logprobs: Any) -> None:
+        """A request gained tokens; `logprobs` are vLLM's lists."""
+        law = None
+        if self.record and logprobs is not None:
+            # The first column is the sampled token, which the likeliest ones hold or lack.
+            ids_TM = np.asarray(logprobs.logprob_token_ids[: len(tokens), 1:], np.int32)
+            logprobs_TM = np.asarray(logprobs.logprobs[: len(tokens), 1:], np.float32)
+            law = Law(ids_TM=ids_TM, probs_TM=np.exp(logprobs_TM))
+        self._drafting.emitted(request_id, tokens=tokens, law=law)
+
+    def end(self, request_id: str) -> None:
+        """A request has ended."""
+        self._drafting.end(request_id)
+
+    def before(self, *, running: int) -> None:
+        """A step is about to be scheduled: sets how many tokens it may draft for the next one."""
+        drafting = self._drafting
+        if drafting.drafter is None:
+            return
+        was, drafting.pace = drafting.pace, drafting.drafter.pace(running=running)
+        table = self._core.scheduler.dynamic_sd_lookup
+        # vLLM's own proposers draft as many as the scheduler says; `suffix` insists on all.
+        if table is None or self._runner.speculative_config.method == "suffix":
+            return
+        if drafting.pace != was:
+            table[:] = [drafting.pace] * len(table)
+
+    def after(self, *, running: int, was: Counters, now: Counters, seconds: float) -> None:
+        """A step was made: trims drafts to budgets, tells the drafter, swaps its weights."""
+        drafter = self._drafting.drafter
+        if drafter is None:
+            return
+        self._trim()
+        step = Step(
+            running=running,
+            prompt_tokens=now.prompt - was.prompt,
+            emitted=now.generated - was.generated,
+            drafts=now.drafts - was.drafts,
+            drafted=now.drafted - was.drafted,
+            accepted=now.accepted - was.accepted,
+            seconds=seconds,
+        )
+        drafter.saw(step)
+        fresh = drafter.fresh_weights()
+        if fresh is not None:
+            self._runner.get_draft_model().load_weights(fresh)
+
+    def propose(self, sampled: Sequence[Sequence[int]], lengths: Any, tokens: Any) -> Any:
+        """See `Bridge.propose`."""
+        ids: list[str] = self._runner.input_batch.req_ids
+        requests = self._core.scheduler.requests
+        asked = {
+            i: row
+            for i, new in enumerate(sampled)
+            if new
+            and ids[i] in requests
+            and (
+                row := self._drafting.row(
+                    ids[i], tokens_T=tokens[i, : lengths[i]], cap=requests[ids[i]].max_tokens
+                )
+            )
+        }
+        drafts = [NOTHING] * len(sampled)
+        for i, draft in zip(asked, self._drafting.propose(list(asked.values())), strict=True):
+            drafts[i] = draft
+        if any(d.law is not None for d in drafts):
+            self._runner._draft_probs = self._dense(drafts)
+            self._runner._draft_prob_req_ids = list(ids)
+        return [list(d.tokens) for d in drafts]
+
+    def _trim(self) -> None:
+        requests = self._core.scheduler.requests
+        for request_id, most in self._drafting.budgets().items():
+            running = requests.get(request_id)
+            if running is not None and len(running.spec_token_ids) > most:
+                running.spec_token_ids = running.spec_token_ids[:most]
+
+    def _dense(self, drafts: Sequence[Draft]) -> Any:
+        """Draft probabilities as vLLM wants them, (requests, longest, vocab)."""
+        import torch
+
+        library: Any = torch
+        longest = max(len(d.tokens) for d in drafts)
+        dense = np.zeros((len(drafts), longest, self._vocab), np.float32)
+        for i, draft in enumerate(drafts):
+            t = np.arange(len(draft.tokens))
+            if draft.law is None:
+                dense[i, t, list(draft.tokens)] = 1.0
+            else:
+                dense[i, t[:, None], draft.law.ids_TM] = draft.law.probs_TM
+        return library.from_numpy(dense).to(self._runner.device)
+
+
+def settings(drafter: Drafter) -> dict[str, Any]:
+    """`speculative_config` of vLLM for a drafter."""
+    core = drafter.core
+    if isinstance(core, BuiltIn):
+        return dict(core.settings())
+    return {
+        "method": "custom_class",
+        "model": BRIDGE,
+        "num_speculative_tokens": drafter.max_draft,
+    }

@@ -1,0 +1,171 @@
+"""The drafter contract: who proposes the tokens that a verification step checks.
+
+A drafter is a part of a strategy. Either the engine has it built in (`BuiltIn`: it is told how), or
+it is ours (`Proposer`: the engine asks it before each step). What is accepted is the engine's
+business and always follows min(1, p/q) with the residual (p - q)+: a drafter can be slow or wrong,
+it cannot change what is sampled. Memory is learned through the hooks of `gfcr.stages` (Observer),
+and checkpointed as every part's.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gfcr.errors import ConfigError
+from gfcr.part import Part
+from gfcr.types import Floats, Ints, Sampling
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What a drafter must fit."""
+
+    folder: Path | None
+    """Of the model; None for engines without one."""
+    vocab: int
+    max_length: int
+    """Most tokens, prompt and completion, of one sequence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One running request, as its drafter sees it between two steps."""
+
+    request_id: str
+    prompt_id: str
+    """Of the task's prompt; empty for requests that have none."""
+    slot: str
+    """Which of its group's samples it is: the same in every epoch."""
+    sampling: Sampling
+    tokens_T: NDArray[np.integer[Any]]
+    """Prompt and completion so far; a view that the next step overwrites."""
+    prompt_length: int
+    limit: int
+    """Most tokens worth proposing: what is left of the request's cap, budget and context."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Law:
+    """Sparse distributions, one a token: the `m` likeliest tokens and their probabilities.
+
+    Probability that is missing towards 1 belongs to no token: a sub-probability.
+    """
+
+    ids_TM: Ints
+    probs_TM: Floats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """Tokens proposed to continue one request; none is a fine answer."""
+
+    tokens: Sequence[int] = ()
+    law: Law | None = None
+    """What each token was sampled from, after all before it; None: tokens are a function of the
+    past, a point mass each. A token that its law lacks is rejected."""
+
+
+NOTHING = Draft()
+"""No proposal."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What one engine step did, for drafters that adapt."""
+
+    running: int
+    """Requests in it."""
+    prompt_tokens: int
+    """Prompt tokens computed in it: with any, its time says little about decoding."""
+    emitted: int
+    """Tokens sampled, accepted drafts included."""
+    drafts: int
+    """Requests that had a draft verified."""
+    drafted: int
+    accepted: int
+    seconds: float
+
+
+class Drafter(Part):
+    """Proposes draft tokens. Inherit `BuiltIn` or `Proposer`."""
+
+    @property
+    def sampled(self) -> bool:
+        """Whether drafts are drawn at random; otherwise they are a function of the past."""
+        return False
+
+    @property
+    @abstractmethod
+    def max_draft(self) -> int:
+        """Most tokens drafted for one verification (k)."""
+
+    @property
+    def core(self) -> "Drafter":
+        """The drafter that proposes: itself, or the one a wrapper steers."""
+        return self
+
+    def fetch(self, resolve: Callable[[str], Path]) -> None:
+        """Turns names of models into folders, by downloading or making them; called once, first."""
+
+    def check(self, target: Target) -> None:
+        """Vouches, before anything is generated, that the drafter fits the model.
+
+        Raises:
+            ConfigError: it does not: k beyond the context, another vocabulary, missing weights.
+        """
+        if not 1 <= self.max_draft < target.max_length:
+            raise ConfigError(
+                f"drafter: {self.max_draft} draft tokens do not fit a context of "
+                f"{target.max_length}: give 1 to {target.max_length - 1}."
+            )
+
+    def pace(self, *, running: int) -> int:
+        """Most tokens to draft for each of `running` requests in the step to come; 0 is none."""
+        return self.max_draft
+
+    def saw(self, step: Step) -> None:
+        """Told of every step after it was made. Does nothing by default."""
+
+    def fresh_weights(self) -> "Iterable[tuple[str, torch.Tensor]] | None":
+        """New weights of the draft model, asked for between two steps; None: none."""
+        return None
+
+
+class BuiltIn(Drafter):
+    """A method that the engine brings along."""
+
+    @abstractmethod
+    def settings(self) -> Mapping[str, Any]:
+        """What vLLM is told: its `speculative_config`."""
+
+
+class Proposer(Drafter):
+    """A method of ours: works on every engine, in plain Python between two steps.
+
+    Example:
+        def propose(self, rows: Sequence[Row]) -> Sequence[Draft]:
+            return [Draft(tokens=row.tokens_T[-1:].tolist()) for row in rows]  # "says it again"
+    """
+
+    record: ClassVar[int] = 0
+    """How many of the likeliest tokens' probabilities `finished` wants for each token."""
+
+    @abstractmethod
+    def propose(self, rows: Sequence[Row]) -> Sequence[Draft]:
+        """Drafts for all running requests that may have one, at most `row.limit` tokens each."""
+
+    def finished(self, row: Row, *, law: Law | None) -> None:
+        """A request has ended, by itself or aborted; `row.tokens_T` is all of it.
+
+        Args:
+            row: its last state; the array may be kept.
+            law: of the completion's tokens, where `record` asks for it.
+        """

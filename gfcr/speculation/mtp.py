@@ -1,0 +1,25 @@
+"""Multi-token prediction: heads that came with the checkpoint draft."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, final
+
+from gfcr.speculation.base import BuiltIn
+
+
+@final
+@dataclass(kw_only=True)
+class Mtp(BuiltIn):
+    """The checkpoint's own multi-token-prediction heads draft; vLLM refuses models without."""
+
+    draft_length: int = 1
+    """Tokens drafted for one verification (k)."""
+
+    @property
+    def max_draft(self) -> int:
+        """See `Drafter.max_draft`."""
+        return self.draft_length
+
+    def settings(self) -> Mapping[str, Any]:
+        """See `BuiltIn.settings`."""
+        return {"method": "mtp", "num_speculative_tokens": self.draft_length}

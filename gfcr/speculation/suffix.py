@@ -1,0 +1,52 @@
+"""Suffix decoding as vLLM ships it: one tree over all cached requests."""
+
+import importlib.util
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
+
+from gfcr.errors import ConfigError
+from gfcr.speculation.base import BuiltIn, Target
+
+
+@final
+@dataclass(kw_only=True)
+class Suffix(BuiltIn):
+    """Continues as earlier requests did after the longest matching suffix (Arctic Inference)."""
+
+    paper: ClassVar[str] = "2411.04975"
+
+    draft_length: int = 8
+    """Most tokens drafted for one verification."""
+    depth: int = 24
+    """Longest match and draft kept in the tree."""
+    factor: float = 1.0
+    """A draft is at most this many times as long as the match."""
+    min_prob: float = 0.1
+    """Least estimated probability of a drafted token, given all before it."""
+    cached: int = 10000
+    """Finished requests kept; 0 keeps none."""
+
+    @property
+    def max_draft(self) -> int:
+        """See `Drafter.max_draft`."""
+        return self.draft_length
+
+    def check(self, target: Target) -> None:
+        """See `Drafter.check`."""
+        super().check(target)
+        if importlib.util.find_spec("arctic_inference") is None:
+            raise ConfigError(
+                "drafter 'suffix' needs arctic-inference: pip install 'gfcr[suffix]'."
+            )
+
+    def settings(self) -> Mapping[str, Any]:
+        """See `BuiltIn.settings`."""
+        return {
+            "method": "suffix",
+            "num_speculative_tokens": self.draft_length,
+            "suffix_decoding_max_tree_depth": self.depth,
+            "suffix_decoding_max_spec_factor": self.factor,
+            "suffix_decoding_min_token_prob": self.min_prob,
+            "suffix_decoding_max_cached_requests": self.cached,
+        }

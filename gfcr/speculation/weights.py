@@ -1,0 +1,86 @@
+"""Drafters with weights of their own: a folder that must exist and fit the model it drafts for."""
+
+import json
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gfcr.errors import ConfigError
+from gfcr.plain import is_mapping
+from gfcr.speculation.base import BuiltIn, Target
+
+
+@dataclass(kw_only=True)
+class DraftWeights(BuiltIn):
+    """A method whose draft tokens come from a small network."""
+
+    model: str
+    """Its folder, a demo model by name, or a Hub id."""
+    draft_length: int = 3
+    """Tokens drafted for one verification (k)."""
+
+    def __post_init__(self) -> None:
+        self._folder = Path(self.model).expanduser()
+
+    @property
+    def max_draft(self) -> int:
+        """See `Drafter.max_draft`."""
+        return self.draft_length
+
+    @property
+    def folder(self) -> Path:
+        """Where the weights are."""
+        return self._folder
+
+    def fetch(self, resolve: Callable[[str], Path]) -> None:
+        """See `Drafter.fetch`."""
+        self._folder = resolve(self.model)
+
+    def check(self, target: Target) -> None:
+        """See `Drafter.check`."""
+        super().check(target)
+        config = self.folder / "config.json"
+        if not config.is_file() or not any(self.folder.glob("*.safetensors")):
+            raise ConfigError(
+                f"drafter.model={self.model}: no draft weights: {self.folder} lacks config.json or "
+                "*.safetensors. Give the folder that save_pretrained wrote."
+            )
+        held: dict[str, Any] = json.loads(config.read_text())
+        vocab = int(held.get("vocab_size", target.vocab))
+        if vocab != target.vocab:
+            raise ConfigError(
+                f"drafter.model={self.model} has a vocabulary of {vocab} tokens, the model "
+                f"{target.folder} has {target.vocab}: a draft model must share its target's "
+                "tokenizer."
+            )
+        self._check_tokenizer(target)
+
+    @abstractmethod
+    def settings(self) -> Mapping[str, Any]:
+        """See `BuiltIn.settings`."""
+
+    def _check_tokenizer(self, target: Target) -> None:
+        if target.folder is None:
+            return
+        ours, theirs = (_vocabulary(f) for f in (self.folder, target.folder))
+        if ours and theirs and ours != theirs:
+            token = next(t for t in theirs if ours.get(t) != theirs[t])
+            raise ConfigError(
+                f"drafter.model={self.model} has another tokenizer than {target.folder}: "
+                f"{token!r} is {ours.get(token)} there and {theirs[token]} here. Train the draft "
+                "model with its target's tokenizer."
+            )
+
+
+def _vocabulary(folder: Path) -> dict[str, int]:
+    """Token -> id, of a fast tokenizer; empty where the folder holds none."""
+    file = folder / "tokenizer.json"
+    if not file.is_file():
+        return {}
+    vocab: Any = json.loads(file.read_text()).get("model", {}).get("vocab", {})
+    if is_mapping(vocab):
+        return dict(vocab)
+    # Unigram models list pairs of token and score, in order of id.
+    return {token: i for i, (token, _) in enumerate(vocab)}
