@@ -1,47 +1,39 @@
 """Any other method of vLLM's, by its own configuration."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, final
 
-from gfcr.errors import ConfigError, unknown_name
+from gfcr.errors import unknown_name
 from gfcr.speculation.base import BuiltIn
 
-METHODS: Final = (
-    "ngram_gpu",
-    "eagle",
-    "medusa",
-    "mlp_speculator",
-    "dflash",
-    "dspark",
-)
+METHODS: Final = ("eagle", "medusa", "mlp_speculator", "ngram_gpu", "dflash", "dspark")
 """Methods without a drafter of their own here."""
 
 
 @final
 @dataclass(kw_only=True)
 class VllmMethod(BuiltIn):
-    """Passes vLLM's own `speculative_config` on: for methods that have no drafter here yet."""
+    """Passes one of vLLM's other methods on, with vLLM's own options."""
 
-    config: Mapping[str, Any]
-    """With `method` and `num_speculative_tokens`; vLLM checks the rest."""
+    method: str = "eagle"
+    draft_length: int = 3
+    """Tokens drafted for one verification (k)."""
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Further keys of vLLM's `speculative_config`, such as `model`; vLLM checks them."""
 
     def __post_init__(self) -> None:
-        method, length = self.config.get("method"), self.config.get("num_speculative_tokens")
-        if method not in METHODS:
+        if self.method not in METHODS:
             raise unknown_name(
-                str(method), kind="method", allowed=METHODS, where="drafter.config.method"
-            )
-        if not isinstance(length, int):
-            raise ConfigError(
-                f"drafter.config.num_speculative_tokens={length!r} is not allowed: give an integer."
+                self.method, kind="method", allowed=METHODS, where="drafter.vllm_method.method"
             )
 
     @property
     def max_draft(self) -> int:
         """See `Drafter.max_draft`."""
-        return int(self.config["num_speculative_tokens"])
+        return self.draft_length
 
     def settings(self) -> Mapping[str, Any]:
         """See `BuiltIn.settings`."""
-        return dict(self.config)
+        own = {"method": self.method, "num_speculative_tokens": self.draft_length}
+        return {**self.options, **own}
