@@ -11,7 +11,7 @@ from typing import Any
 from gfcr import registry
 from gfcr import strategy as strategies
 from gfcr.config import Experiment
-from gfcr.engine.base import EngineConfig
+from gfcr.engine.base import Engine, EngineConfig
 from gfcr.errors import ConfigError, TaskError
 from gfcr.pipeline import Pipeline
 from gfcr.provenance import card_of
@@ -135,20 +135,12 @@ def _run(
     records.create(card)
     with ExitStack() as stack:
         model = _model(resolved, say=say)
-        if resolved.strategy.drafter is not None:
-            resolved.strategy.drafter.fetch(_folder)
         codec = _codec(resolved, model=model)
         problems = resolved.task.problems(codec)
         if not len(problems.heldout):
             raise TaskError("the task has no held-out prompts: give it at least one.")
         say("starting the engine")
-        engine = stack.enter_context(
-            closing(
-                resolved.engine.start(
-                    model=model, seed=config.seed, drafter=resolved.strategy.drafter
-                )
-            )
-        )
+        engine = stack.enter_context(closing(_engine(resolved, model=model)))
         pipeline = Pipeline(
             resolved.strategy,
             engine=engine,
@@ -251,6 +243,13 @@ def _model(resolved: Resolved, *, say: Callable[[str], None]) -> str:
 
     say(f"model {resolved.config.model}")
     return str(models.resolve(resolved.config.model))
+
+
+def _engine(resolved: Resolved, *, model: str) -> Engine:
+    drafter = resolved.strategy.drafter
+    if drafter is not None:
+        drafter.fetch(_folder)
+    return resolved.engine.start(model=model, seed=resolved.config.seed, drafter=drafter)
 
 
 def _folder(model: str) -> Path:
