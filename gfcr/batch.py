@@ -7,7 +7,7 @@ from typing import final
 
 import numpy as np
 
-from gfcr.engine.base import Engine
+from gfcr.engine.base import Engine, EngineStats
 from gfcr.errors import GfcrError
 from gfcr.ledger import REPLAYED, TRAINED, Ledger, rejected
 from gfcr.scoring import Desk
@@ -97,9 +97,22 @@ class Meter:
             "cost/verifier_calls": float(cost.verifier_calls),
             "rate/rollout_tokens_per_s": cost.generated_tokens / max(cost.wall_s, 1e-9),
         }
-        if drafted := now.drafted_tokens - then.drafted_tokens:
-            accepted = now.accepted_tokens - then.accepted_tokens
-            metrics["speculation/drafted"] = float(drafted)
-            metrics["speculation/accepted"] = float(accepted)
-            metrics["speculation/acceptance_length"] = 1 + accepted / (now.drafts - then.drafts)
+        if now.drafted_tokens > then.drafted_tokens:
+            metrics |= _speculation(now, then)
         return metrics
+
+
+def _speculation(now: EngineStats, then: EngineStats) -> dict[str, float]:
+    drafts = now.drafts - then.drafts
+    drafted = now.drafted_tokens - then.drafted_tokens
+    accepted = now.accepted_tokens - then.accepted_tokens
+    old = (*then.accepted_per_position, *[0] * len(now.accepted_per_position))
+    places = enumerate(zip(now.accepted_per_position, old, strict=False), start=1)
+    return {
+        "speculation/drafted": float(drafted),
+        "speculation/accepted": float(accepted),
+        # Each verification also checks the place after its draft.
+        "speculation/verified": float(drafted + drafts),
+        "speculation/acceptance_length": 1 + accepted / drafts,
+        **{f"speculation/acceptance_{i}": (a - b) / drafts for i, (a, b) in places},
+    }

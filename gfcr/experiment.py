@@ -15,7 +15,7 @@ from gfcr.engine.base import Engine, EngineConfig
 from gfcr.errors import ConfigError, TaskError
 from gfcr.pipeline import Pipeline
 from gfcr.provenance import card_of
-from gfcr.source import Progress, RunSource
+from gfcr.source import SPECULATION, Progress, RunSource
 from gfcr.stages import Generate
 from gfcr.strategy import Strategy
 from gfcr.tasks.base import Codec, Task
@@ -214,6 +214,7 @@ def _result(
         "tokens": pipeline.tokens(),
         "time": {k.removeprefix("time/"): v for k, v in totals.items() if k.startswith("time/")},
         "forward_passes": totals.get("forward_passes", 0.0),
+        "speculation": {k: totals.get(f"speculation/{k}", 0.0) for k in SPECULATION},
         "verifier_calls": memory.verifier_calls,
         "rollout_tokens_per_s": totals.get("rollout_tokens", 0.0)
         / max(totals.get("time/rollout_s", 0.0), 1e-9),

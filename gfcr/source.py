@@ -19,6 +19,11 @@ from gfcr.types import Group, Prompt, RolloutBatch
 if TYPE_CHECKING:
     from gfcr.engine.base import Weights
 
+SPECULATION = ("drafted", "accepted", "verified")
+"""Metrics `speculation/<name>` that add up to a run's total."""
+
+_SUMMED = tuple(f"speculation/{name}" for name in SPECULATION)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heldout:
@@ -196,7 +201,7 @@ class RunSource:
     def _add_totals(self, metrics: Mapping[str, float]) -> None:
         assert self._batch is not None
         totals = self._memory.totals
-        sums = {k: v for k, v in metrics.items() if k.startswith("time/")}
+        sums = {k: v for k, v in metrics.items() if k.startswith("time/") or k in _SUMMED}
         sums["rollout_tokens"] = float(self._batch.cost.generated_tokens)
         sums["forward_passes"] = float(self._batch.cost.forward_passes)
         for key, value in sums.items():

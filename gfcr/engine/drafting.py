@@ -53,7 +53,8 @@ class Drafting:
     def end(self, request_id: str) -> None:
         """A request has ended."""
         live = self._live.pop(request_id, None)
-        if live is None or self.proposer is None:
+        # Requests that may not be drafted for (evaluation) are not learned from either.
+        if live is None or self.proposer is None or live.request.draft_budget == 0:
             return
         tokens = np.array([*live.request.tokens, *live.emitted], np.int32)
         self.proposer.finished(_row(live, tokens_T=tokens, limit=0), law=_joined(live.laws))
