@@ -85,6 +85,26 @@ def test_a_pasted_part_runs_from_yaml(pasted: Path) -> None:
     assert list(spec["strategy"]["filters"]) == ["band", "map"]
 
 
+def test_the_drafter_of_the_docs_drafts(tmp_path: Path) -> None:
+    (code,) = blocks(ROOT / "docs" / "speculation.md", language="python")
+    (tmp_path / "echo.py").write_text(code)
+    values = {
+        "model": "none",
+        "strategy": {"name": "grpo", "drafter": {"name": f"{tmp_path / 'echo.py'}:Echo"}},
+        "engine": {"name": "fake"},
+        "trainer": {"name": "dry", "max_steps": 2},
+        "tracking": {"name": "local"},
+        "folder": str(tmp_path / "runs"),
+        "prompts": 4,
+        "evaluation": {"prompts": 4},
+    }
+    (tmp_path / "run.yaml").write_text(yaml.safe_dump(values))
+    done = _python(ROOT, "-m", "gfcr", "run", str(tmp_path / "run.yaml"), "--json")
+    assert done.returncode == 0, done.stderr
+    counted = json.loads(done.stdout)["speculation"]
+    assert counted["verified"] > counted["drafted"] > counted["accepted"] > 0
+
+
 @pytest.mark.parametrize("page", DOCS, ids=lambda page: page.name)
 def test_yaml_in_the_docs_resolves(page: Path, tmp_path: Path) -> None:
     for text in blocks(page, language="yaml"):
