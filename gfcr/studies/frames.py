@@ -95,6 +95,7 @@ def _run_row(trial: Trial, *, study: Study) -> dict[str, object]:
         **{when: heldout.get(when, {}).get("accuracy") for when in ("before", "after")},
         **{key: result.get(key) for key in kept},
         **{f"tokens/{name}": num for name, num in tokens.items()},
+        **{f"speculation/{name}": num for name, num in result.get("speculation", {}).items()},
         "error": result.get("error"),
         "folder": str(trial.folder),
     }
