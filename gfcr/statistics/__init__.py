@@ -1,7 +1,15 @@
 """Statistics for few seeds: intervals that hold at n = 3, and 'inconclusive' as an answer."""
 
+from gfcr.statistics.aggregate import (
+    Profile,
+    optimality_gap,
+    performance_profile,
+    stratified_interval,
+)
 from gfcr.statistics.bootstrap import bootstrap_interval, iqm
+from gfcr.statistics.equivalence import Equivalence, equivalence
 from gfcr.statistics.interval import Interval, mean_interval
+from gfcr.statistics.noise import NoiseFloor, noise_floor
 from gfcr.statistics.paired import (
     Comparison,
     Verdict,
@@ -15,17 +23,25 @@ from gfcr.statistics.power import Components, components, detectable, power, see
 __all__ = [
     "Comparison",
     "Components",
+    "Equivalence",
     "Interval",
+    "NoiseFloor",
+    "Profile",
     "Verdict",
     "bootstrap_interval",
     "compare",
     "components",
     "detectable",
+    "equivalence",
     "holm",
     "iqm",
     "judge",
     "mean_interval",
+    "noise_floor",
+    "optimality_gap",
+    "performance_profile",
     "power",
     "probability_of_improvement",
     "seeds_needed",
+    "stratified_interval",
 ]

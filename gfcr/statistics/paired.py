@@ -95,10 +95,17 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def probability_of_improvement(arm_S: ArrayLike, *, over: ArrayLike) -> float:
-    """Returns P(X > Y) + P(X = Y) / 2 over all pairs of runs (Mann-Whitney; arXiv 2108.13264)."""
-    gaps = np.asarray(arm_S, np.float64)[:, None] - np.asarray(over, np.float64)[None, :]
-    return float((np.sign(gaps) / 2 + 0.5).mean())
+def probability_of_improvement(arm: ArrayLike, *, over: ArrayLike) -> float:
+    """Returns P(X > Y) + P(X = Y) / 2 over all pairs of runs, averaged over tasks.
+
+    Mann-Whitney; arXiv 2108.13264, equal to `rliable.metrics.probability_of_improvement`.
+
+    Args:
+        arm: scores `(R,)`, or `(R, T)` runs by tasks.
+        over: the other arm's, of the same tasks and any number of runs.
+    """
+    gaps_RRT = table(arm)[:, None] - table(over)[None]
+    return float((np.sign(gaps_RRT) / 2 + 0.5).mean())
 
 
 def _p_value(value: float, *, error: float, df: int) -> float:
