@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ from gfcr.engine.base import Engine, EngineConfig
 from gfcr.errors import ConfigError, TaskError
 from gfcr.pipeline import Pipeline
 from gfcr.provenance import card_of
-from gfcr.source import SPECULATION, Progress, RunSource
+from gfcr.source import SPECULATION, Pause, Progress, RunSource
 from gfcr.stages import Generate
 from gfcr.strategy import Strategy
 from gfcr.tasks.base import Codec, Task
@@ -97,6 +97,7 @@ def run(
     config: Experiment,
     *,
     fresh: bool = False,
+    until: Pause | None = None,
     watch: Callable[[Progress], None] = lambda progress: None,
     say: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Any]:
@@ -105,6 +106,7 @@ def run(
     Args:
         config: the experiment.
         fresh: forget an earlier run of the same experiment and start over.
+        until: where to stop for now, with status `paused`; a later call continues.
         watch: called after each update.
         say: called with a line on what happens next.
     """
@@ -120,13 +122,17 @@ def run(
         )
         resolved.tracker.finish(status="finished", result=done)
         return done
-    return _run(resolved, records=records, watch=watch, say=say)
+    elif until is not None and done is not None and _there(done, until=until):
+        say(f"already {until}: {resolved.folder}")
+        return done
+    return _run(resolved, records=records, until=until, watch=watch, say=say)
 
 
 def _run(
     resolved: Resolved,
     *,
     records: RunFolder,
+    until: Pause | None,
     watch: Callable[[Progress], None],
     say: Callable[[str], None],
 ) -> dict[str, Any]:
@@ -160,6 +166,7 @@ def _run(
             evaluation=config.evaluation,
             generate=resolved.generate,
             budget=config.budget,
+            pause=until,
             watch=watch,
         )
         records.set_status("running")
@@ -174,9 +181,13 @@ def _run(
             resolved.tracker.finish(status="failed", result=failure)
             raise
     records.write_result(result)
-    records.set_status("finished")
-    resolved.tracker.finish(status="finished", result=result)
+    records.set_status(result["status"])
+    resolved.tracker.finish(status=result["status"], result=result)
     return result
+
+
+def _there(done: Mapping[str, Any], *, until: Pause) -> bool:
+    return done["status"] == "paused" and until.reached(done["curve"][-1])
 
 
 def _train(
@@ -205,7 +216,7 @@ def _result(
     assert memory.before is not None and memory.latest is not None
     return {
         **_identity(resolved),
-        "status": "finished",
+        "status": "paused" if _open(resolved, source=source, trained=trained) else "finished",
         "updates": trained.updates,
         "resumed_from": trained.resumed_from,
         "stopped_by": source.spent(),
@@ -224,6 +235,12 @@ def _result(
         "model": trained.model,
         "folder": str(resolved.folder),
     }
+
+
+def _open(resolved: Resolved, *, source: RunSource, trained: TrainResult) -> bool:
+    """Whether the run was only paused: neither its updates nor its budget are used up."""
+    more = trained.updates < resolved.trainer.max_steps and source.spent() is None
+    return more and source.paused()
 
 
 def _identity(resolved: Resolved) -> dict[str, Any]:

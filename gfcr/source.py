@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from gfcr.config import Budget, Evaluation
+from gfcr.errors import ConfigError
 from gfcr.pipeline import Pipeline
 from gfcr.stages import Generate
 from gfcr.tracking.base import Tracker
@@ -46,6 +47,47 @@ class Progress:
     """Latest held-out accuracy."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pause:
+    """Where a run stops for now: the first held-out evaluation at or beyond one of these."""
+
+    updates: int | None = None
+    generated_tokens: int | None = None
+    """For training; evaluation is not counted."""
+
+    def __post_init__(self) -> None:
+        if (self.updates is None) == (self.generated_tokens is None):
+            raise ConfigError(
+                f"until: updates={self.updates}, generated_tokens={self.generated_tokens}: give "
+                "one of the two."
+            )
+
+    @classmethod
+    def parse(cls, text: str) -> "Pause":
+        """Reads `updates=10` or `generated_tokens=50000`.
+
+        Raises:
+            ConfigError: it is neither.
+        """
+        key, _, value = text.partition("=")
+        if key not in ("updates", "generated_tokens") or not value.isdigit():
+            raise ConfigError(f"until '{text}': give updates=NUMBER or generated_tokens=NUMBER.")
+        return cls(**{key: int(value)})
+
+    def __str__(self) -> str:
+        """What `parse` reads."""
+        if self.updates is not None:
+            return f"updates={self.updates}"
+        return f"generated_tokens={self.generated_tokens}"
+
+    def reached(self, point: Sequence[float]) -> bool:
+        """Whether a point of a run's curve (update, tokens, seconds, score) is there."""
+        if self.updates is not None:
+            return point[0] >= self.updates
+        assert self.generated_tokens is not None
+        return point[1] >= self.generated_tokens
+
+
 @dataclass(kw_only=True)
 class _Memory:
     """What a run remembers beside the pipeline's parts; checkpointed with them."""
@@ -76,12 +118,13 @@ class RunSource:
         evaluation: Evaluation,
         generate: Generate,
         budget: Budget,
+        pause: Pause | None = None,
         watch: Callable[[Progress], None] = lambda progress: None,
     ) -> None:
         self._pipeline, self._records, self._tracker = pipeline, RunFolder(folder), tracker
         self._heldout = list(heldout[: evaluation.prompts])
         self._evaluation, self._generate, self._budget = evaluation, generate, budget
-        self._watch = watch
+        self._pause, self._watch = pause, watch
         self._memory = _Memory()
         self._began = time.perf_counter()
         self._batch: RolloutBatch | None = None
@@ -99,7 +142,7 @@ class RunSource:
             self._memory.before = self.evaluate(update=0)
         elif self._due():
             self.evaluate(update=self._pipeline.step)
-        if self.spent() is not None:
+        if self.spent() is not None or self.paused():
             return None
         self._batch = self._pipeline.next_batch()
         self._memory.verifier_calls += self._batch.cost.verifier_calls
@@ -148,6 +191,13 @@ class RunSource:
             ("verifier_calls", budget.verifier_calls, memory.verifier_calls),
         )
         return next((n for n, bound, now in bounds if bound is not None and now >= bound), None)
+
+    def paused(self) -> bool:
+        """Whether the run has come to where it stops for now."""
+        latest = self._memory.curve[-1] if self._memory.curve else None
+        if self._pause is None or latest is None or latest[0] != self._pipeline.step:
+            return False
+        return self._pause.reached(latest)
 
     def evaluate(self, *, update: int) -> Heldout:
         """Measures held-out reward under the engine's policy and adds a point to the curve."""

@@ -15,16 +15,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("experiment", help="path of a YAML file")
     parser.add_argument("overrides", nargs="*", help="KEY=VALUE, e.g. trainer.max_steps=3")
     parser.add_argument("--fresh", action="store_true", help="start over, keeping the old folder")
+    parser.add_argument(
+        "--until", metavar="KEY=NUMBER", help="stop for now at updates=N or generated_tokens=N"
+    )
 
 
 def run(options: argparse.Namespace) -> Outcome:
     """Runs, resumes or reports."""
     loaded = config.load(options.experiment, overrides=options.overrides)
     from gfcr import experiment
+    from gfcr.source import Pause
 
     steps = loaded.trainer.get("max_steps")
+    until = Pause.parse(options.until) if options.until else None
     with RunDisplay(total=steps if isinstance(steps, int) else None) as display:
-        result = experiment.run(loaded, fresh=options.fresh, watch=display.update, say=display.say)
+        result = experiment.run(
+            loaded, fresh=options.fresh, until=until, watch=display.update, say=display.say
+        )
     return Outcome(data=result, text=_text(result))
 
 

@@ -2,7 +2,7 @@
 
 run.json          who the run is (RunCard), written before anything is generated
 metrics.jsonl     one line per update: {"step": 3, "metrics": {...}, "time": 1700000000.0}
-status.json       running, finished or failed
+status.json       how it stands (`Status`)
 result.json       the summary, written once at the end
 rollouts/         one Parquet file per update (`gfcr.tracking.rollouts`)
 """
@@ -19,7 +19,8 @@ from uuid import uuid4
 from gfcr.errors import CheckpointError
 from gfcr.tracking.base import RunCard
 
-Status: TypeAlias = Literal["running", "finished", "failed"]
+Status: TypeAlias = Literal["running", "paused", "finished", "failed", "stopped"]
+"""Paused: continues when it is run again. Stopped: a study's stopping rule gave it up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _MAX_PARAM = 6000
 _BATCH = 100
 """Params and tags that one request may carry."""
-_ENDED = {"finished": "FINISHED", "failed": "FAILED"}
+_ENDED = {"finished": "FINISHED", "failed": "FAILED", "stopped": "KILLED"}
 
 
 @final

@@ -1,0 +1,67 @@
+"""A run that stops for now and goes on later is the run that never stopped."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gfcr import config as configs
+from gfcr import experiment
+from gfcr.errors import ConfigError
+from gfcr.source import Pause
+from gfcr.tracking.folder import RunFolder
+
+VALUES: dict[str, Any] = {
+    "model": "none",
+    "engine": {"name": "fake", "mean_length": 6},
+    "trainer": {"name": "dry", "max_steps": 6},
+    "tracking": {"name": "local"},
+    "prompts": 4,
+    "evaluation": {"prompts": 6, "every": 2},
+}
+
+
+def run(folder: Path, until: str | None = None, **changes: Any) -> dict[str, Any]:
+    config = configs.experiment({**VALUES, "folder": str(folder), **changes}, where="t")
+    return experiment.run(config, until=Pause.parse(until) if until else None)
+
+
+@pytest.mark.parametrize("strategy", ["grpo", "april", "repo"])
+def test_paused_and_continued_it_is_the_same_run(strategy: str, tmp_path: Path) -> None:
+    whole = run(tmp_path / "a", strategy={"name": strategy})
+    paused = [run(tmp_path / "b", f"updates={n}", strategy={"name": strategy}) for n in (1, 4)]
+    assert [p["status"] for p in paused] == ["paused"] * 2
+    # The first evaluation at or after update 1 is that of update 2.
+    assert [p["updates"] for p in paused] == [2, 4]
+    parts = run(tmp_path / "b", strategy={"name": strategy})
+    assert parts["status"] == "finished" and parts["resumed_from"] == 4
+    assert parts["tokens"] == whole["tokens"] and parts["heldout"] == whole["heldout"]
+    assert [(p[0], p[1], p[3]) for p in parts["curve"]] == [
+        (p[0], p[1], p[3]) for p in whole["curve"]
+    ]
+
+
+def test_tokens_pause_at_the_first_evaluation_that_has_spent_them(tmp_path: Path) -> None:
+    whole = run(tmp_path / "a")
+    spent = [point[1] for point in whole["curve"]]
+    paused = run(tmp_path / "b", f"generated_tokens={spent[1] + 1}")
+    assert paused["updates"] == 4 and paused["curve"][-1][1] == spent[2]
+
+
+def test_a_paused_run_is_there_already(tmp_path: Path) -> None:
+    first = run(tmp_path, "updates=4")
+    again = run(tmp_path, "updates=2")
+    assert again == first and RunFolder(first["folder"]).status == "paused"
+
+
+def test_the_end_comes_before_a_later_pause(tmp_path: Path) -> None:
+    assert run(tmp_path / "a", "updates=6")["status"] == "finished"
+    assert run(tmp_path / "b", "updates=60")["status"] == "finished"
+    budget = {"verifier_calls": 1}
+    assert run(tmp_path / "c", "updates=2", budget=budget)["status"] == "finished"
+
+
+@pytest.mark.parametrize("text", ["updates", "updates=x", "tokens=3", "updates=-1", ""])
+def test_another_pause_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="updates=NUMBER"):
+        Pause.parse(text)
