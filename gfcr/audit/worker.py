@@ -9,14 +9,25 @@ import os
 import platform
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, TextIO, final
+from pathlib import Path
+from typing import Any, Final, TextIO, final
 
+from gfcr import registry
+from gfcr.audit import weights
 from gfcr.audit.cell import SAMPLES
-from gfcr.audit.drafters import DRAFTERS, speculative
+from gfcr.audit.drafters import Subject
 from gfcr.audit.judge import audit_cell
+from gfcr.audit.memory import Learning, remembers
 from gfcr.audit.prompts import long, ordinary
-from gfcr.audit.settings import SETTINGS
+from gfcr.audit.settings import setting_of
+from gfcr.engine.vllm import Vllm
+from gfcr.speculation.base import Drafter
+from gfcr.speculation.draft_model import DraftModel
+
+MAX_LENGTH: Final = 512
+"""Longest sequences asked for, where the engine allows longer ones."""
 
 
 @final
@@ -27,12 +38,13 @@ class Job:
     model: str
     """Its name, for its prompts."""
     folder: str
-    drafter: str
-    settings: tuple[str, ...]
+    label: str
+    drafter: Mapping[str, Any] | None
+    engine: Mapping[str, Any]
+    """Its spec, see `registry.spec`."""
+    settings: tuple[Mapping[str, Any], ...]
     level: float
     samples: int = SAMPLES
-    fixes: bool = True
-    max_length: int
     seed: int = 0
 
 
@@ -42,42 +54,57 @@ def main() -> None:
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print is no answer
     with tempfile.TemporaryDirectory(prefix="gfcr-audit-") as scratch:
-        _run(job, out=out, scratch=scratch)
+        _run(job, out=out, scratch=Path(scratch))
 
 
-def _run(job: Job, *, out: TextIO, scratch: str) -> None:
+def _run(job: Job, *, out: TextIO, scratch: Path) -> None:
     from gfcr.audit.target import ModelTarget
-    from gfcr.engine.vllm import Vllm
     from gfcr.engine.vllm_drafts import pending
 
-    config = Vllm(
-        max_length=job.max_length,
-        max_running=64,
-        kv_cache_gib=0.5,
-        speculative=speculative(job.drafter, model=job.folder, scratch=scratch),
-        fixes=job.fixes,
-    )
-    target = ModelTarget(job.folder)
-    engine = config.start(model=job.folder, seed=job.seed)
+    subject = Subject(label=job.label, spec=job.drafter)
+    drafter = _drafter(subject, target=Path(job.folder), scratch=scratch)
+    config: Vllm = registry.build("engine", job.engine)
+    target, proposal, memory = ModelTarget(job.folder), None, None
+    engine = config.start(model=job.folder, seed=job.seed, drafter=drafter)
+    if isinstance(drafter, DraftModel):
+        proposal = ModelTarget(drafter.folder)
+    # Stock vLLM on a CPU cannot take new weights, which drafters with a memory need.
+    if drafter is not None and remembers(drafter) and config.fixes:
+        proposal = ModelTarget(weights.noisy(Path(job.folder), folder=scratch / "older"))
+        memory = Learning(engine, drafter=drafter, now=target.weights, older=proposal.weights)
     _say(out, kind="engine", fixes=list(engine.fixes), device=_device())
-    for name in job.settings:
-        setting = SETTINGS[name]
+    for setting in map(setting_of, job.settings):
         make = long if setting.long else ordinary
+        limit = min(engine.max_length, MAX_LENGTH)
         cell = audit_cell(
             engine,
             target=target,
             setting=setting,
-            prompts=make(job.model, vocab=target.vocab, max_length=job.max_length, seed=job.seed),
-            drafter=job.drafter,
-            deterministic=DRAFTERS[job.drafter].deterministic,
+            prompts=make(job.model, vocab=target.vocab, max_length=limit, seed=job.seed),
+            drafter=job.label,
+            deterministic=drafter is None or not drafter.sampled,
+            proposal=proposal,
             drafts=lambda: pending(engine),
             samples=job.samples,
             level=job.level,
             seed=job.seed,
+            memory=memory,
             progress=lambda n, p: _say(out, kind="progress", tokens=n, power=p),
         )
         _say(out, kind="cell", cell=asdict(cell))
     engine.close()
+
+
+def _drafter(subject: Subject, *, target: Path, scratch: Path) -> Drafter | None:
+    from gfcr import models
+
+    made = ""
+    if subject.lacks_model:
+        made = str(weights.make(subject.name, target=target, folder=scratch / "draft"))
+    drafter = subject.build(model=made)
+    if drafter is not None:
+        drafter.fetch(models.resolve)
+    return drafter
 
 
 def _device() -> str:

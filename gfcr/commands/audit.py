@@ -41,13 +41,14 @@ def run(options: argparse.Namespace) -> Outcome:
     from gfcr.commands.audit_display import AuditDisplay
 
     chosen, drafting = settings.named(options.settings), drafters.named(options.drafter)
+    folder = models.resolve(options.model)
     plan = audits.Plan(
         model=options.model,
-        folder=models.resolve(options.model),
+        folder=folder,
         drafters=drafting,
         settings=chosen,
+        engine=audits.engine_for(folder, fixes=not options.unpatched),
         samples=options.samples or SAMPLES,
-        fixes=not options.unpatched,
         seed=options.seed,
     )
     found: list[Certificate] = []

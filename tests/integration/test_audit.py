@@ -11,8 +11,8 @@ import torch
 
 from gfcr import registry
 from gfcr.audit import Verdict, certificate_for, covered
-from gfcr.audit.drafters import DRAFTERS
 from gfcr.engine.vllm import Vllm
+from gfcr.speculation.ngram import Ngram
 from gfcr.types import Sampling
 from tests.integration.tiny_model import tiny_qwen3
 
@@ -43,8 +43,8 @@ def test_the_engine_is_lossless_with_ngram_drafts(model: Path, tmp_path: Path) -
     for name in ("t1", "greedy"):
         assert 0 < cells[name]["accepted"] < cells[name]["drafted"]
         assert cells[name]["power"] >= 0.99
-    engine = Vllm(speculative=DRAFTERS["ngram"].speculative)
-    held = certificate_for(registry.spec("engine", engine), folder=tmp_path)
+    specs = registry.spec("engine", Vllm()), registry.spec("drafter", Ngram())
+    held = certificate_for(*specs, folder=tmp_path)
     assert held is not None and covered(held, sampling=Sampling()) is Verdict.LOSSLESS
 
 

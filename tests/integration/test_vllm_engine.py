@@ -281,8 +281,6 @@ def test_length_beyond_the_model_is_refused(policy: tuple[Path, Qwen3ForCausalLM
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ({"speculative": {"method": "sufix"}}, "Did you mean 'suffix'"),
-        ({"speculative": {"num_speculative_tokens": 3}}, "has no method"),
         ({"dtype": "fp32"}, "engine.dtype='fp32'"),
         ({"block_size": 20}, "multiple of 16"),
         ({"max_running": 0}, "engine.max_running=0"),

@@ -19,6 +19,7 @@ from gfcr.engine.base import Request
 from gfcr.engine.vllm import Vllm
 from gfcr.engine.vllm_loop import VllmEngine
 from gfcr.errors import EngineError
+from gfcr.speculation.suffix import Suffix
 from gfcr.types import Sampling
 from tests.integration.tiny_model import VOCAB, entropy_z, tiny_qwen3
 from tests.integration.vllm_stock import NGRAM, sample
@@ -80,10 +81,10 @@ def test_stock_vllm_is_refused_where_fixes_are_in_force(tmp_path: Path) -> None:
         Vllm(fixes=False).start(model=str(tmp_path), seed=0)
 
 
-SUFFIX = {"method": "suffix", "num_speculative_tokens": 6}
+SUFFIX = Suffix(draft_length=6)
 
 
-@pytest.fixture(scope="module", params=[NGRAM, SUFFIX], ids=lambda s: s["method"])
+@pytest.fixture(scope="module", params=[NGRAM, SUFFIX], ids=["ngram", "suffix"])
 def speculating(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[VllmEngine, Qwen3ForCausalLM]]:
@@ -91,7 +92,8 @@ def speculating(
         pytest.importorskip("arctic_inference")
     folder = tmp_path_factory.mktemp("target")
     model = tiny_qwen3(folder, seed=1, eos=None)
-    engine = Vllm(kv_cache_gib=0.25, speculative=request.param).start(model=str(folder), seed=0)
+    config = Vllm(kv_cache_gib=0.25)
+    engine = config.start(model=str(folder), seed=0, drafter=request.param)
     yield engine, model
     engine.close()
 

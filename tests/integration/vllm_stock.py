@@ -15,15 +15,11 @@ from gfcr.engine.base import Request
 from gfcr.engine.vllm import Vllm
 from gfcr.engine.vllm_loop import VllmEngine
 from gfcr.errors import EngineError
+from gfcr.speculation.ngram import Ngram
 from gfcr.types import Sampling
 from tests.integration.tiny_model import entropy_z, reference_logprobs, tiny_qwen3
 
-NGRAM = {
-    "method": "ngram",
-    "num_speculative_tokens": 3,
-    "prompt_lookup_max": 2,
-    "prompt_lookup_min": 1,
-}
+NGRAM = Ngram(draft_length=3, longest=2, shortest=1)
 
 
 def sample(engine: VllmEngine, *, num: int, max_tokens: int = 48) -> list[list[int]]:
@@ -79,8 +75,8 @@ def start_failure(folder: Path) -> str:
 
 def tied(folder: Path) -> dict[str, Any]:
     old = tiny_qwen3(folder / "tied", seed=0, eos=None)
-    engine = Vllm(kv_cache_gib=0.25, speculative=NGRAM, fixes=False).start(
-        model=str(folder / "tied"), seed=0
+    engine = Vllm(kv_cache_gib=0.25, fixes=False).start(
+        model=str(folder / "tied"), seed=0, drafter=NGRAM
     )
     new = tiny_qwen3(folder / "new", seed=1, eos=None)
     stale = tiny_qwen3(folder / "stale", seed=1, eos=None, tied=False)

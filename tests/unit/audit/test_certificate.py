@@ -8,6 +8,7 @@ import pytest
 
 from gfcr.audit import certificate
 from gfcr.audit.cell import Cell, Verdict
+from gfcr.audit.settings import SETTINGS
 from gfcr.errors import GfcrError
 from gfcr.types import Sampling
 
@@ -17,17 +18,20 @@ SPEC = {
     "compile": False,
     "fixes": True,
     "max_running": 256,
-    "speculative": {"method": "draft_model", "num_speculative_tokens": 3, "model": "somewhere"},
 }
+DRAFTER = {"name": "draft_model", "draft_length": 3, "model": "somewhere"}
 
 
 def cell(setting: str, verdict: Verdict = Verdict.LOSSLESS) -> Cell:
-    return Cell(drafter="d", setting=setting, verdict=verdict, reason="r", tests={"t": 0.5})
+    law = SETTINGS[setting].law
+    return Cell(
+        drafter="d", setting=setting, verdict=verdict, reason="r", law=law, tests={"t": 0.5}
+    )
 
 
 def made(*cells: Cell, when: str = "2026-01-01T00:00:00+00:00") -> certificate.Certificate:
     return certificate.Certificate(
-        engine=certificate.essence(SPEC),
+        subject=certificate.essence(SPEC, DRAFTER),
         drafter="d",
         model="m",
         device="cpu",
@@ -48,23 +52,32 @@ def test_a_changed_certificate_is_refused_and_not_found(tmp_path: Path) -> None:
     path.write_text(path.read_text().replace("biased", "lossless"))
     with pytest.raises(GfcrError, match="changed after"):
         certificate.read(path)
-    assert certificate.certificate_for(SPEC, folder=tmp_path) is None
+    assert certificate.certificate_for(SPEC, DRAFTER, folder=tmp_path) is None
 
 
 def test_the_newest_that_fits_is_found(tmp_path: Path) -> None:
     for day in ("01", "03", "02"):
         certificate.write(made(when=f"2026-01-{day}T00:00:00+00:00"), folder=tmp_path)
-    other_weights = SPEC | {"speculative": SPEC["speculative"] | {"model": "elsewhere"}}  # type: ignore[operator]
-    found = certificate.certificate_for(other_weights | {"max_running": 8}, folder=tmp_path)
+    other_weights, more = DRAFTER | {"model": "elsewhere"}, SPEC | {"max_running": 8}
+    found = certificate.certificate_for(more, other_weights, folder=tmp_path)
     assert found is not None and found.made.startswith("2026-01-03")
-    for change in ({"fixes": False}, {"dtype": "bfloat16"}, {"speculative": None}):
-        assert certificate.certificate_for(SPEC | change, folder=tmp_path) is None
+    for change in ({"fixes": False}, {"dtype": "bfloat16"}):
+        assert certificate.certificate_for(SPEC | change, DRAFTER, folder=tmp_path) is None
+    for drafter in (None, DRAFTER | {"draft_length": 4}):
+        assert certificate.certificate_for(SPEC, drafter, folder=tmp_path) is None
+
+
+def test_files_of_a_steered_drafter_do_not_matter(tmp_path: Path) -> None:
+    steers = [{"name": "auto", "core": DRAFTER | {"model": m}} for m in ("here", "there")]
+    held = replace(made(), subject=certificate.essence(SPEC, steers[0]))
+    certificate.write(held, folder=tmp_path)
+    assert certificate.certificate_for(SPEC, steers[1], folder=tmp_path) == held
 
 
 def test_it_expires_when_a_version_changes(tmp_path: Path) -> None:
     old = replace(made(), versions={**certificate.now_versions(), "torch": "0.1"})
     certificate.write(old, folder=tmp_path)
-    assert certificate.certificate_for(SPEC, folder=tmp_path) is None
+    assert certificate.certificate_for(SPEC, DRAFTER, folder=tmp_path) is None
 
 
 def test_the_worst_cell_of_a_law_speaks_for_it() -> None:

@@ -1,0 +1,135 @@
+"""Lets drafters that learn from rollouts learn, as the pipeline does: a batch, then `observe`.
+
+Drafts that are old rollouts of the same policy would be accepted whole, so that rounds repeat each
+other and rejection is never met. Hence the rollouts to remember come from an older policy, as they
+do in training.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Protocol, cast, final
+
+import numpy as np
+
+from gfcr.audit.sampler import Sampled
+from gfcr.engine.base import Engine
+from gfcr.speculation.base import Drafter, Proposer
+from gfcr.stages import Harvest, Observer
+from gfcr.types import FinishReason, Group, Prompt, Rollout, Sampling, Signal
+from gfcr.view import RunView
+
+if TYPE_CHECKING:
+    from gfcr.engine.base import Weights
+
+
+class Memory(Protocol):
+    """What happens around the rounds of a cell."""
+
+    def before(
+        self, round_: Callable[[], list[Sampled]], *, sampling: Sampling, first: bool
+    ) -> None:
+        """A round is about to be sampled; `round_` samples one like it that does not count."""
+        ...
+
+    def after(self, found: Sequence[Sampled], *, sampling: Sampling) -> None:
+        """A round was sampled."""
+        ...
+
+
+@final
+class Learning:
+    """See `Memory`: for one engine and its drafter.
+
+    Args:
+        engine: idle between rounds.
+        drafter: of the engine.
+        now: weights of the audited policy.
+        older: weights of the policy whose rollouts are remembered.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        drafter: Drafter,
+        now: "Callable[[], Weights]",
+        older: "Callable[[], Weights]",
+    ) -> None:
+        self._engine, self._drafter, self._now, self._older = engine, drafter, now, older
+        self._step = 0
+
+    def before(
+        self, round_: Callable[[], list[Sampled]], *, sampling: Sampling, first: bool
+    ) -> None:
+        """See `Memory.before`. Sampled drafts are used once; others stay good for a whole cell."""
+        if not first and not self._drafter.sampled:
+            return
+        self._engine.update_weights(self._older(), version=self._step)
+        found = round_()
+        self._engine.update_weights(self._now(), version=self._step + 1)
+        self._observe(found, sampling=sampling)
+
+    def after(self, found: Sequence[Sampled], *, sampling: Sampling) -> None:
+        """See `Memory.after`."""
+        self._observe(found, sampling=sampling)
+
+    def _observe(self, found: Sequence[Sampled], *, sampling: Sampling) -> None:
+        self._step += 1
+        if isinstance(self._drafter, Observer):
+            harvest = Harvest(step=self._step, groups=_groups(found, step=self._step), aborted=())
+            self._drafter.observe(harvest, view=self._view(sampling, groups=harvest.groups))
+
+    def _view(self, sampling: Sampling, *, groups: Sequence[Group]) -> RunView:
+        return RunView(
+            step=self._step,
+            version=self._engine.version,
+            target=len(groups),
+            group_size=max(len(g.rollouts) for g in groups),
+            sampling=sampling,
+            seed=0,
+            # An audit has no task: nothing to draw from, and tokens without text.
+            stream=cast("Any", None),
+            engine=self._engine,
+            codec=cast("Any", None),
+            groups=list(groups),
+            accepted=len(groups),
+        )
+
+
+def remembers(drafter: Drafter) -> bool:
+    """Whether what a drafter proposes may depend on rollouts it has seen through our hooks."""
+    return isinstance(drafter, Observer) or isinstance(drafter.core, Proposer)
+
+
+def _groups(found: Sequence[Sampled], *, step: int) -> tuple[Group, ...]:
+    ordered = sorted(found, key=lambda s: s.prompt_id)
+    return tuple(
+        _group(list(some), step=step) for _, some in groupby(ordered, key=lambda s: s.prompt_id)
+    )
+
+
+def _group(some: Sequence[Sampled], *, step: int) -> Group:
+    first = some[0]
+    name = f"{step}:{first.prompt_id}"
+    prompt = Prompt(id=first.prompt_id, tokens=first.prompt, text="", answer="")
+    rollouts = tuple(_rollout(s, prompt=prompt, group=name, step=step) for s in some)
+    signals = tuple(Signal(reward=0.0, advantage=0.0) for _ in some)
+    return Group(id=name, prompt=prompt, rollouts=rollouts, signals=signals)
+
+
+def _rollout(one: Sampled, *, prompt: Prompt, group: str, step: int) -> Rollout:
+    num = len(one.tokens)
+    return Rollout(
+        id=group + one.slot,
+        group_id=group,
+        prompt=prompt,
+        tokens_T=np.array(one.tokens, np.int32),
+        logprobs_T=np.array(one.logprobs, np.float32),
+        versions_T=np.full(num, step, np.int32),
+        mask_T=np.ones(num, np.bool_),
+        spans=(),
+        text="",
+        finish=one.finish or FinishReason.LENGTH,
+        step=step,
+        reward=0.0,
+    )
