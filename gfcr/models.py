@@ -14,9 +14,15 @@ from gfcr.errors import ConfigError, GfcrError, did_you_mean
 from gfcr.tasks.chain_sum import ChainSum
 from gfcr.tasks.demos.base import Recipe
 from gfcr.tasks.demos.chain_sum import ChainSumDemonstrations
+from gfcr.tasks.demos.facts import Facts
 from gfcr.tasks.demos.reasoning_gym import ReasoningGymChainSum
 
 _TAIL: Final = ChainSumDemonstrations(task=ChainSum(max_terms=20, mean_terms=8.0))
+
+_DRAFT: Final[dict[str, Any]] = {
+    **{"hidden": 64, "layers": 2, "heads": 1, "mlp": 256},
+    **{"steps": 400, "seconds": 15},
+}
 
 RECIPES: Final[Mapping[str, Recipe]] = {
     r.name: r
@@ -34,6 +40,30 @@ RECIPES: Final[Mapping[str, Recipe]] = {
             demonstrations=_TAIL,
             steps=700,
             seconds=65,
+        ),
+        Recipe(
+            name="demo-30m",
+            about="33.6M parameters, chain sums of 3 to 20 terms: decoding waits for memory",
+            demonstrations=_TAIL,
+            hidden=512,
+            layers=8,
+            heads=8,
+            mlp=2048,
+            steps=260,
+            lr=2e-3,
+            seconds=600,
+        ),
+        Recipe(
+            name="demo-draft",
+            about="0.13M parameters, drafts for the model 'demo'",
+            demonstrations=ChainSumDemonstrations(),
+            **_DRAFT,
+        ),
+        Recipe(
+            name="demo-draft-generic",
+            about="0.13M parameters, the vocabulary of 'demo' without its task",
+            demonstrations=Facts(),
+            **_DRAFT,
         ),
         Recipe(
             name="demo-ascii",

@@ -1,23 +1,62 @@
 """`gfcr bench`."""
 
 import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gfcr.commands import Outcome
+from gfcr.errors import ConfigError
+
+if TYPE_CHECKING:
+    from gfcr.bench.speculation import Cell
 
 HELP = "Measure gfcr on this machine, side by side with what it is compared to."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds this command's arguments."""
-    parser.add_argument("what", choices=["overhead"], help="what to measure")
-    parser.add_argument("--model", default="demo", help="demo model, folder or Hub id")
-    parser.add_argument("--pairs", type=int, default=7, help="alternating pairs, at least 5")
-    parser.add_argument("--requests", type=int, default=256, help="requests a run")
-    parser.add_argument("--max-tokens", type=int, default=96, help="tokens a request")
+    what = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
+    overhead = what.add_parser("overhead", help="the pipeline against bare LLM.generate")
+    _common(overhead, pairs=7, max_tokens=96)
+    overhead.add_argument("--requests", type=int, default=256, help="requests a run")
+    speculation = what.add_parser("speculation", help="drafters against no drafts")
+    _common(speculation, pairs=5, max_tokens=160)
+    _speculation(speculation)
 
 
 def run(options: argparse.Namespace) -> Outcome:
     """Runs the benchmark."""
+    return _run_overhead(options) if options.what == "overhead" else _run_speculation(options)
+
+
+def _common(parser: argparse.ArgumentParser, *, pairs: int, max_tokens: int) -> None:
+    parser.add_argument("--model", default="demo", help="demo model, folder or Hub id")
+    parser.add_argument("--pairs", type=int, default=pairs, help="alternating pairs, at least 5")
+    parser.add_argument("--max-tokens", type=int, default=max_tokens, help="tokens a request")
+    hidden = argparse.SUPPRESS  # its place is also behind the name of the benchmark
+    parser.add_argument("--json", action="store_true", default=hidden, help=hidden)
+
+
+def _speculation(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--arms", default="none,ngram,suffix", help="drafters: names, or files, with commas"
+    )
+    parser.add_argument("--batch", default="1,8,64", help="requests at a time; commas")
+    parser.add_argument("--k", default="", help="draft lengths; none leaves each drafter its own")
+    parser.add_argument("--prompts", type=int, default=8, help="prompts, the same every epoch")
+    parser.add_argument("--group", type=int, default=8, help="samples of a prompt")
+    parser.add_argument("--draft-model", metavar="MODEL", help="for drafters that need one")
+    parser.add_argument(
+        "--policies", default="", metavar="MODELS", help="the policy of each epoch; commas"
+    )
+    parser.add_argument("--compile", action="store_true", help="on a compiled engine")
+    parser.add_argument("--share", type=float, help="generation's share of a training step (R_gen)")
+    parser.add_argument("--table", type=Path, metavar="FILE", help="write the speeds for `auto`")
+    parser.add_argument("--seed", type=int, default=0)
+
+
+def _run_overhead(options: argparse.Namespace) -> Outcome:
     from gfcr.bench import overhead
 
     report = overhead.measure(
@@ -27,3 +66,46 @@ def run(options: argparse.Namespace) -> Outcome:
         max_tokens=options.max_tokens,
     )
     return Outcome(data=report.data, text=report.text)
+
+
+def _run_speculation(options: argparse.Namespace) -> Outcome:
+    from gfcr.bench import speculation, speculation_report
+
+    if options.share is not None and not 0 < options.share <= 1:
+        raise ConfigError(f"--share {options.share}: give a fraction in (0, 1].")
+    plan = speculation.Plan(
+        model=options.model,
+        arms=options.arms,
+        running=_numbers(options.batch, flag="--batch"),
+        lengths=_numbers(options.k, flag="--k"),
+        pairs=options.pairs,
+        prompts=options.prompts,
+        group=options.group,
+        max_tokens=options.max_tokens,
+        draft_model=options.draft_model,
+        policies=[p for p in options.policies.split(",") if p],
+        compile=options.compile,
+        seed=options.seed,
+    )
+    cells = speculation.measure(plan, watch=_tell)
+    if options.table:
+        speculation_report.write_table(cells, plan=plan, path=options.table)
+    found = speculation_report.data(cells, plan=plan, share=options.share)
+    return Outcome(data=found, text=speculation_report.text(found))
+
+
+def _tell(cell: "Cell") -> None:
+    from gfcr.bench import speculation_report
+
+    if cell.pairs:
+        print(speculation_report.line(speculation_report.row(cell)), file=sys.stderr, flush=True)
+
+
+def _numbers(given: str, *, flag: str) -> list[int]:
+    try:
+        numbers = [int(n) for n in given.split(",") if n]
+    except ValueError as error:
+        raise ConfigError(f"{flag} {given}: give whole numbers with commas.") from error
+    if any(n < 1 for n in numbers):
+        raise ConfigError(f"{flag} {given}: give numbers >= 1.")
+    return numbers

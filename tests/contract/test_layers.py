@@ -31,8 +31,9 @@ LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("train",), ("tracking",)),
     (("models",),),
     (("experiment", "config", "provenance", "source"), ("drop_in",)),
-    (("sweep", "factors"), ("offline",), ("bench",), ("simulation",), ("audit",)),
-    (("leaderboard", "report"),),
+    (("launch",), ("search",)),
+    (("sweep", "factors"), ("offline",), ("simulation",), ("audit",)),
+    (("leaderboard", "report"), ("bench",)),
     (("planning",),),
     (("cli", "commands", "__main__"),),
     (("studies",),),
@@ -41,6 +42,8 @@ ADAPTERS = {
     "vllm": ("gfcr/engine/vllm",),
     "trl": ("gfcr/train/trl",),
     "mlflow": ("gfcr/tracking/mlflow",),
+    "ray": ("gfcr/launch/ray",),
+    "optuna": ("gfcr/search/optuna",),
 }
 HEAVY = ("torch", "vllm", "trl", "mlflow", "transformers", "datasets")
 MAX_FILE_LINES = 300

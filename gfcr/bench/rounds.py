@@ -1,0 +1,219 @@
+"""One round of rollouts with the drafter on or off, through the pipeline, with what it took.
+
+Both sides run on one engine that was started with the drafter. The side without drafts asks for a
+draft budget of 0, which also keeps its rollouts out of the drafter's memory.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast, final
+
+from gfcr.engine.base import Delta, Engine, EngineStats, Request
+from gfcr.pipeline import Pipeline
+from gfcr.speculation.base import Drafter, Proposer, Step, Target
+
+if TYPE_CHECKING:
+    import torch
+
+TAIL: Final = 8
+"""Requests left from which a round is in its tail."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """Tokens, seconds and target forward passes of a round or of a part of it."""
+
+    tokens: int
+    seconds: float
+    cpu_s: float
+    """Processor seconds of this process, all threads: steadier than time on a shared machine."""
+    passes: int
+
+    @property
+    def rate(self) -> float:
+        """Tokens a second."""
+        return self.tokens / self.seconds
+
+    @property
+    def cpu_rate(self) -> float:
+        """Tokens a processor second."""
+        return self.tokens / self.cpu_s
+
+    @property
+    def tokens_per_pass(self) -> float:
+        """Over all requests in the pass."""
+        return self.tokens / self.passes
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """What one round took."""
+
+    whole: Part
+    tail: Part
+    drafts: int
+    drafted: int
+    accepted: int
+    accepted_per_position: tuple[int, ...]
+
+
+@final
+class Switch(Drafter):
+    """A drafter that can be paused between two rounds."""
+
+    def __init__(self, inner: Drafter) -> None:
+        self.inner, self.on = inner, True
+
+    @property
+    def sampled(self) -> bool:
+        """See `Drafter.sampled`."""
+        return self.inner.sampled
+
+    @property
+    def max_draft(self) -> int:
+        """See `Drafter.max_draft`."""
+        return self.inner.max_draft
+
+    @property
+    def core(self) -> Drafter:
+        """See `Drafter.core`."""
+        return self.inner.core
+
+    def fetch(self, resolve: Callable[[str], Path]) -> None:
+        """See `Drafter.fetch`."""
+        self.inner.fetch(resolve)
+
+    def check(self, target: Target) -> None:
+        """See `Drafter.check`."""
+        self.inner.check(target)
+
+    def pace(self, *, running: int) -> int:
+        """See `Drafter.pace`."""
+        return self.inner.pace(running=running) if self.on else 0
+
+    def saw(self, step: Step) -> None:
+        """See `Drafter.saw`."""
+        if self.on:
+            self.inner.saw(step)
+
+    def fresh_weights(self) -> "Iterable[tuple[str, torch.Tensor]] | None":
+        """See `Drafter.fresh_weights`."""
+        return self.inner.fresh_weights() if self.on else None
+
+    def turn(self, *, on: bool) -> None:
+        """Pauses the drafter or lets it go on."""
+        self.on = on
+        core = self.core
+        if isinstance(core, Proposer):
+            # What a paused proposer would record costs time too.
+            vars(core).pop("record", None)
+            if not on:
+                vars(core)["record"] = 0
+
+
+@final
+class Gate:
+    """An engine that runs at most so many requests at a time, and knows when its tail began."""
+
+    def __init__(self, engine: Engine, *, running: int, draft: bool) -> None:
+        self._engine, self._running, self._draft = engine, running, draft
+        self._waiting: deque[Request] = deque()
+        self._live: set[str] = set()
+        self.tail_from: _Mark | None = None
+        self.ended: _Mark | None = None
+
+    def submit(self, request: Request) -> None:
+        """See `Engine.submit`."""
+        self._waiting.append(request if self._draft else replace(request, draft_budget=0))
+
+    def step(self) -> Sequence[Delta]:
+        """See `Engine.step`."""
+        while self._waiting and len(self._live) < self._running:
+            request = self._waiting.popleft()
+            self._live.add(request.id)
+            self._engine.submit(request)
+        if self.tail_from is None and len(self._live) + len(self._waiting) <= TAIL:
+            self.tail_from = _mark(self._engine)
+        deltas = self._engine.step()
+        self._live -= {d.request_id for d in deltas if d.finish is not None}
+        self.ended = _mark(self._engine)
+        return deltas
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+
+def play(pipeline: Pipeline, *, engine: Engine, running: int, draft: bool) -> Round:
+    """Makes the pipeline's next batch with at most `running` requests at a time."""
+    gate = Gate(engine, running=running, draft=draft)
+    pipeline.engine = cast("Engine", gate)
+    start = _mark(engine)
+    pipeline.next_batch()
+    end = _mark(engine)
+    before, after = start.stats, end.stats
+    assert gate.tail_from and gate.ended
+    positions = (*before.accepted_per_position, *[0] * len(after.accepted_per_position))
+    return Round(
+        whole=_part(start, end),
+        tail=_part(gate.tail_from, gate.ended),
+        drafts=after.drafts - before.drafts,
+        drafted=after.drafted_tokens - before.drafted_tokens,
+        accepted=after.accepted_tokens - before.accepted_tokens,
+        accepted_per_position=tuple(
+            a - b for a, b in zip(after.accepted_per_position, positions, strict=False)
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Mark:
+    """A moment of an engine."""
+
+    seconds: float
+    cpu_s: float
+    stats: EngineStats
+
+
+def _mark(engine: Engine) -> _Mark:
+    return _Mark(seconds=time.perf_counter(), cpu_s=time.process_time(), stats=engine.stats())
+
+
+def _part(start: _Mark, end: _Mark) -> Part:
+    return Part(
+        tokens=end.stats.generated_tokens - start.stats.generated_tokens,
+        seconds=end.seconds - start.seconds,
+        cpu_s=end.cpu_s - start.cpu_s,
+        passes=end.stats.forward_passes - start.stats.forward_passes,
+    )
+
+
+def pause(engine: Engine, *, switch: Switch, on: bool) -> None:
+    """Turns a drafter off or on again between two rounds."""
+    switch.turn(on=not on)
+    proposer: Any = cast("Any", engine)._runner.drafter
+    if type(proposer).__name__ == "SuffixDecodingProposer":
+        # vLLM's own suffix drafter drafts, and learns, at any pace.
+        held: dict[str, Any] = proposer.__dict__
+        held.pop("propose", None)
+        if on:
+            proposer.propose = _nothing
+
+
+def _nothing(length: int, batch: Any, sampled: Sequence[Any], **kwargs: Any) -> list[list[int]]:
+    return [[] for _ in sampled]
+
+
+def weights(folder: Path) -> Mapping[str, Any]:
+    """The tensors of a model folder by name."""
+    import safetensors.torch
+
+    library: Any = safetensors.torch  # partially typed
+    found: dict[str, Any] = {}
+    for file in sorted(folder.glob("*.safetensors")):
+        found |= library.load_file(file)
+    return found

@@ -1,0 +1,259 @@
+"""What drafters gain: pairs of rounds with drafts and without, on one engine, over epochs.
+
+Every epoch brings the same prompts. The first is for the drafter to learn from and is reported
+apart; from the second on, each epoch gives one pair, made in alternating order. The side without
+drafts is compared to an engine that was started without a drafter, too.
+"""
+
+import dataclasses
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, final
+
+from gfcr import models, registry
+from gfcr import strategy as strategies
+from gfcr.audit.certificate import certificate_for
+from gfcr.audit.drafters import NONE, Subject, named
+from gfcr.bench import rounds
+from gfcr.bench.rounds import Round, Switch
+from gfcr.engine.base import Engine, EngineConfig
+from gfcr.errors import ConfigError
+from gfcr.pipeline import Pipeline
+from gfcr.speculation.base import Drafter
+from gfcr.strategy import Strategy
+from gfcr.tasks.base import Task
+from gfcr.tasks.codec import HfCodec
+from gfcr.types import Prompt, Sampling
+
+K: Final = "draft_length"
+"""The field of drafters that `--k` sets."""
+STRATEGY: Final = "grpo"
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What to measure."""
+
+    model: str
+    arms: str = "none,ngram,suffix"
+    """Drafters by name or file, see `gfcr audit --drafter`."""
+    running: Sequence[int] = (1, 8, 64)
+    """Requests at a time."""
+    lengths: Sequence[int] = ()
+    """Draft lengths for the drafters that have one; none leaves each its own."""
+    pairs: int = 5
+    prompts: int = 8
+    group: int = 8
+    max_tokens: int = 160
+    draft_model: str | None = None
+    """For drafters that need a model and were given none."""
+    policies: Sequence[str] = ()
+    """Model folders: epoch after epoch the policy is the next of them; none keeps it as it is."""
+    compile: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        requests = self.prompts * self.group
+        if self.pairs < 5 or self.prompts < 1 or self.group < 2:
+            raise ConfigError(
+                f"pairs={self.pairs}, prompts={self.prompts}, group={self.group}: give at least "
+                "5, 1 and 2."
+            )
+        if not all(1 <= r <= requests for r in self.running):
+            raise ConfigError(
+                f"--batch {list(self.running)}: give numbers from 1 to {requests}, the requests of "
+                f"an epoch ({self.prompts} prompts of {self.group} samples)."
+            )
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Pair:
+    """One epoch both ways."""
+
+    drafting: Round
+    paused: Round
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One drafter at one draft length and one number of requests at a time."""
+
+    arm: str
+    draft_length: int
+    running: int
+    spec: dict[str, Any] | None
+    first: Pair | None
+    """The first epoch."""
+    pairs: Sequence[Pair]
+    """From the second epoch on."""
+    plain: Sequence[Round] = ()
+    """Rounds of an engine without a drafter, for the arm `none`."""
+    certificate: str = "none"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Bench:
+    plan: Plan
+    folder: Path
+    codec: HfCodec
+    task: Task
+    config: EngineConfig
+    policies: Sequence[dict[str, Any]] = field(default_factory=list[Any])
+
+    def prompts(self, place: int) -> Sequence[Prompt]:
+        """Prompts of the cells at this place in `running`: new ones for each."""
+        train, num = self.task.problems(self.codec).train, self.plan.prompts
+        return train[place * num : (place + 1) * num]
+
+
+def measure(plan: Plan, *, watch: Callable[[Cell], None]) -> list[Cell]:
+    """Measures every arm; `watch` is told of each cell as soon as it is done.
+
+    Raises:
+        ConfigError: unknown drafters, a drafter that does not fit, or draft lengths for none.
+    """
+    subjects = [s for subject in named(plan.arms) for s in _at_lengths(subject, plan.lengths)]
+    bench = _bench(plan)
+    found: list[Cell] = []
+    for subject in subjects:
+        for cell in _arm(bench, subject):
+            found.append(cell)
+            watch(cell)
+    return found
+
+
+def _bench(plan: Plan) -> _Bench:
+    folder = models.resolve(plan.model)
+    recipe = models.RECIPES.get(plan.model)
+    own: Task | None = getattr(recipe.demonstrations, "task", None) if recipe else None
+    config: EngineConfig = registry.build("engine", {"name": "vllm", "compile": plan.compile})
+    return _Bench(
+        plan=plan,
+        folder=folder,
+        codec=HfCodec(str(folder)),
+        task=own or registry.build("task", "chain_sum"),
+        config=config,
+        policies=[dict(rounds.weights(models.resolve(p))) for p in plan.policies],
+    )
+
+
+def _at_lengths(subject: Subject, lengths: Sequence[int]) -> Iterator[Subject]:
+    """The drafter at each length, once where it has none of its own."""
+    if subject.spec is None or not lengths:
+        yield subject
+        return
+    part: Any = registry.find("drafter", subject.name)
+    if K not in {f.name for f in dataclasses.fields(part) if f.init}:
+        yield subject
+        return
+    for length in lengths:
+        yield replace(subject, spec={**subject.spec, K: length})
+
+
+def _arm(bench: _Bench, subject: Subject) -> Iterator[Cell]:
+    drafter = _drafter(bench, subject)
+    switch = Switch(drafter) if drafter else None
+    with _engine(bench, switch) as engine:
+        for place, running in enumerate(bench.plan.running):
+            prompts = bench.prompts(place)
+            if drafter is None or switch is None:
+                yield _plain(bench, engine, running=running, prompts=prompts)
+                continue
+            pairs = _pairs(
+                bench, engine, drafter=drafter, switch=switch, running=running, prompts=prompts
+            )
+            spec = registry.spec("drafter", drafter)
+            held = certificate_for(registry.spec("engine", bench.config), spec)
+            yield Cell(
+                arm=subject.label,
+                draft_length=drafter.max_draft,
+                running=running,
+                spec=spec,
+                first=pairs[0],
+                pairs=pairs[1:],
+                certificate=held.verdict if held else "none",
+            )
+
+
+def _drafter(bench: _Bench, subject: Subject) -> Drafter | None:
+    if subject.lacks_model and bench.plan.draft_model is None:
+        raise ConfigError(f"arm '{subject.label}' needs a draft model: give --draft-model.")
+    drafter = subject.build(model=bench.plan.draft_model or "")
+    if drafter is not None:
+        drafter.fetch(models.resolve)
+    return drafter
+
+
+@contextmanager
+def _engine(bench: _Bench, drafter: Drafter | None) -> Generator[Engine]:
+    engine = bench.config.start(model=str(bench.folder), seed=bench.plan.seed, drafter=drafter)
+    try:
+        yield engine
+    finally:
+        engine.close()
+
+
+def _pipeline(
+    bench: _Bench, engine: Engine, *, drafter: Drafter | None, prompts: Sequence[Prompt]
+) -> Pipeline:
+    plan = bench.plan
+    strategy: Strategy = strategies.load(STRATEGY, group_size=plan.group)
+    return Pipeline(
+        replace(strategy, drafter=drafter),
+        engine=engine,
+        task=bench.task,
+        train=prompts,
+        codec=bench.codec,
+        prompts=plan.prompts,
+        sampling=Sampling(max_tokens=plan.max_tokens),
+        seed=plan.seed,
+    )
+
+
+def _plain(bench: _Bench, engine: Engine, *, running: int, prompts: Sequence[Prompt]) -> Cell:
+    pipeline = _pipeline(bench, engine, drafter=None, prompts=prompts)
+    made: list[Round] = []
+    for epoch in range(bench.plan.pairs + 1):
+        _load(bench, engine, epoch=epoch)
+        made.append(rounds.play(pipeline, engine=engine, running=running, draft=False))
+    pipeline.close()
+    return Cell(
+        arm=NONE, draft_length=0, running=running, spec=None, first=None, pairs=(), plain=made[1:]
+    )
+
+
+def _pairs(
+    bench: _Bench,
+    engine: Engine,
+    *,
+    drafter: Drafter,
+    switch: Switch,
+    running: int,
+    prompts: Sequence[Prompt],
+) -> list[Pair]:
+    sides = {
+        True: _pipeline(bench, engine, drafter=drafter, prompts=prompts),
+        False: _pipeline(bench, engine, drafter=None, prompts=prompts),
+    }
+    made: list[Pair] = []
+    for epoch in range(bench.plan.pairs + 1):
+        _load(bench, engine, epoch=epoch)
+        played: dict[bool, Round] = {}
+        for draft in (True, False) if epoch % 2 else (False, True):
+            rounds.pause(engine, switch=switch, on=not draft)
+            played[draft] = rounds.play(sides[draft], engine=engine, running=running, draft=draft)
+        made.append(Pair(drafting=played[True], paused=played[False]))
+    for pipeline in sides.values():
+        pipeline.close()
+    return made
+
+
+def _load(bench: _Bench, engine: Engine, *, epoch: int) -> None:
+    if bench.policies:
+        chosen = bench.policies[min(epoch, len(bench.policies) - 1)]
+        engine.update_weights(chosen.items(), version=epoch)
