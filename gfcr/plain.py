@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, make_dataclass
+from inspect import isabstract
 from types import UnionType
 from typing import Any, TypeGuard, Union, get_args, get_origin, get_type_hints
 
@@ -71,6 +72,8 @@ def _typed(values: Mapping[str, tuple[Any, Any]], *, where: str) -> dict[str, An
 
 
 def _convert(value: Any, hint: Any, *, key: str) -> Any:
+    if isabstract(hint) and isinstance(value, hint):
+        return value  # a part, which OmegaConf has no schema for
     try:
         schema = OmegaConf.structured(make_dataclass("Schema", [("value", _concrete(hint))]))
         merged = OmegaConf.merge(schema, {"value": value})

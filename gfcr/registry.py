@@ -33,6 +33,8 @@ KINDS = {
     "engine": "gfcr.engine",
     "trainer": "gfcr.train",
     "tracking": "gfcr.tracking",
+    "launcher": "gfcr.launch",
+    "stopping": "gfcr.search",
 }
 """Kind of part -> package that holds one file for each."""
 
@@ -89,13 +91,21 @@ def build(kind: str, spec: Any, *, where: str = "") -> Any:
     if "name" not in values:
         raise ConfigError(f"{where}: the key `name` is missing. Allowed: {', '.join(names(kind))}.")
     part = find(kind, str(values.pop("name")), where=where)
+    inner = {k: i for k, i in _inner_kinds(part).items() if k in values}
+    values |= {k: build(i, values[k], where=f"{where}.{k}") for k, i in inner.items()}
     return part(**plain.merge(part, {}, values, where=where))
 
 
 def spec(kind: str, part: Part) -> dict[str, Any]:
     """The inverse of `build`: the part's name and every value."""
     values = {f.name: getattr(part, f.name) for f in _fields(part) if f.init}
-    return {"name": name_of(kind, type(part)), **values}
+    inner = {k: spec(i, values[k]) for k, i in _inner_kinds(type(part)).items()}
+    return {"name": name_of(kind, type(part)), **values, **inner}
+
+
+def inner(part: Part) -> dict[str, Part]:
+    """The parts that a part is made of, by field."""
+    return {name: getattr(part, name) for name in _inner_kinds(type(part))}
 
 
 def name_of(kind: str, part: type[Part]) -> str:
@@ -145,6 +155,18 @@ def load_object(address: str) -> Any:
 
 
 # ---------------------------------------------------------------- finding
+
+
+def _inner_kinds(part: type[Part]) -> dict[str, str]:
+    """Init fields that hold parts, with their kinds: a kind's base class is called like it."""
+    hints = get_type_hints(part)
+    kinds = {
+        f.name: hints[f.name].__name__.lower()
+        for f in _fields(part)
+        if f.init and isinstance(hints[f.name], type) and issubclass(hints[f.name], Part)
+    }
+    return {name: kind for name, kind in kinds.items() if kind in KINDS}
+
 
 _LOOSE = "gfcr_loose_"
 

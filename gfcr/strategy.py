@@ -44,12 +44,13 @@ class Strategy:
 
     @property
     def parts(self) -> dict[str, Part]:
-        """Every part by its address, such as `generate` and `filters.<name>`."""
+        """Every part by its address, such as `generate`, `filters.<name>`, `drafter.drafter`."""
         named: dict[str, Part] = {"generate": self.generate}
         named |= {f"filters.{n}": p for n, p in self.filters.items()}
         named |= {f"controls.{n}": p for n, p in self.controls.items()}
         optional = {"replay": self.replay, "drafter": self.drafter}
-        return named | {name: part for name, part in optional.items() if part}
+        named |= {name: part for name, part in optional.items() if part}
+        return {a: p for address, part in named.items() for a, p in _nest(address, part).items()}
 
     def hooks(self, kind: type[H]) -> dict[str, H]:
         """The parts that answer an event, by address, in order."""
@@ -162,6 +163,13 @@ def _entry(name: str) -> registry.Entry:
 _ADDRESSES = ("generate", "filters", "controls", "replay", "drafter", "loss")
 
 
+def _nest(address: str, part: Part) -> dict[str, Part]:
+    """A part and those within it, outermost first."""
+    within = registry.inner(part).items()
+    nests = [_nest(f"{address}.{field}", inner) for field, inner in within]
+    return {address: part} | {a: p for nest in nests for a, p in nest.items()}
+
+
 def _override_map(parts: Mapping[str, Any], changes: Any, *, stage: str) -> dict[str, Any]:
     result = dict(parts)
     for name, change in mapping(changes, where=f"strategy.{stage}s").items():
@@ -184,4 +192,15 @@ def _override_part(part: Part | None, change: Any, *, stage: str, where: str) ->
     spec = {"name": change} if isinstance(change, str) else mapping(change, where=where)
     if part is None or "name" in spec:
         return registry.build(stage, spec, where=f"strategy.{where}")
-    return registry.build(stage, {**registry.spec(stage, part), **spec}, where=f"strategy.{where}")
+    merged = _override_spec(registry.spec(stage, part), spec)
+    return registry.build(stage, merged, where=f"strategy.{where}")
+
+
+def _override_spec(spec: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Changes values; a part within the part keeps those not named, unless it is a new one."""
+    merged = {**spec, **changes}
+    for key, change in changes.items():
+        before = spec.get(key)
+        if is_mapping(before) and "name" in before and is_mapping(change) and "name" not in change:
+            merged[key] = _override_spec(before, change)
+    return merged

@@ -14,6 +14,7 @@ from gfcr import registry
 from gfcr.errors import ConfigError
 from gfcr.filter.zero_variance import ZeroVariance
 from gfcr.part import Part
+from gfcr.speculation.ngram import Ngram
 from gfcr.stages import Filter, View
 from gfcr.types import Group
 
@@ -110,6 +111,18 @@ def test_a_missing_value_name_or_part_is_named() -> None:
     message = r"unknown filter 'zero_varience' in here\. Did you mean 'zero_variance'\?"
     with pytest.raises(ConfigError, match=message):
         registry.build("filter", {"name": "zero_varience"}, where="here")
+
+
+def test_a_part_within_a_part_has_a_spec_of_its_own() -> None:
+    spec = {"name": "auto", "drafter": {"name": "ngram", "longest": 3}}
+    outer = registry.build("drafter", spec)
+    assert outer.drafter == Ngram(longest=3) and registry.inner(outer) == {"drafter": outer.drafter}
+    assert registry.build("drafter", registry.spec("drafter", outer)) == outer
+    assert registry.build("drafter", {"name": "auto", "drafter": "ngram"}).drafter == Ngram()
+    with pytest.raises(ConfigError, match=r"unknown key 'longes' in drafter\.drafter"):
+        registry.build("drafter", {"name": "auto", "drafter": {"name": "ngram", "longes": 3}})
+    with pytest.raises(ConfigError, match=r"unknown drafter 'ngrm' in drafter\.drafter"):
+        registry.build("drafter", {"name": "auto", "drafter": "ngrm"})
 
 
 def test_a_file_is_reached_by_its_path_also_next_to_one_of_the_same_name(tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 """Strategies: loading, overriding by address, and the messages of both."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 import pytest
 
@@ -13,6 +15,11 @@ from gfcr.filter.soft_overlong import SoftOverlong
 from gfcr.filter.zero_variance import ZeroVariance
 from gfcr.generate.entropy_tree import EntropyTree
 from gfcr.generate.sample import Sample
+from gfcr.speculation.auto import Auto
+from gfcr.speculation.base import Draft, Proposer, Row
+from gfcr.speculation.ngram import Ngram
+from gfcr.speculation.suffix import Suffix
+from gfcr.stages import Harvest, Observer, View
 from gfcr.strategy import Strategy
 
 
@@ -114,3 +121,43 @@ def test_parts_go_by_address_in_order() -> None:
     )
     assert list(plan.parts) == ["generate", "filters.b", "filters.a", "controls.refill"]
     assert strategies.from_spec(plan.spec()) == plan
+
+
+@final
+@dataclass(kw_only=True)
+class Watching(Proposer, Observer):
+    """A drafter that learns from batches."""
+
+    batches: int = field(init=False, default=0)
+
+    @property
+    def max_draft(self) -> int:
+        return 2
+
+    def propose(self, rows: Sequence[Row]) -> Sequence[Draft]:
+        return [Draft() for _ in rows]
+
+    def observe(self, harvest: Harvest, *, view: View) -> None:
+        self.batches += 1
+
+
+def test_a_drafter_that_another_steers_is_a_part_too() -> None:
+    here = f"{Watching.__module__}:Watching"
+    built = strategies.load("grpo", drafter={"name": "auto", "drafter": {"name": here}})
+    assert isinstance(built.drafter, Auto)
+    inner = built.drafter.drafter
+    assert list(built.parts)[-2:] == ["drafter", "drafter.drafter"]
+    assert built.hooks(Observer) == {"drafter.drafter": inner}
+    assert strategies.from_spec(built.spec()).spec() == built.spec()
+    inner.load_state_dict({"batches": 3})
+    states = {address: part.state_dict() for address, part in built.parts.items()}
+    assert states["drafter.drafter"] == {"batches": 3}
+    assert not any(3 in state.values() for a, state in states.items() if a != "drafter.drafter")
+
+
+def test_a_part_within_a_part_is_overridden_by_its_address() -> None:
+    built = strategies.load("grpo", drafter={"name": "auto", "hold": 4, "drafter": "ngram"})
+    changed = strategies.override(built, {"drafter": {"drafter": {"longest": 7}}})
+    assert changed.drafter == Auto(hold=4, drafter=Ngram(longest=7))
+    other = strategies.override(changed, {"drafter": {"drafter": {"name": "suffix"}}})
+    assert other.drafter == Auto(hold=4, drafter=Suffix())

@@ -1,0 +1,205 @@
+"""Draft as much as pays at the present batch size, which may be nothing."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from math import sqrt
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, final
+
+from gfcr.errors import ConfigError
+from gfcr.speculation.bandit import DraftBandit, Exploration
+from gfcr.speculation.base import Drafter, Step, Target
+from gfcr.speculation.ngram import Ngram
+from gfcr.speculation.table import SpeedTable
+
+if TYPE_CHECKING:
+    import torch
+
+RULES = ("bandit", "threshold", "peak", "table")
+
+
+@final
+@dataclass(kw_only=True)
+class Auto(Drafter):
+    """Steers another drafter: as many draft tokens as are fastest for the requests running.
+
+    By rule:
+
+    - `bandit` (TLT) tries lengths and keeps to the fastest of each power of two of running
+      requests, at a price in time that is agreed on, see `gfcr.speculation.bandit`.
+    - `table` (ReSpec, 2510.26475) takes the fastest of a measured table.
+    - `threshold` (TLT) drafts all or, from `below` running requests on, nothing.
+    - `peak` (FastGRPO, 2509.21792) drafts k = floor(peak / running) - 1 tokens.
+
+    All are exact. Under `bandit` which tokens are sampled depends on the machine's timing: the same
+    seed gives the same law, not the same tokens.
+    """
+
+    paper: ClassVar[str] = "2511.16665"
+
+    drafter: Drafter = field(default_factory=Ngram)
+    """What proposes."""
+    rule: str = "bandit"
+    """`bandit`, `table`, `threshold` or `peak`."""
+    lengths: list[int] | None = None
+    """To choose from besides 0; null takes the powers of two and all that the drafter can."""
+    explore: float = 0.1
+    """Share of the time that trying may cost at first (bandit)."""
+    explore_least: float = 0.02
+    """And in the long run."""
+    half_life: int = 500
+    """Steps at one batch size after which the share has come half of the way (bandit)."""
+    hold: int = 6
+    """Steps for which a choice is kept; the first still verifies drafts of the one before."""
+    memory: int = 100
+    """Steps at one batch size after which an observation counts half (bandit)."""
+    table: str | None = None
+    """File with measured speeds, of `gfcr bench speculation --table`; a bandit starts from it."""
+    below: int = 32
+    """Running requests from which nothing is drafted (threshold)."""
+    peak: int | None = None
+    """Tokens that one forward pass verifies at full speed, profiled (peak)."""
+
+    bandits: dict[int, DraftBandit] = field(init=False, default_factory=dict[int, DraftBandit])
+    """By the most requests that each serves: 1, 2, 4, 8 ..."""
+    bucket: int = field(init=False, default=0)
+    """The last choice: where, what, for how many steps more, and whether drafts are all its own."""
+    length: int = field(init=False, default=0)
+    left: int = field(init=False, default=0)
+    pure: bool = field(init=False, default=False)
+
+    def __post_init__(self) -> None:
+        self._speeds: SpeedTable | None = None
+        k, lengths = self.max_draft, self.lengths
+        fits = lengths is None or (lengths and min(lengths) >= 1 and max(lengths) <= k)
+        checks = {
+            "drafter": (not isinstance(self.drafter, Auto), "one that auto can steer"),
+            "rule": (self.rule in RULES, ", ".join(RULES)),
+            "lengths": (fits, f"integers from 1 to {k}, all that the drafter can"),
+            "explore": (0 <= self.explore < 1, "a share in [0, 1)"),
+            "explore_least": (0 <= self.explore_least <= self.explore, f"0 to {self.explore}"),
+            "half_life": (self.half_life >= 1, "an integer >= 1"),
+            "hold": (self.hold >= 2, "an integer >= 2"),
+            "memory": (self.memory >= 1, "an integer >= 1"),
+            "table": (self.table or self.rule != "table", "a file, as the rule is `table`"),
+            "below": (self.below >= 1, "an integer >= 1"),
+            "peak": ((self.peak or 0) >= (self.rule == "peak"), "an integer >= 1"),
+        }
+        for key, (ok, allowed) in checks.items():
+            if not ok:
+                raise ConfigError(
+                    f"drafter.{key}={getattr(self, key)!r} is not allowed: give {allowed}."
+                )
+
+    # ------------------------------------------------------------ what the drafter does
+
+    @property
+    def core(self) -> Drafter:
+        """See `Drafter.core`."""
+        return self.drafter.core
+
+    @property
+    def sampled(self) -> bool:
+        """See `Drafter.sampled`."""
+        return self.drafter.sampled
+
+    @property
+    def max_draft(self) -> int:
+        """See `Drafter.max_draft`."""
+        return self.drafter.max_draft
+
+    def fetch(self, resolve: Callable[[str], Path]) -> None:
+        """See `Drafter.fetch`."""
+        self.drafter.fetch(resolve)
+
+    def check(self, target: Target) -> None:
+        """See `Drafter.check`; reads the table."""
+        self.drafter.check(target)
+        self._table()
+
+    def fresh_weights(self) -> "Iterable[tuple[str, torch.Tensor]] | None":
+        """See `Drafter.fresh_weights`."""
+        return self.drafter.fresh_weights()
+
+    # ------------------------------------------------------------ how much
+
+    def pace(self, *, running: int) -> int:
+        """See `Drafter.pace`."""
+        k = self.max_draft
+        match self.rule:
+            case "threshold":
+                chosen = k if running < self.below else 0
+            case "peak":
+                chosen = max(0, (self.peak or 0) // running - 1)
+            case "table":
+                table = self._table()
+                assert table is not None
+                speeds = {n: s for n, s in table.at(running).items() if n in self._choices()}
+                chosen = max(speeds, key=lambda n: speeds[n])
+            case _:
+                chosen = self._hold(running)
+        return min(chosen, self.drafter.pace(running=running))
+
+    def saw(self, step: Step) -> None:
+        """See `Drafter.saw`."""
+        self.drafter.saw(step)
+        if self.rule != "bandit" or bucket_of(step.running) != self.bucket or not step.emitted:
+            return
+        if step.prompt_tokens:  # says little about decoding, but drafted for the step to come
+            self.pure = True
+            return
+        # From half full to full, speed grows by 1 where computing limits it and doubles where
+        # memory does. Their geometric mean is never further off than a factor of 2 ** 0.5.
+        full = sqrt(self.bucket / step.running)
+        self.bandits[self.bucket].learn(
+            self.length, tokens=full * step.emitted, seconds=step.seconds, pure=self.pure
+        )
+        self.left, self.pure = self.left - 1, True
+
+    def metrics(self) -> Mapping[str, float]:
+        """Fastest draft length by most requests running, and the share of time spent on others."""
+        bandits = self.bandits.values()
+        seconds = sum(b.seconds for b in bandits)
+        tried = sum(b.tried_s for b in bandits)
+        best = {f"best_{n}": float(self.bandits[n].best) for n in sorted(self.bandits)}
+        return {**best, "explored": tried / seconds if seconds else 0.0}
+
+    def _hold(self, running: int) -> int:
+        bucket = bucket_of(running)
+        if bucket not in self.bandits:
+            self.bandits[bucket] = self._bandit(bucket)
+        if bucket != self.bucket or self.left <= 0:
+            length = self.bandits[bucket].choose()
+            self.pure = length == self.length
+            self.bucket, self.length, self.left = bucket, length, self.hold
+        return self.length
+
+    def _bandit(self, bucket: int) -> DraftBandit:
+        table = self._table()
+        speeds = table.at(bucket) if table is not None else {}
+        return DraftBandit(
+            lengths=self._choices(),
+            exploration=Exploration(
+                share=self.explore, least=self.explore_least, half_life=self.half_life
+            ),
+            hold=self.hold,
+            memory=self.memory,
+            prior={k: s / speeds[0] for k, s in speeds.items()},
+        )
+
+    def _choices(self) -> list[int]:
+        if self.lengths is not None:
+            return sorted({0, *self.lengths})
+        k, table = self.max_draft, self._table()
+        measured = [s.draft_length for s in table.speeds if s.draft_length <= k] if table else []
+        return sorted({0, k, *measured, *(2**i for i in range(k.bit_length()))})
+
+    def _table(self) -> SpeedTable | None:
+        if self._speeds is None and self.table is not None:
+            self._speeds = SpeedTable.read(Path(self.table).expanduser())
+        return self._speeds
+
+
+def bucket_of(running: int) -> int:
+    """The power of two that so many requests fill at least by half."""
+    return 1 << max(running - 1, 0).bit_length()

@@ -1,0 +1,139 @@
+"""Finding the fastest draft length by trying, at a price that is agreed on beforehand.
+
+One bandit serves one range of batch sizes. It plays what was fastest lately, and now and then
+tries another length. A try costs what it takes longer than the fastest would have taken for the
+same tokens; a try begins only while all tries so far cost less than the agreed share of all time:
+
+    seconds <= seconds of the fastest / (1 - share) + the cost of one try
+
+on every run and not on average only, as far as speeds are known. No drafts is one of the lengths,
+so that the fastest is never slower than none. Tries that cost little come often, those that cost
+much seldom: epsilon-greedy (TLT, arXiv 2511.16665) with epsilon in seconds instead of in draws.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, final
+
+STALL: Final = 4.0
+"""A step that takes this many times its usual time was held up by something else."""
+SAVED: Final = 4
+"""Choices of which the whole time may be saved up for tries."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exploration:
+    """How much of the time trying may cost."""
+
+    share: float
+    """At first."""
+    least: float
+    """In the long run: what is fastest changes as the policy and the drafter learn."""
+    half_life: int
+    """Steps over which the difference halves."""
+
+    def after(self, steps: int) -> float:
+        """The share in force after so many steps."""
+        return self.least + (self.share - self.least) * 0.5 ** (steps / self.half_life)
+
+
+@final
+@dataclass(slots=True, kw_only=True)
+class Recent:
+    """Sums over steps in which the past counts less and less, also while nothing is added."""
+
+    tokens: float = 0.0
+    seconds: float = 0.0
+    steps: float = 0.0
+    until: int = 0
+
+    def add(self, *, tokens: float, seconds: float, now: int, memory: int) -> None:
+        """Adds a step made at step `now`; what is `memory` steps older counts half."""
+        keep = 0.5 ** ((now - self.until) / memory)
+        self.tokens = keep * self.tokens + tokens
+        self.seconds = keep * self.seconds + seconds
+        self.steps = keep * self.steps + 1
+        self.until = now
+
+
+@final
+@dataclass(kw_only=True)
+class DraftBandit:
+    """Chooses among draft lengths by tokens a second, for one range of batch sizes."""
+
+    lengths: Sequence[int]
+    """To choose from; 0 is one of them."""
+    exploration: Exploration
+    hold: int
+    """Steps for which a choice is kept."""
+    memory: int
+    """Steps after which an observation counts half."""
+    prior: Mapping[int, float] = field(default_factory=dict[int, float])
+    """Speeds measured before, relative to that of length 0, for lengths not tried yet."""
+
+    seen: dict[int, Recent] = field(init=False, default_factory=dict[int, Recent])
+    played: dict[int, int] = field(init=False, default_factory=dict[int, int])
+    """When each length was last chosen, in steps."""
+    steps: int = field(init=False, default=0)
+    seconds: float = field(init=False, default=0.0)
+    tried_s: float = field(init=False, default=0.0)
+    """Of `seconds`, spent on lengths other than the fastest."""
+    credit_s: float = field(init=False, default=0.0)
+    """What tries may still cost."""
+    trying: bool = field(init=False, default=False)
+
+    @property
+    def best(self) -> int:
+        """The fastest length as far as is known; 0 before anything is."""
+        return max(self.lengths, key=self.speed)
+
+    def speed(self, length: int) -> float:
+        """Tokens a second of recent steps; 0 where nothing is known."""
+        seen = self.seen.get(length)
+        if seen is not None:
+            return seen.tokens / seen.seconds
+        return self.prior.get(length, 0.0) * self.speed(0) if 0 in self.seen else 0.0
+
+    def choose(self) -> int:
+        """The length to use for the next `hold` steps."""
+        best = self.best if 0 in self.seen else 0
+        others = [k for k in self.lengths if k != best]
+        # After each try the fastest is played: it must stay known, too.
+        known = 0 in self.seen and best in self.seen
+        self.trying = bool(others and known and self.credit_s > 0 and not self.trying)
+        choice = min(others, key=lambda k: self.played.get(k, -1)) if self.trying else best
+        self.played[choice] = self.steps
+        return choice
+
+    def learn(self, length: int, *, tokens: float, seconds: float, pure: bool) -> None:
+        """Told of a step.
+
+        Args:
+            length: the choice in force.
+            tokens: emitted in it.
+            seconds: that it took, more than 0.
+            pure: whether what it verified was drafted under the same choice; if not, it is
+                part of the price of a change.
+        """
+        seconds = min(seconds, self._most(length, pure=pure))
+        self.seconds += seconds
+        share = self.exploration.after(self.steps)
+        self.credit_s = min(self.credit_s + share * seconds, SAVED * self.hold * seconds)
+        if self.trying or not pure:
+            self.tried_s += seconds * self.trying
+            others = (self.speed(k) for k in self.lengths if k != length or not self.trying)
+            self.credit_s -= seconds - tokens / (max(others) or tokens / seconds)
+        self.steps += 1
+        if pure:
+            seen = self.seen.setdefault(length, Recent())
+            seen.add(tokens=tokens, seconds=seconds, now=self.steps, memory=self.memory)
+
+    def _most(self, length: int, *, pure: bool) -> float:
+        """A pause of the machine must not brand a length: a compilation, another process."""
+        seen, plain = self.seen.get(length), self.seen.get(0)
+        if seen is not None and pure:
+            return STALL * seen.seconds / seen.steps
+        # More than a pass for each token of the longest draft cannot be its own fault.
+        passes = 1 + max(self.lengths)
+        return STALL * passes * plain.seconds / plain.steps if plain else float("inf")
