@@ -1,0 +1,282 @@
+"""DAS: drafts from what the same problem was answered before, long requests first."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal, final
+
+from gfcr.errors import ConfigError
+from gfcr.speculation import tree
+from gfcr.speculation.base import NOTHING, Draft, Law, Proposer, Row, Step, Target
+from gfcr.speculation.history import History
+from gfcr.speculation.history_file import HistoryFile
+from gfcr.speculation.limits import CLASSES, Ask, Limits, Mode
+from gfcr.speculation.tree import NO_GUESS, Guess, SuffixTree
+from gfcr.stages import Harvest, Observer, View
+from gfcr.types import Rollout
+
+GLOBAL = ""
+"""Key of the tree that all problems share."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Live:
+    """A running request."""
+
+    key: str
+    keys: tuple[str, ...]
+    """Of the trees that are asked for it."""
+    warm: bool
+    """Whether its problem was remembered before this update."""
+    own: SuffixTree | None = None
+    fed: int = 0
+    """Tokens that `own` holds."""
+    length: int
+    """Tokens at the last proposal."""
+    allowed: int = 0
+    drafted: int = 0
+
+
+@final
+@dataclass(kw_only=True)
+class Das(Proposer, Observer):
+    """Continues as rollouts of the same problem did before, in a suffix tree for each problem.
+
+    The end of a request is looked up among the problem's rollouts of its last visits, siblings of
+    its group included as soon as they finish, and the most frequent continuation is proposed.
+    Trees grow while the engine decodes and forget only between updates. The length-aware `budget`
+    saves verification where it cannot shorten the batch. Arms of the paper are configurations:
+    `scope=global`, `scope=problem budget=none`, `scope=problem`.
+
+    Memory is part of the run's checkpoints; `history` also keeps it in a file, from run to run.
+
+    Needs prompts that come back, or groups with siblings of different lengths. Hurts where passes
+    are compute-bound: large batches, little in common between rollouts.
+    """
+
+    paper: ClassVar[str] = "2511.13841"
+
+    draft_length: int = 8
+    """Most tokens drafted for one verification (k)."""
+    scope: Literal["problem", "global", "both"] = "problem"
+    """One tree a problem, one for all, or the better guess of the two."""
+    budget: Literal["none", "classes", "optimal"] = "classes"
+    """How draft lengths depend on expected lengths.
+    none: they do not.
+    classes: nothing for the shorter half (Short), a quarter for the next 30 % (Medium), all of
+    `draft_length` for the longest 20 % (Long), by the mean length of the problem's rollouts; a
+    request moves up as it outgrows its class.
+    optimal: the least estimated time, from step times and acceptance measured in the run. Follows
+    the clock: two equal runs draft differently, and differ in their draws on engines whose random
+    numbers depend on drafts."""
+    window: int = 8
+    """Most visits of a problem (updates, for the global tree) remembered, at least half as many."""
+    match: int = 8
+    """Longest end of a request that is looked up, in tokens."""
+    factor: float = 2.0
+    """A draft is at most this many times as long as what matched."""
+    min_prob: float = 0.1
+    """Least estimated probability of a draft up to its last token."""
+    own: bool = True
+    """Whether the request's own tokens count, its prompt included."""
+    capacity: int = 2_000_000
+    """Tokens remembered in all, at about 280 bytes each (once more with `scope=both`); problems
+    unvisited for longest go first."""
+    history: str = ""
+    """File that keeps the memory beyond the run, for one task and model, written after each
+    update by one run at a time; empty keeps none. A corrupt one is set aside."""
+
+    def __post_init__(self) -> None:
+        for name, least in (("draft_length", 1), ("window", 1), ("match", 1), ("capacity", 1)):
+            if getattr(self, name) < least:
+                raise ConfigError(
+                    f"drafter.{name}={getattr(self, name)} is not allowed: give an integer >= "
+                    f"{least}."
+                )
+        if not self.factor > 0 or not 0 < self.min_prob <= 1:
+            raise ConfigError(
+                f"drafter.factor={self.factor}, drafter.min_prob={self.min_prob}: give factor > 0 "
+                "and min_prob in (0, 1]."
+            )
+        self._memory = History(
+            window=self.window,
+            capacity=self.capacity,
+            match=self.match,
+            draft=self.draft_length,
+        )
+        self._limits = Limits(Mode(self.budget), most=self.draft_length)
+        self._live: dict[str, _Live] = {}
+        self._finished: set[str] = set()
+        self._counts: Counter[str] = Counter()
+        self._last: dict[str, float] = {}
+        self._file: HistoryFile | None = None
+
+    @property
+    def max_draft(self) -> int:
+        """See `Drafter.max_draft`."""
+        return self.draft_length
+
+    def check(self, target: Target) -> None:
+        """See `Drafter.check`; reads the history file."""
+        super().check(target)
+        tree.check_installed(drafter="das")
+        if self.history:
+            self._file = HistoryFile(Path(self.history).expanduser(), target=target)
+            held = self._file.read()
+            if held is not None:
+                self._memory.load(held[0])
+                self._limits.load_state_dict(held[1])
+
+    def propose(self, rows: Sequence[Row]) -> Sequence[Draft]:
+        """See `Proposer.propose`."""
+        live = [self._begin(row) for row in rows]
+        asks = [Ask(row=r, key=v.key, warm=v.warm) for r, v in zip(rows, live, strict=True)]
+        most = self._limits.lengths(asks)
+        return [self._draft(*each) for each in zip(asks, live, most, strict=True)]
+
+    def finished(self, row: Row, *, law: Law | None) -> None:
+        """See `Proposer.finished`; siblings may use it at once."""
+        live = self._live.pop(row.request_id, None)
+        if live is None:  # Never asked about, as in evaluations; `observe` adds those that count.
+            return
+        self._measure(live, length=len(row.tokens_T))
+        self._add(live.keys, tokens_T=row.tokens_T, prompt_length=row.prompt_length)
+        self._finished.add(row.request_id)
+
+    def saw(self, step: Step) -> None:
+        """See `Drafter.saw`."""
+        self._limits.saw(step)
+
+    def observe(self, harvest: Harvest, *, view: View) -> None:
+        """See `Observer.observe`; forgets, refits and writes the history file."""
+        lengths: dict[str, list[int]] = {}
+        made = [r for group in harvest.groups for r in group.rollouts]
+        for rollout in (r for r in (*made, *harvest.aborted) if r.origin == "fresh"):
+            if rollout.complete:
+                lengths.setdefault(rollout.prompt.id, []).append(len(rollout))
+            if not any(span.request_id in self._finished for span in rollout.spans):
+                self._add_rollout(rollout)
+        self._finished.clear()
+        self._memory.close()
+        self._limits.learn(lengths)
+        self._last = self._summary()
+        self._counts.clear()
+        if self._file is not None:
+            self._file.write(self._memory.arrays(), learned=self._limits.state_dict())
+
+    def metrics(self) -> Mapping[str, float]:
+        """Of the last update: proposals asked for, drafts made, tokens by class; what is kept."""
+        return dict(self._last)
+
+    def state_dict(self) -> dict[str, Any]:
+        """See `Part.state_dict`; the trees are rebuilt from it."""
+        return {
+            "history": self._memory.arrays(),
+            "limits": self._limits.state_dict(),
+            "last": dict(self._last),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """See `Part.load_state_dict`."""
+        self._memory.load(state["history"])
+        self._limits.load_state_dict(state["limits"])
+        self._last = dict(state["last"])
+        self._live.clear()
+        self._finished.clear()
+        self._counts.clear()
+
+    # ------------------------------------------------------------ proposing
+
+    def _begin(self, row: Row) -> _Live:
+        live = self._live.get(row.request_id)
+        if live is not None:
+            self._measure(live, length=len(row.tokens_T))
+            return live
+        key = row.prompt_id or _digest(row)
+        warm = key in self._limits.classes.means
+        live = _Live(key=key, keys=self._keys(key), warm=warm, length=len(row.tokens_T))
+        if self.own:
+            live.own = SuffixTree(match=self.match, draft=self.draft_length)
+        self._live[row.request_id] = live
+        return live
+
+    def _draft(self, ask: Ask, live: _Live, most: int) -> Draft:
+        live.length, live.allowed, live.drafted = len(ask.row.tokens_T), most, 0
+        if most <= 0:
+            return NOTHING
+        guess = self._guess(ask.row, live, most)
+        self._counts["asked"] += 1
+        if not guess.tokens:
+            return NOTHING
+        live.drafted = len(guess.tokens)
+        self._counts["drafts"] += 1
+        self._counts["matched"] += guess.match
+        self._counts[self._limits.class_of(ask)] += live.drafted
+        return Draft(tokens=guess.tokens)
+
+    def _guess(self, row: Row, live: _Live, most: int) -> Guess:
+        best = NO_GUESS
+        for key in live.keys:
+            held = self._memory.tree(key)
+            best = best if held is None else self._better(best, held, row=row, most=most)
+        # What the request itself repeats helps where rollouts of the problem say little.
+        if live.own is not None and best.score < 1:
+            live.own.extend(row.tokens_T[live.fed :])
+            live.fed = len(row.tokens_T)
+            best = self._better(best, live.own, row=row, most=most)
+        return best
+
+    def _better(self, best: Guess, held: SuffixTree, *, row: Row, most: int) -> Guess:
+        guess = held.guess(row.tokens_T, most=most, factor=self.factor, min_prob=self.min_prob)
+        return guess if guess.score > best.score else best
+
+    def _measure(self, live: _Live, *, length: int) -> None:
+        """Learns from the tokens gained since the last proposal what of it was accepted."""
+        gained = length - live.length
+        if gained > 0 and live.allowed > 0:
+            accepted = min(gained - 1, live.drafted)
+            self._limits.acceptance[live.warm].see(
+                allowed=live.allowed, drafted=live.drafted, accepted=accepted
+            )
+            self._counts["accepted"] += accepted
+
+    # ------------------------------------------------------------ remembering
+
+    def _keys(self, key: str) -> tuple[str, ...]:
+        return {"problem": (key,), "global": (GLOBAL,), "both": (key, GLOBAL)}[self.scope]
+
+    def _add(self, keys: Sequence[str], *, tokens_T: Any, prompt_length: int) -> None:
+        # The prompt's end comes along, so that the first tokens can be found.
+        for key in keys:
+            self._memory.add(key, tokens_T=tokens_T[max(0, prompt_length - self.match) :])
+
+    def _add_rollout(self, rollout: Rollout) -> None:
+        prompt = rollout.prompt.tokens
+        if len(rollout):
+            self._add(
+                self._keys(rollout.prompt.id),
+                tokens_T=[*prompt, *rollout.tokens_T.tolist()],
+                prompt_length=len(prompt),
+            )
+
+    def _summary(self) -> dict[str, float]:
+        counts = self._counts
+        drafted = sum(counts[c] for c in CLASSES)
+        return {
+            "asked": float(counts["asked"]),
+            "hit_rate": counts["drafts"] / max(1, counts["asked"]),
+            "match_length": counts["matched"] / max(1, counts["drafts"]),
+            "accepted_share": counts["accepted"] / max(1, drafted),
+            **{f"drafted_{c}": float(counts[c]) for c in CLASSES},
+            "problems": float(len(self._memory)),
+            "sequences": float(self._memory.sequences),
+            "tokens": float(self._memory.tokens),
+            "set_aside": float(self._file.set_aside if self._file else 0),
+        }
+
+
+def _digest(row: Row) -> str:
+    """A key for requests of no known problem: their prompt."""
+    return hashlib.sha256(row.tokens_T[: row.prompt_length].tobytes()).hexdigest()[:16]

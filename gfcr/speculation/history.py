@@ -1,0 +1,154 @@
+"""What a drafter remembers of rollouts: sequences by problem, over a sliding window of visits."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gfcr.speculation.tree import SuffixTree
+from gfcr.types import Ints
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One remembered sequence."""
+
+    visit: int
+    """Update in which it was generated, as `History` counts them."""
+    tokens_T: Ints
+
+
+@dataclass(kw_only=True)
+class _Problem:
+    tree: SuffixTree
+    entries: list[Entry]
+    size: int
+    """Tokens."""
+
+    @property
+    def visits(self) -> list[int]:
+        return sorted({e.visit for e in self.entries})
+
+
+@final
+class History:
+    """Sequences by key, each key with a tree of its own.
+
+    Adding is cheap and happens at any time; forgetting waits for `close`, the end of an update.
+    Once a key has more than `window` visits, its tree is rebuilt from the newest `window / 2`: a
+    rebuild costs what two or so removals would, and leaves a tree that depends on nothing else.
+
+    Args:
+        window: most visits of a key that are remembered; between visits at least half as many.
+        capacity: most tokens in all; the keys unvisited for longest are forgotten first.
+        match: longest suffix looked up.
+        draft: longest continuation.
+    """
+
+    def __init__(self, *, window: int, capacity: int, match: int, draft: int) -> None:
+        self._window, self._capacity = window, capacity
+        self._match, self._draft = match, draft
+        self._problems: dict[str, _Problem] = {}
+        self._touched: set[str] = set()
+        self._visit = 0
+
+    def __len__(self) -> int:
+        return len(self._problems)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens remembered."""
+        return sum(p.size for p in self._problems.values())
+
+    @property
+    def sequences(self) -> int:
+        """Sequences remembered."""
+        return sum(len(p.entries) for p in self._problems.values())
+
+    def tree(self, key: str) -> SuffixTree | None:
+        """The tree of a key, None for one that was never added to."""
+        problem = self._problems.get(key)
+        return problem.tree if problem else None
+
+    def entries(self) -> Iterator[tuple[str, Entry]]:
+        """All that is remembered: keys in order of their last visit, entries in order of age."""
+        for key, problem in self._problems.items():
+            for entry in problem.entries:
+                yield key, entry
+
+    def add(self, key: str, *, tokens_T: NDArray[np.integer[Any]]) -> None:
+        """Remembers a sequence under a key; the next proposal may use it."""
+        self._put(key, Entry(visit=self._visit, tokens_T=np.array(tokens_T, np.int32)))
+        self._touched.add(key)
+
+    def close(self) -> None:
+        """Ends an update: keys visited move to the back, what is too old or too much goes."""
+        # In the order of first touch whatever the set's: the dict knows it only for new keys.
+        for key in [k for k in self._problems if k in self._touched]:
+            self._problems[key] = problem = self._problems.pop(key)
+            if len(visits := problem.visits) > self._window:
+                self._keep(key, since=visits[-max(1, self._window // 2)])
+        self._touched.clear()
+        self._visit += 1
+        self._shrink()
+
+    def arrays(self) -> dict[str, Any]:
+        """The content as plain arrays: all tokens in one, and for each sequence S its key."""
+        names = {key: i for i, key in enumerate(self._problems)}
+        entries = list(self.entries())
+        parts = [e.tokens_T for _, e in entries]
+        return {
+            "names": list(names),
+            "visit": self._visit,
+            "key_S": np.array([names[key] for key, _ in entries], np.int32),
+            "visit_S": np.array([e.visit for _, e in entries], np.int32),
+            "length_S": np.array([len(p) for p in parts], np.int32),
+            "tokens": np.concatenate(parts) if parts else np.zeros(0, np.int32),
+        }
+
+    def load(self, arrays: Mapping[str, Any]) -> None:
+        """Replaces the content by what `arrays` returned."""
+        self._problems.clear()
+        self._touched.clear()
+        self._visit = int(arrays["visit"])
+        names: list[str] = list(arrays["names"])
+        ends_S = np.cumsum(arrays["length_S"], dtype=np.int64)
+        whole_T: Ints = np.asarray(arrays["tokens"], np.int32)
+        columns: list[list[int]] = [arrays[c].tolist() for c in ("key_S", "visit_S", "length_S")]
+        marks = zip(*columns, ends_S.tolist(), strict=True)
+        for key, visit, length, end in marks:
+            entry = Entry(visit=visit, tokens_T=whole_T[end - length : end].copy())
+            self._put(names[key], entry)
+            if entry.visit == self._visit:
+                self._touched.add(names[key])
+
+    def _put(self, key: str, entry: Entry) -> None:
+        problem = self._problems.get(key)
+        if problem is None:
+            problem = self._problems[key] = self._fresh()
+        problem.tree.add(entry.tokens_T)
+        problem.entries.append(entry)
+        problem.size += len(entry.tokens_T)
+
+    def _fresh(self) -> _Problem:
+        tree = SuffixTree(match=self._match, draft=self._draft)
+        return _Problem(tree=tree, entries=[], size=0)
+
+    def _keep(self, key: str, *, since: int) -> None:
+        """Rebuilds a key's tree from its entries of visit `since` and later."""
+        kept = [e for e in self._problems[key].entries if e.visit >= since]
+        self._problems[key] = self._fresh()
+        for entry in kept:
+            self._put(key, entry)
+
+    def _shrink(self) -> None:
+        excess = self.tokens - self._capacity
+        for key in list(self._problems)[:-1]:
+            if excess <= 0:
+                return
+            excess -= self._problems.pop(key).size
+        for key, problem in self._problems.items():
+            if excess > 0 and len(visits := problem.visits) > 1:
+                self._keep(key, since=visits[len(visits) // 2])

@@ -1,0 +1,134 @@
+"""A drafter's memory in a file that outlives the run: written whole, read with suspicion."""
+
+import hashlib
+import json
+import logging
+import os
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, final
+
+import numpy as np
+
+from gfcr.errors import ConfigError
+from gfcr.speculation.base import Target
+
+log = logging.getLogger(__name__)
+
+ARRAYS: Final = ("key_S", "visit_S", "length_S", "tokens")
+FORMAT: Final = 1
+
+
+@final
+class HistoryFile:
+    """One file, for one model.
+
+    Args:
+        path: of the file; its folder is made.
+        target: the model.
+
+    Raises:
+        ConfigError: its folder cannot be made.
+    """
+
+    def __init__(self, path: Path, *, target: Target) -> None:
+        self._path, self._of = path, _fingerprint(target)
+        self.set_aside = 0
+        """Corrupt files found."""
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(
+                f"drafter.history={path} cannot be used ({error}): give a file in a folder that "
+                "can be written."
+            ) from error
+
+    def read(self) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        """Returns arrays and what was learned; None where there is no file or no sound one.
+
+        A corrupt file is renamed to `*.corrupt-N` and reported as a warning.
+
+        Raises:
+            ConfigError: the file is of another model.
+        """
+        if not self._path.exists():
+            return None
+        try:
+            head, arrays = _parse(self._path)
+        except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+            aside = _set_aside(self._path)
+            self.set_aside += 1
+            log.warning(
+                "drafter.history=%s is corrupt (%s: %s): set aside as %s; the run starts without.",
+                *(self._path, type(error).__name__, error, aside.name),
+            )
+            return None
+        self._check(head["of"])
+        return arrays, head["learned"]
+
+    def write(self, arrays: Mapping[str, Any], *, learned: Mapping[str, Any]) -> None:
+        """Replaces the file at once: a reader sees the old one or the new one, whole.
+
+        A failure (a full disk) is a warning: the run needs no file.
+        """
+        head = {"format": FORMAT, "of": self._of, "learned": dict(learned)}
+        head |= {name: arrays[name] for name in ("names", "visit")}
+        text = np.frombuffer(json.dumps(head).encode(), np.uint8)
+        temporary = self._path.with_name(f".{self._path.name}.{os.getpid()}")
+        try:
+            with temporary.open("wb") as file:
+                np.savez(file, head=text, **{name: arrays[name] for name in ARRAYS})
+            temporary.replace(self._path)
+        except OSError as error:
+            log.warning("drafter.history=%s could not be written: %s", self._path, error)
+
+    def _check(self, was: Mapping[str, Any]) -> None:
+        for key in sorted({*was, *self._of}):
+            if was.get(key) != self._of.get(key):
+                raise ConfigError(
+                    f"drafter.history={self._path} was written for another model: its {key} is "
+                    f"{was.get(key)}, this model's is {self._of.get(key)}. Give each model a file "
+                    "of its own."
+                )
+
+
+def _fingerprint(target: Target) -> dict[str, Any]:
+    """What a history must share with a model: vocabulary, tokenizer, architecture; not weights."""
+    made: dict[str, Any] = {"vocab": target.vocab}
+    if target.folder is None:
+        return made
+    tokenizer, config = target.folder / "tokenizer.json", target.folder / "config.json"
+    if tokenizer.is_file():
+        made["tokenizer"] = hashlib.sha256(tokenizer.read_bytes()).hexdigest()[:16]
+    if config.is_file():
+        held: dict[str, Any] = json.loads(config.read_text())
+        made["model"] = [held.get(k) for k in ("model_type", "hidden_size", "num_hidden_layers")]
+    return made
+
+
+def _parse(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    with np.load(path, allow_pickle=False) as held:
+        head: dict[str, Any] = json.loads(held["head"].tobytes())
+        arrays: dict[str, Any] = {name: held[name] for name in ARRAYS}
+    if head["format"] != FORMAT:
+        raise ValueError(f"format {head['format']} instead of {FORMAT}")
+    lengths_S, keys_S = arrays["length_S"], arrays["key_S"]
+    sound = (
+        len(lengths_S) == len(keys_S) == len(arrays["visit_S"])
+        and (lengths_S >= 0).all()
+        and lengths_S.sum() == len(arrays["tokens"])
+        and ((keys_S >= 0) & (keys_S < len(head["names"]))).all()
+        and all(arrays[name].dtype == np.int32 for name in ARRAYS)
+    )
+    if not sound:
+        raise ValueError("its arrays contradict each other")
+    return head, {**arrays, "names": head["names"], "visit": head["visit"]}
+
+
+def _set_aside(path: Path) -> Path:
+    number = 1
+    while (aside := path.with_name(f"{path.name}.corrupt-{number}")).exists():
+        number += 1
+    path.rename(aside)
+    return aside

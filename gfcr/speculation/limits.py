@@ -1,0 +1,246 @@
+"""Draft lengths by expected length: the two length-aware budgets of DAS, and none.
+
+See `gfcr.speculation.budget` for the formulas.
+"""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any, Final, final
+
+import numpy as np
+
+from gfcr.speculation.base import Row, Step
+from gfcr.speculation.budget import (
+    LengthClass,
+    LengthClasses,
+    PassCost,
+    Reals,
+    Saturation,
+    best_budget,
+    fit_pass_cost,
+)
+
+CLASSES: Final = tuple(LengthClass)
+FEWEST: Final = 64
+"""Drafts, steps and lengths needed before anything is estimated from them."""
+PROBE: Final = 128
+"""Every so manieth request is drafted for in full."""
+RATES_R: Final[Reals] = np.geomspace(0.05, 50, 200)
+"""Saturation rates tried."""
+
+
+class Mode(StrEnum):
+    """How long drafts may be."""
+
+    NONE = "none"
+    """As long as the row allows, for all."""
+    CLASSES = "classes"
+    """By class of length: nothing for Short, a quarter for Medium, all for Long."""
+    OPTIMAL = "optimal"
+    """The closed form, by measured cost and acceptance."""
+
+
+@final
+class Acceptance:
+    """How many drafts were allowed to reach each position, did, and were accepted there."""
+
+    def __init__(self, *, most: int) -> None:
+        # How often each number of tokens, 0..B, was allowed, drafted and accepted.
+        self._counts: list[list[float]] = [[0.0] * (most + 1) for _ in range(3)]
+
+    @property
+    def known(self) -> bool:
+        """Whether it says anything."""
+        return sum(self._counts[0]) >= FEWEST
+
+    def see(self, *, allowed: int, drafted: int, accepted: int) -> None:
+        """A request was verified that was allowed so many draft tokens, 1 or more."""
+        for counts, number in zip(self._counts, (allowed, drafted, accepted), strict=True):
+            counts[number] += 1
+
+    def age(self) -> None:
+        """Halves the weight of what is known: the policy has moved."""
+        if sum(self._counts[0]) >= 2 * FEWEST:
+            self._counts = [[n / 2 for n in counts] for counts in self._counts]
+
+    def per_pass(self) -> tuple[Reals, Reals]:
+        """Tokens drafted and tokens accepted in one pass, by draft length 1..B."""
+        # Position j is reached by all whose number is above j.
+        reached = np.cumsum(np.array(self._counts)[:, :0:-1], axis=1)[:, ::-1]
+        allowed_B, drafted_B, accepted_B = reached
+        allowed_B = np.maximum(allowed_B, 1)
+        return np.cumsum(drafted_B / allowed_B), np.cumsum(accepted_B / allowed_B)
+
+    def saturation(self) -> tuple[float, float]:
+        """Fits k and alpha of A / l = k (1 - exp(-alpha p / l)) to the draft lengths 1..B.
+
+        With S accepted and D drafted in a pass, p / l = D / (1 + S) and A / l = S / (1 + S).
+        """
+        drafted_B, accepted_B = self.per_pass()
+        x_B, y_B = drafted_B / (1 + accepted_B), accepted_B / (1 + accepted_B)
+        basis_RB = 1 - np.exp(-RATES_R[:, None] * x_B)
+        share_R = (basis_RB @ y_B) / np.maximum((basis_RB**2).sum(1), 1e-12)
+        share_R = np.clip(share_R, 1e-3, 1.0)
+        errors_R = ((share_R[:, None] * basis_RB - y_B) ** 2).sum(1)
+        best = int(errors_R.argmin())
+        return float(share_R[best]), float(RATES_R[best])
+
+    def state_dict(self) -> list[list[float]]:
+        """The counts."""
+        return [list(counts) for counts in self._counts]
+
+    def load_state_dict(self, state: Sequence[Sequence[float]]) -> None:
+        """Restores what `state_dict` returned."""
+        self._counts = [list(counts) for counts in state]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """A request that wants a draft."""
+
+    row: Row
+    key: str
+    """Of its problem."""
+    warm: bool
+    """Whether its problem was remembered before this update."""
+
+    @property
+    def emitted(self) -> int:
+        """Tokens generated so far."""
+        return len(self.row.tokens_T) - self.row.prompt_length
+
+
+@final
+class Limits:
+    """Says how many tokens to draft for whom, and learns what it needs for that."""
+
+    def __init__(self, mode: Mode, *, most: int) -> None:
+        self.mode, self.most = mode, most
+        self.acceptance = (Acceptance(most=most), Acceptance(most=most))
+        """Of requests whose problem was not remembered before the update, and of those it was."""
+        self.classes = LengthClasses(
+            medium_from=1, long_from=1, medium_draft=max(1, most // 4), long_draft=most
+        )
+        self.recent: deque[int] = deque(maxlen=2048)
+        """Lengths of the last rollouts, which set the classes' thresholds."""
+        self.cost: PassCost | None = None
+        self._steps: deque[tuple[int, float]] = deque(maxlen=512)
+        self._plan: dict[str, int] = {}
+        self._planned_for = self._planned_with = self._asked = 0
+
+    @property
+    def ready(self) -> bool:
+        """Whether enough lengths are known to tell classes apart."""
+        return len(self.recent) >= FEWEST
+
+    def class_of(self, ask: Ask) -> LengthClass:
+        """The class of a request by now; all are Short while nothing is known of lengths."""
+        if not self.ready:
+            return LengthClass.SHORT
+        return self.classes.class_of(ask.key, emitted=ask.emitted)
+
+    def lengths(self, asks: Sequence[Ask]) -> list[int]:
+        """Most tokens to draft for each request."""
+        if self.mode is Mode.OPTIMAL and self.ready and self.cost is not None:
+            return self._optimal(asks)
+        if self.mode is Mode.CLASSES:
+            draft = {LengthClass.MEDIUM: self.classes.medium_draft, LengthClass.LONG: self.most}
+            return [min(a.row.limit, draft.get(self.class_of(a), 0)) for a in asks]
+        return [a.row.limit for a in asks]
+
+    def saw(self, step: Step) -> None:
+        """Remembers what a step cost; one with prompt tokens says little about decoding."""
+        if step.prompt_tokens:
+            return
+        self._steps.append((step.running + step.drafted, step.seconds))
+        if self.cost is None and len(self._steps) == FEWEST:
+            self.cost = self._fit()
+
+    def learn(self, lengths: Mapping[str, Sequence[int]]) -> None:
+        """Ends an update in which rollouts of these problems got these lengths."""
+        for key, mine in lengths.items():
+            self.recent.extend(mine)
+            self.classes.observe(key, length=round(float(np.mean(mine))))
+        if self.ready:
+            medium, long = np.quantile(np.array(self.recent), [0.5, 0.8])
+            self.classes.medium_from = max(1, int(medium))
+            self.classes.long_from = max(self.classes.medium_from, int(long))
+        if len(self._steps) >= FEWEST:
+            self.cost = self._fit()
+        for each in self.acceptance:
+            each.age()
+        self._plan.clear()
+        self._planned_for = 0
+
+    def state_dict(self) -> dict[str, Any]:
+        """What was learned, as plain data."""
+        return {
+            "means": dict(self.classes.means),
+            "recent": list(self.recent),
+            "thresholds": [self.classes.medium_from, self.classes.long_from],
+            "cost": asdict(self.cost) if self.cost else None,
+            "acceptance": [each.state_dict() for each in self.acceptance],
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores what `state_dict` returned."""
+        self.classes.means = dict(state["means"])
+        self.recent = deque(state["recent"], maxlen=self.recent.maxlen)
+        self.classes.medium_from, self.classes.long_from = state["thresholds"]
+        self.cost = PassCost(**state["cost"]) if state["cost"] else None
+        for each, counts in zip(self.acceptance, state["acceptance"], strict=True):
+            each.load_state_dict(counts)
+
+    def _fit(self) -> PassCost:
+        tokens_U, seconds_U = (np.array(column) for column in zip(*self._steps, strict=True))
+        # A step that the machine interrupted says nothing about the pass.
+        sound_U = seconds_U <= 3 * np.median(seconds_U)
+        return fit_pass_cost(
+            passes_U=np.ones(sound_U.sum()),
+            tokens_U=tokens_U[sound_U],
+            seconds_U=seconds_U[sound_U],
+        )
+
+    def _optimal(self, asks: Sequence[Ask]) -> list[int]:
+        # Solving takes about a millisecond: again when some are new or a fifth has ended.
+        known = all(a.row.request_id in self._plan for a in asks)
+        learned = sum(each.known for each in self.acceptance) > self._planned_with
+        if not known or learned or len(asks) < 0.8 * self._planned_for:
+            self._plan, self._planned_for = self._solve(asks), len(asks)
+            self._planned_with = sum(each.known for each in self.acceptance)
+        return [self._probed(min(a.row.limit, self._plan[a.row.request_id]), a) for a in asks]
+
+    def _probed(self, planned: int, ask: Ask) -> int:
+        """Drafts in full now and then, or a bad start would never be found out to be over."""
+        self._asked += 1
+        return planned if self._asked % PROBE else ask.row.limit
+
+    def _solve(self, asks: Sequence[Ask]) -> dict[str, int]:
+        """The best budget for what all requests have yet to emit, as draft lengths."""
+        assert self.cost is not None
+        usual = float(np.mean(self.recent))
+        means_N = np.array([self.classes.means.get(a.key, usual) for a in asks])
+        emitted_N = np.array([a.emitted for a in asks])
+        fits = [each.saturation() if each.known else (1.0, 1.0) for each in self.acceptance]
+        share_N, rate_N = np.array([fits[a.warm] for a in asks]).T
+        requests = Saturation(
+            # What outlived its mean is expected to go on for a quarter of what it has.
+            lengths_N=np.maximum(np.maximum(means_N - emitted_N, emitted_N / 4), 1.0),
+            share_N=share_N,
+            rate_N=rate_N,
+        )
+        best = best_budget(requests, cost=self.cost)
+        per_pass_N = best.proposals_N / np.maximum(requests.passes(best.proposals_N), 1.0)
+        return {
+            a.row.request_id: self._reach(self.acceptance[a.warm], float(per_pass))
+            for a, per_pass in zip(asks, per_pass_N, strict=True)
+        }
+
+    def _reach(self, acceptance: Acceptance, per_pass: float) -> int:
+        """The draft length that proposes so many tokens in a pass on average."""
+        if per_pass <= 0 or not acceptance.known:
+            return self.most if per_pass > 0 else 0
+        drafted_B, _ = acceptance.per_pass()
+        return min(int(np.searchsorted(drafted_B, per_pass - 1e-9)) + 1, self.most)
