@@ -116,13 +116,12 @@ class History:
         names: list[str] = list(arrays["names"])
         ends_S = np.cumsum(arrays["length_S"], dtype=np.int64)
         whole_T: Ints = np.asarray(arrays["tokens"], np.int32)
-        columns: list[list[int]] = [arrays[c].tolist() for c in ("key_S", "visit_S", "length_S")]
-        marks = zip(*columns, ends_S.tolist(), strict=True)
-        for key, visit, length, end in marks:
-            entry = Entry(visit=visit, tokens_T=whole_T[end - length : end].copy())
-            self._put(names[key], entry)
-            if entry.visit == self._visit:
-                self._touched.add(names[key])
+        for i, end in enumerate(ends_S.tolist()):
+            name, visit = names[int(arrays["key_S"][i])], int(arrays["visit_S"][i])
+            begin = end - int(arrays["length_S"][i])
+            self._put(name, Entry(visit=visit, tokens_T=whole_T[begin:end].copy()))
+            if visit == self._visit:
+                self._touched.add(name)
 
     def _put(self, key: str, entry: Entry) -> None:
         problem = self._problems.get(key)
