@@ -9,6 +9,7 @@ import numpy as np
 from gfcr.engine.fake import Fake, FakeEngine, Script
 from gfcr.pipeline import Pipeline
 from gfcr.seeds import rng
+from gfcr.speculation.base import Proposer
 from gfcr.strategy import Strategy
 from gfcr.stream import PromptStream
 from gfcr.tasks.base import Codec, Problems, Task, Verdict
@@ -105,11 +106,12 @@ def pipeline(
     engine: dict[str, Any] | None = None,
     **changes: Any,
 ) -> Pipeline:
-    """A pipeline on the fake engine."""
-    task = task or CoinTask()
+    """A pipeline on the fake engine, which runs drafters of ours."""
+    task, drafter = task or CoinTask(), strategy.drafter
+    ours = drafter if drafter and isinstance(drafter.core, Proposer) else None
     return Pipeline(
         strategy,
-        engine=FakeEngine(Fake(**(engine or {})), seed=7, script=script),
+        engine=FakeEngine(Fake(**(engine or {})), seed=7, script=script, drafter=ours),
         task=task,
         train=task.problems(CODEC).train,
         codec=CODEC,

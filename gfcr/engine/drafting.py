@@ -36,6 +36,11 @@ class Drafting:
         """Log-probs of how many of the likeliest tokens requests must bring."""
         return self.proposer.record if self.proposer is not None else 0
 
+    @property
+    def exact(self) -> bool:
+        """Whether rejected drafts are made up for from the residual, see `Drafter.exact`."""
+        return self.drafter is None or self.drafter.exact
+
     def begin(self, request: Request) -> None:
         """A request was submitted."""
         if self.drafter is not None:
@@ -85,6 +90,15 @@ class Drafting:
         assert self.proposer is not None
         drafts = self.proposer.propose(rows) if rows else ()
         return [_cut(d, row.limit) for d, row in zip(drafts, rows, strict=True)]
+
+
+def likeliest(laws: Sequence[Floats], *, most: int) -> Law | None:
+    """The `most` likeliest tokens of each law (vocab,); None where none are asked for."""
+    if not most:
+        return None
+    ids_TM = np.array([np.argsort(-p_V, kind="stable")[:most] for p_V in laws], np.int32)
+    probs_TM = np.array([p_V[i] for p_V, i in zip(laws, ids_TM, strict=True)], np.float32)
+    return Law(ids_TM=ids_TM, probs_TM=probs_TM)
 
 
 def _row(live: _Live, *, tokens_T: NDArray[np.integer[Any]], limit: int) -> Row:

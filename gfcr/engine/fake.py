@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, final
 import numpy as np
 
 from gfcr.engine.base import Delta, Engine, EngineConfig, EngineStats, Request
-from gfcr.engine.drafting import Drafting
+from gfcr.engine.drafting import Drafting, likeliest
 from gfcr.errors import ConfigError, EngineError
 from gfcr.seeds import rng, seed_of
 from gfcr.speculation.base import NOTHING, BuiltIn, Draft, Drafter, Row, Step, Target
@@ -53,6 +53,11 @@ class Fake(EngineConfig):
                 "give numbers >= 1."
             )
 
+    @property
+    def vocab(self) -> int:
+        """Tokens, special ones included."""
+        return 4 + len(self.alphabet)
+
     def start(self, *, model: str, seed: int, drafter: Drafter | None = None) -> Engine:
         """See `EngineConfig.start`; `model` only salts the toy distribution."""
         if drafter is not None:
@@ -61,8 +66,8 @@ class Fake(EngineConfig):
                     "the fake engine has no drafter built in: give one of gfcr's own, or a vllm "
                     "engine."
                 )
-            vocab = 4 + len(self.alphabet)
-            drafter.check(Target(folder=None, vocab=vocab, max_length=self.max_length))
+            target = Target(folder=None, vocab=self.vocab, max_length=self.max_length)
+            drafter.check(target)
         return FakeEngine(self, seed=seed_of(seed, model), drafter=drafter)
 
 
@@ -92,7 +97,7 @@ class FakeEngine:
         self._queue: list[_Running] = []
         self._stats = EngineStats()
         self._version = 0
-        self._table = lru_cache(maxsize=65536)(self._draw_table)
+        self._law = lru_cache(maxsize=65536)(self._draw_law)
 
     @property
     def version(self) -> int:
@@ -179,25 +184,26 @@ class FakeEngine:
 
     def probabilities(self, context: Sequence[int], *, sampling: Sampling) -> Floats:
         """The exact next-token distribution after `context`, shape (vocab,)."""
-        return filtered(self._table(self._version, tuple(context[-2:])), sampling=sampling)
+        return self._law(self._version, tuple(context[-2:]), sampling)
 
     def _advance(self, running: _Running, draft: Draft) -> Delta:
-        target = self._target(running)
+        target, drafting = self._target(running), self._drafting
         tokens: list[int] = []
-        logprobs: list[float] = []
+        laws: list[Floats] = []
         finish = None
-        for token in verify(draft, target=target, rng=running.rng):
-            logprobs.append(float(np.log(target(())[token])))
+        for token in verify(draft, target=target, rng=running.rng, residual=drafting.exact):
+            laws.append(target(()))
             tokens.append(token)
             running.done.append(token)
             finish = self._finish(running)
             if finish is not None:
                 break
-        self._drafting.emitted(running.request.id, tokens=tokens, law=None)
+        law = likeliest(laws, most=min(drafting.record, self._config.vocab))
+        drafting.emitted(running.request.id, tokens=tokens, law=law)
         return Delta(
             request_id=running.request.id,
             tokens=tuple(tokens),
-            logprobs=tuple(logprobs),
+            logprobs=tuple(float(np.log(p[t])) for p, t in zip(laws, tokens, strict=True)),
             finish=finish,
         )
 
@@ -214,7 +220,7 @@ class FakeEngine:
         def scripted(more: Sequence[int]) -> Floats:
             script, position = running.script or (), len(running.done) + len(more)
             token = script[position] if position < len(script) else EOS
-            return np.eye(1, max(token + 1, 4 + len(self._config.alphabet)), token)[0]
+            return np.eye(1, max(token + 1, self._config.vocab), token)[0]
 
         def toy(more: Sequence[int]) -> Floats:
             context = (*running.request.tokens[-2:], *running.done[-2:], *more)
@@ -257,15 +263,15 @@ class FakeEngine:
     def _full(self, running: _Running) -> bool:
         return len(running.request.tokens) + len(running.done) >= self.max_length
 
-    def _draw_table(self, version: int, context: tuple[int, ...]) -> Floats:
+    def _draw_law(self, version: int, context: tuple[int, ...], sampling: Sampling) -> Floats:
         """A random distribution for each (version, last two tokens); specials but eos have none."""
-        p = np.zeros(4 + len(self._config.alphabet))
+        p = np.zeros(self._config.vocab)
         weights = rng(self._seed, "table", version, *context).dirichlet(
             np.ones(len(self._config.alphabet))
         )
         end = 1 / self._config.mean_length
         p[1], p[4:] = end, (1 - end) * weights
-        return p.astype(np.float32)
+        return filtered(p.astype(np.float32), sampling=sampling)
 
     def _count(self, **increments: float) -> None:
         sums = {k: getattr(self._stats, k) + v for k, v in increments.items()}

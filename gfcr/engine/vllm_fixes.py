@@ -159,6 +159,32 @@ def _is_ours(module: str, *, path: str) -> bool:
 
 
 @contextlib.contextmanager
+def fresh_draws() -> Generator[None]:
+    """Makes verification draw from the target itself after a rejection, while open.
+
+    That is the rule SPEC-RL was released with (2509.23232), and biased: the exact rule draws from
+    the residual (p - q)+. Only for drafters that say they are not `exact`.
+
+    Needed by: every version, on CPU and GPU.
+    """
+    import torch
+    from vllm.v1.sample import rejection_sampler
+
+    stock: Any = rejection_sampler.sample_recovered_tokens
+
+    def sample_recovered_tokens(*args: Any) -> Any:
+        # The fifth is what drafts were drawn from: without any, the residual is the target.
+        draws = None if args[4] is None else torch.zeros_like(args[4])
+        return stock(*args[:4], draws, *args[5:])
+
+    rejection_sampler.sample_recovered_tokens = sample_recovered_tokens
+    try:
+        yield
+    finally:
+        rejection_sampler.sample_recovered_tokens = stock
+
+
+@contextlib.contextmanager
 def prompt_temperature(runner: Any, temperature: float) -> Generator[None]:
     """Applies a temperature to prompt log-probs, and to nothing else, while open.
 

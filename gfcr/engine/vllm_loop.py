@@ -209,6 +209,7 @@ class VllmEngine:
         """See `Engine.close`. The process may start another engine afterwards."""
         if self._core is None:
             return
+        self._speculation.close()
         self.llm.llm_engine.engine_core.shutdown()
         self._live.clear()
         self._core = self.llm = VllmEngine._open = None

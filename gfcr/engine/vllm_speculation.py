@@ -4,10 +4,12 @@ Imports no vllm. What is verified in a step was proposed at the end of the step 
 """
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Any, Final, final
 
 import numpy as np
 
+from gfcr.engine import vllm_fixes
 from gfcr.engine.base import Request
 from gfcr.engine.drafting import Drafting
 from gfcr.engine.vllm_model import Counters
@@ -47,11 +49,14 @@ class Speculation:
         self._drafting, self._core, self._runner, self._vocab = drafting, core, runner, vocab
         if drafting.proposer is not None:
             runner.drafter.behind = self
+        self._rule = ExitStack()
+        if not drafting.exact:
+            self._rule.enter_context(vllm_fixes.fresh_draws())
 
     @property
     def record(self) -> int:
         """Log-probs of how many of the likeliest tokens requests must bring."""
-        return self._drafting.record
+        return min(self._drafting.record, self._vocab)
 
     def begin(self, request: Request) -> None:
         """A request was submitted."""
@@ -70,6 +75,10 @@ class Speculation:
     def end(self, request_id: str) -> None:
         """A request has ended."""
         self._drafting.end(request_id)
+
+    def close(self) -> None:
+        """Restores vLLM's own rule."""
+        self._rule.close()
 
     def before(self, *, running: int) -> None:
         """A step is about to be scheduled: sets how many tokens it may draft for the next one."""

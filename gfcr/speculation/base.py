@@ -112,6 +112,15 @@ class Drafter(Part):
         """The drafter that proposes: itself, or the one a wrapper steers."""
         return self
 
+    @property
+    def exact(self) -> bool:
+        """Whether what is sampled follows the target's law.
+
+        False: after a rejection the engine draws from the target itself instead of the residual,
+        which is biased; no audit may call such a drafter lossless.
+        """
+        return self.core is self or self.core.exact
+
     def fetch(self, resolve: Callable[[str], Path]) -> None:
         """Turns names of models into folders, by downloading or making them; called once, first."""
 

@@ -19,8 +19,14 @@ Next = Callable[[Sequence[int]], Reals]
 """Probabilities (vocab,) of the token after these new ones."""
 
 
-def verify(draft: Draft, *, target: Next, rng: np.random.Generator) -> list[int]:
-    """Returns the tokens one verification emits: accepted ones and one more."""
+def verify(
+    draft: Draft, *, target: Next, rng: np.random.Generator, residual: bool = True
+) -> list[int]:
+    """Returns the tokens one verification emits: accepted ones and one more.
+
+    Without `residual` the one that is not kept is replaced by a draw from p: the biased rule of
+    drafters that are not `exact`.
+    """
     made: list[int] = []
     for t, token in enumerate(draft.tokens):
         p_V = target(made)
@@ -33,7 +39,9 @@ def verify(draft: Draft, *, target: Next, rng: np.random.Generator) -> list[int]
         q_V = np.zeros_like(p_V)
         q_V[draft.law.ids_TM[t]] = draft.law.probs_TM[t]
         if q_V[token] <= 0 or rng.random() * q_V[token] >= p_V[token]:
-            return [*made, _draw(np.maximum(p_V - q_V, 0), rng=rng)]
+            left_V = np.maximum(p_V - q_V, 0)
+            # Laws that are equal but for rounding leave nothing, and almost never reject.
+            return [*made, _draw(left_V if residual and left_V.any() else p_V, rng=rng)]
         made.append(token)
     return [*made, _draw(target(made), rng=rng)]
 

@@ -1,0 +1,176 @@
+"""SPEC-RL: the responses of a prompt's last visit are the drafts of this one.
+
+Exact, because an old token d was drawn from the old law q: kept with min(1, p(d) / q'(d)), where q'
+is what is stored of q (its likeliest tokens), it comes out with probability min(p, q')(d); the
+other 1 - sum min(p, q') = sum (p - q')+ is a cut, where the residual adds (p - q')+(d): p in all.
+
+That is so for a target that has not learned from the response itself. One that has is met up to
+what the response did to its own probability: its token comes with min(1, p / q), as if p were not
+its doing. (Drafts without a law, as of `suffix`, are met whatever the target learned from.)
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import exp
+from typing import ClassVar, Final, Literal, final
+
+import numpy as np
+
+from gfcr.errors import ConfigError
+from gfcr.speculation.base import NOTHING, Draft, Law, Proposer, Row
+from gfcr.speculation.responses import Follower, Response, context, in_order
+from gfcr.stages import Harvest, Observer, View
+
+LENIENCE: Final = exp(0.5)
+"""Of the released code (its flag `bias 0.5`)."""
+LONGEST: Final = 128
+"""Most draft tokens that vLLM verifies at once."""
+
+
+@final
+@dataclass(kw_only=True)
+class SpecRl(Proposer, Observer):
+    """Follows a prompt's responses of its last visit for as long as the new policy agrees.
+
+    The first token of a request is sampled freely, as vLLM drafts nothing for a prefill; then any
+    response serves that starts like it. `exact` keeps the law of the target. `released` keeps a
+    token while u <= lenience p / q, draws from p at the cut and drafts no more: faster, and biased
+    even at lenience 1.
+
+    Responses are followed only by requests with the same tokens given and the same sampling.
+    Hurts when the policy moves far between two visits; holds 160 bytes a token.
+    """
+
+    paper: ClassVar[str] = "2509.23232"
+    record: ClassVar[int] = 20
+
+    draft_length: int = 32
+    """Most tokens drafted for one verification (k); the paper verifies all at once."""
+    rule: Literal["exact", "released"] = "exact"
+    lenience: float | None = None
+    """Of the released rule; None is e^0.5."""
+    rematch: bool = True
+    """After a cut, follow another response that agrees; the released rule never does."""
+    same_slot: bool = False
+    """Follow only responses of the same slot, as published."""
+    visits: int = 1
+    """Visits of a prompt that are remembered, the last one first."""
+    max_age: int | None = None
+    """Updates after which a response is forgotten; None: it waits for its prompt's next visit."""
+    max_prompts: int = 4096
+    """Prompts remembered; the one unvisited for longest is forgotten first."""
+    pending: dict[str, list[Response]] = field(
+        init=False, default_factory=dict[str, list[Response]]
+    )
+    """Prompt id -> responses of the batch in the making."""
+    memory: dict[str, list[Response]] = field(init=False, default_factory=dict[str, list[Response]])
+    """Prompt id -> responses to follow; prompts in order of their last visit."""
+    last: dict[str, float] = field(init=False, default_factory=dict[str, float])
+
+    def __post_init__(self) -> None:
+        lenient = self.lenience is None or (self.lenience > 0 and self.rule == "released")
+        aged = self.max_age is None or self.max_age >= 1
+        _require(1 <= self.draft_length <= LONGEST, "draft_length", self.draft_length, "1 to 128")
+        _require(lenient, "lenience", self.lenience, "a number > 0, with rule=released only")
+        _require(self.visits >= 1, "visits", self.visits, "an integer >= 1")
+        _require(aged, "max_age", self.max_age, "null or an integer >= 1")
+        _require(self.max_prompts >= 1, "max_prompts", self.max_prompts, "an integer >= 1")
+        self._followers: dict[str, Follower] = {}
+
+    @property
+    def sampled(self) -> bool:
+        """See `Drafter.sampled`."""
+        return True
+
+    @property
+    def max_draft(self) -> int:
+        """See `Drafter.max_draft`."""
+        return self.draft_length
+
+    @property
+    def exact(self) -> bool:
+        """See `Drafter.exact`."""
+        return self.rule == "exact"
+
+    def propose(self, rows: Sequence[Row]) -> Sequence[Draft]:
+        """See `Proposer.propose`."""
+        return [self._propose(row) for row in rows]
+
+    def finished(self, row: Row, *, law: Law | None) -> None:
+        """See `Drafter.finished`."""
+        made_T = row.tokens_T[row.prompt_length :].astype(np.int32)
+        follower = self._followers.pop(row.request_id, None) or self._follower(row)
+        follower.end(made_T)
+        if row.prompt_id and law is not None:
+            response = Response(
+                request_id=row.request_id,
+                slot=row.slot,
+                context=context(row),
+                step=-1,
+                tokens_T=made_T,
+                law=law,
+                reused=follower.reused,
+                cut=follower.cut(made_T),
+            )
+            self.pending.setdefault(row.prompt_id, []).append(response)
+
+    def observe(self, harvest: Harvest, *, view: View) -> None:
+        """See `Observer.observe`."""
+        self.last = _summary([r for made in self.pending.values() for r in made])
+        for prompt_id, made in sorted(self.pending.items()):
+            for response in made:
+                response.step = harvest.step
+            known = [*in_order(made), *self.memory.pop(prompt_id, ())]
+            steps = sorted({r.step for r in known}, reverse=True)[: self.visits]
+            self.memory[prompt_id] = [r for r in known if r.step in steps]
+        self.pending = {}
+        self._forget(harvest.step)
+
+    def metrics(self) -> Mapping[str, float]:
+        """Of the last batch: share of tokens reused, of requests that followed, length followed."""
+        held = sum(len(r.tokens_T) for made in self.memory.values() for r in made)
+        return {**self.last, "held_prompts": float(len(self.memory)), "held_tokens": float(held)}
+
+    def _propose(self, row: Row) -> Draft:
+        if row.request_id not in self._followers:
+            self._followers[row.request_id] = self._follower(row)
+        follower, made_T = self._followers[row.request_id], row.tokens_T[row.prompt_length :]
+        response = follower.next(made_T)
+        if response is None:
+            return NOTHING
+        here = slice(len(made_T), len(made_T) + min(row.limit, self.draft_length))
+        tokens: list[int] = response.tokens_T[here].tolist()
+        follower.drafted(tokens, start=len(made_T))
+        # u <= l p / q is u <= p / (q / l).
+        lenience = 1.0 if self.exact else self.lenience or LENIENCE
+        law = Law(ids_TM=response.law.ids_TM[here], probs_TM=response.law.probs_TM[here] / lenience)
+        return Draft(tokens=tokens, law=law)
+
+    def _follower(self, row: Row) -> Follower:
+        asked = context(row)
+        pool = [
+            r
+            for r in self.memory.get(row.prompt_id, ())
+            if r.context == asked and (not self.same_slot or r.slot == row.slot)
+        ]
+        return Follower(row.request_id, pool=pool, again=self.exact and self.rematch)
+
+    def _forget(self, step: int) -> None:
+        oldest = -np.inf if self.max_age is None else step - self.max_age
+        kept = {i: [r for r in made if r.step > oldest] for i, made in self.memory.items()}
+        filled = [(i, made) for i, made in kept.items() if made]
+        self.memory = dict(filled[-self.max_prompts :])
+
+
+def _summary(made: Sequence[Response]) -> dict[str, float]:
+    cuts = [r.cut for r in made if r.cut is not None]
+    return {
+        "reused": sum(r.reused for r in made) / max(1, sum(len(r.tokens_T) for r in made)),
+        "hits": len(cuts) / max(1, len(made)),
+        "cut": float(np.mean(cuts)) if cuts else 0.0,
+    }
+
+
+def _require(ok: bool, key: str, given: object, allowed: str) -> None:
+    if not ok:
+        raise ConfigError(f"drafter.{key}={given!r} is not allowed: give {allowed}.")
