@@ -41,6 +41,11 @@ class Drafting:
         """Whether rejected drafts are made up for from the residual, see `Drafter.exact`."""
         return self.drafter is None or self.drafter.exact
 
+    @property
+    def idle(self) -> bool:
+        """Whether no running request may have drafts, as in an evaluation: nothing to learn."""
+        return all(live.request.draft_budget == 0 for live in self._live.values())
+
     def begin(self, request: Request) -> None:
         """A request was submitted."""
         if self.drafter is not None:

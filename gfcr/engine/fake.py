@@ -94,6 +94,7 @@ class FakeEngine:
     ) -> None:
         self._config, self._seed, self._script = config, seed, script
         self._drafting = Drafting(drafter, max_length=config.max_length, eos=(EOS,))
+        self._told = False
         self._queue: list[_Running] = []
         self._stats = EngineStats()
         self._version = 0
@@ -232,7 +233,8 @@ class FakeEngine:
         drafting = self._drafting
         if drafting.drafter is None:
             return {}
-        drafting.pace = drafting.drafter.pace(running=len(running))
+        self._told = not drafting.idle
+        drafting.pace = drafting.drafter.pace(running=len(running)) if self._told else 0
         rows: list[Row] = []
         for r in running:
             tokens = np.array([*r.request.tokens, *r.done], np.int32)
@@ -248,7 +250,7 @@ class FakeEngine:
         busy = self._config.step_s + self._config.token_s * (len(deltas) + drafted)
         self._count(forward_passes=1, generated_tokens=emitted, busy_s=busy)
         self._count(drafts=len(drafts), drafted_tokens=drafted, accepted_tokens=accepted)
-        if self._drafting.drafter is not None:
+        if self._drafting.drafter is not None and self._told:
             step = Step(
                 running=len(deltas),
                 prompt_tokens=0,

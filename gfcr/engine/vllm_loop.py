@@ -297,3 +297,4 @@ class VllmEngine:
             self._advance()
         self._core.reset_prefix_cache()
         self._count = Counters()
+        self._speculation.open()

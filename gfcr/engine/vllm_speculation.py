@@ -49,6 +49,8 @@ class Speculation:
         self._drafting, self._core, self._runner, self._vocab = drafting, core, runner, vocab
         if drafting.proposer is not None:
             runner.drafter.behind = self
+        self._seats: int = core.scheduler.max_num_running_reqs
+        self._warm = self._told = False
         self._rule = ExitStack()
         if not drafting.exact:
             self._rule.enter_context(vllm_fixes.fresh_draws())
@@ -80,18 +82,20 @@ class Speculation:
         """Restores vLLM's own rule."""
         self._rule.close()
 
+    def open(self) -> None:
+        """The engine is warm: from now on the drafter sets the pace and is told of the steps."""
+        self._warm = True
+
     def before(self, *, running: int) -> None:
         """A step is about to be scheduled: sets how many tokens it may draft for the next one."""
         drafting = self._drafting
-        if drafting.drafter is None:
+        if drafting.drafter is None or not self._warm:
             return
-        was, drafting.pace = drafting.pace, drafting.drafter.pace(running=running)
-        table = self._core.scheduler.dynamic_sd_lookup
-        # vLLM's own proposers draft as many as the scheduler says; `suffix` insists on all.
-        if table is None or self._runner.speculative_config.method == "suffix":
-            return
-        if drafting.pace != was:
-            table[:] = [drafting.pace] * len(table)
+        was, idle = drafting.pace, drafting.idle
+        drafting.pace = 0 if idle else drafting.drafter.pace(running=min(running, self._seats))
+        self._told = not idle
+        if drafting.pace != was and drafting.proposer is None:
+            self._set_length(drafting.pace)
 
     def after(self, *, running: int, was: Counters, now: Counters, seconds: float) -> None:
         """A step was made: trims drafts to budgets, tells the drafter, swaps its weights."""
@@ -100,7 +104,7 @@ class Speculation:
             return
         self._trim()
         step = Step(
-            running=running,
+            running=min(running, self._seats),
             prompt_tokens=now.prompt - was.prompt,
             emitted=now.generated - was.generated,
             drafts=now.drafts - was.drafts,
@@ -108,10 +112,18 @@ class Speculation:
             accepted=now.accepted - was.accepted,
             seconds=seconds,
         )
-        drafter.saw(step)
+        if self._told:
+            drafter.saw(step)
         fresh = drafter.fresh_weights()
         if fresh is not None:
             self._runner.get_draft_model().load_weights(fresh)
+
+    def _set_length(self, pace: int) -> None:
+        """How many tokens vLLM's own methods draft: as many as the scheduler's table says."""
+        scheduler = self._core.scheduler
+        scheduler.dynamic_sd_lookup = [pace] * (self._seats + 1)
+        if self._runner.speculative_config.method == "suffix":
+            self._runner.drafter.num_speculative_tokens = pace  # it insists that both agree
 
     def propose(self, sampled: Sequence[Sequence[int]], lengths: Any, tokens: Any) -> Any:
         """See `Bridge.propose`."""
