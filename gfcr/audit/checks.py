@@ -12,7 +12,11 @@ from numpy.typing import NDArray
 
 from gfcr.audit.features import Array, Features, Partition
 
-_stats: Any = importlib.import_module("scipy.stats")
+
+def _stats() -> Any:
+    """Imported when first used: everything else of an audit is cheap to import."""
+    return importlib.import_module("scipy.stats")
+
 
 ENOUGH = 25.0
 """Least variance of a count for which its sum is taken as normal, far into the tail."""
@@ -37,7 +41,7 @@ def normal(name: str, total: float, *, variance: float) -> Check | None:
     if variance <= 0 or not np.isfinite(total):
         return None
     z = total / np.sqrt(variance)
-    return Check(name, float(z), 0, float(2 * _stats.norm.sf(abs(z))))
+    return Check(name, float(z), 0, float(2 * _stats().norm.sf(abs(z))))
 
 
 def surprise(name: str, f: Features, *, mask: Mask) -> Check | None:
@@ -95,7 +99,7 @@ def cells(name: str, partition: Partition, *, mask: Mask) -> Check | None:
     mass = partition.mass_NK[mask]
     counts = np.bincount(partition.hit_N[mask], minlength=mass.shape[1])
     value, df = spread.form(counts - mass.sum(0)), len(spread.values)
-    return Check(name, value, df, float(_stats.chi2.sf(value, df)))
+    return Check(name, value, df, float(_stats().chi2.sf(value, df)))
 
 
 def uniform(name: str, u: Array) -> Check | None:
@@ -107,7 +111,7 @@ def uniform(name: str, u: Array) -> Check | None:
     for k in range(1, SMOOTH + 1):
         polynomial = np.polynomial.legendre.Legendre.basis(k)(x)
         value += (2 * k + 1) * float(polynomial.sum()) ** 2 / len(x)
-    return Check(name, value, SMOOTH, float(_stats.chi2.sf(value, SMOOTH)))
+    return Check(name, value, SMOOTH, float(_stats().chi2.sf(value, SMOOTH)))
 
 
 def product(name: str, first: Array, second: Array) -> Check | None:
@@ -123,7 +127,7 @@ def rare(name: str, f: Features, *, mask: Mask) -> Check | None:
     expected, seen = float(f.rare_mass_N[mask].sum()), int(f.rare_N[mask].sum())
     if not seen:
         return None
-    return Check(name, float(seen), -1, float(_stats.poisson.sf(seen - 1, expected)))
+    return Check(name, float(seen), -1, float(_stats().poisson.sf(seen - 1, expected)))
 
 
 def drafts(name: str, hits: Array, mass: Array) -> Check | None:
@@ -138,15 +142,15 @@ def binomial(name: str, hits: Array, trials: Array, chance: Array) -> Check | No
     """The most surprising of many cells, by exact binomial tails with Bonferroni's correction."""
     if not len(hits):
         return None
-    low = _stats.binom.cdf(hits, trials, chance)
-    high = _stats.binom.sf(hits - 1, trials, chance)
+    low = _stats().binom.cdf(hits, trials, chance)
+    high = _stats().binom.sf(hits - 1, trials, chance)
     p = np.minimum(1.0, 2 * np.minimum(low, high))
     return Check(name, float(len(hits)), -1, float(min(1.0, len(hits) * p.min())))
 
 
 def gamma_tail(value: float, shape: float, scale: float) -> float:
     """P(X > value) of a gamma law."""
-    return float(_stats.gamma.sf(value, shape, scale=scale))
+    return float(_stats().gamma.sf(value, shape, scale=scale))
 
 
 def shifted_power(check: Check, *, shift: float, level: float) -> float:
@@ -158,6 +162,6 @@ def shifted_power(check: Check, *, shift: float, level: float) -> float:
         level: of the test.
     """
     if check.df > 0:
-        return float(_stats.ncx2.sf(_stats.chi2.isf(level, check.df), check.df, shift))
-    limit = _stats.norm.isf(level / 2)
-    return float(_stats.norm.sf(limit - abs(shift)))
+        return float(_stats().ncx2.sf(_stats().chi2.isf(level, check.df), check.df, shift))
+    limit = _stats().norm.isf(level / 2)
+    return float(_stats().norm.sf(limit - abs(shift)))

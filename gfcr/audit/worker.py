@@ -6,7 +6,6 @@ because repairs stay in force for the life of a process.
 
 import json
 import os
-import platform
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from typing import Any, Final, TextIO, final
 from gfcr import registry
 from gfcr.audit import weights
 from gfcr.audit.cell import SAMPLES
+from gfcr.audit.certificate import device_name
 from gfcr.audit.drafters import Subject
 from gfcr.audit.judge import audit_cell
 from gfcr.audit.memory import Learning, remembers
@@ -72,7 +72,7 @@ def _run(job: Job, *, out: TextIO, scratch: Path) -> None:
     if drafter is not None and remembers(drafter) and config.fixes:
         proposal = ModelTarget(weights.noisy(Path(job.folder), folder=scratch / "older"))
         memory = Learning(engine, drafter=drafter, now=target.weights, older=proposal.weights)
-    _say(out, kind="engine", fixes=list(engine.fixes), device=_device())
+    _say(out, kind="engine", fixes=list(engine.fixes), device=device_name())
     for setting in map(setting_of, job.settings):
         make = long if setting.long else ordinary
         limit = min(engine.max_length, MAX_LENGTH)
@@ -105,15 +105,6 @@ def _drafter(subject: Subject, *, target: Path, scratch: Path) -> Drafter | None
     if drafter is not None:
         drafter.fetch(models.resolve)
     return drafter
-
-
-def _device() -> str:
-    import torch
-
-    library: Any = torch
-    if library.cuda.is_available():
-        return str(library.cuda.get_device_name())
-    return f"{platform.machine()} CPU"
 
 
 def _say(out: TextIO, **line: Any) -> None:

@@ -24,7 +24,7 @@ class RunCard:
     """The resolved experiment, every part with every value."""
     tags: Mapping[str, str] = field(default_factory=dict[str, str])
     """gfcr.generate, gfcr.filters, gfcr.controls, gfcr.replay, gfcr.task, gfcr.model,
-    gfcr.version.*, gfcr.commit."""
+    gfcr.version.*, gfcr.commit; gfcr.certificate and more of it, see `gfcr.audit.certify`."""
 
 
 class Tracker(Part):

@@ -4,6 +4,7 @@ run.json          who the run is (RunCard), written before anything is generated
 metrics.jsonl     one line per update: {"step": 3, "metrics": {...}, "time": 1700000000.0}
 status.json       how it stands (`Status`)
 result.json       the summary, written once at the end
+certificate.json  of the drafter, where one holds (`gfcr.audit.certify`)
 rollouts/         one Parquet file per update (`gfcr.tracking.rollouts`)
 """
 

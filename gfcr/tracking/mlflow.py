@@ -210,6 +210,11 @@ class _Mirror:
 
         spec = yaml.safe_dump(json.loads(json.dumps(folder.card().spec)), sort_keys=False)
         self.client.log_text(self.run_id, spec, "spec.yaml")
+        certificate = folder.path / "certificate.json"
+        if certificate.exists():
+            self.client.log_artifact(  # pyright: ignore[reportUnknownMemberType]
+                self.run_id, str(certificate)
+            )
         if not rollouts:
             return
         held = list_files(self.client, run_id=self.run_id, folder="rollouts")

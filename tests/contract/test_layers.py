@@ -29,7 +29,7 @@ LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
         ),
     ),
     (("train",), ("tracking",)),
-    (("models",),),
+    (("models",), ("audit.certificate", "audit.certify", "audit.cell", "audit.settings")),
     (("experiment", "config", "provenance", "source"), ("drop_in",)),
     (("launch",), ("search",)),
     (("sweep", "factors"), ("offline",), ("simulation",), ("audit",)),
