@@ -66,6 +66,10 @@ class Experiment:
     budget: Budget = field(default_factory=Budget)
     baseline: str = ""
     """Arm that the study's other arms are compared with."""
+    metric: str = "heldout/accuracy"
+    """Metric that the study is about: what its stopping rule reads."""
+    minimum_effect: float | None = None
+    """Smallest difference of the metric that matters; null takes the leaderboard's margin."""
     folder: str = "runs"
     """Where run folders go."""
 
@@ -75,7 +79,7 @@ class Experiment:
         return self.arm or str(self.strategy["name"])
 
 
-PARTS = ("task", "strategy", "engine", "trainer", "tracking")
+PARTS = ("task", "strategy", "engine", "trainer", "tracking", "launcher", "stopping")
 RECORDS = {"sampling": Sampling, "evaluation": Evaluation, "budget": Budget}
 
 

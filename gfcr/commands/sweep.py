@@ -4,7 +4,9 @@ import argparse
 from collections import Counter
 from typing import Any
 
-from gfcr import sweep
+from rich.markup import escape
+
+from gfcr import registry, sweep
 from gfcr.commands import Outcome
 from gfcr.commands.sweep_display import SweepDisplay
 
@@ -16,14 +18,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("study", help="path of a study's YAML file")
     parser.add_argument("overrides", nargs="*", help="KEY=VALUE for every arm")
     parser.add_argument("--fresh", action="store_true", help="run finished trials again")
+    known = ", ".join(registry.names("launcher"))
+    parser.add_argument("--launcher", help=f"where trials run, in place of the file's: {known}")
 
 
 def run(options: argparse.Namespace) -> Outcome:
-    """Runs the study; exit code 1 when a trial failed."""
-    study = sweep.load(options.study, overrides=options.overrides)
+    """Runs the study; exit code 1 when a trial failed or has no score."""
+    overrides = options.overrides
+    if options.launcher is not None:
+        # First: overrides of its keys come on top.
+        overrides = [f"launcher={options.launcher}", *overrides]
+    study = sweep.load(options.study, overrides=overrides)
     ends = run_study(study, fresh=options.fresh)
-    failed = [e for e in ends if e.status == "failed"]
-    return Outcome(data=data_of(study, ends=ends), text=_text(ends), code=1 if failed else 0)
+    text = "\n".join([_text(ends), *sweep.notes(study, ends=ends)])
+    code = 1 if sweep.problems(ends) else 0
+    return Outcome(data=data_of(study, ends=ends), text=text, code=code)
 
 
 def run_study(study: sweep.Study, *, fresh: bool) -> list[sweep.TrialEnd]:
@@ -37,18 +46,30 @@ def run_study(study: sweep.Study, *, fresh: bool) -> list[sweep.TrialEnd]:
 def data_of(study: sweep.Study, *, ends: list[sweep.TrialEnd]) -> dict[str, Any]:
     """The study's trials as JSON."""
     trials = [
-        {**e.result, "arm": e.trial.config.name, "seed": e.trial.config.seed, "status": e.status}
+        {
+            **e.result,
+            "arm": e.trial.config.name,
+            "seed": e.trial.config.seed,
+            "status": e.status,
+            "problem": e.problem,
+        }
         for e in ends
     ]
-    return {"study": study.name, "baseline": study.baseline, "trials": trials}
+    return {
+        "study": study.name,
+        "baseline": study.baseline,
+        "metric": study.metric,
+        "notes": sweep.notes(study, ends=ends),
+        "trials": trials,
+        "decisions": sweep.decisions.read(study) if study.stopping is not None else [],
+    }
 
 
 def _text(ends: list[sweep.TrialEnd]) -> str:
     counts = Counter(e.status for e in ends)
     lines = [", ".join(f"{n} {status}" for status, n in counts.items())]
+    lines += [f"[red]{e.trial.name}[/]: {escape(str(e.problem))}" for e in sweep.problems(ends)]
     lines += [
-        f"[red]{e.trial.name} failed[/]: {e.result.get('error')}"
-        for e in ends
-        if e.status == "failed"
+        f"{e.trial.name} stopped {escape(str(e.problem))}" for e in ends if e.status == "stopped"
     ]
     return "\n".join(lines)

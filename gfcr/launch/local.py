@@ -1,0 +1,50 @@
+"""Trials on this machine."""
+
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import final
+
+from gfcr.errors import ConfigError
+from gfcr.launch.base import Job, JobEnd, Launcher, Watch
+from gfcr.launch.process import TrialProcess
+
+_POLL_S = 0.5
+
+
+@final
+@dataclass(kw_only=True)
+class Local(Launcher):
+    """Runs trials on this machine, one after the other by default."""
+
+    parallel: int = 1
+    """Trials at a time: each takes the cores and the memory of an engine and a trainer."""
+
+    def __post_init__(self) -> None:
+        if self.parallel < 1:
+            raise ConfigError(
+                f"launcher.parallel={self.parallel} is not allowed: give an integer >= 1."
+            )
+
+    def run(
+        self,
+        jobs: Sequence[Job],
+        *,
+        begin: Watch = lambda job: None,
+        watch: Watch = lambda job: None,
+    ) -> Generator[JobEnd, None, None]:
+        """See `Launcher.run`."""
+        waiting, running = list(jobs), dict[str, tuple[Job, TrialProcess]]()
+        with ExitStack() as stack:
+            stack.callback(lambda: [process.stop() for _, process in running.values()])
+            while waiting or running:
+                while waiting and len(running) < self.parallel:
+                    job = waiting.pop(0)
+                    begin(job)
+                    running[job.name] = (job, TrialProcess(job))
+                for job, process in list(running.values()):
+                    watch(job)
+                    result = process.wait(_POLL_S / len(running))
+                    if result is not None:
+                        del running[job.name]
+                        yield JobEnd(job=job, result=result)

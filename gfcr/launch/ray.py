@@ -1,0 +1,188 @@
+"""Trials on a Ray cluster: the only import of ray."""
+
+import os
+import socket
+import sys
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, final
+
+from gfcr.errors import ConfigError, GfcrError
+from gfcr.launch.base import Job, JobEnd, Launcher, Watch
+from gfcr.launch.process import TrialProcess
+
+_POLL_S = 0.5
+_GRACE_S = 15.0
+_ANSWER_S = 5.0
+_STORE_BYTES = 100_000_000
+
+
+@final
+@dataclass(kw_only=True)
+class Ray(Launcher):
+    """Runs trials as tasks of a Ray cluster, as many at a time as fit.
+
+    The nodes share the folder of the study (a network file system) and have gfcr installed alike.
+    A trial whose node is lost is given to another one, where it resumes from its run folder.
+    """
+
+    address: str | None = None
+    """Of a running cluster, `host:port` or `auto`; None starts Ray on this machine."""
+    cpus: float = 1.0
+    """Cores that a trial is given."""
+    gpus: float = 0.0
+    """Devices that a trial is given."""
+    retries: int = 3
+    """How often a trial is given to another node when its own is lost; a trial that fails is not
+    run again."""
+
+    def __post_init__(self) -> None:
+        if self.cpus < 0 or self.gpus < 0 or self.cpus + self.gpus == 0 or self.retries < 0:
+            raise ConfigError(
+                f"launcher: cpus={self.cpus}, gpus={self.gpus}, retries={self.retries}: give "
+                "numbers >= 0, of cpus and gpus one > 0."
+            )
+
+    def run(
+        self,
+        jobs: Sequence[Job],
+        *,
+        begin: Watch = lambda job: None,
+        watch: Watch = lambda job: None,
+    ) -> Generator[JobEnd, None, None]:
+        """See `Launcher.run`.
+
+        Raises:
+            GfcrError: there is no cluster at `address`, or no node of it is large enough.
+        """
+        with _connected(self.address) as ray:
+            _check_room(ray, cpus=self.cpus, gpus=self.gpus)
+            options = {"num_cpus": self.cpus, "num_gpus": self.gpus, "max_retries": self.retries}
+            task = ray.remote(**options)(_run_trial)
+            stamps = {job.name: _stamp(job) for job in jobs}
+            tasks = {task.remote(_absolute(job), cwd=Path.cwd()): job for job in jobs}
+            begun: set[str] = set()
+            try:
+                while tasks:
+                    done, _ = ray.wait(list(tasks), timeout=_POLL_S)
+                    for job in tasks.values():
+                        if job.name not in begun and _stamp(job) != stamps[job.name]:
+                            begun.add(job.name)
+                            begin(job)
+                        if job.name in begun:
+                            watch(job)
+                    for ref in done:
+                        job = tasks.pop(ref)
+                        yield JobEnd(job=job, result=_result(ray, ref))
+            finally:
+                _cancel(ray, list(tasks))
+
+
+def _run_trial(job: Job, *, cwd: Path) -> dict[str, Any]:
+    """On a node: runs the trial, and ends it when the task is cancelled."""
+    if not job.folder.parent.is_dir():
+        error = (
+            f"{job.folder.parent} is not on this node: give `folder` on a file system that the "
+            "nodes of the cluster share."
+        )
+        return {"status": "failed", "error": error}
+    process = TrialProcess(job, cwd=cwd)
+    try:
+        while (result := process.wait(_POLL_S)) is None:
+            pass
+    except BaseException:
+        process.stop()
+        raise
+    return result
+
+
+@contextmanager
+def _connected(address: str | None) -> Generator[Any, None, None]:
+    """The `ray` module, connected; disconnects only what it connected."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        import ray as untyped
+    except ModuleNotFoundError as error:
+        raise GfcrError("ray is not installed: pip install 'gfcr[ray]'.") from error
+    ray: Any = untyped
+    if ray.is_initialized():
+        yield ray
+        return
+    if address is not None:
+        _check_answers(address)
+    options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    if address is None:
+        # Nothing but the trials' answers passes through its store.
+        options |= {"include_dashboard": False, "object_store_memory": _STORE_BYTES}
+    try:
+        ray.init(address=address or "local", **options)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise _no_cluster(address, error=error) from error
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def _check_answers(address: str) -> None:
+    """Ray itself asks a dead address for more than a minute."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit() or "://" in address:
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=_ANSWER_S).close()
+    except OSError as error:
+        raise _no_cluster(address, error=error) from error
+
+
+def _no_cluster(address: str | None, *, error: Exception) -> GfcrError:
+    return GfcrError(
+        f"launcher.address={address!r}: no Ray cluster answers ({error}). Start one with `ray "
+        "start --head`, or leave the address out to use this machine."
+    )
+
+
+def _check_room(ray: Any, *, cpus: float, gpus: float) -> None:
+    """A task that no node can ever hold would wait for ever; clusters that grow may yet hold it."""
+    alive = [n["Resources"] for n in ray.nodes() if n["Alive"]]
+    if not any(r.get("CPU", 0) >= cpus and r.get("GPU", 0) >= gpus for r in alive):
+        held = ", ".join(f"{r.get('CPU', 0):g} CPU + {r.get('GPU', 0):g} GPU" for r in alive)
+        print(
+            f"gfcr: no node has launcher.cpus={cpus:g} and launcher.gpus={gpus:g} (nodes: {held}). "
+            "Trials wait for one that has; interrupt and give less if none will come.",
+            file=sys.stderr,
+        )
+
+
+def _absolute(job: Job) -> Job:
+    """The job with its folder in full, made: nodes start in folders of their own."""
+    folder = job.folder.resolve()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    config = {**job.config, "folder": str(Path(job.config["folder"]).resolve())}
+    return replace(job, folder=folder, config=config)
+
+
+def _stamp(job: Job) -> int:
+    """Changes when a node takes the job up, which writes its spec first."""
+    file = job.folder.parent / f"{job.folder.name}.yaml"
+    return file.stat().st_mtime_ns if file.exists() else 0
+
+
+def _result(ray: Any, ref: Any) -> dict[str, Any]:
+    try:
+        return ray.get(ref)
+    except ray.exceptions.RayError as error:
+        words = str(error).strip().partition("\n")[0]
+        why = f"its node was lost and could not be replaced ({type(error).__name__}: {words})"
+        return {"status": "failed", "error": f"{why}. The same command runs it on."}
+
+
+def _cancel(ray: Any, tasks: list[Any]) -> None:
+    """Ends what is running before the connection ends, so that no process outlives the sweep."""
+    if not tasks or not ray.is_initialized():
+        return
+    for ref in tasks:
+        ray.cancel(ref, force=False)
+    ray.wait(tasks, num_returns=len(tasks), timeout=_GRACE_S)

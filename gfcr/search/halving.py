@@ -1,0 +1,78 @@
+"""Successive halving."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Literal, final
+
+from gfcr.errors import ConfigError
+from gfcr.search.base import Length, Round, Scores, StoppingRule, shared_seeds
+from gfcr.source import Pause
+
+
+@final
+@dataclass(kw_only=True)
+class Halving(StoppingRule):
+    """Keeps the best 1/factor of the arms at each rung, by their mean score over seeds.
+
+    Jamieson and Talwalkar 2016 (arXiv 1502.07943): rungs at first, first * factor, ... of the
+    resource. All arms are brought to a rung before any is judged, so that their order is no matter.
+    """
+
+    paper = "1502.07943"
+
+    first: int
+    """The first rung."""
+    factor: int = 3
+    resource: Literal["updates", "generated_tokens"] = "updates"
+    """What rungs count."""
+
+    def __post_init__(self) -> None:
+        if self.first < 1 or self.factor < 2:
+            raise ConfigError(
+                f"stopping: first={self.first}, factor={self.factor}: give first >= 1 and "
+                "factor >= 2."
+            )
+        if self.resource not in ("updates", "generated_tokens"):
+            raise ConfigError(
+                f"stopping.resource={self.resource!r} is not allowed: give 'updates' or "
+                "'generated_tokens'."
+            )
+
+    def rounds(self, *, seeds: Sequence[int], length: Length) -> list[Round]:
+        """See `StoppingRule.rounds`."""
+        total = length.updates if self.resource == "updates" else length.generated_tokens
+        if total is None or self.first >= total:
+            need = "trainer.max_steps" if self.resource == "updates" else "budget.generated_tokens"
+            raise ConfigError(
+                f"stopping.first={self.first} is not below {need}={total}: give a smaller first "
+                "rung or a larger budget."
+            )
+        uneven = self.resource == "updates" and length.every and self.first % length.every
+        if not length.every or uneven:
+            raise ConfigError(
+                f"evaluation.every={length.every} gives no score at stopping.first={self.first} "
+                f"{self.resource}: evaluate every so many updates that the rungs are among them."
+            )
+        rungs: list[int] = []
+        while (rung := self.first * self.factor ** len(rungs)) < total:
+            rungs.append(rung)
+        pauses = [Pause(**{self.resource: rung}) for rung in rungs]
+        return [Round(seeds=tuple(seeds), until=until) for until in (*pauses, None)]
+
+    def give_up(self, scores: Scores) -> dict[str, str]:
+        """See `StoppingRule.give_up`."""
+        from gfcr.search.optuna import promoted
+
+        seeds = shared_seeds(scores)
+        if not seeds:
+            return {}
+        means = {arm: fmean(by_seed[s] for s in seeds) for arm, by_seed in scores.items()}
+        kept = promoted(means, factor=self.factor)
+        bar = min(means[arm] for arm in kept)
+        return {
+            arm: f"mean {mean:.4g} over {len(seeds)} seed(s), the best 1/{self.factor} of "
+            f"{len(means)} arms have {bar:.4g} or more"
+            for arm, mean in means.items()
+            if arm not in kept
+        }

@@ -1,0 +1,52 @@
+"""The paired Wilcoxon rule."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+from gfcr.errors import ConfigError
+from gfcr.search.base import Length, Round, Scores, StoppingRule, shared_seeds
+
+
+@final
+@dataclass(kw_only=True)
+class Wilcoxon(StoppingRule):
+    """Runs seed after seed and stops arms that the best arm beats by a signed-rank test.
+
+    Optuna's WilcoxonPruner, one-sided, paired by seed. Of n seeds the smallest p-value there is is
+    1 / 2^n: below 4 seeds, none is under 0.1.
+    """
+
+    p: float = 0.1
+    """Level below which an arm is given up; no error rate of the study's verdicts."""
+    after: int = 2
+    """Seeds before the first decision."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.p < 1 or self.after < 1:
+            raise ConfigError(
+                f"stopping: p={self.p}, after={self.after}: give p in (0, 1) and after >= 1."
+            )
+
+    def rounds(self, *, seeds: Sequence[int], length: Length) -> list[Round]:
+        """See `StoppingRule.rounds`."""
+        if 2.0 ** -(len(seeds) - 1) >= self.p:
+            raise ConfigError(
+                f"stopping.p={self.p:g} stops nothing with {len(seeds)} seeds: of n paired seeds "
+                f"the smallest p-value is 1 / 2^n. Give more seeds, or a larger p."
+            )
+        return [Round(seeds=(seed,), until=None) for seed in seeds]
+
+    def give_up(self, scores: Scores) -> dict[str, str]:
+        """See `StoppingRule.give_up`."""
+        from gfcr.search.optuna import beaten
+
+        seeds = shared_seeds(scores)
+        if len(seeds) < self.after:
+            return {}
+        paired = {arm: {s: by_seed[s] for s in seeds} for arm, by_seed in scores.items()}
+        best, losers = beaten(paired, p=self.p, after=self.after)
+        return {
+            arm: f"signed-rank test against {best} over {len(seeds)} seeds: p < {self.p:g}"
+            for arm in losers
+        }

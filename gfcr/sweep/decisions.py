@@ -1,0 +1,86 @@
+"""What a stopping rule said, on record: `decisions.jsonl` in the study's folder, and each run."""
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from gfcr import experiment, registry
+from gfcr.search.base import Scores
+from gfcr.source import Pause
+from gfcr.sweep.study import Study, Trial
+from gfcr.tracking.folder import RunFolder
+
+STOPPED = "gfcr.stopped"
+"""Tag of a run that was given up; its value says why."""
+
+
+def file_of(study: Study) -> Path:
+    """Where a study's decisions are kept."""
+    return study.folder / "decisions.jsonl"
+
+
+def write(
+    study: Study,
+    *,
+    number: int,
+    until: Pause | None,
+    scores: Scores,
+    reasons: Mapping[str, str],
+) -> None:
+    """Appends one line for each arm that was judged; a line already there is not repeated."""
+    assert study.stopping is not None
+    file = file_of(study)
+    lines = file.read_text("utf-8").splitlines() if file.exists() else []
+    known = [{**json.loads(line), "time": 0.0} for line in lines]
+    with file.open("a", encoding="utf-8") as out:
+        for arm, by_seed in scores.items():
+            line = {
+                "time": 0.0,
+                "rule": registry.spec("stopping", study.stopping),
+                "round": number,
+                "until": None if until is None else str(until),
+                "metric": study.metric,
+                "arm": arm,
+                "scores": {str(seed): score for seed, score in by_seed.items()},
+                "decision": "stopped" if arm in reasons else "kept",
+                "why": reasons.get(arm, "baseline" if arm == study.baseline else ""),
+            }
+            if line not in known:
+                out.write(json.dumps({**line, "time": time.time()}) + "\n")
+
+
+def read(study: Study) -> list[dict[str, Any]]:
+    """Returns what `write` wrote."""
+    file = file_of(study)
+    return (
+        [json.loads(line) for line in file.read_text("utf-8").splitlines()] if file.exists() else []
+    )
+
+
+def give_up(trial: Trial, *, why: str) -> dict[str, Any]:
+    """Marks a run as stopped, in its folder and in its store; returns its result.
+
+    Run again without the rule, it goes on from its last checkpoint.
+    """
+    resolved = experiment.resolve(trial.config)
+    folder, card = RunFolder(trial.folder), resolved.card()
+    card = replace(card, tags={**card.tags, STOPPED: why})
+    known = folder.result() or {
+        "run_id": card.run_id,
+        "study": card.study,
+        "arm": card.arm,
+        "strategy": resolved.strategy.name,
+        "seed": card.seed,
+    }
+    result = {**known, "status": "stopped", "stopped": why}
+    if folder.status == "stopped" and known == result:
+        return result
+    folder.create(card)
+    folder.write_result(result)
+    folder.set_status("stopped")
+    resolved.tracker.start(card, folder=trial.folder)
+    resolved.tracker.finish(status="stopped", result=result)
+    return result

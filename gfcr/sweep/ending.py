@@ -1,0 +1,33 @@
+"""What a reader of a study's end must know."""
+
+from collections.abc import Sequence
+
+from gfcr.sweep.study import Study, TrialEnd
+
+
+def problems(ends: Sequence[TrialEnd]) -> list[TrialEnd]:
+    """Returns the trials that were to finish and cannot be compared: failed, or without score."""
+    return [e for e in ends if e.problem is not None and e.status != "stopped"]
+
+
+def notes(study: Study, *, ends: Sequence[TrialEnd]) -> list[str]:
+    """Returns what limits the study's comparisons, a line each."""
+    lines: list[str] = []
+    if len(study.seeds) == 1:
+        lines.append("One seed: no interval, and no verdict but `inconclusive`.")
+    broken = {e.trial.config.name for e in problems(ends)}
+    for arm in study.arms:
+        bad = [e for e in problems(ends) if e.trial.config.name == arm]
+        if len(bad) == len(study.seeds):
+            lines.append(f"{arm} has no run that can be compared: it is in no table.")
+    if study.baseline in broken:
+        lines.append(
+            f"The baseline {study.baseline} lacks seeds: the others are compared over those it has."
+        )
+    stopped = list(dict.fromkeys(e.trial.config.name for e in ends if e.status == "stopped"))
+    if stopped:
+        lines.append(
+            f"Stopped early and compared with nothing: {', '.join(stopped)}. Each counts among the "
+            f"{len(study.arms) - 1} comparisons that p-values are corrected for, as p = 1."
+        )
+    return lines

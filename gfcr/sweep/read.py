@@ -1,0 +1,129 @@
+"""Study files."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from gfcr import config as configs
+from gfcr import experiment, factors, registry
+from gfcr.errors import ConfigError
+from gfcr.plain import mapping
+from gfcr.sweep.study import Study, Trial
+from gfcr.tracking.names import flatten
+
+
+def load(path: str | Path, *, overrides: Sequence[str]) -> Study:
+    """Reads a study file: an experiment's keys, and `seeds`, `arms` or `factors` (with `design`).
+
+    Optional: `baseline`, `metric`, `minimum_effect`, `stopping`, `launcher`. Every arm is resolved,
+    so that a mistake in any of them is found before anything runs.
+
+    Raises:
+        ConfigError: no arms or seeds, an unknown baseline, arms with unequal budgets, or whatever
+            an experiment may raise.
+    """
+    values = configs.merge(configs.read(path), configs.parse_overrides(overrides))
+    return from_values({"study": Path(path).parent.name, **values}, where=str(path))
+
+
+def from_values(values: Mapping[str, Any], *, where: str) -> Study:
+    """Makes a study of what its file would hold, `base` already merged; errors as `load`."""
+    shared = dict(values)
+    arms, levels = _arms(shared, where=where)
+    seeds = _seeds(shared.pop("seeds", (0,)), where=where)
+    launcher = registry.build("launcher", shared.pop("launcher", "local"), where="launcher")
+    rule = shared.pop("stopping", None)
+    stopping = registry.build("stopping", rule, where="stopping") if rule is not None else None
+    baseline = str(shared.get("baseline") or next(iter(arms)))
+    if baseline not in arms:
+        raise ConfigError(f"{where}: baseline={baseline!r} is no arm. Arms: {', '.join(arms)}.")
+    shared["baseline"] = baseline
+    # Seeds go outside: every arm has its first result before any has its second.
+    trials = [
+        _trial(shared, arm=arm, changes=changes or {}, seed=seed, where=where)
+        for seed in seeds
+        for arm, changes in arms.items()
+    ]
+    _check_equal(trials, baseline=baseline, where=where)
+    study = Study(
+        name=trials[0].config.study,
+        baseline=baseline,
+        trials=tuple(trials),
+        levels=levels,
+        stopping=stopping,
+        launcher=launcher,
+    )
+    return study
+
+
+def _arms(
+    shared: dict[str, Any], *, where: str
+) -> tuple[dict[str, Any], dict[str, Mapping[str, str]]]:
+    """Takes `arms`, or `factors` and `design`, out of a study's values."""
+    given, crossed = shared.pop("arms", None), shared.pop("factors", None)
+    design = shared.pop("design", None)
+    if crossed is None and design is not None:
+        raise ConfigError(
+            f"{where}: design={design!r} is for factors: give `factors`, or leave it."
+        )
+    if crossed is not None and given is not None:
+        raise ConfigError(f"{where}: arms and factors are both given: leave one of them out.")
+    if crossed is None:
+        example = "{grpo: {strategy: grpo}, dapo: {strategy: dapo}}"
+        named = mapping(given or None, where=f"{where}: arms", example=example)
+        # YAML reads `4:` as a number.
+        return {str(arm): changes for arm, changes in named.items()}, {}
+    cells = factors.expand(crossed, design=design or "full", where=where)
+    changes = {name: cell.changes for name, cell in cells.items()}
+    return changes, {name: cell.levels for name, cell in cells.items()}
+
+
+def _trial(shared: Mapping[str, Any], *, arm: str, changes: Any, seed: int, where: str) -> Trial:
+    own = mapping(changes, where=f"{where}: arms.{arm}", example="{strategy: grpo}")
+    values = configs.merge(shared, {**own, "arm": arm, "seed": seed})
+    config = configs.experiment(values, where=f"{where}: arms.{arm}")
+    resolved = experiment.resolve(config)
+    return Trial(config=config, folder=resolved.folder, updates=resolved.trainer.max_steps)
+
+
+def _check_equal(trials: Sequence[Trial], *, baseline: str, where: str) -> None:
+    """Arms that may spend differently, or are asked differently, are not compared."""
+    reference = next(t for t in trials if t.config.name == baseline)
+    wanted = _terms(reference)
+    for trial in trials:
+        terms = _terms(trial)
+        unequal = [key for key, value in terms.items() if value != wanted.get(key)]
+        if unequal:
+            key = unequal[0]
+            raise ConfigError(
+                f"{where}: arms.{trial.config.name} has {key}={terms[key]} and the baseline "
+                f"{baseline} has {wanted.get(key)}: arms are compared on one task at one budget. "
+                f"Give {key} once for all of them."
+            )
+
+
+def _terms(trial: Trial) -> dict[str, str]:
+    config = trial.config
+    return flatten(
+        {
+            "trainer.max_steps": trial.updates,
+            "budget": asdict(config.budget),
+            "evaluation": asdict(config.evaluation),
+            "task.name": str(config.task.get("name")),
+            "study": config.study,
+            "folder": config.folder,
+            "metric": config.metric,
+            "minimum_effect": config.minimum_effect,
+            "baseline": config.baseline,
+        }
+    )
+
+
+def _seeds(given: Any, *, where: str) -> list[int]:
+    seeds: list[Any] = list(given) if isinstance(given, (list, tuple, range)) else []  # pyright: ignore[reportUnknownArgumentType]
+    if not seeds or not all(type(s) is int for s in seeds) or len(set(seeds)) < len(seeds):
+        raise ConfigError(
+            f"{where}: seeds={given!r} is not allowed: give a list of different integers."
+        )
+    return seeds

@@ -1,0 +1,29 @@
+"""What a trial scored at a point of its course."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gfcr.source import Pause
+from gfcr.sweep.study import Trial
+from gfcr.tracking.folder import RunFolder
+
+HELDOUT = "heldout/accuracy"
+
+
+def score_at(trial: Trial, *, result: Mapping[str, Any], until: Pause | None) -> float | None:
+    """Returns the study's metric where the run paused, or at its end; None where it is missing.
+
+    A metric other than the held-out score counts with its latest value at that update.
+    """
+    curve: Sequence[Sequence[float]] = result.get("curve", ())
+    if not curve:
+        return None
+    point = next((p for p in curve if until is not None and until.reached(p)), curve[-1])
+    if trial.config.metric == HELDOUT:
+        return point[3]
+    found = [
+        line.metrics[trial.config.metric]
+        for line in RunFolder(trial.folder).metrics()
+        if line.step <= point[0] and trial.config.metric in line.metrics
+    ]
+    return found[-1] if found else None

@@ -1,0 +1,93 @@
+"""What a study is made of."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gfcr.config import Experiment
+from gfcr.launch.base import Launcher
+from gfcr.launch.local import Local
+from gfcr.search.base import StoppingRule
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """One arm under one seed."""
+
+    config: Experiment
+    folder: Path
+    updates: int
+
+    @property
+    def name(self) -> str:
+        """`arm/seed`."""
+        return f"{self.config.name}/{self.config.seed}"
+
+    @property
+    def run_id(self) -> str:
+        """The run's id, which ends its folder's name."""
+        return self.folder.name.rpartition("-")[2]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """A question: the same experiment under several arms and seeds."""
+
+    name: str
+    baseline: str
+    trials: tuple[Trial, ...]
+    levels: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
+    """Arm -> factor -> level; empty where the file names arms and not factors."""
+    stopping: StoppingRule | None = None
+    """Gives up arms before their end; None runs all of them."""
+    launcher: Launcher = field(default_factory=Local)
+
+    @property
+    def arms(self) -> dict[str, list[Trial]]:
+        """The trials of each arm, in the order of the file."""
+        found: dict[str, list[Trial]] = {}
+        for trial in self.trials:
+            found.setdefault(trial.config.name, []).append(trial)
+        return found
+
+    @property
+    def seeds(self) -> list[int]:
+        """The seeds, in the order of the file."""
+        return list(dict.fromkeys(trial.config.seed for trial in self.trials))
+
+    @property
+    def metric(self) -> str:
+        """The metric that the study is about."""
+        return self.trials[0].config.metric
+
+    @property
+    def minimum_effect(self) -> float | None:
+        """The smallest difference of the metric that matters; None where the file gives none."""
+        return self.trials[0].config.minimum_effect
+
+    @property
+    def folder(self) -> Path:
+        """Where its arms' folders are."""
+        config = self.trials[0].config
+        return Path(config.folder) / config.study
+
+    def __eq__(self, other: object) -> bool:
+        """Equal studies ask the same; where their trials run is no part of the question."""
+        return isinstance(other, Study) and _question(self) == _question(other)
+
+
+def _question(study: Study) -> tuple[object, ...]:
+    return (study.name, study.baseline, study.trials, study.levels, repr(study.stopping))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialEnd:
+    """How one trial ended."""
+
+    trial: Trial
+    status: str
+    """`finished`, `cached` (had finished before), `stopped` (by the stopping rule) or `failed`."""
+    result: Mapping[str, Any]
+    problem: str | None = None
+    """Why it cannot be compared although it finished, or why it failed or was stopped."""

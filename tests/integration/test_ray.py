@@ -1,0 +1,184 @@
+"""Studies on a real Ray cluster of two nodes (processes of this machine). 70 s on two cores."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gfcr import experiment, sweep
+from gfcr.config import as_dict
+from gfcr.errors import ConfigError, GfcrError
+from gfcr.launch.base import Job
+from gfcr.launch.ray import Ray
+from gfcr.tracking.folder import RunFolder
+
+STORE_BYTES = 80_000_000
+STUDY: dict[str, Any] = {
+    "study": "t",
+    "model": "none",
+    "engine": {"name": "fake", "mean_length": 6},
+    "trainer": {"name": "dry", "max_steps": 4, "save_every": 1},
+    "tracking": {"name": "local"},
+    "prompts": 4,
+    "evaluation": {"prompts": 8},
+    "arms": {"grpo": {"strategy": "grpo"}, "rloo": {"strategy": "rloo"}},
+    "seeds": [0, 1],
+}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """A head that runs nothing and a node for one trial at a time."""
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    from ray.cluster_utils import Cluster
+
+    head = {"num_cpus": 0, "object_store_memory": STORE_BYTES, "include_dashboard": False}
+    made = Cluster(initialize_head=True, head_node_args=head)
+    made.add_node(num_cpus=1, object_store_memory=STORE_BYTES)
+    yield made
+    made.shutdown()
+
+
+def load(folder: Path, cluster: Any, **changes: Any) -> sweep.Study:
+    launcher = {"name": "ray", "address": cluster.address}
+    values = {**STUDY, "folder": str(folder / "runs"), "launcher": launcher, **changes}
+    return sweep.from_values(values, where="t")
+
+
+def until(ready: Callable[[], Any], *, seconds: float = 180) -> Any:
+    deadline = time.monotonic() + seconds
+    while not (found := ready()):
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.05)
+    return found
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def trial_processes(folder: Path) -> list[int]:
+    """Processes whose command line names a run folder below `folder`."""
+    found = subprocess.run(
+        ["pgrep", "-f", f"gfcr.launch.child .*{folder}"], capture_output=True, text=True
+    )
+    return [int(pid) for pid in found.stdout.split()]
+
+
+def whole(trial: sweep.Trial, folder: Path) -> dict[str, Any]:
+    """The trial's result when it is run here, in one piece."""
+    return experiment.run(replace(trial.config, folder=str(folder)))
+
+
+def test_a_study_on_two_nodes_has_the_results_of_runs_on_this_machine(
+    cluster: Any, tmp_path: Path
+) -> None:
+    node = cluster.add_node(num_cpus=1, object_store_memory=STORE_BYTES)
+    begun: list[str] = []
+    ends = sweep.run(load(tmp_path / "ray", cluster), begin=lambda t: begun.append(t.name))
+    cluster.remove_node(node)
+    assert [e.status for e in ends] == ["finished"] * 4
+    assert sorted(begun) == sorted(e.trial.name for e in ends)
+    for end in ends:
+        here = whole(end.trial, tmp_path / "here")
+        assert here["tokens"] == end.result["tokens"] and here["heldout"] == end.result["heldout"]
+
+
+def test_a_lost_node_costs_no_finished_trial_and_its_trial_goes_on_elsewhere(
+    cluster: Any, tmp_path: Path
+) -> None:
+    study = load(tmp_path, cluster, seeds=[0], trainer={**STUDY["trainer"], "max_steps": 200})
+    jobs = [Job(name=t.name, config=as_dict(t.config), folder=t.folder) for t in study.trials]
+    doomed = cluster.add_node(num_cpus=1, object_store_memory=STORE_BYTES)
+    killed: list[str] = []
+
+    def watch(job: Job) -> None:
+        under_way = [len(list(j.folder.glob("rollouts/*.parquet"))) > 3 for j in jobs]
+        if not killed and all(under_way):
+            killed.append(job.name)
+            cluster.remove_node(doomed, allow_graceful=False)
+
+    with closing(study.launcher.run(jobs, watch=watch)) as running:
+        ends = {end.job.name: end.result for end in running}
+    assert killed, "both trials were running when a node was lost"
+    assert {r["status"] for r in ends.values()} == {"finished"}, ends
+    resumed = sorted(r["resumed_from"] for r in ends.values())
+    assert resumed[0] == 0 < resumed[1], "one ran on, the other resumed"
+    for trial in study.trials:
+        assert whole(trial, tmp_path / "here")["tokens"] == ends[trial.name]["tokens"]
+    assert not trial_processes(tmp_path)
+
+
+def test_interrupted_it_leaves_no_process_and_goes_on_later(cluster: Any, tmp_path: Path) -> None:
+    file = tmp_path / "study.yaml"
+    trainer = {**STUDY["trainer"], "max_steps": 2000}
+    values = {**STUDY, "folder": str(tmp_path / "runs"), "seeds": [0], "trainer": trainer}
+    file.write_text(yaml.safe_dump(values, sort_keys=False))
+    command = [sys.executable, "-m", "gfcr", "sweep", str(file), "--launcher", "ray", "--json"]
+    command.append(f"launcher.address={cluster.address}")
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    until(lambda: len(list(tmp_path.rglob("update-*.parquet"))) > 3)
+    process.send_signal(signal.SIGINT)
+    _, words = process.communicate(timeout=60)
+    assert process.returncode == 130 and "continues where it stopped" in words
+    until(lambda: not trial_processes(tmp_path), seconds=10)
+    (card,) = tmp_path.rglob("run.json")
+    made = len(list(RunFolder(card.parent).rollouts.glob("*.parquet")))
+    overrides = ["launcher=ray", f"launcher.address={cluster.address}"]
+    study = sweep.load(file, overrides=overrides)
+    first = next(t for t in study.trials if t.folder == card.parent)
+    job = Job(name=first.name, config=as_dict(first.config), folder=first.folder)
+    with closing(study.launcher.run([job])) as running:
+        (end,) = running
+    assert end.result["status"] == "finished" and end.result["resumed_from"] >= made - 2 > 0
+
+
+def test_a_trial_that_fails_is_not_run_again_and_stops_no_other(
+    cluster: Any, tmp_path: Path
+) -> None:
+    arms = {"never": {"strategy": {"name": "dapo", "max_rounds": 1}}, "grpo": {"strategy": "grpo"}}
+    ends = sweep.run(load(tmp_path, cluster, arms=arms, baseline="grpo", seeds=[0]))
+    assert [e.status for e in ends] == ["failed", "finished"]
+    assert "max_rounds" in str(ends[0].problem)
+    log = next(tmp_path.rglob("never/*.log")).read_text()
+    assert log.count("starting the engine") == 1
+
+
+def test_a_cluster_that_is_not_there_is_named() -> None:
+    with pytest.raises(GfcrError, match=r"launcher\.address='127.0.0.1:1'"):
+        list(Ray(address="127.0.0.1:1").run([]))
+
+
+def test_bad_settings_say_what_is_allowed() -> None:
+    for changes in ({"cpus": -1}, {"cpus": 0}, {"retries": -1}):
+        with pytest.raises(ConfigError, match="give numbers >= 0"):
+            Ray(**changes)
+
+
+def test_the_answer_is_one_json_object(cluster: Any, tmp_path: Path) -> None:
+    file = tmp_path / "study.yaml"
+    launcher = {"name": "ray", "address": cluster.address}
+    values = {**STUDY, "folder": str(tmp_path / "runs"), "seeds": [0], "launcher": launcher}
+    file.write_text(yaml.safe_dump(values, sort_keys=False))
+    command = [sys.executable, "-m", "gfcr", "sweep", str(file), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    data = json.loads(done.stdout)
+    assert [t["status"] for t in data["trials"]] == ["finished"] * 2
+    assert data["notes"] == ["One seed: no interval, and no verdict but `inconclusive`."]
