@@ -47,11 +47,12 @@ def plain_linears() -> None:
 
     Needed by: 0.27.1 to 0.32.0 (CPU). Upstream: no issue known.
     """
-    import torch
     from vllm.model_executor.layers import utils
 
+    from gfcr.engine import vllm_linear
+
     def dispatch_cpu_unquantized_gemm(layer: Any, remove_weight: bool) -> None:
-        layer.cpu_linear = torch.nn.functional.linear
+        layer.cpu_linear = vllm_linear.packed(layer)
 
     utils.dispatch_cpu_unquantized_gemm = dispatch_cpu_unquantized_gemm
 
