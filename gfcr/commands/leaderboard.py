@@ -4,7 +4,6 @@ import argparse
 from pathlib import Path
 
 from gfcr.commands import Outcome, terminal_width
-from gfcr.errors import ConfigError
 
 HELP = "Rank the arms of a study from MLflow alone: score, paired difference, tokens, seconds."
 
@@ -15,9 +14,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--uri", default="sqlite:///mlflow.db", help="MLflow tracking URI")
     parser.add_argument("--baseline", help="arm to compare with; the study's own by default")
     parser.add_argument(
-        "--where", action="append", default=[], metavar="KEY=VALUE", help="keep runs with this tag"
+        "--where",
+        action="append",
+        default=[],
+        metavar="EXPRESSION",
+        help="keep what this holds for, e.g. 'tokens < 2e6 and strategy.filters.zero_variance'",
     )
-    parser.add_argument("--margin", type=float, default=0.02, help="difference that is no matter")
+    parser.add_argument(
+        "--margin", type=float, help="difference that is no matter; the study's own, or 0.02"
+    )
+    parser.add_argument(
+        "--target", type=float, help="held-out score to reach; the baseline's final one by default"
+    )
     parser.add_argument("--html", type=Path, help="write the report there too")
     parser.add_argument("--markdown", type=Path, help="write the table there too")
     parser.add_argument("--csv", type=Path, help="write the rows there too")
@@ -33,8 +41,9 @@ def run(options: argparse.Namespace) -> Outcome:
         study=study,
         runs=runs,
         baseline=options.baseline,
-        where=_where(options.where),
+        where=options.where,
         margin=options.margin,
+        target=options.target,
     )
     for path, text in (
         (options.markdown, leaderboard.to_markdown),
@@ -57,10 +66,3 @@ def asked(given: str | None) -> tuple[str | None, frozenset[str]]:
 
     study = sweep.load(given, overrides=[])
     return study.name, frozenset(trial.run_id for trial in study.trials)
-
-
-def _where(pairs: list[str]) -> dict[str, str]:
-    for pair in pairs:
-        if "=" not in pair:
-            raise ConfigError(f"--where {pair}: give KEY=VALUE, e.g. --where gfcr.replay=repo.")
-    return {key: value for key, _, value in (p.partition("=") for p in pairs)}

@@ -1,7 +1,7 @@
 """What runs scored and spent, read from their results."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from math import nan
+from math import isfinite, nan
 from statistics import fmean
 from typing import Any, Literal
 
@@ -10,6 +10,7 @@ from gfcr.ledger import EVALUATION, REPLAYED, TRAINED
 from gfcr.tracking.records import RunRecord
 
 _SAME_BUDGET = 0.05
+_RATES = ("wall_s", "verifier_calls", "rollout_tokens_per_s", "r_gen")
 
 
 def result_of(run: RunRecord) -> Mapping[str, Any]:
@@ -19,12 +20,12 @@ def result_of(run: RunRecord) -> Mapping[str, Any]:
 
 def heldout(run: RunRecord, when: Literal["before", "after"] = "after") -> Mapping[str, Any]:
     """Returns the held-out evaluation before or after training; empty when there is none."""
-    return _section(_section(result_of(run), "heldout"), when)
+    return section(section(result_of(run), "heldout"), when)
 
 
 def shared_prompts(runs: Sequence[RunRecord]) -> list[str]:
     """Returns the ids of the held-out prompts that all the runs have scores for, sorted."""
-    held = [_section(heldout(run), "per_prompt") for run in runs]
+    held = [section(heldout(run), "per_prompt") for run in runs]
     return sorted(id for id in held[0] if all(id in scores for scores in held))
 
 
@@ -35,10 +36,12 @@ def scores_of(runs: Sequence[RunRecord], *, prompts: Sequence[str]) -> list[list
     return [[heldout(run)["per_prompt"][prompt] for prompt in prompts] for run in runs]
 
 
-def mean_known(values: Iterable[float | None]) -> float:
-    """Returns the mean of what is known; NaN when nothing is."""
-    known = [value for value in values if value is not None]
-    return fmean(known) if known else nan
+def mean_of(values: Iterable[float | None]) -> float:
+    """Returns the mean, or NaN when any value is missing: part of the runs is not averaged."""
+    known = list(values)
+    if not known or not all(_finite(value) for value in known):
+        return nan
+    return fmean(float(value or 0) for value in known)
 
 
 def cost_of(runs: Sequence[RunRecord]) -> ArmCost:
@@ -46,17 +49,15 @@ def cost_of(runs: Sequence[RunRecord]) -> ArmCost:
     ledgers = [_bins(run) for run in runs]
     names = sorted({name for ledger in ledgers for name in ledger})
     trained = fmean(bins.get(TRAINED, 0.0) + bins.get(REPLAYED, 0.0) for bins in ledgers)
-    rollout = fmean(sum(bins.values()) - bins.get(EVALUATION, 0.0) for bins in ledgers)
-    passes = [run.series.get("engine/forward_passes") for run in runs]
+    rollout = mean_of(_rollout_tokens(run) for run in runs)
     return ArmCost(
-        generated_tokens=mean_known(_tokens(run).get("generated") for run in runs),
+        generated_tokens=mean_of(_tokens(run).get("generated") for run in runs),
+        rollout_tokens=rollout,
         trained_tokens=trained,
         wasted_share=1 - trained / rollout if rollout else nan,
         ledger={name: fmean(ledger.get(name, 0.0) for ledger in ledgers) for name in names},
-        wall_s=mean_known(result_of(run).get("wall_s") for run in runs),
-        forward_passes=mean_known(sum(v for _, v in curve) for curve in passes if curve),
-        rollout_tokens_per_s=mean_known(result_of(run).get("rollout_tokens_per_s") for run in runs),
-        r_gen=mean_known(result_of(run).get("r_gen") for run in runs),
+        forward_passes=mean_of(_passes(run) for run in runs),
+        **{name: mean_of(result_of(run).get(name) for run in runs) for name in _RATES},
     )
 
 
@@ -71,8 +72,10 @@ def provenance_of(runs: Sequence[RunRecord]) -> dict[str, str]:
 def notes_of(runs: Sequence[RunRecord]) -> list[str]:
     """Returns what a reader of the row must know."""
     notes: list[str] = []
-    if len(runs) == 1:
-        notes.append("one seed: no interval")
+    for name in _RATES:
+        without = [str(r.seed) for r in runs if not _finite(result_of(r).get(name))]
+        if 0 < len(without) < len(runs):
+            notes.append(f"{name} is not averaged: seed {', '.join(without)} did not record it")
     lost = sum(abs(_tokens(run).get("remainder", 0)) for run in runs)
     if lost:
         notes.append(f"{lost:g} generated tokens are in no bin of the ledger")
@@ -84,7 +87,7 @@ def budget_notes(runs: Sequence[RunRecord], *, baseline: Sequence[RunRecord]) ->
     """Returns a note when the arms share no budget: updates, tokens and seconds all differ."""
     pairs = {
         "updates": (_mean(runs, "updates"), _mean(baseline, "updates")),
-        "generated tokens": (cost_of(runs).generated_tokens, cost_of(baseline).generated_tokens),
+        "tokens": (cost_of(runs).rollout_tokens, cost_of(baseline).rollout_tokens),
         "seconds": (_mean(runs, "wall_s"), _mean(baseline, "wall_s")),
     }
     if any(abs(a - b) <= _SAME_BUDGET * max(a, b) for a, b in pairs.values()):
@@ -93,8 +96,22 @@ def budget_notes(runs: Sequence[RunRecord], *, baseline: Sequence[RunRecord]) ->
     return [f"unequal budgets, arm for baseline: {given}"]
 
 
+def _rollout_tokens(run: RunRecord) -> float | None:
+    generated = _tokens(run).get("generated")
+    return None if generated is None else generated - _tokens(run).get(EVALUATION, 0)
+
+
+def _passes(run: RunRecord) -> float | None:
+    curve = run.series.get("engine/forward_passes")
+    return sum(v for _, v in curve) if curve else None
+
+
+def _finite(value: object) -> bool:
+    return isinstance(value, int | float) and isfinite(value)
+
+
 def _mean(runs: Sequence[RunRecord], key: str) -> float:
-    return mean_known(result_of(run).get(key) for run in runs)
+    return mean_of(result_of(run).get(key) for run in runs)
 
 
 def _bins(run: RunRecord) -> Mapping[str, float]:
@@ -102,9 +119,10 @@ def _bins(run: RunRecord) -> Mapping[str, float]:
 
 
 def _tokens(run: RunRecord) -> Mapping[str, Any]:
-    return _section(result_of(run), "tokens")
+    return section(result_of(run), "tokens")
 
 
-def _section(source: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+def section(source: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """Returns what a result holds under `key`; empty where it holds nothing."""
     found: Mapping[str, Any] | None = source.get(key)
     return {} if found is None else found

@@ -1,102 +1,87 @@
-"""From runs to rows."""
+"""From runs to a table."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from math import nan
-from statistics import fmean
 
 from gfcr.errors import ConfigError, unknown_name
-from gfcr.leaderboard.measure import (
-    budget_notes,
-    cost_of,
-    heldout,
-    mean_known,
-    notes_of,
-    provenance_of,
-    result_of,
-    scores_of,
-    shared_prompts,
-)
-from gfcr.leaderboard.rows import Excluded, Leaderboard, Row, Versus
-from gfcr.leaderboard.screen import matching, screen
-from gfcr.statistics import (
-    Comparison,
-    Interval,
-    bootstrap_interval,
-    compare,
-    holm,
-    judge,
-    mean_interval,
-)
+from gfcr.leaderboard.arms import row_of
+from gfcr.leaderboard.certificates import NOTES
+from gfcr.leaderboard.measure import budget_notes, heldout, mean_of, scores_of, shared_prompts
+from gfcr.leaderboard.rows import Excluded, Leaderboard, Pareto, Row, Versus
+from gfcr.leaderboard.screen import screen
+from gfcr.leaderboard.selection import keep_rows, keep_runs, sort_out
+from gfcr.leaderboard.targets import pareto, to_target
+from gfcr.leaderboard.where import Where
+from gfcr.statistics import Comparison, compare, holm, judge, noise_floor
 from gfcr.tracking.records import RunRecord
 
+MARGIN = 0.02
 _BY_CHANCE = "the interval excludes 0, but among this many arms one does so by chance too often"
-STAGES = ("generate", "filters", "controls", "replay")
 
 
 def rank(
     records: Sequence[RunRecord],
     *,
     baseline: str | None = None,
-    where: Mapping[str, str] | None = None,
-    margin: float = 0.02,
+    where: Sequence[str] = (),
+    margin: float | None = None,
+    target: float | None = None,
 ) -> Leaderboard:
     """Ranks runs that have been read. Arguments and errors as `build`."""
-    records = matching(records, where=where or {})
+    expressions = sort_out([Where(text) for text in where], runs=records)
+    records = keep_runs(records, where=expressions.of_runs, baseline=baseline)
+    margin = _minimum_effect(records) if margin is None else margin
     studies = sorted({record.study for record in records})
     if len(studies) > 1:
         records = [replace(r, arm=f"{r.study}/{r.arm}") for r in records]
     arms, excluded = screen(records, baseline=baseline)
-    if baseline is not None and baseline not in arms:
-        raise _no_baseline(baseline, arms=arms, excluded=excluded)
-    rows = [_row(arm, runs=runs) for arm, runs in arms.items()]
+    _check_baseline(baseline, arms=arms, excluded=excluded)
+    rows = [row_of(arm, runs=runs) for arm, runs in arms.items()]
+    _check_certified(baseline, rows=rows)
     if baseline is not None:
         rows = _judged(rows, arms=arms, baseline=baseline, margin=margin)
+    if target is None and baseline is not None:
+        target = mean_of(heldout(run)["accuracy"] for run in arms[baseline])
+    if target is not None:
+        rows = [replace(row, to_target=to_target(arms[row.arm], target=target)) for row in rows]
+    floor = arms[baseline] if baseline is not None else []
+    rows = keep_rows(_ordered(rows), where=expressions.of_rows, arms=arms, baseline=baseline)
     return Leaderboard(
         study=", ".join(studies),
         baseline=baseline,
         margin=margin,
-        rows=tuple(sorted(rows, key=lambda row: (-row.score.value, row.arm))),
+        target=target,
+        noise_floor=noise_floor(scores_of(floor, prompts=shared_prompts(floor))) if floor else None,
+        rows=tuple(rows),
         excluded=tuple(sorted(excluded, key=lambda e: (e.arm, e.seed, e.run_id))),
     )
 
 
-def _no_baseline(
-    baseline: str, *, arms: Iterable[str], excluded: Sequence[Excluded]
-) -> ConfigError:
+def _minimum_effect(records: Sequence[RunRecord]) -> float:
+    """The smallest effect of interest that the study states, if all its runs state one."""
+    stated = {run.tags.get("gfcr.minimum_effect", "") for run in records}
+    return float(stated.pop()) if len(stated) == 1 and "" not in stated else MARGIN
+
+
+def _check_baseline(
+    baseline: str | None, *, arms: Iterable[str], excluded: Sequence[Excluded]
+) -> None:
+    if baseline is None or baseline in arms:
+        return
     reasons = sorted({run.reason for run in excluded if run.arm == baseline})
     if not reasons:
-        return unknown_name(baseline, kind="baseline arm", allowed=arms)
-    return ConfigError(
+        raise unknown_name(baseline, kind="baseline arm", allowed=arms)
+    raise ConfigError(
         f"baseline={baseline!r} has no usable run ({'; '.join(reasons)}). Run it again, or name "
         f"another: {', '.join(sorted(arms))}."
     )
 
 
-def _row(arm: str, *, runs: Sequence[RunRecord]) -> Row:
-    scores = scores_of(runs, prompts=shared_prompts(runs))
-    mean = fmean(heldout(run)["accuracy"] for run in runs)
-    around = mean_interval(scores)
-    half = (around.high - around.low) / 2 if around else nan
-    first = runs[0]
-    return Row(
-        arm=arm,
-        strategy=result_of(first)["strategy"],
-        stages={stage: first.tags.get(f"gfcr.{stage}", "") for stage in STAGES},
-        seeds=tuple(run.seed for run in runs),
-        before=mean_known(heldout(run, "before").get("accuracy") for run in runs),
-        score=Interval(value=mean, low=mean - half, high=mean + half),
-        iqm=bootstrap_interval(scores),
-        versus=None,
-        cost=cost_of(runs),
-        provenance=provenance_of(runs),
-        notes=tuple(notes_of(runs)),
-        curves={run.seed: result_of(run).get("curve", []) for run in runs},
-        series={
-            name: {run.seed: run.series[name] for run in runs if name in run.series}
-            for name in sorted({name for run in runs for name in run.series})
-        },
-    )
+def _check_certified(baseline: str | None, *, rows: Sequence[Row]) -> None:
+    if any(row.arm == baseline and row.certificate == "biased" for row in rows):
+        raise ConfigError(
+            f"baseline={baseline!r} cannot be compared with: {NOTES['biased']}. Name another arm."
+        )
 
 
 def _judged(
@@ -106,10 +91,16 @@ def _judged(
     baseline: str,
     margin: float,
 ) -> list[Row]:
-    """Adds the comparison with the baseline, p-values corrected for their number."""
-    others = [row.arm for row in rows if row.arm != baseline]
-    compared = {arm: _compared(arms[arm], baseline=arms[baseline]) for arm in others}
-    told = {arm: c for arm, c in compared.items() if c is not None and c.pairs > 1}
+    """Adds the comparison with the baseline; p-values are corrected for the arms judged."""
+    unequal = {
+        row.arm: budget_notes(arms[row.arm], baseline=arms[baseline])
+        for row in rows
+        if row.arm != baseline
+    }
+    rows = [_without_rank(row, reasons=unequal.get(row.arm, [])) for row in rows]
+    compared = {arm: _compared(arms[arm], baseline=arms[baseline]) for arm in unequal}
+    ranked = {row.arm for row in rows if row.rank is not None}
+    told = {arm: c for arm, c in compared.items() if c and c.pairs > 1 and arm in ranked}
     p_values = dict(zip(told, holm([c.p_value for c in told.values()]), strict=True))
 
     def versus(row: Row) -> Row:
@@ -118,17 +109,42 @@ def _judged(
             missing = () if row.arm == baseline else (f"no seed in common with {baseline}",)
             return replace(row, notes=(*row.notes, *missing))
         p_value = p_values.get(row.arm, 1.0)
-        unequal = budget_notes(arms[row.arm], baseline=arms[baseline])
         verdict = judge(comparison, p_value=p_value, margin=margin)
-        told = Versus(
+        found = Versus(
             comparison=comparison,
             p_adjusted=p_value,
-            verdict="inconclusive" if unequal else verdict,
+            verdict=verdict if row.arm in told else "inconclusive",
         )
-        chance = [_BY_CHANCE] if comparison.p_value < 0.05 <= p_value else []
-        return replace(row, versus=told, notes=(*row.notes, *unequal, *chance))
+        chance = [_BY_CHANCE] if comparison.p_value < 0.05 <= p_value and row.arm in told else []
+        return replace(row, versus=found, notes=(*row.notes, *chance))
 
     return [versus(row) for row in rows]
+
+
+def _without_rank(row: Row, *, reasons: Sequence[str]) -> Row:
+    if not reasons:
+        return row
+    why = row.unranked or reasons[0]
+    return replace(row, rank=None, unranked=why, notes=(*row.notes, *reasons))
+
+
+def _ordered(rows: Sequence[Row]) -> list[Row]:
+    """Best score first, with ranks and fronts; those without a rank last."""
+    by_score = sorted(rows, key=lambda row: (row.rank is None, -row.score.value, row.arm))
+    points = {
+        row.arm: (row.score.value, row.cost.rollout_tokens, row.cost.wall_s)
+        for row in rows
+        if row.rank is not None
+    }
+    fronts, off = pareto(points), Pareto(tokens=False, seconds=False)
+    return [
+        replace(
+            row,
+            rank=None if row.rank is None else place,
+            pareto=fronts.get(row.arm, off),
+        )
+        for place, row in enumerate(by_score, start=1)
+    ]
 
 
 def _compared(runs: Sequence[RunRecord], *, baseline: Sequence[RunRecord]) -> Comparison | None:

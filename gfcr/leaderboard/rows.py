@@ -3,8 +3,25 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gfcr.statistics import Comparison, Interval, Verdict
+from gfcr.leaderboard.certificates import Certificate
+from gfcr.statistics import Comparison, NoiseFloor, Profile, Verdict
 from gfcr.tracking.records import Curve
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """Held-out score after training. All limits are NaN with one seed."""
+
+    value: float
+    """Mean over seeds."""
+    low: float
+    high: float
+    """95 % t interval of the mean, over seeds and prompts."""
+    iqm: float
+    """Interquartile mean of the seeds' scores."""
+    iqm_low: float
+    iqm_high: float
+    """95 % bootstrap interval, too narrow below some ten seeds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +40,8 @@ class ArmCost:
 
     generated_tokens: float
     """All of them, evaluation included."""
+    rollout_tokens: float
+    """Generated for training: what budgets, targets and the Pareto front count."""
     trained_tokens: float
     """Distinct generated tokens that were trained on, replayed ones included."""
     wasted_share: float
@@ -31,9 +50,48 @@ class ArmCost:
     """Generated tokens by bin of the ledger."""
     wall_s: float
     forward_passes: float
+    verifier_calls: float
     rollout_tokens_per_s: float
     r_gen: float
     """Share of the step spent generating."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToTarget:
+    """What it took to reach a held-out score: medians over runs, those that never did counted.
+
+    NaN where half of the runs or more never did.
+    """
+
+    reached: int
+    runs: int
+    tokens: float
+    """Generated for training by the first evaluation at or above the target."""
+    seconds: float
+    updates: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pareto:
+    """Whether no ranked arm scores at least as much for less."""
+
+    tokens: bool
+    seconds: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shift:
+    """How trained rollouts differ from generated ones, over the updates of an arm's seeds."""
+
+    generated: float
+    trained: float
+    p_value: float
+    """Paired over updates, Holm-corrected for the kinds looked at; 1 with one update."""
+
+    @property
+    def significant(self) -> bool:
+        """Whether the selection is biased beyond chance."""
+        return self.p_value < 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,20 +100,30 @@ class Row:
 
     arm: str
     strategy: str
+    rank: int | None
+    """1 is best; None: not ranked, see `unranked`."""
+    unranked: str
+    """Why the arm has no rank; empty when it has one."""
+    certificate: Certificate
     stages: Mapping[str, str]
     seeds: tuple[int, ...]
     before: float
     """Held-out score before training."""
-    score: Interval
-    """Held-out score after training: mean over seeds; the limits are NaN with one seed."""
-    iqm: Interval | None
+    score: Score
     versus: Versus | None
     """None for the baseline itself, and where none is named."""
     cost: ArmCost
+    to_target: ToTarget | None
+    """None without a target."""
+    pareto: Pareto
+    bias: Mapping[str, Shift]
+    """`length` in tokens and `difficulty`, one minus the mean reward; empty where not recorded."""
+    profile: Profile
+    """Share of runs above each of the table's thresholds."""
     provenance: Mapping[str, str]
     notes: tuple[str, ...]
     curves: Mapping[int, Sequence[Sequence[float]]]
-    """By seed: (update, generated tokens, seconds, held-out score)."""
+    """By seed: (update, tokens generated for training, seconds, held-out score)."""
     series: Mapping[str, Mapping[int, Curve]]
     """Metrics by name and seed."""
 
@@ -72,11 +140,15 @@ class Excluded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaderboard:
-    """Rows, best score first, and what was left out."""
+    """Rows, best score first, then those without a rank; and what was left out."""
 
     study: str
     baseline: str | None
     margin: float
+    target: float | None
+    """Held-out score that `to_target` is about."""
+    noise_floor: NoiseFloor | None
+    """Of the baseline's seeds; None below four of them."""
     rows: tuple[Row, ...]
     excluded: tuple[Excluded, ...]
 

@@ -1,35 +1,15 @@
 """Which runs may be averaged: the others are left out, each with its reason."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import final
 
-from gfcr.errors import ConfigError, unknown_name
-from gfcr.leaderboard.measure import heldout, result_of
+from gfcr.leaderboard.integrity import contradiction
+from gfcr.leaderboard.measure import heldout, result_of, section
 from gfcr.leaderboard.rows import Excluded
 from gfcr.tracking.records import RunRecord
-
-
-def matching(records: Sequence[RunRecord], *, where: Mapping[str, str]) -> list[RunRecord]:
-    """Returns the runs whose parameters and tags have the values `where` asks for."""
-    found: list[RunRecord] = []
-    known = {"study", "arm", "seed"}.union(*({*r.params, *r.tags} for r in records))
-    for key in where:
-        if key not in known:
-            raise unknown_name(key, kind="parameter or tag", allowed=known, where="where")
-    for record in records:
-        own = {"study": record.study, "arm": record.arm, "seed": str(record.seed)}
-        facts = {**record.params, **record.tags, **own}
-        if all(facts.get(key) == value for key, value in where.items()):
-            found.append(record)
-    if records and not found:
-        raise ConfigError(
-            f"where={dict(where)!r} leaves no run. Give values that the runs have, as "
-            f"`gfcr leaderboard --json` shows them."
-        )
-    return found
 
 
 def screen(
@@ -37,14 +17,15 @@ def screen(
 ) -> tuple[dict[str, list[RunRecord]], list[Excluded]]:
     """Sorts runs into arms whose seeds may be averaged, and the runs left out.
 
-    Kept are runs that finished with a finite score, on one task and model (the baseline's, or else
-    the most common), and within an arm those of the most common spec and number of updates, one
-    per seed.
+    Kept are runs that finished with a finite score and whose records agree with each other, on one
+    task and model (the baseline's, or else the most common), and within an arm those of the most
+    common spec and number of updates, one per seed.
     """
     sieve = _Sieve(runs=list(records))
     sieve.drop(_unusable)
-    home = Counter(_setting(run) for run in sieve.runs if run.arm == baseline)
-    sieve.keep_usual(_setting, why="{}, where this table is about {}", first=home)
+    setting = _settings(sieve.runs)
+    home = Counter(setting(run) for run in sieve.runs if run.arm == baseline)
+    sieve.keep_usual(setting, why="{}, where this table is about {}", first=home)
     arms: dict[str, list[RunRecord]] = {}
     for arm in sorted({run.arm for run in sieve.runs}):
         part = _Sieve(runs=[run for run in sieve.runs if run.arm == arm], out=sieve.out)
@@ -53,6 +34,10 @@ def screen(
         part.drop_repeated_seeds()
         arms[arm] = sorted(part.runs, key=lambda run: run.seed)
     return arms, sieve.out
+
+
+_TASK = ("task.", "evaluation.temperature")
+"""Parameters that decide what the held-out score measures."""
 
 
 @final
@@ -100,18 +85,54 @@ class _Sieve:
 
 
 def _unusable(run: RunRecord) -> str | None:
+    if run.damage:
+        return f"the store is damaged: {run.damage}"
     if run.status == "failed":
         return f"the run failed: {result_of(run).get('error', 'no reason is recorded')}"
-    if run.status != "finished" or run.result is None:
+    if run.status == "stopped":
+        return (
+            f"the run was stopped early: {result_of(run).get('stopped', 'no reason is recorded')}"
+        )
+    if run.status != "finished":
         return "the run has not finished, or was killed"
+    if run.result is None:
+        return "the store is damaged: the run finished, and its result.json is missing"
+    return _missing(run) or contradiction(run)
+
+
+def _missing(run: RunRecord) -> str | None:
+    """Names the first figure that a row needs and the run has not."""
+    result = result_of(run)
     score = heldout(run).get("accuracy")
-    if score is None or not isfinite(score):
+    if not _finite(score):
         return f"held-out accuracy is {score}"
-    return None
+    odd = [p for p, s in section(heldout(run), "per_prompt").items() if not _finite(s)]
+    if odd:
+        return f"the held-out score of prompt {odd[0]} is no finite number ({len(odd)} such)"
+    for name, value in (
+        ("updates", result.get("updates")),
+        ("wall_s", result.get("wall_s")),
+        ("tokens.generated", section(result, "tokens").get("generated")),
+    ):
+        if not _finite(value):
+            return f"{name} is {value} in its result"
+    return None if "strategy" in result else "its result names no strategy"
 
 
-def _setting(run: RunRecord) -> str:
-    return f"task {run.tags.get('gfcr.task', '?')}, model {run.tags.get('gfcr.model', '?')}"
+def _finite(value: object) -> bool:
+    return isinstance(value, int | float) and isfinite(value)
+
+
+def _settings(runs: Sequence[RunRecord]) -> Callable[[RunRecord], str]:
+    """What the score is a score of: task and model, and whichever of the task's values differ."""
+    names = sorted({n for run in runs for n in run.params if n.startswith(_TASK)})
+    differ = [n for n in names if len({run.params.get(n) for run in runs}) > 1]
+
+    def setting(run: RunRecord) -> str:
+        named = f"task {run.tags.get('gfcr.task', '?')}, model {run.tags.get('gfcr.model', '?')}"
+        return ", ".join([named, *(f"{n} {run.params.get(n)}" for n in differ)])
+
+    return setting
 
 
 def _spec(run: RunRecord) -> str:

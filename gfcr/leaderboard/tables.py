@@ -1,13 +1,13 @@
-"""The leaderboard as a terminal table, JSON, Markdown and CSV."""
+"""The leaderboard as a terminal table, Markdown and CSV."""
 
 import csv
 import io
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from gfcr.leaderboard.json_rows import delta_of, plain
 from gfcr.leaderboard.rows import Leaderboard, Row
 
 if TYPE_CHECKING:
@@ -16,22 +16,13 @@ if TYPE_CHECKING:
 _STYLE = {"better": "green", "worse": "red", "equivalent": "blue", "inconclusive": "dim"}
 
 
-def to_dict(board: Leaderboard) -> dict[str, Any]:
-    """Returns everything as JSON values; what is not known (NaN) is null."""
-    return _plain(asdict(board))
-
-
-def to_json(board: Leaderboard) -> str:
-    """Returns `to_dict` as text, the same bytes for the same runs."""
-    return json.dumps(to_dict(board), indent=1, sort_keys=True, allow_nan=False) + "\n"
-
-
 def to_markdown(board: Leaderboard) -> str:
     """Returns a table for a README, then what was left out."""
-    heads = list(_COLUMNS)
+    columns = {n: c for n, c in _COLUMNS.items() if n in _FIRST or any(c(r) for r in board.rows)}
+    heads = list(columns)
     lines = ["| " + " | ".join(heads) + " |", "|" + " --- |" * len(heads)]
     for row in board.rows:
-        lines.append("| " + " | ".join(_escape(cell(row)) for cell in _COLUMNS.values()) + " |")
+        lines.append("| " + " | ".join(_escape(cell(row)) for cell in columns.values()) + " |")
     lines += ["", caption(board)]
     lines += [f"- {row.arm}: {note}." for row in board.rows for note in row.notes]
     lines += [
@@ -65,10 +56,10 @@ def to_rich(board: Leaderboard, *, width: int = 120) -> "Table":
         pad_edge=False,
         collapse_padding=True,
     )
-    columns = {h: c for h, c in _COLUMNS.items() if width >= _WIDE or h not in _WIDE_ONLY}
-    for head in columns:
-        left = head in ("arm", "verdict")
-        table.add_column(head, justify="left" if left else "right", no_wrap=True)
+    columns = _fitting(board, width=width)
+    for name in columns:
+        side = "left" if name in _LEFT else "right"
+        table.add_column(_head(name), justify=side, no_wrap=True)
     for row in board.rows:
         style = _STYLE.get(row.versus.verdict, "") if row.versus else "bold"
         cells = (escape(cell(row).replace(" [", "\n[")) for cell in columns.values())
@@ -77,16 +68,29 @@ def to_rich(board: Leaderboard, *, width: int = 120) -> "Table":
 
 
 def caption(board: Leaderboard) -> str:
-    """Returns the sentence that says what the numbers are."""
-    against = (
-        f"Differences are paired by seed with {board.baseline}, 95 % intervals, Holm-corrected; "
-        f"equivalent means within ±{board.margin:g}."
-        if board.baseline
-        else "No baseline is named, so nothing is compared."
-    )
-    out = len(board.excluded)
-    left_out = f" Left out: {out} run{'s' if out > 1 else ''}." if out else ""
-    return f"Held-out score, mean over seeds with its 95 % interval. {against}{left_out}"
+    """Returns the sentences that say what the numbers are."""
+    told = ["Held-out score, mean over seeds with its 95 % interval."]
+    if board.baseline:
+        told.append(
+            f"Differences are paired by seed with {board.baseline}, 95 % intervals, "
+            f"Holm-corrected; equivalent means within ±{board.margin:g}."
+        )
+    else:
+        told.append("No baseline is named, so nothing is compared.")
+    floor = board.noise_floor
+    if floor is not None:
+        told.append(
+            f"Noise floor: two halves of {board.baseline}'s seeds ({floor.seeds} each) differ by "
+            f"{floor.typical:.3f} in the middle, {floor.high:.3f} in one split of twenty."
+        )
+    if board.target is not None:
+        told.append(f"Target: held-out score {board.target:.3f}; medians over runs.")
+    if any(row.rank is None for row in board.rows):
+        told.append("Without a rank: see the notes.")
+    if board.excluded:
+        out = len(board.excluded)
+        told.append(f"Left out: {out} run{'s' if out > 1 else ''}.")
+    return " ".join(told)
 
 
 def _score(row: Row) -> str:
@@ -104,61 +108,114 @@ def _verdict(row: Row) -> str:
     return row.versus.verdict if row.versus else ""
 
 
+def _rank(row: Row) -> str:
+    return "" if row.rank is None else str(row.rank)
+
+
+def _front(row: Row) -> str:
+    on = (("tokens", row.pareto.tokens), ("seconds", row.pareto.seconds))
+    return " ".join(name for name, there in on if there)
+
+
+def _bias(row: Row) -> str:
+    return " ".join(kind for kind, shift in row.bias.items() if shift.significant)
+
+
+def _to_target(row: Row) -> tuple[str, str]:
+    found = row.to_target
+    if found is None:
+        return "", ""
+    share = f" ({found.reached}/{found.runs})" if found.reached < found.runs else ""
+    return (_number(found.tokens) or "-") + share, _number(found.seconds) or "-"
+
+
 _COLUMNS: Mapping[str, Callable[[Row], str]] = {
+    "#": _rank,
     "arm": lambda row: row.arm,
     "seeds": lambda row: str(len(row.seeds)),
     "score": _score,
     "difference": _difference,
     "verdict": _verdict,
-    "tokens": lambda row: _number(row.cost.generated_tokens),
+    "certificate": lambda row: "" if row.certificate == "none" else row.certificate,
+    "tokens": lambda row: _number(row.cost.rollout_tokens),
     "trained": lambda row: _number(row.cost.trained_tokens),
     "wasted": lambda row: _percent(row.cost.wasted_share),
     "seconds": lambda row: _number(row.cost.wall_s),
+    "tokens to target": lambda row: _to_target(row)[0],
+    "seconds to target": lambda row: _to_target(row)[1],
+    "front": _front,
+    "bias": _bias,
     "passes": lambda row: _number(row.cost.forward_passes),
+    "verified": lambda row: _number(row.cost.verifier_calls),
     "R_gen": lambda row: _percent(row.cost.r_gen),
 }
+_LEFT = ("arm", "verdict", "certificate", "front", "bias")
+_FIRST = ("#", "arm", "score", "difference", "verdict", "tokens", "wasted", "seconds")
+"""Columns of a narrow terminal; a wider one takes the others as they fit, in this order."""
+_THEN = (
+    *("certificate", "tokens to target", "seconds to target", "front", "bias"),
+    *("trained", "seeds", "passes", "R_gen", "verified"),
+)
 
 
-_WIDE = 112
-_WIDE_ONLY = ("seeds", "trained", "passes", "R_gen")
+_GAP = 2
+
+
+def _fitting(board: Leaderboard, *, width: int) -> dict[str, Callable[[Row], str]]:
+    """The columns that fit, in the table's order; one that is empty in all rows is left out."""
+    widths = {name: _width(board, name) for name in _COLUMNS}
+    kept, left = [*_FIRST], width - sum(widths[name] + _GAP for name in _FIRST)
+    for name in _THEN:
+        if any(_COLUMNS[name](row) for row in board.rows) and widths[name] + _GAP <= left:
+            kept.append(name)
+            left -= widths[name] + _GAP
+    return {name: cell for name, cell in _COLUMNS.items() if name in kept}
+
+
+def _width(board: Leaderboard, name: str) -> int:
+    cells = [_COLUMNS[name](row).replace(" [", "\n[") for row in board.rows]
+    return max(len(line) for text in (_head(name), *cells) for line in text.split("\n"))
+
+
+def _head(name: str) -> str:
+    return name.replace(" to target", "\nto target")
 
 
 def _flat(row: Row) -> dict[str, str]:
-    versus, iqm = row.versus, row.iqm
-    comparison = versus.comparison if versus else None
+    delta, target = delta_of(row), row.to_target
     values: dict[str, object] = {
         "arm": row.arm,
         "strategy": row.strategy,
         **row.stages,
         "seeds": " ".join(map(str, row.seeds)),
+        "rank": row.rank,
+        "certificate": row.certificate,
         "before": row.before,
-        "score": row.score.value,
-        "score_low": row.score.low,
-        "score_high": row.score.high,
-        "iqm": iqm and iqm.value,
-        "iqm_low": iqm and iqm.low,
-        "iqm_high": iqm and iqm.high,
-        "difference": comparison and comparison.difference.value,
-        "difference_low": comparison and comparison.difference.low,
-        "difference_high": comparison and comparison.difference.high,
-        "p_adjusted": versus and versus.p_adjusted,
-        "detectable": comparison and comparison.detectable,
-        "improves": comparison and comparison.improves,
-        "verdict": versus and versus.verdict,
+        **{name if name.startswith("iqm") else _scored(name): v for name, v in _scores(row)},
+        "difference": delta["value"],
+        "difference_low": delta["low"],
+        "difference_high": delta["high"],
+        **{name: delta[name] for name in ("p_adjusted", "detectable", "improves")},
+        "verdict": _verdict(row),
         **{k: v for k, v in asdict(row.cost).items() if k != "ledger"},
+        "tokens_to_target": target and target.tokens,
+        "seconds_to_target": target and target.seconds,
+        "reached_target": target and f"{target.reached}/{target.runs}",
+        "front": _front(row),
+        "bias": _bias(row),
         **{k: row.provenance.get(k) for k in ("task", "model", "spec_hash", "commit")},
         "notes": "; ".join(row.notes),
         **{f"tokens:{name}": tokens for name, tokens in row.cost.ledger.items()},
     }
-    return {key: "" if _plain(v) is None else str(v) for key, v in values.items()}
+    return {key: "" if plain(v) is None else str(v) for key, v in values.items()}
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-    if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]  # pyright: ignore[reportUnknownVariableType]
-    return None if isinstance(value, float) and not isfinite(value) else value
+def _scores(row: Row) -> list[tuple[str, float]]:
+    return list(asdict(row.score).items())
+
+
+def _scored(name: str) -> str:
+    return "score" if name == "value" else f"score_{name}"
 
 
 def _span(value: float, low: float, high: float, *, sign: str = "") -> str:

@@ -15,8 +15,9 @@ const swatch = (color) => make("span", { class: "swatch", style: `background:${c
 function lead() {
   if (!board.rows.length) return "No run of this study can be ranked yet.";
   const best = board.rows[0];
-  const told = (verdict) => board.rows.filter((row) => row.versus && row.versus.verdict === verdict).length;
-  const first = `${best.arm} has the highest held-out score, ${fixed(best.score.value)}, from ${fixed(best.before)} before training.`;
+  const told = (verdict) => board.rows.filter((row) => row.verdict === verdict).length;
+  const of = best.rank === null ? "No arm can be ranked; " : "";
+  const first = `${of}${best.arm} has the highest held-out score, ${fixed(best.score.value)}, from ${fixed(best.before)} before training.`;
   if (!board.baseline) return first;
   const parts = ["better", "worse", "equivalent", "inconclusive"].map((v) => [told(v), v]).filter(([n]) => n);
   return `${first} Against ${board.baseline}: ${parts.map(([n, v]) => `${n} ${v}`).join(", ") || "nothing to compare"}.`;
@@ -27,28 +28,50 @@ function span(interval, format) {
   return [format(interval.value), make("small", {}, limits)];
 }
 
-const difference = (row) => row.versus && row.versus.comparison.difference;
+const compared = (row) => row.delta.value !== null;
+const certified = (row) => (row.certificate === "none" ? ["–"] : [make("span", { class: `chip ${row.certificate}` }, row.certificate)]);
+const front = (row) => ["tokens", "seconds"].filter((cost) => row.pareto[cost]);
+const biases = (row) => Object.keys(row.bias).filter((kind) => row.bias[kind].significant);
+const target = (row, cost) => row.to_target && row.to_target[cost];
+const reached = (row, cost) => {
+  if (!row.to_target) return ["–"];
+  const { reached: some, runs } = row.to_target;
+  return [short(target(row, cost)), ...(some < runs ? [make("small", {}, `${some} of ${runs} runs`)] : [])];
+};
 const COLUMNS = [
-  { name: "Arm", key: (r) => r.arm, show: (r) => [swatch(look(r.arm).color), r.arm] },
+  { name: "Rank", key: (r) => r.rank, first: 1, show: (r) => [r.rank === null ? "–" : String(r.rank)] },
+  { name: "Arm", key: (r) => r.arm, head: true, show: (r) => [swatch(look(r.arm).color), r.arm] },
   { name: "Seeds", key: (r) => r.seeds.length },
   { name: "Score", key: (r) => r.score.value, show: (r) => span(r.score, fixed) },
-  { name: "Difference", key: (r) => difference(r) && difference(r).value, show: (r) => (difference(r) ? span(difference(r), signed) : [r.arm === board.baseline ? "baseline" : "–"]) },
-  { name: "Verdict", key: (r) => r.versus && r.versus.verdict, show: (r) => (r.versus ? [make("span", { class: `chip ${r.versus.verdict}` }, r.versus.verdict)] : ["–"]) },
-  { name: "Generated", key: (r) => r.cost.generated_tokens },
+  { name: "Difference", key: (r) => r.delta.value, show: (r) => (compared(r) ? span(r.delta, signed) : [r.verdict === "baseline" ? "baseline" : "–"]) },
+  { name: "Verdict", key: (r) => r.verdict, show: (r) => (compared(r) ? [make("span", { class: `chip ${r.verdict}` }, r.verdict)] : ["–"]) },
+  { name: "Certificate", key: (r) => r.certificate, show: certified },
+  { name: "Tokens", key: (r) => r.tokens },
   { name: "Trained", key: (r) => r.cost.trained_tokens },
   { name: "Wasted", key: (r) => r.cost.wasted_share, show: (r) => [percent(r.cost.wasted_share)] },
-  { name: "Seconds", key: (r) => r.cost.wall_s },
+  { name: "Seconds", key: (r) => r.wall_s },
+  { name: "Tokens to target", key: (r) => target(r, "tokens"), show: (r) => reached(r, "tokens") },
+  { name: "Seconds to target", key: (r) => target(r, "seconds"), show: (r) => reached(r, "seconds") },
+  { name: "Front", key: (r) => front(r).length, show: (r) => [front(r).join(", ") || "–"] },
+  { name: "Bias", key: (r) => biases(r).length, show: (r) => [biases(r).join(", ") || "–"] },
   { name: "Passes", key: (r) => r.cost.forward_passes },
+  { name: "Verified", key: (r) => r.cost.verifier_calls },
   { name: "R_gen", key: (r) => r.cost.r_gen, show: (r) => [percent(r.cost.r_gen)] },
 ];
 
+// A column that says nothing of any arm is left out.
+const says = (column) => board.rows.some((row) => column.show
+  ? column.show(row).some((part) => part !== "–") : column.key(row) !== null);
+
 function table() {
+  const columns = COLUMNS.filter((column) => column.head || says(column));
   const body = make("tbody");
-  const heads = COLUMNS.map((column) => make("th", { scope: "col", "aria-sort": "none" },
+  const heads = columns.map((column) => make("th", { scope: "col", "aria-sort": "none", class: column.head ? "name" : null },
     make("button", { type: "button", onclick: () => sort(column) }, column.name)));
   function sort(column) {
-    const head = heads[COLUMNS.indexOf(column)];
-    const up = head.getAttribute("aria-sort") === "descending";
+    const head = heads[columns.indexOf(column)];
+    const now = head.getAttribute("aria-sort");
+    const up = now === "none" ? column.first === 1 : now === "descending";
     for (const other of heads) other.setAttribute("aria-sort", "none");
     head.setAttribute("aria-sort", up ? "ascending" : "descending");
     fillBody(sorted(column, up ? 1 : -1));
@@ -62,11 +85,11 @@ function table() {
     });
   }
   function fillBody(rows) {
-    body.replaceChildren(...rows.map((row) => make("tr", {}, ...COLUMNS.map((column, i) =>
-      make(i ? "td" : "th", i ? {} : { scope: "row", style: "text-align:left" }, ...(column.show ? column.show(row) : [short(column.key(row))]))))));
+    body.replaceChildren(...rows.map((row) => make("tr", {}, ...columns.map((column) =>
+      make(column.head ? "th" : "td", column.head ? { scope: "row", class: "name" } : {}, ...(column.show ? column.show(row) : [short(column.key(row))]))))));
   }
   byId("arms").append(make("thead", {}, make("tr", {}, ...heads)), body);
-  sort(COLUMNS[2]);
+  sort(columns[0]);
 }
 
 function choice(options, label, onchange) {
@@ -157,26 +180,53 @@ function ledger() {
 }
 
 function pareto() {
-  const points = board.rows.filter((row) => row.cost.generated_tokens !== null).map((row) => ({
-    name: row.arm, x: row.cost.generated_tokens, y: row.score.value, low: row.score.low, high: row.score.high, ...look(row.arm),
+  const axes = { "tokens for training": (r) => r.tokens, seconds: (r) => r.wall_s };
+  const ranked = board.rows.filter((row) => row.rank !== null);
+  let by = Object.keys(axes)[0];
+  const pointsOf = () => ranked.filter((row) => axes[by](row) !== null).map((row) => ({
+    name: row.arm, x: axes[by](row), y: row.score.value, low: row.score.low, high: row.score.high, ...look(row.arm),
   }));
-  if (!points.length) return byId("pareto").remove();
+  if (!pointsOf().length) return byId("pareto").remove();
   const host = make("div");
-  byId("pareto").append(host);
-  const labels = { x: "generated tokens", y: "held-out score" };
-  responsive(host, (width) => scatter(width, { points, labels, title: "Held-out score against generated tokens" }));
+  const again = responsive(host, (width) => scatter(width, {
+    points: pointsOf(), labels: { x: by, y: "held-out score" }, title: `Held-out score against ${by}`,
+  }));
+  const choose = choice(Object.keys(axes), "cost", (chosen) => { by = chosen; again(); });
+  byId("pareto").append(make("div", { class: "controls" }, choose), host);
+}
+
+function profile() {
+  const spread = board.rows.flatMap((row) => row.profile.share);
+  if (!spread.length) return byId("profile").remove();
+  // Where all runs are above, or none is, there is nothing to see.
+  const told = board.rows[0].profile.thresholds.filter((_, i) =>
+    board.rows.some((row) => row.profile.share[i] > 0 && row.profile.share[i] < 1));
+  const [from, to] = told.length ? [told[0] - 0.04, told[told.length - 1] + 0.04] : [0, 1];
+  const curve = (row, key) => row.profile.thresholds
+    .map((tau, i) => [tau, row.profile[key][i]]).filter(([tau]) => tau >= from && tau <= to);
+  lineSection(byId("profile"), () => make("span", {}), (hidden) => ({
+    lines: board.rows.filter((row) => !hidden.has(row.arm)).map((row) => ({
+      name: row.arm, ...look(row.arm), curves: [curve(row, "share")],
+    })),
+    labels: { x: "held-out score", y: "share of runs above" },
+    title: "Share of runs above a held-out score. Use the arrow keys to read values.",
+  }));
 }
 
 function detail() {
   for (const row of board.rows) {
-    const versus = row.versus && row.versus.comparison;
+    const delta = row.delta, aimed = row.to_target;
     const facts = {
       strategy: row.strategy, generate: row.stages.generate, filters: row.stages.filters,
       controls: row.stages.controls, replay: row.stages.replay, seeds: row.seeds.join(", "), "before training": fixed(row.before),
-      "interquartile mean": row.iqm && `${fixed(row.iqm.value)} [${fixed(row.iqm.low)}, ${fixed(row.iqm.high)}]`,
-      "p, corrected": row.versus && (row.versus.p_adjusted < 1e-4 ? "below 0.0001" : fixed(row.versus.p_adjusted, 4)),
-      "chance that a run beats the baseline's": versus && percent(versus.improves),
-      "difference these seeds could show": versus && versus.detectable !== null && fixed(versus.detectable),
+      "not ranked": row.unranked, "losslessness certificate": row.certificate,
+      "interquartile mean": row.score.iqm_low !== null && `${fixed(row.score.iqm)} [${fixed(row.score.iqm_low)}, ${fixed(row.score.iqm_high)}]`,
+      "p, corrected": delta.p_adjusted !== null && (delta.p_adjusted < 1e-4 ? "below 0.0001" : fixed(delta.p_adjusted, 4)),
+      "chance that a run beats the baseline's": delta.improves !== null && percent(delta.improves),
+      "difference these seeds could show": delta.detectable !== null && fixed(delta.detectable),
+      [`runs that reached ${fixed(board.target)}`]: aimed && `${aimed.reached} of ${aimed.runs}`,
+      "length generated, trained": row.bias.length && `${short(row.bias.length.generated)}, ${short(row.bias.length.trained)}`,
+      "difficulty generated, trained": row.bias.difficulty && `${fixed(row.bias.difficulty.generated)}, ${fixed(row.bias.difficulty.trained)}`,
       "rollout tokens per second": row.cost.rollout_tokens_per_s && short(row.cost.rollout_tokens_per_s),
       ...row.provenance,
     };
@@ -199,6 +249,7 @@ table();
 curves();
 ledger();
 pareto();
+profile();
 series();
 detail();
 excluded();

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from gfcr.statistics.interval import Interval, Table, table
 
@@ -51,12 +51,13 @@ def stratified_interval(
         replicates: bootstrap draws.
         seed: of the draws.
     """
-    given = [table(scores) for scores in tables]
+    given, state = [table(scores) for scores in tables], np.random.RandomState(seed)
 
-    def value(*drawn: Table) -> NDArray[np.float64]:
-        return np.array([statistic(*drawn)])
+    def draw(scores_RT: Table) -> Table:
+        rows_RT = state.choice(len(scores_RT), scores_RT.shape, replace=True)
+        return np.take_along_axis(scores_RT, rows_RT, 0)
 
-    found_B = _resampled(given, value, replicates=replicates, seed=seed)[:, 0]
+    found_B = [statistic(*(draw(t) for t in given)) for _ in range(replicates)]
     low, high = np.percentile(found_B, [50 - 50 * level, 50 + 50 * level])
     return Interval(value=float(statistic(*given)), low=float(low), high=float(high))
 
@@ -78,34 +79,16 @@ def performance_profile(
         replicates: bootstrap draws, as in `stratified_interval`.
         seed: of the draws.
     """
-    taus = np.asarray(thresholds, np.float64)
-
-    def shares(scores_RT: Table) -> NDArray[np.float64]:
-        return (scores_RT[:, :, None] > taus).mean((0, 1))
-
-    scores_RT = table(scores)
-    drawn_BN = _resampled([scores_RT], shares, replicates=replicates, seed=seed)
-    low, high = np.percentile(drawn_BN, [50 - 50 * level, 50 + 50 * level], axis=0)
+    taus, scores_RT = np.asarray(thresholds, np.float64), table(scores)
+    state = np.random.RandomState(seed)
+    rows_BRT = state.choice(len(scores_RT), (replicates, *scores_RT.shape), replace=True)
+    drawn_BRT = np.take_along_axis(scores_RT[None], rows_BRT, 1)
+    drawn_NB = np.stack([(drawn_BRT > tau).mean((1, 2)) for tau in taus])
+    low, high = np.percentile(drawn_NB, [50 - 50 * level, 50 + 50 * level], axis=1)
+    share = (scores_RT[:, :, None] > taus).mean((0, 1))
     return Profile(
         thresholds=tuple(taus.tolist()),
-        share=tuple(shares(scores_RT).tolist()),
+        share=tuple(share.tolist()),
         low=tuple(low.tolist()),
         high=tuple(high.tolist()),
     )
-
-
-def _resampled(
-    tables: Sequence[Table],
-    statistic: Callable[..., NDArray[np.float64]],
-    *,
-    replicates: int,
-    seed: int,
-) -> NDArray[np.float64]:
-    """The statistic of each replicate, `(B, values)`."""
-    state = np.random.RandomState(seed)
-
-    def draw(scores_RT: Table) -> Table:
-        rows_RT = state.choice(len(scores_RT), scores_RT.shape, replace=True)
-        return np.take_along_axis(scores_RT, rows_RT, 0)
-
-    return np.stack([statistic(*(draw(t) for t in tables)) for _ in range(replicates)])

@@ -40,6 +40,7 @@ def _record(folder: RunFolder, *, series: Sequence[str]) -> RunRecord:
         tags=dict(sorted(tags.items())),
         params=dict(sorted(flatten(card.spec).items())),
         result=folder.result(),
+        spec=card.spec,
         series=_series(folder, names=series) if series else {},
     )
 

@@ -54,25 +54,43 @@ def _seeds(client: "MlflowClient", *, study: str | None) -> "Iterator[Run]":
 def _record(client: "MlflowClient", *, run: "Run", series: Sequence[str]) -> RunRecord:
     tags, run_id = run.data.tags, run.info.run_id
     held = {decode_name(key): key for key in run.data.metrics}
+    files, damage = _read_files(client, run_id)
+    seed = tags.get("gfcr.seed", "")
+    numbered = seed.removeprefix("-").isdecimal()
+    if not numbered:
+        damage.append(f"the tag gfcr.seed is {seed!r}")
     return RunRecord(
-        run_id=tags["gfcr.run_id"],
-        study=tags["gfcr.study"],
-        arm=tags["gfcr.arm"],
-        seed=int(tags["gfcr.seed"]),
+        run_id=tags.get("gfcr.run_id", run_id),
+        study=tags.get("gfcr.study", "?"),
+        arm=tags.get("gfcr.arm", "?"),
+        seed=int(seed) if numbered else -1,
         status=tags.get("gfcr.status", "running"),
         tags={k: v for k, v in sorted(tags.items()) if k.startswith("gfcr.")},
         params={decode_name(k): v for k, v in sorted(run.data.params.items())},
-        result=_result(client, run_id),
+        result=files.get("result.json"),
+        spec=files.get("spec.yaml"),
+        damage="; ".join(damage),
         series={name: _curve(client, run_id, held[name]) for name in series if name in held},
     )
 
 
-def _result(client: "MlflowClient", run_id: str) -> dict[str, Any] | None:
-    if "result.json" not in list_files(client, run_id=run_id):
-        return None
+def _read_files(client: "MlflowClient", run_id: str) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """Returns the contents of the run's result and spec files, and what is wrong with them."""
+    import yaml
+
+    found: dict[str, dict[str, Any]] = {}
+    damage: list[str] = []
+    held = list_files(client, run_id=run_id)
     with tempfile.TemporaryDirectory() as folder:
-        path = client.download_artifacts(run_id, "result.json", folder)
-        return json.loads(Path(path).read_text("utf-8"))
+        for name, parse in (("result.json", json.loads), ("spec.yaml", yaml.safe_load)):
+            if name not in held:
+                continue
+            path = client.download_artifacts(run_id, name, folder)
+            try:
+                found[name] = dict(parse(Path(path).read_text("utf-8")))
+            except (ValueError, TypeError, yaml.YAMLError):
+                damage.append(f"{name} cannot be read")
+    return found, damage
 
 
 def _curve(client: "MlflowClient", run_id: str, key: str) -> Curve:

@@ -23,5 +23,9 @@ class RunRecord:
     """The resolved spec, flattened with dots."""
     result: Mapping[str, Any] | None
     """The run's `result.json`; None until it has ended."""
+    spec: Mapping[str, Any] | None = None
+    """The resolved spec as it was stored; None where it was not (the run did not end)."""
+    damage: str = ""
+    """What of the record cannot be read; empty when all can."""
     series: Mapping[str, Curve] = field(default_factory=dict[str, Curve])
     """The metrics asked for, over updates."""

@@ -1,10 +1,12 @@
-"""MLflow for real: SQLite stores and a server that is killed. Two minutes on two busy cores."""
+"""MLflow for real: SQLite stores and a server that is killed. Three minutes on two busy cores."""
 
 import atexit
+import json
 import os
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -19,7 +21,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gfcr import leaderboard
+from gfcr import leaderboard, report
 from gfcr.errors import ConfigError, GfcrError
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import RunFolder
@@ -43,7 +45,7 @@ def make_card(arm="grpo", seed=0, **spec):
 def metrics_of(card, step):
     rng = np.random.default_rng([card.seed, step])
     return {
-        "heldout/accuracy": ARMS[card.arm] * step / 5,
+        "heldout/accuracy": (ARMS[card.arm] + 0.01 * card.seed) * step / 5,
         "length/mean": float(rng.normal(20, 1)),
         "tokens/rejected:zero_variance": 10.0 * step,
         "engine/forward_passes": 100.0,
@@ -191,6 +193,143 @@ def test_the_leaderboard_is_rebuilt_from_the_store_alone_byte_for_byte(study, tm
     for folder in reversed(folders):
         later.upload(folder.path)
     assert leaderboard.to_json(leaderboard.build(later.uri, baseline="grpo")) == text
+
+
+def test_the_leaderboard_reads_nothing_but_the_store(tmp_path):
+    """Every folder and file but MLflow's own is deleted: same bytes, in each form."""
+    uri = sqlite(tmp_path)
+    for arm in ARMS:
+        for seed in range(2):
+            folder = tmp_path / "runs" / arm / str(seed)
+            write_run(folder, make_card(arm, seed), tracker=Mlflow(uri=uri))
+    before = renderings(uri, tmp_path)
+    shutil.rmtree(tmp_path / "runs")
+    assert {file.name for file in tmp_path.iterdir()} == {"mlflow.db", "mlartifacts"}
+    assert renderings(uri, tmp_path) == before
+
+
+def renderings(uri, path):
+    board = leaderboard.build(uri, baseline="grpo", target=0.6)
+    page = report.write(board, path=path / "page.html")
+    texts = page.read_text(), *(f(board) for f in (leaderboard.to_json, leaderboard.to_csv))
+    page.unlink()
+    return texts
+
+
+def edit(uri, statement, *values):
+    with sqlite3.connect(uri.removeprefix("sqlite:///")) as store:
+        assert store.execute(statement, values).rowcount > 0
+
+
+def files(path, name):
+    return sorted((path / "mlartifacts").rglob(name))
+
+
+def edit_result(path, change):
+    (file,) = [f for f in files(path, "result.json") if '"dapo-2"' in f.read_text()]
+    content = json.loads(file.read_text())
+    change(content)
+    file.write_text(json.dumps(content))
+
+
+RUN = "(select run_uuid from tags where key = 'gfcr.run_id' and value = 'dapo-2')"
+EDITS = {
+    "score": (
+        lambda uri, path: edit_result(path, lambda r: r["heldout"]["after"].update(accuracy=0.99)),
+        "0.99, and 0.72 on its curve",
+    ),
+    "score and curve": (
+        lambda uri, path: edit_result(
+            path,
+            lambda r: (
+                r["heldout"]["after"].update(accuracy=0.99),
+                r["curve"][-1].__setitem__(3, 0.99),
+            ),
+        ),
+        "the metric heldout/accuracy ends at 0.72, result.json says 0.99",
+    ),
+    "metric": (
+        lambda uri, path: edit(
+            uri,
+            f"update metrics set value = 0.99 where key = 'heldout/accuracy' and run_uuid = {RUN}",
+        ),
+        "the metric heldout/accuracy ends at 0.99",
+    ),
+    "tokens": (
+        lambda uri, path: edit_result(path, lambda r: r["tokens"].update(generated=5)),
+        "5 tokens were generated, the ledger's bins hold 500",
+    ),
+    "seed": (
+        lambda uri, path: edit(
+            uri, f"update tags set value = '7' where key = 'gfcr.seed' and run_uuid = {RUN}"
+        ),
+        "the tag says seed 7",
+    ),
+    "seed that is none": (
+        lambda uri, path: edit(
+            uri, f"update tags set value = 'x' where key = 'gfcr.seed' and run_uuid = {RUN}"
+        ),
+        "the store is damaged: the tag gfcr.seed is 'x'",
+    ),
+    "parameter": (
+        lambda uri, path: edit(
+            uri, f"update params set value = '1' where key = 'trainer.lr' and run_uuid = {RUN}"
+        ),
+        "the parameter trainer.lr is 1, in spec.yaml it is 0.001",
+    ),
+    "spec": (
+        lambda uri, path: [
+            f.write_text(f.read_text().replace("0.001", "0.002"))
+            for f in files(path, "spec.yaml")
+            if "dapo" in f.read_text() and "seed: 2" in f.read_text()
+        ],
+        "spec.yaml has",
+    ),
+    "broken file": (
+        lambda uri, path: [
+            f.write_text("{") for f in files(path, "result.json") if '"dapo-2"' in f.read_text()
+        ],
+        "the store is damaged: result.json cannot be read",
+    ),
+    "deleted file": (
+        lambda uri, path: [
+            f.unlink() for f in files(path, "result.json") if '"dapo-2"' in f.read_text()
+        ],
+        "result.json is missing",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def untouched(tmp_path_factory):
+    """A small finished study in a store of its own, to be copied and edited."""
+    path = tmp_path_factory.mktemp("untouched")
+    for arm in ARMS:
+        for seed in range(3):
+            folder = path / "runs" / arm / str(seed)
+            tracker = Mlflow(uri=sqlite(path), artifacts="results")
+            write_run(folder, make_card(arm, seed), tracker=tracker)
+    return path
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_an_edited_store_is_found_out_and_the_run_left_out(untouched, tmp_path, name):
+    change, reason = EDITS[name]
+    copy = tmp_path / "copy"
+    shutil.copytree(untouched, copy)
+    uri = f"sqlite:///{copy / 'mlflow.db'}"
+    for table, column in (("experiments", "artifact_location"), ("runs", "artifact_uri")):
+        edit(
+            uri, f"update {table} set {column} = replace({column}, ?, ?)", str(untouched), str(copy)
+        )
+    clean = leaderboard.build(uri, baseline="grpo")
+    assert not clean.excluded
+    change(uri, copy)
+    board = leaderboard.build(uri, baseline="grpo")
+    (excluded,) = board.excluded
+    assert reason in excluded.reason
+    (dapo,) = [row for row in board.rows if row.arm == "dapo"]
+    assert dapo.seeds == (0, 1) and dapo.score.value == pytest.approx(0.705)
 
 
 def test_uploading_what_is_there_changes_nothing(study):

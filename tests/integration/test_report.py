@@ -20,6 +20,7 @@ ARMS = {
     "spec_exact": (0.63, 1.0, 0.30),
 }
 UPDATES = 40
+UNKNOWN = "\u2013"
 
 
 def make_run(arm, seed):
@@ -36,6 +37,7 @@ def make_run(arm, seed):
     wall = 58 * cost * rng.uniform(0.95, 1.05)
     steps = np.arange(1, UPDATES + 1)
     length = 20 + 8 * (1 - np.exp(-steps / 12)) + rng.normal(0, 0.4, UPDATES)
+    trained = length + (3 if arm == "dapo" else 0)
     prompts = {f"p{i}": float(scores[-1]) for i in range(50)}
     tags = {
         "gfcr.generate": "sample",
@@ -47,6 +49,7 @@ def make_run(arm, seed):
         "gfcr.spec_hash": f"{len(arm):06d}",
         "gfcr.commit": "0123abc",
         "gfcr.version.vllm": "0.32.0",
+        **({"gfcr.certificate": "lossless"} if arm == "spec_exact" else {}),
     }
     return RunRecord(
         run_id=f"{arm}-{seed}",
@@ -55,7 +58,7 @@ def make_run(arm, seed):
         seed=seed,
         status="failed" if (arm, seed) == ("replay", 4) else "finished",
         tags=tags,
-        params={},
+        params={"strategy.drafter.name": "ngram"} if arm == "spec_exact" else {},
         result={
             "strategy": arm,
             "updates": UPDATES,
@@ -74,6 +77,7 @@ def make_run(arm, seed):
         },
         series={
             "length/all/mean": tuple(zip(steps.tolist(), length.tolist(), strict=True)),
+            "length/trained/mean": tuple(zip(steps.tolist(), trained.tolist(), strict=True)),
             "length/all/p99": tuple(zip(steps.tolist(), (2.1 * length).tolist(), strict=True)),
             "speculation/acceptance_length": ((1, 2.0), (2, 2.5)),
             "engine/forward_passes": tuple((int(s), 300 * cost) for s in steps),
@@ -178,7 +182,7 @@ def head(page, name):
 
 def test_headers_sort_both_ways_and_say_so(page):
     assert arms(page)[0] == "dapo"
-    assert head(page, "Score").get_attribute("aria-sort") == "descending"
+    assert head(page, "Rank").get_attribute("aria-sort") == "ascending"
     wasted = head(page, "Wasted")
     wasted.find_element("tag name", "button").click()
     falling = arms(page)
@@ -186,7 +190,33 @@ def test_headers_sort_both_ways_and_say_so(page):
     wasted.find_element("tag name", "button").click()
     assert arms(page)[0] == "replay"
     assert wasted.get_attribute("aria-sort") == "ascending"
-    assert head(page, "Score").get_attribute("aria-sort") == "none"
+    assert head(page, "Rank").get_attribute("aria-sort") == "none"
+
+
+def cells(page, arm):
+    """An arm's cells by the name of their column."""
+    names = [h.text for h in page.find_elements("css selector", "#arms thead th")]
+    for row in page.find_elements("css selector", "#arms tbody tr"):
+        texts = [cell.text for cell in row.find_elements("css selector", "th, td")]
+        if arm in texts:
+            return dict(zip(names, texts, strict=True))
+    raise AssertionError(arm)
+
+
+def test_a_row_shows_certificate_target_front_and_bias(page):
+    speculating, dapo, short = (cells(page, arm) for arm in ("spec_exact", "dapo", "short"))
+    assert (speculating["Certificate"], dapo["Certificate"]) == ("lossless", UNKNOWN)
+    assert "length" in dapo["Bias"] and speculating["Bias"] == UNKNOWN
+    assert "tokens" in short["Front"] and "0 of 5 runs" in short["Tokens to target"]
+    assert dapo["Seconds to target"].split()[0] not in (UNKNOWN, "")
+
+
+def test_profiles_and_the_cost_of_the_front_can_be_read(page):
+    assert len(page.find_elements("css selector", "#profile polyline")) == len(ARMS)
+    page.find_element("css selector", "#profile svg").send_keys("\ue012")
+    assert "held-out score" in page.find_element("id", "tip").text
+    page.find_elements("css selector", "#pareto .group button")[1].click()
+    assert "seconds" in page.find_element("css selector", "#pareto svg").text
 
 
 def test_sorting_and_reading_values_work_from_the_keyboard(page):

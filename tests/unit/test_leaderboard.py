@@ -107,9 +107,10 @@ def test_one_seed_has_no_interval_and_no_verdict():
     board = leaderboard.rank([run("grpo"), run("dapo", accuracy=0.9)], baseline="grpo")
     row = only(board, "dapo")
     assert math.isnan(row.score.low)
-    assert row.iqm is None
+    assert math.isnan(row.score.iqm_low)
+    assert row.rank is None and "one seed" in row.unranked
     assert row.versus.verdict == "inconclusive"
-    assert "one seed: no interval" in row.notes
+    assert "one seed: no interval, no verdict" in row.notes
 
 
 @pytest.mark.parametrize(
@@ -142,7 +143,9 @@ def test_the_task_of_a_named_baseline_is_the_one_that_counts():
 
 
 def test_unequal_budgets_are_shown_but_not_judged():
-    long = arm("long", accuracy=0.9, updates=80, wall_s=130.0, tokens={"generated": 2000})
+    long = arm(
+        "long", accuracy=0.9, updates=80, wall_s=130.0, tokens={"generated": 2000, "trained": 2000}
+    )
     row = only(leaderboard.rank([*arm("grpo", accuracy=0.5), *long], baseline="grpo"), "long")
     assert row.versus.verdict == "inconclusive"
     assert any("unequal budgets" in note and "80 for 40 updates" in note for note in row.notes)
@@ -189,11 +192,11 @@ def test_a_baseline_that_failed_says_so():
 
 def test_where_selects_and_refuses_unknown_names():
     runs = [run("grpo"), run("dapo")]
-    assert [r.arm for r in leaderboard.rank(runs, where={"arm": "dapo"}).rows] == ["dapo"]
+    assert [r.arm for r in leaderboard.rank(runs, where=["arm == 'dapo'"]).rows] == ["dapo"]
     with pytest.raises(ConfigError, match=r"Did you mean 'trainer\.lr'"):
-        leaderboard.rank(runs, where={"trainer.lrr": "1"})
+        leaderboard.rank(runs, where=["trainer.lrr=1"])
     with pytest.raises(ConfigError, match="leaves no run"):
-        leaderboard.rank(runs, where={"arm": "ppo"})
+        leaderboard.rank(runs, where=["arm=ppo"])
 
 
 def test_every_rendering_holds_every_arm_and_no_nan():
@@ -222,3 +225,167 @@ def test_an_empty_store_renders():
     assert json.loads(leaderboard.to_json(board))["rows"] == []
     assert leaderboard.to_csv(board).strip() == ""
     assert "| arm |" in leaderboard.to_markdown(board)
+
+
+SPECULATES = {"trainer.lr": "0.001", "strategy.drafter.name": "ngram"}
+
+
+def speculating(name, *, state=None, **kwargs):
+    tags = {} if state is None else {"gfcr.certificate": state}
+    return [replace(r, params=SPECULATES) for r in arm(name, tags=tags, **kwargs)]
+
+
+@pytest.mark.parametrize(
+    ("state", "shown"),
+    [
+        (None, "uncertified"),
+        ("none", "uncertified"),
+        ("expired", "uncertified"),
+        ("uncertified", "uncertified"),
+        ("inconclusive", "inconclusive"),
+        ("lossless", "lossless"),
+    ],
+)
+def test_what_speculates_shows_its_certificate_and_is_ranked(state, shown):
+    fast = speculating("fast", state=state, accuracy=0.7)
+    board = leaderboard.rank([*arm("grpo", accuracy=0.5), *fast], baseline="grpo")
+    row = only(board, "fast")
+    assert (row.certificate, row.rank, row.versus.verdict) == (shown, 1, "better")
+    assert only(board, "grpo").certificate == "none"
+    assert (shown == "lossless") == (not any("lossless" in note for note in row.notes))
+
+
+def test_a_biased_drafter_is_shown_last_without_rank_verdict_or_front():
+    fast = speculating("fast", state="biased", accuracy=0.9)
+    runs = [*arm("grpo", accuracy=0.5), *arm("dapo", accuracy=0.7), *fast]
+    board = leaderboard.rank(runs, baseline="grpo")
+    without = leaderboard.rank(runs[:10], baseline="grpo")
+    row = board.rows[-1]
+    assert (row.arm, row.rank, row.versus.verdict) == ("fast", None, "inconclusive")
+    assert not (row.pareto.tokens or row.pareto.seconds) and "biased" in row.unranked
+    # Nor does it cost the others power.
+    assert only(board, "dapo") == only(without, "dapo")
+
+
+def test_one_biased_seed_is_enough_and_a_biased_baseline_is_refused():
+    mixed = speculating("fast", state="lossless", accuracy=0.7, seeds=4)
+    mixed.append(replace(run("fast", 4, tags={"gfcr.certificate": "biased"}), params=SPECULATES))
+    assert only(leaderboard.rank(mixed), "fast").certificate == "biased"
+    with pytest.raises(ConfigError, match="another policy"):
+        leaderboard.rank([*mixed, *arm("grpo", accuracy=0.5)], baseline="fast")
+
+
+def test_rows_have_the_fields_that_scripts_read():
+    runs = [*arm("grpo", accuracy=0.5), *arm("dapo", accuracy=0.7), run("one")]
+    data = leaderboard.to_dict(leaderboard.rank(runs, baseline="grpo"))
+    for row in data["rows"]:
+        assert row["strategy"] == row["arm"] and row["certificate"] == "none"
+        assert row["tokens"] == 800 and row["wall_s"] == 60.0
+        assert {"iqm", "low", "high"} <= row["score"].keys()
+        assert {"value", "low", "high"} <= row["delta"].keys()
+    dapo, grpo, one = data["rows"]
+    assert dapo["score"]["low"] < dapo["score"]["iqm"] < dapo["score"]["high"]
+    assert 0 < dapo["delta"]["low"] < dapo["delta"]["value"] < dapo["delta"]["high"]
+    assert [r["verdict"] for r in data["rows"]] == ["better", "baseline", "inconclusive"]
+    assert [r["rank"] for r in data["rows"]] == [1, 2, None]
+    assert grpo["delta"]["low"] is one["delta"]["low"] is one["score"]["low"] is None
+
+
+def test_the_study_s_smallest_effect_of_interest_is_the_margin():
+    runs = arm("grpo", accuracy=0.5, tags={"gfcr.minimum_effect": "0.05"})
+    assert leaderboard.rank(runs).margin == 0.05
+    assert leaderboard.rank(runs, margin=0.1).margin == 0.1
+    assert leaderboard.rank([*runs, run("dapo")]).margin == 0.02
+
+
+def test_time_and_tokens_to_target_count_the_runs_that_never_got_there():
+    def curve(*scores):
+        return [[10 * i, 100 * i, 5.0 * i, s] for i, s in enumerate(scores)]
+
+    ends = {0: (0.1, 0.6, 0.7), 1: (0.1, 0.2, 0.7), 2: (0.1, 0.2, 0.3)}
+    runs = [run("dapo", s, accuracy=e[-1], prompts=0, curve=curve(*e)) for s, e in ends.items()]
+    row = leaderboard.rank(runs, target=0.6).rows[0]
+    found = row.to_target
+    assert (found.reached, found.runs, found.updates) == (2, 3, 20)
+    assert (found.tokens, found.seconds) == (200, 10.0)
+    never = leaderboard.rank(runs, target=0.65).rows[0].to_target
+    assert never.tokens == 200
+    assert math.isnan(leaderboard.rank(runs[2:], target=0.65).rows[0].to_target.tokens)
+
+
+def test_the_target_is_the_baseline_s_score_unless_given():
+    runs = [*arm("grpo", accuracy=0.5), *arm("dapo", accuracy=0.7)]
+    board = leaderboard.rank(runs, baseline="grpo")
+    assert board.target == pytest.approx(only(board, "grpo").score.value)
+    assert only(board, "dapo").to_target.reached == 5
+    assert leaderboard.rank(runs).rows[0].to_target is None
+    assert leaderboard.rank(runs, baseline="grpo", target=0.99).rows[0].to_target.reached == 0
+
+
+def test_the_pareto_front_holds_whom_nobody_beats_on_both():
+    def spending(name, accuracy, tokens, seconds):
+        spent = {"generated": tokens, "trained": tokens}
+        return arm(name, accuracy=accuracy, spread=1e-4, tokens=spent, wall_s=seconds)
+
+    runs = [
+        *spending("cheap", 0.5, 1000, 90.0),
+        *spending("dear", 0.7, 4000, 50.0),
+        *spending("waste", 0.6, 5000, 60.0),
+    ]
+    board = leaderboard.rank(runs)
+    assert {r.arm for r in board.rows if r.pareto.tokens} == {"cheap", "dear"}
+    assert {r.arm for r in board.rows if r.pareto.seconds} == {"dear"}
+
+
+def with_series(runs, **values):
+    """Metrics over updates; a value is a function of seed and update."""
+    named = {k.replace("__", "/"): v for k, v in values.items()}
+    return [
+        replace(
+            r, series={n: tuple((u, f(r.seed, u)) for u in range(1, 21)) for n, f in named.items()}
+        )
+        for r in runs
+    ]
+
+
+def test_training_on_other_rollouts_than_were_generated_is_flagged():
+    rng = np.random.default_rng(0)
+    noise = rng.normal(0, 0.01, (5, 21))
+    runs = with_series(
+        arm("dapo", accuracy=0.6),
+        length__all__mean=lambda s, u: 20.0 + u,
+        length__trained__mean=lambda s, u: 22.0 + u + noise[s, u],
+        reward__all=lambda s, u: 0.5,
+        reward__trained=lambda s, u: 0.5 + noise[s, u],
+    )
+    row = leaderboard.rank(runs).rows[0]
+    assert row.bias["length"].significant and not row.bias["difficulty"].significant
+    assert row.bias["length"].trained - row.bias["length"].generated == pytest.approx(2, abs=0.02)
+    assert any("longer rollouts than it generates" in note for note in row.notes)
+    assert leaderboard.to_dict(leaderboard.rank(runs))["rows"][0]["bias"]["length"]["significant"]
+
+
+def test_training_on_everything_is_no_bias_and_unrecorded_is_unknown():
+    same = {
+        "length__all__mean": lambda s, u: 20.0 + u,
+        "length__trained__mean": lambda s, u: 20 + u,
+    }
+    row = leaderboard.rank(with_series(arm("grpo", accuracy=0.6), **same)).rows[0]
+    assert row.bias["length"].p_value == 1.0 and "difficulty" not in row.bias
+
+
+def test_the_profile_is_the_share_of_runs_above():
+    runs = [run("grpo", s, accuracy=a, prompts=0) for s, a in enumerate((0.2, 0.4, 0.6, 0.8))]
+    profile = leaderboard.rank(runs).rows[0].profile
+    shares = dict(zip(profile.thresholds, profile.share, strict=True))
+    assert (shares[0.1], shares[0.5], shares[0.9]) == (1.0, 0.5, 0.0)
+    assert all(
+        a <= b <= c for a, b, c in zip(profile.low, profile.share, profile.high, strict=True)
+    )
+
+
+def test_the_noise_floor_is_the_baseline_s_and_is_told():
+    board = leaderboard.rank(arm("grpo", accuracy=0.5, spread=0.05), baseline="grpo")
+    assert board.noise_floor.seeds == 2 and board.noise_floor.typical > 0
+    assert "two halves of grpo's seeds" in leaderboard.caption(board)
+    assert leaderboard.rank(arm("grpo", accuracy=0.5, seeds=3), baseline="grpo").noise_floor is None

@@ -1,0 +1,89 @@
+"""From the runs of one arm to its row."""
+
+from collections.abc import Sequence
+from math import isfinite, nan
+from statistics import fmean
+
+import numpy as np
+
+from gfcr.leaderboard.bias import note_of, shifts_of
+from gfcr.leaderboard.certificates import NOTES, Certificate, certificate_of
+from gfcr.leaderboard.integrity import HELDOUT
+from gfcr.leaderboard.measure import (
+    cost_of,
+    heldout,
+    mean_of,
+    notes_of,
+    provenance_of,
+    result_of,
+    scores_of,
+    shared_prompts,
+)
+from gfcr.leaderboard.rows import Pareto, Row, Score
+from gfcr.statistics import bootstrap_interval, iqm, mean_interval, performance_profile
+from gfcr.tracking.records import RunRecord
+
+STAGES = ("generate", "filters", "controls", "replay")
+THRESHOLDS = tuple(np.linspace(0, 1, 51).round(2).tolist())
+_ONE_SEED = "one seed: no interval, no verdict"
+
+
+def row_of(arm: str, *, runs: Sequence[RunRecord]) -> Row:
+    """Returns the row, not yet compared with any other; `rank` 0 is to be filled in."""
+    first, certificate, bias = runs[0], certificate_of(runs), shifts_of(runs)
+    unranked = _unranked(runs, certificate=certificate)
+    return Row(
+        arm=arm,
+        strategy=result_of(first)["strategy"],
+        rank=None if unranked else 0,
+        unranked=unranked,
+        certificate=certificate,
+        stages={stage: first.tags.get(f"gfcr.{stage}", "") for stage in STAGES},
+        seeds=tuple(run.seed for run in runs),
+        before=mean_of(heldout(run, "before").get("accuracy") for run in runs),
+        score=_score(runs),
+        versus=None,
+        cost=cost_of(runs),
+        to_target=None,
+        pareto=Pareto(tokens=False, seconds=False),
+        bias=bias,
+        profile=performance_profile(_finals(runs), thresholds=THRESHOLDS, replicates=1000),
+        provenance=provenance_of(runs),
+        notes=(
+            *([_ONE_SEED] if len(runs) == 1 else []),
+            *([NOTES[certificate]] if certificate in NOTES else []),
+            *(note_of(kind, shift) for kind, shift in bias.items() if shift.significant),
+            *notes_of(runs),
+        ),
+        curves={run.seed: result_of(run).get("curve", []) for run in runs},
+        series={
+            name: {run.seed: run.series[name] for run in runs if name in run.series}
+            for name in sorted({name for run in runs for name in run.series} - {HELDOUT})
+        },
+    )
+
+
+def _unranked(runs: Sequence[RunRecord], *, certificate: Certificate) -> str:
+    if certificate == "biased":
+        return NOTES["biased"]
+    return _ONE_SEED if len(runs) == 1 else ""
+
+
+def _finals(runs: Sequence[RunRecord]) -> list[float]:
+    return [heldout(run)["accuracy"] for run in runs]
+
+
+def _score(runs: Sequence[RunRecord]) -> Score:
+    scores = scores_of(runs, prompts=shared_prompts(runs))
+    around, boot = mean_interval(scores), bootstrap_interval(scores)
+    mean = fmean(_finals(runs))
+    half = (around.high - around.low) / 2 if around else nan
+    assert isfinite(mean)
+    return Score(
+        value=mean,
+        low=mean - half,
+        high=mean + half,
+        iqm=iqm(_finals(runs)),
+        iqm_low=boot.low if boot else nan,
+        iqm_high=boot.high if boot else nan,
+    )

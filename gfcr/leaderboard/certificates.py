@@ -1,0 +1,53 @@
+"""What is known of the losslessness of an arm's drafter, from the tags of its runs."""
+
+from collections.abc import Collection, Sequence
+from typing import Literal, TypeAlias
+
+from gfcr.tracking.records import RunRecord
+
+Certificate: TypeAlias = Literal["none", "lossless", "inconclusive", "uncertified", "biased"]
+"""`none`: does not speculate. `uncertified`: speculates without a certificate that holds for the
+drafter, settings and versions it ran with."""
+
+TAG = "gfcr.certificate"
+_WORST_FIRST: tuple[Certificate, ...] = (
+    "biased",
+    "uncertified",
+    "inconclusive",
+    "lossless",
+    "none",
+)
+NOTES: dict[Certificate, str] = {
+    "uncertified": "it speculates without a current losslessness certificate (`gfcr audit`)",
+    "inconclusive": "the audit of its drafter could not tell whether it is lossless",
+    "biased": "its drafter was audited as biased: it samples from another policy than it trains",
+}
+
+
+def certificate_of(runs: Sequence[RunRecord]) -> Certificate:
+    """Returns the worst state among an arm's runs.
+
+    A run that speculates and carries no state, or one that is not known, is `uncertified`; so is
+    one that claims not to speculate.
+    """
+    found = {_state(run) for run in runs}
+    return _first(found)
+
+
+def _state(run: RunRecord) -> Certificate:
+    tagged = run.tags.get(TAG)
+    if not _speculates(run):
+        return "biased" if tagged == "biased" else "none"
+    return "uncertified" if tagged in (None, "none") else _first({tagged})
+
+
+def _first(found: Collection[str | None]) -> Certificate:
+    """The worst of the states; `uncertified` when none of them is known."""
+    for state in _WORST_FIRST:
+        if state in found:
+            return state
+    return "uncertified"
+
+
+def _speculates(run: RunRecord) -> bool:
+    return "strategy.drafter.name" in run.params

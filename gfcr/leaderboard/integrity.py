@@ -1,0 +1,89 @@
+"""Contradictions inside what a store holds of a run: signs that it was edited or mixed up.
+
+A run is written once in several places (tags, parameters, metrics, result and spec files) that
+must agree. Whoever changes all of them consistently is not found out.
+"""
+
+from collections.abc import Callable, Mapping
+from math import isclose
+from typing import Any
+
+from gfcr.leaderboard.certificates import TAG
+from gfcr.leaderboard.measure import heldout, result_of, section
+from gfcr.tracking.names import flatten, spec_hash
+from gfcr.tracking.records import RunRecord
+
+HELDOUT = "heldout/accuracy"
+_LONGEST = 6000
+"""Longer parameters are stored as a digest."""
+
+
+def contradiction(run: RunRecord) -> str | None:
+    """Returns what in the record contradicts what, or None."""
+    for check in _CHECKS:
+        found = check(run)
+        if found is not None:
+            return f"the store contradicts itself: {found}"
+    return None
+
+
+def _identity(run: RunRecord) -> str | None:
+    result = result_of(run)
+    for name in ("run_id", "study", "arm", "seed"):
+        tagged = getattr(run, name)
+        if name in result and result[name] != tagged:
+            return f"the tag says {name} {tagged}, result.json says {result[name]}"
+    certified, told = run.tags.get(TAG), result.get("certificate")
+    if told is not None and told != certified:
+        return f"the tag says certificate {certified}, result.json says {told}"
+    for name in ("study", "arm", "seed"):
+        if name in run.params and run.params[name] != str(getattr(run, name)):
+            return f"the tag says {name} {getattr(run, name)}, the parameter {run.params[name]}"
+    return None
+
+
+def _spec(run: RunRecord) -> str | None:
+    if run.spec is None:
+        return None
+    tagged, own = run.tags.get("gfcr.spec_hash"), spec_hash(run.spec)
+    if tagged != own:
+        return f"the tag says spec {tagged}, spec.yaml has {own}"
+    wanted = {k: v for k, v in flatten(run.spec).items() if len(v) <= _LONGEST}
+    for name in sorted({*wanted} | {*run.params}):
+        given, want = run.params.get(name), wanted.get(name)
+        if given != want and not (want is None and "see spec.yaml" in str(given)):
+            return f"the parameter {name} is {given}, in spec.yaml it is {want}"
+    return None
+
+
+def _score(run: RunRecord) -> str | None:
+    score = heldout(run)["accuracy"]
+    curve = result_of(run).get("curve") or [[0, 0, 0.0, score]]
+    if not _same(curve[-1][3], score):
+        return f"result.json has held-out accuracy {score}, and {curve[-1][3]} on its curve"
+    answers = section(heldout(run), "per_prompt")
+    samples = float(run.params.get("evaluation.samples", "1"))
+    if answers and heldout(run).get("n") == len(answers) * samples:
+        mean = sum(answers.values()) / len(answers)
+        if not _same(mean, score):
+            return f"held-out accuracy is {score}, the mean over its prompts {mean:.6g}"
+    logged = run.series.get(HELDOUT, ())
+    # A resumed run may measure again, and MLflow keeps the first point of an update.
+    if logged and not result_of(run).get("resumed_from") and not _same(logged[-1][1], score):
+        return f"the metric {HELDOUT} ends at {logged[-1][1]:.6g}, result.json says {score:.6g}"
+    return None
+
+
+def _tokens(run: RunRecord) -> str | None:
+    bins: Mapping[str, Any] = section(result_of(run), "tokens")
+    total = sum(num for name, num in bins.items() if name != "generated")
+    if not _same(total, bins["generated"]):
+        return f"{bins['generated']} tokens were generated, the ledger's bins hold {total}"
+    return None
+
+
+def _same(one: float, other: float) -> bool:
+    return isclose(one, other, rel_tol=1e-6, abs_tol=1e-9)
+
+
+_CHECKS: tuple[Callable[[RunRecord], str | None], ...] = (_identity, _spec, _score, _tokens)

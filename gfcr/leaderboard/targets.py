@@ -1,0 +1,64 @@
+"""Time- and tokens-to-target, and who is on the Pareto front."""
+
+from collections.abc import Mapping, Sequence
+from math import inf, isfinite, nan
+from statistics import median
+
+from gfcr.leaderboard.measure import result_of
+from gfcr.leaderboard.rows import Pareto, ToTarget
+from gfcr.tracking.records import RunRecord
+
+
+def to_target(runs: Sequence[RunRecord], *, target: float) -> ToTarget:
+    """Returns what the runs took to reach a held-out score.
+
+    A run reaches it at its first evaluation at or above; nothing is read between evaluations. A
+    run that never does took forever, which the median over runs counts.
+    """
+    points = [_reached(run, target=target) for run in runs]
+    updates, tokens, seconds = (_median([p[i] for p in points]) for i in range(3))
+    return ToTarget(
+        reached=sum(isfinite(point[0]) for point in points),
+        runs=len(runs),
+        tokens=tokens,
+        seconds=seconds,
+        updates=updates,
+    )
+
+
+def pareto(points: Mapping[str, tuple[float, float, float]]) -> dict[str, Pareto]:
+    """Returns who is on the two fronts.
+
+    Args:
+        points: arm -> (score, tokens, seconds).
+    """
+    on_tokens = _front({arm: (p[0], p[1]) for arm, p in points.items()})
+    on_seconds = _front({arm: (p[0], p[2]) for arm, p in points.items()})
+    return {arm: Pareto(tokens=arm in on_tokens, seconds=arm in on_seconds) for arm in points}
+
+
+def _front(points: Mapping[str, tuple[float, float]]) -> set[str]:
+    """Arms that none matches in one and beats in the other; an unknown cost is on no front."""
+    known = {arm: p for arm, p in points.items() if isfinite(p[1])}
+    return {
+        arm
+        for arm, (score, cost) in known.items()
+        if not any(
+            s >= score and c <= cost and (s > score or c < cost)
+            for other, (s, c) in known.items()
+            if other != arm
+        )
+    }
+
+
+def _reached(run: RunRecord, *, target: float) -> tuple[float, float, float]:
+    curve: Sequence[Sequence[float]] = result_of(run).get("curve", [])
+    for update, tokens, seconds, score in curve:
+        if score >= target:
+            return float(update), float(tokens), float(seconds)
+    return inf, inf, inf
+
+
+def _median(values: Sequence[float]) -> float:
+    middle = median(values)
+    return middle if isfinite(middle) else nan
