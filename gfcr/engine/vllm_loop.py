@@ -227,7 +227,7 @@ class VllmEngine:
         return self._runner.get_model()
 
     def _ask(self, request: Request, *, score: bool) -> Any:
-        record = 0 if score else self._speculation.record
+        record = 0 if score or request.draft_budget == 0 else self._speculation.record
         return self._translate(self.llm, request, eos=self.folder.eos, score=score, logprobs=record)
 
     def _add(self, queued: Any) -> None:
