@@ -6,17 +6,13 @@ draft budget of 0, which also keeps its rollouts out of the drafter's memory.
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast, final
+from typing import Any, Final, cast, final
 
 from gfcr.engine.base import Delta, Engine, EngineStats, Request
 from gfcr.pipeline import Pipeline
-from gfcr.speculation.base import Drafter, Proposer, Step, Target
-
-if TYPE_CHECKING:
-    import torch
 
 TAIL: Final = 8
 """Requests left from which a round is in its tail."""
@@ -60,60 +56,6 @@ class Round:
     drafted: int
     accepted: int
     accepted_per_position: tuple[int, ...]
-
-
-@final
-class Switch(Drafter):
-    """A drafter that can be paused between two rounds."""
-
-    def __init__(self, inner: Drafter) -> None:
-        self.inner, self.on = inner, True
-
-    @property
-    def sampled(self) -> bool:
-        """See `Drafter.sampled`."""
-        return self.inner.sampled
-
-    @property
-    def max_draft(self) -> int:
-        """See `Drafter.max_draft`."""
-        return self.inner.max_draft
-
-    @property
-    def core(self) -> Drafter:
-        """See `Drafter.core`."""
-        return self.inner.core
-
-    def fetch(self, resolve: Callable[[str], Path]) -> None:
-        """See `Drafter.fetch`."""
-        self.inner.fetch(resolve)
-
-    def check(self, target: Target) -> None:
-        """See `Drafter.check`."""
-        self.inner.check(target)
-
-    def pace(self, *, running: int) -> int:
-        """See `Drafter.pace`."""
-        return self.inner.pace(running=running) if self.on else 0
-
-    def saw(self, step: Step) -> None:
-        """See `Drafter.saw`."""
-        if self.on:
-            self.inner.saw(step)
-
-    def fresh_weights(self) -> "Iterable[tuple[str, torch.Tensor]] | None":
-        """See `Drafter.fresh_weights`."""
-        return self.inner.fresh_weights() if self.on else None
-
-    def turn(self, *, on: bool) -> None:
-        """Pauses the drafter or lets it go on."""
-        self.on = on
-        core = self.core
-        if isinstance(core, Proposer):
-            # What a paused proposer would record costs time too.
-            vars(core).pop("record", None)
-            if not on:
-                vars(core)["record"] = 0
 
 
 @final
@@ -192,12 +134,10 @@ def _part(start: _Mark, end: _Mark) -> Part:
     )
 
 
-def pause(engine: Engine, *, switch: Switch, on: bool) -> None:
-    """Turns a drafter off or on again between two rounds."""
-    switch.turn(on=not on)
-    proposer: Any = cast("Any", engine)._runner.drafter
+def hush(engine: Engine, *, on: bool) -> None:
+    """Keeps vLLM's own suffix drafter, the only one to do so, from learning undrafted rollouts."""
+    proposer: Any = getattr(cast("Any", engine)._runner, "drafter", None)
     if type(proposer).__name__ == "SuffixDecodingProposer":
-        # vLLM's own suffix drafter drafts, and learns, at any pace.
         held: dict[str, Any] = proposer.__dict__
         held.pop("propose", None)
         if on:

@@ -17,7 +17,7 @@ from gfcr import strategy as strategies
 from gfcr.audit.certificate import certificate_for
 from gfcr.audit.drafters import NONE, Subject, named
 from gfcr.bench import rounds
-from gfcr.bench.rounds import Round, Switch
+from gfcr.bench.rounds import Round
 from gfcr.engine.base import Engine, EngineConfig
 from gfcr.errors import ConfigError
 from gfcr.pipeline import Pipeline
@@ -157,16 +157,13 @@ def _at_lengths(subject: Subject, lengths: Sequence[int]) -> Iterator[Subject]:
 
 def _arm(bench: _Bench, subject: Subject) -> Iterator[Cell]:
     drafter = _drafter(bench, subject)
-    switch = Switch(drafter) if drafter else None
-    with _engine(bench, switch) as engine:
+    with _engine(bench, drafter) as engine:
         for place, running in enumerate(bench.plan.running):
             prompts = bench.prompts(place)
-            if drafter is None or switch is None:
+            if drafter is None:
                 yield _plain(bench, engine, running=running, prompts=prompts)
                 continue
-            pairs = _pairs(
-                bench, engine, drafter=drafter, switch=switch, running=running, prompts=prompts
-            )
+            pairs = _pairs(bench, engine, drafter=drafter, running=running, prompts=prompts)
             spec = registry.spec("drafter", drafter)
             held = certificate_for(registry.spec("engine", bench.config), spec)
             yield Cell(
@@ -232,7 +229,6 @@ def _pairs(
     engine: Engine,
     *,
     drafter: Drafter,
-    switch: Switch,
     running: int,
     prompts: Sequence[Prompt],
 ) -> list[Pair]:
@@ -245,7 +241,7 @@ def _pairs(
         _load(bench, engine, epoch=epoch)
         played: dict[bool, Round] = {}
         for draft in (True, False) if epoch % 2 else (False, True):
-            rounds.pause(engine, switch=switch, on=not draft)
+            rounds.hush(engine, on=not draft)
             played[draft] = rounds.play(sides[draft], engine=engine, running=running, draft=draft)
         made.append(Pair(drafting=played[True], paused=played[False]))
     for pipeline in sides.values():
