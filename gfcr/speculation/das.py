@@ -65,9 +65,10 @@ class Das(Proposer, Observer):
     budget: Literal["none", "classes", "optimal"] = "classes"
     """How draft lengths depend on expected lengths.
     none: they do not.
-    classes: nothing for the shorter half (Short), a quarter for the next 30 % (Medium), all of
-    `draft_length` for the longest 20 % (Long), by the mean length of the problem's rollouts; a
-    request moves up as it outgrows its class.
+    classes: by the mean length of the problem's rollouts, nothing for the shorter half (Short), a
+    quarter of `draft_length` for the next 30 % (Medium), all of it for the longest 20 % (Long). A
+    request moves up as it outgrows its class, and all move up when nobody running is Long: the
+    longest set the makespan. Nothing in the first update, which knows no lengths.
     optimal: the least estimated time, from step times and acceptance measured in the run. Follows
     the clock: two equal runs draft differently, and differ in their draws on engines whose random
     numbers depend on drafts."""

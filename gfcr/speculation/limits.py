@@ -24,9 +24,11 @@ from gfcr.speculation.budget import (
 
 CLASSES: Final = tuple(LengthClass)
 FEWEST: Final = 64
-"""Drafts, steps and lengths needed before anything is estimated from them."""
+"""Drafts or steps needed before anything is estimated from them."""
 PROBE: Final = 128
 """Every so manieth request is drafted for in full."""
+PATIENCE: Final = 8
+"""Steps a plan is kept at least: making one takes about a millisecond."""
 RATES_R: Final[Reals] = np.geomspace(0.05, 50, 200)
 """Saturation rates tried."""
 
@@ -37,7 +39,7 @@ class Mode(StrEnum):
     NONE = "none"
     """As long as the row allows, for all."""
     CLASSES = "classes"
-    """By class of length: nothing for Short, a quarter for Medium, all for Long."""
+    """By class of length: nothing for Short, a quarter for Medium, all for the longest."""
     OPTIMAL = "optimal"
     """The closed form, by measured cost and acceptance."""
 
@@ -128,12 +130,13 @@ class Limits:
         self.cost: PassCost | None = None
         self._steps: deque[tuple[int, float]] = deque(maxlen=512)
         self._plan: dict[str, int] = {}
-        self._planned_for = self._planned_with = self._asked = 0
+        self._planned = (0, 0)
+        self._age = self._asked = 0
 
     @property
     def ready(self) -> bool:
-        """Whether enough lengths are known to tell classes apart."""
-        return len(self.recent) >= FEWEST
+        """Whether any lengths are known to tell classes apart by."""
+        return bool(self.recent)
 
     def class_of(self, ask: Ask) -> LengthClass:
         """The class of a request by now; all are Short while nothing is known of lengths."""
@@ -146,8 +149,7 @@ class Limits:
         if self.mode is Mode.OPTIMAL and self.ready and self.cost is not None:
             return self._optimal(asks)
         if self.mode is Mode.CLASSES:
-            draft = {LengthClass.MEDIUM: self.classes.medium_draft, LengthClass.LONG: self.most}
-            return [min(a.row.limit, draft.get(self.class_of(a), 0)) for a in asks]
+            return self._by_class(asks) if self.ready else [0] * len(asks)
         return [a.row.limit for a in asks]
 
     def saw(self, step: Step) -> None:
@@ -172,7 +174,6 @@ class Limits:
         for each in self.acceptance:
             each.age()
         self._plan.clear()
-        self._planned_for = 0
 
     def state_dict(self) -> dict[str, Any]:
         """What was learned, as plain data."""
@@ -203,14 +204,35 @@ class Limits:
             seconds_U=seconds_U[sound_U],
         )
 
+    def _by_class(self, asks: Sequence[Ask]) -> list[int]:
+        """Nothing, a quarter or all, one step up for each class that nobody running is in.
+
+        The longest ones running set the makespan, whatever their class.
+        """
+        ranks = [CLASSES.index(self.class_of(a)) for a in asks]
+        up = len(CLASSES) - 1 - max(ranks, default=0)
+        drafts = (0, self.classes.medium_draft, self.most)
+        return [min(a.row.limit, drafts[rank + up]) for a, rank in zip(asks, ranks, strict=True)]
+
     def _optimal(self, asks: Sequence[Ask]) -> list[int]:
-        # Solving takes about a millisecond: again when some are new or a fifth has ended.
-        known = all(a.row.request_id in self._plan for a in asks)
-        learned = sum(each.known for each in self.acceptance) > self._planned_with
-        if not known or learned or len(asks) < 0.8 * self._planned_for:
-            self._plan, self._planned_for = self._solve(asks), len(asks)
-            self._planned_with = sum(each.known for each in self.acceptance)
-        return [self._probed(min(a.row.limit, self._plan[a.row.request_id]), a) for a in asks]
+        self._age += 1
+        if self._stale(asks):
+            self._plan, self._age = self._solve(asks), 0
+            self._planned = (len(asks), self._known)
+        plan = [self._plan.get(a.row.request_id, self.most) for a in asks]
+        return [self._probed(min(a.row.limit, p), a) for a, p in zip(asks, plan, strict=True)]
+
+    @property
+    def _known(self) -> int:
+        return sum(each.known for each in self.acceptance)
+
+    def _stale(self, asks: Sequence[Ask]) -> bool:
+        """Whether to solve again: some are new, a fifth has ended, or acceptance became known."""
+        if self._plan and self._age < PATIENCE:
+            return False
+        running, known = self._planned
+        new = any(a.row.request_id not in self._plan for a in asks)
+        return new or len(asks) < 0.8 * running or self._known > known
 
     def _probed(self, planned: int, ask: Ask) -> int:
         """Drafts in full now and then, or a bad start would never be found out to be over."""
@@ -225,13 +247,13 @@ class Limits:
         emitted_N = np.array([a.emitted for a in asks])
         fits = [each.saturation() if each.known else (1.0, 1.0) for each in self.acceptance]
         share_N, rate_N = np.array([fits[a.warm] for a in asks]).T
-        requests = Saturation(
-            # What outlived its mean is expected to go on for a quarter of what it has.
-            lengths_N=np.maximum(np.maximum(means_N - emitted_N, emitted_N / 4), 1.0),
-            share_N=share_N,
-            rate_N=rate_N,
-        )
-        best = best_budget(requests, cost=self.cost)
+        # What outlived its mean is expected to go on for a quarter of what it has.
+        left_N = np.maximum(np.maximum(means_N - emitted_N, emitted_N / 4), 1.0)
+        requests = Saturation(lengths_N=left_N, share_N=share_N, rate_N=rate_N)
+        # A pass that is saved saves its own tokens too: one for each request still running.
+        alive = float(left_N.sum() / left_N.max())
+        cost = PassCost(base_s=self.cost.seconds(tokens=alive), token_s=self.cost.token_s)
+        best = best_budget(requests, cost=cost)
         per_pass_N = best.proposals_N / np.maximum(requests.passes(best.proposals_N), 1.0)
         return {
             a.row.request_id: self._reach(self.acceptance[a.warm], float(per_pass))

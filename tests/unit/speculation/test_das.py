@@ -397,8 +397,6 @@ def test_a_run_drafts_from_its_second_epoch_and_accounts_for_every_token(budget:
         b.metrics["drafter/drafted_medium"] + b.metrics["drafter/drafted_long"] for b in batches
     ]
     assert drafted[-1] > 0 and batches[-1].metrics["drafter/hit_rate"] > 0.3
-    if budget != "optimal":
-        assert all(b.metrics["drafter/drafted_short"] == 0 for b in batches[1:]) or budget == "none"
     bins = run.ledger.bins()
     assert run.engine.stats().generated_tokens == run.ledger.total == sum(bins.values())
     assert IN_FLIGHT not in bins
