@@ -21,6 +21,11 @@ def t_tail(value: float, *, df: int) -> float:
     return float(_stats.t.sf(value, df))
 
 
+def f_tail(value: float, *, df: int, df_error: int) -> float:
+    """Returns P(F > value) of Fisher's F."""
+    return float(_stats.f.sf(value, df, df_error))
+
+
 def trimmed_mean(values: ArrayLike, *, share: float) -> NDArray[np.float64]:
     """Returns means over the last axis without its lowest and its highest `share` of entries."""
     return np.asarray(_stats.trim_mean(values, share, axis=-1), np.float64)

@@ -7,15 +7,12 @@ has the paired test and interval of any comparison. Shape suffix: `_SP` seeds by
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
-from math import prod
 
 import numpy as np
 
-from gfcr.errors import ConfigError
-from gfcr.leaderboard.measure import scores_of, shared_prompts
 from gfcr.statistics import Interval, compare, holm
 from gfcr.statistics.interval import Table
-from gfcr.tracking.records import RunRecord
+from gfcr.studies.crossed import Crossed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,41 +31,33 @@ class Effect:
     """Holm-corrected for the number of effects."""
 
 
-def effects(
-    arms: Mapping[str, Sequence[RunRecord]], *, levels: Mapping[str, Mapping[str, str]]
-) -> list[Effect]:
+def effects(design: Crossed) -> list[Effect]:
     """Returns the effects of every level against its factor's first, then pairs of them.
 
     A main effect is averaged over the levels of the other factors. An interaction is how much
     more (or less) two levels add together than each alone: (both - one) - (other - neither).
-
-    Args:
-        arms: finished runs by arm.
-        levels: arm -> factor -> level, the first arm holding the reference levels.
-
-    Raises:
-        ConfigError: the design is not fully crossed, or an arm has no run of the shared seeds.
     """
-    _check(arms, levels=levels)
-    held = [{r.seed for r in arms[arm]} for arm in levels]
-    seeds = sorted(held[0].intersection(*held[1:]))
-    if not seeds:
-        raise ConfigError("the arms have no seed in common: run the same seeds in all of them.")
-    runs = {arm: [r for s in seeds for r in arms[arm] if r.seed == s] for arm in levels}
-    prompts = shared_prompts([r for found in runs.values() for r in found])
-    cells = {
-        frozenset(levels[arm].items()): np.asarray(scores_of(found, prompts=prompts), np.float64)
-        for arm, found in runs.items()
-    }
-    found = [_effect(cells, _factors(levels), changed=c) for c in _changes(_factors(levels))]
+    changes = _changes(design.factors)
+    return corrected([_effect(design, changed=changed) for changed in changes])
+
+
+def effect_of(mean: Table, *, name: str, order: int) -> Effect:
+    """Returns a contrast's estimate with its paired test, not yet corrected."""
+    compared = compare(mean, baseline=np.zeros_like(mean))
+    return Effect(
+        name=name,
+        order=order,
+        seeds=compared.pairs,
+        difference=compared.difference,
+        p_value=compared.p_value,
+        p_adjusted=1.0,
+    )
+
+
+def corrected(found: Sequence[Effect]) -> list[Effect]:
+    """Returns the effects with p-values corrected for their number (Holm)."""
     adjusted = holm([e.p_value for e in found])
     return [replace(e, p_adjusted=p) for e, p in zip(found, adjusted, strict=True)]
-
-
-def _factors(levels: Mapping[str, Mapping[str, str]]) -> dict[str, list[str]]:
-    """Factor -> levels, the reference first."""
-    names = next(iter(levels.values()))
-    return {f: list(dict.fromkeys(chosen[f] for chosen in levels.values())) for f in names}
 
 
 def _changes(factors: Mapping[str, Sequence[str]]) -> Iterator[dict[str, str]]:
@@ -78,40 +67,16 @@ def _changes(factors: Mapping[str, Sequence[str]]) -> Iterator[dict[str, str]]:
                 yield dict(zip(chosen, picked, strict=True))
 
 
-def _effect(
-    cells: Mapping[frozenset[tuple[str, str]], Table],
-    factors: Mapping[str, Sequence[str]],
-    *,
-    changed: Mapping[str, str],
-) -> Effect:
-    others = {f: levels for f, levels in factors.items() if f not in changed}
+def _effect(design: Crossed, *, changed: Mapping[str, str]) -> Effect:
+    others = {f: levels for f, levels in design.factors.items() if f not in changed}
     contrasts: list[Table] = []
     for fixed in product(*others.values()):
         rest = dict(zip(others, fixed, strict=True))
         terms: list[Table] = []
         for on in product((True, False), repeat=len(changed)):
             pairs = zip(changed, on, strict=True)
-            here = {f: changed[f] if is_on else factors[f][0] for f, is_on in pairs}
-            sign = (-1) ** on.count(False)
-            terms.append(sign * cells[frozenset({**rest, **here}.items())])
+            here = {f: changed[f] if is_on else design.factors[f][0] for f, is_on in pairs}
+            terms.append((-1) ** on.count(False) * design.at({**rest, **here}))
         contrasts.append(np.sum(terms, axis=0))
-    mean_SP = np.mean(contrasts, axis=0)
-    compared = compare(mean_SP, baseline=np.zeros_like(mean_SP))
-    return Effect(
-        name=" x ".join(f"{factor}={level}" for factor, level in changed.items()),
-        order=len(changed),
-        seeds=compared.pairs,
-        difference=compared.difference,
-        p_value=compared.p_value,
-        p_adjusted=1.0,
-    )
-
-
-def _check(
-    arms: Mapping[str, Sequence[RunRecord]], *, levels: Mapping[str, Mapping[str, str]]
-) -> None:
-    if not levels or len(levels) != prod(len(v) for v in _factors(levels).values()):
-        raise ConfigError("effects need crossed factors: give the study `factors`, design full.")
-    missing = [arm for arm in levels if not arms.get(arm)]
-    if missing:
-        raise ConfigError(f"no finished run of {', '.join(missing)}: run the study first.")
+    name = " x ".join(f"{factor}={level}" for factor, level in changed.items())
+    return effect_of(np.mean(contrasts, axis=0), name=name, order=len(changed))

@@ -2,10 +2,12 @@
 
 import importlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from gfcr.errors import ConfigError
 from gfcr.studies import optional
+from gfcr.studies.attribution import Variance
 from gfcr.studies.effects import Effect
 from gfcr.sweep import Study, Trial
 from gfcr.tracking.folder import RunFolder
@@ -75,6 +77,12 @@ def effects_frame(found: Sequence[Effect]) -> "DataFrame":
             for e in found
         ]
     )
+
+
+def anova_frame(found: Sequence[Variance]) -> "DataFrame":
+    """One row a term: F with its degrees of freedom, p-values, and its share of the variance."""
+    kept = {"name": "term", "p_value": "p"}
+    return _frame([{kept.get(k, k): v for k, v in asdict(term).items()} for term in found])
 
 
 def _frame(rows: Sequence[Mapping[str, object]]) -> "DataFrame":

@@ -12,7 +12,8 @@ from gfcr.errors import ConfigError
 from gfcr.leaderboard.screen import screen
 from gfcr.plain import mapping
 from gfcr.planning import Assumed, StudyPlan, plan
-from gfcr.studies import effects, frames, plots, progress
+from gfcr.studies import attribution, effects, frames, plots, progress
+from gfcr.studies.crossed import Crossed, crossed
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.folder_store import read_folders
 from gfcr.tracking.records import RunRecord
@@ -107,13 +108,32 @@ class StudyHandle:
         Raises:
             ConfigError: the study is not fully crossed, or an arm has no finished run.
         """
-        arms = screen(self._records(), baseline=self.study.baseline)[0]
-        return frames.effects_frame(effects.effects(arms, levels=self.study.levels))
+        return frames.effects_frame(effects.effects(self._crossed()))
+
+    def anova(self) -> "DataFrame":
+        """What each factor and interaction explains of the differences between arms, with F tests.
+
+        Raises:
+            ConfigError: as `effects`.
+        """
+        return frames.anova_frame(attribution.anova(self._crossed()))
+
+    def shapley(self, arm: str | None = None) -> "DataFrame":
+        """Splits an arm's gain over the reference among its factors; the best arm's by default.
+
+        Raises:
+            ConfigError: as `effects`, or there is no such arm.
+        """
+        return frames.effects_frame(attribution.shapley(self._crossed(), arm=arm))
 
     def plot(self, metric: str = frames.HELDOUT) -> "Figure":
         """Draws learning curves and the token ledger, see `plots.draw`."""
         curves = frames.curves_frame(self.study, metrics=(metric,))
         return plots.draw(curves, board=self.leaderboard(), metric=metric)
+
+    def _crossed(self) -> Crossed:
+        arms = screen(self._records(), baseline=self.study.baseline)[0]
+        return crossed(arms, levels=self.study.levels)
 
     def _records(self, *, series: Sequence[str] = ()) -> list[RunRecord]:
         folders = [t.folder for t in self.study.trials if (t.folder / "run.json").exists()]

@@ -1,11 +1,15 @@
-"""Effects of crossed factors, on made-up runs."""
+"""Effects of crossed factors, and who earned what, on made-up runs."""
 
+import json
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from gfcr.errors import ConfigError
+from gfcr.studies.attribution import anova, shapley
+from gfcr.studies.crossed import Crossed, crossed
 from gfcr.studies.effects import effects
 from gfcr.tracking.records import RunRecord
 
@@ -44,7 +48,7 @@ def runs(*, seeds=4, prompts=50, noise=0.0, seed=0, interaction=BOTH):
 
 
 def test_effects_are_the_ones_put_in() -> None:
-    found = {e.name: e.difference.value for e in effects(runs(), levels=LEVELS)}
+    found = {e.name: e.difference.value for e in effects(crossed(runs(), levels=LEVELS))}
     assert found == pytest.approx(
         {
             "size=m": 0.1,
@@ -58,7 +62,7 @@ def test_effects_are_the_ones_put_in() -> None:
 
 
 def test_a_clear_interaction_is_told_from_none() -> None:
-    found = {e.name: e for e in effects(runs(noise=0.01), levels=LEVELS)}
+    found = {e.name: e for e in effects(crossed(runs(noise=0.01), levels=LEVELS))}
     assert found["size=l x gate=alive"].p_adjusted < 0.05
     assert found["size=m x gate=alive"].p_value > 0.05
     assert all(e.p_adjusted >= e.p_value for e in found.values())
@@ -66,7 +70,7 @@ def test_a_clear_interaction_is_told_from_none() -> None:
 
 def test_without_interaction_few_studies_claim_one() -> None:
     p_values = [
-        effects(runs(noise=0.03, seed=s, interaction=0.0), levels=LEVELS)[-1].p_value
+        effects(crossed(runs(noise=0.03, seed=s, interaction=0.0), levels=LEVELS))[-1].p_value
         for s in range(60)
     ]
     # At 5 %, more than 8 of 60 happens once in 200 tries.
@@ -74,7 +78,7 @@ def test_without_interaction_few_studies_claim_one() -> None:
 
 
 def test_one_seed_has_no_limits() -> None:
-    found = effects(runs(seeds=1), levels=LEVELS)
+    found = effects(crossed(runs(seeds=1), levels=LEVELS))
     assert all(np.isnan(e.difference.low) and e.p_adjusted == 1 for e in found)
 
 
@@ -82,13 +86,61 @@ def test_what_is_not_crossed_or_not_run_is_refused() -> None:
     missing = runs()
     missing["m+all"] = []
     with pytest.raises(ConfigError, match=r"no finished run of m\+all"):
-        effects(missing, levels=LEVELS)
+        crossed(missing, levels=LEVELS)
     part = {arm: chosen for arm, chosen in LEVELS.items() if arm != "l+alive"}
     with pytest.raises(ConfigError, match="design full"):
-        effects(runs(), levels=part)
+        crossed(runs(), levels=part)
     with pytest.raises(ConfigError, match="factors"):
-        effects(runs(), levels={})
+        crossed(runs(), levels={})
     apart = runs()
     apart["s+all"] = [r for r in runs(seeds=9)["s+all"] if r.seed > 5]
     with pytest.raises(ConfigError, match="no seed in common"):
-        effects(apart, levels=LEVELS)
+        crossed(apart, levels=LEVELS)
+
+
+def test_shapley_values_share_an_interaction_and_add_up_to_the_gain() -> None:
+    design = crossed(runs(), levels=LEVELS)
+    found = {e.name: e.difference.value for e in shapley(design)}
+    assert found == pytest.approx({"size=l": 0.3 + BOTH / 2, "gate=alive": 0.05 + BOTH / 2})
+    gain = (design.scores["l+alive"] - design.scores["s+all"]).mean()
+    assert sum(found.values()) == pytest.approx(gain)
+
+
+def test_shapley_values_of_a_named_arm_have_paired_intervals() -> None:
+    design = crossed(runs(noise=0.01), levels=LEVELS)
+    (only,) = shapley(design, arm="m+all")
+    assert only.name == "size=m" and only.difference.low < 0.1 < only.difference.high
+    assert shapley(design, arm="s+all") == []
+    with pytest.raises(ConfigError, match=r"Did you mean 'm\+all'"):
+        shapley(design, arm="m+al")
+
+
+def test_the_analysis_of_variance_is_that_of_statsmodels() -> None:
+    folder = Path(__file__).parent / "statistics"
+    reference = json.loads((folder / "rliable_reference.json").read_text())["anova"]
+    scores = np.array(reference["scores"])
+    factors = {
+        f: [f"{f}{i}" for i in range(n)] for f, n in zip("abc", scores.shape[1:], strict=True)
+    }
+    arms, tables = {}, {}
+    for at in np.ndindex(*scores.shape[1:]):
+        levels = {f: factors[f][i] for f, i in zip("abc", at, strict=True)}
+        name = "+".join(levels.values())
+        arms[frozenset(levels.items())] = name
+        tables[name] = scores[(slice(None), *at)][:, None]
+    design = Crossed(factors=factors, arms=arms, scores=tables, seeds=tuple(range(len(scores))))
+    found = {t.name.replace(" x ", ":"): t for t in anova(design)}
+    assert found.keys() == reference["table"].keys()
+    for name, want in reference["table"].items():
+        term = found[name]
+        assert [term.df, term.df_error] == want["df"]
+        assert (term.f, term.p_value) == pytest.approx((want["f"], want["p"]), rel=1e-6)
+    assert sum(t.share for t in found.values()) == pytest.approx(1)
+
+
+def test_the_variance_goes_to_what_made_it_and_one_seed_tests_nothing() -> None:
+    found = {t.name: t for t in anova(crossed(runs(noise=0.01), levels=LEVELS))}
+    assert found["size"].share > found["size x gate"].share > 0.05
+    assert found["size"].p_adjusted < 0.05
+    alone = anova(crossed(runs(seeds=1), levels=LEVELS))
+    assert all(np.isnan(t.f) and t.p_adjusted == 1 for t in alone)

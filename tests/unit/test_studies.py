@@ -124,6 +124,16 @@ def test_a_study_of_arms_has_no_effects(study: StudyHandle) -> None:
         study.effects()
 
 
+def test_a_crossed_study_says_which_factor_earned_what(folder: Path) -> None:
+    factors = {
+        "size": {"s": {"group_size": 2}, "l": {}},
+        "gate": {"no": {}, "yes": {"filters": {"gate": {"name": "zero_variance"}}}},
+    }
+    study = gfcr.study(base=folder / "base.yaml", study="x", factors=factors, seeds=[0, 1]).run()
+    assert list(study.anova()["term"]) == ["size", "gate", "size x gate"]
+    assert set(study.shapley("l+yes")["effect"]) == {"size=l", "gate=yes"}
+
+
 def test_reading_before_running_says_so(folder: Path) -> None:
     new = gfcr.study(base=folder / "base.yaml", study="new", arms=SIZES)
     for read in (new.rollouts, new.leaderboard, new.plot, new.effects):

@@ -1,0 +1,83 @@
+"""The scores of a fully crossed design, by levels. Shape suffix: `_SP` seeds by prompts."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gfcr.errors import ConfigError
+from gfcr.leaderboard.measure import scores_of, shared_prompts
+from gfcr.statistics.interval import Table
+from gfcr.tracking.records import RunRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crossed:
+    """One table of held-out scores for every combination of levels, same seeds and prompts."""
+
+    factors: Mapping[str, Sequence[str]]
+    """Factor -> levels, the reference first."""
+    arms: Mapping[frozenset[tuple[str, str]], str]
+    """Chosen (factor, level) pairs -> arm."""
+    scores: Mapping[str, Table]
+    """Arm -> scores `_SP`."""
+    seeds: tuple[int, ...]
+
+    def at(self, levels: Mapping[str, str]) -> Table:
+        """The scores `_SP` at one level of every factor."""
+        return self.scores[self.arms[frozenset(levels.items())]]
+
+    @property
+    def reference(self) -> dict[str, str]:
+        """The first level of every factor."""
+        return {factor: levels[0] for factor, levels in self.factors.items()}
+
+    def means(self) -> NDArray[np.float64]:
+        """Means over prompts, seeds by the levels of each factor."""
+        shape = [len(levels) for levels in self.factors.values()]
+        chosen = product(*self.factors.values())
+        columns = [self.at(dict(zip(self.factors, c, strict=True))).mean(1) for c in chosen]
+        return np.stack(columns, axis=1).reshape(len(self.seeds), *shape)
+
+
+def crossed(
+    arms: Mapping[str, Sequence[RunRecord]], *, levels: Mapping[str, Mapping[str, str]]
+) -> Crossed:
+    """Collects the scores of the seeds that all arms have.
+
+    Args:
+        arms: finished runs by arm.
+        levels: arm -> factor -> level, the first arm holding the reference levels.
+
+    Raises:
+        ConfigError: the design is not fully crossed, or an arm has no run of the shared seeds.
+    """
+    factors = _factors(levels) if levels else {}
+    if not levels or len(levels) != prod(len(v) for v in factors.values()):
+        raise ConfigError("effects need crossed factors: give the study `factors`, design full.")
+    missing = [arm for arm in levels if not arms.get(arm)]
+    if missing:
+        raise ConfigError(f"no finished run of {', '.join(missing)}: run the study first.")
+    held = [{r.seed for r in arms[arm]} for arm in levels]
+    seeds = sorted(held[0].intersection(*held[1:]))
+    if not seeds:
+        raise ConfigError("the arms have no seed in common: run the same seeds in all of them.")
+    runs = {arm: [r for s in seeds for r in arms[arm] if r.seed == s] for arm in levels}
+    prompts = shared_prompts([r for found in runs.values() for r in found])
+    return Crossed(
+        factors=factors,
+        arms={frozenset(levels[arm].items()): arm for arm in runs},
+        scores={
+            arm: np.asarray(scores_of(found, prompts=prompts), np.float64)
+            for arm, found in runs.items()
+        },
+        seeds=tuple(seeds),
+    )
+
+
+def _factors(levels: Mapping[str, Mapping[str, str]]) -> dict[str, list[str]]:
+    names = next(iter(levels.values()))
+    return {f: list(dict.fromkeys(chosen[f] for chosen in levels.values())) for f in names}
