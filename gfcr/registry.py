@@ -14,7 +14,8 @@ import pkgutil
 import sys
 import zlib
 from dataclasses import MISSING, dataclass
-from importlib.metadata import entry_points
+from functools import lru_cache
+from importlib.metadata import EntryPoints, entry_points
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -183,7 +184,13 @@ def _files(kind: str) -> dict[str, Path]:
 
 
 def _entry_points(kind: str) -> dict[str, Any]:
-    return {e.name: e for e in entry_points(group=KINDS[kind])}
+    return {e.name: e for e in _installed(KINDS[kind], tuple(sys.path))}
+
+
+@lru_cache(maxsize=64)
+def _installed(group: str, path: tuple[str, ...]) -> EntryPoints:
+    """Kept for a path: looking takes longer than everything else about making a part."""
+    return entry_points(group=group)
 
 
 def _read(kind: str, name: str, path: Path) -> Entry:

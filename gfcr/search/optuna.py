@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import warnings
 from collections.abc import Mapping
 from statistics import fmean
 from typing import Any
@@ -43,7 +44,10 @@ def beaten(
     optuna = _optuna()
     means = {arm: fmean(by_seed.values()) for arm, by_seed in scores.items()}
     best = max(means, key=lambda arm: means[arm])
-    pruner = optuna.pruners.WilcoxonPruner(p_threshold=p, n_startup_steps=after)
+    with warnings.catch_warnings():
+        # Of Optuna's interface, which is new; the test is scipy's.
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        pruner = optuna.pruners.WilcoxonPruner(p_threshold=p, n_startup_steps=after)
     study = optuna.create_study(direction="maximize", pruner=pruner)
     held = optuna.trial.create_trial(value=means[best], intermediate_values=dict(scores[best]))
     study.add_trial(held)

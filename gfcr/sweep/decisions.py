@@ -63,7 +63,8 @@ def read(study: Study) -> list[dict[str, Any]]:
 def give_up(trial: Trial, *, why: str) -> dict[str, Any]:
     """Marks a run as stopped, in its folder and in its store; returns its result.
 
-    Run again without the rule, it goes on from its last checkpoint.
+    Also one that had finished: its arm is compared over all of its seeds or not at all. Run again
+    without the rule, a run goes on from its last checkpoint.
     """
     resolved = experiment.resolve(trial.config)
     folder, card = RunFolder(trial.folder), resolved.card()
@@ -75,7 +76,8 @@ def give_up(trial: Trial, *, why: str) -> dict[str, Any]:
         "strategy": resolved.strategy.name,
         "seed": card.seed,
     }
-    result = {**known, "status": "stopped", "stopped": why}
+    complete = known.get("status") == "finished" or bool(known.get("complete"))
+    result = {**known, "status": "stopped", "stopped": why, "complete": complete}
     if folder.status == "stopped" and known == result:
         return result
     folder.create(card)

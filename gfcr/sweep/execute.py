@@ -158,7 +158,7 @@ class _Sweep:
     def _give_up(self, arm: str, *, why: str) -> None:
         for trial in self.study.arms[arm]:
             end = self.ends.get(trial.name)
-            if end is not None and end.status in ("finished", "cached", "failed"):
+            if end is not None and end.status == "failed":
                 continue
             result = decisions.give_up(trial, why=why)
             self.ends[trial.name] = TrialEnd(
@@ -168,5 +168,5 @@ class _Sweep:
 
 def _there(result: Mapping[str, Any], *, until: Pause | None) -> bool:
     curve: Sequence[Sequence[float]] = result.get("curve", ())
-    ended = result["status"] == "finished"
+    ended = result["status"] == "finished" or bool(result.get("complete"))
     return ended or (until is not None and bool(curve) and until.reached(curve[-1]))

@@ -1,0 +1,114 @@
+"""Stopping rules on scores alone."""
+
+import numpy as np
+import pytest
+
+from gfcr.errors import ConfigError
+from gfcr.search.base import Length, Scores
+from gfcr.search.halving import Halving
+from gfcr.search.wilcoxon import Wilcoxon
+from gfcr.source import Pause
+
+
+def scores(means: dict[str, float], *, seeds: int = 5, noise: float = 0.0) -> Scores:
+    rng = np.random.default_rng(3)
+    return {
+        arm: {s: mean + noise * float(rng.normal()) for s in range(seeds)}
+        for arm, mean in means.items()
+    }
+
+
+def test_halving_keeps_the_best_share_whatever_the_order() -> None:
+    rng = np.random.default_rng(0)
+    for arms in (2, 5, 9, 12):
+        means = {f"a{i}": float(v) for i, v in enumerate(rng.permutation(arms) / arms)}
+        for factor in (2, 3, 4):
+            stopped = Halving(first=1, factor=factor).give_up(scores(means))
+            kept = sorted(set(means) - set(stopped), key=lambda arm: means[arm])
+            best = sorted(means, key=lambda arm: means[arm])[-max(1, arms // factor) :]
+            assert kept == best
+            backwards = dict(reversed(means.items()))
+            assert set(Halving(first=1, factor=factor).give_up(scores(backwards))) == set(stopped)
+
+
+def test_halving_stops_none_of_equal_arms() -> None:
+    assert not Halving(first=1).give_up(scores(dict.fromkeys("abcdef", 0.5)))
+
+
+def test_halving_compares_shared_seeds_only() -> None:
+    lucky = {"a": {0: 0.9}, "b": {0: 0.95, 1: 0.0}, "c": {0: 0.1, 1: 0.1}}
+    assert set(Halving(first=1, factor=2).give_up(lucky)) == {"a", "c"}
+    assert not Halving(first=1).give_up({"a": {0: 1.0}, "b": {1: 0.0}})
+
+
+def test_halving_s_rungs_grow_to_the_end() -> None:
+    rounds = Halving(first=10, factor=3).rounds(
+        seeds=[4, 7], length=Length(updates=90, generated_tokens=None, every=5)
+    )
+    assert [r.until for r in rounds] == [Pause(updates=10), Pause(updates=30), None]
+    assert all(r.seeds == (4, 7) for r in rounds)
+    tokens = Halving(first=100, factor=4, resource="generated_tokens").rounds(
+        seeds=[0], length=Length(updates=9, generated_tokens=1000, every=1)
+    )
+    assert [r.until for r in tokens[:-1]] == [
+        Pause(generated_tokens=100),
+        Pause(generated_tokens=400),
+    ]
+
+
+BAD = {
+    "beyond": (Halving(first=90), Length(updates=90, every=10), "not below"),
+    "no budget": (
+        Halving(first=9, resource="generated_tokens"),
+        Length(updates=90, every=1),
+        "budget.generated_tokens=None",
+    ),
+    "no score": (Halving(first=10), Length(updates=90), "evaluation.every=0"),
+    "between": (Halving(first=10), Length(updates=90, every=4), "evaluation.every=4"),
+    "few seeds": (Wilcoxon(p=0.1), Length(updates=9), "3 seeds"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_rule_that_does_not_fit_says_what_to_do(case: str) -> None:
+    rule, length, words = BAD[case]
+    with pytest.raises(ConfigError, match=words):
+        rule.rounds(seeds=[0, 1, 2], length=length)
+
+
+@pytest.mark.parametrize("values", [{"first": 0}, {"first": 1, "factor": 1}])
+def test_halving_s_settings_are_checked(values: dict[str, int]) -> None:
+    with pytest.raises(ConfigError, match="factor >= 2"):
+        Halving(**values)
+
+
+def test_wilcoxon_stops_what_the_best_beats_on_every_seed() -> None:
+    paired = {
+        "best": {s: 0.6 + 0.1 * s for s in range(5)},
+        "worse": {s: 0.5 + 0.1 * s for s in range(5)},
+        "mixed": {s: 0.6 + 0.1 * s + (0.01 if s % 2 else -0.03) for s in range(5)},
+    }
+    stopped = Wilcoxon(p=0.1).give_up(paired)
+    assert set(stopped) == {"worse"} and "against best" in stopped["worse"]
+
+
+def test_wilcoxon_waits_for_seeds() -> None:
+    means = {"a": 0.9, "b": 0.1}
+    assert not Wilcoxon(p=0.1).give_up(scores(means, seeds=3)), "1 / 2^3 is above 0.1"
+    assert set(Wilcoxon(p=0.1).give_up(scores(means, seeds=4))) == {"b"}
+    assert not Wilcoxon(p=0.1, after=5).give_up(scores(means, seeds=4))
+
+
+def test_wilcoxon_rarely_stops_an_arm_as_good_as_the_other() -> None:
+    """Two equal arms: the lesser one is stopped about as often as the level says, twice over."""
+    rng = np.random.default_rng(1)
+    stops = sum(
+        bool(
+            Wilcoxon(p=0.05).give_up(
+                {arm: dict(enumerate(map(float, rng.normal(size=8)))) for arm in "ab"}
+            )
+        )
+        for _ in range(300)
+    )
+    # The better of two is chosen by the same scores: a one-sided test made two-sided, 0.1.
+    assert 0.04 < stops / 300 < 0.16
