@@ -25,7 +25,8 @@ class Drafting:
 
     def __init__(self, drafter: Drafter | None, *, max_length: int, eos: Sequence[int]) -> None:
         self.drafter = drafter
-        self.proposer = drafter.core if drafter and isinstance(drafter.core, Proposer) else None
+        self.core = drafter.core if drafter else None
+        self.proposer = self.core if isinstance(self.core, Proposer) else None
         self.pace = drafter.max_draft if drafter else 0
         """Most tokens to draft for any request."""
         self._max_length, self._eos = max_length, frozenset(eos)
@@ -34,7 +35,7 @@ class Drafting:
     @property
     def record(self) -> int:
         """Log-probs of how many of the likeliest tokens requests must bring."""
-        return self.proposer.record if self.proposer is not None else 0
+        return self.core.recorded if self.core is not None else 0
 
     @property
     def exact(self) -> bool:
@@ -54,7 +55,7 @@ class Drafting:
     def emitted(self, request_id: str, *, tokens: Sequence[int], law: Law | None) -> None:
         """A request gained tokens; `law` where `record` asks for it."""
         live = self._live.get(request_id)
-        if live is None or self.proposer is None:
+        if live is None:
             return
         live.emitted += tokens
         if law is not None:
@@ -64,10 +65,10 @@ class Drafting:
         """A request has ended."""
         live = self._live.pop(request_id, None)
         # Requests that may not be drafted for (evaluation) are not learned from either.
-        if live is None or self.proposer is None or live.request.draft_budget == 0:
+        if live is None or self.core is None or live.request.draft_budget == 0:
             return
         tokens = np.array([*live.request.tokens, *live.emitted], np.int32)
-        self.proposer.finished(_row(live, tokens_T=tokens, limit=0), law=_joined(live.laws))
+        self.core.finished(_row(live, tokens_T=tokens, limit=0), law=_joined(live.laws))
 
     def budgets(self) -> dict[str, int]:
         """Most tokens that may be verified for each request in the next step."""

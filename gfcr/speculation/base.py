@@ -108,6 +108,11 @@ class Drafter(Part):
         """Most tokens drafted for one verification (k)."""
 
     @property
+    def recorded(self) -> int:
+        """How many of the likeliest tokens' probabilities `finished` wants for each token."""
+        return 0
+
+    @property
     def core(self) -> "Drafter":
         """The drafter that proposes: itself, or the one a wrapper steers."""
         return self
@@ -143,6 +148,14 @@ class Drafter(Part):
     def saw(self, step: Step) -> None:
         """Told of every step after it was made. Does nothing by default."""
 
+    def finished(self, row: Row, *, law: Law | None) -> None:
+        """A request has ended, by itself or aborted; `row.tokens_T` is all of it.
+
+        Args:
+            row: its last state; the array may be kept.
+            law: of the completion's tokens under the verifier, where `recorded` asks for it.
+        """
+
     def fresh_weights(self) -> "Iterable[tuple[str, torch.Tensor]] | None":
         """New weights of the draft model, asked for between two steps; None: none."""
         return None
@@ -165,16 +178,13 @@ class Proposer(Drafter):
     """
 
     record: ClassVar[int] = 0
-    """How many of the likeliest tokens' probabilities `finished` wants for each token."""
+    """What `recorded` says."""
+
+    @property
+    def recorded(self) -> int:
+        """See `Drafter.recorded`."""
+        return self.record
 
     @abstractmethod
     def propose(self, rows: Sequence[Row]) -> Sequence[Draft]:
         """Drafts for all running requests that may have one, at most `row.limit` tokens each."""
-
-    def finished(self, row: Row, *, law: Law | None) -> None:
-        """A request has ended, by itself or aborted; `row.tokens_T` is all of it.
-
-        Args:
-            row: its last state; the array may be kept.
-            law: of the completion's tokens, where `record` asks for it.
-        """

@@ -2,12 +2,30 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, final
+from pathlib import Path
+from typing import Any, Final, final
 
 from gfcr.errors import ConfigError
 from gfcr.speculation.weights import DraftWeights
 
-SAMPLES = {"greedy": None, "probabilistic": "probabilistic"}
+SAMPLES: Final = ("greedy", "probabilistic")
+
+
+def check_sample(sample: str) -> None:
+    """Refuses an unknown way to choose draft tokens."""
+    if sample not in SAMPLES:
+        raise ConfigError(f"drafter.sample={sample} is not allowed: give {' or '.join(SAMPLES)}.")
+
+
+def small_model(folder: Path, *, draft_length: int, sample: str) -> Mapping[str, Any]:
+    """What vLLM is told of a small model that drafts."""
+    method = {"draft_sample_method": sample} if sample == "probabilistic" else {}
+    return {
+        "method": "draft_model",
+        "model": str(folder),
+        "num_speculative_tokens": draft_length,
+        **method,
+    }
 
 
 @final
@@ -20,10 +38,7 @@ class DraftModel(DraftWeights):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.sample not in SAMPLES:
-            raise ConfigError(
-                f"drafter.sample={self.sample} is not allowed: give {' or '.join(SAMPLES)}."
-            )
+        check_sample(self.sample)
 
     @property
     def sampled(self) -> bool:
@@ -32,10 +47,4 @@ class DraftModel(DraftWeights):
 
     def settings(self) -> Mapping[str, Any]:
         """See `BuiltIn.settings`."""
-        method = {"draft_sample_method": "probabilistic"} if self.sampled else {}
-        return {
-            "method": "draft_model",
-            "model": str(self.folder),
-            "num_speculative_tokens": self.draft_length,
-            **method,
-        }
+        return small_model(self.folder, draft_length=self.draft_length, sample=self.sample)

@@ -1,0 +1,194 @@
+"""What the measurement of learning drafts is made of: one engine, drafts in turn, rounds."""
+
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from gfcr.engine.base import Engine, Request
+from gfcr.speculation.base import BuiltIn, Law, Row, Step
+from gfcr.speculation.draft_model import small_model
+from gfcr.speculation.learner import Course
+from gfcr.speculation.lessons import Example
+from gfcr.speculation.online import Online
+from gfcr.tasks.base import Codec
+from gfcr.tasks.demos.base import Demonstration, Demonstrations
+from gfcr.types import Prompt, Sampling
+
+if TYPE_CHECKING:
+    import torch
+
+
+@final
+class Switch(BuiltIn):
+    """Drafts of one architecture in turn on one engine: fixed weights, or an `Online` at work."""
+
+    def __init__(self, folder: Path, *, draft_length: int, recorded: int = 16) -> None:
+        self._folder, self._k, self._recorded = folder, draft_length, recorded
+        self._put: Path | None = None
+        self.online: Online | None = None
+        self.seen: list[Example] | None = None
+        """Where finished requests are kept, if anywhere."""
+
+    @property
+    def max_draft(self) -> int:
+        """See `Drafter.max_draft`."""
+        return self._k
+
+    @property
+    def sampled(self) -> bool:
+        """See `Drafter.sampled`."""
+        return True
+
+    @property
+    def recorded(self) -> int:
+        """See `Drafter.recorded`."""
+        return self._recorded
+
+    def settings(self) -> Mapping[str, Any]:
+        """See `BuiltIn.settings`."""
+        return small_model(self._folder, draft_length=self._k, sample="probabilistic")
+
+    def begin(self, weights: Path, *, online: Online | None = None) -> None:
+        """Drafts with these weights from the next step on; `online` then takes over."""
+        self._put, self.online = weights, online
+
+    def saw(self, step: Step) -> None:
+        """See `Drafter.saw`."""
+        if self.online is not None:
+            self.online.saw(step)
+
+    def finished(self, row: Row, *, law: Law | None) -> None:
+        """See `Drafter.finished`."""
+        if self.online is not None:
+            self.online.finished(row, law=law)
+        if self.seen is not None:
+            length, t = row.prompt_length, row.sampling.temperature
+            tokens_T = row.tokens_T.astype(np.int32)
+            self.seen.append(
+                Example(tokens_T=tokens_T, prompt_length=length, temperature=t, law=law)
+            )
+
+    def fresh_weights(self) -> "Iterable[tuple[str, torch.Tensor]] | None":
+        """See `Drafter.fresh_weights`."""
+        if self._put is not None:
+            put, self._put = self._put, None
+            return list(tensors(put).items())
+        return self.online.fresh_weights() if self.online is not None else None
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Round:
+    """What one round of requests showed."""
+
+    acceptance_length: float
+    tokens: int
+    drafts: int
+    forward_passes: int
+    seconds: float
+    """Inside the engine."""
+
+
+@final
+class Stand:
+    """An engine and the requests that rounds are made of."""
+
+    def __init__(self, engine: Engine, *, switch: Switch, max_tokens: int, seed: int) -> None:
+        self._engine, self.switch, self._seed = engine, switch, seed
+        self._sampling = Sampling(max_tokens=max_tokens)
+        self._requests = 0
+
+    def load_policy(self, weights: Path, *, version: int) -> None:
+        """Moves the verifier."""
+        self._engine.update_weights(tensors(weights).items(), version=version)
+
+    def round(self, prompts: Sequence[Prompt]) -> Round:
+        """Generates one completion of each prompt."""
+        before = self._engine.stats()
+        for prompt in prompts:
+            self._requests += 1
+            self._engine.submit(
+                Request(
+                    id=f"request-{self._requests}",
+                    tokens=prompt.tokens,
+                    sampling=self._sampling,
+                    seed=self._seed + self._requests,
+                )
+            )
+        open_ones = len(prompts)
+        while open_ones:
+            open_ones -= sum(d.finish is not None for d in self._engine.step())
+        now = self._engine.stats()
+        drafts = now.drafts - before.drafts
+        accepted = now.accepted_tokens - before.accepted_tokens
+        return Round(
+            acceptance_length=1 + accepted / max(1, drafts),
+            tokens=now.generated_tokens - before.generated_tokens,
+            drafts=drafts,
+            forward_passes=now.forward_passes - before.forward_passes,
+            seconds=now.busy_s - before.busy_s,
+        )
+
+
+def mean_length(rounds: Sequence[Round]) -> float:
+    """Acceptance length over rounds, each draft counted once."""
+    drafts = sum(r.drafts for r in rounds)
+    return sum(r.acceptance_length * r.drafts for r in rounds) / max(1, drafts)
+
+
+def tensors(path: Path) -> "dict[str, torch.Tensor]":
+    """A folder's or file's weights by name."""
+    import safetensors.torch
+
+    library: Any = safetensors.torch  # partially typed
+    files = sorted(path.glob("*.safetensors")) if path.is_dir() else [path]
+    return {name: t for file in files for name, t in library.load_file(file).items()}
+
+
+def train_on(
+    examples: Sequence[Example], *, model: Path, steps: int, lr: float, file: Path
+) -> float:
+    """Trains a model on examples, in this process, and writes its weights; returns the loss."""
+    from gfcr.train.draft_learner import Student
+
+    size = sum(len(e.tokens_T) for e in examples)
+    course = Course(model=str(model), steps=steps, lr=lr, pool=size, rejected=1.0, threads=2)
+    student = Student(course)
+    student.add(examples)
+    outcome = student.learn()
+    student.save(file.parent, name=file.stem)
+    return float(outcome["loss"])
+
+
+def demonstrated(source: Demonstrations, *, codec: Codec, number: int) -> list[Example]:
+    """Demonstrations as examples: samples without distributions."""
+    return [_demonstrated(d, codec=codec) for d in islice(source.stream(seed=1), number)]
+
+
+def untrained(model: Path, *, folder: Path, seed: int) -> Path:
+    """Saves a model of the same shape and tokenizer that knows nothing; returns its folder."""
+    import torch
+    import transformers
+
+    library: Any = transformers  # partially typed
+    before = torch.get_rng_state()
+    torch.default_generator.manual_seed(seed)
+    config = library.AutoConfig.from_pretrained(model)
+    library.AutoModelForCausalLM.from_config(config).save_pretrained(folder)
+    torch.set_rng_state(before)
+    for file in model.glob("tokenizer*"):
+        shutil.copy(file, folder)
+    return folder
+
+
+def _demonstrated(demonstration: Demonstration, *, codec: Codec) -> Example:
+    prompt = codec.prompt(demonstration.prompt)
+    tokens = [*prompt, *codec.encode(demonstration.completion), codec.eos_id]
+    return Example(
+        tokens_T=np.array(tokens, np.int32), prompt_length=len(prompt), temperature=1.0, law=None
+    )

@@ -1,0 +1,230 @@
+"""The process that trains a draft model, as its drafter sees it: told by lines, answering by files.
+
+Nothing here waits for the process: what it is told fits a pipe, what it made is found when it is
+there. It ends with its standard input, so that it never outlives the run.
+"""
+
+import contextlib
+import json
+import logging
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import weakref
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final, final
+
+from gfcr.speculation import lessons
+from gfcr.speculation.lessons import Example
+
+_log = logging.getLogger(__name__)
+
+_MOST_WAITING: Final = 8
+"""Rounds told and not yet learnt; a learner further behind misses what is new."""
+_DEATHS: Final = 3
+"""Deaths in a row, without anything learnt between, after which it is not started again."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Course:
+    """How a draft model is trained."""
+
+    model: str
+    """Its folder: the architecture, and the weights to begin with."""
+    steps: int
+    """Optimizer steps a round."""
+    lr: float
+    pool: int
+    """Tokens of the newest examples that rounds draw from."""
+    rejected: float
+    threads: int
+    batch_tokens: int = 2048
+    seed: int = 0
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Learnt:
+    """One round's outcome."""
+
+    round: int
+    weights: Path
+    """All tensors of the draft model, by their names in a checkpoint."""
+    optimizer: Path
+    loss: float
+    """Mean over the round, before each step: nats per token of the divergence from the verifier,
+    or of the cross-entropy where only samples are known."""
+    tokens: int
+    """Trained on in the round."""
+    seconds: float
+
+
+@final
+class Learner:
+    """Starts the process, feeds it, finds what it learnt, and starts it again when it is gone."""
+
+    def __init__(self, course: Course) -> None:
+        self._course = course
+        self._scratch = tempfile.TemporaryDirectory(prefix="gfcr-draft-")
+        self.folder = Path(self._scratch.name)
+        """Holds what goes to and fro; gone with this object."""
+        self._process: subprocess.Popen[bytes] | None = None
+        self._told: list[int] = []
+        self._round = 0
+        self._start_from: tuple[Path | None, Path | None] = (None, None)
+        self._deaths_in_a_row = 0
+        self.deaths = 0
+        self.missed = 0
+        """Rounds that were not told because the learner was gone or behind."""
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def given_up(self) -> bool:
+        """Whether it died too often to be started again."""
+        return self._deaths_in_a_row >= _DEATHS
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process, if one was started."""
+        return self._process.pid if self._process else None
+
+    def teach(self, examples: Sequence[Example]) -> None:
+        """Gives the learner examples for one round; returns at once."""
+        if not self._ready() or len(self._told) >= _MOST_WAITING:
+            self.missed += 1
+            return
+        self._round += 1
+        file = self.folder / f"lesson-{self._round}.npz"
+        lessons.save(examples, file=file)
+        if self._tell({"learn": self._round, "lesson": str(file)}):
+            self._told.append(self._round)
+
+    def restart_from(self, weights: Path | None, *, optimizer: Path | None = None) -> None:
+        """Continues from these weights (None: the model's own) and drops what was under way."""
+        self._told.clear()
+        self._start_from = (weights, optimizer)
+        if self.alive:
+            self._tell(_origin(weights, optimizer))
+
+    def poll(self) -> Learnt | None:
+        """What was learnt since the last poll, the newest round of it."""
+        done = [n for n in self._told if (self.folder / f"learnt-{n}.json").exists()]
+        if not done:
+            return None
+        newest = max(done)
+        # Rounds told together are learnt together, under the last one's number.
+        self._told = [n for n in self._told if n > newest]
+        told = json.loads((self.folder / f"learnt-{newest}.json").read_text())
+        learnt = Learnt(
+            round=newest,
+            weights=self.folder / f"learnt-{newest}.safetensors",
+            optimizer=self.folder / f"learnt-{newest}.optimizer",
+            **told,
+        )
+        self._deaths_in_a_row = 0
+        self._start_from = (learnt.weights, learnt.optimizer)
+        return learnt
+
+    def keep(self, files: Iterable[Path | None]) -> None:
+        """Deletes what was learnt before, except these files and the newest."""
+        kept = {*files, *self._start_from}
+        for file in [*self.folder.glob("learnt-*")]:
+            number = int(file.stem.removeprefix("learnt-"))
+            if file not in kept and number not in self._told:
+                file.unlink(missing_ok=True)
+
+    def wait(self, seconds: float) -> bool:
+        """Waits until all that was told is learnt, at most so long; tells whether it is.
+
+        For measurements: a run never waits.
+        """
+        until = time.monotonic() + seconds
+        while self.alive and self._told and time.monotonic() < until:
+            if (self.folder / f"learnt-{self._told[-1]}.json").exists():
+                return True
+            time.sleep(0.01)
+        return not self._told
+
+    def stop(self) -> None:
+        """Ends the process; a further lesson starts it again."""
+        if self._process is not None:
+            _end(self._process)
+            self._process = None
+            self._told.clear()
+
+    def _ready(self) -> bool:
+        """Whether there is a process, if need be a new one."""
+        if self.alive:
+            return True
+        if self._process is not None:
+            self.deaths += 1
+            self._deaths_in_a_row += 1
+            self._mourn(self._process.returncode)
+            self._told.clear()
+            self._process = None
+        if not self.given_up:
+            self._start()
+        return self.alive
+
+    def _start(self) -> None:
+        with (self.folder / "log").open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "gfcr.train.draft_learner", str(self.folder)],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                env=_environment(self._course.threads),
+            )
+        assert self._process.stdin is not None
+        os.set_blocking(self._process.stdin.fileno(), False)
+        weakref.finalize(self, _end, self._process)
+        self._tell({"course": asdict(self._course)})
+        if self._start_from[0] is not None:
+            self._tell(_origin(*self._start_from))
+
+    def _tell(self, message: object) -> bool:
+        assert self._process is not None and self._process.stdin is not None
+        line = json.dumps(message).encode() + b"\n"
+        try:
+            # Lines are shorter than a pipe's atomic write: they arrive whole or not at all.
+            return os.write(self._process.stdin.fileno(), line) == len(line)
+        except (BlockingIOError, BrokenPipeError):
+            return False
+
+    def _mourn(self, code: int) -> None:
+        said = (self.folder / "log").read_text(errors="replace").strip().splitlines()[-1:]
+        then = "drafting goes on with the draft as it is" if self.given_up else "starting it again"
+        why = f": {said[0]}" if said else ""
+        _log.warning("the draft's learner has ended (exit code %s)%s; %s", code, why, then)
+
+
+def _origin(weights: Path | None, optimizer: Path | None) -> dict[str, str | None]:
+    return {
+        "weights": weights and str(weights),
+        "optimizer": optimizer and str(optimizer),
+    }
+
+
+def _environment(threads: int) -> dict[str, str]:
+    root = str(Path(__file__).parents[2])
+    path = os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH")) if p)
+    # Waiting threads sleep: they would take the cores that rollouts need.
+    omp = {"OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "PASSIVE"}
+    return os.environ | {"PYTHONPATH": path, **omp}
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    assert process.stdin is not None
+    with contextlib.suppress(OSError):
+        process.stdin.close()
+    process.kill()
+    process.wait()

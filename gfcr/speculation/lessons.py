@@ -1,0 +1,67 @@
+"""What a draft model learns from: finished requests with the verifier's distributions, on disk."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+
+from gfcr.speculation.base import Law
+from gfcr.types import Ints
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Example:
+    """One request from its first token to its last."""
+
+    tokens_T: Ints
+    """Prompt and completion."""
+    prompt_length: int
+    temperature: float
+    """That the completion was sampled at; 1 for greedy ones, as their recorded distributions."""
+    law: Law | None
+    """The verifier's likeliest tokens at each token of the completion, if recorded."""
+    weight: float = 1.0
+
+
+def save(examples: Sequence[Example], *, file: Path) -> None:
+    """Writes examples, whole or not at all."""
+    laws = [e.law for e in examples if e.law is not None]
+    arrays: dict[str, Any] = {
+        "tokens": np.concatenate([e.tokens_T for e in examples]),
+        "lengths": np.array([len(e.tokens_T) for e in examples], np.int32),
+        "prompts": np.array([e.prompt_length for e in examples], np.int32),
+        "temperatures": np.array([e.temperature for e in examples], np.float32),
+        "weights": np.array([e.weight for e in examples], np.float32),
+    }
+    if len(laws) == len(examples):
+        arrays["ids"] = np.concatenate([law.ids_TM for law in laws])
+        arrays["probs"] = np.concatenate([law.probs_TM for law in laws])
+    draft = file.with_suffix(".tmp")
+    with draft.open("wb") as opened:
+        np.savez(opened, **arrays)
+    draft.replace(file)
+
+
+def load(file: Path) -> list[Example]:
+    """Reads what `save` wrote."""
+    with np.load(file) as arrays:
+        data: dict[str, Any] = dict(arrays)
+    tokens = np.split(data["tokens"], np.cumsum(data["lengths"])[:-1])
+    made = np.cumsum(data["lengths"] - data["prompts"])[:-1]
+    laws: list[Law | None] = [None] * len(tokens)
+    if "ids" in data:
+        pairs = zip(np.split(data["ids"], made), np.split(data["probs"], made), strict=True)
+        laws = [Law(ids_TM=ids, probs_TM=probs) for ids, probs in pairs]
+    return [
+        Example(
+            tokens_T=tokens[i],
+            prompt_length=int(data["prompts"][i]),
+            temperature=float(data["temperatures"][i]),
+            weight=float(data["weights"][i]),
+            law=laws[i],
+        )
+        for i in range(len(tokens))
+    ]

@@ -1,0 +1,208 @@
+"""A draft model that learns from its verifier while it drafts for it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final, final
+
+import numpy as np
+
+from gfcr.errors import ConfigError
+from gfcr.speculation.base import Law, Row, Step
+from gfcr.speculation.draft_model import check_sample, small_model
+from gfcr.speculation.learner import Course, Learner
+from gfcr.speculation.lessons import Example
+from gfcr.speculation.succession import Succession
+from gfcr.speculation.weights import DraftWeights
+from gfcr.stages import Harvest, Observer, View
+
+if TYPE_CHECKING:
+    import torch
+
+UNITS: Final = ("updates", "requests")
+_LEAST_WEIGHT: Final = 0.1
+"""Of a rollout without reward: the draft must know the policy's failures too, only less well."""
+
+
+@final
+@dataclass(kw_only=True)
+class Online(DraftWeights, Observer):
+    """A small draft model, distilled from the verifier during the run and swapped into the engine.
+
+    Finished requests go, with the verifier's likeliest tokens at each step, to a process beside the
+    run; what it learns replaces the draft between two engine steps. A draft that accepts less than
+    its predecessor is taken back. Without the process, drafting goes on with the draft as it is.
+    """
+
+    paper: ClassVar[str] = "2602.06932"
+
+    sample: str = "probabilistic"
+    """`greedy` drafts the likeliest token, `probabilistic` draws it: more is accepted at T = 1."""
+    every: int = 1
+    """Updates or requests from one round of learning to the next."""
+    unit: str = "updates"
+    """What `every` counts: `updates`, or finished `requests`, for streams without updates."""
+    steps: int = 16
+    """Optimizer steps a round: bounds the share of the machine that learning takes."""
+    lr: float = 1e-3
+    pool: int = 50_000
+    """Tokens of the newest requests that rounds draw from."""
+    teacher: int = 16
+    """Likeliest tokens of the verifier recorded for each token: the divergence from it is the loss.
+    0 records none and learns from the sampled tokens alone (cross-entropy)."""
+    rejected: float = 1.0
+    """Weight of what drafts are rejected on, relative to what they are accepted on."""
+    by_reward: bool = False
+    """Weights requests by their rollout's reward, clipped to 0.1 .. 1 (ReSpec)."""
+    fall: float = 0.1
+    """Largest tolerated fall of the acceptance length after a swap, as a share."""
+    window: int = 500
+    """Drafts seen before a swap is judged."""
+    threads: int = 1
+    """Of the learning process."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_sample(self.sample)
+        _check(self)
+        self._drafts = Succession(fall=self.fall, window=self.window)
+        self._seen: dict[str, Example] = {}
+        self._held = 0
+        self._since = 0
+
+    # ------------------------------------------------------------ drafting
+
+    @property
+    def sampled(self) -> bool:
+        """See `Drafter.sampled`."""
+        return self.sample == "probabilistic"
+
+    @property
+    def recorded(self) -> int:
+        """See `Drafter.recorded`."""
+        return self.teacher
+
+    def settings(self) -> Mapping[str, Any]:
+        """See `BuiltIn.settings`."""
+        return small_model(self.folder, draft_length=self.draft_length, sample=self.sample)
+
+    def saw(self, step: Step) -> None:
+        """See `Drafter.saw`."""
+        self._drafts.guard.saw(step)
+
+    def fresh_weights(self) -> "Iterable[tuple[str, torch.Tensor]] | None":
+        """See `Drafter.fresh_weights`: what was learnt, or the draft before if that was better."""
+        return self._drafts.fresh(self.folder)
+
+    # ------------------------------------------------------------ learning
+
+    def finished(self, row: Row, *, law: Law | None) -> None:
+        """See `Drafter.finished`."""
+        self._seen[row.request_id] = Example(
+            tokens_T=row.tokens_T.astype(np.int32),
+            prompt_length=row.prompt_length,
+            temperature=row.sampling.temperature or 1.0,
+            law=law,
+        )
+        self._held += len(row.tokens_T)
+        while self._held > self.pool and len(self._seen) > 1:
+            self._held -= len(self._seen.pop(next(iter(self._seen))).tokens_T)
+        self._since += self.unit == "requests"
+        if self.unit == "requests" and self._since >= self.every:
+            self._round()
+
+    def observe(self, harvest: Harvest, *, view: View) -> None:
+        """See `Observer.observe`."""
+        if self.unit != "updates":
+            return
+        if self.by_reward:
+            self._weigh(harvest)
+        self._since += 1
+        if self._since >= self.every and self._seen:
+            self._round()
+        else:
+            self._drafts.guard.boundary()
+
+    def offer(self, weights: Path) -> None:
+        """Makes a file of weights (safetensors) the next draft, judged as what is learnt here is.
+
+        For drafts trained elsewhere; they need every tensor, under the names of the checkpoint.
+        """
+        self._drafts.offered = weights
+
+    def stop(self) -> None:
+        """Ends the learning process; it is started again when there is something to learn."""
+        if self._drafts.learner is not None:
+            self._drafts.learner.stop()
+
+    @property
+    def learner(self) -> Learner | None:
+        """The learning process, once there is one."""
+        return self._drafts.learner
+
+    def metrics(self) -> Mapping[str, float]:
+        """Counters of swaps and learning, and the acceptance length of the draft in use."""
+        return self._drafts.metrics()
+
+    def state_dict(self) -> dict[str, Any]:
+        """The drafts and their measurements, and what was not yet learnt from."""
+        return {**self._drafts.state_dict(), "seen": dict(self._seen), "since": self._since}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores `state_dict`; the engine gets the draft with its next step."""
+        self._drafts.load_state_dict(state, course=self._course())
+        self._seen, self._since = dict(state["seen"]), state["since"]
+        self._held = sum(len(e.tokens_T) for e in self._seen.values())
+
+    def _round(self) -> None:
+        self._drafts.guard.boundary()
+        self._drafts.teach(list(self._seen.values()), course=self._course())
+        self._seen.clear()
+        self._since = self._held = 0
+
+    def _course(self) -> Course:
+        return Course(
+            model=str(self.folder),
+            steps=self.steps,
+            lr=self.lr,
+            pool=self.pool,
+            rejected=self.rejected,
+            threads=self.threads,
+        )
+
+    def _weigh(self, harvest: Harvest) -> None:
+        rollouts = [r for g in harvest.groups for r in g.rollouts]
+        rewards = {s.request_id: r.reward or 0.0 for r in rollouts for s in r.spans}
+        for request_id, example in self._seen.items():
+            weight = min(1.0, max(_LEAST_WEIGHT, rewards.get(request_id, 0.0)))
+            self._seen[request_id] = replace(example, weight=weight)
+
+
+def _check(part: Online) -> None:
+    _require(part.every >= 1, "every", part.every, "an integer >= 1")
+    _require(part.unit in UNITS, "unit", part.unit, " or ".join(UNITS))
+    _require(part.steps >= 1, "steps", part.steps, "an integer >= 1")
+    _require(part.lr > 0, "lr", part.lr, "a number > 0")
+    _require(part.pool >= 1, "pool", part.pool, "an integer >= 1")
+    _require(0 <= part.teacher <= 20, "teacher", part.teacher, "0 (samples only) to 20")
+    _require(part.rejected >= 0, "rejected", part.rejected, "a number >= 0")
+    _require(
+        part.rejected == 1 or part.teacher > 0,
+        "rejected",
+        part.rejected,
+        "1 with teacher=0: without distributions it is not known what is rejected",
+    )
+    _require(
+        not part.by_reward or part.unit == "updates",
+        "by_reward",
+        part.by_reward,
+        "false with unit=requests: rewards are known at updates",
+    )
+    _require(0 < part.fall < 1, "fall", part.fall, "a fraction in (0, 1)")
+    _require(part.window >= 1, "window", part.window, "an integer >= 1")
+    _require(part.threads >= 1, "threads", part.threads, "an integer >= 1")
+
+
+def _require(ok: bool, key: str, given: object, allowed: str) -> None:
+    if not ok:
+        raise ConfigError(f"drafter.{key}={given!r} is not allowed: give {allowed}.")

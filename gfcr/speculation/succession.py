@@ -1,0 +1,184 @@
+"""Drafts one after the other: what the learner makes comes into use, is judged, and may go back."""
+
+import copy
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, final
+
+from gfcr.speculation.guard import Guard
+from gfcr.speculation.learner import Course, Learner, Learnt
+from gfcr.speculation.lessons import Example
+
+if TYPE_CHECKING:
+    import torch
+
+    Named: TypeAlias = list[tuple[str, torch.Tensor]]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(kw_only=True)
+class _Counts:
+    swaps: int = 0
+    rollbacks: int = 0
+    refused: int = 0
+    rounds: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+    loss: float = 0.0
+
+
+@final
+class Succession:
+    """The draft in use, the one before, the next one, and the learner that makes them.
+
+    A draft is a file of weights; None is the model as the engine loaded it.
+    """
+
+    def __init__(self, *, fall: float, window: int) -> None:
+        self.guard = Guard(fall=fall, window=window)
+        self.learner: Learner | None = None
+        self.offered: Path | None = None
+        """A draft from elsewhere, used before what is learnt here."""
+        self._counts = _Counts()
+        self._newest: Learnt | None = None
+        self._current: Path | None = None
+        self._previous: Path | None = None
+        self._next: Path | None = None
+        self._restored = False
+
+    def teach(self, examples: Sequence[Example], *, course: Course) -> None:
+        """Gives the learner a round to learn; the first call starts it."""
+        self._school(course).teach(examples)
+
+    def fresh(self, folder: Path) -> "Named | None":
+        """Weights to put in place of those in use, if it is time for any.
+
+        Args:
+            folder: of the model as the engine loaded it.
+        """
+        self._look()
+        if self._restored:
+            self._restored = False
+            return _load(self._current, folder=folder)
+        if self.guard.failed:
+            self._roll_back()
+            return _load(self._current, folder=folder)
+        file = self.offered or self._next
+        if file is None or not self.guard.ready:
+            return None
+        return self._swap(file, weights=_load(file, folder=folder))
+
+    def metrics(self) -> dict[str, float]:
+        """Counters, and the acceptance length of the draft in use where it was measured."""
+        learner, measured = self.learner, self.guard.measured
+        return {
+            **{k: float(v) for k, v in asdict(self._counts).items()},
+            "learner_alive": float(learner is not None and learner.alive),
+            "learner_deaths": float(learner.deaths if learner else 0),
+            "missed": float(learner.missed if learner else 0),
+            "acceptance_length": measured.length if measured else 0.0,
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        """The draft in use, the one before, what was learnt last, and all measurements."""
+        self._look()
+        newest = self._newest
+        return {
+            "guard": copy.deepcopy(self.guard),
+            "counts": copy.deepcopy(self._counts),
+            "current": _bytes(self._current),
+            "previous": _bytes(self._previous),
+            "learnt": _bytes(newest.weights if newest else None),
+            "optimizer": _bytes(newest.optimizer if newest else None),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any], *, course: Course) -> None:
+        """Restores `state_dict`; the engine gets the draft when it next asks."""
+        self.guard, self._counts = copy.deepcopy(state["guard"]), copy.deepcopy(state["counts"])
+        if state["learnt"] is None and state["current"] is None:
+            return
+        learner = self._school(course)
+        kept = {
+            name: _written(state[name], file=learner.folder / name)
+            for name in ("current", "previous", "learnt", "optimizer")
+        }
+        self._current, self._previous = kept["current"], kept["previous"]
+        learner.restart_from(kept["learnt"] or self._current, optimizer=kept["optimizer"])
+        self._restored = self._current is not None
+
+    def _school(self, course: Course) -> Learner:
+        if self.learner is None:
+            self.learner = Learner(course)
+        return self.learner
+
+    def _look(self) -> None:
+        """Takes what the learner has made since the last look."""
+        learnt = self.learner.poll() if self.learner is not None else None
+        if learnt is None:
+            return
+        self._newest, self._next = learnt, learnt.weights
+        counts = self._counts
+        counts.rounds, counts.loss = counts.rounds + 1, learnt.loss
+        counts.tokens += learnt.tokens
+        counts.seconds += learnt.seconds
+
+    def _swap(self, file: Path, *, weights: "Named") -> "Named | None":
+        if file == self.offered:
+            self.offered = None
+        else:
+            self._next = None
+        if not _finite(weights):
+            # Draft probabilities that are no numbers would not be rejected soundly.
+            self._counts.refused += 1
+            _log.warning("a new draft has weights that are no finite numbers: it is not used")
+            self._go_back()
+            return None
+        self._previous, self._current = self._current, file
+        self._counts.swaps += 1
+        self.guard.swapped()
+        self._tidy()
+        return weights
+
+    def _roll_back(self) -> None:
+        self._counts.rollbacks += 1
+        _log.warning("the new draft accepts less than the one before: rolled back")
+        self._current, self._previous, self._next = self._previous, None, None
+        self.guard.rolled_back()
+        self._go_back()
+
+    def _go_back(self) -> None:
+        """The learner continues from the draft in use; what it made after it is dropped."""
+        self._newest = None
+        if self.learner is not None:
+            self.learner.restart_from(self._current)
+        self._tidy()
+
+    def _tidy(self) -> None:
+        if self.learner is not None:
+            self.learner.keep([self._current, self._previous, self._next])
+
+
+def _load(file: Path | None, *, folder: Path) -> "Named":
+    import safetensors.torch
+
+    library: Any = safetensors.torch  # partially typed
+    files: Iterable[Path] = [file] if file else sorted(folder.glob("*.safetensors"))
+    return [item for each in files for item in library.load_file(each).items()]
+
+
+def _finite(weights: "Named") -> bool:
+    return all(bool(tensor.isfinite().all()) for _, tensor in weights)
+
+
+def _bytes(file: Path | None) -> bytes | None:
+    return file.read_bytes() if file is not None else None
+
+
+def _written(held: bytes | None, *, file: Path) -> Path | None:
+    if held is None:
+        return None
+    file.write_bytes(held)
+    return file

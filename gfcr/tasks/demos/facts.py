@@ -1,0 +1,34 @@
+"""Text of the demo vocabulary that is about something else: what a generic draft model has read."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import final
+
+from gfcr.tasks.chain_sum import ALPHABET, MAX_TOTAL
+from gfcr.tasks.demos.base import Demonstration, Demonstrations
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Facts(Demonstrations):
+    """Lists of unrelated sums of two numbers: the symbols of the task, none of its chains."""
+
+    max_facts: int = 8
+
+    @property
+    def alphabet(self) -> str:
+        """The chain sums' sixteen characters."""
+        return ALPHABET
+
+    def stream(self, *, seed: int) -> Iterator[Demonstration]:
+        """Yields lists of one to `max_facts` facts, the first of them asked by the prompt."""
+        rng = random.Random(f"facts/{seed}")
+        while True:
+            facts = [self._fact(rng) for _ in range(rng.randint(1, self.max_facts))]
+            prompt, _, rest = ",".join(facts).partition("=")
+            yield Demonstration(prompt=f"{prompt}=", completion=f"{rest}#{rng.randint(0, 99)}")
+
+    def _fact(self, rng: random.Random) -> str:
+        total, first = rng.randint(0, MAX_TOTAL), rng.randint(0, MAX_TOTAL)
+        return f"{first}{total - first:+d}={total}"

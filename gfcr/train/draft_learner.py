@@ -1,0 +1,166 @@
+"""Distils a draft model from its verifier, beside the run.
+
+`python -m gfcr.train.draft_learner DIR`: lines of JSON on stdin say what to do
+(`gfcr.speculation.learner` writes them): a course first, then lessons to learn from and weights to
+continue from. What is learnt goes to `DIR/learnt-N.*`, the `.json` last. Ends with its stdin.
+"""
+
+import json
+import os
+import random
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, final
+
+import safetensors.torch
+import torch
+
+from gfcr.speculation import lessons
+from gfcr.speculation.learner import Course
+from gfcr.speculation.lessons import Example
+from gfcr.train.draft_loss import collate, divergence
+
+_CLIP: Final = 1.0
+
+
+@final
+class Student:
+    """A draft model, its optimizer, and the newest examples."""
+
+    def __init__(self, course: Course) -> None:
+        from transformers import AutoModelForCausalLM
+
+        loader: Any = AutoModelForCausalLM
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        self.model: Any = loader.from_pretrained(course.model, dtype=torch.float32).to(device)
+        self._course = course
+        self._rng = random.Random(course.seed)
+        self._pool: deque[Example] = deque()
+        self._optimizer = self._fresh_optimizer()
+
+    def add(self, examples: Sequence[Example]) -> None:
+        """Takes examples into the pool; the oldest leave it."""
+        self._pool.extend(e for e in examples if len(e.tokens_T) > e.prompt_length)
+        surplus = sum(len(e.tokens_T) for e in self._pool) - self._course.pool
+        while surplus > 0 and len(self._pool) > 1:
+            surplus -= len(self._pool.popleft().tokens_T)
+
+    def learn(self) -> dict[str, Any]:
+        """Makes one round's steps on the pool: mean loss, tokens and seconds."""
+        begun, losses, tokens = time.perf_counter(), list[float](), 0
+        self.model.train()
+        for examples in self._minibatches():
+            batch = collate(examples, device=self.model.device)
+            loss = divergence(self.model, batch, rejected=self._course.rejected)
+            loss.backward()  # pyright: ignore[reportUnknownMemberType]
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), _CLIP)
+            self._optimizer.step()
+            self._optimizer.zero_grad()
+            losses.append(loss.item())
+            tokens += batch.num_tokens
+        return {
+            "loss": sum(losses) / max(1, len(losses)),
+            "tokens": tokens,
+            "seconds": time.perf_counter() - begun,
+        }
+
+    def save(self, folder: Path, *, name: str) -> None:
+        """Writes `name.safetensors`, in a checkpoint's names, and `name.optimizer`."""
+        library: Any = safetensors.torch  # partially typed
+        library.save_file(self._tensors(), folder / f"{name}.safetensors")
+        torch.save(self._optimizer.state_dict(), folder / f"{name}.optimizer")
+
+    def continue_from(self, weights: str | None, *, optimizer: str | None) -> None:
+        """Loads weights (None: those the model began with) and, if given, their optimizer."""
+        library: Any = safetensors.torch  # partially typed
+        files = [Path(weights)] if weights else Path(self._course.model).glob("*.safetensors")
+        held = {name: t for file in files for name, t in library.load_file(file).items()}
+        self.model.load_state_dict(held, strict=False)  # a tied output head is not in the file
+        self._optimizer = self._fresh_optimizer()
+        if optimizer:
+            self._optimizer.load_state_dict(torch.load(optimizer, weights_only=True))
+
+    def _fresh_optimizer(self) -> torch.optim.Optimizer:
+        return torch.optim.AdamW(
+            self.model.parameters(), lr=self._course.lr, betas=(0.9, 0.99), weight_decay=0.0
+        )
+
+    def _tensors(self) -> dict[str, torch.Tensor]:
+        tied = bool(self.model.config.tie_word_embeddings)
+        held: Mapping[str, torch.Tensor] = self.model.state_dict()
+        named = {n: t for n, t in held.items() if not (tied and n == "lm_head.weight")}
+        return {name: t.detach().cpu().contiguous() for name, t in named.items()}
+
+    def _minibatches(self) -> Iterator[list[Example]]:
+        """As many minibatches as a round has steps: the pool in new orders, like lengths together.
+
+        A minibatch holds at most `batch_tokens` padded tokens, but at least one example.
+        """
+        left = self._course.steps
+        while left and self._pool:
+            examples = self._rng.sample(self._pool, len(self._pool))
+            batches = list(_cut(examples, most=self._course.batch_tokens))
+            self._rng.shuffle(batches)
+            yield from batches[:left]
+            left -= min(left, len(batches))
+
+
+def _cut(examples: Sequence[Example], *, most: int) -> Iterator[list[Example]]:
+    batch: list[Example] = []
+    for example in sorted(examples, key=lambda e: len(e.tokens_T)):
+        if batch and len(example.tokens_T) * (len(batch) + 1) > most:
+            yield batch
+            batch = []
+        batch.append(example)
+    yield batch
+
+
+def _messages(handle: int) -> Iterator[list[dict[str, Any]]]:
+    """All that was said since the last look, as soon as there is anything."""
+    rest = b""
+    while said := os.read(handle, 1 << 16):
+        *lines, rest = (rest + said).split(b"\n")
+        if lines:
+            yield [json.loads(line) for line in lines]
+
+
+def _serve(folder: Path, *, handle: int) -> None:
+    student: Student | None = None
+    for messages in _messages(handle):
+        newest = 0
+        for message in messages:
+            if "course" in message:
+                student = Student(Course(**message["course"]))
+                continue
+            assert student is not None, "the course comes first"
+            if "weights" in message:
+                newest = 0
+                student.continue_from(message["weights"], optimizer=message["optimizer"])
+            else:
+                newest = message["learn"]
+                lesson = Path(message["lesson"])
+                student.add(lessons.load(lesson))
+                lesson.unlink()
+        if newest and student is not None:
+            _answer(student, folder=folder, number=newest)
+
+
+def _answer(student: Student, *, folder: Path, number: int) -> None:
+    outcome = student.learn()
+    student.save(folder, name=f"learnt-{number}")
+    draft = folder / f"outcome-{number}"
+    draft.write_text(json.dumps(outcome))
+    draft.replace(folder / f"learnt-{number}.json")
+
+
+def main() -> None:
+    """Serves one run, see the module."""
+    os.nice(10)
+    _serve(Path(sys.argv[1]), handle=sys.stdin.fileno())
+
+
+if __name__ == "__main__":
+    main()
