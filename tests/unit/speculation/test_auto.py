@@ -12,10 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gfcr.engine.base import Request
+from gfcr.engine.fake import Fake, FakeEngine
 from gfcr.errors import ConfigError
 from gfcr.speculation.auto import Auto, bucket_of
 from gfcr.speculation.base import Draft, Proposer, Row, Step, Target
 from gfcr.speculation.table import Speed, SpeedTable
+from gfcr.types import Sampling
 
 K = 8
 LENGTHS = (0, 1, 2, 4, 8)
@@ -323,3 +326,32 @@ def test_the_steered_drafter_is_asked_for_everything_else() -> None:
     assert steered.pace(running=1) == 2 and steered.pace(running=40) == 0
     with pytest.raises(ConfigError, match="8 draft tokens do not fit"):
         steered.check(Target(folder=None, vocab=20, max_length=8))
+
+
+def test_on_an_engine_it_learns_from_rollouts_and_not_from_evaluation() -> None:
+    @final
+    @dataclass(kw_only=True)
+    class Script(Proposer):
+        """Knows what comes."""
+
+        @property
+        def max_draft(self) -> int:
+            return 4
+
+        def propose(self, rows: Sequence[Row]) -> Sequence[Draft]:
+            return [Draft(tokens=[7] * 4) for _ in rows]
+
+    steered = auto(drafter=Script())
+    engine = FakeEngine(Fake(), seed=0, script=lambda _: [7] * 3000, drafter=steered)
+
+    def run(name: str, budget: int | None) -> int:
+        before = engine.stats().forward_passes
+        sampling = Sampling(max_tokens=900)
+        engine.submit(Request(id=name, tokens=(4,), sampling=sampling, seed=0, draft_budget=budget))
+        while engine.step():
+            pass
+        return engine.stats().forward_passes - before
+
+    assert run("evaluation", 0) == 900 and not steered.bandits
+    assert run("rollout", None) < 900 / 2
+    assert steered.bandits[1].best == 4
