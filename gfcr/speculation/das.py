@@ -1,6 +1,5 @@
 """DAS: drafts from what the same problem was answered before, long requests first."""
 
-import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -195,7 +194,7 @@ class Das(Proposer, Observer):
         if live is not None:
             self._measure(live, length=len(row.tokens_T))
             return live
-        key = row.prompt_id or _digest(row)
+        key = row.prompt_id
         warm = key in self._limits.classes.means
         live = _Live(key=key, keys=self._keys(key), warm=warm, length=len(row.tokens_T))
         if self.own:
@@ -246,6 +245,8 @@ class Das(Proposer, Observer):
     # ------------------------------------------------------------ remembering
 
     def _keys(self, key: str) -> tuple[str, ...]:
+        if not key:  # A request of no problem, such as an engine's warm-up.
+            return ()
         return {"problem": (key,), "global": (GLOBAL,), "both": (key, GLOBAL)}[self.scope]
 
     def _add(self, keys: Sequence[str], *, tokens_T: Any, prompt_length: int) -> None:
@@ -276,8 +277,3 @@ class Das(Proposer, Observer):
             "tokens": float(self._memory.tokens),
             "set_aside": float(self._file.set_aside if self._file else 0),
         }
-
-
-def _digest(row: Row) -> str:
-    """A key for requests of no known problem: their prompt."""
-    return hashlib.sha256(row.tokens_T[: row.prompt_length].tobytes()).hexdigest()[:16]

@@ -144,12 +144,12 @@ def test_the_scope_says_whose_rollouts_count(scope: Any) -> None:
     assert bool(proposed(das, TEXT[:6], prompt_id="p")) == (scope != "problem")
 
 
-def test_requests_without_a_problem_are_known_by_their_prompt() -> None:
-    das = drafter(own=False)
+def test_requests_of_no_problem_are_not_remembered() -> None:
+    das = drafter(own=False, scope="both")
     das.propose([row(TEXT[:3], name="a", prompt_id="")])
     das.finished(row(TEXT, name="a", prompt_id=""), law=None)
-    assert proposed(das, TEXT[:6], prompt_id="")
-    assert not proposed(das, TEXT[:6], prompt_id="p")
+    das.observe(Harvest(step=0, groups=(), aborted=()), view=make.view())
+    assert das.metrics()["sequences"] == 0
 
 
 def test_siblings_help_as_soon_as_they_finish() -> None:
