@@ -87,10 +87,16 @@ class Speculation:
         self._warm = True
 
     def before(self, *, running: int) -> None:
-        """A step is about to be scheduled: sets how many tokens it may draft for the next one."""
+        """A step is about to be scheduled: swaps the draft's weights, sets how many it drafts."""
         drafting = self._drafting
         if drafting.drafter is None or not self._warm:
             return
+        fresh = drafting.drafter.fresh_weights()
+        if fresh is not None:
+            self._runner.get_draft_model().load_weights(fresh)
+            # The draft's keys and values of cached prompts are its predecessor's. Refused, without
+            # harm, while requests are in flight: those keep what they have.
+            self._core.reset_prefix_cache()
         was, idle = drafting.pace, drafting.idle
         drafting.pace = 0 if idle else drafting.drafter.pace(running=min(running, self._seats))
         self._told = not idle
@@ -98,7 +104,7 @@ class Speculation:
             self._set_length(drafting.pace)
 
     def after(self, *, running: int, was: Counters, now: Counters, seconds: float) -> None:
-        """A step was made: trims drafts to budgets, tells the drafter, swaps its weights."""
+        """A step was made: trims drafts to budgets and tells the drafter."""
         drafter = self._drafting.drafter
         if drafter is None:
             return
@@ -114,9 +120,6 @@ class Speculation:
         )
         if self._told:
             drafter.saw(step)
-        fresh = drafter.fresh_weights()
-        if fresh is not None:
-            self._runner.get_draft_model().load_weights(fresh)
 
     def _set_length(self, pace: int) -> None:
         """How many tokens vLLM's own methods draft: as many as the scheduler's table says."""

@@ -157,7 +157,7 @@ class Drafter(Part):
         """
 
     def fresh_weights(self) -> "Iterable[tuple[str, torch.Tensor]] | None":
-        """New weights of the draft model, asked for between two steps; None: none."""
+        """New weights of the draft model, asked for before each step; None: none."""
         return None
 
 

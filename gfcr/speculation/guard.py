@@ -113,8 +113,8 @@ class Guard:
     def _begin(self, *, before: Tally | None) -> None:
         self._before, self.measured, self.failed = before, None, False
         self._running, self._since = Tally(), Tally()
-        # The first step of a batch is missing from any draft that is swapped between two steps.
-        self._partial, self._boundaries = self._steps > 1, 0
+        # Requests in flight were begun with the draft before, whose keys and values they keep.
+        self._partial, self._boundaries = self._steps > 0, 0
 
     def _worse(self, tally: Tally, *, than: Tally) -> bool:
         error = math.sqrt(tally.variance + than.variance)

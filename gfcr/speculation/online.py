@@ -42,9 +42,9 @@ class Online(DraftWeights, Observer):
     """Updates or requests from one round of learning to the next."""
     unit: str = "updates"
     """What `every` counts: `updates`, or finished `requests`, for streams without updates."""
-    steps: int = 16
+    steps: int = 32
     """Optimizer steps a round: bounds the share of the machine that learning takes."""
-    lr: float = 1e-3
+    lr: float = 2e-3
     pool: int = 50_000
     """Tokens of the newest requests that rounds draw from."""
     teacher: int = 16
