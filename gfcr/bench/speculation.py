@@ -14,7 +14,7 @@ from typing import Any, Final, final
 
 from gfcr import models, registry
 from gfcr import strategy as strategies
-from gfcr.audit.certificate import certificate_for
+from gfcr.audit.certificate import certificate_for, covered
 from gfcr.audit.drafters import NONE, Subject, named
 from gfcr.bench import rounds
 from gfcr.bench.rounds import Round
@@ -117,7 +117,7 @@ def measure(plan: Plan, *, watch: Callable[[Cell], None]) -> list[Cell]:
     Raises:
         ConfigError: unknown drafters, a drafter that does not fit, or draft lengths for none.
     """
-    subjects = [s for subject in named(plan.arms) for s in _at_lengths(subject, plan.lengths)]
+    subjects = _subjects(plan)
     bench = _bench(plan)
     found: list[Cell] = []
     for subject in subjects:
@@ -125,6 +125,15 @@ def measure(plan: Plan, *, watch: Callable[[Cell], None]) -> list[Cell]:
             found.append(cell)
             watch(cell)
     return found
+
+
+def drafters(plan: Plan) -> set[str]:
+    """Labels of the drafters in the plan."""
+    return {s.label for s in _subjects(plan) if s.spec is not None}
+
+
+def _subjects(plan: Plan) -> list[Subject]:
+    return [s for subject in named(plan.arms) for s in _at_lengths(subject, plan.lengths)]
 
 
 def _bench(plan: Plan) -> _Bench:
@@ -165,7 +174,6 @@ def _arm(bench: _Bench, subject: Subject) -> Iterator[Cell]:
                 continue
             pairs = _pairs(bench, engine, drafter=drafter, running=running, prompts=prompts)
             spec = registry.spec("drafter", drafter)
-            held = certificate_for(registry.spec("engine", bench.config), spec)
             yield Cell(
                 arm=subject.label,
                 draft_length=drafter.max_draft,
@@ -173,8 +181,14 @@ def _arm(bench: _Bench, subject: Subject) -> Iterator[Cell]:
                 spec=spec,
                 first=pairs[0],
                 pairs=pairs[1:],
-                certificate=held.verdict if held else "none",
+                certificate=_certificate(bench.config, spec=spec),
             )
+
+
+def _certificate(config: EngineConfig, *, spec: dict[str, Any]) -> str:
+    """What the audits kept in this folder say of a drafter, `none` without one."""
+    held = certificate_for(registry.spec("engine", config), spec)
+    return str((held and covered(held, sampling=Sampling())) or "none")
 
 
 def _drafter(bench: _Bench, subject: Subject) -> Drafter | None:

@@ -124,19 +124,22 @@ def text(found: dict[str, Any]) -> str:
     return "\n".join([head, *plain, *map(line, found["cells"])])
 
 
-def write_table(cells: Sequence[Cell], *, plan: Plan, path: Path) -> None:
-    """Writes the speeds of one drafter as a table for `auto`.
+def check_table(arms: set[str]) -> None:
+    """Vouches that a table can be written.
 
     Raises:
-        ConfigError: the cells are of no or of several drafters.
+        ConfigError: there is no drafter, or more than one.
     """
-    drafting = [c for c in cells if c.pairs]
-    arms = {c.arm for c in drafting}
     if len(arms) != 1:
         raise ConfigError(
             f"--table holds the speeds of one drafter, these are {len(arms)} "
             f"({', '.join(sorted(arms)) or 'none'}): give one in --arms, besides none."
         )
+
+
+def write_table(cells: Sequence[Cell], *, plan: Plan, path: Path) -> None:
+    """Writes the speeds of one drafter as a table for `auto`."""
+    drafting = [c for c in cells if c.pairs]
     speeds = [
         Speed(
             running=c.running,

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gfcr.commands import Outcome
+from gfcr.commands import Outcome, bench_ranking
 from gfcr.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -23,17 +23,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     speculation = what.add_parser("speculation", help="drafters against no drafts")
     _common(speculation, pairs=5, max_tokens=160)
     _speculation(speculation)
+    ranking = what.add_parser("ranking", help="a study's winner, named earlier, on its curves")
+    bench_ranking.add_arguments(ranking)
+    _json(ranking)
 
 
 def run(options: argparse.Namespace) -> Outcome:
     """Runs the benchmark."""
-    return _run_overhead(options) if options.what == "overhead" else _run_speculation(options)
+    runs = {
+        "overhead": _run_overhead,
+        "speculation": _run_speculation,
+        "ranking": bench_ranking.run,
+    }
+    return runs[options.what](options)
 
 
 def _common(parser: argparse.ArgumentParser, *, pairs: int, max_tokens: int) -> None:
     parser.add_argument("--model", default="demo", help="demo model, folder or Hub id")
     parser.add_argument("--pairs", type=int, default=pairs, help="alternating pairs, at least 5")
     parser.add_argument("--max-tokens", type=int, default=max_tokens, help="tokens a request")
+    _json(parser)
+
+
+def _json(parser: argparse.ArgumentParser) -> None:
     hidden = argparse.SUPPRESS  # its place is also behind the name of the benchmark
     parser.add_argument("--json", action="store_true", default=hidden, help=hidden)
 
@@ -87,6 +99,8 @@ def _run_speculation(options: argparse.Namespace) -> Outcome:
         compile=options.compile,
         seed=options.seed,
     )
+    if options.table:
+        speculation_report.check_table(speculation.drafters(plan))
     cells = speculation.measure(plan, watch=_tell)
     if options.table:
         speculation_report.write_table(cells, plan=plan, path=options.table)
