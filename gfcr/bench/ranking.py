@@ -1,0 +1,231 @@
+"""How much sooner a study names its winner when it stops arms early, on recorded curves.
+
+A finished study, every arm run to its end, is played again under a stopping rule: the runs are cut
+where the rule would have paused them. Each resample draws the seeds with replacement, the same for
+all arms, and, where more arms are recorded than asked for, as many of them without. The whole
+resample, run to its end, says which arm wins; the rule has kept it or not.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from statistics import fmean
+from typing import TypeAlias, final
+
+import numpy as np
+
+from gfcr import registry
+from gfcr.errors import ConfigError
+from gfcr.search.base import Length, Round, StoppingRule
+from gfcr.source import Pause
+from gfcr.tracking.records import RunRecord
+
+Point: TypeAlias = Sequence[float]
+"""(update, generated tokens, seconds, held-out score)."""
+Curves: TypeAlias = Mapping[str, Mapping[int, Sequence[Point]]]
+"""Arm -> seed -> the course of its run."""
+
+_SEED = 20261120
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Race:
+    """One resample under a rule, and run to its end."""
+
+    kept: bool
+    """Whether the arm that wins when all are run to the end also wins under the rule."""
+    regret: float
+    """By how much the arm that wins under the rule scores below it, at the end."""
+    seconds: float
+    """Share of the seconds of running all to the end; so are tokens."""
+    tokens: float
+    agreement: float
+    """Kendall's tau-b of the two rankings of all arms. Under the rule, an arm ranks below all that
+    the rule kept longer; among those it gave up together, and at the end, scores decide."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """A finished study's curves."""
+
+    study: str
+    baseline: str
+    curves: Curves
+    left_out: tuple[str, ...] = ()
+    """Runs that could not be used, and why."""
+
+    @property
+    def seeds(self) -> list[int]:
+        """The seeds, which all arms have."""
+        return sorted(next(iter(self.curves.values())))
+
+
+def read(records: Sequence[RunRecord], *, baseline: str | None = None) -> Recorded:
+    """Reads the curves of one study's runs, over the seeds that all arms have finished.
+
+    Raises:
+        ConfigError: fewer than 3 arms or 2 such seeds, or runs of several studies.
+    """
+    studies = sorted({r.study for r in records})
+    if len(studies) != 1:
+        raise ConfigError(f"runs of {len(studies)} studies ({', '.join(studies)}): name one.")
+    found: dict[str, dict[int, Sequence[Point]]] = {}
+    out: list[str] = []
+    for run in records:
+        curve: Sequence[Point] = (run.result or {}).get("curve", ())
+        if run.status == "finished" and len(curve) > 1 and np.isfinite(np.asarray(curve)).all():
+            found.setdefault(run.arm, {})[run.seed] = curve
+        else:
+            out.append(f"{run.arm}/{run.seed}: {run.status}, {len(curve)} evaluations")
+    shared = set[int].intersection(*(set(c) for c in found.values())) if found else set[int]()
+    if len(found) < 3 or len(shared) < 2:
+        raise ConfigError(
+            f"study {studies[0]}: {len(found)} arms with a whole curve and {len(shared)} seeds "
+            "that all of them finished: a ranking needs 3 and 2 or more. Run the study to its end, "
+            "without `stopping` and with `evaluation.every`."
+        )
+    named = {r.tags.get("gfcr.baseline", "") for r in records}
+    reference = baseline or (named.pop() if len(named) == 1 else "") or next(iter(found))
+    if reference not in found:
+        raise ConfigError(f"baseline={reference!r} has no whole curve. Arms: {', '.join(found)}.")
+    curves = {arm: {s: by_seed[s] for s in sorted(shared)} for arm, by_seed in found.items()}
+    return Recorded(study=studies[0], baseline=reference, curves=curves, left_out=tuple(out))
+
+
+def rules_for(recorded: Recorded) -> list[StoppingRule]:
+    """Returns successive halving with every factor and first rung that the curves allow."""
+    points = [int(p[0]) for p in next(iter(next(iter(recorded.curves.values())).values()))]
+    rules = [
+        registry.build("stopping", {"name": "halving", "first": first, "factor": factor})
+        for factor in (2, 3, 4, 6)
+        for first in points[1:-1]
+        if first * 2 <= points[-1]
+    ]
+    if len(recorded.seeds) > 4:
+        rules.append(registry.build("stopping", {"name": "wilcoxon", "p": 0.1}))
+    return rules
+
+
+def races(
+    recorded: Recorded,
+    *,
+    rule: StoppingRule,
+    arms: int,
+    resamples: int,
+    restart_s: float = 0.0,
+    protect: bool = False,
+) -> list[Race]:
+    """Plays `resamples` resamples of the study under a rule.
+
+    Args:
+        recorded: the study.
+        rule: when arms are given up.
+        arms: arms in a resample, the baseline among them.
+        resamples: how many.
+        restart_s: seconds that a paused run needs to go on, which no curve tells.
+        protect: run the baseline to its end, as a study does for its verdicts.
+    """
+    rng = np.random.default_rng(_SEED)
+    others = [arm for arm in recorded.curves if arm != recorded.baseline]
+    found: list[Race] = []
+    for _ in range(resamples):
+        chosen = rng.permutation(len(others))[: arms - 1]
+        names = [recorded.baseline, *(others[int(i)] for i in sorted(chosen))]
+        drawn = rng.choice(recorded.seeds, size=len(recorded.seeds))
+        curves: dict[str, dict[int, Sequence[Point]]] = {
+            arm: {n: recorded.curves[arm][int(seed)] for n, seed in enumerate(drawn)}
+            for arm in names
+        }
+        play = _Play(
+            curves=curves, protected=recorded.baseline if protect else None, restart_s=restart_s
+        )
+        found.append(play.race(rule))
+    return found
+
+
+def winner_agreement(recorded: Recorded, *, arms: int, resamples: int) -> float:
+    """Returns how often a resample run to its end has the winner of the study itself.
+
+    What no rule can be asked to better: below 1, other seeds would have named another winner.
+    """
+    rng = np.random.default_rng(_SEED)
+    ends = np.array([[c[s][-1][3] for s in recorded.seeds] for c in recorded.curves.values()])
+    best = int(ends.mean(1).argmax())
+    seeds = len(recorded.seeds)
+    same = [
+        int(ends[:, rng.integers(seeds, size=seeds)].mean(1).argmax()) == best
+        for _ in range(resamples)
+    ]
+    return fmean(same)
+
+
+@final
+@dataclass(kw_only=True)
+class _Play:
+    """One resample."""
+
+    curves: Curves
+    protected: str | None
+    restart_s: float
+
+    def race(self, rule: StoppingRule) -> Race:
+        """Plays it under the rule and to its end."""
+        finalists, places, spent = self._under(rule)
+        whole = {a: self._mean(a, lambda c: c[-1][3]) for a in self.curves}
+        best = max(whole, key=lambda a: whole[a])
+        named = max(finalists, key=lambda a: whole[a])
+        ranks = {key: n for n, key in enumerate(sorted(set(places.values())))}
+        return Race(
+            kept=best in finalists,
+            regret=whole[best] - whole[named],
+            seconds=spent[0] / self._all(2),
+            tokens=spent[1] / self._all(1),
+            agreement=_tau([ranks[places[a]] for a in whole], list(whole.values())),
+        )
+
+    def _under(
+        self, rule: StoppingRule
+    ) -> tuple[list[str], dict[str, tuple[int, float]], tuple[float, float]]:
+        """Arms run to the end; each arm's (round, score) by the rule; (seconds, tokens) spent."""
+        rounds = self._rounds(rule)
+        alive, places = list(self.curves), dict[str, tuple[int, float]]()
+        at: dict[tuple[str, int], Point] = {}
+        restarts, gone = 0, set[str]()
+        for number, current in enumerate(rounds):
+            for arm, seed in product(alive, current.seeds):
+                restarts += (arm, seed) in at
+                at[arm, seed] = _point(self.curves[arm][seed], until=current.until)
+            scores = {a: {s: p[3] for (b, s), p in at.items() if a == b} for a in alive}
+            # A protected arm goes on; its place is where the rule would have ended it.
+            places |= {a: (number, fmean(scores[a].values())) for a in alive if a not in gone}
+            if number < len(rounds) - 1 and len(alive) > 1:
+                gone |= set(rule.give_up(scores))
+                alive = [arm for arm in alive if arm not in gone or arm == self.protected]
+        seconds = sum(p[2] for p in at.values()) + restarts * self.restart_s
+        return alive, places, (seconds, sum(p[1] for p in at.values()))
+
+    def _rounds(self, rule: StoppingRule) -> list[Round]:
+        first = next(iter(self.curves.values()))
+        one = first[0]
+        tokens = max(int(c[-1][1]) for by_seed in self.curves.values() for c in by_seed.values())
+        every = int(one[1][0] - one[0][0])
+        length = Length(updates=int(one[-1][0]), generated_tokens=tokens, every=every)
+        return rule.rounds(seeds=sorted(first), length=length)
+
+    def _mean(self, arm: str, of: Callable[[Sequence[Point]], float]) -> float:
+        return fmean(of(curve) for curve in self.curves[arm].values())
+
+    def _all(self, column: int) -> float:
+        return sum(c[-1][column] for by_seed in self.curves.values() for c in by_seed.values())
+
+
+def _point(curve: Sequence[Point], *, until: Pause | None) -> Point:
+    return next((p for p in curve if until is not None and until.reached(p)), curve[-1])
+
+
+def _tau(one: Sequence[float], other: Sequence[float]) -> float:
+    """Kendall's tau-b: pairs in the same order less pairs in the other, ties aside."""
+    a = np.sign(np.subtract.outer(one, one))
+    b = np.sign(np.subtract.outer(other, other))
+    norm = np.sqrt((a * a).sum() * (b * b).sum())
+    return float((a * b).sum() / norm) if norm else 0.0

@@ -1,0 +1,154 @@
+"""The ranking benchmark as JSON and as words."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from gfcr import registry
+from gfcr.bench.ranking import Race, Recorded, races, rules_for, winner_agreement
+from gfcr.errors import ConfigError
+from gfcr.search.base import StoppingRule
+
+GOAL_SECONDS, GOAL_KEPT = 0.2, 0.95
+ARMS, SEEDS = 12, 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What was measured, as JSON and as words."""
+
+    data: dict[str, Any]
+    text: str
+
+
+def measure(
+    recorded: Recorded,
+    *,
+    rules: Sequence[StoppingRule] = (),
+    arms: int = ARMS,
+    resamples: int = 200,
+    restart_s: float = 0.0,
+    margin: float = 0.02,
+    protect: bool = False,
+) -> Report:
+    """Measures each rule on the recorded study.
+
+    Args:
+        recorded: the study, see `ranking.read`.
+        rules: those to measure; none measures halving with every factor and first rung.
+        arms: arms in a resample; all there are where they are fewer.
+        resamples: resamples a rule.
+        restart_s: seconds that a paused run needs to go on.
+        margin: difference of the score that would not matter.
+        protect: run the baseline to its end, as a study does for its verdicts.
+    """
+    if resamples < 1 or arms < 3 or restart_s < 0 or margin < 0:
+        raise ConfigError(
+            f"resamples={resamples}, arms={arms}, restart_s={restart_s}, margin={margin}: give "
+            "resamples >= 1, arms >= 3 and the others >= 0."
+        )
+    arms = min(arms, len(recorded.curves))
+    rows = [
+        _row(
+            rule,
+            races(
+                recorded,
+                rule=rule,
+                arms=arms,
+                resamples=resamples,
+                restart_s=restart_s,
+                protect=protect,
+            ),
+            margin=margin,
+        )
+        for rule in rules or rules_for(recorded)
+    ]
+    safe = [row for row in rows if row["winner_kept"] >= GOAL_KEPT]
+    best = min(safe, key=lambda row: row["time_ratio"], default=None)
+    agreement = winner_agreement(recorded, arms=arms, resamples=max(resamples, 1000))
+    data: dict[str, Any] = {
+        "study": recorded.study,
+        "baseline": recorded.baseline,
+        "baseline_to_end": protect,
+        "arms": arms,
+        "seeds": len(recorded.seeds),
+        "resamples": resamples,
+        "restart_s": restart_s,
+        "margin": margin,
+        "enough": arms >= ARMS and len(recorded.seeds) >= SEEDS,
+        "winner_agreement": agreement,
+        "rules": rows,
+        "best": best,
+        "goal": {"time_ratio": GOAL_SECONDS, "winner_kept": GOAL_KEPT},
+        "reached": best is not None and best["time_ratio"] <= GOAL_SECONDS,
+        "left_out": list(recorded.left_out),
+    }
+    data["limits"] = _limits(data, recorded=recorded)
+    return Report(data=data, text=_text(data))
+
+
+def _row(rule: StoppingRule, played: Sequence[Race], *, margin: float) -> dict[str, Any]:
+    return {
+        "rule": registry.spec("stopping", rule),
+        "time_ratio": fmean(r.seconds for r in played),
+        "tokens_ratio": fmean(r.tokens for r in played),
+        "winner_kept": fmean(r.kept for r in played),
+        "within_margin": fmean(r.regret <= margin for r in played),
+        "regret": fmean(r.regret for r in played),
+        "tau": fmean(r.agreement for r in played),
+    }
+
+
+def _limits(data: dict[str, Any], *, recorded: Recorded) -> list[str]:
+    ends = {
+        arm: fmean(curve[-1][3] for curve in by_seed.values())
+        for arm, by_seed in recorded.curves.items()
+    }
+    first, second = sorted(ends, key=lambda arm: -ends[arm])[:2]
+    lines = [
+        f"{first} leads {second} by {ends[first] - ends[second]:.3g}; of resamples run to the end, "
+        f"{data['winner_agreement']:.0%} name it too.",
+        f"The winner is run to its end, 1/{data['arms']} of the time; "
+        + ("so is the baseline." if data["baseline_to_end"] else "a study's verdicts also need ")
+        + (
+            ""
+            if data["baseline_to_end"]
+            else "the baseline there, as much again (--with-baseline)."
+        ),
+        "The rules were compared on the runs they are reported on: the best of many looks a little "
+        "better than it is.",
+    ]
+    if not data["restart_s"]:
+        lines.append(
+            "Seconds are those of the curves: what a paused run needs to start its engine again "
+            "is not among them (restart_s)."
+        )
+    if not data["enough"]:
+        lines.append(
+            f"{data['arms']} arms and {data['seeds']} seeds: the goal is about {ARMS} and {SEEDS}."
+        )
+    return lines
+
+
+def _text(data: dict[str, Any]) -> str:
+    lines = [
+        f"study {data['study']}: {data['arms']} arms x {data['seeds']} seeds, {data['resamples']} "
+        "resamples a rule; 1 is running all to the end",
+        "time   tokens  winner kept  within margin  regret   tau  rule",
+    ]
+    for row in sorted(data["rules"], key=lambda r: r["time_ratio"]):
+        rule = ", ".join(f"{key} {value}" for key, value in row["rule"].items() if key != "name")
+        lines.append(
+            f"{row['time_ratio']:.3f}  {row['tokens_ratio']:.3f}  {row['winner_kept']:11.1%}  "
+            f"{row['within_margin']:13.1%}  {row['regret']:6.4f}  {row['tau']:.2f}  "
+            f"{row['rule']['name']}: {rule}"
+        )
+    best, goal = data["best"], data["goal"]
+    lines.append(
+        f"no rule keeps the winner {goal['winner_kept']:.0%} of the time"
+        if best is None
+        else f"cheapest that keeps the winner {goal['winner_kept']:.0%} of the time: "
+        f"{best['time_ratio']:.3f} of the time (goal {goal['time_ratio']:g})"
+    )
+    return "\n".join([*lines, *data["limits"]])
