@@ -18,7 +18,7 @@ from gfcr.commands import terminal_width
 from gfcr.errors import GfcrError, did_you_mean
 
 COMMANDS = (
-    *("run", "plan", "sweep", "demo", "leaderboard", "offline"),
+    *("run", "plan", "sweep", "demo", "leaderboard", "submit", "offline"),
     *("list", "show", "upload", "bench", "simulate", "audit"),
 )
 """Each is a module of `gfcr.commands` with `HELP`, `add_arguments` and `run`."""

@@ -21,6 +21,7 @@ from gfcr.leaderboard.rows import (
 )
 from gfcr.leaderboard.tables import caption, to_csv, to_markdown, to_rich
 from gfcr.tracking.mlflow_store import read_runs
+from gfcr.tracking.records import RunRecord
 
 __all__ = [
     "ArmCost",
@@ -31,9 +32,11 @@ __all__ = [
     "Shift",
     "ToTarget",
     "Versus",
+    "baseline_of",
     "build",
     "caption",
     "rank",
+    "read",
     "to_csv",
     "to_dict",
     "to_json",
@@ -82,13 +85,27 @@ def build(
     Raises:
         ConfigError: no such store, study, baseline or parameter.
     """
+    records = read(uri, study=study, runs=runs)
+    return rank(
+        records,
+        baseline=baseline_of(records) if baseline is None else baseline,
+        where=where,
+        margin=margin,
+        target=target,
+    )
+
+
+def read(uri: str, *, study: str | None = None, runs: Collection[str] = ()) -> list[RunRecord]:
+    """Reads the runs that a leaderboard is about. Arguments and errors as `build`."""
     records = read_runs(uri, series=SERIES)
     names = sorted({record.study for record in records})
     if study is not None and study not in names:
         raise unknown_name(study, kind="study", allowed=names, where=uri)
     chosen = [record for record in records if study in (None, record.study)]
-    chosen = [record for record in chosen if record.run_id in runs] or chosen
-    named = {run.tags.get("gfcr.baseline", "") for run in chosen}
-    if baseline is None and len(named) == 1:
-        baseline = named.pop() or None
-    return rank(chosen, baseline=baseline, where=where, margin=margin, target=target)
+    return [record for record in chosen if record.run_id in runs] or chosen
+
+
+def baseline_of(records: Sequence[RunRecord]) -> str | None:
+    """Returns the baseline that the runs' study names; None when they name several or none."""
+    named = {run.tags.get("gfcr.baseline", "") for run in records}
+    return (named.pop() or None) if len(named) == 1 else None

@@ -1,0 +1,79 @@
+"""`gfcr submit`."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from gfcr.commands import Outcome
+
+HELP = "Add a finished study to the committed leaderboard, after checks."
+FOLDER = Path("experiments/leaderboard")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds this command's arguments."""
+    from gfcr.leaderboard.checks import CHECKS
+
+    parser.add_argument("study", help="a study's name or YAML file")
+    parser.add_argument("--name", required=True, help="of the entry: small letters, digits, - _ .")
+    parser.add_argument("--uri", default="sqlite:///mlflow.db", help="MLflow tracking URI")
+    parser.add_argument("--baseline", help="arm to compare with; the study's own by default")
+    parser.add_argument("--margin", type=float, help="difference that is no matter")
+    parser.add_argument("--target", type=float, help="held-out score to reach")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="where entries are")
+    parser.add_argument(
+        "--accept",
+        action="append",
+        default=[],
+        choices=CHECKS,
+        help="submit although this check fails; the entry says so",
+    )
+
+
+def run(options: argparse.Namespace) -> Outcome:
+    """Checks and writes the entry; exit code 1 when a check fails."""
+    from gfcr import leaderboard
+    from gfcr.leaderboard.checks import problems_of
+    from gfcr.leaderboard.entry import entry_of
+
+    study, runs = _asked(options.study)
+    records = leaderboard.read(options.uri, study=study, runs=runs)
+    board = leaderboard.rank(
+        records,
+        baseline=options.baseline or leaderboard.baseline_of(records),
+        margin=options.margin,
+        target=options.target,
+    )
+    held = {record.run_id for record in records}
+    missing = [who for run_id, who in runs.items() if run_id not in held]
+    problems = problems_of(board, missing=missing)
+    fatal = [p for p in problems if p.check not in options.accept]
+    if fatal:
+        lines = [f"{p.check}: {p.text}" for p in fatal]
+        told = "\n".join(["not submitted:", *(f"- {line}" for line in lines)])
+        return Outcome(data={"submitted": None, "problems": lines}, text=told, code=1)
+    out = {excluded.run_id for excluded in board.excluded}
+    kept = [record for record in records if record.run_id not in out]
+    arms = {row.arm: [r for r in kept if r.arm == row.arm] for row in board.rows}
+    accepted = [f"{p.check}: {p.text}" for p in problems]
+    entry = entry_of(options.name, board=board, arms=arms, accepted=accepted)
+    place = entry.write(options.folder)
+    data: dict[str, Any] = {
+        "submitted": str(place),
+        "hash": entry.content["hash"],
+        "rows": list(entry.experiments),
+        "accepted": accepted,
+        "problems": [],
+    }
+    return Outcome(data=data, text=f"{place}: {len(entry.experiments)} rows")
+
+
+def _asked(given: str) -> tuple[str, dict[str, str]]:
+    """A study's name, and for a file the runs that it asks for, `arm, seed n` by id."""
+    if not given.endswith((".yaml", ".yml")):
+        return given, {}
+    from gfcr import sweep
+
+    study = sweep.load(given, overrides=[])
+    trials = {t.run_id: f"{t.config.name}, seed {t.config.seed}" for t in study.trials}
+    return study.name, trials

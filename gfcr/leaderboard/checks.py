@@ -1,0 +1,75 @@
+"""What must hold before a leaderboard may be committed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
+
+from gfcr.leaderboard.certificates import NOTES
+from gfcr.leaderboard.rows import Leaderboard, Row
+
+Check: TypeAlias = Literal["finished", "seeds", "ranked", "certificates", "provenance"]
+CHECKS: tuple[Check, ...] = get_args(Check)
+MIN_SEEDS = 5
+STOPPED = "the run was stopped early"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """One reason not to."""
+
+    check: Check
+    text: str
+
+
+def problems_of(board: Leaderboard, *, missing: Sequence[str] = ()) -> list[Problem]:
+    """Returns all that is wrong with a leaderboard as an entry.
+
+    Args:
+        board: the leaderboard.
+        missing: runs that the study asks for and the store has not, as `arm, seed n`.
+    """
+    found: list[Problem] = []
+
+    def add(check: Check, *texts: str) -> None:
+        found.extend(Problem(check=check, text=text) for text in texts)
+
+    add("finished", *(f"{run} has not been run" for run in missing))
+    for out in board.excluded:
+        if not out.reason.startswith(STOPPED):
+            add("finished", f"{out.arm}, seed {out.seed}: {out.reason}")
+    if board.baseline is None or len(board.rows) < 2:
+        add("ranked", "there is no second arm, or no baseline, to compare")
+    for row in board.rows:
+        if row.unranked and len(row.seeds) > 1:
+            add("ranked", f"{row.arm}: {row.unranked}")
+        if row.certificate not in ("none", "lossless"):
+            add("certificates", f"{row.arm}: {NOTES[row.certificate]}")
+        add("provenance", *_unclean(row))
+    add("seeds", *_few_seeds(board.rows))
+    commits = {row.provenance.get("commit", "unknown") for row in board.rows}
+    if len(commits) > 1:
+        add("provenance", f"arms were run at different commits: {', '.join(sorted(commits))}")
+    return found
+
+
+def _few_seeds(rows: Sequence[Row]) -> list[str]:
+    few = [
+        f"{row.arm} has {len(row.seeds)} seeds, at least {MIN_SEEDS} are asked for"
+        for row in rows
+        if len(row.seeds) < MIN_SEEDS
+    ]
+    alike = len({row.seeds for row in rows}) <= 1
+    return few if alike or few else ["the arms were run with different seeds"]
+
+
+def _unclean(row: Row) -> list[str]:
+    commit = row.provenance.get("commit", "unknown")
+    if commit == "unknown":
+        return [f"{row.arm}: the commit is unknown"]
+    if "+" in commit:
+        return [f"{row.arm}: run from a checkout with local changes ({commit})"]
+    return [
+        f"{row.arm}: seeds differ in {name}"
+        for name, value in row.provenance.items()
+        if " | " in value
+    ]

@@ -1,0 +1,207 @@
+"""An entry of the committed leaderboard: what was run, what came out, and files that run it again.
+
+NAME/README.md    the table, for people
+NAME/entry.json   specs, seeds, scores, costs, versions, commit, and a hash of it all
+NAME/ARM.yaml     an experiment file for every row: `gfcr run NAME/ARM.yaml seed=3`
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gfcr import config, experiment
+from gfcr import strategy as strategies
+from gfcr.errors import ConfigError, GfcrError
+from gfcr.leaderboard.json_rows import to_dict
+from gfcr.leaderboard.measure import heldout, result_of
+from gfcr.leaderboard.rows import Leaderboard
+from gfcr.leaderboard.tables import to_markdown
+from gfcr.plain import mapping
+from gfcr.provenance import card_of
+from gfcr.tracking.folder import write_atomic
+from gfcr.tracking.names import digest, spec_hash
+from gfcr.tracking.records import RunRecord
+
+FORMAT = 1
+_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*")
+_LEFT_TO_STORE = ("curves", "series", "profile", "notes", "pareto")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """What `gfcr submit` writes."""
+
+    name: str
+    content: Mapping[str, Any]
+    """Of entry.json, its hash included."""
+    experiments: Mapping[str, Mapping[str, Any]]
+    """Arm -> the values of its experiment file."""
+    table: str
+    """Markdown."""
+
+    def write(self, folder: Path) -> Path:
+        """Writes the entry to `folder/NAME`; the same entry again changes nothing.
+
+        Raises:
+            ConfigError: another entry has the name.
+        """
+        place = folder / self.name
+        held = place / "entry.json"
+        if held.exists() and read(held)["hash"] != self.content["hash"]:
+            raise ConfigError(f"{place} holds another entry: give another --name, or remove it.")
+        write_atomic(held, json.dumps(self.content, indent=1, sort_keys=True) + "\n")
+        for arm, values in self.experiments.items():
+            write_atomic(
+                place / f"{_file_name(arm)}.yaml", _experiment_text(self.name, arm, values)
+            )
+        write_atomic(place / "README.md", self._readme())
+        return place
+
+    def _readme(self) -> str:
+        arm = next(iter(self.experiments))
+        content = self.content
+        accepted = "".join(
+            f"- Accepted by the submitter: {text}.\n" for text in content["accepted"]
+        )
+        return (
+            f"# {self.name}\n\nStudy `{content['study']}`, task {content['task']}, model "
+            f"{content['model']}, commit {content['commit']}.\n\n{self.table}{accepted}\n"
+            f"Run a row again, with any of its seeds:\n\n```bash\ngfcr run "
+            f"experiments/leaderboard/{self.name}/{_file_name(arm)}.yaml seed=0\n```\n\n"
+            f"`entry.json` holds specs, scores by seed, costs and versions; its hash is "
+            f"`{content['hash'][:12]}`.\n"
+        )
+
+
+def entry_of(
+    name: str,
+    *,
+    board: Leaderboard,
+    arms: Mapping[str, Sequence[RunRecord]],
+    accepted: Sequence[str] = (),
+) -> Entry:
+    """Makes an entry of a leaderboard.
+
+    Args:
+        name: of the entry, also its folder's.
+        board: the rows.
+        arms: the runs behind each row.
+        accepted: what is wrong with it, and was accepted.
+
+    Raises:
+        ConfigError: the name cannot be a folder's, or a row cannot be run again from its record.
+    """
+    if not _NAME.fullmatch(name):
+        raise ConfigError(
+            f"--name {name!r} is not allowed: give small letters, digits, and - _ . between them."
+        )
+    experiments = {row.arm: experiment_of(arms[row.arm][0]) for row in board.rows}
+    rows = [_row(row, runs=arms[row["arm"]]) for row in to_dict(board)["rows"]]
+    own = ("study", "baseline", "margin", "target", "noise_floor", "excluded")
+    provenance = board.rows[0].provenance
+    content = {
+        "format": FORMAT,
+        "name": name,
+        **{key: to_dict(board)[key] for key in own},
+        **{key: provenance.get(key, "") for key in ("task", "model", "commit")},
+        "versions": {k: v for k, v in provenance.items() if k.startswith("version.")},
+        "accepted": list(accepted),
+        "rows": rows,
+    }
+    return Entry(
+        name=name,
+        content={**content, "hash": digest(content)},
+        experiments=experiments,
+        table=to_markdown(board),
+    )
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Reads an `entry.json`.
+
+    Raises:
+        GfcrError: it is no entry, or was changed after it was written.
+    """
+    try:
+        content = mapping(json.loads(path.read_text("utf-8")), where=str(path))
+        found = content.pop("hash")
+    except (OSError, ValueError, KeyError) as error:
+        raise GfcrError(f"{path} is no entry of the leaderboard: {error}.") from error
+    if digest(content) != found:
+        raise GfcrError(f"{path} was changed after it was written: its hash is not {found[:12]}.")
+    return {**content, "hash": found}
+
+
+def experiment_of(run: RunRecord) -> dict[str, Any]:
+    """Returns the values of an experiment file that asks for this very run.
+
+    Raises:
+        ConfigError: the run's record has no spec, or resolving it gives another one.
+    """
+    who = f"{run.arm}, seed {run.seed}"
+    if run.spec is None:
+        raise ConfigError(f"{who}: the store holds no spec.yaml, so it cannot be run again.")
+    study = {key: run.tags[f"gfcr.{key}"] for key in ("baseline", "metric") if _tag(run, key)}
+    if _tag(run, "minimum_effect"):
+        study["minimum_effect"] = json.loads(_tag(run, "minimum_effect"))
+    values = {**run.spec, **study, "strategy": _strategy(run.spec["strategy"])}
+    resolved = experiment.resolve(config.experiment(values, where=who))
+    card = card_of(resolved.config, spec=resolved.spec, run_id=resolved.run_id)
+    rebuilt, recorded = spec_hash(resolved.spec), spec_hash(run.spec)
+    if rebuilt != recorded:
+        raise ConfigError(
+            f"{who}: what its record asks for resolves to spec {rebuilt} in this version of gfcr, "
+            f"not to {recorded}: submit with the version that ran it."
+        )
+    for stage in ("filters", "controls"):
+        if card.tags[f"gfcr.{stage}"] != _tag(run, stage):
+            raise ConfigError(f"{who}: the order of its {stage} cannot be told from its record.")
+    return values
+
+
+def _strategy(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The strategy with null for what its function has and the run has not."""
+    usual = strategies.load(str(spec["name"])).spec()
+    values = dict(spec)
+    for stage in ("filters", "controls"):
+        removed = [name for name in usual[stage] if name not in spec[stage]]
+        values[stage] = {**spec[stage], **dict.fromkeys(removed)}
+    return values
+
+
+def _row(row: Mapping[str, Any], *, runs: Sequence[RunRecord]) -> dict[str, Any]:
+    kept = {key: value for key, value in row.items() if key not in _LEFT_TO_STORE}
+    return {
+        **kept,
+        "spec": {k: v for k, v in (runs[0].spec or {}).items() if k != "seed"},
+        "runs": [
+            {
+                "run_id": run.run_id,
+                "seed": run.seed,
+                "score": heldout(run)["accuracy"],
+                "tokens": result_of(run)["tokens"],
+                "wall_s": result_of(run)["wall_s"],
+                "curve": result_of(run).get("curve", []),
+            }
+            for run in runs
+        ],
+    }
+
+
+def _experiment_text(name: str, arm: str, values: Mapping[str, Any]) -> str:
+    plain = json.loads(json.dumps(values))
+    body = yaml.safe_dump(plain, sort_keys=False, default_flow_style=None, width=100)
+    return f"# Row {arm} of the leaderboard entry {name}, every value resolved.\n{body}"
+
+
+def _file_name(arm: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_.+-]", "-", arm)
+
+
+def _tag(run: RunRecord, name: str) -> str:
+    return run.tags.get(f"gfcr.{name}", "")

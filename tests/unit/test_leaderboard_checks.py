@@ -1,0 +1,64 @@
+"""What keeps a study out of the committed leaderboard."""
+
+from dataclasses import replace
+
+from gfcr import leaderboard
+from gfcr.leaderboard.checks import problems_of
+from tests.unit.test_leaderboard import SPECULATES, arm, run
+
+
+def problems(*runs, missing=()):
+    board = leaderboard.rank([*arm("grpo", accuracy=0.5), *runs], baseline="grpo")
+    return [f"{p.check}: {p.text}" for p in problems_of(board, missing=missing)]
+
+
+def test_a_sound_study_has_no_problem():
+    assert problems(*arm("dapo", accuracy=0.6)) == []
+
+
+def test_what_is_missing_failed_or_short_of_seeds_is_named():
+    runs = [*arm("dapo", accuracy=0.6, seeds=4), run("dapo", 4, status="failed", error="boom")]
+    assert problems(*runs, missing=["dapo, seed 7"]) == [
+        "finished: dapo, seed 7 has not been run",
+        "finished: dapo, seed 4: the run failed: boom",
+        "seeds: dapo has 4 seeds, at least 5 are asked for",
+    ]
+
+
+def test_other_seeds_than_the_others_are_a_problem():
+    assert "seeds: the arms were run with different seeds" in problems(
+        *arm("dapo", accuracy=0.6, seeds=6)
+    )
+
+
+def test_an_arm_that_was_given_up_early_is_none():
+    given_up = [run("slow", s, status="stopped", stopped="behind") for s in range(5)]
+    assert problems(*arm("dapo", accuracy=0.6), *given_up) == []
+
+
+def test_speculation_without_a_lossless_certificate_is_a_problem():
+    for state, word in (("biased", "biased"), ("inconclusive", "could not tell"), ("", "without")):
+        fast = arm("fast", accuracy=0.6, tags={"gfcr.certificate": state})
+        fast = [replace(r, params=SPECULATES) for r in fast]
+        assert any(p.startswith("certificates: fast") and word in p for p in problems(*fast))
+    fast = arm("fast", accuracy=0.6, tags={"gfcr.certificate": "lossless"})
+    assert problems(*(replace(r, params=SPECULATES) for r in fast)) == []
+
+
+def test_local_changes_unknown_and_mixed_commits_are_problems():
+    def at(commit):
+        return problems(*arm("dapo", accuracy=0.6, tags={"gfcr.commit": commit}))
+
+    assert any("local changes (c0ffee+)" in p for p in at("c0ffee+"))
+    assert any("the commit is unknown" in p for p in at("unknown"))
+    assert at("decade") == ["provenance: arms were run at different commits: c0ffee, decade"]
+    mixed = [*arm("dapo", accuracy=0.6, seeds=4)]
+    mixed.append(run("dapo", 4, accuracy=0.6, tags={"gfcr.version.vllm": "2.0"}))
+    assert "provenance: dapo: seeds differ in version.vllm" in problems(*mixed)
+
+
+def test_nothing_to_compare_and_unequal_budgets_are_problems():
+    assert any(p.startswith("ranked: there is no second arm") for p in problems())
+    spent = {"generated": 2000, "trained": 2000}
+    long = arm("long", accuracy=0.9, updates=80, wall_s=130.0, tokens=spent)
+    assert any(p.startswith("ranked: long: unequal budgets") for p in problems(*long))
