@@ -31,8 +31,11 @@ class Auto(Drafter):
     - `threshold` (TLT) drafts all or, from `below` running requests on, nothing.
     - `peak` (FastGRPO, 2509.21792) drafts k = floor(peak / running) - 1 tokens.
 
-    All are exact. Under `bandit` which tokens are sampled depends on the machine's timing: the same
-    seed gives the same law, not the same tokens.
+    All are as exact as the drafter. Under `bandit` which tokens are sampled depends on the
+    machine's timing: the same seed gives the same law, not the same tokens.
+
+    Drafting nothing is free, except with a draft model: to be right when it drafts again, it reads
+    along, one pass of its own for each of the engine's.
     """
 
     paper: ClassVar[str] = "2511.16665"
