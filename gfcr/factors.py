@@ -10,10 +10,13 @@ from itertools import combinations, product
 from typing import Any
 
 from gfcr import config as configs
+from gfcr import designs
 from gfcr.errors import ConfigError, unknown_name
 from gfcr.plain import is_mapping, mapping
 
-DESIGNS = ("full", "one_at_a_time")
+DESIGNS = ("full", "fractional", "screening", "one_at_a_time")
+_TWO_LEVELS = {"fractional": designs.fractional, "screening": designs.screening}
+_MOST_FACTORS = 31
 _EXAMPLE = "{group: {small: {group_size: 4}, large: {group_size: 16}}}"
 
 
@@ -37,18 +40,22 @@ def expand(factors: object, *, design: object, where: str) -> dict[str, Cell]:
 
     Args:
         factors: `{factor: {level: {strategy key: value}}}`, two levels or more each.
-        design: `full` crosses all levels; `one_at_a_time` changes one factor of the reference.
+        design: `full` crosses all levels; `fractional` and `screening` choose among the arms of
+            two-level factors, see `gfcr.designs`; `one_at_a_time` changes one factor of the
+            reference.
         where: names the file in errors.
 
     Raises:
-        ConfigError: a factor with fewer than two levels, a level that is no mapping, a name with
-            `+` or `/`, two arms of one name, or two factors that set the same key.
+        ConfigError: a design of two levels with more, or with more than 31 factors, a factor with
+            fewer than two levels, a level that is no mapping, a name with `+` or `/`, two arms of
+            one name, or two factors that set the same key.
     """
     if design not in DESIGNS:
         raise unknown_name(str(design), kind="design", allowed=DESIGNS, where=where)
     given = mapping(factors or None, where=f"{where}: factors", example=_EXAMPLE)
     checked = {factor: _levels(factor, levels, where=where) for factor, levels in given.items()}
     _check_apart(checked, where=where)
+    _check_two_levels(checked, design=str(design), where=where)
     arms: dict[str, Cell] = {}
     for chosen in _chosen(checked, design=str(design)):
         cell = _cell(checked, chosen)
@@ -92,6 +99,20 @@ def _check_apart(factors: Mapping[str, Mapping[str, Mapping[str, Any]]], *, wher
                 )
 
 
+def _check_two_levels(
+    factors: Mapping[str, Mapping[str, object]], *, design: str, where: str
+) -> None:
+    if design not in _TWO_LEVELS:
+        return
+    wide = [factor for factor, levels in factors.items() if len(levels) != 2]
+    if wide or len(factors) > _MOST_FACTORS:
+        told = f"{wide[0]} has {len(factors[wide[0]])}" if wide else f"there are {len(factors)}"
+        raise ConfigError(
+            f"{where}: design={design!r} is for at most {_MOST_FACTORS} factors of two levels "
+            f"({told}): leave levels out, or give design full or one_at_a_time."
+        )
+
+
 def _leaves(changes: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
     for key, value in changes.items():
         if is_mapping(value) and value:
@@ -106,6 +127,11 @@ def _chosen(
     if design == "full":
         for levels in product(*factors.values()):
             yield dict(zip(factors, levels, strict=True))
+        return
+    if design in _TWO_LEVELS:
+        for row in _TWO_LEVELS[design](len(factors)):
+            signs = zip(factors.items(), row, strict=True)
+            yield {factor: list(levels)[int(sign > 0)] for (factor, levels), sign in signs}
         return
     reference = {factor: next(iter(levels)) for factor, levels in factors.items()}
     yield reference

@@ -32,7 +32,7 @@ LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("models",), ("audit.certificate", "audit.certify", "audit.cell", "audit.settings")),
     (("experiment", "config", "provenance", "source"), ("drop_in",)),
     (("launch",), ("search",)),
-    (("sweep", "factors"), ("offline",), ("simulation",), ("audit",)),
+    (("sweep", "factors", "designs"), ("offline",), ("simulation",), ("audit",)),
     (("leaderboard", "report"), ("bench",)),
     (("planning",),),
     (("cli", "commands", "__main__"),),

@@ -45,6 +45,34 @@ def test_a_full_design_crosses_all_levels(tmp_path: Path) -> None:
         assert ("generate" in strategy) == (levels["generate"] == "tree")
 
 
+def two_levels(count: int) -> dict[str, Any]:
+    """Factors that each set a key of their own."""
+    return {
+        f"f{i}": {f"off{i}": {}, f"on{i}": {"filters": {f"gate{i}": {"name": "zero_variance"}}}}
+        for i in range(count)
+    }
+
+
+@pytest.mark.parametrize(("design", "arms"), [("fractional", 8), ("screening", 8), ("full", 16)])
+def test_a_smaller_design_is_some_of_the_full_one_with_its_reference(
+    design: str, arms: int, tmp_path: Path
+) -> None:
+    study = load(tmp_path, factors=two_levels(4), design=design)
+    assert len(study.arms) == arms and study.baseline == "off0+off1+off2+off3"
+    every = load(tmp_path, factors=two_levels(4))
+    assert set(study.arms) <= set(every.arms)
+    # Half of the arms have each level of each factor, and of each two of them.
+    for one in range(4):
+        held = [levels[f"f{one}"] for levels in study.levels.values()]
+        assert held.count(f"on{one}") == arms / 2
+        for other in range(one):
+            both = [
+                levels[f"f{one}"] == f"on{one}" and levels[f"f{other}"] == f"on{other}"
+                for levels in study.levels.values()
+            ]
+            assert sum(both) == arms / 4
+
+
 def test_one_at_a_time_changes_one_factor_of_the_reference(tmp_path: Path) -> None:
     study = load(tmp_path, factors=FACTORS, design="one_at_a_time", baseline="sample+all+none")
     reference = study.levels["sample+all+none"]
@@ -66,6 +94,8 @@ BAD = {
     "both": ({"factors": FACTORS, "arms": {"a": {}}}, "both given"),
     "design alone": ({"arms": {"a": {}}, "design": "full"}, "design='full'"),
     "design": ({"factors": FACTORS, "design": "ful"}, "Did you mean 'full'"),
+    "three levels": ({"factors": FACTORS, "design": "screening"}, "controls has 3"),
+    "many factors": ({"factors": two_levels(32), "design": "fractional"}, "there are 32"),
     "one level": ({"factors": {"a": {"x": {}}}}, "two or more"),
     "no mapping": ({"factors": {"a": {"x": {}, "y": "dapo"}}}, r"factors\.a\.y='dapo'"),
     "no factors": ({"factors": {}}, "give a mapping"),
