@@ -44,19 +44,23 @@ class Crossed:
 
 
 def crossed(
-    arms: Mapping[str, Sequence[RunRecord]], *, levels: Mapping[str, Mapping[str, str]]
+    arms: Mapping[str, Sequence[RunRecord]],
+    *,
+    levels: Mapping[str, Mapping[str, str]],
+    whole: bool = True,
 ) -> Crossed:
     """Collects the scores of the seeds that all arms have.
 
     Args:
         arms: finished runs by arm.
         levels: arm -> factor -> level, the first arm holding the reference levels.
+        whole: ask for every combination of levels.
 
     Raises:
         ConfigError: the design is not fully crossed, or an arm has no run of the shared seeds.
     """
     factors = _factors(levels) if levels else {}
-    if not levels or len(levels) != prod(len(v) for v in factors.values()):
+    if not levels or (whole and len(levels) != prod(len(v) for v in factors.values())):
         raise ConfigError("effects need crossed factors: give the study `factors`, design full.")
     missing = [arm for arm in levels if not arms.get(arm)]
     if missing:

@@ -12,7 +12,7 @@ from gfcr.errors import ConfigError
 from gfcr.leaderboard.screen import screen
 from gfcr.plain import mapping
 from gfcr.planning import Assumed, StudyPlan, plan
-from gfcr.studies import attribution, effects, frames, plots, progress
+from gfcr.studies import attribution, effects, frames, plots, progress, screened
 from gfcr.studies.crossed import Crossed, crossed
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.folder_store import read_folders
@@ -106,8 +106,10 @@ class StudyHandle:
         """Main effects and interactions of the study's factors, one row each, see `effects`.
 
         Raises:
-            ConfigError: the study is not fully crossed, or an arm has no finished run.
+            ConfigError: the study is not crossed, or an arm has no finished run.
         """
+        if screened.is_partial(self.study.levels):
+            return frames.effects_frame(screened.main_effects(self._crossed(whole=False)))
         return frames.effects_frame(effects.effects(self._crossed()))
 
     def anova(self) -> "DataFrame":
@@ -131,9 +133,9 @@ class StudyHandle:
         curves = frames.curves_frame(self.study, metrics=(metric,))
         return plots.draw(curves, board=self.leaderboard(), metric=metric)
 
-    def _crossed(self) -> Crossed:
+    def _crossed(self, *, whole: bool = True) -> Crossed:
         arms = screen(self._records(), baseline=self.study.baseline)[0]
-        return crossed(arms, levels=self.study.levels)
+        return crossed(arms, levels=self.study.levels, whole=whole)
 
     def _records(self, *, series: Sequence[str] = ()) -> list[RunRecord]:
         folders = [t.folder for t in self.study.trials if (t.folder / "run.json").exists()]
