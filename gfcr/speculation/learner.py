@@ -183,6 +183,7 @@ class Learner:
                 stdout=log,
                 stderr=log,
                 env=_environment(self._course.threads),
+                start_new_session=True,  # an interrupt of the run is no reason to die in its midst
             )
         assert self._process.stdin is not None
         os.set_blocking(self._process.stdin.fileno(), False)

@@ -5,6 +5,9 @@ The policy is the demo's draft model, so that everything is small; it is made on
 
 import os
 import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,8 +17,9 @@ import numpy as np
 import pytest
 
 from gfcr import models
-from gfcr.bench.draft_arms import untrained
+from gfcr.bench.draft_arms import Switch, untrained
 from gfcr.bench.draft_learning import Size, measure
+from gfcr.engine.base import Request
 from gfcr.engine.vllm import Vllm
 from gfcr.engine.vllm_loop import VllmEngine
 from gfcr.pipeline import Pipeline
@@ -24,6 +28,7 @@ from gfcr.strategy import load
 from gfcr.tasks.chain_sum import ChainSum
 from gfcr.tasks.codec import HfCodec
 from gfcr.types import Sampling
+from tests.integration.tiny_model import entropy_z, tiny_qwen3
 
 pytestmark = pytest.mark.vllm
 
@@ -130,3 +135,63 @@ def test_a_run_learns_swaps_without_touching_the_policy_and_resumes(
     assert again.learner is not None and again.learner.wait(60)
     assert again.state_dict()["counts"].rounds == learnt["rounds"] + 1
     again.stop()
+
+
+def test_swaps_at_any_step_leave_the_distribution_as_it_is(
+    tmp_path: Path, engines: list[VllmEngine]
+) -> None:
+    policy = tiny_qwen3(tmp_path / "policy", seed=0, eos=None)
+    drafts = [tmp_path / name for name in ("draft", "other")]
+    for seed, folder in enumerate(drafts, start=1):
+        tiny_qwen3(folder, seed=seed, hidden=32, layers=1, eos=None)
+    switch = Switch(drafts[0], draft_length=3)
+    engine = Vllm(kv_cache_gib=0.25).start(model=str(tmp_path / "policy"), seed=0, drafter=switch)
+    engines.append(engine)
+    prompt, made = (4, 9, 5, 16), dict[str, list[int]]()
+    for i in range(1000):
+        name, sampling = f"r{i}", Sampling(max_tokens=12)
+        engine.submit(Request(id=name, tokens=prompt, sampling=sampling, seed=i))
+        made[name] = list(prompt)
+    steps, open_ones = 0, len(made)
+    while open_ones:
+        switch.begin(drafts[steps % 2])
+        steps += 1
+        for delta in engine.step():
+            made[delta.request_id] += delta.tokens
+            open_ones -= delta.finish is not None
+    stats = engine.stats()
+    assert 0 < stats.accepted_tokens < stats.drafted_tokens
+    assert abs(entropy_z(policy, list(made.values()), prompt=len(prompt))) < 4
+
+
+LEAVES = """
+import os, signal, sys
+from pathlib import Path
+import numpy as np
+from gfcr.speculation.learner import Course, Learner
+from gfcr.speculation.lessons import Example
+course = Course(model=sys.argv[1], steps=1, lr=1e-3, pool=100, rejected=1.0, threads=1)
+learner = Learner(course)
+tokens = np.arange(6, dtype=np.int32)
+learner.teach([Example(tokens_T=tokens, prompt_length=2, temperature=1.0, law=None)])
+assert learner.wait(100)
+print(learner.pid, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_learner_ends_with_its_run_even_if_that_is_killed(tmp_path: Path) -> None:
+    tiny_qwen3(tmp_path, hidden=32, layers=1)
+    command = [sys.executable, "-c", LEAVES, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr[-2000:]
+    until = time.monotonic() + 20
+    while runs(int(done.stdout)) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert not runs(int(done.stdout))
+
+
+def runs(pid: int) -> bool:
+    """Whether a process is there and no zombie."""
+    stat = Path(f"/proc/{pid}/stat")
+    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
