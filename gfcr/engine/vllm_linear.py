@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 SMALL: Final = 2**14
 """Weights of fewer numbers gain nothing by packing."""
+LONE: Final = 2**18
+"""Weights of fewer numbers stay in the cache, where one row is faster without packing."""
 PRIMITIVES: Final = 32
 """oneDNN kernels kept for each layer, one a number of rows: vLLM's own number."""
 
@@ -20,9 +22,8 @@ def packed(layer: Any) -> "Callable[..., torch.Tensor]":
     The weight stays an ordinary parameter, and whatever its `weight_loader` loads, `load_weights`
     included, is packed again. Values written into the parameter itself would be missed.
 
-    One row, a lone request's step without drafts, needs no packing and is faster without. With
-    more, MKL's float32 product is 1.3 to 4 times slower than oneDNN's on an AMD machine: checking
-    8 drafted tokens with it costs 5 plain steps, with a packed weight 1.7.
+    MKL's float32 product is 1.3 to 4 times slower than oneDNN's on an AMD machine: checking 8
+    drafted tokens costs it 5 times as long as one, oneDNN 1.7 times.
     """
     import torch
     from vllm import _custom_ops
@@ -31,13 +32,14 @@ def packed(layer: Any) -> "Callable[..., torch.Tensor]":
     plain, weight = torch.nn.functional.linear, layer.weight
     if weight.is_meta or weight.ndim != 2 or weight.numel() < SMALL or not _supported(library):
         return plain
+    few = weight.numel() < LONE
     held = library.create_onednn_mm(weight.t(), PRIMITIVES)
     weight.weight_loader = _repacking(weight.weight_loader, held=held, weight=weight)
 
     def linear(
         x: "torch.Tensor", weight: "torch.Tensor", bias: "torch.Tensor | None" = None
     ) -> "torch.Tensor":
-        if x.numel() == x.shape[-1]:
+        if few and x.numel() == x.shape[-1]:
             return plain(x, weight, bias)
         return library.onednn_mm(held, x, bias)
 
