@@ -1,4 +1,4 @@
-"""A drafter's pace on real vLLM: what is drafted follows it, to nothing and back. About 45 s of CPU time."""
+"""A drafter's pace on real vLLM: kept, down to nothing and back. About 45 s of CPU time."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
