@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from gfcr import experiment, sweep
+from gfcr.launch.local import Local
 from gfcr.tracking.folder_store import find_folders, read_folders
 from gfcr.tracking.names import flatten
 from gfcr.tracking.records import RunRecord
@@ -48,13 +49,13 @@ def calibrate(
 ) -> list[RunRecord]:
     """Runs `updates` updates of each arm that no finished run tells about, and reads them.
 
-    The runs leave nothing behind.
+    The runs are made on this machine, whatever the study's launcher, and leave nothing behind.
     """
     told = {family(r.params) for r in known if r.status == "finished"}
     arms = [t[0] for t in study.arms.values() if family_of(t[0]) not in told]
     with tempfile.TemporaryDirectory() as folder:
         trials = tuple(_probe(trial, folder=folder, updates=updates) for trial in arms)
-        sweep.run(replace(study, trials=trials))
+        sweep.run(replace(study, trials=trials, stopping=None, launcher=Local()))
         return read_folders(find_folders(folder))
 
 

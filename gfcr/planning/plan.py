@@ -1,11 +1,12 @@
 """The plan of a study."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from rich.console import RenderableType
 from rich.jupyter import JupyterMixin
 
+from gfcr import registry
 from gfcr.errors import ConfigError
 from gfcr.planning.cost import ArmPlan, plan_arm
 from gfcr.planning.effects import Variance, variance_of
@@ -55,7 +56,15 @@ class StudyPlan(JupyterMixin):
     by_seeds: Mapping[int, float] = field(default_factory=dict[int, float])
     """The detectable difference of as many seeds."""
     effect: float | None = None
-    """Difference asked about."""
+    """Difference asked about; the study's `minimum_effect` where none was."""
+    metric: str
+    budget: Mapping[str, float | None]
+    """Bounds of every run, by what they count; None is no bound."""
+    stopping: Mapping[str, object] | None
+    """The stopping rule, as its spec."""
+    stopping_share: float
+    """Of the cost, that the stopping rule is expected to leave; 1 without one or where it cannot
+    be told."""
     seeds_for_effect: int | None = None
     """Seeds that find it four times in five; None where 1,000 do not."""
 
@@ -89,13 +98,15 @@ def plan(
 
     Args:
         study: what `gfcr.sweep.load` returned.
-        effect: difference of the held-out score for which the seeds needed are wanted.
+        effect: difference of the held-out score for which the seeds needed are wanted; the study's
+            minimum effect of interest by default.
         calibrated: runs two updates of each arm whose cost no finished run tells.
         assumed: variance where no earlier runs tell it.
 
     Raises:
         ConfigError: `effect` is not positive.
     """
+    effect = study.minimum_effect if effect is None else effect
     if effect is not None and effect <= 0:
         raise ConfigError(f"effect={effect:g} is not allowed: give a difference > 0, e.g. 0.05.")
     history = read_history(study)
@@ -115,7 +126,7 @@ def plan(
             at_power=POWER,
         )
 
-    seeds = min(len(a.seeds) for a in arms)
+    seeds, rule = min(len(a.seeds) for a in arms), study.stopping
     return StudyPlan(
         study=study.name,
         baseline=study.baseline,
@@ -128,6 +139,10 @@ def plan(
         detectable=size(seeds) if comparisons else float("nan"),
         by_seeds={n: size(n) for n in sorted({*_SEEDS, seeds} - {1})} if comparisons else {},
         effect=effect,
+        metric=study.metric,
+        budget={"updates": study.length.updates, **asdict(study.trials[0].config.budget)},
+        stopping=rule and registry.spec("stopping", rule),
+        stopping_share=rule.expected_share(arms=len(arms), length=study.length) if rule else 1.0,
         seeds_for_effect=_needed(effect, variance, evaluation.prompts, comparisons),
     )
 

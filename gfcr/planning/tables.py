@@ -56,8 +56,11 @@ def _sentences(plan: StudyPlan) -> list[str]:
         if plan.tokens is None or plan.seconds is None
         else f"{plan.tokens:,.0f} tokens, {_time(plan.seconds)}"
     )
+    bounds = [f"{value:,g} {key}" for key, value in plan.budget.items() if value is not None]
     lines = [
         f"{runs} runs, {left} still to make: {cost}.",
+        f"Budget of every run, whichever ends first: {', '.join(bounds).replace('_', ' ')}.",
+        *_stopping(plan),
         f"Held-out: {plan.prompts} prompts x {plan.samples}, {plan.seeds} seed(s), "
         f"{plan.comparisons} comparison(s) with {escape(plan.baseline)}.",
     ]
@@ -68,6 +71,17 @@ def _sentences(plan: StudyPlan) -> list[str]:
         if arm.nearest
     ]
     return [*lines, *_power(plan)]
+
+
+def _stopping(plan: StudyPlan) -> list[str]:
+    if plan.stopping is None:
+        return []
+    keys = ", ".join(f"{k} {v}" for k, v in plan.stopping.items() if k != "name")
+    share = f"about {plan.stopping_share:.0%}" if plan.stopping_share < 1 else "an unknown share"
+    return [
+        f"Stopping by {plan.stopping['name']} ({keys}) leaves {share} of that cost; an arm stopped "
+        "is compared with nothing, and counts among the comparisons."
+    ]
 
 
 def _power(plan: StudyPlan) -> list[str]:

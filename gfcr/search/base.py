@@ -49,6 +49,10 @@ class StoppingRule(Part):
             ConfigError: the rule's settings do not fit the study.
         """
 
+    def expected_share(self, *, arms: int, length: Length) -> float:
+        """Returns the share of the cost of running all arms to their end; 1 where none is known."""
+        return 1.0
+
     @abstractmethod
     def give_up(self, scores: Scores) -> dict[str, str]:
         """Returns the arms to stop, each with the reason.

@@ -60,6 +60,18 @@ class Halving(StoppingRule):
         pauses = [Pause(**{self.resource: rung}) for rung in rungs]
         return [Round(seeds=tuple(seeds), until=until) for until in (*pauses, None)]
 
+    def expected_share(self, *, arms: int, length: Length) -> float:
+        """See `StoppingRule.expected_share`: the kept arms at each rung, and the baseline."""
+        total = length.updates if self.resource == "updates" else length.generated_tokens
+        assert total is not None, "rounds() has checked the rule"
+        rounds = len(self.rounds(seeds=(0,), length=length))
+        ends = [*(self.first * self.factor**n for n in range(rounds - 1)), total]
+        spent, alive, before = 0.0, arms, 0
+        for end in ends:
+            spent += min(arms, alive + (alive < arms)) * (end - before)
+            alive, before = max(1, alive // self.factor), end
+        return spent / (arms * total)
+
     def give_up(self, scores: Scores) -> dict[str, str]:
         """See `StoppingRule.give_up`."""
         from gfcr.search.optuna import promoted

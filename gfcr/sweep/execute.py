@@ -8,7 +8,7 @@ from typing import Any, final
 
 from gfcr import config as configs
 from gfcr.launch.base import Job
-from gfcr.search.base import Length, Round
+from gfcr.search.base import Round
 from gfcr.source import Pause
 from gfcr.sweep import decisions
 from gfcr.sweep.scores import score_at
@@ -44,13 +44,7 @@ def run(
 def _rounds(study: Study) -> list[Round]:
     if study.stopping is None:
         return [Round(seeds=tuple(study.seeds), until=None)]
-    first = study.trials[0]
-    length = Length(
-        updates=first.updates,
-        generated_tokens=first.config.budget.generated_tokens,
-        every=first.config.evaluation.every,
-    )
-    return study.stopping.rounds(seeds=study.seeds, length=length)
+    return study.stopping.rounds(seeds=study.seeds, length=study.length)
 
 
 @final

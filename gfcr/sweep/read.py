@@ -20,8 +20,8 @@ def load(path: str | Path, *, overrides: Sequence[str]) -> Study:
     so that a mistake in any of them is found before anything runs.
 
     Raises:
-        ConfigError: no arms or seeds, an unknown baseline, arms with unequal budgets, or whatever
-            an experiment may raise.
+        ConfigError: no arms or seeds, an unknown baseline, arms with unequal budgets, a stopping
+            rule that does not fit, or whatever an experiment may raise.
     """
     values = configs.merge(configs.read(path), configs.parse_overrides(overrides))
     return from_values({"study": Path(path).parent.name, **values}, where=str(path))
@@ -54,6 +54,8 @@ def from_values(values: Mapping[str, Any], *, where: str) -> Study:
         stopping=stopping,
         launcher=launcher,
     )
+    if stopping is not None:
+        stopping.rounds(seeds=study.seeds, length=study.length)
     return study
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from gfcr.config import Experiment
 from gfcr.launch.base import Launcher
 from gfcr.launch.local import Local
-from gfcr.search.base import StoppingRule
+from gfcr.search.base import Length, StoppingRule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +65,16 @@ class Study:
     def minimum_effect(self) -> float | None:
         """The smallest difference of the metric that matters; None where the file gives none."""
         return self.trials[0].config.minimum_effect
+
+    @property
+    def length(self) -> Length:
+        """What each of its runs may last."""
+        first = self.trials[0]
+        return Length(
+            updates=first.updates,
+            generated_tokens=first.config.budget.generated_tokens,
+            every=first.config.evaluation.every,
+        )
 
     @property
     def folder(self) -> Path:

@@ -12,6 +12,7 @@ import yaml
 
 from gfcr import experiment, planning, sweep
 from gfcr.errors import ConfigError
+from gfcr.planning.tables import _sentences
 from gfcr.statistics import compare
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import RunFolder
@@ -159,6 +160,30 @@ def test_one_arm_or_one_seed_detects_nothing(tmp_path: Path) -> None:
     once = planning.plan(load(tmp_path, seeds=[0]), effect=0.4)
     assert np.isnan(once.detectable) and once.seeds_for_effect
     assert planning.to_dict(once)["detectable"] is None
+
+
+def test_the_file_s_minimum_effect_is_asked_about(tmp_path: Path) -> None:
+    plan = planning.plan(load(tmp_path, minimum_effect=0.3))
+    assert plan.effect == 0.3 and plan.seeds_for_effect
+    assert planning.plan(load(tmp_path, minimum_effect=0.3), effect=0.2).effect == 0.2
+
+
+def test_stopping_leaves_a_share_of_the_cost(tmp_path: Path) -> None:
+    arms = {name: {"strategy": "grpo"} for name in "abcdefghijkl"}
+    changes: dict[str, Any] = {
+        "arms": arms,
+        "trainer": {"name": "dry", "max_steps": 32},
+        "evaluation": {"prompts": 8, "every": 2},
+        "stopping": {"name": "halving", "first": 2, "factor": 4},
+    }
+    plan = planning.plan(load(tmp_path, **changes))
+    # Rungs 2, 8, 32: twelve arms, then three and the baseline, then one and the baseline.
+    assert plan.stopping_share == pytest.approx((12 * 2 + 4 * 6 + 2 * 24) / (12 * 32))
+    shown = "\n".join(_sentences(plan))
+    assert "about 25%" in shown and "32 updates" in shown
+    wilcoxon = {"seeds": list(range(5)), "stopping": {"name": "wilcoxon"}}
+    plan = planning.plan(load(tmp_path, **{**changes, **wilcoxon}))
+    assert plan.stopping_share == 1 and planning.to_dict(plan)["stopping"]["p"] == 0.1
 
 
 def test_bad_numbers_say_what_is_allowed(tmp_path: Path) -> None:
