@@ -50,8 +50,9 @@ def shapley(design: Crossed, *, arm: str | None = None) -> list[Effect]:
             it was chosen by the same scores.
 
     Raises:
-        ConfigError: no arm of this name.
+        ConfigError: no arm of this name, or the design is not fully crossed.
     """
+    design.need_full()
     best = max(design.scores, key=lambda name: float(design.scores[name].mean()))
     chosen = best if arm is None else arm
     levels = {name: dict(pairs) for pairs, name in design.arms.items()}
@@ -72,7 +73,11 @@ def anova(design: Crossed) -> list[Variance]:
     Repeated measures: each seed runs every arm, and a term is tested against its own interaction
     with the seeds (as `statsmodels`' `AnovaRM`, whose numbers these are). Scores are means over the
     held-out prompts, which are taken as given.
+
+    Raises:
+        ConfigError: the design is not fully crossed.
     """
+    design.need_full()
     means = design.means()
     terms = [_term(means, axes) for axes in _subsets(range(1, means.ndim))]
     total = sum(t.share for t in terms)

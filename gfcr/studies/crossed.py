@@ -1,8 +1,9 @@
-"""The scores of a fully crossed design, by levels. Shape suffix: `_SP` seeds by prompts."""
+"""The scores of a design, by levels. Shape suffix: `_SP` seeds by prompts."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import combinations, product
 from math import prod
 
 import numpy as np
@@ -16,7 +17,7 @@ from gfcr.tracking.records import RunRecord
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crossed:
-    """One table of held-out scores for every combination of levels, same seeds and prompts."""
+    """One table of held-out scores for every arm of a design, same seeds and prompts."""
 
     factors: Mapping[str, Sequence[str]]
     """Factor -> levels, the reference first."""
@@ -29,6 +30,31 @@ class Crossed:
     def at(self, levels: Mapping[str, str]) -> Table:
         """The scores `_SP` at one level of every factor."""
         return self.scores[self.arms[frozenset(levels.items())]]
+
+    @property
+    def full(self) -> bool:
+        """Whether every combination of levels is there."""
+        return len(self.arms) == prod(len(levels) for levels in self.factors.values())
+
+    @property
+    def orthogonal(self) -> bool:
+        """Whether any two factors' levels meet equally often, so that effects can be told apart."""
+        for one, other in combinations(self.factors, 2):
+            met = Counter((dict(pairs)[one], dict(pairs)[other]) for pairs in self.arms)
+            cells = len(self.factors[one]) * len(self.factors[other])
+            if len(met) < cells or len(set(met.values())) > 1:
+                return False
+        return True
+
+    def need_full(self) -> None:
+        """Raises ConfigError unless every combination of levels is there."""
+        if not self.full:
+            raise ConfigError("this needs every combination of levels: give the study design full.")
+
+    def where(self, *, factor: str, level: str) -> Table:
+        """The mean scores `_SP` of the arms at a level."""
+        pairs = ((chosen, arm) for chosen, arm in self.arms.items() if (factor, level) in chosen)
+        return np.mean([self.scores[arm] for _, arm in pairs], axis=0)
 
     @property
     def reference(self) -> dict[str, str]:
@@ -57,11 +83,10 @@ def crossed(
         whole: ask for every combination of levels.
 
     Raises:
-        ConfigError: the design is not fully crossed, or an arm has no run of the shared seeds.
+        ConfigError: the study has no factors, or an arm has no run of the shared seeds.
     """
-    factors = _factors(levels) if levels else {}
-    if not levels or (whole and len(levels) != prod(len(v) for v in factors.values())):
-        raise ConfigError("effects need crossed factors: give the study `factors`, design full.")
+    if not levels:
+        raise ConfigError("effects need crossed factors: give the study `factors`.")
     missing = [arm for arm in levels if not arms.get(arm)]
     if missing:
         raise ConfigError(f"no finished run of {', '.join(missing)}: run the study first.")
@@ -72,7 +97,7 @@ def crossed(
     runs = {arm: [r for s in seeds for r in arms[arm] if r.seed == s] for arm in levels}
     prompts = shared_prompts([r for found in runs.values() for r in found])
     return Crossed(
-        factors=factors,
+        factors=_factors(levels),
         arms={frozenset(levels[arm].items()): arm for arm in runs},
         scores={
             arm: np.asarray(scores_of(found, prompts=prompts), np.float64)

@@ -10,6 +10,7 @@ from itertools import combinations, product
 
 import numpy as np
 
+from gfcr.errors import ConfigError
 from gfcr.statistics import Interval, compare, holm
 from gfcr.statistics.interval import Table
 from gfcr.studies.crossed import Crossed
@@ -36,9 +37,30 @@ def effects(design: Crossed) -> list[Effect]:
 
     A main effect is averaged over the levels of the other factors. An interaction is how much
     more (or less) two levels add together than each alone: (both - one) - (other - neither).
+    A fractional or screening design gives main effects only, mixed with interactions as
+    `gfcr.designs` says.
+
+    Raises:
+        ConfigError: the design tells no effects apart, such as one factor at a time.
     """
-    changes = _changes(design.factors)
-    return corrected([_effect(design, changed=changed) for changed in changes])
+    if design.full:
+        return corrected([_effect(design, changed=c) for c in _changes(design.factors)])
+    if not design.orthogonal:
+        raise ConfigError(
+            "in this design the factors' levels do not meet equally often, so that effects cannot "
+            "be told apart: give the study design full, fractional or screening."
+        )
+    return corrected(
+        [
+            effect_of(
+                design.where(factor=factor, level=level) - design.where(factor=factor, level=first),
+                name=f"{factor}={level}",
+                order=1,
+            )
+            for factor, (first, *others) in design.factors.items()
+            for level in others
+        ]
+    )
 
 
 def effect_of(mean: Table, *, name: str, order: int) -> Effect:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from gfcr.errors import ConfigError
+from gfcr.factors import expand
 from gfcr.studies.attribution import anova, shapley
 from gfcr.studies.crossed import Crossed, crossed
 from gfcr.studies.effects import effects
@@ -88,8 +89,10 @@ def test_what_is_not_crossed_or_not_run_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"no finished run of m\+all"):
         crossed(missing, levels=LEVELS)
     part = {arm: chosen for arm, chosen in LEVELS.items() if arm != "l+alive"}
-    with pytest.raises(ConfigError, match="design full"):
-        crossed(runs(), levels=part)
+    partly = crossed(runs(), levels=part)
+    for told in (effects, anova, shapley):
+        with pytest.raises(ConfigError, match="design full"):
+            told(partly)
     with pytest.raises(ConfigError, match="factors"):
         crossed(runs(), levels={})
     apart = runs()
@@ -144,3 +147,28 @@ def test_the_variance_goes_to_what_made_it_and_one_seed_tests_nothing() -> None:
     assert found["size"].p_adjusted < 0.05
     alone = anova(crossed(runs(seeds=1), levels=LEVELS))
     assert all(np.isnan(t.f) and t.p_adjusted == 1 for t in alone)
+
+
+@pytest.mark.parametrize("design", ["fractional", "screening"])
+def test_a_fraction_of_the_arms_gives_the_main_effects(design: str) -> None:
+    given = {f: {f"{f}0": {}, f"{f}1": {"group_size" if f == "a" else f"x{f}": 2}} for f in "abcde"}
+    cells = expand(given, design=design, where="test")
+    worth = {"a": 0.1, "b": 0.0, "c": -0.05, "d": 0.2, "e": 0.0}
+    levels = {arm: cell.levels for arm, cell in cells.items()}
+    noise = np.random.default_rng(0).normal(0, 1e-3, (len(levels), 4, 1))
+    scores = {
+        arm: 0.4 + noise[i] + sum(worth[f] for f, level in chosen.items() if level.endswith("1"))
+        for i, (arm, chosen) in enumerate(levels.items())
+    }
+    found = effects(
+        Crossed(
+            factors={f: list(given[f]) for f in given},
+            arms={frozenset(chosen.items()): arm for arm, chosen in levels.items()},
+            scores=scores,
+            seeds=(0, 1, 2, 3),
+        )
+    )
+    assert {e.name: e.difference.value for e in found} == pytest.approx(
+        {f"{f}={f}1": value for f, value in worth.items()}, abs=2e-3
+    )
+    assert {e.name for e in found if e.p_adjusted < 0.05} >= {"a=a1", "c=c1", "d=d1"}
