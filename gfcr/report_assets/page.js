@@ -63,7 +63,13 @@ const COLUMNS = [
 const says = (column) => board.rows.some((row) => column.show
   ? column.show(row).some((part) => part !== "–") : column.key(row) !== null);
 
+// What the filter looks for words in.
+const about = (row) => [row.arm, row.strategy, row.verdict, row.certificate, ...Object.values(row.stages), ...front(row), ...biases(row)]
+  .join(" ").toLowerCase();
+
 function table() {
+  const filter = byId("filter");
+  let latest = [];
   const columns = COLUMNS.filter((column) => column.head || says(column));
   const body = make("tbody");
   const heads = columns.map((column) => make("th", { scope: "col", "aria-sort": "none", class: column.head ? "name" : null },
@@ -74,7 +80,8 @@ function table() {
     const up = now === "none" ? column.first === 1 : now === "descending";
     for (const other of heads) other.setAttribute("aria-sort", "none");
     head.setAttribute("aria-sort", up ? "ascending" : "descending");
-    fillBody(sorted(column, up ? 1 : -1));
+    latest = sorted(column, up ? 1 : -1);
+    fillBody(latest);
   }
   function sorted(column, way) {
     return [...board.rows].sort((a, b) => {
@@ -84,11 +91,15 @@ function table() {
       return way * (typeof x === "string" ? x.localeCompare(y) : x - y);
     });
   }
-  function fillBody(rows) {
+  function fillBody(sortedRows) {
+    const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const rows = sortedRows.filter((row) => words.every((word) => about(row).includes(word)));
+    byId("shown").textContent = words.length ? `${rows.length} of ${board.rows.length} arms` : "";
     body.replaceChildren(...rows.map((row) => make("tr", {}, ...columns.map((column) =>
       make(column.head ? "th" : "td", column.head ? { scope: "row", class: "name" } : {}, ...(column.show ? column.show(row) : [short(column.key(row))]))))));
   }
   byId("arms").append(make("thead", {}, make("tr", {}, ...heads)), body);
+  filter.addEventListener("input", () => fillBody(latest));
   sort(columns[0]);
 }
 

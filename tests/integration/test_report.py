@@ -230,6 +230,38 @@ def test_sorting_and_reading_values_work_from_the_keyboard(page):
     assert all(name in tip.text for name in ARMS)
 
 
+def test_the_table_can_be_filtered_by_words(page):
+    field = page.find_element("id", "filter")
+    field.send_keys("Better Refill")
+    assert arms(page) == ["dapo"]
+    assert page.find_element("id", "shown").text == f"1 of {len(ARMS)} arms"
+    field.clear()
+    field.send_keys("lossless")
+    assert arms(page) == ["spec_exact"]
+    head(page, "Score").find_element("tag name", "button").click()
+    assert arms(page) == ["spec_exact"]
+    for _ in "lossless":
+        field.send_keys("\ue003")  # backspace
+    assert len(arms(page)) == len(ARMS) and page.find_element("id", "shown").text == ""
+
+
+def test_hovering_shows_values(page):
+    from selenium.webdriver import ActionChains
+
+    for chart, said in (
+        ("#curves svg", "updates"),
+        ("#ledger rect", "%"),
+        ("#pareto circle", "score"),
+    ):
+        target = page.find_element("css selector", chart)
+        page.execute_script("arguments[0].scrollIntoView({block: 'center'})", target)
+        ActionChains(page).move_to_element(target).perform()
+        tip = page.find_element("id", "tip")
+        assert tip.is_displayed() and said in tip.text
+    ActionChains(page).move_to_element(page.find_element("css selector", "h1")).perform()
+    assert not page.find_element("id", "tip").is_displayed()
+
+
 def test_the_axis_can_be_changed_and_arms_hidden(page):
     def lines():
         return page.find_elements("css selector", "#curves polyline")
