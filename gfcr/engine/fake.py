@@ -135,7 +135,7 @@ class FakeEngine:
             return ()
         drafts = self._draft(running)
         deltas = [self._advance(r, drafts.get(r.request.id, NOTHING)) for r in running]
-        ended = {d.request_id for d in deltas if d.finish is not None}
+        ended = [d.request_id for d in deltas if d.finish is not None]
         self._queue = [r for r in self._queue if r.request.id not in ended]
         for request_id in ended:
             self._drafting.end(request_id)
@@ -144,7 +144,7 @@ class FakeEngine:
 
     def abort(self, request_ids: Iterable[str]) -> None:
         """See `Engine.abort`."""
-        gone = set(request_ids)
+        gone = dict.fromkeys(request_ids)
         self._queue = [r for r in self._queue if r.request.id not in gone]
         for request_id in gone:
             self._drafting.end(request_id)
