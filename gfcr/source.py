@@ -80,6 +80,11 @@ class Pause:
             return f"updates={self.updates}"
         return f"generated_tokens={self.generated_tokens}"
 
+    @property
+    def at(self) -> int:
+        """The number of updates or tokens."""
+        return self.updates if self.updates is not None else self.generated_tokens or 0
+
     def reached(self, point: Sequence[float]) -> bool:
         """Whether a point of a run's curve (update, tokens, seconds, score) is there."""
         if self.updates is not None:

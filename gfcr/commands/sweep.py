@@ -61,7 +61,7 @@ def data_of(study: sweep.Study, *, ends: list[sweep.TrialEnd]) -> dict[str, Any]
         "metric": study.metric,
         "notes": sweep.notes(study, ends=ends),
         "trials": trials,
-        "decisions": sweep.decisions.read(study) if study.stopping is not None else [],
+        "decisions": sweep.decisions.read(study) if study.stopping or study.search else [],
     }
 
 

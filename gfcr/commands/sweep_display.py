@@ -45,6 +45,8 @@ class SweepDisplay:
     def begin(self, trial: Trial) -> None:
         """A trial starts."""
         self._began[trial.name] = time.monotonic()
+        # A search makes trials as it goes.
+        self._rows.setdefault(trial.name, ("waiting", "", ""))
         self._set(trial, status="running", progress="starting")
         if not self._terminal and self._show is None:
             number = list(self._rows).index(trial.name) + 1
@@ -76,7 +78,7 @@ class SweepDisplay:
 
     def _set(self, trial: Trial, *, status: str, progress: str) -> None:
         began = self._began.get(trial.name)
-        known = self._rows[trial.name][2]
+        known = self._rows.get(trial.name, ("", "", ""))[2]
         seconds = f"{time.monotonic() - began:.0f} s" if began and status == "running" else known
         self._rows[trial.name] = (status, progress, seconds)
         if self._terminal:

@@ -1,13 +1,14 @@
-"""Optuna's pruners as answers to two questions: the only import of optuna."""
+"""Optuna's pruners and samplers: the only import of optuna."""
 
 import importlib
 import importlib.util
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from statistics import fmean
-from typing import Any
+from typing import Any, final
 
 from gfcr.errors import ConfigError
+from gfcr.search.space import Search
 
 
 def promoted(scores: Mapping[str, float], *, factor: int) -> set[str]:
@@ -66,3 +67,69 @@ def _optuna() -> Any:
     optuna: Any = importlib.import_module("optuna")
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna
+
+
+@final
+class Searcher:
+    """Optuna's ask and tell: chooses candidates, stops them early, knows the best.
+
+    The same search told the same results asks for the same candidates: it is resumed by being run
+    again over runs that have finished.
+    """
+
+    def __init__(self, search: Search, *, halving: tuple[int, int] | None = None) -> None:
+        """Makes it.
+
+        Args:
+            search: space, sampler and objectives.
+            halving: first rung and factor of asynchronous successive halving; with one objective
+                only, as Optuna has it.
+        """
+        optuna = _optuna()
+        kinds = optuna.samplers
+        samplers = {"tpe": kinds.TPESampler, "nsga2": kinds.NSGAIISampler}
+        self._search, self._optuna = search, optuna
+        pruner = None
+        if halving is not None:
+            first, factor = halving
+            pruner = optuna.pruners.SuccessiveHalvingPruner(
+                min_resource=first, reduction_factor=factor
+            )
+        self._study = optuna.create_study(
+            directions=["maximize" if o == "score" else "minimize" for o in search.objectives],
+            sampler=samplers.get(search.sampler, kinds.RandomSampler)(seed=search.seed),
+            pruner=pruner or optuna.pruners.NopPruner(),
+        )
+        self._trials: dict[int, Any] = {}
+
+    def ask(self) -> tuple[int, dict[str, Any]]:
+        """Returns the next candidate's number and its value for each key of the space."""
+        trial = self._study.ask()
+        self._trials[trial.number] = trial
+        chosen = {key: _suggest(trial, key, v) for key, v in self._search.space.items()}
+        return trial.number, chosen
+
+    def stops(self, number: int, *, score: float, step: int) -> bool:
+        """Reports a candidate's score at a rung; returns whether it goes no further."""
+        return _stopped(self._trials[number], {step: score})
+
+    def tell(self, number: int, values: Sequence[float] | None, *, stopped: bool = False) -> None:
+        """Ends a candidate: its objectives, or None where it was stopped or failed."""
+        states = self._optuna.trial.TrialState
+        lost = states.PRUNED if stopped else states.FAIL
+        state = lost if values is None else states.COMPLETE
+        self._study.tell(self._trials[number], values, state=state)
+
+    def best(self) -> list[int]:
+        """Returns the numbers of the Pareto-optimal candidates, of the best one with one aim."""
+        return sorted(trial.number for trial in self._study.best_trials)
+
+
+def _suggest(trial: Any, key: str, values: Any) -> Any:
+    if isinstance(values, list):
+        # By index: Optuna takes no mappings for values.
+        return values[trial.suggest_categorical(key, list(range(len(values))))]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    low, high, log = values["low"], values["high"], bool(values.get("log"))
+    if isinstance(low, int) and isinstance(high, int):
+        return trial.suggest_int(key, low, high, log=log)
+    return trial.suggest_float(key, low, high, log=log)

@@ -4,6 +4,7 @@ from gfcr.sweep import decisions
 from gfcr.sweep.ending import notes, problems
 from gfcr.sweep.execute import run
 from gfcr.sweep.read import from_values, load
+from gfcr.sweep.scores import score_at
 from gfcr.sweep.study import Study, Trial, TrialEnd
 
 __all__ = [
@@ -16,4 +17,5 @@ __all__ = [
     "notes",
     "problems",
     "run",
+    "score_at",
 ]

@@ -32,24 +32,28 @@ def write(
 ) -> None:
     """Appends one line for each arm that was judged; a line already there is not repeated."""
     assert study.stopping is not None
-    file = file_of(study)
-    lines = file.read_text("utf-8").splitlines() if file.exists() else []
-    known = [{**json.loads(line), "time": 0.0} for line in lines]
-    with file.open("a", encoding="utf-8") as out:
-        for arm, by_seed in scores.items():
-            line = {
-                "time": 0.0,
-                "rule": registry.spec("stopping", study.stopping),
-                "round": number,
-                "until": None if until is None else str(until),
-                "metric": study.metric,
-                "arm": arm,
-                "scores": {str(seed): score for seed, score in by_seed.items()},
-                "decision": "stopped" if arm in reasons else "kept",
-                "why": reasons.get(arm, "baseline" if arm == study.baseline else ""),
-            }
-            if line not in known:
-                out.write(json.dumps({**line, "time": time.time()}) + "\n")
+    for arm, by_seed in scores.items():
+        line = {
+            "rule": registry.spec("stopping", study.stopping),
+            "round": number,
+            "until": None if until is None else str(until),
+            "metric": study.metric,
+            "arm": arm,
+            "scores": {str(seed): score for seed, score in by_seed.items()},
+            "decision": "stopped" if arm in reasons else "kept",
+            "why": reasons.get(arm, "baseline" if arm == study.baseline else ""),
+        }
+        append(study, line)
+
+
+def append(study: Study, line: Mapping[str, Any]) -> None:
+    """Appends one line with the time, unless it is there already."""
+    known = [{k: v for k, v in old.items() if k != "time"} for old in read(study)]
+    if dict(line) not in known:
+        file = file_of(study)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("a", encoding="utf-8") as out:
+            out.write(json.dumps({**line, "time": time.time()}) + "\n")
 
 
 def read(study: Study) -> list[dict[str, Any]]:

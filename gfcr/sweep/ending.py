@@ -24,6 +24,11 @@ def notes(study: Study, *, ends: Sequence[TrialEnd]) -> list[str]:
         lines.append(
             f"The baseline {study.baseline} lacks seeds: the others are compared over those it has."
         )
+    if study.search is not None:
+        lines.append(
+            "Candidates were chosen by these very scores: run the best again, with other seeds, "
+            "before they are called better."
+        )
     stopped = list(dict.fromkeys(e.trial.config.name for e in ends if e.status == "stopped"))
     if stopped:
         lines.append(

@@ -6,18 +6,22 @@ from pathlib import Path
 from typing import Any
 
 from gfcr import config as configs
-from gfcr import experiment, factors, registry
+from gfcr import experiment, factors, plain, registry
 from gfcr.errors import ConfigError
 from gfcr.plain import mapping
-from gfcr.sweep.study import Study, Trial
+from gfcr.search.space import Search, nested
+from gfcr.sweep.study import Candidates, Study, Trial
 from gfcr.tracking.names import flatten
+
+_BASE = "base"
+"""Name of the arm that a search changes."""
 
 
 def load(path: str | Path, *, overrides: Sequence[str]) -> Study:
-    """Reads a study file: an experiment's keys, and `seeds`, `arms` or `factors` (with `design`).
+    """Reads a study file: an experiment's keys, `seeds`, and `arms`, `factors` or `search`.
 
-    Optional: `baseline`, `metric`, `minimum_effect`, `stopping`, `launcher`. Every arm is resolved,
-    so that a mistake in any of them is found before anything runs.
+    Optional: `design`, `baseline`, `metric`, `minimum_effect`, `stopping`, `launcher`. Every arm is
+    resolved, so that a mistake in any of them is found before anything runs.
 
     Raises:
         ConfigError: no arms or seeds, an unknown baseline, arms with unequal budgets, a stopping
@@ -30,7 +34,9 @@ def load(path: str | Path, *, overrides: Sequence[str]) -> Study:
 def from_values(values: Mapping[str, Any], *, where: str) -> Study:
     """Makes a study of what its file would hold, `base` already merged; errors as `load`."""
     shared = dict(values)
-    arms, levels = _arms(shared, where=where)
+    spec = _search(shared, where=where)
+    searched: dict[str, Any] = {_BASE: {}}
+    arms, levels = _arms(shared, where=where) if spec is None else (searched, {})
     seeds = _seeds(shared.pop("seeds", (0,)), where=where)
     launcher = registry.build("launcher", shared.pop("launcher", "local"), where="launcher")
     rule = shared.pop("stopping", None)
@@ -46,6 +52,15 @@ def from_values(values: Mapping[str, Any], *, where: str) -> Study:
         for arm, changes in arms.items()
     ]
     _check_equal(trials, baseline=baseline, where=where)
+
+    def candidate(arm: str, chosen: Mapping[str, Any]) -> list[Trial]:
+        made = [
+            _trial(shared, arm=arm, changes=nested(chosen), seed=seed, where=where)
+            for seed in seeds
+        ]
+        _check_equal([*trials, *made], baseline=baseline, where=where)
+        return made
+
     study = Study(
         name=trials[0].config.study,
         baseline=baseline,
@@ -53,10 +68,23 @@ def from_values(values: Mapping[str, Any], *, where: str) -> Study:
         levels=levels,
         stopping=stopping,
         launcher=launcher,
+        search=Candidates(spec=spec, make=candidate) if spec is not None else None,
     )
     if stopping is not None:
         stopping.rounds(seeds=study.seeds, length=study.length)
     return study
+
+
+def _search(shared: dict[str, Any], *, where: str) -> Search | None:
+    given = shared.pop("search", None)
+    if given is None:
+        return None
+    place = f"{where}: search"
+    if shared.keys() & {"arms", "factors", "design"}:
+        raise ConfigError(f"{place} chooses the arms: leave arms, factors and design out.")
+    example = "{space: {strategy.group_size: [4, 8]}}"
+    values = mapping(given, where=place, example=example)
+    return Search(**plain.merge(Search, {}, values, where=place))
 
 
 def _arms(

@@ -1,6 +1,6 @@
 """What a study is made of."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ from gfcr.config import Experiment
 from gfcr.launch.base import Launcher
 from gfcr.launch.local import Local
 from gfcr.search.base import Length, StoppingRule
+from gfcr.search.space import Search
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +32,15 @@ class Trial:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Candidates:
+    """Arms that a search makes as it goes."""
+
+    spec: Search
+    make: Callable[[str, Mapping[str, Any]], Sequence[Trial]]
+    """The trials of an arm, by its name and its values for the keys of the space."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Study:
     """A question: the same experiment under several arms and seeds."""
 
@@ -42,6 +52,8 @@ class Study:
     stopping: StoppingRule | None = None
     """Gives up arms before their end; None runs all of them."""
     launcher: Launcher = field(default_factory=Local)
+    search: Candidates | None = None
+    """Chooses arms beside the baseline, which is the only one in `trials`."""
 
     @property
     def arms(self) -> dict[str, list[Trial]]:
@@ -88,7 +100,15 @@ class Study:
 
 
 def _question(study: Study) -> tuple[object, ...]:
-    return (study.name, study.baseline, study.trials, study.levels, repr(study.stopping))
+    spec = study.search and study.search.spec
+    return (
+        study.name,
+        study.baseline,
+        study.trials,
+        study.levels,
+        repr(study.stopping),
+        repr(spec),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,6 +20,7 @@ from gfcr.config import as_dict
 from gfcr.errors import ConfigError, GfcrError
 from gfcr.launch.base import Job
 from gfcr.launch.ray import Ray
+from gfcr.source import Pause
 from gfcr.tracking.folder import RunFolder
 
 STORE_BYTES = 80_000_000
@@ -126,7 +127,9 @@ def test_a_lost_node_costs_no_finished_trial_and_its_trial_goes_on_elsewhere(
 def test_interrupted_it_leaves_no_process_and_goes_on_later(cluster: Any, tmp_path: Path) -> None:
     file = tmp_path / "study.yaml"
     trainer = {**STUDY["trainer"], "max_steps": 2000}
+    evaluation = {"prompts": 2, "every": 20}
     values = {**STUDY, "folder": str(tmp_path / "runs"), "seeds": [0], "trainer": trainer}
+    values["evaluation"] = evaluation
     file.write_text(yaml.safe_dump(values, sort_keys=False))
     command = [sys.executable, "-m", "gfcr", "sweep", str(file), "--launcher", "ray", "--json"]
     command.append(f"launcher.address={cluster.address}")
@@ -143,10 +146,11 @@ def test_interrupted_it_leaves_no_process_and_goes_on_later(cluster: Any, tmp_pa
     overrides = ["launcher=ray", f"launcher.address={cluster.address}"]
     study = sweep.load(file, overrides=overrides)
     first = next(t for t in study.trials if t.folder == card.parent)
-    job = Job(name=first.name, config=as_dict(first.config), folder=first.folder)
+    later = Pause(updates=made + 1)
+    job = Job(name=first.name, config=as_dict(first.config), folder=first.folder, until=later)
     with closing(study.launcher.run([job])) as running:
         (end,) = running
-    assert end.result["status"] == "finished" and end.result["resumed_from"] >= made - 2 > 0
+    assert end.result["status"] == "paused" and end.result["resumed_from"] >= made - 2 > 0
 
 
 def test_a_trial_that_fails_is_not_run_again_and_stops_no_other(

@@ -1,31 +1,21 @@
 """Studies that stop arms early, on the fake engine in this process."""
 
 import json
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
 
 import pytest
 
-from gfcr import config as configs
-from gfcr import experiment, sweep
-from gfcr.errors import ConfigError, GfcrError
-from gfcr.launch.base import Job, JobEnd, Launcher, Watch
+from gfcr import sweep
+from gfcr.errors import ConfigError
 from gfcr.search.base import Length, Round, Scores, StoppingRule
 from gfcr.sweep import decisions
 from gfcr.tracking.folder import RunFolder
+from tests.launchers import Here, values_of
 
 VALUES: dict[str, Any] = {
-    "study": "t",
-    "model": "none",
-    "engine": {"name": "fake", "mean_length": 6},
-    "task": {"name": "chain_sum", "num_train": 8, "num_heldout": 4},
-    "trainer": {"name": "dry", "max_steps": 4},
-    "tracking": {"name": "local"},
-    "prompts": 2,
-    "evaluation": {"prompts": 4, "every": 1},
-    "strategy": {"name": "grpo", "group_size": 2},
     "arms": {name: {"strategy": {"group_size": 2 + i}} for i, name in enumerate("abcd")},
     # The fake policy answers nothing right: arms differ in the lengths they happen to draw.
     "metric": "length/all/mean",
@@ -34,31 +24,8 @@ VALUES: dict[str, Any] = {
 }
 
 
-@final
-@dataclass(kw_only=True)
-class Here(Launcher):
-    """Runs trials in this process, which is faster than processes for runs of milliseconds."""
-
-    def run(
-        self,
-        jobs: Sequence[Job],
-        *,
-        begin: Watch = lambda job: None,
-        watch: Watch = lambda job: None,
-    ) -> Generator[JobEnd, None, None]:
-        for job in jobs:
-            begin(job)
-            config = configs.experiment(job.config, where=job.name)
-            try:
-                result = experiment.run(config, fresh=job.fresh, until=job.until)
-            except GfcrError as error:
-                result = {"status": "failed", "error": str(error)}
-            yield JobEnd(job=job, result=result)
-
-
 def load(folder: Path, **changes: Any) -> sweep.Study:
-    values = {**VALUES, "folder": str(folder), **changes}
-    return replace(sweep.from_values(values, where="t"), launcher=Here())
+    return Here.study(values_of(folder, **{**VALUES, **changes}))
 
 
 def updates(ends: Sequence[sweep.TrialEnd]) -> dict[str, list[int]]:

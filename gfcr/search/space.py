@@ -1,0 +1,76 @@
+"""What a search may choose: keys of an experiment, and the values each may take."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from gfcr.errors import ConfigError, unknown_name
+from gfcr.plain import is_mapping
+
+SAMPLERS = ("tpe", "nsga2", "random")
+OBJECTIVES = ("score", "tokens", "seconds")
+"""The score is made large, the others small."""
+_RANGE = ("low", "high", "log")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Search:
+    """A search for arms worth a study, in place of `arms`."""
+
+    space: dict[str, Any]
+    """Dotted key -> a list of values, or `{low: 1, high: 8}` with `log: true` where wanted."""
+    trials: int = 20
+    """Candidates, each run with all seeds."""
+    sampler: Literal["tpe", "nsga2", "random"] = "tpe"
+    objectives: list[str] = field(default_factory=lambda: ["score"])
+    """Several give a Pareto front in place of one best candidate."""
+    batch: int = 1
+    """Candidates chosen at a time, for launchers that run many trials at once."""
+    seed: int = 0
+    """Of the sampler: the same search asks for the same candidates again."""
+
+    def __post_init__(self) -> None:
+        for name in self.objectives:
+            if name not in OBJECTIVES:
+                raise unknown_name(name, kind="objective", allowed=OBJECTIVES, where="search")
+        if self.sampler not in SAMPLERS:
+            raise unknown_name(self.sampler, kind="sampler", allowed=SAMPLERS, where="search")
+        if min(self.trials, self.batch, len(self.objectives)) < 1 or not self.space:
+            raise ConfigError(
+                f"search: trials={self.trials}, batch={self.batch}, objectives={self.objectives}, "
+                f"space={self.space}: give one or more of each."
+            )
+        for key, values in self.space.items():
+            _check(key, values)
+
+
+def nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    """`{"strategy.group_size": 4}` -> `{"strategy": {"group_size": 4}}`."""
+    made: dict[str, Any] = {}
+    for key, value in values.items():
+        *path, last = key.split(".")
+        place = made
+        for name in path:
+            place = place.setdefault(name, {})
+        place[last] = value
+    return made
+
+
+def _check(key: str, values: Any) -> None:
+    if isinstance(values, list):
+        fits = len(values) > 1  # pyright: ignore[reportUnknownArgumentType]
+    else:
+        fits = _is_range(values)
+    if not fits:
+        raise ConfigError(
+            f"search.space.{key}={values!r} is not allowed: give a list of two or more values, or "
+            "{low: 1.0e-5, high: 1.0e-3, log: true} with low < high."
+        )
+
+
+def _is_range(values: object) -> bool:
+    if is_mapping(values) and {"low", "high"} <= values.keys() <= set(_RANGE):
+        low, high = values["low"], values["high"]
+        numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in (low, high))
+        return bool(numbers and low < high and (low > 0 or not values.get("log")))
+    return False

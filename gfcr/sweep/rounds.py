@@ -1,0 +1,161 @@
+"""Rounds of trials, and between them the stopping rule."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any, TypeAlias, final
+
+from gfcr import config as configs
+from gfcr.launch.base import Job
+from gfcr.search.base import Round, Scores
+from gfcr.source import Pause
+from gfcr.sweep import decisions
+from gfcr.sweep.scores import score_at
+from gfcr.sweep.study import Study, Trial, TrialEnd
+from gfcr.tracking.folder import RunFolder
+
+Decide: TypeAlias = Callable[[Scores, int], dict[str, str]]
+"""Takes scores at a rung, and where it is; returns the arms to stop, each with the reason."""
+
+
+def rounds_of(study: Study) -> list[Round]:
+    """Returns the rounds of a study: one without a stopping rule.
+
+    Raises:
+        ConfigError: the rule does not fit the study.
+    """
+    if study.stopping is None:
+        return [Round(seeds=tuple(study.seeds), until=None)]
+    return study.stopping.rounds(seeds=study.seeds, length=study.length)
+
+
+@final
+@dataclass(kw_only=True)
+class Sweep:
+    """A study being run."""
+
+    study: Study
+    fresh: bool
+    begin: Callable[[Trial], None]
+    watch: Callable[[Trial], None]
+    ends: dict[str, TrialEnd] = field(default_factory=dict[str, TrialEnd])
+    """The latest end of each trial, which may be a pause."""
+    finished: set[str] = field(default_factory=set[str])
+    """Trials that had finished before."""
+    stopped: set[str] = field(default_factory=set[str])
+    """Arms given up."""
+
+    def run(self, rounds: Sequence[Round], *, decide: Decide | None = None) -> list[TrialEnd]:
+        """Runs round after round, and between them asks the study's rule, or `decide`."""
+        self._note_finished()
+        for number, current in enumerate(rounds):
+            self._run_round(current, final=number == len(rounds) - 1)
+            if number < len(rounds) - 1:
+                self._decide(current, number=number, decide=decide)
+        return [self.ends[trial.name] for trial in self.study.trials]
+
+    def _note_finished(self) -> None:
+        if self.fresh:
+            return
+        for trial in self.study.trials:
+            if (RunFolder(trial.folder).result() or {}).get("status") == "finished":
+                self.finished.add(trial.name)
+
+    def _run_round(self, current: Round, *, final: bool) -> None:
+        """Brings the trials of the arms still running to the end of the round."""
+        trials = {t.name: t for t in self.study.trials if self._wanted(t, current)}
+        open_trials: list[Trial] = []
+        for trial in trials.values():
+            known = None if self._anew(trial) else RunFolder(trial.folder).result()
+            # The last round asks finished trials too: they see to it that the store has them.
+            if not final and known is not None and _there(known, until=current.until):
+                self.ends[trial.name] = self._end(trial, result=known)
+            else:
+                open_trials.append(trial)
+        if not open_trials:
+            return
+        jobs = [self._job(trial, until=current.until) for trial in open_trials]
+        running = self.study.launcher.run(
+            jobs,
+            begin=lambda job: self.begin(trials[job.name]),
+            watch=lambda job: self.watch(trials[job.name]),
+        )
+        with closing(running) as ends:
+            for end in ends:
+                trial = trials[end.job.name]
+                self.ends[trial.name] = self._end(trial, result=end.result)
+
+    def _decide(self, current: Round, *, number: int, decide: Decide | None) -> None:
+        """Asks the rule, writes down what it says, and ends the arms it gives up."""
+        rule = self.study.stopping
+        assert rule is not None
+        scores = self._scores(until=current.until)
+        if decide is not None:
+            assert current.until is not None
+            reasons = decide(scores, current.until.at)
+        else:
+            reasons = rule.give_up(scores) if len(scores) > 1 else {}
+        reasons.pop(self.study.baseline, None)
+        decisions.write(
+            self.study, number=number, until=current.until, scores=scores, reasons=reasons
+        )
+        for arm, why in reasons.items():
+            self.stopped.add(arm)
+            place = current.until or f"seeds {', '.join(map(str, sorted(scores[arm])))}"
+            self._give_up(arm, why=f"after {place}: {why}")
+
+    def _wanted(self, trial: Trial, current: Round) -> bool:
+        end = self.ends.get(trial.name)
+        failed = end is not None and end.status == "failed"
+        alive = trial.config.name not in self.stopped and not failed
+        return alive and trial.config.seed in current.seeds
+
+    def _anew(self, trial: Trial) -> bool:
+        return self.fresh and trial.name not in self.ends
+
+    def _job(self, trial: Trial, *, until: Pause | None) -> Job:
+        config = configs.as_dict(trial.config)
+        return Job(
+            name=trial.name,
+            config=config,
+            folder=trial.folder,
+            fresh=self._anew(trial),
+            until=until,
+        )
+
+    def _end(self, trial: Trial, *, result: Mapping[str, Any]) -> TrialEnd:
+        status = str(result.get("status", "failed"))
+        problem = str(result.get("error")) if status == "failed" else None
+        if status == "finished":
+            status = "cached" if trial.name in self.finished else status
+            score = score_at(trial, result=result, until=None)
+            if score is None or not isfinite(score):
+                problem = f"{self.study.metric} is {'missing' if score is None else score}"
+        return TrialEnd(trial=trial, status=status, result=result, problem=problem)
+
+    def _scores(self, *, until: Pause | None) -> dict[str, dict[int, float]]:
+        found: dict[str, dict[int, float]] = {}
+        for end in self.ends.values():
+            if end.trial.config.name in self.stopped or end.status == "failed":
+                continue
+            score = score_at(end.trial, result=end.result, until=until)
+            if score is not None and isfinite(score):
+                found.setdefault(end.trial.config.name, {})[end.trial.config.seed] = score
+        return found
+
+    def _give_up(self, arm: str, *, why: str) -> None:
+        for trial in self.study.arms[arm]:
+            end = self.ends.get(trial.name)
+            if end is not None and end.status == "failed":
+                continue
+            result = decisions.give_up(trial, why=why)
+            self.ends[trial.name] = TrialEnd(
+                trial=trial, status="stopped", result=result, problem=why
+            )
+
+
+def _there(result: Mapping[str, Any], *, until: Pause | None) -> bool:
+    curve: Sequence[Sequence[float]] = result.get("curve", ())
+    ended = result["status"] == "finished" or bool(result.get("complete"))
+    return ended or (until is not None and bool(curve) and until.reached(curve[-1]))

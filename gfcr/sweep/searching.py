@@ -1,0 +1,114 @@
+"""Searches: arms that a sampler chooses, one batch after the other, given how the last ones did."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import isfinite
+from statistics import fmean
+from typing import Any, final
+
+from gfcr.errors import ConfigError
+from gfcr.search.halving import Halving
+from gfcr.search.optuna import Searcher
+from gfcr.sweep import decisions
+from gfcr.sweep.rounds import Sweep, rounds_of
+from gfcr.sweep.scores import score_at
+from gfcr.sweep.study import Study, Trial, TrialEnd
+
+Watch = Callable[[Trial], None]
+
+
+def run(study: Study, *, fresh: bool, begin: Watch, watch: Watch) -> list[TrialEnd]:
+    """Runs the baseline's trials, then candidates until there are as many as asked for."""
+    ends = Sweep(study=study, fresh=fresh, begin=begin, watch=watch).run(rounds_of(study)[-1:])
+    hunt = _Hunt(study=study, searcher=_searcher(study), fresh=fresh, begin=begin, watch=watch)
+    assert study.search is not None
+    left = study.search.spec.trials
+    while left:
+        batch = min(left, study.search.spec.batch)
+        ends += hunt.run_batch(batch)
+        left -= batch
+    hunt.write_best()
+    return ends
+
+
+def _searcher(study: Study) -> Searcher:
+    assert study.search is not None
+    rule, spec = study.stopping, study.search.spec
+    if rule is None:
+        return Searcher(spec)
+    if not isinstance(rule, Halving) or len(spec.objectives) > 1:
+        raise ConfigError(
+            "stopping in a search is by halving, and with one objective: Optuna has no other. Give "
+            "stopping.name=halving and one of search.objectives, or leave stopping out."
+        )
+    return Searcher(spec, halving=(rule.first, rule.factor))
+
+
+@final
+@dataclass(kw_only=True)
+class _Hunt:
+    """A search under way."""
+
+    study: Study
+    searcher: Searcher
+    fresh: bool
+    begin: Watch
+    watch: Watch
+
+    def run_batch(self, size: int) -> list[TrialEnd]:
+        """Asks for candidates, runs them round by round, and tells how they did."""
+        assert self.study.search is not None
+        asked = [self.searcher.ask() for _ in range(size)]
+        numbers = {_name(number): number for number, _ in asked}
+        trials = [
+            t for number, values in asked for t in self.study.search.make(_name(number), values)
+        ]
+        sub = replace(self.study, trials=tuple(trials))
+        sweep = Sweep(study=sub, fresh=self.fresh, begin=self.begin, watch=self.watch)
+        for number, values in asked:
+            line = {"arm": _name(number), "decision": "asked", "values": values}
+            decisions.append(self.study, line)
+
+        def decide(scores: Mapping[str, Mapping[int, float]], step: int) -> dict[str, str]:
+            return {
+                arm: f"asynchronous successive halving at {step}, mean {fmean(s.values()):.4g}"
+                for arm, s in scores.items()
+                if self.searcher.stops(numbers[arm], score=fmean(s.values()), step=step)
+            }
+
+        ends = sweep.run(rounds_of(self.study), decide=decide)
+        for arm, number in numbers.items():
+            own = [e for e in ends if e.trial.config.name == arm]
+            stopped = any(e.status == "stopped" for e in own)
+            self.searcher.tell(number, self._objectives(own), stopped=stopped)
+        return ends
+
+    def write_best(self) -> None:
+        """Writes down the best candidates, or the Pareto front."""
+        assert self.study.search is not None
+        best = [_name(number) for number in self.searcher.best()]
+        aims = self.study.search.spec.objectives
+        decisions.append(self.study, {"decision": "best", "objectives": aims, "arms": best})
+
+    def _objectives(self, ends: Sequence[TrialEnd]) -> list[float] | None:
+        assert self.study.search is not None
+        if any(e.status not in ("finished", "cached") or e.problem for e in ends):
+            return None
+        found: list[float] = []
+        for aim in self.study.search.spec.objectives:
+            values = [_value(e, aim) for e in ends]
+            if not all(v is not None and isfinite(v) for v in values):
+                return None
+            found.append(fmean(v for v in values if v is not None))
+        return found
+
+
+def _value(end: TrialEnd, aim: str) -> float | None:
+    result: Mapping[str, Any] = end.result
+    if aim == "score":
+        return score_at(end.trial, result=result, until=None)
+    return result["curve"][-1][{"tokens": 1, "seconds": 2}[aim]]
+
+
+def _name(number: int) -> str:
+    return f"c{number:03d}"

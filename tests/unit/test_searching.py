@@ -1,0 +1,99 @@
+"""Studies that search for their arms, on the fake engine in this process."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gfcr import sweep
+from gfcr.errors import ConfigError
+from gfcr.sweep import decisions
+from tests.launchers import Here, values_of
+
+SEARCH: dict[str, Any] = {
+    "space": {"strategy.group_size": {"low": 2, "high": 6}, "sampling.top_k": [0, 3]},
+    "trials": 5,
+}
+
+
+def load(folder: Path, **changes: Any) -> sweep.Study:
+    values = {"search": SEARCH, "metric": "length/all/mean", "seeds": [0, 1], **changes}
+    return Here.study(values_of(folder, **values))
+
+
+def test_a_search_runs_the_base_and_its_candidates(tmp_path: Path) -> None:
+    ends = sweep.run(load(tmp_path))
+    arms = dict.fromkeys(e.trial.config.name for e in ends)
+    assert list(arms) == ["base", "c000", "c001", "c002", "c003", "c004"]
+    assert {e.status for e in ends} == {"finished"} and len(ends) == 12
+    asked = {d["arm"]: d["values"] for d in decisions.read(load(tmp_path)) if "values" in d}
+    for end in ends[2:]:
+        values = asked[end.trial.config.name]
+        assert end.trial.config.strategy["group_size"] == values["strategy.group_size"]
+        assert end.trial.config.sampling.top_k == values["sampling.top_k"]
+
+
+def test_run_again_it_asks_for_the_same_and_runs_nothing(tmp_path: Path) -> None:
+    first = sweep.run(load(tmp_path))
+    written = decisions.file_of(load(tmp_path)).read_text()
+    again = sweep.run(load(tmp_path))
+    assert [e.trial.run_id for e in again] == [e.trial.run_id for e in first]
+    assert {e.status for e in again} == {"cached"}
+    assert decisions.file_of(load(tmp_path)).read_text() == written
+    more = sweep.run(load(tmp_path, search={**SEARCH, "trials": 6}))
+    assert [e.status for e in more] == ["cached"] * 12 + ["finished"] * 2
+
+
+def test_the_best_has_the_highest_mean_over_seeds(tmp_path: Path) -> None:
+    study = load(tmp_path)
+    ends = sweep.run(study)
+    means: dict[str, float] = {}
+    for end in ends:
+        score = sweep.score_at(end.trial, result=end.result, until=None)
+        assert score is not None
+        means[end.trial.config.name] = means.get(end.trial.config.name, 0) + score / 2
+    del means["base"]
+    (best,) = [d for d in decisions.read(study) if d["decision"] == "best"]
+    assert best["arms"] == [arm for arm, m in means.items() if m == max(means.values())]
+    assert any("other seeds" in note for note in sweep.notes(study, ends=ends))
+
+
+def test_two_objectives_give_a_front(tmp_path: Path) -> None:
+    search = {**SEARCH, "objectives": ["score", "tokens"], "sampler": "nsga2", "batch": 2}
+    study = load(tmp_path, search=search)
+    sweep.run(study)
+    (best,) = [d for d in decisions.read(study) if d["decision"] == "best"]
+    assert best["objectives"] == ["score", "tokens"] and best["arms"]
+
+
+def test_candidates_are_stopped_early(tmp_path: Path) -> None:
+    rule = {"name": "halving", "first": 1, "factor": 2}
+    study = load(tmp_path, stopping=rule, search={**SEARCH, "sampler": "random"})
+    ends = sweep.run(study)
+    stopped = {e.trial.config.name for e in ends if e.status == "stopped"}
+    assert stopped and "base" not in stopped
+    assert all(e.result["updates"] < 4 for e in ends if e.status == "stopped")
+    (best,) = [d for d in decisions.read(study) if d["decision"] == "best"]
+    assert not stopped & set(best["arms"])
+
+
+BAD = {
+    "arms too": ({"arms": {"a": {}}}, "leave arms"),
+    "unknown key": ({"search": {**SEARCH, "trails": 3}}, "Did you mean 'trials'"),
+    "two aims": (
+        {
+            "search": {**SEARCH, "objectives": ["score", "tokens"]},
+            "stopping": {"name": "halving", "first": 1, "factor": 2},
+        },
+        "one objective",
+    ),
+    "the budget": ({"search": {"space": {"trainer.max_steps": [4, 8]}}}, "one budget"),
+    "no such knob": ({"search": {"space": {"strategy.group_sise": [4, 8]}}}, "group_sise"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_search_that_cannot_be_says_why(case: str, tmp_path: Path) -> None:
+    changes, words = BAD[case]
+    with pytest.raises(ConfigError, match=words):
+        sweep.run(load(tmp_path, **changes))
