@@ -202,7 +202,8 @@ class Learner:
             return False
 
     def _mourn(self, code: int) -> None:
-        said = (self.folder / "log").read_text(errors="replace").strip().splitlines()[-1:]
+        log = (self.folder / "log").read_text(errors="replace").strip().splitlines()
+        said = log[-1:] if code > 0 else []  # who is killed has no last words
         then = "drafting goes on with the draft as it is" if self.given_up else "starting it again"
         why = f": {said[0]}" if said else ""
         _log.warning("the draft's learner has ended (exit code %s)%s; %s", code, why, then)

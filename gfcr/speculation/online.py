@@ -69,6 +69,7 @@ class Online(DraftWeights, Observer):
         self._seen: dict[str, Example] = {}
         self._held = 0
         self._since = 0
+        self._ended = False
 
     # ------------------------------------------------------------ drafting
 
@@ -89,6 +90,9 @@ class Online(DraftWeights, Observer):
     def saw(self, step: Step) -> None:
         """See `Drafter.saw`."""
         self._drafts.guard.saw(step)
+        if self._ended:
+            self._drafts.guard.boundary()
+            self._ended = False
 
     def fresh_weights(self) -> "Iterable[tuple[str, torch.Tensor]] | None":
         """See `Drafter.fresh_weights`: what was learnt, or the draft before if that was better."""
@@ -109,6 +113,8 @@ class Online(DraftWeights, Observer):
             self._held -= len(self._seen.pop(next(iter(self._seen))).tokens_T)
         self._since += self.unit == "requests"
         if self.unit == "requests" and self._since >= self.every:
+            # Requests end within a step, which still belongs to what has ended.
+            self._ended = True
             self._round()
 
     def observe(self, harvest: Harvest, *, view: View) -> None:
@@ -117,11 +123,10 @@ class Online(DraftWeights, Observer):
             return
         if self.by_reward:
             self._weigh(harvest)
+        self._drafts.guard.boundary()
         self._since += 1
         if self._since >= self.every and self._seen:
             self._round()
-        else:
-            self._drafts.guard.boundary()
 
     def offer(self, weights: Path) -> None:
         """Makes a file of weights (safetensors) the next draft, judged as what is learnt here is.
@@ -155,7 +160,6 @@ class Online(DraftWeights, Observer):
         self._held = sum(len(e.tokens_T) for e in self._seen.values())
 
     def _round(self) -> None:
-        self._drafts.guard.boundary()
         self._drafts.teach(list(self._seen.values()), course=self._course())
         self._seen.clear()
         self._since = self._held = 0

@@ -31,10 +31,12 @@ class Student:
     """A draft model, its optimizer, and the newest examples."""
 
     def __init__(self, course: Course) -> None:
-        from transformers import AutoModelForCausalLM
+        import transformers
 
-        loader: Any = AutoModelForCausalLM
+        library: Any = transformers  # partially typed
+        library.utils.logging.disable_progress_bar()
         device = "cuda" if torch.cuda.is_available() else "cpu"
+        loader = library.AutoModelForCausalLM
         self.model: Any = loader.from_pretrained(course.model, dtype=torch.float32).to(device)
         self._course = course
         self._rng = random.Random(course.seed)
