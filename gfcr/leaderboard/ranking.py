@@ -39,7 +39,8 @@ def rank(
     rows = [row_of(arm, runs=runs) for arm, runs in arms.items()]
     _check_certified(baseline, rows=rows)
     if baseline is not None:
-        rows = _judged(rows, arms=arms, baseline=baseline, margin=margin)
+        stopped = {r.arm for r in records if r.status == "stopped"} - {*arms, baseline}
+        rows = _judged(rows, arms=arms, baseline=baseline, margin=margin, stopped=len(stopped))
     if target is None and baseline is not None:
         target = mean_of(heldout(run)["accuracy"] for run in arms[baseline])
     if target is not None:
@@ -90,8 +91,13 @@ def _judged(
     arms: Mapping[str, Sequence[RunRecord]],
     baseline: str,
     margin: float,
+    stopped: int,
 ) -> list[Row]:
-    """Adds the comparison with the baseline; p-values are corrected for the arms judged."""
+    """Adds the comparison with the baseline; p-values are corrected for the arms judged.
+
+    Arms that a stopping rule gave up count among them with p = 1, which is never below what their
+    whole runs would have had: the error rate is that of a study without the rule.
+    """
     unequal = {
         row.arm: budget_notes(arms[row.arm], baseline=arms[baseline])
         for row in rows
@@ -101,7 +107,8 @@ def _judged(
     compared = {arm: _compared(arms[arm], baseline=arms[baseline]) for arm in unequal}
     ranked = {row.arm for row in rows if row.rank is not None}
     told = {arm: c for arm, c in compared.items() if c and c.pairs > 1 and arm in ranked}
-    p_values = dict(zip(told, holm([c.p_value for c in told.values()]), strict=True))
+    adjusted = holm([*(c.p_value for c in told.values()), *[1.0] * stopped])
+    p_values = dict(zip(told, adjusted, strict=False))
 
     def versus(row: Row) -> Row:
         comparison = compared.get(row.arm)

@@ -87,6 +87,18 @@ def test_rows_are_ranked_and_judged_against_the_baseline():
     assert only(board, "dapo").versus.p_adjusted >= only(board, "dapo").versus.comparison.p_value
 
 
+def test_arms_stopped_early_count_among_the_comparisons():
+    runs = [*arm("grpo", accuracy=0.5, spread=0.03), *arm("dapo", accuracy=0.55, spread=0.03)]
+    stopped = [r for n in range(3) for r in arm(f"s{n}", accuracy=0.4, status="stopped")]
+    alone = only(leaderboard.rank(runs, baseline="grpo"), "dapo").versus
+    board = leaderboard.rank([*runs, *stopped], baseline="grpo")
+    beside = only(board, "dapo").versus
+    assert 0 < alone.p_adjusted == alone.comparison.p_value < 0.2
+    assert beside.p_adjusted == pytest.approx(min(1, 4 * alone.p_adjusted))
+    assert {e.arm for e in board.excluded} == {"s0", "s1", "s2"} and len(board.rows) == 2
+    assert "stopped early" in board.excluded[0].reason
+
+
 def test_the_order_of_runs_does_not_matter():
     runs = [*arm("grpo", accuracy=0.5), *arm("dapo", accuracy=0.55)]
     there = leaderboard.to_json(leaderboard.rank(runs, baseline="grpo"))
