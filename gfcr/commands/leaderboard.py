@@ -53,9 +53,10 @@ def run(options: argparse.Namespace) -> Outcome:
             path.write_text(text(board), encoding="utf-8")
     if options.html is not None:
         report.write(board, path=options.html)
-    return Outcome(
-        data=leaderboard.to_dict(board), text=leaderboard.to_rich(board, width=terminal_width())
-    )
+    from rich.text import Text
+
+    table = leaderboard.to_rich(board, width=terminal_width())
+    return Outcome(data=leaderboard.to_dict(board), text=[table, Text(leaderboard.remarks(board))])
 
 
 def asked(given: str | None) -> tuple[str | None, frozenset[str]]:

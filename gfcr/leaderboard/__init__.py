@@ -19,7 +19,7 @@ from gfcr.leaderboard.rows import (
     ToTarget,
     Versus,
 )
-from gfcr.leaderboard.tables import caption, to_csv, to_markdown, to_rich
+from gfcr.leaderboard.tables import caption, remarks, to_csv, to_markdown, to_rich
 from gfcr.tracking.mlflow_store import read_runs
 from gfcr.tracking.records import RunRecord
 
@@ -37,6 +37,7 @@ __all__ = [
     "caption",
     "rank",
     "read",
+    "remarks",
     "to_csv",
     "to_dict",
     "to_json",
@@ -97,11 +98,10 @@ def build(
 
 def read(uri: str, *, study: str | None = None, runs: Collection[str] = ()) -> list[RunRecord]:
     """Reads the runs that a leaderboard is about. Arguments and errors as `build`."""
-    records = read_runs(uri, series=SERIES)
-    names = sorted({record.study for record in records})
-    if study is not None and study not in names:
+    chosen = read_runs(uri, study=study, series=SERIES)
+    if study is not None and not chosen:
+        names = {record.study for record in read_runs(uri)}
         raise unknown_name(study, kind="study", allowed=names, where=uri)
-    chosen = [record for record in records if study in (None, record.study)]
     return [record for record in chosen if record.run_id in runs] or chosen
 
 

@@ -67,6 +67,19 @@ def to_rich(board: Leaderboard, *, width: int = 120) -> "Table":
     return table
 
 
+def remarks(board: Leaderboard) -> str:
+    """Returns what stands under the table in a terminal: notes, and what was left out and why."""
+    lines = [f"- {row.arm}: {note}." for row in board.rows for note in row.notes]
+    out: dict[tuple[str, str], list[str]] = {}
+    for run in board.excluded:
+        out.setdefault((run.arm, run.reason), []).append(str(run.seed))
+    lines += [
+        f"- Left out: {arm}, seed {', '.join(seeds)}: {reason}."
+        for (arm, reason), seeds in out.items()
+    ]
+    return "\n".join(lines)
+
+
 def caption(board: Leaderboard) -> str:
     """Returns the sentences that say what the numbers are."""
     told = ["Held-out score, mean over seeds with its 95 % interval."]

@@ -152,5 +152,7 @@ def test_every_reason_is_in_every_form():
     board = rank(*arm("dapo", accuracy=0.6), without("wall_s"), run("one"))
     held = leaderboard.to_dict(board)
     assert held["excluded"][0]["reason"] in told(board)
+    assert held["excluded"][0]["reason"] in leaderboard.remarks(board)
+    assert "- one: one seed" in leaderboard.remarks(board)
     (one,) = [row for row in held["rows"] if row["arm"] == "one"]
     assert one["unranked"] in told(board) and one["unranked"] in leaderboard.to_csv(board)
