@@ -7,10 +7,10 @@ from typing import Final, final
 import numpy as np
 
 from gfcr.audit import checks, repeats
-from gfcr.audit.cell import DISTANCE
 from gfcr.audit.evidence import Evidence
 from gfcr.audit.features import PARTITIONS
 from gfcr.audit.sampler import BONUS, PLAIN, VERIFIED
+from gfcr.audit.settings import Setting
 from gfcr.audit.tilts import TILTS
 
 SHARES: Final = {"law": 0.6, "where": 0.25, "repeats": 0.1, "dependence": 0.05}
@@ -145,7 +145,7 @@ def _drafts(name: str, e: Evidence, *, mask: checks.Mask) -> checks.Check | None
 
 
 def power(
-    evidence: Evidence, battery: Battery, *, level: float, share: float = 1.0, average: bool = False
+    evidence: Evidence, battery: Battery, *, setting: Setting, level: float, share: float = 1.0
 ) -> dict[str, float]:
     """Probability that the tests of the law would have rejected each planted bias.
 
@@ -155,26 +155,37 @@ def power(
     Args:
         evidence: the sample.
         battery: its tests.
+        setting: that it was asked for with: states the distance. Of laws that filters have cut,
+            it is the average over all tokens, so more in the few that have room, up to `MOST`
+            times.
         level: the battery's.
         share: of the tokens of `scope`, in which the bias is supposed.
-        average: suppose the stated distance on average over all tokens, so more of it in the few
-            that have room, up to `MOST` times; for laws that filters have cut.
 
     Returns:
         By tilt, those that reach half of the stated distance on average, where there is room.
     """
     each = battery.level_of("law", level=level)
     made = {check.name: check for check in battery.by_family["law"]}
-    f, found = evidence.features, dict[str, float]()
+    f, found, distance = evidence.features, dict[str, float](), setting.distance
+    mask = scope(evidence)
+    spreads = {n: checks.spread_of(f.partitions[n], mask=mask) for n in PARTITIONS if n in made}
     for tilt in TILTS:
-        if f.open and f.room[tilt] >= ROOM * DISTANCE * f.open:
-            times = min(MOST, DISTANCE * f.counted / f.room[tilt]) if average else 1.0
-            found[tilt] = _power(evidence, made, tilt=tilt, level=each, share=share * times)
+        if f.open and f.room[tilt] >= ROOM * distance * f.open:
+            times = min(MOST, distance * f.counted / f.room[tilt]) if setting.filtered else 1.0
+            found[tilt] = _power(
+                evidence, made, spreads, tilt=tilt, level=each, share=share * times
+            )
     return found
 
 
 def _power(
-    e: Evidence, made: dict[str, checks.Check], *, tilt: str, level: float, share: float
+    e: Evidence,
+    made: dict[str, checks.Check],
+    spreads: dict[str, checks.Spread | None],
+    *,
+    tilt: str,
+    level: float,
+    share: float,
 ) -> float:
     mask, parts, found = scope(e), e.features.partitions, [0.0]
 
@@ -188,8 +199,7 @@ def _power(
         mass = parts["rank"].mass_NK[mask, 0]
         moved = float(parts["rank"].shift[tilt][0])
         add("top", share * moved / float((mass * (1 - mass)).sum()) ** 0.5)
-    for name in PARTITIONS:
-        spread = checks.spread_of(parts[name], mask=mask) if name in made else None
+    for name, spread in spreads.items():
         if spread is not None:
             add(name, share**2 * spread.form(parts[name].shift[tilt]))
     return max(found)

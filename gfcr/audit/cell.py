@@ -38,6 +38,8 @@ class Cell:
     """Why, in one sentence."""
     law: Mapping[str, float] = field(default_factory=dict[str, float])
     """What of the sampling decides the distribution: temperature and filters."""
+    distance: float = DISTANCE
+    """Total variation of the planted biases that `lossless` excludes."""
     statistic: float = 0.0
     """Of the test with the least corrected p-value, named by `test`."""
     test: str = ""

@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final, final
 
-from gfcr.audit.cell import DISTANCE, POWER, Cell, Verdict
+from gfcr.audit.cell import POWER, Cell, Verdict
 from gfcr.audit.settings import law_of
 from gfcr.errors import GfcrError
 from gfcr.plain import is_mapping
@@ -46,8 +46,6 @@ class Certificate:
     versions: Mapping[str, str]
     made: str
     """Date and time, UTC."""
-    distance: float = DISTANCE
-    """Total variation of the biases that `lossless` excludes."""
     power: float = POWER
     cells: tuple[Cell, ...]
 

@@ -7,10 +7,10 @@ the tokens were; the last sample alone is tested, once, with everything gathered
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, final
+from typing import Any, Final, final
 
 from gfcr.audit import battery, greedy
-from gfcr.audit.cell import DISTANCE, LEVEL, POWER, SAMPLES, Cell, Prompts, Verdict
+from gfcr.audit.cell import LEVEL, POWER, SAMPLES, Cell, Prompts, Verdict
 from gfcr.audit.evidence import Evidence, gather, join
 from gfcr.audit.memory import Memory
 from gfcr.audit.sampler import PLAIN, Drafts, Engine, Sampled, Target, sample
@@ -21,6 +21,10 @@ from gfcr.seeds import seed_of
 
 Progress = Callable[[int, float], None]
 """Told the tokens sampled so far and the power they give."""
+
+
+LOOK: Final = 1.2
+"""Growth of the sample between looks at its power."""
 
 
 @final
@@ -102,6 +106,7 @@ def audit_cell(
         drafter=drafter,
         setting=setting.name,
         law=setting.law,
+        distance=setting.distance,
         level=level,
         drafted=now.drafted_tokens - before.drafted_tokens,
         accepted=now.accepted_tokens - before.accepted_tokens,
@@ -129,7 +134,7 @@ def _rounds(
         if memory is not None:
             # Seeds of their own: drafts must not share their randomness with what they meet.
             past = seed_of(asked.seed, asked.setting.name, "past", number)
-            ask_past = partial(ask, seed=past, draft_budget=0)
+            ask_past = partial(ask, seed=past)
             memory.before(ask_past, sampling=asked.setting.sampling, first=number == 0)
         found = ask(seed=seed_of(asked.seed, asked.setting.name, number), drafts=drafts)
         if memory is not None:
@@ -148,16 +153,21 @@ def _judge_sampled(
 ) -> dict[str, Any]:
     parts: list[Evidence] = []
     said: dict[str, Any] = {}
+    looked, tokens = 0.0, 0
     for number, found in enumerate(rounds):
         new = gather(
             found,
             target=asked.target,
             proposal=asked.proposal,
             sampling=asked.setting.sampling,
-            distance=DISTANCE,
+            distance=asked.setting.distance,
             seed=seed_of(asked.seed, "randomise", number) % 2**32,
         )
         parts = [join([*parts, new])]
+        tokens += sum(len(s.tokens) for s in found)
+        if tokens < min(LOOK * looked, asked.samples):
+            continue
+        looked = tokens
         share = _share(asked, parts[0], before=before, now=engine.stats())
         said = _said(parts[0], asked, share=share)
         progress(len(parts[0]), said["power"])
@@ -168,15 +178,17 @@ def _judge_sampled(
 
 def _share(asked: Asked, e: Evidence, *, before: EngineStats, now: EngineStats) -> float:
     """Share of the tokens tested that came out of verification steps."""
-    if asked.drafter == "none" or (asked.hooked and (e.state_N != PLAIN).any()):
+    if asked.drafter == "none":
         return 1.0
+    if asked.hooked:
+        return float((e.state_N != PLAIN).any())
     verified = now.accepted_tokens - before.accepted_tokens + now.drafts - before.drafts
     return min(1.0, verified / max(1, now.generated_tokens - before.generated_tokens))
 
 
 def _said(e: Evidence, asked: Asked, *, share: float) -> dict[str, Any]:
     held = battery.run(e, deterministic=asked.deterministic)
-    powers = battery.power(e, held, level=asked.level, share=share, average=asked.setting.filtered)
+    powers = battery.power(e, held, level=asked.level, share=share, setting=asked.setting)
     # Where no law leaves room for any bias of this size, nothing is proved.
     powers = powers or {"no room": 0.0}
     weakest = min(powers, key=lambda name: powers[name])
@@ -200,15 +212,16 @@ def _said(e: Evidence, asked: Asked, *, share: float) -> dict[str, Any]:
     if held.p_value < asked.level:
         why = f"'{figures['test']}' has corrected p = {held.p_value:.1e} < {asked.level:.1e}"
         return figures | {"verdict": Verdict.BIASED, "reason": why}
+    if share == 0:
+        return figures | {"verdict": Verdict.INCONCLUSIVE, "reason": "the drafter never drafted"}
+    bias = f"{asked.setting.distance:.0%} bias"
     if powers[weakest] < POWER:
         why = (
-            "the drafter never drafted"
-            if share == 0
-            else f"{figures['speculated'] or len(e)} tokens would show a {DISTANCE:.0%} bias "
-            f"({weakest}) with probability {powers[weakest]:.2f} only"
+            f"{figures['speculated'] or len(e)} tokens would show a {bias} ({weakest}) with "
+            f"probability {powers[weakest]:.2f} only"
         )
         return figures | {"verdict": Verdict.INCONCLUSIVE, "reason": why}
-    why = f"no test rejects; each {DISTANCE:.0%} bias would show with p >= {powers[weakest]:.3f}"
+    why = f"no test rejects; each {bias} would show with p >= {powers[weakest]:.3f}"
     return figures | {"verdict": Verdict.LOSSLESS, "reason": why}
 
 
@@ -225,7 +238,7 @@ def _judge_greedy(
         total = total.plus(greedy.compare(found, target=asked.target))
         speculated = _speculated(asked, total, before=before, now=engine.stats())
         told = total.tokens if asked.drafter == "none" else speculated
-        power = greedy.power(told, distance=DISTANCE)
+        power = greedy.power(told, distance=asked.setting.distance)
         progress(total.tokens, power)
         if power >= POWER:
             break

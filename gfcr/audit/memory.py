@@ -1,8 +1,9 @@
 """Lets drafters that learn from rollouts learn, as the pipeline does: a batch, then `observe`.
 
-Drafts that are old rollouts of the same policy would be accepted whole, so that rounds repeat each
-other and rejection is never met. Hence the rollouts to remember come from an older policy, as they
-do in training.
+The rollouts to remember come from an older policy, as they do in training: old rollouts of the
+same policy would be accepted whole, and rejection never met. Where drafts are old rollouts drawn at
+random, a token follows the target on average over these draws only. So they are drawn anew for
+every round: rounds whose drafts come from each other are not independent.
 """
 
 from collections.abc import Callable, Sequence
@@ -57,13 +58,17 @@ class Learning:
     ) -> None:
         self._engine, self._drafter, self._now, self._older = engine, drafter, now, older
         self._step = 0
+        self._renewed = drafter.sampled and isinstance(drafter.core, Proposer)
+        self._blank = drafter.state_dict() if self._renewed else {}
 
     def before(
         self, round_: Callable[[], list[Sampled]], *, sampling: Sampling, first: bool
     ) -> None:
-        """See `Memory.before`. Sampled drafts are used once; others stay good for a whole cell."""
-        if not first and not self._drafter.sampled:
+        """See `Memory.before`."""
+        if not first and not self._renewed:
             return
+        if self._renewed:
+            self._drafter.load_state_dict(self._blank)
         self._engine.update_weights(self._older(), version=self._step)
         found = round_()
         self._engine.update_weights(self._now(), version=self._step + 1)

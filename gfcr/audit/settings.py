@@ -4,8 +4,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, final
 
+from gfcr.audit.cell import DISTANCE
 from gfcr.errors import unknown_name
 from gfcr.types import Sampling
+
+WIDER: Final = 0.02
+"""Distance of the settings whose law is that of `t1`: a quarter of its tokens show it."""
 
 
 @final
@@ -22,6 +26,8 @@ class Setting:
     """Whether each request brings a seed of its own."""
     long: bool = False
     """Whether sequences fill the engine's `max_length` to the last token."""
+    distance: float = DISTANCE
+    """Total variation of the planted biases that `lossless` excludes."""
 
     @property
     def law(self) -> dict[str, float]:
@@ -47,10 +53,10 @@ SETTINGS: Final = {
         Setting(name="top_p0.9", sampling=Sampling(top_p=0.9)),
         Setting(name="top_k5", sampling=Sampling(top_k=5)),
         Setting(name="min_p0.05", sampling=Sampling(min_p=0.05)),
-        Setting(name="unseeded", seeded=False),
-        Setting(name="batch1", batch=1),
-        Setting(name="batch8", batch=8),
-        Setting(name="long", long=True),
+        Setting(name="unseeded", seeded=False, distance=WIDER),
+        Setting(name="batch1", batch=1, distance=WIDER),
+        Setting(name="batch8", batch=8, distance=WIDER),
+        Setting(name="long", long=True, distance=WIDER),
         Setting(name="greedy", sampling=Sampling(temperature=0.0)),
     )
 }

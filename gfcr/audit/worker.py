@@ -9,22 +9,24 @@ import os
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TextIO, final
 
 from gfcr import registry
 from gfcr.audit import weights
-from gfcr.audit.cell import SAMPLES
+from gfcr.audit.cell import SAMPLES, Cell, Verdict
 from gfcr.audit.certificate import device_name
 from gfcr.audit.drafters import Subject
 from gfcr.audit.judge import audit_cell
 from gfcr.audit.memory import Learning, remembers
 from gfcr.audit.prompts import long, ordinary
+from gfcr.audit.restless import Restless
 from gfcr.audit.settings import setting_of
 from gfcr.engine.vllm import Vllm
 from gfcr.speculation.base import Drafter
 from gfcr.speculation.draft_model import DraftModel
+from gfcr.speculation.online import Online
 
 MAX_LENGTH: Final = 512
 """Longest sequences asked for, where the engine allows longer ones."""
@@ -62,16 +64,18 @@ def _run(job: Job, *, out: TextIO, scratch: Path) -> None:
     from gfcr.engine.vllm_drafts import pending
 
     subject = Subject(label=job.label, spec=job.drafter)
-    drafter = _drafter(subject, target=Path(job.folder), scratch=scratch)
     config: Vllm = registry.build("engine", job.engine)
     target, proposal, memory = ModelTarget(job.folder), None, None
-    engine = config.start(model=job.folder, seed=job.seed, drafter=drafter)
-    if isinstance(drafter, DraftModel):
-        proposal = ModelTarget(drafter.folder)
+    drafter = _drafter(subject, job=job, vocab=target.vocab, scratch=scratch)
+    steered = Restless(drafter) if drafter is not None and drafter.core is not drafter else drafter
+    engine = config.start(model=job.folder, seed=job.seed, drafter=steered)
+    if drafter is not None and isinstance(drafter.core, (DraftModel, Online)):
+        proposal = ModelTarget(drafter.core.folder)
     # Stock vLLM on a CPU cannot take new weights, which drafters with a memory need.
     if drafter is not None and remembers(drafter) and config.fixes:
-        proposal = ModelTarget(weights.noisy(Path(job.folder), folder=scratch / "older"))
-        memory = Learning(engine, drafter=drafter, now=target.weights, older=proposal.weights)
+        older = ModelTarget(weights.noisy(Path(job.folder), folder=scratch / "older"))
+        memory = Learning(engine, drafter=drafter, now=target.weights, older=older.weights)
+        proposal = proposal or older
     _say(out, kind="engine", fixes=list(engine.fixes), device=device_name())
     for setting in map(setting_of, job.settings):
         make = long if setting.long else ordinary
@@ -91,16 +95,29 @@ def _run(job: Job, *, out: TextIO, scratch: Path) -> None:
             memory=memory,
             progress=lambda n, p: _say(out, kind="progress", tokens=n, power=p),
         )
-        _say(out, kind="cell", cell=asdict(cell))
+        _say(out, kind="cell", cell=asdict(_declared(cell, drafter)))
     engine.close()
 
 
-def _drafter(subject: Subject, *, target: Path, scratch: Path) -> Drafter | None:
+def _declared(cell: Cell, drafter: Drafter | None) -> Cell:
+    """What says of itself that it is not exact is not called lossless for want of evidence."""
+    sampled = cell.law["temperature"] > 0
+    if drafter is None or drafter.exact or not sampled or cell.verdict is not Verdict.LOSSLESS:
+        return cell
+    why = "no test rejects, but the drafter states that its rule is not exact"
+    return replace(cell, verdict=Verdict.INCONCLUSIVE, reason=why)
+
+
+def _drafter(subject: Subject, *, job: Job, vocab: int, scratch: Path) -> Drafter | None:
     from gfcr import models
 
     made = ""
     if subject.lacks_model:
-        made = str(weights.make(subject.name, target=target, folder=scratch / "draft"))
+        prompts = ordinary(job.model, vocab=vocab, max_length=MAX_LENGTH, seed=job.seed + 1)
+        folder = weights.make(
+            subject.name, target=Path(job.folder), prompts=prompts, folder=scratch / "draft"
+        )
+        made = str(folder)
     drafter = subject.build(model=made)
     if drafter is not None:
         drafter.fetch(models.resolve)

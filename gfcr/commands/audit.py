@@ -9,6 +9,7 @@ from gfcr.commands import Outcome
 from gfcr.errors import ConfigError
 
 if TYPE_CHECKING:
+    from gfcr.audit import run as audits
     from gfcr.audit.certificate import Certificate
 
 HELP = "Prove, or refute, that an engine samples from the target distribution; write certificates."
@@ -16,12 +17,17 @@ HELP = "Prove, or refute, that an engine samples from the target distribution; w
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds this command's arguments."""
-    parser.add_argument("--model", default="demo", help="demo model, folder or Hub id")
-    parser.add_argument("--drafter", default="all", help="names with commas, or all")
-    parser.add_argument("--settings", default="all", help="names with commas, or all")
+    parser.add_argument("--model", help="demo model, folder or Hub id; a run's own, or demo")
+    subject = parser.add_mutually_exclusive_group()
+    subject.add_argument("--drafter", default="all", help="names or FILE.yaml with commas, or all")
+    subject.add_argument("--strategy", metavar="NAME", help="the drafter of a strategy")
+    subject.add_argument(
+        "--experiment", type=Path, metavar="FILE", help="engine, drafter and sampling of a run"
+    )
+    parser.add_argument("--settings", help="names with commas, or all; a run's own by default")
     parser.add_argument("--samples", type=int, help="most tokens of a cell (300000)")
     parser.add_argument("--unpatched", action="store_true", help="vLLM as shipped, without fixes")
-    parser.add_argument("--folder", type=Path, default=Path("audits"), help="for certificates")
+    parser.add_argument("--folder", type=Path, help="for certificates (GFCR_AUDITS, or audits)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
         "--calibrate", type=int, metavar="N", help="audit N toy engines of each kind instead"
@@ -34,30 +40,39 @@ def run(options: argparse.Namespace) -> Outcome:
         raise ConfigError(f"--samples {options.samples}: give a whole number >= 1.")
     if options.calibrate is not None:
         return _calibrate(options)
-    from gfcr import models
-    from gfcr.audit import certificate, drafters, settings
+    from gfcr.audit import certificate
     from gfcr.audit import run as audits
-    from gfcr.audit.cell import SAMPLES
     from gfcr.commands.audit_display import AuditDisplay
 
-    chosen, drafting = settings.named(options.settings), drafters.named(options.drafter)
-    folder = models.resolve(options.model)
-    plan = audits.Plan(
-        model=options.model,
-        folder=folder,
-        drafters=drafting,
-        settings=chosen,
-        engine=audits.engine_for(folder, fixes=not options.unpatched),
-        samples=options.samples or SAMPLES,
-        seed=options.seed,
-    )
+    plan = _plan(options)
+    folder = options.folder or certificate.default_folder()
     found: list[Certificate] = []
     files: list[Path] = []
-    with AuditDisplay(cells=len(chosen) * len(drafting)) as display:
+    with AuditDisplay(cells=len(plan.settings) * len(plan.drafters)) as display:
         for held in audits.run(plan, watch=display):
             found.append(held)
-            files.append(certificate.write(held, folder=options.folder))
+            files.append(certificate.write(held, folder=folder))
     return _outcome(found, files=files)
+
+
+def _plan(options: argparse.Namespace) -> "audits.Plan":
+    from gfcr.audit import drafters, settings, subjects
+    from gfcr.audit.cell import SAMPLES
+
+    asked = options.settings and settings.named(options.settings)
+    if options.experiment is not None:
+        run = subjects.of_experiment(options.experiment, model=options.model)
+    elif options.strategy is not None:
+        run = subjects.of_strategy(options.strategy, model=options.model)
+    else:
+        run = subjects.of_drafters(drafters.named(options.drafter), model=options.model)
+    return subjects.plan(
+        run,
+        settings=asked,
+        samples=options.samples or SAMPLES,
+        fixes=not options.unpatched,
+        seed=options.seed,
+    )
 
 
 def _outcome(found: "list[Certificate]", *, files: list[Path]) -> Outcome:

@@ -1,4 +1,7 @@
-"""The audit on real vLLM: our engine is lossless, vLLM as shipped is biased. About 60 s."""
+"""The audit on real vLLM: ours is lossless; as shipped, or by SPEC-RL's rule, biased. About 110 s.
+
+The seconds are those of two idle cores.
+"""
 
 import json
 import subprocess
@@ -28,14 +31,17 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def audit(model: Path, folder: Path, *options: str) -> tuple[int, dict[str, Any]]:
     command = [sys.executable, "-m", "gfcr", "audit", "--model", str(model), "--json"]
-    command += ["--drafter", "ngram", "--folder", str(folder), *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    command += ["--folder", str(folder), *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.stdout, done.stderr[-2000:]
     return done.returncode, json.loads(done.stdout)
 
 
 def test_the_engine_is_lossless_with_ngram_drafts(model: Path, tmp_path: Path) -> None:
-    code, found = audit(model, tmp_path, "--settings", "t1,min_p0.05,greedy")
+    eager = tmp_path / "eager.yaml"
+    eager.write_text("{name: ngram, longest: 2, shortest: 1}\n")
+    options = ("--drafter", str(eager), "--settings", "t1,min_p0.05,greedy")
+    code, found = audit(model, tmp_path, *options)
     cells = {c["setting"]: c for c in found["cells"]}
     assert [cells[n]["verdict"] for n in ("t1", "greedy")] == ["lossless"] * 2
     assert cells["min_p0.05"]["refused"], cells["min_p0.05"]
@@ -43,14 +49,28 @@ def test_the_engine_is_lossless_with_ngram_drafts(model: Path, tmp_path: Path) -
     for name in ("t1", "greedy"):
         assert 0 < cells[name]["accepted"] < cells[name]["drafted"]
         assert cells[name]["power"] >= 0.99
-    specs = registry.spec("engine", Vllm()), registry.spec("drafter", Ngram())
-    held = certificate_for(*specs, folder=tmp_path)
+    drafter = registry.spec("drafter", Ngram(longest=2, shortest=1))
+    held = certificate_for(registry.spec("engine", Vllm()), drafter, folder=tmp_path)
     assert held is not None and covered(held, sampling=Sampling()) is Verdict.LOSSLESS
+
+
+def test_old_responses_as_drafts_are_exact_by_our_rule_and_biased_by_the_released_one(
+    model: Path, tmp_path: Path
+) -> None:
+    released = tmp_path / "released.yaml"
+    released.write_text("{name: spec_rl, rule: released}\n")
+    options = ("--drafter", f"spec_rl,{released}", "--settings", "t1", "--samples", "40000")
+    code, found = audit(model, tmp_path, *options)
+    ours, theirs = found["cells"]
+    assert ours["verdict"] != "biased" and ours["p_value"] > 1e-3, ours
+    assert 0 < ours["accepted"] < ours["drafted"]
+    assert theirs["verdict"] == "biased" and theirs["p_value"] < 1e-9, theirs
+    assert code == 1 and found["verdict"] == "biased"
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="the defect is that of the CPU build")
 def test_vllm_as_shipped_is_biased(model: Path, tmp_path: Path) -> None:
-    options = ("--unpatched", "--settings", "t1", "--samples", "20000")
+    options = ("--drafter", "ngram", "--unpatched", "--settings", "t1", "--samples", "20000")
     code, found = audit(model, tmp_path, *options)
     assert code == 1 and found["fixes"] == []
     assert found["cells"][0]["verdict"] == "biased"

@@ -1,0 +1,73 @@
+"""Makes a drafter that may pause draft all the same: an audit of nothing proves nothing."""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, final
+
+import numpy as np
+
+from gfcr.speculation.base import Drafter, Step, Target
+
+if TYPE_CHECKING:
+    import torch
+
+OFTEN: Final = 0.75
+"""Share of the steps without drafts in which some are asked for all the same."""
+
+
+@final
+class Restless(Drafter):
+    """Steers a drafter that steers: where that would pause, mostly drafts a random number.
+
+    Independent of all that is sampled, so no bias comes or goes by it.
+    """
+
+    def __init__(self, inner: Drafter) -> None:
+        self.inner = inner
+        self._rng = np.random.default_rng(0)
+
+    @property
+    def core(self) -> Drafter:
+        """See `Drafter.core`."""
+        return self.inner.core
+
+    @property
+    def exact(self) -> bool:
+        """See `Drafter.exact`."""
+        return self.inner.exact
+
+    @property
+    def sampled(self) -> bool:
+        """See `Drafter.sampled`."""
+        return self.inner.sampled
+
+    @property
+    def max_draft(self) -> int:
+        """See `Drafter.max_draft`."""
+        return self.inner.max_draft
+
+    def check(self, target: Target) -> None:
+        """See `Drafter.check`."""
+        self.inner.check(target)
+
+    def pace(self, *, running: int) -> int:
+        """See `Drafter.pace`."""
+        asked = self.inner.pace(running=running)
+        if asked or self._rng.random() > OFTEN:
+            return asked
+        return int(self._rng.integers(1, self.max_draft + 1))
+
+    def saw(self, step: Step) -> None:
+        """See `Drafter.saw`."""
+        self.inner.saw(step)
+
+    def fresh_weights(self) -> "Iterable[tuple[str, torch.Tensor]] | None":
+        """See `Drafter.fresh_weights`."""
+        return self.inner.fresh_weights()
+
+    def state_dict(self) -> dict[str, Any]:
+        """See `Part.state_dict`."""
+        return self.inner.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """See `Part.load_state_dict`."""
+        self.inner.load_state_dict(state)

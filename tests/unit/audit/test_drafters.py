@@ -1,0 +1,63 @@
+"""Which drafters an audit is about, by name, file, strategy or experiment."""
+
+from pathlib import Path
+
+import pytest
+
+from gfcr import registry
+from gfcr.audit import subjects
+from gfcr.audit.drafters import ELSEWHERE, Subject, named
+from gfcr.audit.settings import SETTINGS
+from gfcr.errors import ConfigError
+from gfcr.speculation.ngram import Ngram
+
+
+def test_all_is_every_drafter_of_the_registry_that_runs_here() -> None:
+    found = named("all")
+    assert found[0].spec is None
+    names = {s.name for s in found} - {"none"}
+    assert names | set(ELSEWHERE) | {"suffix"} == {*registry.names("drafter"), "suffix"}
+    assert {"draft_model", "draft_model_greedy"} <= {s.label for s in found}
+    greedy = next(s for s in found if s.label == "draft_model_greedy")
+    assert greedy.lacks_model and not greedy.build().sampled  # type: ignore[union-attr]
+
+
+def test_a_file_gives_values(tmp_path: Path) -> None:
+    file = tmp_path / "short.yaml"
+    file.write_text("{name: ngram, draft_length: 2}")
+    (subject,) = named(str(file))
+    assert subject.label == "short" and subject.build() == Ngram(draft_length=2)
+    file.write_text("{name: ngram, length: 2}")
+    with pytest.raises(ConfigError, match=r"length"):
+        named(str(file))
+    with pytest.raises(ConfigError, match="no such file"):
+        named("missing.yaml")
+
+
+def test_an_unknown_drafter_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"sufix.*suffix"):
+        named("sufix")
+
+
+def test_an_experiment_is_audited_as_it_would_run(tmp_path: Path) -> None:
+    file = tmp_path / "run.yaml"
+    file.write_text(
+        "strategy: {name: grpo, drafter: {name: ngram, draft_length: 2}}\n"
+        "engine: {name: vllm, max_running: 7}\n"
+        "sampling: {temperature: 0.8, max_tokens: 9}\n"
+        "model: demo-tail\n"
+    )
+    asked = subjects.of_experiment(file, model=None)
+    (subject,) = asked.drafters
+    assert subject.build() == Ngram(draft_length=2)
+    assert asked.model == "demo-tail" and asked.engine is not None
+    assert asked.engine.max_running == 7
+    assert [s.law for s in asked.settings] == [{**SETTINGS["t1"].law, "temperature": 0.8}]
+    file.write_text("engine: {name: fake}")
+    with pytest.raises(ConfigError, match="'fake' cannot be audited"):
+        subjects.of_experiment(file, model=None)
+
+
+def test_a_strategy_without_a_drafter_is_audited_without() -> None:
+    (subject,) = subjects.of_strategy("grpo", model=None).drafters
+    assert subject == Subject(label="none", spec=None)

@@ -1,0 +1,84 @@
+"""Drafters that learn from rollouts get old ones before they are audited."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gfcr.audit.memory import Learning, remembers
+from gfcr.audit.restless import Restless
+from gfcr.audit.sampler import Sampled
+from gfcr.engine.fake import Fake, FakeEngine
+from gfcr.speculation.base import NOTHING, Draft, Proposer, Row
+from gfcr.speculation.ngram import Ngram
+from gfcr.stages import Harvest, Observer, View
+from gfcr.types import Sampling
+
+
+@dataclass(kw_only=True)
+class Keeps(Proposer, Observer):
+    draws: bool
+    seen: list[tuple[str, ...]] = field(init=False, default_factory=list[tuple[str, ...]])
+
+    @property
+    def sampled(self) -> bool:
+        return self.draws
+
+    @property
+    def max_draft(self) -> int:
+        return 3
+
+    def propose(self, rows: Sequence[Row]) -> Sequence[Draft]:
+        return [NOTHING] * len(rows)
+
+    def observe(self, harvest: Harvest, *, view: View) -> None:
+        assert view.group_size == 2
+        self.seen.append(tuple(r.id for g in harvest.groups for r in g.rollouts))
+
+
+def rounds(drafter: Keeps, *, num: int) -> list[int]:
+    """Versions of the policies that rounds of the past came from."""
+    engine = FakeEngine(Fake(), seed=0)
+    versions: list[int] = []
+    made = [
+        Sampled(prompt=(4, 5), prompt_id="p", slot=f"/{i}", tokens=[6, 7], logprobs=[-1.0, -2.0])
+        for i in range(2)
+    ]
+
+    def past() -> list[Sampled]:
+        versions.append(engine.version)
+        return made
+
+    learning = Learning(engine, drafter=drafter, now=list, older=list)
+    for i in range(num):
+        learning.before(past, sampling=Sampling(), first=i == 0)
+        learning.after(made, sampling=Sampling())
+    return versions
+
+
+def test_drafts_that_are_functions_of_the_past_need_one_past() -> None:
+    drafter = Keeps(draws=False)
+    assert len(rounds(drafter, num=3)) == 1
+    assert len(drafter.seen) == 4
+    assert [r.rpartition("/")[2] for r in drafter.seen[0]] == ["0", "1"]
+
+
+def test_drafts_that_are_drawn_need_a_past_of_their_own_each_round() -> None:
+    drafter = Keeps(draws=True)
+    assert len(rounds(drafter, num=3)) == 3
+    assert len(drafter.seen) == 2  # what earlier rounds left was forgotten
+
+
+def test_only_drafters_that_see_rollouts_have_a_memory() -> None:
+    assert remembers(Keeps(draws=True)) and not remembers(Ngram())
+
+
+def test_a_restless_drafter_drafts_where_the_drafter_would_pause() -> None:
+    class Pauses(Keeps):
+        def pace(self, *, running: int) -> int:
+            return 0 if running > 8 else 2
+
+    restless = Restless(Pauses(draws=False))
+    assert {restless.pace(running=4) for _ in range(50)} == {2}
+    paces = [restless.pace(running=64) for _ in range(400)]
+    assert set(paces) == {0, 1, 2, 3} and 0.6 < np.mean(np.array(paces) > 0) < 0.9
