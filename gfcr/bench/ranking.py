@@ -55,6 +55,12 @@ class Recorded:
     """Runs that could not be used, and why."""
 
     @property
+    def spacing(self) -> float:
+        """The first held-out score after the start, as a share of a run's updates."""
+        one = next(iter(next(iter(self.curves.values())).values()))
+        return one[1][0] / one[-1][0]
+
+    @property
     def seeds(self) -> list[int]:
         """The seeds, which all arms have."""
         return sorted(next(iter(self.curves.values())))

@@ -116,6 +116,8 @@ def _limits(data: dict[str, Any], *, recorded: Recorded) -> list[str]:
             if data["baseline_to_end"]
             else "the baseline there, as much again (--with-baseline)."
         ),
+        f"Scores come every 1/{round(1 / recorded.spacing)} of a run: no rule decides before that, "
+        f"which alone takes {recorded.spacing:.3f} of the time.",
         "The rules were compared on the runs they are reported on: the best of many looks a little "
         "better than it is.",
     ]
