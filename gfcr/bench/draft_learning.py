@@ -58,6 +58,8 @@ class Size:
     """Optimizer steps of the draft that is trained on the other task."""
     corpus: int = 6
     """Rounds of requests that it is trained on."""
+    initialisation: bool = True
+    """Whether in-domain and generic beginnings are compared, before the policy moves."""
 
 
 @final
@@ -144,7 +146,9 @@ def measure(
             stand = Stand(engine, switch=switch, max_tokens=size.max_tokens, seed=seed)
             bench = _Bench(stand=stand, size=size, scratch=Path(scratch), say=say)
             bench.prompts = ChainSum().problems(codec).train
-            _at_home(bench, draft=folders[draft], generic=folders[generic], seed=seed)
+            if size.initialisation:
+                _at_home(bench, draft=folders[draft], generic=folders[generic])
+            _from_nothing(bench, draft=folders[draft], seed=seed)
             _move_policy(bench, model=folders[model], codec=codec)
             bench.prompts = _SHIFTED.problems(codec).train
             shift, online = _after_shift(bench, draft=folders[draft])
@@ -164,11 +168,14 @@ def measure(
     }
 
 
-def _at_home(bench: _Bench, *, draft: Path, generic: Path, seed: int) -> None:
+def _at_home(bench: _Bench, *, draft: Path, generic: Path) -> None:
     bench.fixed("home/in-domain", weights=draft)
     bench.fixed("home/generic", weights=generic)
     bench.learning("home/in-domain online", folder=draft).stop()
     bench.learning("home/generic online", folder=generic).stop()
+
+
+def _from_nothing(bench: _Bench, *, draft: Path, seed: int) -> None:
     cold = untrained(draft, folder=bench.scratch / "untrained", seed=seed)
     bench.fixed("home/untrained", weights=cold)
     bench.learning("home/untrained online", folder=cold).stop()

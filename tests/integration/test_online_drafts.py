@@ -41,6 +41,7 @@ SMALL = Size(
     policy_steps=60,
     trained_steps=60,
     corpus=3,
+    initialisation=False,
 )
 
 
