@@ -1,0 +1,116 @@
+"""Trials as processes of this machine: parallel, stopped, orphaned, run twice at once."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gfcr import sweep
+from gfcr.config import as_dict
+from gfcr.errors import ConfigError
+from gfcr.launch.base import Job
+from gfcr.launch.local import Local
+from gfcr.launch.process import TrialProcess
+from tests.launchers import values_of
+
+ARMS = {name: {} for name in "ab"}
+LONG = {"name": "dry", "max_steps": 5000, "save_every": 1}
+
+
+def jobs(folder: Path, **changes: Any) -> list[Job]:
+    values = values_of(folder, **{"arms": ARMS, "seeds": [0], **changes})
+    study = sweep.from_values(values, where="t")
+    return [Job(name=t.name, config=as_dict(t.config), folder=t.folder) for t in study.trials]
+
+
+def made(folder: Path) -> int:
+    return len(list(folder.rglob("update-*.parquet")))
+
+
+def until(ready: Callable[[], Any], *, seconds: float = 120) -> None:
+    deadline = time.monotonic() + seconds
+    while not ready():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.05)
+
+
+def trial_processes(folder: Path) -> list[int]:
+    command = ["pgrep", "-f", f"gfcr.launch.child .*{folder}"]
+    return list(map(int, subprocess.run(command, capture_output=True, text=True).stdout.split()))
+
+
+def test_several_at_a_time_and_every_one_answers(tmp_path: Path) -> None:
+    begun: list[str] = []
+    together = 0
+
+    def watch(job: Job) -> None:
+        nonlocal together
+        together = max(together, len(trial_processes(tmp_path)))
+
+    running = Local(parallel=2).run(
+        jobs(tmp_path), begin=lambda j: begun.append(j.name), watch=watch
+    )
+    ends = {end.job.name: end.result["status"] for end in running}
+    assert ends == {"a/0": "finished", "b/0": "finished"} and begun == ["a/0", "b/0"]
+    assert together == 2
+
+
+def test_who_stops_listening_stops_the_trials(tmp_path: Path) -> None:
+    class Enough(Exception):
+        pass
+
+    def watch(job: Job) -> None:
+        if made(tmp_path) > 2:
+            raise Enough
+
+    running = Local(parallel=2).run(jobs(tmp_path, trainer=LONG), watch=watch)
+    with pytest.raises(Enough), closing(running):
+        list(running)
+    assert not trial_processes(tmp_path)
+
+
+def test_trials_end_with_a_sweep_that_is_killed(tmp_path: Path) -> None:
+    file = tmp_path / "study.yaml"
+    values = values_of(tmp_path / "runs", arms=ARMS, seeds=[0], trainer=LONG)
+    file.write_text(yaml.safe_dump(values, sort_keys=False))
+    command = [sys.executable, "-m", "gfcr", "sweep", str(file)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    until(lambda: made(tmp_path) > 2)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    until(lambda: not trial_processes(tmp_path), seconds=30)
+
+
+def test_the_second_process_of_a_trial_waits_for_the_first(tmp_path: Path) -> None:
+    job, *_ = jobs(tmp_path, trainer={"name": "dry", "max_steps": 60})
+    one = TrialProcess(job)
+    until(lambda: made(tmp_path) > 2)
+    other = TrialProcess(job)
+    answers = [process.wait(120) for process in (one, other)]
+    assert answers[0] == answers[1] and answers[0] is not None
+    assert answers[0]["status"] == "finished" and answers[0]["resumed_from"] == 0
+    assert "already finished" in (job.folder.parent / f"{job.folder.name}.log").read_text()
+
+
+def test_a_process_that_dies_leaves_its_last_words(tmp_path: Path) -> None:
+    job, *_ = jobs(tmp_path, trainer=LONG)
+    process = TrialProcess(job)
+    until(lambda: made(tmp_path) > 1)
+    for pid in trial_processes(tmp_path):
+        os.kill(pid, signal.SIGKILL)
+    result = process.wait(60)
+    assert result is not None and result["status"] == "failed"
+    assert "exit code -9" in result["error"] and "training a (seed 0)" in result["error"]
+
+
+def test_no_place_for_a_trial_is_refused() -> None:
+    with pytest.raises(ConfigError, match="parallel=0"):
+        Local(parallel=0)
