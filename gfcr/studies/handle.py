@@ -93,14 +93,16 @@ class StudyHandle:
         """Every rollout, see `frames.rollouts_frame`."""
         return frames.rollouts_frame(self.study, columns=columns)
 
-    def leaderboard(self, *, margin: float = 0.02) -> leaderboard.Leaderboard:
+    def leaderboard(
+        self, *, margin: float | None = None, target: float | None = None
+    ) -> leaderboard.Leaderboard:
         """Ranks the arms from the run folders, as `gfcr leaderboard` does from MLflow.
 
         Raises:
             ConfigError: no run of the study, or none of its baseline, has finished.
         """
         records = self._records(series=leaderboard.SERIES)
-        return leaderboard.rank(records, baseline=self.study.baseline, margin=margin)
+        return leaderboard.rank(records, baseline=self.study.baseline, margin=margin, target=target)
 
     def effects(self) -> "DataFrame":
         """Main effects and interactions of the study's factors, one row each, see `effects`.
