@@ -84,7 +84,13 @@ def notes_of(runs: Sequence[RunRecord]) -> list[str]:
 
 
 def budget_notes(runs: Sequence[RunRecord], *, baseline: Sequence[RunRecord]) -> list[str]:
-    """Returns a note when the arms share no budget: updates, tokens and seconds all differ."""
+    """Returns a note when the arms share no budget: updates, tokens and seconds all differ.
+
+    Arms that one bound of the study ended have spent the same, but for their last update.
+    """
+    ends = {_bound(run) for run in (*runs, *baseline)}
+    if len(ends) == 1 and None not in ends:
+        return []
     pairs = {
         "updates": (_mean(runs, "updates"), _mean(baseline, "updates")),
         "tokens": (cost_of(runs).rollout_tokens, cost_of(baseline).rollout_tokens),
@@ -94,6 +100,12 @@ def budget_notes(runs: Sequence[RunRecord], *, baseline: Sequence[RunRecord]) ->
         return []
     given = ", ".join(f"{a:,.0f} for {b:,.0f} {name}" for name, (a, b) in pairs.items())
     return [f"unequal budgets, arm for baseline: {given}"]
+
+
+def _bound(run: RunRecord) -> tuple[str, str | None] | None:
+    """The budget that ended a run, and its size."""
+    name = result_of(run).get("stopped_by")
+    return None if name is None else (str(name), run.params.get(f"budget.{name}"))
 
 
 def _rollout_tokens(run: RunRecord) -> float | None:

@@ -19,7 +19,7 @@ def screen(
 
     Kept are runs that finished with a finite score and whose records agree with each other, on one
     task and model (the baseline's, or else the most common), and within an arm those of the most
-    common spec and number of updates, one per seed.
+    common spec and (where no budget ends them) number of updates, one per seed.
     """
     sieve = _Sieve(runs=list(records))
     sieve.drop(_unusable)
@@ -30,7 +30,9 @@ def screen(
     for arm in sorted({run.arm for run in sieve.runs}):
         part = _Sieve(runs=[run for run in sieve.runs if run.arm == arm], out=sieve.out)
         part.keep_usual(_spec, why="spec {}, where the arm's other seeds have {}")
-        part.keep_usual(_updates, why="{}, where the arm's other seeds made {}")
+        if not any(result_of(run).get("stopped_by") for run in part.runs):
+            # Where a budget ends runs, they make as many updates as it pays for.
+            part.keep_usual(_updates, why="{}, where the arm's other seeds made {}")
         part.drop_repeated_seeds()
         arms[arm] = sorted(part.runs, key=lambda run: run.seed)
     return arms, sieve.out

@@ -99,6 +99,26 @@ def test_unequal_budgets_are_shown_without_rank():
     assert row.versus.p_adjusted == 1.0
 
 
+def spending(name, accuracy, *, bound="1000"):
+    """Runs that a budget of tokens ended, after a number of updates of their own."""
+    size = 1000 if name == "grpo" else 1100
+    runs = [
+        replace(r, params={**r.params, "budget.generated_tokens": bound})
+        for r in arm(name, accuracy=accuracy, tokens={"generated": size, "trained": size})
+    ]
+    for r in runs:
+        r.result.update(stopped_by="generated_tokens", updates=size // 50 + r.seed, wall_s=size / 9)
+    return runs
+
+
+def test_runs_that_one_budget_ended_are_comparable_whatever_their_updates():
+    board = leaderboard.rank([*spending("grpo", 0.5), *spending("dapo", 0.7)], baseline="grpo")
+    assert not board.excluded and only(board, "dapo").seeds == (0, 1, 2, 3, 4)
+    assert only(board, "dapo").versus.verdict == "better"
+    other = [*spending("grpo", 0.5), *spending("dapo", 0.7, bound="1100")]
+    assert "unequal budgets" in only(leaderboard.rank(other, baseline="grpo"), "dapo").unranked
+
+
 @pytest.mark.parametrize(
     ("key", "value", "reason"),
     [
