@@ -18,6 +18,7 @@ from gfcr.audit.certificate import certificate_for, covered
 from gfcr.audit.drafters import NONE, Subject, named
 from gfcr.bench import rounds
 from gfcr.bench.rounds import Round
+from gfcr.config import parse_overrides
 from gfcr.engine.base import Engine, EngineConfig
 from gfcr.errors import ConfigError
 from gfcr.pipeline import Pipeline
@@ -38,8 +39,9 @@ class Plan:
     """What to measure."""
 
     model: str
-    arms: str = "none,ngram,suffix"
-    """Drafters by name or file, see `gfcr audit --drafter`."""
+    arms: str = "none,ngram,suffix,das,spec_rl"
+    """Drafters with commas between them: a name or file, see `gfcr audit --drafter`, and any
+    KEY=VALUE behind it."""
     running: Sequence[int] = (1, 8, 64)
     """Requests at a time."""
     lengths: Sequence[int] = ()
@@ -133,7 +135,24 @@ def drafters(plan: Plan) -> set[str]:
 
 
 def _subjects(plan: Plan) -> list[Subject]:
-    return [s for subject in named(plan.arms) for s in _at_lengths(subject, plan.lengths)]
+    subjects = [s for word in plan.arms.split(",") for s in _changed(word)]
+    found = [s for subject in subjects for s in _at_lengths(subject, plan.lengths)]
+    for subject in found:
+        if subject.lacks_model and plan.draft_model is None:
+            raise ConfigError(f"arm '{subject.label}' needs a draft model: give --draft-model.")
+        subject.build()
+    return found
+
+
+def _changed(word: str) -> Iterator[Subject]:
+    """`das budget=none`: the drafters of the name, with values changed."""
+    name, *changes = word.split() or [""]
+    for subject in named(name):
+        if changes and subject.spec is not None:
+            spec = {**subject.spec, **parse_overrides(changes)}
+            yield replace(subject, label=" ".join([subject.label, *changes]), spec=spec)
+        else:
+            yield subject
 
 
 def _bench(plan: Plan) -> _Bench:
@@ -192,8 +211,6 @@ def _certificate(config: EngineConfig, *, spec: dict[str, Any]) -> str:
 
 
 def _drafter(bench: _Bench, subject: Subject) -> Drafter | None:
-    if subject.lacks_model and bench.plan.draft_model is None:
-        raise ConfigError(f"arm '{subject.label}' needs a draft model: give --draft-model.")
     drafter = subject.build(model=bench.plan.draft_model or "")
     if drafter is not None:
         drafter.fetch(models.resolve)

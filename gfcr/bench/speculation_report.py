@@ -93,7 +93,7 @@ def line(found: dict[str, Any]) -> str:
     """One cell in words, of equal width."""
     speed, tail = found["ratio"], found.get("tail")
     text = (
-        f"{found['arm']:<18} k {found['draft_length']:>2}  at a time {found['running']:>3}  "
+        f"{found['arm']:<28} k {found['draft_length']:>2}  at a time {found['running']:>3}  "
         f"speed {speed['median']:.2f} ({speed['min']:.2f} to {speed['max']:.2f})  "
         f"first epoch {found['first_epoch_ratio']:.2f}  "
         f"passes /{found['passes_ratio']['median']:.2f}  "
@@ -111,7 +111,7 @@ def line(found: dict[str, Any]) -> str:
 def text(found: dict[str, Any]) -> str:
     """The report in words."""
     plain = [
-        f"{'none':<18} k  0  at a time {p['running']:>3}  {p['tokens_per_s']['median']:.0f} "
+        f"{'none':<28} k  0  at a time {p['running']:>3}  {p['tokens_per_s']['median']:.0f} "
         f"tokens/s ({p['tokens_per_s']['min']:.0f} to {p['tokens_per_s']['max']:.0f})"
         for p in found["plain"]
     ]

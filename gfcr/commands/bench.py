@@ -52,7 +52,9 @@ def _json(parser: argparse.ArgumentParser) -> None:
 
 def _speculation(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--arms", default="none,ngram,suffix", help="drafters: names, or files, with commas"
+        "--arms",
+        default="none,ngram,suffix,das,spec_rl",
+        help="drafters with commas: names or files, and any KEY=VALUE behind one",
     )
     parser.add_argument("--batch", default="1,8,64", help="requests at a time; commas")
     parser.add_argument("--k", default="", help="draft lengths; none leaves each drafter its own")

@@ -27,7 +27,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def found(table: Path) -> dict[str, Any]:
     done = bench(
-        *("--arms", "none,das", "--batch", "1,8", "--k", "3", "--share", "0.6"),
+        *("--arms", "none,das budget=none", "--batch", "1,8", "--k", "3", "--share", "0.6"),
         *("--table", str(table), *SMALL),
     )
     assert done.returncode == 0, done.stderr[-2000:]
@@ -81,6 +81,9 @@ def test_the_table_serves_auto(found: dict[str, Any], table: Path) -> None:
         (("--pairs", "4"), "at least 5"),
         (("--arms", "das,suffix", "--table", "x.json"), "one drafter"),
         (("--arms", "dass"), "das"),
+        (("--arms", "das budjet=none"), "budget"),
+        (("--arms", "das budget=some"), "classes"),
+        (("--arms", "draft_model"), "--draft-model"),
         (("--k", "three"), "whole numbers"),
     ],
 )
