@@ -1,0 +1,118 @@
+"""Rounds on the fake engine: how many run at a time, and what counts as the tail."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+import pytest
+
+from gfcr.bench.rounds import TAIL, Gate, Part, Round
+from gfcr.bench.speculation import Cell, Pair, Plan
+from gfcr.bench.speculation_report import check_table, row
+from gfcr.engine.base import Request
+from gfcr.engine.fake import Fake, FakeEngine
+from gfcr.errors import ConfigError
+from gfcr.speculation.base import Draft, Proposer, Row
+from gfcr.types import Sampling
+
+
+@final
+@dataclass(kw_only=True)
+class Echo(Proposer):
+    """Says the last token again, and counts how often it was asked."""
+
+    asked: int = 0
+
+    @property
+    def max_draft(self) -> int:
+        return 1
+
+    def propose(self, rows: Sequence[Row]) -> Sequence[Draft]:
+        self.asked += len(rows)
+        return [Draft(tokens=row.tokens_T[-1:].tolist()) for row in rows]
+
+
+def run(gate: Gate, *, requests: int) -> list[int]:
+    """Runs requests to their end and returns how many gained tokens in each step."""
+    for i in range(requests):
+        sampling = Sampling(max_tokens=3 + i)
+        gate.submit(Request(id=str(i), tokens=(2, 3), sampling=sampling, seed=i))
+    left, widths = requests, list[int]()
+    while left:
+        deltas = gate.step()
+        widths.append(len(deltas))
+        left -= sum(d.finish is not None for d in deltas)
+    return widths
+
+
+@pytest.mark.parametrize("running", [1, 3, 20])
+def test_at_most_so_many_run_at_a_time(running: int) -> None:
+    widths = run(Gate(FakeEngine(Fake(), seed=0), running=running, draft=False), requests=20)
+    assert max(widths) == running
+    # Places are filled again while requests wait.
+    waiting = [n for n in range(len(widths)) if sum(widths[:n]) < 20]
+    assert all(widths[n] == running for n in waiting)
+
+
+@pytest.mark.parametrize("draft", [True, False])
+def test_a_paused_drafter_is_not_asked(draft: bool) -> None:
+    drafter = Echo()
+    engine = FakeEngine(Fake(mean_length=50), seed=0, drafter=drafter)
+    run(Gate(engine, running=4, draft=draft), requests=8)
+    assert (drafter.asked > 0) == draft
+    assert (engine.stats().drafted_tokens > 0) == draft
+
+
+def test_the_tail_begins_when_few_are_left() -> None:
+    gate = Gate(FakeEngine(Fake(mean_length=50), seed=0), running=20, draft=False)
+    run(gate, requests=20)
+    assert gate.tail_from and gate.ended
+    tail = gate.ended.stats.generated_tokens - gate.tail_from.stats.generated_tokens
+    assert 0 < tail < gate.ended.stats.generated_tokens
+    early = Gate(FakeEngine(Fake(), seed=0), running=TAIL, draft=False)
+    run(early, requests=TAIL)
+    assert early.tail_from and early.tail_from.stats.generated_tokens == 0
+
+
+def make_round(*, seconds: float, passes: int, tokens: int = 100) -> Round:
+    part = Part(tokens=tokens, seconds=seconds, cpu_s=2 * seconds, passes=passes)
+    return Round(
+        whole=part, tail=part, drafts=20, drafted=60, accepted=40, accepted_per_position=(20, 15, 5)
+    )
+
+
+def make_cell(*, running: int = 8) -> Cell:
+    pairs = [
+        Pair(
+            drafting=make_round(seconds=1, passes=10),
+            paused=make_round(seconds=speed, passes=30),
+        )
+        for speed in (2.0, 4.0, 3.0)
+    ]
+    return Cell(arm="echo", draft_length=3, running=running, spec=None, first=pairs[0], pairs=pairs)
+
+
+def test_a_row_compares_each_pair_with_itself() -> None:
+    found = row(make_cell(), share=0.5, plain=50.0)
+    assert found["ratio"] == {"median": 3.0, "min": 2.0, "max": 4.0}
+    assert found["passes_ratio"]["median"] == 3.0
+    assert found["acceptance_length"] == 3.0
+    assert found["acceptance_by_position"] == [1.0, 0.75, 0.25]
+    assert found["counts"]["verified"] == 3 * (60 + 20)
+    assert found["paused_to_plain"] == pytest.approx(100 / 3 / 50)
+    assert found["step"]["bound"] == found["step"]["estimate"] == pytest.approx(1 / (0.5 / 3 + 0.5))
+    assert "tail" not in found and "tail" in row(make_cell(running=64))
+
+
+def test_a_table_is_of_one_drafter() -> None:
+    check_table({"das"})
+    for arms in (set[str](), {"das", "suffix"}):
+        with pytest.raises(ConfigError, match="one drafter"):
+            check_table(arms)
+
+
+def test_plans_are_checked() -> None:
+    with pytest.raises(ConfigError, match="at least 5"):
+        Plan(model="demo", pairs=4)
+    with pytest.raises(ConfigError, match="1 to 16"):
+        Plan(model="demo", prompts=2, running=(8, 17))
