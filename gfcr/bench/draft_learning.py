@@ -36,7 +36,7 @@ GOAL: Final = 0.95
 """Of the acceptance length of a draft trained on the task."""
 
 _SHIFTED: Final = ChainSum(max_operand=99)
-_WAIT_S: Final = 60.0
+_WAIT_S: Final = 300.0
 
 
 @final

@@ -107,6 +107,9 @@ class Learner:
         lessons.save(examples, file=file)
         if self._tell({"learn": self._round, "lesson": str(file)}):
             self._told.append(self._round)
+        else:
+            self.missed += 1
+            file.unlink()
 
     def restart_from(self, weights: Path | None, *, optimizer: Path | None = None) -> None:
         """Continues from these weights (None: the model's own) and drops what was under way."""
