@@ -65,5 +65,5 @@ def asked(given: str | None) -> tuple[str | None, frozenset[str]]:
         return given, frozenset()
     from gfcr import sweep
 
-    study = sweep.load(given, overrides=[])
+    study = sweep.unfolded(sweep.load(given, overrides=[]))
     return study.name, frozenset(trial.run_id for trial in study.trials)

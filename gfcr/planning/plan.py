@@ -62,6 +62,8 @@ class StudyPlan(JupyterMixin):
     """Bounds of every run, by what they count; None is no bound."""
     stopping: Mapping[str, object] | None
     """The stopping rule, as its spec."""
+    candidates: int
+    """Arms that a search will add; 0 without one."""
     stopping_share: float
     """Of the cost, that the stopping rule is expected to leave; 1 without one or where it cannot
     be told."""
@@ -141,6 +143,7 @@ def plan(
         effect=effect,
         metric=study.metric,
         budget={"updates": study.length.updates, **asdict(study.trials[0].config.budget)},
+        candidates=study.search.spec.trials if study.search is not None else 0,
         stopping=rule and registry.spec("stopping", rule),
         stopping_share=rule.expected_share(arms=len(arms), length=study.length) if rule else 1.0,
         seeds_for_effect=_needed(effect, variance, evaluation.prompts, comparisons),

@@ -61,6 +61,7 @@ def _sentences(plan: StudyPlan) -> list[str]:
         f"{runs} runs, {left} still to make: {cost}.",
         f"Budget of every run, whichever ends first: {', '.join(bounds).replace('_', ' ')}.",
         *_stopping(plan),
+        *_search(plan),
         f"Held-out: {plan.prompts} prompts x {plan.samples}, {plan.seeds} seed(s), "
         f"{plan.comparisons} comparison(s) with {escape(plan.baseline)}.",
     ]
@@ -81,6 +82,15 @@ def _stopping(plan: StudyPlan) -> list[str]:
     return [
         f"Stopping by {plan.stopping['name']} ({keys}) leaves {share} of that cost; an arm stopped "
         "is compared with nothing, and counts among the comparisons."
+    ]
+
+
+def _search(plan: StudyPlan) -> list[str]:
+    if not plan.candidates:
+        return []
+    return [
+        f"The search adds {plan.candidates} candidates x {plan.seeds} seed(s), each of about the "
+        "cost of a run above as far as their values leave it so."
     ]
 
 

@@ -83,15 +83,15 @@ class StudyHandle:
 
     def frame(self) -> "DataFrame":
         """One row a run, see `frames.runs_frame`."""
-        return frames.runs_frame(self.study)
+        return frames.runs_frame(self._known)
 
     def curves(self, *, metrics: Sequence[str] = frames.METRICS) -> "DataFrame":
         """Metrics over the course of the runs, see `frames.curves_frame`."""
-        return frames.curves_frame(self.study, metrics=metrics)
+        return frames.curves_frame(self._known, metrics=metrics)
 
     def rollouts(self, *, columns: Sequence[str] = frames.COLUMNS) -> "DataFrame":
         """Every rollout, see `frames.rollouts_frame`."""
-        return frames.rollouts_frame(self.study, columns=columns)
+        return frames.rollouts_frame(self._known, columns=columns)
 
     def leaderboard(
         self, *, margin: float | None = None, target: float | None = None
@@ -132,15 +132,20 @@ class StudyHandle:
 
     def plot(self, metric: str = frames.HELDOUT) -> "Figure":
         """Draws learning curves and the token ledger, see `plots.draw`."""
-        curves = frames.curves_frame(self.study, metrics=(metric,))
+        curves = frames.curves_frame(self._known, metrics=(metric,))
         return plots.draw(curves, board=self.leaderboard(), metric=metric)
+
+    @property
+    def _known(self) -> sweep.Study:
+        """The study with the arms that a search has made so far."""
+        return sweep.unfolded(self.study)
 
     def _crossed(self, *, whole: bool = True) -> Crossed:
         arms = screen(self._records(), baseline=self.study.baseline)[0]
         return crossed(arms, levels=self.study.levels, whole=whole)
 
     def _records(self, *, series: Sequence[str] = ()) -> list[RunRecord]:
-        folders = [t.folder for t in self.study.trials if (t.folder / "run.json").exists()]
+        folders = [t.folder for t in self._known.trials if (t.folder / "run.json").exists()]
         if not folders:
             raise ConfigError(f"study {self.study.name} has no runs yet: run it first.")
         return read_folders(folders, series=series)

@@ -5,6 +5,7 @@ from gfcr.sweep.ending import notes, problems
 from gfcr.sweep.execute import run
 from gfcr.sweep.read import from_values, load
 from gfcr.sweep.scores import score_at
+from gfcr.sweep.searching import unfolded
 from gfcr.sweep.study import Study, Trial, TrialEnd
 
 __all__ = [
@@ -18,4 +19,5 @@ __all__ = [
     "problems",
     "run",
     "score_at",
+    "unfolded",
 ]

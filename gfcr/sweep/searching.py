@@ -31,6 +31,19 @@ def run(study: Study, *, fresh: bool, begin: Watch, watch: Watch) -> list[TrialE
     return ends
 
 
+def unfolded(study: Study) -> Study:
+    """Returns a search as the study of the arms it has asked for so far, their values as levels.
+
+    Any other study is returned as it is.
+    """
+    if study.search is None:
+        return study
+    asked = {d["arm"]: d["values"] for d in decisions.read(study) if d["decision"] == "asked"}
+    trials = [trial for arm, values in asked.items() for trial in study.search.make(arm, values)]
+    levels = {arm: {key: str(v) for key, v in values.items()} for arm, values in asked.items()}
+    return replace(study, trials=(*study.trials, *trials), levels=levels, search=None)
+
+
 def _searcher(study: Study) -> Searcher:
     assert study.search is not None
     rule, spec = study.stopping, study.search.spec

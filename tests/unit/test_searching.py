@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gfcr import sweep
+from gfcr import planning, sweep
 from gfcr.errors import ConfigError
 from gfcr.sweep import decisions
 from tests.launchers import Here, values_of
@@ -75,6 +75,22 @@ def test_candidates_are_stopped_early(tmp_path: Path) -> None:
     assert all(e.result["updates"] < 4 for e in ends if e.status == "stopped")
     (best,) = [d for d in decisions.read(study) if d["decision"] == "best"]
     assert not stopped & set(best["arms"])
+
+
+def test_a_search_is_read_as_the_study_of_its_candidates(tmp_path: Path) -> None:
+    study = load(tmp_path)
+    assert sweep.unfolded(study).trials == study.trials, "nothing asked for yet"
+    ends = sweep.run(study)
+    known = sweep.unfolded(study)
+    assert [t.run_id for t in known.trials] == [e.trial.run_id for e in ends]
+    for arm, levels in known.levels.items():
+        size = known.arms[arm][0].config.strategy["group_size"]
+        assert levels["strategy.group_size"] == str(size)
+
+
+def test_the_plan_counts_candidates(tmp_path: Path) -> None:
+    plan = planning.plan(load(tmp_path))
+    assert plan.candidates == 5 and planning.to_dict(plan)["candidates"] == 5
 
 
 BAD = {
