@@ -55,10 +55,19 @@ class Recorded:
     """Runs that could not be used, and why."""
 
     @property
+    def one(self) -> Sequence[Point]:
+        """One run's curve."""
+        return next(iter(next(iter(self.curves.values())).values()))
+
+    @property
+    def tokens(self) -> int:
+        """The most tokens a run generated."""
+        return max(int(c[-1][1]) for by_seed in self.curves.values() for c in by_seed.values())
+
+    @property
     def spacing(self) -> float:
         """The first held-out score after the start, as a share of a run's updates."""
-        one = next(iter(next(iter(self.curves.values())).values()))
-        return one[1][0] / one[-1][0]
+        return self.one[1][0] / self.one[-1][0]
 
     @property
     def seeds(self) -> list[int]:
@@ -99,13 +108,24 @@ def read(records: Sequence[RunRecord], *, baseline: str | None = None) -> Record
 
 
 def rules_for(recorded: Recorded) -> list[StoppingRule]:
-    """Returns successive halving with every factor and first rung that the curves allow."""
-    points = [int(p[0]) for p in next(iter(next(iter(recorded.curves.values())).values()))]
-    rules = [
-        registry.build("stopping", {"name": "halving", "first": first, "factor": factor})
+    """Returns successive halving with every factor and first rung that the curves allow.
+
+    Rungs count updates where all runs made as many, else tokens (a token budget ended them).
+    """
+    ends = {int(c[-1][0]) for by_seed in recorded.curves.values() for c in by_seed.values()}
+    if len(ends) == 1:
+        resource, firsts = "updates", [int(p[0]) for p in recorded.one[1:-1]]
+    else:
+        resource = "generated_tokens"
+        firsts = sorted({int(recorded.tokens / n) for n in (32, 24, 16, 12, 8, 6, 4, 3, 2)})
+    total = ends.pop() if len(ends) == 1 else recorded.tokens
+    rules: list[StoppingRule] = [
+        registry.build(
+            "stopping", {"name": "halving", "first": n, "factor": factor, "resource": resource}
+        )
         for factor in (2, 3, 4, 6)
-        for first in points[1:-1]
-        if first * 2 <= points[-1]
+        for n in firsts
+        if 0 < n * 2 <= total
     ]
     if len(recorded.seeds) > 4:
         rules.append(registry.build("stopping", {"name": "wilcoxon", "p": 0.1}))

@@ -14,6 +14,7 @@ from gfcr import registry
 from gfcr.bench import ranking
 from gfcr.bench.ranking_report import measure
 from gfcr.errors import ConfigError
+from gfcr.search.halving import Halving
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.records import RunRecord
@@ -122,6 +123,22 @@ def test_more_arms_than_asked_for_are_drawn_from() -> None:
     assert all(r.kept for r in played) and all(r.seconds < 0.4 for r in played)
     gaps = measure(recorded, rules=[halving(5, 4)], arms=3, resamples=30).data["rules"][0]
     assert gaps["winner_kept"] == 1 and gaps["time_ratio"] > played[0].seconds
+
+
+def test_runs_that_a_token_budget_ended_have_rungs_of_tokens() -> None:
+    """The last arm spends twice as many tokens an update, and makes half as many updates."""
+    made = records(RATES)
+    for record in made:
+        if record.arm == "a11":
+            curve = (record.result or {})["curve"]
+            curve[:] = [[u, 200.0 * u, s, score] for u, _, s, score in curve if u <= 20]
+    recorded = ranking.read(made)
+    rules = [r for r in ranking.rules_for(recorded) if isinstance(r, Halving)]
+    assert {r.resource for r in rules} == {"generated_tokens"} and recorded.tokens == 4000
+    rule = next(r for r in rules if (r.first, r.factor) == (500, 4))
+    (race,) = ranking.races(recorded, rule=rule, arms=12, resamples=1)
+    # Rungs of 500 and 2000 of 4000: each is one of every arm's evaluations.
+    assert race.tokens == pytest.approx((12 * 1 + 3 * 3 + 4) / (12 * 8), rel=0.12)
 
 
 def test_the_report_names_the_cheapest_safe_rule() -> None:
