@@ -38,7 +38,9 @@ def from_values(values: Mapping[str, Any], *, where: str) -> Study:
     searched: dict[str, Any] = {_BASE: {}}
     arms, levels = _arms(shared, where=where) if spec is None else (searched, {})
     seeds = _seeds(shared.pop("seeds", (0,)), where=where)
-    launcher = registry.build("launcher", shared.pop("launcher", "local"), where="launcher")
+    # `launcher.parallel=2` alone is about the launcher there is.
+    place = configs.merge({"launcher": {"name": "local"}}, {"launcher": shared.pop("launcher", {})})
+    launcher = registry.build("launcher", place["launcher"], where="launcher")
     rule = shared.pop("stopping", None)
     stopping = registry.build("stopping", rule, where="stopping") if rule is not None else None
     baseline = str(shared.get("baseline") or next(iter(arms)))

@@ -19,6 +19,7 @@ from gfcr.errors import ConfigError
 from gfcr.launch.base import Job
 from gfcr.launch.local import Local
 from gfcr.launch.process import TrialProcess
+from gfcr.launch.ray import Ray
 from tests.launchers import values_of
 
 ARMS = {name: {} for name in "ab"}
@@ -109,6 +110,13 @@ def test_a_process_that_dies_leaves_its_last_words(tmp_path: Path) -> None:
     result = process.wait(60)
     assert result is not None and result["status"] == "failed"
     assert "exit code -9" in result["error"] and "training a (seed 0)" in result["error"]
+
+
+def test_a_launcher_s_keys_may_be_given_alone(tmp_path: Path) -> None:
+    for given, name in (({"parallel": 3}, Local), ("ray", Ray), ({"name": "ray", "cpus": 2}, Ray)):
+        study = sweep.from_values(values_of(tmp_path, arms=ARMS, launcher=given), where="t")
+        assert type(study.launcher) is name
+    assert sweep.from_values(values_of(tmp_path, arms=ARMS), where="t").launcher == Local()
 
 
 def test_no_place_for_a_trial_is_refused() -> None:
