@@ -5,7 +5,7 @@ draft budget of 0, which also keeps its rollouts out of the drafter's memory.
 """
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -52,6 +52,7 @@ class Round:
 
     whole: Part
     tail: Part
+    """See `Gate.tail`."""
     drafts: int
     drafted: int
     accepted: int
@@ -66,6 +67,7 @@ class Gate:
         self._engine, self._running, self._draft = engine, running, draft
         self._waiting: deque[Request] = deque()
         self._live: set[str] = set()
+        self._tail: Counter[str] = Counter()
         self.tail_from: _Mark | None = None
         self.ended: _Mark | None = None
 
@@ -83,8 +85,19 @@ class Gate:
             self.tail_from = _mark(self._engine)
         deltas = self._engine.step()
         self._live -= {d.request_id for d in deltas if d.finish is not None}
+        if self.tail_from is not None:
+            self._tail.update({d.request_id: len(d.tokens) for d in deltas})
         self.ended = _mark(self._engine)
         return deltas
+
+    @property
+    def tail(self) -> Part:
+        """From when `TAIL` requests were left to the end, in tokens of its longest request.
+
+        Not in all tokens: how many share the tail's passes is chance.
+        """
+        assert self.tail_from and self.ended
+        return replace(_part(self.tail_from, self.ended), tokens=max(self._tail.values()))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._engine, name)
@@ -98,11 +111,10 @@ def play(pipeline: Pipeline, *, engine: Engine, running: int, draft: bool) -> Ro
     pipeline.next_batch()
     end = _mark(engine)
     before, after = start.stats, end.stats
-    assert gate.tail_from and gate.ended
     positions = (*before.accepted_per_position, *[0] * len(after.accepted_per_position))
     return Round(
         whole=_part(start, end),
-        tail=_part(gate.tail_from, gate.ended),
+        tail=gate.tail,
         drafts=after.drafts - before.drafts,
         drafted=after.drafted_tokens - before.drafted_tokens,
         accepted=after.accepted_tokens - before.accepted_tokens,
