@@ -1,4 +1,7 @@
-"""Studies on a real Ray cluster of two nodes (processes of this machine). 70 s on two cores."""
+"""Studies on a real Ray cluster of two nodes (processes of this machine).
+
+Mostly waiting: 18 s of its own CPU time, minutes on a machine that is busy.
+"""
 
 import json
 import os
@@ -62,14 +65,6 @@ def until(ready: Callable[[], Any], *, seconds: float = 180) -> Any:
         assert time.monotonic() < deadline, "it did not happen in time"
         time.sleep(0.05)
     return found
-
-
-def alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
 
 
 def trial_processes(folder: Path) -> list[int]:
