@@ -128,11 +128,52 @@ def no_placeholder_drafts() -> None:
         scheduler.Scheduler.__init__ = __init__
 
 
+def rewound_seeds() -> None:
+    """Lets a prompt that does not fit into one step be sampled from with a seed.
+
+    Without it: a step that computes only part of a seeded request's prompt samples a token, throws
+    it away and rewinds the request's generator, by an offset that CPU generators do not have
+    (`CPU Generator does not use offset`). The engine is lost. It takes prompts of more than 4096
+    tokens in one step, all requests together. Here the state before the draw is put back.
+
+    Needed by: 0.32.0 (CPU), others untried. Upstream: no issue known.
+    """
+    from vllm.v1.worker import gpu_model_runner
+
+    runner: Any = gpu_model_runner.GPUModelRunner
+    stock_sample, stock_sync = runner._sample, runner._bookkeeping_sync
+
+    def unfinished(self: Any) -> dict[int, Any]:
+        """Generators of the rows whose prompt goes on in the next step."""
+        partial = self.discard_request_mask.np[: self.input_batch.num_reqs]
+        return {i: g for i, g in self.input_batch.generators.items() if partial[i]}
+
+    def _sample(self: Any, *args: Any, **kwargs: Any) -> Any:
+        states = [(g, g.get_state()) for g in unfinished(self).values()]
+        output = stock_sample(self, *args, **kwargs)
+        for generator, state in states:
+            generator.set_state(state)
+        return output
+
+    def _bookkeeping_sync(self: Any, *args: Any, **kwargs: Any) -> Any:
+        aside, held = unfinished(self), self.input_batch.generators
+        for i in aside:
+            del held[i]
+        try:
+            return stock_sync(self, *args, **kwargs)
+        finally:
+            held.update(aside)
+
+    if stock_sample.__module__ != __name__:
+        runner._sample, runner._bookkeeping_sync = _sample, _bookkeeping_sync
+
+
 CPU_FIXES: Final = {
     exact_expansion: ("vllm.v1.sample.rejection_sampler", "expand_batch_to_tokens"),
     plain_linears: ("vllm.model_executor.layers.utils", "dispatch_cpu_unquantized_gemm"),
     steps_without_drafts: ("vllm.v1.sample.rejection_sampler", "RejectionSampler.forward"),
     no_placeholder_drafts: ("vllm.v1.core.sched.scheduler", "Scheduler.__init__"),
+    rewound_seeds: ("vllm.v1.worker.gpu_model_runner", "GPUModelRunner._sample"),
     tolerant_scan: ("vllm.triton_utils.dispatcher", "vars"),
 }
 """Each fix with the module and attribute it replaces."""

@@ -6,7 +6,7 @@ Stock vLLM runs in a process of its own, since a fix stays for the life of the p
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from gfcr.errors import EngineError
 from gfcr.speculation.suffix import Suffix
 from gfcr.types import Sampling
 from tests.integration.tiny_model import VOCAB, entropy_z, tiny_qwen3
-from tests.integration.vllm_stock import NGRAM, sample
+from tests.integration.vllm_stock import LONG, NGRAM, sample
 
 pytestmark = [
     pytest.mark.vllm,
@@ -68,6 +68,12 @@ def test_stock_defaults_are_not_ours(stock: dict[str, Any]) -> None:
 
 def test_stock_speculation_with_top_k_loses_the_engine(stock: dict[str, Any]) -> None:
     assert "max()" in stock["top_k"]
+
+
+def test_stock_vllm_loses_the_engine_when_seeded_prompts_exceed_a_step(
+    stock: dict[str, Any],
+) -> None:
+    assert "does not use offset" in stock["long"]
 
 
 def test_stock_vllm_starts_no_engine_after_numba(stock: dict[str, Any]) -> None:
@@ -163,3 +169,27 @@ def test_min_p_is_refused_rather_than_ignored(
     law = Sampling(min_p=0.1, max_tokens=4)
     with pytest.raises(EngineError, match="min_p"):
         speculating[0].submit(Request(id="m", tokens=(2, 3), sampling=law))
+
+
+def test_a_prompt_of_several_steps_is_sampled_with_its_own_seed(
+    speculating: tuple[VllmEngine, Qwen3ForCausalLM],
+) -> None:
+    engine, _ = speculating
+
+    def sampled(numbers: Sequence[int], *, prefix: str) -> dict[int, int]:
+        """First token of each; all of these together need more than one step."""
+        for i in numbers:
+            law = Sampling(max_tokens=1)
+            engine.submit(Request(id=f"{prefix}{i}", tokens=LONG[i], sampling=law, seed=i))
+        tokens: dict[int, int] = {}
+        while engine._live:
+            for delta in engine.step():
+                tokens[int(delta.request_id.removeprefix(prefix))] = delta.tokens[0]
+        return tokens
+
+    before = engine.stats().forward_passes
+    together = sampled(range(40), prefix="together")
+    assert engine.stats().forward_passes - before >= 2
+    engine._core.reset_prefix_cache()
+    alone = {i: t for n in range(40) for i, t in sampled([n], prefix=f"alone{n}-").items()}
+    assert together == alone

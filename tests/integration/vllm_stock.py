@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from transformers import Qwen3ForCausalLM
 
@@ -20,6 +21,8 @@ from gfcr.types import Sampling
 from tests.integration.tiny_model import entropy_z, reference_logprobs, tiny_qwen3
 
 NGRAM = Ngram(draft_length=3, longest=2, shortest=1)
+LONG = [tuple(np.random.default_rng(i).integers(2, 20, 200).tolist()) for i in range(40)]
+"""Prompts of 8,000 tokens together: two steps of vLLM's."""
 
 
 def sample(engine: VllmEngine, *, num: int, max_tokens: int = 48) -> list[list[int]]:
@@ -64,6 +67,19 @@ def top_k_failure(engine: VllmEngine) -> str:
     return ""
 
 
+def long_prompts_failure(engine: VllmEngine) -> str:
+    """The error of seeded prompts that do not fit into one step, which ends the engine."""
+    sampling = Sampling(max_tokens=1)
+    try:
+        for i, prompt in enumerate(LONG):
+            engine.submit(Request(id=f"long-{i}", tokens=prompt, sampling=sampling, seed=i))
+        while engine._live:
+            engine.step()
+    except RuntimeError as error:
+        return str(error)
+    return ""
+
+
 def start_failure(folder: Path) -> str:
     """The error of starting an engine after the ngram drafter has imported numba."""
     try:
@@ -93,13 +109,14 @@ def tied(folder: Path) -> dict[str, Any]:
     return result
 
 
-def untied(folder: Path) -> list[float]:
+def untied(folder: Path) -> tuple[list[float], str]:
     tiny_qwen3(folder / "untied", seed=0, tied=False)
     engine = Vllm(kv_cache_gib=0.25, fixes=False).start(model=str(folder / "untied"), seed=0)
     new = tiny_qwen3(folder / "other", seed=1, tied=False)
     gaps = reload_gaps(engine, new, new)
+    failure = long_prompts_failure(engine)
     engine.close()
-    return gaps
+    return gaps, failure
 
 
 def defaults(folder: Path) -> dict[str, Any]:
@@ -120,5 +137,6 @@ def defaults(folder: Path) -> dict[str, Any]:
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
     # The speculative engine comes last: stock vLLM starts no other after it.
-    facts = {"untied": untied(folder), **defaults(folder), **tied(folder)}
+    gaps, failure = untied(folder)
+    facts = {"untied": gaps, "long": failure, **defaults(folder), **tied(folder)}
     print(json.dumps(facts))
