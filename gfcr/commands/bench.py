@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gfcr.commands import Outcome, bench_ranking
+from gfcr.commands import Outcome, bench_drafts, bench_ranking
 from gfcr.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -23,6 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     speculation = what.add_parser("speculation", help="drafters against no drafts")
     _common(speculation, pairs=5, max_tokens=160)
     _speculation(speculation)
+    drafts = what.add_parser("drafts", help="draft models that learn while they draft")
+    bench_drafts.add_arguments(drafts)
+    _json(drafts)
     ranking = what.add_parser("ranking", help="a study's winner, named earlier, on its curves")
     bench_ranking.add_arguments(ranking)
     _json(ranking)
@@ -33,6 +36,7 @@ def run(options: argparse.Namespace) -> Outcome:
     runs = {
         "overhead": _run_overhead,
         "speculation": _run_speculation,
+        "drafts": bench_drafts.run,
         "ranking": bench_ranking.run,
     }
     return runs[options.what](options)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from gfcr.errors import ConfigError, unknown_name
 from gfcr.plain import is_mapping
@@ -57,11 +57,8 @@ def nested(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check(key: str, values: Any) -> None:
-    if isinstance(values, list):
-        fits = len(values) > 1  # pyright: ignore[reportUnknownArgumentType]
-    else:
-        fits = _is_range(values)
-    if not fits:
+    several = isinstance(values, list) and len(cast("list[Any]", values)) > 1
+    if not several and (isinstance(values, list) or not _is_range(values)):
         raise ConfigError(
             f"search.space.{key}={values!r} is not allowed: give a list of two or more values, or "
             "{low: 1.0e-5, high: 1.0e-3, log: true} with low < high."
