@@ -59,7 +59,7 @@ def finished(study: sweep.Study, *, scores: dict[str, np.ndarray], **changes: An
                 "time": {"step_s": 60.0},
                 "tokens": {"generated": 7000, "trained": 6000, "evaluation": 1000},
                 "heldout": {"before": after, "after": {**after, "n": len(per_prompt)}},
-                "curve": [[0, 0, 0.0, 0.1], [6, 6000, 70.0, 0.2]],
+                "curve": [[0, 0, 0.0, 0.1], [6, 6000, 70.0, after["accuracy"]]],
                 **changes,
             }
             folder.write_result(result)
