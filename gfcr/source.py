@@ -206,7 +206,7 @@ class RunSource:
 
     def evaluate(self, *, update: int) -> Heldout:
         """Measures held-out reward under the engine's policy and adds a point to the curve."""
-        view = self._pipeline.sampling
+        view, began = self._pipeline.sampling, time.perf_counter()
         self._pipeline.sampling = replace(view, temperature=self._evaluation.temperature)
         try:
             groups = self._pipeline.evaluate(
@@ -220,7 +220,11 @@ class RunSource:
         heldout = self._memory.latest = summarise(groups)
         point = (update, self._training_tokens(), self.elapsed_s, heldout.accuracy)
         self._memory.curve.append(point)
-        metrics = {"heldout/accuracy": heldout.accuracy, "heldout/n": float(heldout.n)}
+        metrics = {
+            "heldout/accuracy": heldout.accuracy,
+            "heldout/n": float(heldout.n),
+            "heldout/seconds": time.perf_counter() - began,
+        }
         # Killed after measuring and before the next checkpoint, a run measures the same again.
         if not any("heldout/n" in m.metrics for m in self._records.metrics() if m.step == update):
             self._records.append(update, metrics=metrics)

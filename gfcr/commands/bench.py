@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gfcr.commands import Outcome, bench_drafts, bench_ranking
+from gfcr.commands import Outcome, bench_drafts, bench_ranking, bench_time_to_target
 from gfcr.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -29,6 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     ranking = what.add_parser("ranking", help="a study's winner, named earlier, on its curves")
     bench_ranking.add_arguments(ranking)
     _json(ranking)
+    target = what.add_parser("time-to-target", help="a held-out reward, against stock TRL")
+    bench_time_to_target.add_arguments(target)
+    _json(target)
 
 
 def run(options: argparse.Namespace) -> Outcome:
@@ -38,6 +41,7 @@ def run(options: argparse.Namespace) -> Outcome:
         "speculation": _run_speculation,
         "drafts": bench_drafts.run,
         "ranking": bench_ranking.run,
+        "time-to-target": bench_time_to_target.run,
     }
     return runs[options.what](options)
 

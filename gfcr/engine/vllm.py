@@ -5,7 +5,7 @@ import os
 import warnings
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast, final
+from typing import Any, Final, final
 
 from gfcr.engine import vllm_speculation
 from gfcr.engine.base import EngineConfig, Request
@@ -78,7 +78,7 @@ class Vllm(EngineConfig):
             drafter.check(target)
         VllmEngine.check_alone()
         with _quiet():
-            fixes = _fix(self)
+            fixes = repair(self)
             llm = _start(self, folder=folder, seed=seed, max_length=max_length, drafter=drafter)
             return VllmEngine(
                 llm,
@@ -155,7 +155,12 @@ def _max_length(config: Vllm, *, folder: ModelFolder) -> int:
     return asked
 
 
-def _fix(config: Vllm) -> tuple[str, ...]:
+def repair(config: Vllm) -> tuple[str, ...]:
+    """Makes vLLM stay in this process, and repairs it; returns the repairs in force.
+
+    Raises:
+        EngineError: none are asked for, and some are in force.
+    """
     # In process: the pipeline steps the engine, and weights and drafter stay within reach.
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
     # One runner on CPU and GPU: scoring and draft budgets reach into it.
@@ -179,9 +184,8 @@ def _start(
     config: Vllm, *, folder: ModelFolder, seed: int, max_length: int, drafter: Drafter | None
 ) -> Any:
     from vllm import LLM
-    from vllm.platforms import current_platform
 
-    settings = _cpu_settings(config) if current_platform.is_cpu() else _gpu_settings(config)
+    settings = machine_settings(config)
     # One position more than sequences may have: scoring a full one samples a token after it.
     if folder.max_positions is not None and max_length >= folder.max_positions:
         settings["hf_overrides"] = {"max_position_embeddings": max_length + 1}
@@ -190,12 +194,9 @@ def _start(
     try:
         return LLM(
             str(folder.path),
-            dtype=cast("Any", config.dtype),
             seed=seed,
             max_model_len=max_length + 1,
             max_num_seqs=config.max_running,
-            enforce_eager=not config.compile,
-            enable_prefix_caching=config.prefix_cache,
             logprobs_mode="processed_logprobs",
             scheduling_policy="priority",
             async_scheduling=False,
@@ -210,6 +211,19 @@ def _start(
             "Cache memory is set by engine.kv_cache_gib and engine.max_length; "
             "VLLM_LOGGING_LEVEL=INFO in the environment shows vLLM's own log."
         ) from error
+
+
+def machine_settings(config: Vllm) -> dict[str, Any]:
+    """Arguments of `vllm.LLM` that say how this machine computes, and not what."""
+    from vllm.platforms import current_platform
+
+    cpu = current_platform.is_cpu()
+    return {
+        "dtype": config.dtype,
+        "enforce_eager": not config.compile,
+        "enable_prefix_caching": config.prefix_cache,
+        **(_cpu_settings(config) if cpu else _gpu_settings(config)),
+    }
 
 
 def _cpu_settings(config: Vllm) -> dict[str, Any]:

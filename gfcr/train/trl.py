@@ -1,7 +1,8 @@
-"""Training with TRL: the only file that imports trl."""
+"""Training with TRL, which generates nothing here. Only `gfcr.train.trl*` import trl."""
 
 import warnings
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, final
 
 from gfcr.errors import ConfigError, did_you_mean
@@ -121,11 +122,10 @@ class Trl(TrainerConfig):
     def _trainer(self, job: TrainJob) -> Any:
         from gfcr.train.seam import SeamMixin, load_tokenizer, placeholder
 
-        kind, config = _classes(job.loss.estimator)
-        shared = self._arguments(job)
+        kind, config = classes(job.loss.estimator)
+        shared = self.arguments(folder=job.folder, seed=job.seed, sampling=job.sampling)
         try:
-            grpo = {"loss_type": job.loss.aggregation} if job.loss.estimator == "grpo" else {}
-            args = config(**shared, **grpo)
+            args = config(**shared, **self._fed(job.loss))
         except ValueError as error:
             raise ConfigError(f"TRL does not allow these trainer settings: {error}") from error
         if args.world_size > 1:
@@ -142,10 +142,11 @@ class Trl(TrainerConfig):
             processing_class=load_tokenizer(job.model),
         )
 
-    def _arguments(self, job: TrainJob) -> dict[str, Any]:
+    def arguments(self, *, folder: Path, seed: int, sampling: Sampling) -> dict[str, Any]:
+        """Returns these settings as TRL's, whoever makes the rollouts."""
         return {
-            "output_dir": str(job.folder),
-            "seed": job.seed,
+            "output_dir": str(folder),
+            "seed": seed,
             "max_steps": self.max_steps,
             "learning_rate": self.learning_rate,
             "lr_scheduler_type": self.schedule,
@@ -155,20 +156,14 @@ class Trl(TrainerConfig):
             "weight_decay": self.weight_decay,
             "max_grad_norm": self.max_grad_norm,
             "beta": self.beta,
-            "temperature": job.sampling.temperature,
-            "max_completion_length": job.sampling.max_tokens,
-            "epsilon": job.loss.clip_low,
-            "epsilon_high": job.loss.clip_high,
+            "temperature": sampling.temperature,
+            "max_completion_length": sampling.max_tokens,
             "bf16": self.bf16,
             "gradient_checkpointing": self.gradient_checkpointing,
             "model_init_kwargs": {"dtype": "float32"},
             "disable_dropout": True,  # the engine samples without
-            # With these four the placeholder dataset is one update an epoch.
-            "per_device_train_batch_size": 2,
-            "num_generations": 2,
             "gradient_accumulation_steps": self.micro_batches,
-            "shuffle_dataset": False,
-            "save_strategy": "no",  # Feed says when
+            "save_strategy": "no",
             "logging_steps": 1,
             "logging_nan_inf_filter": False,
             "report_to": "none",
@@ -176,9 +171,21 @@ class Trl(TrainerConfig):
             "dataloader_pin_memory": False,
         }
 
+    def _fed(self, loss: Loss) -> dict[str, Any]:
+        grpo = {"loss_type": loss.aggregation} if loss.estimator == "grpo" else {}
+        return {
+            "epsilon": loss.clip_low,
+            "epsilon_high": loss.clip_high,
+            # With these three the placeholder dataset is one update an epoch.
+            "per_device_train_batch_size": 2,
+            "num_generations": 2,
+            "shuffle_dataset": False,
+            **grpo,
+        }
 
-def _classes(estimator: str) -> tuple[Any, Any]:
-    """TRL's trainer and configuration classes."""
+
+def classes(estimator: str) -> tuple[Any, Any]:
+    """Returns TRL's trainer and configuration classes."""
     with warnings.catch_warnings():
         # TRL names the vLLM versions its own generation supports, which the seam does not use.
         warnings.filterwarnings("ignore", message="TRL currently supports vLLM")

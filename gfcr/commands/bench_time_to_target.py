@@ -1,0 +1,33 @@
+"""`gfcr bench time-to-target`."""
+
+import argparse
+import sys
+from typing import Any
+
+from gfcr.commands import Outcome
+from gfcr.errors import ConfigError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds this benchmark's arguments."""
+    parser.add_argument("study", help="path of a study's YAML file")
+    parser.add_argument("overrides", nargs="*", help="KEY=VALUE for every arm")
+    parser.add_argument("--target", type=float, default=0.65, help="held-out reward to come to")
+
+
+def run(options: argparse.Namespace) -> Outcome:
+    """Measures; exit code 1 when a run failed or an arm never came to the target."""
+    from gfcr import sweep
+    from gfcr.bench import time_report, time_to_target
+
+    if not 0 < options.target <= 1:
+        raise ConfigError(f"--target {options.target}: give a held-out reward in (0, 1].")
+    study = sweep.load(options.study, overrides=options.overrides)
+    measured = time_to_target.measure(study, target=options.target, say=_say)
+    data: dict[str, Any] = time_report.data(measured, study=study, target=options.target)
+    good = all(arm["reached"] == arm["runs"] for arm in data["arms"])
+    return Outcome(data=data, text=time_report.text(data), code=0 if good else 1)
+
+
+def _say(line: str) -> None:
+    print(f"running {line}", file=sys.stderr, flush=True)

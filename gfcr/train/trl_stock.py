@@ -1,0 +1,189 @@
+"""TRL's own GRPOTrainer with TRL's own vLLM: what strategies are timed against."""
+
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean
+from typing import Any, final
+
+from gfcr.tasks.base import Codec, Task
+from gfcr.train.seam import load_tokenizer, quiet_transformers
+from gfcr.train.trl import Trl, classes
+from gfcr.types import Prompt, Sampling
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StockJob:
+    """One run of stock TRL, on the task, model and settings of an experiment."""
+
+    model: str
+    """Folder."""
+    task: Task
+    codec: Codec
+    train: Sequence[Prompt]
+    heldout: Sequence[Prompt]
+    prompts: int
+    """Prompts an update."""
+    group_size: int
+    sampling: Sampling
+    trainer: Trl
+    every: int
+    """Updates between evaluations."""
+    tokens: int | None
+    """Generated tokens after which training ends."""
+    seed: int
+    folder: Path
+    engine: dict[str, Any]
+    """Arguments of `vllm.LLM` that TRL has no settings for: memory, precision, block size."""
+    target: float = float("inf")
+    """Held-out reward at which training ends."""
+
+
+@dataclass(kw_only=True)
+class StockCourse:
+    """What a run went through. Seconds run from the first update, evaluations left out."""
+
+    curve: list[tuple[int, int, float, float]] = field(
+        default_factory=list[tuple[int, int, float, float]]
+    )
+    """(update, generated tokens, seconds, held-out reward)."""
+    tokens: int = 0
+    aside_s: float = 0.0
+    began: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of training so far."""
+        return time.perf_counter() - self.began - self.aside_s
+
+
+def train(job: StockJob, *, watch: Callable[[str], None] = lambda line: None) -> StockCourse:
+    """Trains as a TRL script does: `GRPOTrainer(use_vllm=True, vllm_mode="colocate")`.
+
+    The loss, advantages, sampler, importance weights, padding and weight transfer are TRL's, with
+    TRL's defaults. What an experiment says of learning rate, optimizer, micro-batches, prompts an
+    update, group size, sampling and engine is taken over. vLLM must have been repaired before
+    (`engine.vllm.repair`): stock TRL does not run on an unrepaired vLLM on CPU.
+    """
+    course = StockCourse()
+    with quiet_transformers(), _engine_settings(job.engine):
+        trainer = _trainer(job, course=course)
+        trainer.add_callback(_callback(job, course=course, trainer=trainer, watch=watch))
+        trainer.train()
+    return course
+
+
+def _trainer(job: StockJob, *, course: StockCourse) -> Any:
+    from datasets import Dataset  # pyright: ignore[reportMissingTypeStubs]
+    from transformers import PrinterCallback
+
+    kind, config = classes("grpo")
+    by_id = {prompt.id: prompt for prompt in job.train}
+    score = _scorer(job)
+
+    def reward(completion_ids: list[list[int]], problem: list[str], **_: Any) -> list[float | None]:
+        course.tokens += sum(map(len, completion_ids))
+        return [score(by_id[p], tokens) for p, tokens in zip(problem, completion_ids, strict=True)]
+
+    tokenizer = load_tokenizer(job.model)
+    chat = tokenizer.chat_template is not None
+    columns = {
+        "prompt": [_asked(p, chat=chat) for p in job.train],
+        "problem": [p.id for p in job.train],
+    }
+    dataset: Any = Dataset
+    trainer = kind(
+        model=job.model,
+        reward_funcs=reward,
+        args=config(**_arguments(job)),
+        train_dataset=dataset.from_dict(columns),
+        processing_class=tokenizer,
+    )
+    trainer.remove_callback(PrinterCallback)
+    return trainer
+
+
+def _arguments(job: StockJob) -> dict[str, Any]:
+    size, rest = divmod(job.prompts * job.group_size, job.trainer.micro_batches)
+    assert not rest, "micro-batches of the same size"
+    shared = job.trainer.arguments(folder=job.folder, seed=job.seed, sampling=job.sampling)
+    return shared | {
+        "per_device_train_batch_size": size,
+        "num_generations": job.group_size,
+        "top_p": job.sampling.top_p,
+        "top_k": job.sampling.top_k,
+        "min_p": job.sampling.min_p,
+        "use_vllm": True,
+        "vllm_mode": "colocate",
+    }
+
+
+def _asked(prompt: Prompt, *, chat: bool) -> str | list[dict[str, str]]:
+    return [{"role": "user", "content": prompt.text}] if chat else prompt.text
+
+
+def _scorer(job: StockJob) -> Callable[[Prompt, Sequence[int]], float | None]:
+    def score(prompt: Prompt, tokens: Sequence[int]) -> float | None:
+        try:
+            return job.task.verify(prompt, text=job.codec.decode(tokens)).reward
+        except Exception:  # as everywhere: a verifier that fails leaves a rollout unscored
+            return None
+
+    return score
+
+
+@contextmanager
+def _engine_settings(settings: dict[str, Any]) -> Generator[None]:
+    """TRL writes its `LLM(...)` call out and lets nobody add to it."""
+    from trl.generation import vllm_generation as module
+
+    holder: Any = module
+    stock = holder.LLM
+
+    def with_settings(**given: Any) -> Any:
+        return stock(**(given | settings))
+
+    holder.LLM = with_settings
+    try:
+        yield
+    finally:
+        holder.LLM = stock
+
+
+def _callback(
+    job: StockJob, *, course: StockCourse, trainer: Any, watch: Callable[[str], None]
+) -> Any:
+    from transformers import TrainerCallback
+
+    score = _scorer(job)
+
+    def measure(update: int) -> float:
+        began = time.perf_counter()
+        engine = trainer.vllm_generation
+        engine.sync_weights()
+        _, completions, *_ = engine.generate(
+            [list(p.tokens) for p in job.heldout], images=None, num_generations=1
+        )
+        rewards = [score(p, ids) for p, ids in zip(job.heldout, completions, strict=True)]
+        accuracy = fmean([r for r in rewards if r is not None])
+        course.aside_s += time.perf_counter() - began
+        course.curve.append((update, course.tokens, course.seconds, accuracy))
+        watch(f"update {update}: {course.tokens:,} tokens, held-out {accuracy:.3f}")
+        return accuracy
+
+    @final
+    class Follow(TrainerCallback):
+        def on_train_begin(self, *_: Any, **__: Any) -> None:
+            course.began = time.perf_counter()
+            measure(0)
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            update = int(state.global_step)
+            spent = job.tokens is not None and course.tokens >= job.tokens
+            due = update % job.every == 0 or spent or update >= job.trainer.max_steps
+            if due and (measure(update) >= job.target or spent):
+                control.should_training_stop = True
+
+    return Follow()

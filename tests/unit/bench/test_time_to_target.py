@@ -1,0 +1,95 @@
+"""What runs spent until a held-out reward, and how that compares."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from gfcr.bench import time_report
+from gfcr.bench.time_to_target import STOCK, Measured, Spent, course, ratio, spent_by
+from gfcr.sweep import from_values
+from gfcr.tracking.folder import RunFolder
+
+CURVE = [(0, 0, 0.0, 0.4), (2, 1000, 10.0, 0.5), (4, 2000, 20.0, 0.7), (6, 3000, 30.0, 0.6)]
+
+
+def spent(seconds: float, *, there: bool = True) -> Spent:
+    return Spent(
+        there=there, updates=4, tokens=100 * seconds, seconds=seconds, wall_s=99, score=0.7
+    )
+
+
+def measured(arm: str, *seconds: float) -> Measured:
+    return Measured(arm=arm, spent={n: spent(s) for n, s in enumerate(seconds)}, failed={})
+
+
+def test_a_run_is_there_at_its_first_evaluation_at_or_above() -> None:
+    found = spent_by(CURVE, target=0.7, wall_s=40.0)
+    assert (found.there, found.updates, found.tokens, found.seconds) == (True, 4, 2000, 20.0)
+    assert found.score == 0.6
+
+
+def test_a_run_that_never_is_has_spent_everything() -> None:
+    found = spent_by(CURVE, target=0.71, wall_s=40.0)
+    assert (found.there, found.tokens, found.seconds) == (False, 3000, 30.0)
+
+
+def test_start_up_and_evaluations_are_left_out(tmp_path: Path) -> None:
+    records = RunFolder(tmp_path)
+    for update, took in ((0, 5.0), (2, 3.0), (4, 2.0)):
+        records.append(update, metrics={"heldout/accuracy": 0.5, "heldout/seconds": took})
+        records.append(update + 1, metrics={"reward/all": 0.5})
+    records.write_result({"curve": [[0, 0, 8.0, 0.4], [2, 1000, 21.0, 0.5], [4, 2000, 33.0, 0.7]]})
+    assert course(tmp_path) == [(0, 0, 0.0, 0.4), (2, 1000, 10.0, 0.5), (4, 2000, 20.0, 0.7)]
+
+
+def test_the_ratio_is_paired_and_of_logs() -> None:
+    arm, stock = measured("das", 10, 30, 22), measured(STOCK, 40, 90, 77)
+    found = ratio(arm, over=stock, of=lambda s: s.seconds)
+    logs = np.log([10 / 40, 30 / 90, 22 / 77])
+    half = stats.t.ppf(0.975, 2) * stats.sem(logs)
+    assert found.interval is not None
+    assert found.interval.value == pytest.approx(math.exp(logs.mean()))
+    assert found.interval.low == pytest.approx(math.exp(logs.mean() - half))
+    assert found.interval.high == pytest.approx(math.exp(logs.mean() + half))
+    assert not found.bound
+
+
+def test_an_arm_that_is_not_always_there_has_no_ratio() -> None:
+    arm = Measured(arm="a", spent={0: spent(10), 1: spent(20, there=False)}, failed={})
+    found = ratio(arm, over=measured(STOCK, 40, 40), of=lambda s: s.seconds)
+    assert found.interval is None
+    assert found.by_seed == {0: 0.25}
+
+
+def test_a_failed_run_leaves_no_ratio() -> None:
+    arm = Measured(arm="a", spent={0: spent(10), 1: spent(10)}, failed={2: "out of memory"})
+    assert ratio(arm, over=measured(STOCK, 40, 40, 40), of=lambda s: s.seconds).interval is None
+
+
+def test_stock_that_is_not_there_makes_the_ratio_a_bound() -> None:
+    stock = Measured(arm=STOCK, spent={0: spent(40), 1: spent(80, there=False)}, failed={})
+    found = ratio(measured("a", 10, 20), over=stock, of=lambda s: s.seconds)
+    assert found.bound
+    assert found.interval is not None and found.interval.value == pytest.approx(0.25)
+
+
+def test_the_best_arm_is_named() -> None:
+    study = from_values(
+        {
+            "arms": {"slow": {"strategy": "grpo"}, "fast": {"strategy": "dapo"}},
+            "study": "s",
+            "seeds": [0, 1],
+        },
+        where="test",
+    )
+    runs = [measured(STOCK, 100, 100), measured("slow", 90, 110), measured("fast", 20, 24)]
+    found = time_report.data(runs, study=study, target=0.7)
+    assert found["best"] == "fast"
+    assert found["reached_goal"] and not found["enough"]
+    assert found["arms"][1]["seconds_ratio"]["value"] == pytest.approx(math.sqrt(0.2 * 0.24))
+    words = time_report.text(found)
+    assert "best: fast, 0.22 of the time (goal 0.25)" in words
+    assert "2 seeds: 5 or more are needed" in words
