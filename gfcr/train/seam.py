@@ -55,8 +55,16 @@ class Feed(TrainerCallback):
     """
 
     def __init__(
-        self, job: TrainJob, *, micro_batches: int, save_every: int, keep_checkpoints: int
+        self, job: TrainJob, *, micro_batches: int, save_every: int | None, keep_checkpoints: int
     ) -> None:
+        """Makes a feed.
+
+        Args:
+            job: the source and what to do with it.
+            micro_batches: forward and backward passes of an update.
+            save_every: updates between checkpoints; None leaves them to the trainer.
+            keep_checkpoints: how many stay.
+        """
         self._job = job
         self._count = micro_batches
         self._save_every, self._keep = save_every, keep_checkpoints
@@ -71,17 +79,24 @@ class Feed(TrainerCallback):
 
     def run(self, trainer: Any, *, resume_from: Path | None) -> None:
         """Trains to the end and leaves the engine with the final policy."""
-        trainer.feed = self
-        trainer.add_callback(self)
         trainer.remove_callback(PrinterCallback)
         if resume_from:
             self._saved = checkpoint.step_of(resume_from)
+        with self.feeding(trainer):
+            trainer.train(resume_from_checkpoint=str(resume_from) if resume_from else None)
+        self.sync(trainer.model, version=trainer.state.global_step)
+
+    @contextmanager
+    def feeding(self, trainer: Any) -> Generator[None]:
+        """Makes the trainer learn from the source for a while."""
+        trainer.feed = self
+        trainer.add_callback(self)
         watch = trainer.model.register_forward_hook(self._observe)
         try:
-            trainer.train(resume_from_checkpoint=str(resume_from) if resume_from else None)
+            yield
         finally:
             watch.remove()
-        self.sync(trainer.model, version=trainer.state.global_step)
+            trainer.remove_callback(self)
 
     def sync(self, model: nn.Module, *, version: int) -> None:
         """Hands the policy to the engine, unless it has this version."""
@@ -157,12 +172,13 @@ class Feed(TrainerCallback):
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Asks for a checkpoint every so often."""
-        if state.global_step % self._save_every == 0:
+        if self._save_every is not None and state.global_step % self._save_every == 0:
             control.should_save = True
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Asks for the last checkpoint; an epoch of the placeholder dataset is one update."""
-        if control.should_training_stop and self._saved != state.global_step:
+        unsaved = self._save_every is not None and self._saved != state.global_step
+        if control.should_training_stop and unsaved:
             control.should_save = True
 
     def on_log(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:

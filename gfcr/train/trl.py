@@ -72,7 +72,7 @@ class Trl(TrainerConfig):
         Raises:
             ConfigError: TRL has no exact way to compute what `job.loss` asks for.
         """
-        self._check(job.loss, sampling=job.sampling)
+        self.check(job.loss, sampling=job.sampling)
         from gfcr.train.seam import Feed, load_policy, quiet_transformers
 
         found = checkpoint.newest(job.folder)
@@ -94,7 +94,12 @@ class Trl(TrainerConfig):
         assert last, "training ends with a checkpoint"
         return TrainResult(updates=checkpoint.step_of(last), resumed_from=resumed, model=str(last))
 
-    def _check(self, loss: Loss, *, sampling: Sampling) -> None:
+    def check(self, loss: Loss, *, sampling: Sampling) -> None:
+        """Vouches that TRL has an exact way to compute the loss.
+
+        Raises:
+            ConfigError: it has not; names the settings.
+        """
         if self.beta and loss.estimator == "rloo":
             raise ConfigError(
                 f"trainer.beta={self.beta!r} has no effect with loss.estimator='rloo' (TRL puts "

@@ -126,7 +126,9 @@ def test_a_prompt_the_task_does_not_know_is_named(train: Any) -> None:
 
 def test_the_script_in_the_docs_runs(model: str, tmp_path: Path) -> None:
     page = (ROOT / "docs" / "trl.md").read_text()
-    (script,) = re.findall(r"^```python\n(.*?drop_in.*?)^```", page, re.M | re.S)
+    (script,) = re.findall(
+        r"^```python\n((?:(?!```).)*?import rollout_func  # 1.*?)^```", page, re.M | re.S
+    )
     (tmp_path / "script.py").write_text(re.sub(r'MODEL = ".*"', f"MODEL = {model!r}", script))
     done = subprocess.run(
         [sys.executable, "script.py"],

@@ -1,5 +1,6 @@
-"""The notebooks run from top to bottom, most on the fake engine. Takes about three minutes."""
+"""The notebooks run from top to bottom: the tutorials on vLLM and TRL. About five minutes."""
 
+import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +21,11 @@ FAKE = (
     *("model=none", "engine=fake", "engine.mean_length=6", "trainer=dry", "trainer.max_steps=2"),
     *("tracking=local", "prompts=4", "evaluation.prompts=8"),
 )
+REAL = (
+    *("trainer.max_steps=2", "prompts=4", "evaluation.prompts=8", "sampling.max_tokens=48"),
+    "launcher.parallel=2",
+)
+"""Small, and otherwise what the notebooks do."""
 
 
 def executed(path: Path, *, overrides: Sequence[str]) -> Any:
@@ -39,6 +45,12 @@ def shown(notebook: Any) -> set[str]:
     return {kind for o in outputs if "data" in o for kind in o["data"]}
 
 
+def texts(notebook: Any) -> str:
+    """All that the cells display, as one text."""
+    outputs = [o for c in notebook.cells for o in c.get("outputs", ()) if "data" in o]
+    return " ".join(str(o.data) for o in outputs)
+
+
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.name)
 def test_committed_notebooks_hold_no_outputs(path: Path) -> None:
     cells = [c for c in nbformat.read(path, as_version=4).cells if c.cell_type == "code"]
@@ -54,32 +66,55 @@ def tutorials(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.vllm
 def test_the_quickstart_runs(tutorials: Path) -> None:
-    notebook = executed(tutorials / "1-quickstart.ipynb", overrides=FAKE)
+    notebook = executed(tutorials / "1-quickstart.ipynb", overrides=REAL)
     assert {"image/png", "text/markdown", "text/html"} <= shown(notebook)
     runs = tutorials.parents[1] / "runs"
-    assert len(list(runs.glob("group-size/*/*/result.json"))) == 4
+    assert len(list(runs.glob("group-size/*/*/checkpoints/checkpoint-2"))) == 4
     assert not list(tutorials.glob("mlflow*"))
 
 
+@pytest.mark.vllm
 def test_a_strategy_written_in_a_notebook_rejects_groups(tutorials: Path) -> None:
-    # The fake engine is never right: everything is in a band from 0.
-    wide = ("arms.in_band.strategy.low=0.0", "arms.no_refill.strategy.low=0.3")
     path = tutorials / "2-write-your-own-strategy.ipynb"
-    notebook = executed(path, overrides=[*FAKE, *wide])
+    # Groups of 8 are never out of this band and always out of that one.
+    bands = ("arms.in_band.strategy.low=0.0", "arms.in_band.strategy.high=1.0")
+    never = ("arms.no_refill.strategy.low=0.99", "arms.no_refill.strategy.high=0.995")
+    notebook = executed(path, overrides=[*REAL, "seeds=[0]", *bands, *never])
     assert {"image/png", "text/html"} <= shown(notebook)
-    table = " ".join(
-        str(o.data) for c in notebook.cells for o in c.get("outputs", ()) if "data" in o
-    )
-    assert "reward_band" in table
+    assert "reward_band" in texts(notebook)
 
 
+@pytest.mark.vllm
+def test_the_speculation_study_drafts(tutorials: Path) -> None:
+    notebook = executed(tutorials / "3-speculation.ipynb", overrides=[*REAL, "task.num_train=4"])
+    assert {"image/png", "text/html"} <= shown(notebook)
+    folder = tutorials.parents[1] / "runs" / "drafters"
+    drafted = {
+        path.parts[-3]: json.loads(path.read_text())["speculation"]["drafted"]
+        for path in folder.glob("*/*/result.json")
+    }
+    assert drafted.pop("none") == 0
+    assert sorted(drafted) == ["das", "ngram", "spec_rl"]
+    assert all(drafted.values()), drafted
+
+
+@pytest.mark.vllm
 def test_the_factorial_ablation_runs(tutorials: Path) -> None:
-    notebook = executed(tutorials / "4-factorial-ablation.ipynb", overrides=FAKE)
-    table = " ".join(
-        str(o.data) for c in notebook.cells for o in c.get("outputs", ()) if "data" in o
+    notebook = executed(tutorials / "4-factorial-ablation.ipynb", overrides=REAL)
+    assert "size=n8 x gate=alive" in texts(notebook)
+
+
+@pytest.mark.vllm
+def test_a_leaderboard_is_read(tutorials: Path) -> None:
+    path = tutorials / "5-reading-a-leaderboard.ipynb"
+    notebook = executed(path, overrides=[*REAL, "seeds=[0,1]"])
+    assert {"image/png", "text/markdown", "text/html"} <= shown(notebook)
+    assert "inconclusive" in texts(notebook)
+    assert (
+        (tutorials.parents[1] / "runs" / "reading.html").read_text().startswith("<!doctype html>")
     )
-    assert "size=n8 x gate=alive" in table
 
 
 def test_the_analysis_reads_what_the_sweep_left(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Strategies for unmodified TRL scripts: `GRPOTrainer(..., rollout_func=rollout_func("NAME"))`.
 
 vLLM generates with the strategy's Generate and Control parts; prompts, rewards, advantages, loss
-and sampling settings stay TRL's own. The trainer `trl` of gfcr has none of the limits named here.
+and sampling settings stay TRL's own. `gfcr.drop_in.GRPOTrainer` has none of the limits named here.
 """
 
 import json
@@ -12,6 +12,7 @@ from typing import Any, final
 
 from gfcr import models, registry
 from gfcr import strategy as strategies
+from gfcr.drop_in.encode import encode, sampling_of
 from gfcr.engine.base import Engine
 from gfcr.errors import ConfigError, GfcrError
 from gfcr.filter.group_advantage import GroupAdvantage
@@ -23,11 +24,9 @@ from gfcr.strategy import Strategy
 from gfcr.stream import PromptStream
 from gfcr.tasks.base import Codec, Problems, Task, Verdict
 from gfcr.tasks.codec import HfCodec
-from gfcr.train.rollout_func import TrlPrompt, make_rollout_func, reward
-from gfcr.types import FinishReason, Group, Prompt, Rollout, Sampling
+from gfcr.train.rollout_func import TrlPrompt, make_rollout_func
+from gfcr.types import FinishReason, Group, Prompt, Rollout
 from gfcr.view import RunView
-
-__all__ = ["DropIn", "reward", "rollout_func"]
 
 
 def rollout_func(
@@ -94,8 +93,8 @@ def check(strategy: Strategy) -> None:
     if found:
         raise ConfigError(
             f"strategy '{strategy.name}' cannot be a rollout_func: {'; '.join(found)}. TRL fixes "
-            "the number of completions and computes advantages and loss itself. Run it with the "
-            "trainer `trl` of gfcr (docs/trl.md), or remove these parts."
+            "the number of completions and computes advantages and loss itself. Use "
+            "`gfcr.drop_in.GRPOTrainer(..., strategy=...)` (docs/trl.md), or remove these parts."
         )
 
 
@@ -163,7 +162,7 @@ class DropIn:
             observer.observe(harvest, view=view)
 
     def _prompt(self, given: TrlPrompt) -> Prompt:
-        tokens = self._encode(given)
+        tokens = encode(given, trainer=self._trainer)
         if not self._scored:
             text = given if isinstance(given, str) else json.dumps(given, sort_keys=True)
             return Prompt(id=text, tokens=tokens, text=text, answer="")
@@ -176,21 +175,6 @@ class DropIn:
             )
         return replace(self._known[text], tokens=tokens)
 
-    def _encode(self, given: TrlPrompt) -> tuple[int, ...]:
-        """Encodes a prompt as the trainer itself would."""
-        tokenizer = self._trainer.processing_class
-        if isinstance(given, str):
-            return tuple(tokenizer(text=given)["input_ids"])
-        encoded = tokenizer.apply_chat_template(
-            conversation=given,
-            chat_template=self._trainer.chat_template,
-            add_generation_prompt=True,
-            tokenize=True,
-            return_dict=True,
-            **self._trainer.chat_template_kwargs,
-        )
-        return tuple(encoded["input_ids"])
-
     def _view(self, prompts: Sequence[Prompt], *, group_size: int) -> RunView:
         args, version = self._trainer.args, self.engine.version
         return RunView(
@@ -198,13 +182,7 @@ class DropIn:
             version=version,
             target=len(prompts),
             group_size=group_size,
-            sampling=Sampling(
-                max_tokens=args.max_completion_length,
-                temperature=args.temperature,
-                top_p=args.top_p,
-                top_k=args.top_k,
-                min_p=args.min_p or 0.0,
-            ),
+            sampling=sampling_of(args),
             seed=self._seed,
             stream=PromptStream(prompts, seed=self._seed),
             engine=self.engine,

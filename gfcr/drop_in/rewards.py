@@ -1,0 +1,64 @@
+"""The rows and reward functions of a TRL script, as a task."""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, final, overload
+
+from gfcr.drop_in.encode import encode
+from gfcr.tasks.base import Codec, Problems, Task, Verdict
+from gfcr.train.rollout_func import TrlPrompt
+from gfcr.types import Prompt
+
+
+@final
+class Rows(Sequence[Prompt]):
+    """A dataset's rows as prompts, encoded when they are drawn; a prompt's id is its row."""
+
+    def __init__(self, dataset: Any, *, trainer: Any) -> None:
+        self._dataset, self._trainer = dataset, trainer
+
+    def __len__(self) -> int:
+        return len(self._dataset)
+
+    @overload
+    def __getitem__(self, index: int) -> Prompt: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Prompt]: ...
+
+    def __getitem__(self, index: int | slice) -> Prompt | Sequence[Prompt]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        given: TrlPrompt = self._dataset[index]["prompt"]
+        text = given if isinstance(given, str) else json.dumps(given, sort_keys=True)
+        tokens = encode(given, trainer=self._trainer)
+        return Prompt(id=str(index), tokens=tokens, text=text, answer="")
+
+
+@final
+@dataclass(kw_only=True)
+class TrlRewards(Task):
+    """Scores by the trainer's reward functions, weighted as TRL does, one completion at a time."""
+
+    trainer: Any
+    rows: Rows
+
+    def problems(self, codec: Codec) -> Problems:
+        """The rows of the training set; evaluation is TRL's."""
+        return Problems(train=self.rows, heldout=())
+
+    def verify(self, prompt: Prompt, *, text: str) -> Verdict:
+        """Scores a completion; None of every function, and no number, are unscorable."""
+        row = self.trainer.train_dataset[int(prompt.id)]
+        asked = row["prompt"]
+        told = text if isinstance(asked, str) else [{"role": "assistant", "content": text}]
+        ids = self.trainer.processing_class(text=text, add_special_tokens=False)["input_ids"]
+        # TRL's own: functions, reward models and coroutines, columns and callbacks alike.
+        rewards = self.trainer._calculate_rewards([row], [asked], [told], [ids])[0].tolist()
+        weights = self.trainer.reward_weights.tolist()
+        known = [r * w for r, w in zip(rewards, weights, strict=True) if math.isfinite(r)]
+        if not known:
+            return Verdict(reward=None, error="no reward function gave a number")
+        return Verdict(reward=sum(known))

@@ -1,0 +1,163 @@
+"""A GRPO script with a strategy, on vLLM and a tiny model. About 40 s."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from datasets import Dataset
+from trl import GRPOConfig
+
+from gfcr.drop_in import GRPOTrainer
+from gfcr.errors import CheckpointError, ConfigError
+from gfcr.tasks.chain_sum import ALPHABET
+from gfcr.tracking.rollouts import read_rollouts
+from gfcr.train.sft import _char_tokenizer
+from tests.integration.tiny_model import tiny_qwen3
+from tests.integration.trl_stock import arguments
+
+pytestmark = pytest.mark.vllm
+
+ROOT = Path(__file__).parents[2]
+ENGINE = {"kv_cache_gib": 0.25}
+ROWS = {"prompt": ["1+2=", "3+4=", "5+6=", "7+8="], "limit": [6, 6, 6, 6]}
+REPLAYED = {
+    "name": "repo",
+    "num": 2,
+    "min_cached": 2,
+    "filters": {"zero_variance": {"name": "zero_variance"}},
+    "controls": {"refill": {"name": "refill"}},
+}
+"""Dynamic sampling and replay."""
+
+
+def short(completions: list[str], limit: list[int], **_: Any) -> list[float | None]:
+    """Reads a column of the dataset; some completions have no score."""
+    pairs = zip(completions, limit, strict=True)
+    return [None if not text else float(len(text) <= most) for text, most in pairs]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("model")
+    tiny_qwen3(folder)
+    _char_tokenizer(ALPHABET).save_pretrained(folder)
+    return str(folder)
+
+
+def make(model: str, folder: Path, **changes: Any) -> Any:
+    settings = arguments(folder, rollouts=16, size=4, max_completion_length=24, max_steps=3)
+    named = {k: changes.pop(k) for k in ("strategy", "reward_funcs", "tools") if k in changes}
+    settings |= {"logging_steps": 1, "save_strategy": "steps", "save_steps": 1, **changes}
+    return GRPOTrainer(
+        model,
+        args=GRPOConfig(**settings),
+        train_dataset=Dataset.from_dict(ROWS),
+        engine=ENGINE,
+        **{"strategy": REPLAYED, "reward_funcs": short, **named},
+    )
+
+
+@pytest.fixture(scope="module")
+def trained(model: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
+    folder = tmp_path_factory.mktemp("run")
+    trainer = make(model, folder)
+    trainer.train()
+    return trainer, folder
+
+
+def test_groups_without_signal_are_replaced(trained: tuple[Any, Path]) -> None:
+    _, folder = trained
+    groups = list(read_rollouts(folder / "rollouts"))
+    rejected = [g for g in groups if g.rejected is not None]
+    kept = [g for g in groups if g.rejected is None]
+    assert rejected and {g.rejected for g in rejected} == {"zero_variance"}
+    assert len(kept) == 3 * 4
+    assert len(groups) > 3 * 4  # others were drawn for those rejected
+
+
+def test_rollouts_come_back(trained: tuple[Any, Path]) -> None:
+    trainer, folder = trained
+    logs = [entry for entry in trainer.state.log_history if "loss" in entry]
+    assert len(logs) == 3
+    ages = [len(g.rollouts) for g in read_rollouts(folder / "rollouts") if g.rejected is None]
+    assert max(ages) > 4  # four are fresh, the others replayed
+    assert all(np.isfinite(entry["loss"]) and entry["grad_norm"] > 0 for entry in logs)
+
+
+def test_reward_functions_see_their_columns(trained: tuple[Any, Path]) -> None:
+    trainer, folder = trained
+    for group in read_rollouts(folder / "rollouts"):
+        for rollout in group.rollouts:
+            if rollout.reward is not None:
+                assert rollout.reward in (0.0, 1.0)
+    logs = [entry for entry in trainer.state.log_history if "reward" in entry]
+    assert logs and all(0 <= entry["reward"] <= 1 for entry in logs)
+    assert "reward/trained" in logs[0]
+
+
+def test_a_run_resumes_where_it_was(model: str, trained: tuple[Any, Path], tmp_path: Path) -> None:
+    trainer, folder = trained
+    again = make(model, tmp_path)
+    again.train(resume_from_checkpoint=str(folder / "checkpoint-2"))
+    assert again.state.global_step == 3
+    whole = dict(trainer.model.named_parameters())
+    for name, value in again.model.named_parameters():
+        assert (value - whole[name]).abs().max() < 1e-6, name
+    (only,) = (tmp_path / "rollouts").iterdir()
+    assert only.name == "update-000002.parquet"
+
+
+def test_a_checkpoint_of_another_trainer_is_refused(model: str, tmp_path: Path) -> None:
+    (tmp_path / "checkpoint-1").mkdir()
+    with pytest.raises(CheckpointError, match="no checkpoint of this trainer"):
+        make(model, tmp_path).train(resume_from_checkpoint=str(tmp_path / "checkpoint-1"))
+
+
+def test_a_drafter_drafts(model: str, tmp_path: Path) -> None:
+    trainer = make(model, tmp_path, strategy={"name": "grpo", "drafter": "das"}, save_strategy="no")
+    trainer.train()
+    logs = [entry for entry in trainer.state.log_history if "loss" in entry]
+    assert sum(entry.get("speculation/drafted", 0) for entry in logs) > 0
+
+
+def test_evaluation_stays_trl_s(model: str, tmp_path: Path) -> None:
+    trainer = make(model, tmp_path, save_strategy="no", max_steps=1)
+    found = trainer.evaluate(Dataset.from_dict(ROWS))
+    assert 0 <= found["eval_reward"] <= 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"use_vllm": True}, "use_vllm=True"),
+        ({"num_iterations": 2}, "num_iterations=2"),
+        ({"strategy": {"name": "grpo", "group_size": 8}}, "give one of them"),
+        ({"strategy": "rloo"}, "loss is rloo"),
+        ({"strategy": "dappo"}, "dapo"),
+        ({"beta": 0.1, "strategy": "dr_grpo"}, "beta"),
+        ({"tools": [short]}, "tools"),
+    ],
+)
+def test_what_cannot_go_with_it_is_named(
+    model: str, tmp_path: Path, changes: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(ConfigError, match=re.escape(words)):
+        make(model, tmp_path, **changes)
+
+
+def test_the_page_s_script_runs(model: str, tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "trl.md").read_text()
+    (script,) = re.findall(
+        r"^```python\n((?:(?!```).)*?drop_in import GRPOTrainer.*?)^```", page, re.M | re.S
+    )
+    script = script.replace('"Qwen/Qwen3-0.6B"', json.dumps(model))
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=200, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert len(list((tmp_path / "out" / "rollouts").iterdir())) == 2
