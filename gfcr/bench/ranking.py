@@ -178,11 +178,8 @@ def winner_agreement(recorded: Recorded, *, arms: int, resamples: int) -> float:
     ends = np.array([[c[s][-1][3] for s in recorded.seeds] for c in recorded.curves.values()])
     best = int(ends.mean(1).argmax())
     seeds = len(recorded.seeds)
-    same = [
-        int(ends[:, rng.integers(seeds, size=seeds)].mean(1).argmax()) == best
-        for _ in range(resamples)
-    ]
-    return fmean(same)
+    means = [ends[:, rng.integers(seeds, size=seeds)].mean(1) for _ in range(resamples)]
+    return fmean(float(mean[best] == mean.max()) for mean in means)
 
 
 @final
@@ -198,12 +195,11 @@ class _Play:
         """Plays it under the rule and to its end."""
         finalists, places, spent = self._under(rule)
         whole = {a: self._mean(a, lambda c: c[-1][3]) for a in self.curves}
-        best = max(whole, key=lambda a: whole[a])
-        named = max(finalists, key=lambda a: whole[a])
+        best, named = max(whole.values()), max(whole[a] for a in finalists)
         ranks = {key: n for n, key in enumerate(sorted(set(places.values())))}
         return Race(
-            kept=best in finalists,
-            regret=whole[best] - whole[named],
+            kept=named == best,  # of arms that tie, any one is the winner
+            regret=best - named,
             seconds=spent[0] / self._all(2),
             tokens=spent[1] / self._all(1),
             agreement=_tau([ranks[places[a]] for a in whole], list(whole.values())),

@@ -64,8 +64,7 @@ def measure(
         )
         for rule in rules or rules_for(recorded)
     ]
-    safe = [row for row in rows if row["winner_kept"] >= GOAL_KEPT]
-    best = min(safe, key=lambda row: row["time_ratio"], default=None)
+    best, near = _cheapest(rows, by="winner_kept"), _cheapest(rows, by="within_margin")
     agreement = winner_agreement(recorded, arms=arms, resamples=max(resamples, 1000))
     data: dict[str, Any] = {
         "study": recorded.study,
@@ -80,12 +79,18 @@ def measure(
         "winner_agreement": agreement,
         "rules": rows,
         "best": best,
+        "best_within_margin": near,
         "goal": {"time_ratio": GOAL_SECONDS, "winner_kept": GOAL_KEPT},
         "reached": best is not None and best["time_ratio"] <= GOAL_SECONDS,
         "left_out": list(recorded.left_out),
     }
     data["limits"] = _limits(data, recorded=recorded)
     return Report(data=data, text=_text(data))
+
+
+def _cheapest(rows: Sequence[dict[str, Any]], *, by: str) -> dict[str, Any] | None:
+    safe = [row for row in rows if row[by] >= GOAL_KEPT]
+    return min(safe, key=lambda row: row["time_ratio"], default=None)
 
 
 def _row(rule: StoppingRule, played: Sequence[Race], *, margin: float) -> dict[str, Any]:
@@ -153,4 +158,10 @@ def _text(data: dict[str, Any]) -> str:
         else f"cheapest that keeps the winner {goal['winner_kept']:.0%} of the time: "
         f"{best['time_ratio']:.3f} of the time (goal {goal['time_ratio']:g})"
     )
+    near = data["best_within_margin"]
+    if near is not None:
+        lines.append(
+            f"cheapest whose winner is within {data['margin']:g} of the best "
+            f"{goal['winner_kept']:.0%} of the time: {near['time_ratio']:.3f} of the time"
+        )
     return "\n".join([*lines, *data["limits"]])

@@ -84,6 +84,13 @@ def test_a_baseline_that_wins_costs_nothing_more() -> None:
     assert race.kept and race.seconds == pytest.approx((12 * 5 + 3 * 15 + 20) / (12 * 40))
 
 
+def test_of_arms_that_tie_any_one_is_the_winner() -> None:
+    recorded = ranking.read(records((*RATES, RATES[-1])))
+    (race, *_) = ranking.races(recorded, rule=halving(5, 3), arms=13, resamples=1)
+    assert race.kept and race.regret == 0
+    assert ranking.winner_agreement(recorded, arms=13, resamples=20) == 1
+
+
 def test_restarts_are_paid_for() -> None:
     recorded = ranking.read(records(RATES))
     free, paid = (
@@ -151,6 +158,13 @@ def test_the_report_names_the_cheapest_safe_rule() -> None:
     assert any(r["rule"]["name"] == "wilcoxon" for r in data["rules"])
     json.dumps(data)
     assert "a11 leads a10" in report.text
+
+
+def test_a_rule_that_misses_by_less_than_the_margin_is_named() -> None:
+    data = measure(ranking.read(records(RATES, noise=0.05)), resamples=40, margin=0.5).data
+    near = data["best_within_margin"]
+    assert near["time_ratio"] == min(r["time_ratio"] for r in data["rules"])
+    assert all(r["within_margin"] == 1 for r in data["rules"])
 
 
 def test_a_small_study_is_measured_and_said_to_be_small() -> None:
