@@ -38,13 +38,13 @@ class Desk:
         """Scores a completion; the verdict comes from `verdicts`."""
         self.verifier_calls += 1
         if not self._task.slow:
-            self._verdicts.append((key, _verify(self._task, prompt, text)))
+            self._verdicts.append((key, verify_safely(self._task, prompt, text)))
             return
         from gfcr.pool import ProcessPool
 
         self._processes = self._processes or ProcessPool()
         handle = self._processes.submit(
-            _verify, self._task, prompt, text, timeout_s=self._task.timeout_s
+            verify_safely, self._task, prompt, text, timeout_s=self._task.timeout_s
         )
         self._verifying[handle] = key
 
@@ -105,7 +105,8 @@ class Desk:
                 pending.fail(RuntimeError(done.error))
 
 
-def _verify(task: Task, prompt: Prompt, text: str) -> Verdict:
+def verify_safely(task: Task, prompt: Prompt, text: str) -> Verdict:
+    """Scores a completion; what the verifier raises makes it unscorable, never 0."""
     try:
         return task.verify(prompt, text=text)
     except Exception as error:

@@ -47,11 +47,6 @@ def run(config: Experiment, *, folder: Path, group_size: int, target: float) -> 
     engine, trainer = resolved.engine, resolved.trainer
     if not isinstance(engine, Vllm) or not isinstance(trainer, Trl):
         raise ConfigError("stock TRL is compared on engine.name=vllm and trainer.name=trl.")
-    if config.prompts * group_size % trainer.micro_batches:
-        raise ConfigError(
-            f"{config.prompts} prompts x {group_size} rollouts are no multiple of "
-            f"trainer.micro_batches={trainer.micro_batches}, as TRL needs: change one of them."
-        )
     began = time.perf_counter()
     repairs = repair(engine)
     from gfcr.train.trl_stock import StockJob, train

@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 from gfcr import config as configs
 from gfcr import experiment
 from gfcr.errors import ConfigError
-from gfcr.launch.base import Job, Launcher
+from gfcr.launch.base import Job
 from gfcr.launch.local import Local
 from gfcr.statistics.interval import Interval, mean_interval
 from gfcr.sweep.study import Study, Trial
@@ -68,9 +68,7 @@ class Ratio:
     bound: bool
 
 
-def measure(
-    study: Study, *, target: float, launcher: Launcher | None = None, say: Say = lambda line: None
-) -> list[Measured]:
+def measure(study: Study, *, target: float, say: Say = lambda line: None) -> list[Measured]:
     """Runs what has not finished, and reads what all runs spent; stock TRL is the first.
 
     Raises:
@@ -86,15 +84,10 @@ def measure(
     for seed in study.seeds:
         trials = [trial for trial in study.trials if trial.config.seed == seed]
         say(f"{STOCK}/{seed}")
-        reference = stock(trials[0], group_size=size, target=target)
-        if isinstance(reference, Spent) and reference.there and not reference.updates:
-            raise ConfigError(
-                f"target={target:g} is met before the first update: give a higher one."
-            )
-        found.setdefault(STOCK, {})[seed] = reference
+        found.setdefault(STOCK, {})[seed] = stock(trials[0], group_size=size, target=target)
         for trial in trials:
             say(trial.name)
-            answer = _run(trial, launcher=launcher or Local())
+            answer = _run(trial)
             found.setdefault(trial.config.name, {})[seed] = (
                 spent_by(course(trial.folder), target=target, wall_s=answer["wall_s"])
                 if answer["status"] == "finished"
@@ -154,7 +147,16 @@ def course(folder: Path) -> list[Point]:
 
 
 def spent_by(curve: Sequence[Point], *, target: float, wall_s: float) -> Spent:
-    """Reads what was spent by the first evaluation at or above the target."""
+    """Reads what was spent by the first evaluation at or above the target.
+
+    Raises:
+        ConfigError: that one is before training: there is nothing to compare.
+    """
+    if curve[0][3] >= target:
+        raise ConfigError(
+            f"target={target:g} is met before the first update (held-out reward "
+            f"{curve[0][3]:.3f}): give a higher one."
+        )
     point = next((p for p in curve if p[3] >= target), None)
     updates, tokens, seconds, _ = point or curve[-1]
     return Spent(
@@ -194,9 +196,9 @@ def typical(measured: Measured) -> dict[str, Any]:
     }
 
 
-def _run(trial: Trial, *, launcher: Launcher) -> Mapping[str, Any]:
+def _run(trial: Trial) -> Mapping[str, Any]:
     job = Job(name=trial.name, config=configs.as_dict(trial.config), folder=trial.folder)
-    return next(iter(launcher.run([job]))).result
+    return next(iter(Local().run([job]))).result
 
 
 def _evaluated(line: Any) -> bool:

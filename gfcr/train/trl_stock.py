@@ -8,6 +8,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, final
 
+from gfcr.errors import ConfigError
+from gfcr.scoring import verify_safely
 from gfcr.tasks.base import Codec, Task
 from gfcr.train.seam import load_tokenizer, quiet_transformers
 from gfcr.train.trl import Trl, classes
@@ -37,7 +39,7 @@ class StockJob:
     folder: Path
     engine: dict[str, Any]
     """Arguments of `vllm.LLM` that TRL has no settings for: memory, precision, block size."""
-    target: float = float("inf")
+    target: float
     """Held-out reward at which training ends."""
 
 
@@ -66,6 +68,9 @@ def train(job: StockJob, *, watch: Callable[[str], None] = lambda line: None) ->
     TRL's defaults. What an experiment says of learning rate, optimizer, micro-batches, prompts an
     update, group size, sampling and engine is taken over. vLLM must have been repaired before
     (`engine.vllm.repair`): stock TRL does not run on an unrepaired vLLM on CPU.
+
+    Raises:
+        ConfigError: the rollouts of an update do not come out even in micro-batches.
     """
     course = StockCourse()
     with quiet_transformers(), _engine_settings(job.engine):
@@ -107,7 +112,11 @@ def _trainer(job: StockJob, *, course: StockCourse) -> Any:
 
 def _arguments(job: StockJob) -> dict[str, Any]:
     size, rest = divmod(job.prompts * job.group_size, job.trainer.micro_batches)
-    assert not rest, "micro-batches of the same size"
+    if rest:
+        raise ConfigError(
+            f"{job.prompts} prompts x {job.group_size} rollouts are no multiple of "
+            f"trainer.micro_batches={job.trainer.micro_batches}, as TRL needs: change one of them."
+        )
     shared = job.trainer.arguments(folder=job.folder, seed=job.seed, sampling=job.sampling)
     return shared | {
         "per_device_train_batch_size": size,
@@ -126,10 +135,7 @@ def _asked(prompt: Prompt, *, chat: bool) -> str | list[dict[str, str]]:
 
 def _scorer(job: StockJob) -> Callable[[Prompt, Sequence[int]], float | None]:
     def score(prompt: Prompt, tokens: Sequence[int]) -> float | None:
-        try:
-            return job.task.verify(prompt, text=job.codec.decode(tokens)).reward
-        except Exception:  # as everywhere: a verifier that fails leaves a rollout unscored
-            return None
+        return verify_safely(job.task, prompt, job.codec.decode(tokens)).reward
 
     return score
 

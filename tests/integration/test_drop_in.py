@@ -17,9 +17,8 @@ from gfcr import drop_in
 from gfcr.errors import ConfigError
 from gfcr.tasks.chain_sum import ALPHABET, ChainSum
 from gfcr.tasks.codec import CharCodec
-from gfcr.train.sft import _char_tokenizer
 from gfcr.types import Sampling
-from tests.integration.tiny_model import tiny_qwen3
+from tests.integration.tiny_model import tiny_chain_sum
 from tests.integration.trl_stock import arguments, train_stock
 
 pytestmark = pytest.mark.vllm
@@ -32,10 +31,7 @@ ENGINE = {"kv_cache_gib": 0.25}
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("model")
-    tiny_qwen3(folder)
-    _char_tokenizer(ALPHABET).save_pretrained(folder)
-    return str(folder)
+    return tiny_chain_sum(tmp_path_factory.mktemp("model"))
 
 
 class Recorded:

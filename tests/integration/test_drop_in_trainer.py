@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 from datasets import Dataset
+from transformers import AutoModelForSequenceClassification
 from trl import GRPOConfig
 
 from gfcr.drop_in import GRPOTrainer
 from gfcr.errors import CheckpointError, ConfigError
-from gfcr.tasks.chain_sum import ALPHABET
 from gfcr.tracking.rollouts import read_rollouts
-from gfcr.train.sft import _char_tokenizer
-from tests.integration.tiny_model import tiny_qwen3
+from tests.integration.tiny_model import tiny_chain_sum
 from tests.integration.trl_stock import arguments
 
 pytestmark = pytest.mark.vllm
@@ -43,10 +42,7 @@ def short(completions: list[str], limit: list[int], **_: Any) -> list[float | No
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("model")
-    tiny_qwen3(folder)
-    _char_tokenizer(ALPHABET).save_pretrained(folder)
-    return str(folder)
+    return tiny_chain_sum(tmp_path_factory.mktemp("model"))
 
 
 def make(model: str, folder: Path, **changes: Any) -> Any:
@@ -98,6 +94,27 @@ def test_reward_functions_see_their_columns(trained: tuple[Any, Path]) -> None:
     logs = [entry for entry in trainer.state.log_history if "reward" in entry]
     assert logs and all(0 <= entry["reward"] <= 1 for entry in logs)
     assert "reward/trained" in logs[0]
+
+
+def test_reward_models_and_coroutines_score(model: str, tmp_path: Path) -> None:
+    judge = AutoModelForSequenceClassification.from_pretrained(model, num_labels=1)
+
+    async def later(completions: list[str], **_: Any) -> list[float]:
+        return [100.0 * len(completions)] * len(completions)
+
+    trainer = make(
+        model,
+        tmp_path,
+        strategy="grpo",
+        reward_funcs=[judge, later],
+        save_strategy="no",
+        max_steps=1,
+    )
+    trainer.train()
+    (group, *_) = read_rollouts(tmp_path / "rollouts")
+    rewards = [r.reward for r in group.rollouts]
+    assert all(reward is not None and abs(reward - 100) < 50 for reward in rewards)
+    assert len(set(rewards)) > 1  # the coroutine gives 100 to each, the model something of its own
 
 
 def test_a_run_resumes_where_it_was(model: str, trained: tuple[Any, Path], tmp_path: Path) -> None:

@@ -5,6 +5,9 @@ from pathlib import Path
 import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
+from gfcr.tasks.chain_sum import ALPHABET
+from gfcr.train.sft import _char_tokenizer
+
 VOCAB = 20
 EOS = 1
 
@@ -72,3 +75,10 @@ def entropy_z(
     variance = (logp.exp() * logp.square()).sum(-1) - entropy.square()
     surprise = logp.gather(2, tokens[:, prompt:, None])[..., 0] + entropy
     return float(surprise.sum() / variance.sum().sqrt())
+
+
+def tiny_chain_sum(folder: Path) -> str:
+    """A random Qwen3 that reads and writes chain sums."""
+    tiny_qwen3(folder)
+    _char_tokenizer(ALPHABET).save_pretrained(folder)
+    return str(folder)

@@ -9,6 +9,7 @@ from scipy import stats
 
 from gfcr.bench import time_report
 from gfcr.bench.time_to_target import STOCK, Measured, Spent, course, ratio, spent_by
+from gfcr.errors import ConfigError
 from gfcr.sweep import from_values
 from gfcr.tracking.folder import RunFolder
 
@@ -34,6 +35,11 @@ def test_a_run_is_there_at_its_first_evaluation_at_or_above() -> None:
 def test_a_run_that_never_is_has_spent_everything() -> None:
     found = spent_by(CURVE, target=0.71, wall_s=40.0)
     assert (found.there, found.tokens, found.seconds) == (False, 3000, 30.0)
+
+
+def test_a_target_met_before_training_compares_nothing() -> None:
+    with pytest.raises(ConfigError, match="before the first update"):
+        spent_by(CURVE, target=0.4, wall_s=40.0)
 
 
 def test_start_up_and_evaluations_are_left_out(tmp_path: Path) -> None:
