@@ -8,7 +8,7 @@ LOCKED := $(BIN)/python -m pip --disable-pip-version-check --no-input install --
 export PYTHON TORCH_INDEX
 
 .DEFAULT_GOAL := help
-.PHONY: help setup suffix trl-previous notebooks demo test test-fast check lint lock clean
+.PHONY: help setup suffix trl-previous browser notebooks pages demo test test-fast check lint lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -33,6 +33,9 @@ $(TRL_PREVIOUS)/.done: requirements/trl-previous.lock | $(SETUP)
 	@bash scripts/quietly.sh "previous TRL" \
 		$(LOCKED) --upgrade --target $(TRL_PREVIOUS) -r requirements/trl-previous.lock
 	@touch $@
+
+browser: ## Chromium for the page's tests, where apt-get may install it
+	@bash scripts/browser.sh
 
 notebooks: $(SETUP) ## what the notebooks need: Jupyter, matplotlib, pandas
 	@bash scripts/quietly.sh "notebooks" $(BIN)/python -m pip --disable-pip-version-check \
