@@ -6,6 +6,7 @@ from dataclasses import replace
 from gfcr.errors import ConfigError, unknown_name
 from gfcr.leaderboard.arms import row_of
 from gfcr.leaderboard.certificates import NOTES
+from gfcr.leaderboard.integrity import HELDOUT
 from gfcr.leaderboard.measure import budget_notes, heldout, mean_of, scores_of, shared_prompts
 from gfcr.leaderboard.rows import Excluded, Leaderboard, Pareto, Row, Versus
 from gfcr.leaderboard.screen import screen
@@ -30,7 +31,10 @@ def rank(
     """Ranks runs that have been read. Arguments and errors as `build`."""
     expressions = sort_out([Where(text) for text in where], runs=records)
     records = keep_runs(records, where=expressions.of_runs, baseline=baseline)
-    margin = _minimum_effect(records) if margin is None else margin
+    metric = _stated(records, "metric") or HELDOUT
+    if margin is None:
+        effect = _stated(records, "minimum_effect") if metric == HELDOUT else ""
+        margin = float(effect or MARGIN)
     studies = sorted({record.study for record in records})
     if len(studies) > 1:
         records = [replace(r, arm=f"{r.study}/{r.arm}") for r in records]
@@ -49,6 +53,7 @@ def rank(
     rows = keep_rows(_ordered(rows), where=expressions.of_rows, arms=arms, baseline=baseline)
     return Leaderboard(
         study=", ".join(studies),
+        metric=metric,
         baseline=baseline,
         margin=margin,
         target=target,
@@ -58,10 +63,10 @@ def rank(
     )
 
 
-def _minimum_effect(records: Sequence[RunRecord]) -> float:
-    """The smallest effect of interest that the study states, if all its runs state one."""
-    stated = {run.tags.get("gfcr.minimum_effect", "") for run in records}
-    return float(stated.pop()) if len(stated) == 1 and "" not in stated else MARGIN
+def _stated(records: Sequence[RunRecord], name: str) -> str:
+    """What the study's file says; empty where its runs do not agree."""
+    said = {run.tags.get(f"gfcr.{name}", "") for run in records}
+    return said.pop() if len(said) == 1 else ""
 
 
 def _check_baseline(

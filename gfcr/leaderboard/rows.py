@@ -143,6 +143,8 @@ class Leaderboard:
     """Rows, best score first, then those without a rank; and what was left out."""
 
     study: str
+    metric: str
+    """What the study is about; rows are ranked by the held-out score whatever it is."""
     baseline: str | None
     margin: float
     target: float | None

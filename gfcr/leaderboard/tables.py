@@ -7,6 +7,7 @@ from dataclasses import asdict
 from math import isfinite
 from typing import TYPE_CHECKING
 
+from gfcr.leaderboard.integrity import HELDOUT
 from gfcr.leaderboard.json_rows import delta_of, plain
 from gfcr.leaderboard.rows import Leaderboard, Row
 
@@ -83,6 +84,8 @@ def remarks(board: Leaderboard) -> str:
 def caption(board: Leaderboard) -> str:
     """Returns the sentences that say what the numbers are."""
     told = ["Held-out score, mean over seeds with its 95 % interval."]
+    if board.metric != HELDOUT:
+        told.append(f"The study's own metric, for stopping and search, is {board.metric}.")
     if board.baseline:
         told.append(
             f"Differences are paired by seed with {board.baseline}, 95 % intervals, "

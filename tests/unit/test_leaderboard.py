@@ -310,6 +310,14 @@ def test_the_study_s_smallest_effect_of_interest_is_the_margin():
     assert leaderboard.rank([*runs, run("dapo")]).margin == 0.02
 
 
+def test_an_effect_on_another_metric_is_no_margin_of_the_held_out_score():
+    tags = {"gfcr.minimum_effect": "5", "gfcr.metric": "length/all/mean"}
+    board = leaderboard.rank(arm("grpo", accuracy=0.5, tags=tags))
+    assert board.margin == 0.02
+    assert "is length/all/mean" in leaderboard.caption(board)
+    assert "own metric" not in leaderboard.caption(leaderboard.rank(arm("grpo", accuracy=0.5)))
+
+
 def test_time_and_tokens_to_target_count_the_runs_that_never_got_there():
     def curve(*scores):
         return [[10 * i, 100 * i, 5.0 * i, s] for i, s in enumerate(scores)]
