@@ -2,16 +2,10 @@
 
 import atexit
 import json
-import os
 import shutil
-import signal
-import socket
 import sqlite3
-import subprocess
-import sys
 import tempfile
 import time
-import urllib.request
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
@@ -27,6 +21,7 @@ from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.mlflow import Mlflow
 from gfcr.tracking.mlflow_store import open_client, read_runs
+from tests.integration.mlflow_server import Server
 
 ARMS = {"grpo": 0.5, "dapo": 0.7}
 
@@ -411,42 +406,6 @@ def test_a_store_that_does_not_exist_is_named_and_not_made(tmp_path):
 def test_an_unknown_study_says_which_there_are(study):
     with pytest.raises(ConfigError, match="Did you mean 'it's a study'"):
         leaderboard.build(study[0], study="its a study")
-
-
-class Server:
-    """An MLflow server of its own, on a free port, that can be killed and started again."""
-
-    def __init__(self, path: Path) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
-        self.path, self.uri = path, f"http://127.0.0.1:{self.port}"
-
-    def start(self) -> None:
-        store = f"sqlite:///{self.path / 'server.db'}"
-        options = ["--host", "127.0.0.1", "--port", str(self.port), "--workers", "1"]
-        files = ["--backend-store-uri", store, "--artifacts-destination", str(self.path / "files")]
-        with (self.path / "server.log").open("a") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "mlflow", "server", *options, *files],
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-        deadline = time.monotonic() + 120
-        while time.monotonic() < deadline:
-            try:
-                with urllib.request.urlopen(f"{self.uri}/health", timeout=2):
-                    return
-            except OSError:
-                assert self.process.poll() is None, (self.path / "server.log").read_text()[-2000:]
-                time.sleep(0.3)
-        raise TimeoutError((self.path / "server.log").read_text()[-2000:])
-
-    def kill(self) -> None:
-        if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait()
 
 
 @pytest.fixture
