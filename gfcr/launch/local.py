@@ -7,7 +7,7 @@ from typing import final
 
 from gfcr.errors import ConfigError
 from gfcr.launch.base import Job, JobEnd, Launcher, Watch
-from gfcr.launch.process import TrialProcess
+from gfcr.launch.process import TrialProcess, is_held
 
 _POLL_S = 0.5
 
@@ -15,7 +15,10 @@ _POLL_S = 0.5
 @final
 @dataclass(kw_only=True)
 class Local(Launcher):
-    """Runs trials on this machine, one after the other by default."""
+    """Runs trials on this machine, one after the other by default.
+
+    Several sweeps of a study share its trials: one that another sweep is running is left for last.
+    """
 
     parallel: int = 1
     """Trials at a time: each takes the cores and the memory of an engine and a trainer."""
@@ -39,7 +42,7 @@ class Local(Launcher):
             stack.callback(lambda: [process.stop() for _, process in running.values()])
             while waiting or running:
                 while waiting and len(running) < self.parallel:
-                    job = waiting.pop(0)
+                    job = waiting.pop(_next(waiting))
                     begin(job)
                     running[job.name] = (job, TrialProcess(job))
                 for job, process in list(running.values()):
@@ -48,3 +51,8 @@ class Local(Launcher):
                     if result is not None:
                         del running[job.name]
                         yield JobEnd(job=job, result=result)
+
+
+def _next(waiting: Sequence[Job]) -> int:
+    """Place of the first trial that no other process runs; of the first one where all are run."""
+    return next((place for place, job in enumerate(waiting) if not is_held(job)), 0)

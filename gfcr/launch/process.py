@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, final
 
+from filelock import FileLock, Timeout
 from omegaconf import OmegaConf
 
 from gfcr.launch.base import Job
@@ -28,7 +29,7 @@ class TrialProcess:
         file = parent / f"{name}.yaml"
         OmegaConf.save(OmegaConf.create(dict(job.config)), file)
         command = [sys.executable, "-m", "gfcr.launch.child", str(os.getpid())]
-        command += [str(parent / f"{name}.lock"), "run", str(file), "--json"]
+        command += [str(_lock(job)), "run", str(file), "--json"]
         command += ["--fresh"] if job.fresh else []
         command += ["--until", str(job.until)] if job.until is not None else []
         # To a file: a pipe that nobody reads blocks the process once it is full.
@@ -56,6 +57,21 @@ class TrialProcess:
             self._process.kill()
             self._process.wait()
         self._answer.close()
+
+
+def is_held(job: Job) -> bool:
+    """Whether another process, such as a second sweep of the study, runs this trial now."""
+    if not _lock(job).exists():
+        return False
+    try:
+        FileLock(_lock(job), blocking=False).acquire().lock.release()
+    except Timeout:
+        return True
+    return False
+
+
+def _lock(job: Job) -> Path:
+    return job.folder.with_name(f"{job.folder.name}.lock")
 
 
 def _parse(text: str, *, log: Path, code: int) -> dict[str, Any]:

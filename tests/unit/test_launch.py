@@ -101,6 +101,16 @@ def test_the_second_process_of_a_trial_waits_for_the_first(tmp_path: Path) -> No
     assert "already finished" in (job.folder.parent / f"{job.folder.name}.log").read_text()
 
 
+def test_a_trial_that_another_sweep_runs_is_left_for_last(tmp_path: Path) -> None:
+    first, second = jobs(tmp_path, trainer={"name": "dry", "max_steps": 60})
+    other = TrialProcess(first)
+    until(lambda: made(tmp_path) > 2)
+    ends = list(Local().run([first, second]))
+    assert [end.job.name for end in ends] == ["b/0", "a/0"]
+    assert [end.result["status"] for end in ends] == ["finished"] * 2
+    other.stop()
+
+
 def test_a_process_that_dies_leaves_its_last_words(tmp_path: Path) -> None:
     job, *_ = jobs(tmp_path, trainer=LONG)
     process = TrialProcess(job)
