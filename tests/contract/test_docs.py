@@ -16,6 +16,7 @@ from gfcr import strategy as strategies
 
 ROOT = Path(__file__).parents[2]
 DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.ipynb"))
 
 
 def blocks(page: Path, *, language: str) -> list[str]:
@@ -122,6 +123,17 @@ def test_yaml_in_the_docs_resolves(page: Path, tmp_path: Path) -> None:
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+@pytest.mark.parametrize("notebook", TUTORIALS, ids=lambda path: path.stem)
+def test_a_tutorials_page_is_what_make_pages_makes_of_it(notebook: Path) -> None:
+    page = notebook.with_suffix(".md")
+    cells = [c for c in json.loads(notebook.read_text())["cells"] if c["cell_type"] == "code"]
+    shown = [code.rstrip() for code in blocks(page, language="python")]
+    assert shown == ["".join(cell["source"]) for cell in cells], "run `make pages`"
+    assert "Traceback" not in page.read_text()
+    figures = re.findall(r"!\[png\]\((.*?)\)", page.read_text())
+    assert figures and all((page.parent / figure).is_file() for figure in figures)
 
 
 def test_the_readme_names_every_strategy() -> None:
