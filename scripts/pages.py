@@ -40,6 +40,8 @@ def write_page(path: Path, *, folder: Path) -> None:
     settings = Config({"NbConvertBase": {"display_data_priority": KINDS}})
     names = {"output_files_dir": "figures", "unique_key": path.stem}
     body, made = MarkdownExporter(config=settings).from_notebook_node(notebook, resources=names)
+    for old in (path.parent / "figures").glob(f"{path.stem}_*"):
+        old.unlink()
     for name, figure in made["outputs"].items():
         target = path.parent / name
         target.parent.mkdir(exist_ok=True)
