@@ -59,7 +59,9 @@ def _plain(body: str) -> str:
     body = re.sub(r"<style.*?</style>\n?", "", body, flags=re.DOTALL)
     body = re.sub(r"</?span[^>]*>|(?<=<pre) style=[^>]*", "", body)
     body = re.sub(r"[ \t]+$", "", body, flags=re.MULTILINE)
-    return re.sub(r"\n{3,}", "\n\n", body).strip() + "\n"
+    parts = re.split(r"(^```python\n.*?^```$)", body, flags=re.MULTILINE | re.DOTALL)
+    parts[::2] = [re.sub(r"\n{3,}", "\n\n", text) for text in parts[::2]]
+    return "".join(parts).strip() + "\n"
 
 
 def main() -> int:
