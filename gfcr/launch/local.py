@@ -1,5 +1,6 @@
 """Trials on this machine."""
 
+import time
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ _POLL_S = 0.5
 class Local(Launcher):
     """Runs trials on this machine, one after the other by default.
 
-    Several sweeps of a study share its trials: one that another sweep is running is left for last.
+    Several sweeps of a study share its trials: one that another sweep runs is left until it ends.
     """
 
     parallel: int = 1
@@ -41,10 +42,12 @@ class Local(Launcher):
         with ExitStack() as stack:
             stack.callback(lambda: [process.stop() for _, process in running.values()])
             while waiting or running:
-                while waiting and len(running) < self.parallel:
-                    job = waiting.pop(_next(waiting))
+                while len(running) < self.parallel and (job := _free(waiting)) is not None:
+                    waiting.remove(job)
                     begin(job)
                     running[job.name] = (job, TrialProcess(job))
+                if not running:
+                    time.sleep(_POLL_S)
                 for job, process in list(running.values()):
                     watch(job)
                     result = process.wait(_POLL_S / len(running))
@@ -53,6 +56,6 @@ class Local(Launcher):
                         yield JobEnd(job=job, result=result)
 
 
-def _next(waiting: Sequence[Job]) -> int:
-    """Place of the first trial that no other process runs; of the first one where all are run."""
-    return next((place for place, job in enumerate(waiting) if not is_held(job)), 0)
+def _free(waiting: Sequence[Job]) -> Job | None:
+    """The first trial that no other process runs."""
+    return next((job for job in waiting if not is_held(job)), None)

@@ -64,10 +64,10 @@ def is_held(job: Job) -> bool:
     if not _lock(job).exists():
         return False
     try:
-        FileLock(_lock(job), blocking=False).acquire().lock.release()
+        with FileLock(_lock(job), blocking=False):
+            return False
     except Timeout:
         return True
-    return False
 
 
 def _lock(job: Job) -> Path:

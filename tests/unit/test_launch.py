@@ -18,7 +18,7 @@ from gfcr.config import as_dict
 from gfcr.errors import ConfigError
 from gfcr.launch.base import Job
 from gfcr.launch.local import Local
-from gfcr.launch.process import TrialProcess
+from gfcr.launch.process import TrialProcess, is_held
 from gfcr.launch.ray import Ray
 from tests.launchers import values_of
 
@@ -101,12 +101,14 @@ def test_the_second_process_of_a_trial_waits_for_the_first(tmp_path: Path) -> No
     assert "already finished" in (job.folder.parent / f"{job.folder.name}.log").read_text()
 
 
-def test_a_trial_that_another_sweep_runs_is_left_for_last(tmp_path: Path) -> None:
-    first, second = jobs(tmp_path, trainer={"name": "dry", "max_steps": 60})
+def test_a_trial_that_another_sweep_runs_is_left_until_it_ends(tmp_path: Path) -> None:
+    first, second = jobs(tmp_path, trainer={"name": "dry", "max_steps": 300})
     other = TrialProcess(first)
     until(lambda: made(tmp_path) > 2)
-    ends = list(Local().run([first, second]))
+    held: list[bool] = []
+    ends = list(Local().run([first, second], begin=lambda job: held.append(is_held(job))))
     assert [end.job.name for end in ends] == ["b/0", "a/0"]
+    assert held == [False, False]  # however long the other sweep takes
     assert [end.result["status"] for end in ends] == ["finished"] * 2
     other.stop()
 
