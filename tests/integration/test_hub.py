@@ -46,7 +46,7 @@ class Answers(BaseHTTPRequestHandler):
             self.answer({}, code=404, error="RepoNotFound")
         elif "/tree/" not in self.path:
             self.answer({"id": REPOSITORY, "sha": "0" * 40, "siblings": [], "tags": []})
-        elif "/data" in self.path:
+        elif self.path.partition("?")[0].endswith("/data"):
             self.answer({}, code=404, error="EntryNotFound")
         else:
             self.answer([{"type": "file", "path": ".gitattributes", "oid": "0" * 40, "size": 1}])
