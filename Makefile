@@ -41,7 +41,7 @@ notebooks: $(SETUP) ## what the notebooks need: Jupyter, matplotlib, pandas
 	@bash scripts/quietly.sh "notebooks" $(BIN)/python -m pip --disable-pip-version-check \
 		--no-input install --no-build-isolation -c requirements/cpu.lock -e '.[notebooks]'
 
-pages: notebooks ## run the tutorials (half an hour) and write their pages
+pages: notebooks ## run the tutorials (40 minutes) and write their pages
 	@$(BIN)/python scripts/pages.py
 
 demo: $(SETUP) ## train the demo model, run the demo, show what it learned

@@ -70,7 +70,7 @@ RECIPES: Final[Mapping[str, Recipe]] = {
             about="1.06M parameters, printable ASCII, chain_sum of reasoning-gym",
             demonstrations=ReasoningGymChainSum(),
             steps=2400,  # with half of them it cannot copy long sums, and RL learns nothing
-            seconds=240,
+            seconds=540,
         ),
     )
 }
