@@ -18,6 +18,9 @@ from gfcr.errors import ConfigError
 from gfcr.plain import is_mapping, mapping
 from gfcr.types import Sampling
 
+HELDOUT = "heldout/accuracy"
+"""Metric of a run's held-out score."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
@@ -66,7 +69,7 @@ class Experiment:
     budget: Budget = field(default_factory=Budget)
     baseline: str = ""
     """Arm that the study's other arms are compared with."""
-    metric: str = "heldout/accuracy"
+    metric: str = HELDOUT
     """Metric that the study is about: what its stopping rule reads."""
     minimum_effect: float | None = None
     """Smallest difference of the metric that matters; null takes the leaderboard's margin."""

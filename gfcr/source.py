@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from gfcr.config import Budget, Evaluation
+from gfcr.config import HELDOUT, Budget, Evaluation
 from gfcr.errors import ConfigError
 from gfcr.pipeline import Pipeline
 from gfcr.stages import Generate
@@ -221,7 +221,7 @@ class RunSource:
         point = (update, self._training_tokens(), self.elapsed_s, heldout.accuracy)
         self._memory.curve.append(point)
         metrics = {
-            "heldout/accuracy": heldout.accuracy,
+            HELDOUT: heldout.accuracy,
             "heldout/n": float(heldout.n),
             "heldout/seconds": time.perf_counter() - began,
         }

@@ -10,6 +10,7 @@ from rich.live import Live
 from rich.table import Table
 
 from gfcr.commands.display import figures
+from gfcr.config import HELDOUT
 from gfcr.sweep import Study, Trial, TrialEnd
 from gfcr.tracking.folder import RunFolder
 
@@ -59,9 +60,7 @@ class SweepDisplay:
         folder = RunFolder(trial.folder)
         lines = list(folder.metrics())
         updates = [line for line in lines if "rollouts/all" in line.metrics]
-        scores = [
-            li.metrics["heldout/accuracy"] for li in lines if "heldout/accuracy" in li.metrics
-        ]
+        scores = [line.metrics[HELDOUT] for line in lines if HELDOUT in line.metrics]
         if not updates:
             text = "evaluating" if scores else "starting"
         else:

@@ -5,8 +5,8 @@ The same store gives the same leaderboard, byte for byte: everything is sorted, 
 
 from collections.abc import Collection, Sequence
 
+from gfcr.config import HELDOUT
 from gfcr.errors import unknown_name
-from gfcr.leaderboard.integrity import HELDOUT
 from gfcr.leaderboard.json_rows import to_dict, to_json
 from gfcr.leaderboard.ranking import rank
 from gfcr.leaderboard.rows import (

@@ -6,9 +6,9 @@ from statistics import fmean
 
 import numpy as np
 
+from gfcr.config import HELDOUT
 from gfcr.leaderboard.bias import note_of, shifts_of
 from gfcr.leaderboard.certificates import NOTES, Certificate, certificate_of
-from gfcr.leaderboard.integrity import HELDOUT
 from gfcr.leaderboard.measure import (
     cost_of,
     heldout,

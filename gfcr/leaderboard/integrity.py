@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from math import isclose
 from typing import Any
 
+from gfcr.config import HELDOUT
 from gfcr.leaderboard.certificates import TAG
 from gfcr.leaderboard.measure import heldout, result_of, section
 from gfcr.tracking.names import flatten, spec_hash
 from gfcr.tracking.records import RunRecord
 
-HELDOUT = "heldout/accuracy"
 _LONGEST = 6000
 """Longer parameters are stored as a digest."""
 

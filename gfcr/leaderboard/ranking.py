@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from gfcr.config import HELDOUT
 from gfcr.errors import ConfigError, unknown_name
 from gfcr.leaderboard.arms import row_of
 from gfcr.leaderboard.certificates import NOTES
-from gfcr.leaderboard.integrity import HELDOUT
 from gfcr.leaderboard.measure import budget_notes, heldout, mean_of, scores_of, shared_prompts
 from gfcr.leaderboard.rows import Excluded, Leaderboard, Pareto, Row, Versus
 from gfcr.leaderboard.screen import screen

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from math import isfinite
 from typing import TYPE_CHECKING
 
-from gfcr.leaderboard.integrity import HELDOUT
+from gfcr.config import HELDOUT
 from gfcr.leaderboard.json_rows import delta_of, plain
 from gfcr.leaderboard.rows import Leaderboard, Row
 

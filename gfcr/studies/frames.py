@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from gfcr.config import HELDOUT
 from gfcr.errors import ConfigError
 from gfcr.studies import optional
 from gfcr.studies.attribution import Variance
@@ -15,7 +16,6 @@ from gfcr.tracking.folder import RunFolder
 if TYPE_CHECKING:
     from gfcr.studies.optional import DataFrame
 
-HELDOUT = "heldout/accuracy"
 METRICS = (HELDOUT, "reward/all", "reward/trained", "length/all/mean", "group/dead_share")
 COLUMNS = (
     *("update", "prompt_id", "prompt", "completion", "answer", "finish", "reward"),

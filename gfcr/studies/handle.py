@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 from gfcr import config as configs
 from gfcr import leaderboard, sweep
 from gfcr.commands.sweep_display import SweepDisplay
+from gfcr.config import HELDOUT
 from gfcr.errors import ConfigError
 from gfcr.leaderboard.screen import screen
 from gfcr.plain import mapping
@@ -130,7 +131,7 @@ class StudyHandle:
         """
         return frames.effects_frame(attribution.shapley(self._crossed(), arm=arm))
 
-    def plot(self, metric: str = frames.HELDOUT) -> "Figure":
+    def plot(self, metric: str = HELDOUT) -> "Figure":
         """Draws learning curves and the token ledger, see `plots.draw`."""
         curves = frames.curves_frame(self._known, metrics=(metric,))
         return plots.draw(curves, board=self.leaderboard(), metric=metric)

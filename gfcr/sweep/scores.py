@@ -3,11 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gfcr.config import HELDOUT
 from gfcr.source import Pause
 from gfcr.sweep.study import Trial
 from gfcr.tracking.folder import RunFolder
-
-HELDOUT = "heldout/accuracy"
 
 
 def score_at(trial: Trial, *, result: Mapping[str, Any], until: Pause | None) -> float | None:
