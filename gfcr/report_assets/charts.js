@@ -151,7 +151,7 @@ function crossHair(root, { drawn, x, y, box, xs, labels }) {
       layer.append(draw("circle", { class: "mark", cx: px, cy: y.to(value), r: 5, fill: line.color }));
     }
     layer.setAttribute("visibility", "visible");
-    const rows = values.map(({ line, value }) => [line.name, short(value), line.color]);
+    const rows = values.map(({ line, value }) => [line.name, short(value), line]);
     showTip(`${short(now)} ${labels.x}`, rows, root, px, box.top);
   };
   const hide = () => { layer.setAttribute("visibility", "hidden"); hideTip(); };
@@ -186,7 +186,7 @@ function stackedBars(width, { bars, title }) {
     let from = 0;
     root.append(draw("text", { class: "name", x: 0, y: i * step + 14 }, bar.name));
     for (const part of bar.parts.filter((p) => p.value > 0)) {
-      const rows = [[part.name, `${short(part.value)} (${((100 * part.value) / total(bar)).toFixed(1)} %)`, part.color]];
+      const rows = [[part.name, `${short(part.value)} (${((100 * part.value) / total(bar)).toFixed(1)} %)`, part]];
       const px = to(from), py = i * step + 20;
       const show = () => showTip(bar.name, rows, root, px + 8, py);
       root.append(draw("rect", {
@@ -234,11 +234,19 @@ function scatter(width, { points, labels, title }) {
   return root;
 }
 
+// A square of the colour; a piece of the line where there is a `dash` (null: an unbroken line).
+function swatch({ color, dash }) {
+  if (dash === undefined) return make("span", { class: "swatch", style: `background:${color}` });
+  const [on, off] = (dash || "1 0").split(" ").map(Number);
+  const pattern = `repeating-linear-gradient(90deg, ${color} 0 ${on}px, transparent ${on}px ${on + off}px)`;
+  return make("span", { class: "swatch line", style: `background:${pattern}` });
+}
+
 function showTip(title, rows, root, x, y) {
   const tip = document.getElementById("tip");
-  tip.replaceChildren(make("b", {}, title), ...rows.map(([name, value, color]) => {
-    const mark = color ? make("span", { class: "swatch", style: `background:${color}` }) : null;
-    return make("div", {}, make("span", {}, ...[mark, name].filter(Boolean)), make("span", {}, value));
+  tip.replaceChildren(make("b", {}, title), ...rows.map(([name, value, look]) => {
+    const mark = look ? [swatch(look)] : [];
+    return make("div", {}, make("span", {}, ...mark, name), make("span", {}, value));
   }));
   tip.hidden = false;
   const place = root.getBoundingClientRect();

@@ -10,7 +10,6 @@ const look = (arm) => {
 const fixed = (value, digits = 3) => (value === null ? "–" : value.toFixed(digits));
 const signed = (value) => (value > 0 ? "+" : "") + value.toFixed(3);
 const percent = (value) => (value === null ? "–" : `${Math.round(100 * value)} %`);
-const swatch = (color) => make("span", { class: "swatch", style: `background:${color}` });
 
 function lead() {
   if (!board.rows.length) return "No run of this study can be ranked yet.";
@@ -40,7 +39,7 @@ const reached = (row, cost) => {
 };
 const COLUMNS = [
   { name: "Rank", key: (r) => r.rank, first: 1, show: (r) => [r.rank === null ? "–" : String(r.rank)] },
-  { name: "Arm", key: (r) => r.arm, head: true, show: (r) => [swatch(look(r.arm).color), r.arm] },
+  { name: "Arm", key: (r) => r.arm, head: true, show: (r) => [swatch(look(r.arm)), r.arm] },
   { name: "Seeds", key: (r) => r.seeds.length },
   { name: "Score", key: (r) => r.score.value, show: (r) => span(r.score, fixed) },
   { name: "Difference", key: (r) => r.delta.value, show: (r) => (compared(r) ? span(r.delta, signed) : [r.verdict === "baseline" ? "baseline" : "–"]) },
@@ -116,7 +115,7 @@ function choice(options, label, onchange) {
 
 function armLegend(hidden, again) {
   return make("div", { class: "legend", role: "group", "aria-label": "arms shown" }, ...names.map((name) => {
-    const button = make("button", { type: "button", "aria-pressed": "true" }, swatch(look(name).color), name);
+    const button = make("button", { type: "button", "aria-pressed": "true" }, swatch(look(name)), name);
     button.addEventListener("click", () => {
       if (!hidden.delete(name)) hidden.add(name);
       button.setAttribute("aria-pressed", String(!hidden.has(name)));
@@ -186,7 +185,7 @@ function ledger() {
     name: row.arm, parts: bins.map((bin) => ({ name: bin, value: row.cost.ledger[bin] || 0, color: color(bin) })),
   }));
   const host = make("div");
-  byId("ledger").append(make("div", { class: "controls legend" }, ...bins.map((bin) => make("span", {}, swatch(color(bin)), bin))), host);
+  byId("ledger").append(make("div", { class: "controls legend" }, ...bins.map((bin) => make("span", {}, swatch({ color: color(bin) }), bin))), host);
   responsive(host, (width) => stackedBars(width, { bars, title: "Generated tokens by bin" }));
 }
 

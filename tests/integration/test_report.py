@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -250,6 +251,17 @@ def test_a_narrow_window_does_not_scroll_sideways(page):
     width = page.execute_script("return [document.body.scrollWidth, window.innerWidth]")
     page.set_window_size(1200, 900)
     assert width[0] <= width[1]
+
+
+def test_arms_beyond_the_colours_are_told_apart_by_their_lines(browser, tmp_path):
+    runs = [replace(make_run("grpo", seed), arm=f"arm{i:02}") for i in range(10) for seed in (0, 1)]
+    browser.get(report.write(leaderboard.rank(runs), path=tmp_path / "many.html").as_uri())
+    for place in ("#curves .legend .swatch", "#arms tbody .swatch"):
+        found = browser.find_elements("css selector", place)
+        assert len({s.value_of_css_property("background-image") for s in found}) == 10
+    lines = browser.find_elements("css selector", "#curves polyline")
+    drawn = [(x.get_attribute("stroke"), x.get_attribute("stroke-dasharray")) for x in lines]
+    assert len(set(drawn)) == 10
 
 
 def test_an_empty_leaderboard_is_a_page_too(browser, tmp_path):
