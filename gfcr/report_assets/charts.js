@@ -122,10 +122,11 @@ function lineChart(width, { lines, labels, title }) {
   const y = { to: scale(ys, [box.bottom, box.top]), ticks: ticks(...ys, 5) };
   const root = draw("svg", { height, viewBox: `0 0 ${width} ${height}`, tabindex: 0, role: "img", "aria-label": title });
   root.append(axes(box, x, y, labels));
+  const shade = Math.min(0.14, 0.7 / drawn.length); // Many bands on each other hide the lines.
   for (const { points, color, dash, curves } of drawn) {
     const path = (key) => points.map((p) => `${x.to(p.x).toFixed(1)},${y.to(p[key]).toFixed(1)}`);
     if (curves.length > 1) {
-      root.append(draw("polygon", { points: [...path("high"), ...path("low").reverse()].join(" "), fill: color, opacity: 0.14 }));
+      root.append(draw("polygon", { points: [...path("high"), ...path("low").reverse()].join(" "), fill: color, opacity: shade }));
     }
     root.append(draw("polyline", {
       points: path("mean").join(" "), fill: "none", stroke: color, "stroke-width": 2, "stroke-dasharray": dash,
