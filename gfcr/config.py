@@ -11,7 +11,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError
+from yaml import YAMLError, safe_load
 
 from gfcr import plain
 from gfcr.errors import ConfigError
@@ -142,9 +142,8 @@ def parse_overrides(overrides: Sequence[str]) -> dict[str, Any]:
             raise ConfigError(
                 f"override '{override}' is not allowed: give KEY=VALUE, e.g. trainer.max_steps=3."
             )
-    # A bare `strategy=dapo` names the part.
-    dotted = [f"{k}.name={v}" if k in PARTS else f"{k}={v}" for k, _, v in _pairs(overrides)]
     try:
+        dotted = [_dotted(override) for override in overrides]
         values: Any = OmegaConf.to_container(OmegaConf.from_dotlist(dotted))
     except (YAMLError, OmegaConfBaseException) as error:
         raise ConfigError(f"overrides {list(overrides)} cannot be read: {error}") from error
@@ -156,8 +155,11 @@ def as_dict(config: Experiment) -> dict[str, Any]:
     return asdict(config)
 
 
-def _pairs(overrides: Sequence[str]) -> list[tuple[str, str, str]]:
-    return [o.partition("=") for o in overrides]
+def _dotted(override: str) -> str:
+    """A bare `strategy=dapo` names the part; `stopping=null` and `strategy={...}` are values."""
+    key, _, text = override.partition("=")
+    bare = key in PARTS and isinstance(safe_load(text), str)
+    return f"{key}.name={text}" if bare else override
 
 
 def _deep(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

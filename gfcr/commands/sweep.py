@@ -18,6 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("study", help="path of a study's YAML file")
     parser.add_argument("overrides", nargs="*", help="KEY=VALUE for every arm")
     parser.add_argument("--fresh", action="store_true", help="run finished trials again")
+    parser.add_argument("--arms", help="run only these arms, as in --arms grpo,dapo")
     known = ", ".join(registry.names("launcher"))
     parser.add_argument("--launcher", help=f"where trials run, in place of the file's: {known}")
 
@@ -29,6 +30,8 @@ def run(options: argparse.Namespace) -> Outcome:
         # First: overrides of its keys come on top.
         overrides = [f"launcher={options.launcher}", *overrides]
     study = sweep.load(options.study, overrides=overrides)
+    if options.arms is not None:
+        study = study.only(options.arms.split(","))
     ends = run_study(study, fresh=options.fresh)
     text = "\n".join([_text(ends), *sweep.notes(study, ends=ends)])
     code = 1 if sweep.problems(ends) else 0

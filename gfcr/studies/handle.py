@@ -75,10 +75,19 @@ class StudyHandle:
         """Returns cost and detectable difference, see `gfcr.planning.plan`."""
         return plan(self.study, effect=effect, calibrated=calibrated, assumed=assumed)
 
-    def run(self, *, fresh: bool = False) -> "StudyHandle":
-        """Runs what has not finished, with progress; a failed trial does not stop the others."""
-        with SweepDisplay(self.study, show=progress.notebook()) as display:
-            ends = sweep.run(self.study, fresh=fresh, begin=display.begin, watch=display.watch)
+    def run(self, *, arms: Sequence[str] = (), fresh: bool = False) -> "StudyHandle":
+        """Runs what has not finished, with progress; a failed trial does not stop the others.
+
+        Args:
+            arms: the arms to run; all of them by default.
+            fresh: also run what has finished, again.
+
+        Raises:
+            ConfigError: as `Study.only`.
+        """
+        study = self.study.only(arms) if arms else self.study
+        with SweepDisplay(study, show=progress.notebook()) as display:
+            ends = sweep.run(study, fresh=fresh, begin=display.begin, watch=display.watch)
             display.close(ends)
         return self
 

@@ -1,11 +1,12 @@
 """What a study is made of."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from gfcr.config import Experiment
+from gfcr.errors import ConfigError, unknown_name
 from gfcr.launch.base import Launcher
 from gfcr.launch.local import Local
 from gfcr.search.base import Length, StoppingRule
@@ -87,6 +88,25 @@ class Study:
             generated_tokens=first.config.budget.generated_tokens,
             every=first.config.evaluation.every,
         )
+
+    def only(self, arms: Sequence[str]) -> "Study":
+        """Returns the same study with some of its arms to run.
+
+        Raises:
+            ConfigError: there is no such arm, or a stopping rule or a search decides what runs.
+        """
+        for arm in arms:
+            if arm not in self.arms:
+                raise unknown_name(arm, kind="arm", allowed=self.arms, where=f"study {self.name}")
+        chosen = f"arms {', '.join(arms)} of study {self.name} cannot be run alone:"
+        if self.search is not None:
+            raise ConfigError(f"{chosen} its `search` makes the arms as it goes. Run all of it.")
+        if self.stopping is not None:
+            raise ConfigError(
+                f"{chosen} its `stopping` compares all arms to decide which go on. Run all of "
+                f"them, or give stopping=null."
+            )
+        return replace(self, trials=tuple(t for t in self.trials if t.config.name in arms))
 
     @property
     def folder(self) -> Path:

@@ -166,6 +166,22 @@ def test_sweep_keeps_finished_trials(tmp_path: Path) -> None:
     assert again["trials"][3]["tokens"] == first["trials"][3]["tokens"]
 
 
+def test_sweep_runs_the_arms_that_are_asked_for(tmp_path: Path) -> None:
+    study = tmp_path / "study.yaml"
+    arms = {name: {"strategy": name} for name in ("grpo", "rloo", "dr_grpo")}
+    values = {**EXPERIMENT, "folder": str(tmp_path / "runs"), "arms": arms}
+    study.write_text(yaml.safe_dump(values, sort_keys=False))
+    some = json.loads(_gfcr("sweep", study, "--arms", "dr_grpo,grpo", "--json").stdout)
+    assert [t["arm"] for t in some["trials"]] == ["grpo", "dr_grpo"]
+    rest = json.loads(_gfcr("sweep", study, "--json").stdout)
+    assert [t["status"] for t in rest["trials"]] == ["cached", "finished", "cached"]
+    wrong = _gfcr("sweep", study, "--arms", "grpo,rlo")
+    assert wrong.returncode == 2 and "Did you mean 'rloo'?" in wrong.stderr
+    halving = ("evaluation.every=1", "stopping={name: halving, first: 1, factor: 2}")
+    stopping = _gfcr("sweep", study, "--arms", "grpo", *halving)
+    assert stopping.returncode == 2 and "stopping=null" in stopping.stderr
+
+
 def test_sweep_goes_on_when_a_trial_fails(tmp_path: Path) -> None:
     study = tmp_path / "study.yaml"
     arms = {"never": {"strategy": {"name": "dapo", "max_rounds": 1}}, "grpo": {"strategy": "grpo"}}

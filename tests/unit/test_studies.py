@@ -37,6 +37,15 @@ def study(folder: Path) -> StudyHandle:
     return gfcr.study(base=folder / "base.yaml", study="sizes", arms=SIZES, seeds=[0, 1]).run()
 
 
+def test_some_arms_are_run(folder: Path) -> None:
+    study = gfcr.study(base=folder / "base.yaml", study="some", arms=SIZES, seeds=[0])
+    ran = study.run(arms=["large"]).frame().set_index("arm")
+    assert (ran["status"] == "finished").to_dict() == {"small": False, "large": True}
+    assert set(study.run().frame()["status"]) == {"finished"}
+    with pytest.raises(ConfigError, match="Did you mean 'small'"):
+        study.run(arms=["smal"])
+
+
 def test_a_frame_has_one_row_a_run(study: StudyHandle) -> None:
     frame = study.frame()
     assert list(frame["arm"]) == ["small", "large"] * 2 and list(frame["seed"]) == [0, 0, 1, 1]
@@ -94,8 +103,21 @@ def test_a_file_a_mapping_and_keywords_are_one_study(study: StudyHandle, folder:
     assert gfcr.study(path) == gfcr.study({"base": folder / "base.yaml", **values}) == study
 
 
+def test_the_command_line_gives_parts_by_name_by_values_and_none(folder: Path) -> None:
+    def opened(*overrides: str) -> StudyHandle:
+        given = {"stopping": {"name": "halving", "first": 1, "factor": 2}, "seeds": [0, 1]}
+        return gfcr.study(base=folder / "base.yaml", arms=SIZES, overrides=overrides, **given)
+
+    assert opened("stopping=null").study.stopping is None
+    named = opened("strategy=rloo", "strategy.group_size=5", "stopping=null").study.trials[0].config
+    assert named.strategy["name"] == "rloo" and named.strategy["group_size"] == 4
+    other = opened("stopping={name: halving, first: 2, factor: 3}").study.stopping
+    assert repr(other) != repr(opened().study.stopping)
+
+
 def test_keywords_replace_arms_and_merge_the_rest(study: StudyHandle, folder: Path) -> None:
-    path = folder / "study.yaml"
+    path = folder / "two.yaml"
+    path.write_text("base: base.yaml\nseeds: [0, 1]\narms: {a: {}}\n")
     changed = gfcr.study(
         path, overrides=["trainer.max_steps=2"], arms={"one": {}}, engine={"mean_length": 9}
     )
