@@ -214,7 +214,8 @@ def _result(
     if not memory.curve or memory.curve[-1][0] != trained.updates:
         source.evaluate(update=trained.updates)
     totals = memory.totals
-    step_s = totals.get("time/step_s", 0.0)
+    # The fake engine's seconds are simulated, and may be more than passed.
+    step_s, generate_s = (totals.get(f"time/{part}_s", 0.0) for part in ("step", "generate"))
     assert memory.before is not None and memory.latest is not None
     return {
         **_identity(resolved),
@@ -231,7 +232,7 @@ def _result(
         "verifier_calls": memory.verifier_calls,
         "rollout_tokens_per_s": totals.get("rollout_tokens", 0.0)
         / max(totals.get("time/rollout_s", 0.0), 1e-9),
-        "r_gen": totals.get("time/generate_s", 0.0) / max(step_s, 1e-9),
+        "r_gen": generate_s / max(step_s, generate_s, 1e-9),
         "sync_share": totals.get("time/sync_s", 0.0) / max(step_s, 1e-9),
         "curve": [list(point) for point in memory.curve],
         "model": trained.model,

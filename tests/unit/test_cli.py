@@ -53,6 +53,7 @@ def test_run_prints_one_json_object(tmp_path: Path) -> None:
     )
     for key in ("run_id", "strategy", "wall_s", "rollout_tokens_per_s", "r_gen"):
         assert result[key]
+    assert result["r_gen"] <= 1
     assert 0 <= result["heldout"]["before"]["accuracy"] <= 1
 
 
