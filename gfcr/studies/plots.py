@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from gfcr.errors import ConfigError
 from gfcr.leaderboard import Leaderboard
 from gfcr.studies import optional
+from gfcr.studies.bands import over_seeds
 
 if TYPE_CHECKING:
     from gfcr.studies.optional import DataFrame, Figure
@@ -15,7 +16,7 @@ _AXES = {"update": "updates", "tokens": "tokens generated", "seconds": "seconds"
 def draw(curves: "DataFrame", *, board: Leaderboard, metric: str) -> "Figure":
     """Draws one metric against updates, tokens and seconds, and the ledger's bins by arm.
 
-    A line is the mean over seeds, its band the range over them; seeds are lined up by update.
+    A line is the mean over seeds, its band the range over them, as far as all seeds have come.
 
     Args:
         curves: what `curves_frame` returned.
@@ -43,10 +44,12 @@ def draw(curves: "DataFrame", *, board: Leaderboard, metric: str) -> "Figure":
 
 def _curves(axis: Any, points: Any, *, column: str) -> None:
     for arm, rows in points.groupby("arm", sort=False):
-        by_update = rows.groupby("update")
-        x, y = by_update[column].mean(), by_update["value"]
-        (line,) = axis.plot(x, y.mean(), marker="o", markersize=3, label=arm)
-        axis.fill_between(x, y.min(), y.max(), color=line.get_color(), alpha=0.15, linewidth=0)
+        band: Any = over_seeds(rows, by=column)
+        x = band[column]
+        (line,) = axis.plot(x, band["mean"], marker="o", markersize=3, label=arm)
+        axis.fill_between(
+            x, band["low"], band["high"], color=line.get_color(), alpha=0.15, linewidth=0
+        )
     axis.grid(alpha=0.3)
 
 

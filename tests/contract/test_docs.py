@@ -16,7 +16,10 @@ from gfcr import strategy as strategies
 
 ROOT = Path(__file__).parents[2]
 DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.ipynb"))
+NOTEBOOKS = [
+    *sorted((ROOT / "docs" / "tutorials").glob("*.ipynb")),
+    *sorted((ROOT / "experiments").glob("*/analysis.ipynb")),
+]
 
 
 def blocks(page: Path, *, language: str) -> list[str]:
@@ -125,12 +128,12 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
-@pytest.mark.parametrize("notebook", TUTORIALS, ids=lambda path: path.stem)
-def test_a_tutorials_page_is_what_make_pages_makes_of_it(notebook: Path) -> None:
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_a_notebook_s_page_is_what_make_pages_makes_of_it(notebook: Path) -> None:
     page = notebook.with_suffix(".md")
     cells = [c for c in json.loads(notebook.read_text())["cells"] if c["cell_type"] == "code"]
     shown = [code.rstrip() for code in blocks(page, language="python")]
-    assert shown == ["".join(cell["source"]) for cell in cells], "run `make pages`"
+    assert shown == ["".join(cell["source"]) for cell in cells], "run scripts/pages.py"
     assert "Traceback" not in page.read_text()
     figures = re.findall(r"!\[png\]\((.*?)\)", page.read_text())
     assert figures and all((page.parent / figure).is_file() for figure in figures)

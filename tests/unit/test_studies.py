@@ -9,7 +9,7 @@ import pytest
 
 import gfcr
 from gfcr.errors import ConfigError
-from gfcr.studies import StudyHandle, optional
+from gfcr.studies import StudyHandle, optional, over_seeds
 
 BASE = """
 model: none
@@ -87,6 +87,25 @@ def test_the_figure_has_a_line_and_a_band_for_each_arm(study: StudyHandle) -> No
     assert {"trained", "evaluation"} <= labels
     with pytest.raises(ConfigError, match="metric 'reward/al'"):
         study.plot("reward/al")
+
+
+def test_a_line_ends_where_a_seed_does():
+    pandas = optional.load("pandas")
+    ends = {0: [0.0, 1.0, 2.0, 3.0], 1: [2.0, 5.0]}
+    rows = [(s, u, 10 * u, v) for s, values in ends.items() for u, v in enumerate(values)]
+    points = pandas.DataFrame(rows, columns=["seed", "update", "tokens", "value"])
+    by_update = over_seeds(points, by="update")
+    assert by_update.to_dict("list") == {
+        "update": [0, 1],
+        "mean": [1.0, 3.0],
+        "low": [0.0, 1.0],
+        "high": [2.0, 5.0],
+    }
+    points.loc[points["seed"] == 1, "tokens"] += 5  # 5 and 15: read off the straight line
+    assert over_seeds(points, by="tokens")["low"].tolist() == [0.5, 1.0, 1.5]
+    points["update"] += 7 * points["seed"]
+    assert over_seeds(points, by="update").empty
+    assert over_seeds(points[:0], by="update").empty
 
 
 def test_the_plan_knows_the_finished_runs(study: StudyHandle) -> None:
