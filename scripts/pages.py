@@ -51,7 +51,7 @@ def write_page(path: Path, *, folder: Path) -> None:
 
 def _origin(path: Path) -> str:
     commit = subprocess.check_output(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, text=True)
-    return f"<!-- `make pages` wrote this from {path.name} at {commit.strip()} -->"
+    return f"<!-- scripts/pages.py wrote this from {path.name} at {commit.strip()} -->"
 
 
 def _plain(body: str) -> str:
