@@ -213,7 +213,7 @@ function scatter(width, { points, labels, title }) {
     .filter((p, i, sorted) => sorted.slice(0, i).every((q) => q.y < p.y));
   const steps = front.map((p, i) => (i ? `H${x.to(p.x)} V${y.to(p.y)}` : `M${x.to(p.x)},${y.to(p.y)}`)).join(" ");
   root.append(draw("path", { d: steps, fill: "none", stroke: "var(--neutral)", "stroke-width": 1.5 }));
-  const labelled = [];
+  const taken = points.map((p) => ({ left: x.to(p.x) - 7, right: x.to(p.x) + 7, top: y.to(p.y) - 7, bottom: y.to(p.y) + 7 }));
   for (const p of points) {
     const px = x.to(p.x), py = y.to(p.y);
     if (p.low !== null) {
@@ -226,13 +226,22 @@ function scatter(width, { points, labels, title }) {
       "aria-label": `${p.name}: ${rows.map((r) => r.join(" ")).join(", ")}`,
       onpointerenter: show, onpointerleave: hideTip, onfocus: show, onblur: hideTip,
     }));
-    const side = px > (box.left + box.right) / 2 ? -1 : 1;
-    const taken = (at) => labelled.some(([qx, qy]) => Math.abs(qx - px) < 100 && Math.abs(qy - at) < 14);
-    const row = [py - 9, py + 19, py - 24, py + 34].find((place) => !taken(place)) ?? py - 9;
-    labelled.push([px, row]);
-    root.append(draw("text", { class: "name", x: px + 11 * side, y: row, "text-anchor": side > 0 ? "start" : "end" }, p.name));
+    const spot = spotFor(p.name, px, py, box, taken);
+    if (!spot) continue; // Its colour and tip name it.
+    taken.push(spot);
+    root.append(draw("text", { class: "name", x: spot.left, y: spot.bottom - 3 }, p.name));
   }
   return root;
+}
+
+// A place beside a point for its name, clear of the chart's edges and of what is taken; undefined where there is none.
+function spotFor(name, px, py, box, taken) {
+  const width = 7.2 * name.length, height = 15;
+  const spots = [0, -14, 14, -20, 20].flatMap((down) => [px + 11, px - 11 - width].map((left) => (
+    { left, right: left + width, top: py + down - height / 2, bottom: py + down + height / 2 }
+  )));
+  const meets = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+  return spots.find((s) => s.left > box.left && s.right < box.right && s.top > 12 && s.bottom < box.bottom && !taken.some((t) => meets(s, t)));
 }
 
 // A square of the colour; a piece of the line where there is a `dash` (null: an unbroken line).

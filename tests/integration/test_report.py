@@ -264,6 +264,16 @@ def test_arms_beyond_the_colours_are_told_apart_by_their_lines(browser, tmp_path
     assert len(set(drawn)) == 10
 
 
+def test_names_of_points_do_not_cover_each_other(page):
+    names = page.find_elements("css selector", "#pareto text.name")
+    assert {"dapo", "short"} <= {name.text for name in names}
+    boxes = [name.rect for name in names]
+    for i, a in enumerate(boxes):
+        for b in boxes[:i]:
+            beside = a["x"] >= b["x"] + b["width"] or b["x"] >= a["x"] + a["width"]
+            assert beside or abs(a["y"] - b["y"]) >= 12
+
+
 def test_an_empty_leaderboard_is_a_page_too(browser, tmp_path):
     browser.get(report.write(leaderboard.rank([]), path=tmp_path / "empty.html").as_uri())
     assert "No run" in browser.find_element("id", "lead").text
