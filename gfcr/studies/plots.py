@@ -46,7 +46,9 @@ def _curves(axis: Any, points: Any, *, column: str) -> None:
     for arm, rows in points.groupby("arm", sort=False):
         band: Any = over_seeds(rows, by=column)
         x = band[column]
-        (line,) = axis.plot(x, band["mean"], marker="o", markersize=3, label=arm)
+        # Only updates are shared by seeds: elsewhere every seed would add marks of its own.
+        mark = "o" if column == "update" or len(band) == 1 else ""
+        (line,) = axis.plot(x, band["mean"], marker=mark, markersize=3, label=arm)
         axis.fill_between(
             x, band["low"], band["high"], color=line.get_color(), alpha=0.15, linewidth=0
         )
