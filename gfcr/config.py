@@ -99,6 +99,9 @@ def experiment(values: Mapping[str, Any], *, where: str) -> Experiment:
     """Builds an experiment of plain values over the defaults, strictly typed."""
     defaults = asdict(Experiment())
     values = merge({k: v for k, v in defaults.items() if k not in RECORDS}, values)
+    for part in PARTS:
+        if part in defaults:
+            mapping(values[part], where=f"{where}: {part}", example=f"{defaults[part]}")
     own = {k: v for k, v in values.items() if k not in RECORDS}
     typed = plain.merge(Experiment, {}, own, where=where)
     for key, record in RECORDS.items():

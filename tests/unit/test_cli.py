@@ -73,6 +73,7 @@ BAD = {
     "wrong type": (["prompts=many"], ["prompts", "many", "int"]),
     "wrong choice": (["strategy.filters.advantage.kind=best"], ["best", "rloo"]),
     "out of range": (["sampling.temperature=-1"], ["temperature", "-1"]),
+    "no part": (["strategy=4"], ["strategy=4", "{'name': 'grpo'}"]),
     "no value": (["prompts"], ["prompts", "KEY=VALUE"]),
     "missing model": (["engine=vllm", "model=no/such/model"], ["no/such/model", "demo"]),
     "no file": (["task=dataset", "task.path=no.jsonl"], ["no.jsonl"]),

@@ -196,4 +196,4 @@ def test_the_package_exports_it_lazily() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     with pytest.raises(AttributeError, match="studdy"):
-        _ = gfcr.studdy  # type: ignore[attr-defined]
+        _ = gfcr.studdy
