@@ -1,17 +1,25 @@
 """`gfcr bench ranking`."""
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 from gfcr.commands import Outcome
 from gfcr.errors import ConfigError, unknown_name
+
+ENTRY = Path("experiments/leaderboard/chain-sum/entry.json")
 
 _RULES = {"halving": ("first", "factor", "resource"), "wilcoxon": ("p", "after")}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds this benchmark's arguments."""
-    parser.add_argument("study", help="a finished study's name or YAML file")
+    parser.add_argument(
+        "study",
+        nargs="?",
+        default=str(ENTRY),
+        help=f"a finished study's name or YAML file, or an entry of the leaderboard ({ENTRY})",
+    )
     parser.add_argument("--folder", default="runs", help="where its run folders are")
     parser.add_argument("--uri", help="read it from this MLflow store instead")
     parser.add_argument("--baseline", help="the study's own by default")
@@ -66,6 +74,10 @@ def _records(options: argparse.Namespace) -> list[Any]:
     from gfcr.commands.leaderboard import asked
     from gfcr.tracking.folder_store import find_folders, read_folders
 
+    if options.study.endswith(".json"):
+        from gfcr.leaderboard import entry
+
+        return entry.records_of(entry.read(Path(options.study)))
     study, runs = asked(options.study)
     if options.uri is not None:
         from gfcr.tracking.mlflow_store import read_runs

@@ -2,15 +2,20 @@
 
 import argparse
 import sys
+from pathlib import Path
 from typing import Any
 
 from gfcr.commands import Outcome
 from gfcr.errors import ConfigError
 
+STUDY = Path("experiments/time_to_target/study.yaml")
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds this benchmark's arguments."""
-    parser.add_argument("study", help="path of a study's YAML file")
+    parser.add_argument(
+        "study", nargs="?", default=str(STUDY), help=f"path of a study's YAML file ({STUDY})"
+    )
     parser.add_argument("overrides", nargs="*", help="KEY=VALUE for every arm")
     parser.add_argument("--target", type=float, default=0.65, help="held-out reward to come to")
 

@@ -137,6 +137,26 @@ def read(path: Path) -> dict[str, Any]:
     return {**content, "hash": found}
 
 
+def records_of(content: Mapping[str, Any]) -> list[RunRecord]:
+    """Returns the runs of an entry that was read, sorted, with what it holds of their results."""
+    tags = {"gfcr.baseline": content["baseline"] or ""}
+    found = [
+        RunRecord(
+            run_id=run["run_id"],
+            study=content["study"],
+            arm=row["arm"],
+            seed=run["seed"],
+            status="finished",
+            tags=tags,
+            params={},
+            result={key: run[key] for key in ("tokens", "wall_s", "curve")},
+        )
+        for row in content["rows"]
+        for run in row["runs"]
+    ]
+    return sorted(found, key=lambda run: (run.arm, run.seed))
+
+
 def experiment_of(run: RunRecord) -> dict[str, Any]:
     """Returns the values of an experiment file that asks for this very run.
 

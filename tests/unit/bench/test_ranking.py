@@ -14,11 +14,13 @@ from gfcr import registry
 from gfcr.bench import ranking
 from gfcr.bench.ranking_report import measure
 from gfcr.errors import ConfigError
+from gfcr.leaderboard import entry
 from gfcr.search.halving import Halving
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.records import RunRecord
 
+ROOT = Path(__file__).parents[3]
 UPDATES = tuple(range(0, 41, 5))
 
 
@@ -218,3 +220,17 @@ def test_the_command_reads_run_folders(tmp_path: Path) -> None:
     data = json.loads(done.stdout)
     assert len(data["rules"]) == 1 and data["rules"][0]["rule"]["first"] == 5
     assert data["study"] == "t" and data["arms"] == 3
+
+
+def test_a_committed_entry_is_played_again_without_its_runs():
+    command = [sys.executable, "-m", "gfcr", "bench", "ranking", "--resamples", "3", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    data = json.loads(done.stdout)
+    assert (data["study"], data["arms"], data["seeds"]) == ("leaderboard_chain_sum", 12, 5)
+    held = entry.read(ROOT / "experiments/leaderboard/chain-sum/entry.json")
+    recorded = ranking.read(entry.records_of(held))
+    assert recorded.baseline == held["baseline"] and not recorded.left_out
+    for row in held["rows"]:
+        curves = {run["seed"]: run["curve"] for run in row["runs"]}
+        assert recorded.curves[row["arm"]] == curves
