@@ -8,7 +8,7 @@ LOCKED := $(BIN)/python -m pip --disable-pip-version-check --no-input install --
 export PYTHON TORCH_INDEX
 
 .DEFAULT_GOAL := help
-.PHONY: help setup suffix trl-previous browser notebooks pages demo test test-fast check lint lock clean
+.PHONY: help setup suffix trl-previous browser notebooks pages demo test test-all test-fast check lint lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -49,9 +49,13 @@ demo: $(SETUP) ## train the demo model, run the demo, show what it learned
 
 # Unit and contract tests share the cores; integration tests each want all of them.
 test: $(SETUP) $(SUFFIX) $(TRL_PREVIOUS)/.done ## all tests but tests/gpu
-	@$(BIN)/pytest tests/unit tests/contract -n 2 -q --durations=10; fast=$$?; \
-	$(BIN)/pytest tests/integration -q --durations=20; slow=$$?; \
+	@$(BIN)/pytest tests/unit tests/contract tests/campaign -n 2 -q --durations=10 $(WHOLE); \
+	fast=$$?; \
+	$(BIN)/pytest tests/integration -q --durations=20 $(WHOLE); slow=$$?; \
 	exit $$((fast > slow ? fast : slow))
+
+test-all: ## all tests with every case of the campaigns and calibrations (hours)
+	@$(MAKE) --no-print-directory test WHOLE=--whole
 
 test-fast: $(SETUP) ## unit and contract tests
 	@$(BIN)/pytest tests/unit tests/contract -n 2 -q --durations=10

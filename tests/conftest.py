@@ -22,6 +22,20 @@ settings.register_profile("gfcr", deadline=None, derandomize=True)
 settings.load_profile("gfcr")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--whole",
+        action="store_true",
+        help="every case of campaigns and calibrations, not the sample that fits in ten minutes",
+    )
+
+
+@pytest.fixture(scope="session")
+def whole(pytestconfig: pytest.Config) -> bool:
+    """Whether every case is to be tried (`make test-all`)."""
+    return bool(pytestconfig.getoption("--whole"))
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if shutil.which("nvidia-smi"):
         return
