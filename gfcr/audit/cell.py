@@ -1,10 +1,12 @@
 """What an audit asks and what it says: one cell per drafter and setting."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, final
 
+NONE: Final = "none"
+"""Called a drafter where the engine does not speculate."""
 SAMPLES: Final = 300_000
 """Most tokens a cell samples. It stops earlier where fewer show every planted bias."""
 DISTANCE: Final = 0.01
@@ -29,12 +31,12 @@ class Verdict(StrEnum):
 @final
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """The outcome of one drafter under one setting."""
+    """The outcome of one drafter under one setting: figures, and what `judged` makes of them."""
 
     drafter: str
     setting: str
-    verdict: Verdict
-    reason: str
+    verdict: Verdict = Verdict.INCONCLUSIVE
+    reason: str = ""
     """Why, in one sentence."""
     law: Mapping[str, float] = field(default_factory=dict[str, float])
     """What of the sampling decides the distribution: temperature and filters."""
@@ -65,6 +67,46 @@ class Cell:
     """Uncorrected p-value of every test."""
     refused: bool = False
     """Whether the engine rejects this setting, so that no run can be biased by it."""
+    exact: bool = True
+    """Whether the drafter says of its own rule that it follows the target."""
+
+
+def judged(cell: Cell) -> Cell:
+    """The cell with the verdict and the reason that its figures give: the audit's only rule."""
+    verdict, reason = _ruling(cell)
+    return replace(cell, verdict=verdict, reason=reason)
+
+
+def _ruling(c: Cell) -> tuple[Verdict, str]:
+    greedy = c.law.get("temperature") == 0
+    if c.refused:
+        return Verdict.INCONCLUSIVE, c.reason
+    if c.impossible:
+        why = f"{c.impossible} tokens were sampled that the target never emits"
+        return Verdict.BIASED, why
+    if c.p_value < c.level:
+        why = f"'{c.test}' has corrected p = {c.p_value:.1e} < {c.level:.1e}"
+        if greedy:
+            why = f"{c.statistic:g} of {c.tokens} greedy tokens are not the target's argmax"
+        return Verdict.BIASED, why
+    if c.drafter != NONE and not c.speculated:
+        return Verdict.INCONCLUSIVE, "the drafter never drafted"
+    if c.power < POWER:
+        weakest = min(c.power_of, key=lambda name: c.power_of[name], default="")
+        why = (
+            f"{c.speculated or c.tokens} tokens would show a {c.distance:.0%} bias ({weakest}) "
+            f"with probability {c.power:.2f} only"
+        )
+        if greedy:
+            why = f"{c.speculated or c.tokens} greedy tokens are too few to show a bias"
+        return Verdict.INCONCLUSIVE, why
+    if not (c.exact or greedy):
+        why = "no test rejects, but the drafter states that its rule is not exact"
+        return Verdict.INCONCLUSIVE, why
+    if greedy:
+        return Verdict.LOSSLESS, f"all {c.tokens} greedy tokens are the target's argmax"
+    why = f"no test rejects; each {c.distance:.0%} bias would show with p >= {c.power:.3f}"
+    return Verdict.LOSSLESS, why
 
 
 @final

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final, final
 
 from gfcr import registry
+from gfcr.audit.cell import NONE
 from gfcr.errors import ConfigError, unknown_name
 from gfcr.plain import is_required
 from gfcr.speculation.base import Drafter
@@ -22,8 +23,6 @@ ELSEWHERE: Final = {
     "vllm_method": "it stands for any method: give a file with its `method` and `options`",
 }
 """Not part of `all`, and why."""
-
-NONE: Final = "none"
 
 
 @final

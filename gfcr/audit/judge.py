@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Final, final
 
 from gfcr.audit import battery, greedy
-from gfcr.audit.cell import LEVEL, POWER, SAMPLES, Cell, Prompts, Verdict
+from gfcr.audit.cell import LEVEL, NONE, POWER, SAMPLES, Cell, Prompts, judged
 from gfcr.audit.evidence import Evidence, gather, join
 from gfcr.audit.memory import Memory
 from gfcr.audit.sampler import PLAIN, Drafts, Engine, Sampled, Target, sample
@@ -50,7 +50,7 @@ def audit_cell(
     target: Target,
     setting: Setting,
     prompts: Prompts,
-    drafter: str = "none",
+    drafter: str = NONE,
     deterministic: bool = True,
     drafts: Drafts | None = None,
     proposal: Target | None = None,
@@ -100,9 +100,9 @@ def audit_cell(
     try:
         said = judge(rounds, asked, before=before, engine=engine, progress=progress)
     except EngineError as error:
-        said = {"verdict": Verdict.INCONCLUSIVE, "reason": str(error), "refused": True}
+        said = {"reason": str(error), "refused": True}
     now = engine.stats()
-    return Cell(
+    cell = Cell(
         drafter=drafter,
         setting=setting.name,
         law=setting.law,
@@ -112,6 +112,7 @@ def audit_cell(
         accepted=now.accepted_tokens - before.accepted_tokens,
         **said,
     )
+    return judged(cell)
 
 
 def _rounds(
@@ -178,7 +179,7 @@ def _judge_sampled(
 
 def _share(asked: Asked, e: Evidence, *, before: EngineStats, now: EngineStats) -> float:
     """Share of the tokens tested that came out of verification steps."""
-    if asked.drafter == "none":
+    if asked.drafter == NONE:
         return 1.0
     if asked.hooked:
         return float((e.state_N != PLAIN).any())
@@ -197,7 +198,7 @@ def _said(e: Evidence, asked: Asked, *, share: float) -> dict[str, Any]:
         "power": powers[weakest],
         "power_of": powers,
         "tokens": len(e),
-        "speculated": 0 if asked.drafter == "none" else round(share * battery.scope(e).sum()),
+        "speculated": 0 if asked.drafter == NONE else round(share * battery.scope(e).sum()),
         "unclear": e.unclear,
         "impossible": held.impossible,
         "tests": {c.name: c.p_value for made in held.by_family.values() for c in made},
@@ -206,23 +207,8 @@ def _said(e: Evidence, asked: Asked, *, share: float) -> dict[str, Any]:
         name, value, df, _ = held.worst
         figures |= {"test": name, "statistic": value, "df": df}
     if held.impossible:
-        why = f"{held.impossible} tokens were sampled that the target never emits"
         figures |= {"test": "impossible", "statistic": float(held.impossible), "df": -1}
-        return figures | {"verdict": Verdict.BIASED, "reason": why}
-    if held.p_value < asked.level:
-        why = f"'{figures['test']}' has corrected p = {held.p_value:.1e} < {asked.level:.1e}"
-        return figures | {"verdict": Verdict.BIASED, "reason": why}
-    if share == 0:
-        return figures | {"verdict": Verdict.INCONCLUSIVE, "reason": "the drafter never drafted"}
-    bias = f"{asked.setting.distance:.0%} bias"
-    if powers[weakest] < POWER:
-        why = (
-            f"{figures['speculated'] or len(e)} tokens would show a {bias} ({weakest}) with "
-            f"probability {powers[weakest]:.2f} only"
-        )
-        return figures | {"verdict": Verdict.INCONCLUSIVE, "reason": why}
-    why = f"no test rejects; each {bias} would show with p >= {powers[weakest]:.3f}"
-    return figures | {"verdict": Verdict.LOSSLESS, "reason": why}
+    return figures
 
 
 def _judge_greedy(
@@ -237,7 +223,7 @@ def _judge_greedy(
     for found in rounds:
         total = total.plus(greedy.compare(found, target=asked.target))
         speculated = _speculated(asked, total, before=before, now=engine.stats())
-        told = total.tokens if asked.drafter == "none" else speculated
+        told = total.tokens if asked.drafter == NONE else speculated
         power = greedy.power(told, distance=asked.setting.distance)
         progress(total.tokens, power)
         if power >= POWER:
@@ -246,14 +232,14 @@ def _judge_greedy(
 
 
 def _speculated(asked: Asked, total: greedy.Tally, *, before: EngineStats, now: EngineStats) -> int:
-    if asked.drafter == "none":
+    if asked.drafter == NONE:
         return 0
     verified = now.accepted_tokens - before.accepted_tokens + now.drafts - before.drafts
     return total.speculated if asked.hooked else min(total.tokens, verified)
 
 
 def _said_greedy(total: greedy.Tally, *, power: float, speculated: int) -> dict[str, Any]:
-    figures: dict[str, Any] = {
+    return {
         "test": "argmax",
         "statistic": float(total.different),
         "df": -1,
@@ -263,11 +249,3 @@ def _said_greedy(total: greedy.Tally, *, power: float, speculated: int) -> dict[
         "speculated": speculated,
         "unclear": total.unclear,
     }
-    if total.different:
-        why = f"{total.different} of {total.tokens} greedy tokens are not the target's argmax"
-        return figures | {"verdict": Verdict.BIASED, "reason": why}
-    if power < POWER:
-        why = f"{speculated or total.tokens} greedy tokens are too few to show a bias"
-        return figures | {"verdict": Verdict.INCONCLUSIVE, "reason": why}
-    why = f"all {total.tokens} greedy tokens are the target's argmax"
-    return figures | {"verdict": Verdict.LOSSLESS, "reason": why}

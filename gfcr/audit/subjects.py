@@ -7,7 +7,8 @@ from typing import final
 
 from gfcr import config, experiment, models, registry
 from gfcr import strategy as strategies
-from gfcr.audit.drafters import NONE, Subject
+from gfcr.audit.cell import NONE
+from gfcr.audit.drafters import Subject
 from gfcr.audit.run import Plan, engine_for
 from gfcr.audit.settings import SETTINGS, Setting, of_run
 from gfcr.engine.vllm import Vllm

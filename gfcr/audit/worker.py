@@ -15,7 +15,7 @@ from typing import Any, Final, TextIO, final
 
 from gfcr import registry
 from gfcr.audit import weights
-from gfcr.audit.cell import SAMPLES, Cell, Verdict
+from gfcr.audit.cell import SAMPLES, judged
 from gfcr.audit.certificate import device_name
 from gfcr.audit.drafters import Subject
 from gfcr.audit.judge import audit_cell
@@ -95,17 +95,10 @@ def _run(job: Job, *, out: TextIO, scratch: Path) -> None:
             memory=memory,
             progress=lambda n, p: _say(out, kind="progress", tokens=n, power=p),
         )
-        _say(out, kind="cell", cell=asdict(_declared(cell, drafter)))
+        # What says of itself that it is not exact is not called lossless for want of evidence.
+        exact = drafter is None or drafter.exact
+        _say(out, kind="cell", cell=asdict(judged(replace(cell, exact=exact))))
     engine.close()
-
-
-def _declared(cell: Cell, drafter: Drafter | None) -> Cell:
-    """What says of itself that it is not exact is not called lossless for want of evidence."""
-    sampled = cell.law["temperature"] > 0
-    if drafter is None or drafter.exact or not sampled or cell.verdict is not Verdict.LOSSLESS:
-        return cell
-    why = "no test rejects, but the drafter states that its rule is not exact"
-    return replace(cell, verdict=Verdict.INCONCLUSIVE, reason=why)
 
 
 def _drafter(subject: Subject, *, job: Job, vocab: int, scratch: Path) -> Drafter | None:
