@@ -32,6 +32,10 @@ class CheckpointError(GfcrError, RuntimeError):
     """A checkpoint is missing, incomplete or belongs to another experiment."""
 
 
+class FolderInUse(GfcrError, RuntimeError):
+    """Another process writes to the folder of a run."""
+
+
 def did_you_mean(given: str, allowed: Iterable[str]) -> str:
     """Returns ` Did you mean 'x'?` for the nearest allowed name, or an empty string."""
     near = difflib.get_close_matches(given, list(allowed), n=1, cutoff=0.5)

@@ -1,97 +1,25 @@
 """Runs one experiment from its resolved parts to its result, resuming where it was stopped."""
 
-import hashlib
-import json
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from gfcr import registry
-from gfcr import strategy as strategies
 from gfcr.audit.certify import recertify, standing
 from gfcr.config import Experiment
-from gfcr.engine.base import Engine, EngineConfig
-from gfcr.errors import ConfigError, TaskError
+from gfcr.engine.base import Engine
+from gfcr.errors import TaskError
 from gfcr.pipeline import Pipeline
-from gfcr.provenance import card_of
+from gfcr.resolved import Resolved, resolve
 from gfcr.source import SPECULATION, Pause, Progress, RunSource
-from gfcr.stages import Generate
-from gfcr.strategy import Strategy
-from gfcr.tasks.base import Codec, Task
-from gfcr.tracking.base import RunCard, Tracker
+from gfcr.tasks.base import Codec
 from gfcr.tracking.folder import RunFolder
-from gfcr.train.base import TrainerConfig, TrainJob, TrainResult
+from gfcr.tracking.lock import locked
+from gfcr.train.base import TrainJob, TrainResult
 
-
-@dataclass(frozen=True, kw_only=True)
-class Resolved:
-    """An experiment with its parts made."""
-
-    config: Experiment
-    strategy: Strategy
-    task: Task
-    engine: EngineConfig
-    trainer: TrainerConfig
-    tracker: Tracker
-    generate: Generate
-    """Rolls out the held-out prompts."""
-    spec: dict[str, Any]
-    """Every part with every value: what the leaderboard keys on."""
-
-    @property
-    def run_id(self) -> str:
-        """Stable hash of what decides the outcome: spec, seed and study, not folder or tracker."""
-        text = json.dumps(self.spec, sort_keys=True, default=str)
-        return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
-
-    @property
-    def folder(self) -> Path:
-        """The run folder."""
-        config = self.config
-        name = f"seed-{config.seed}-{self.run_id}"
-        return Path(config.folder) / config.study / config.name / name
-
-    def card(self) -> RunCard:
-        """The run's identity, with versions and commit."""
-        return card_of(self.config, spec=self.spec, run_id=self.run_id)
-
-
-def resolve(config: Experiment) -> Resolved:
-    """Makes every part of an experiment; nothing heavy is imported.
-
-    Raises:
-        ConfigError: a name, key or value is not allowed.
-    """
-    knobs = dict(config.strategy)
-    if "name" not in knobs:
-        raise ConfigError(f"strategy.name is missing. Allowed: {', '.join(strategies.names())}.")
-    strategy = strategies.load(str(knobs.pop("name")), **knobs)
-    parts = {
-        "task": registry.build("task", config.task, where="task"),
-        "engine": registry.build("engine", config.engine, where="engine"),
-        "trainer": registry.build("trainer", config.trainer, where="trainer"),
-    }
-    generate = registry.build("generate", config.evaluation.generate, where="evaluation.generate")
-    spec = {
-        "study": config.study,
-        "arm": config.name,
-        "seed": config.seed,
-        "model": config.model,
-        "prompts": config.prompts,
-        **{kind: registry.spec(kind, part) for kind, part in parts.items()},
-        "strategy": strategy.spec(),
-        **{key: asdict(getattr(config, key)) for key in ("sampling", "evaluation", "budget")},
-    }
-    return Resolved(
-        config=config,
-        strategy=strategy,
-        tracker=registry.build("tracking", config.tracking, where="tracking"),
-        generate=generate,
-        spec=spec,
-        **parts,
-    )
+__all__ = ["Resolved", "resolve", "run"]
 
 
 def run(
@@ -99,6 +27,7 @@ def run(
     *,
     fresh: bool = False,
     until: Pause | None = None,
+    patience_s: float = 0.0,
     watch: Callable[[Progress], None] = lambda progress: None,
     say: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Any]:
@@ -108,10 +37,26 @@ def run(
         config: the experiment.
         fresh: forget an earlier run of the same experiment and start over.
         until: where to stop for now, with status `paused`; a later call continues.
+        patience_s: how long to wait for another process that runs it, in seconds.
         watch: called after each update.
         say: called with a line on what happens next.
+
+    Raises:
+        FolderInUse: another process runs it.
     """
     resolved = resolve(config)
+    with locked(resolved.folder, patience_s=patience_s):
+        return _open(resolved, fresh=fresh, until=until, watch=watch, say=say)
+
+
+def _open(
+    resolved: Resolved,
+    *,
+    fresh: bool,
+    until: Pause | None,
+    watch: Callable[[Progress], None],
+    say: Callable[[str], None],
+) -> dict[str, Any]:
     records = RunFolder(resolved.folder)
     if fresh and resolved.folder.exists():
         _set_aside(resolved.folder)
@@ -219,7 +164,7 @@ def _result(
     assert memory.before is not None and memory.latest is not None
     return {
         **_identity(resolved),
-        "status": "paused" if _open(resolved, source=source, trained=trained) else "finished",
+        "status": "paused" if _unfinished(resolved, source=source, trained=trained) else "finished",
         "updates": trained.updates,
         "resumed_from": trained.resumed_from,
         "stopped_by": source.spent(),
@@ -240,7 +185,7 @@ def _result(
     }
 
 
-def _open(resolved: Resolved, *, source: RunSource, trained: TrainResult) -> bool:
+def _unfinished(resolved: Resolved, *, source: RunSource, trained: TrainResult) -> bool:
     """Whether the run was only paused: neither its updates nor its budget are used up."""
     more = trained.updates < resolved.trainer.max_steps and source.spent() is None
     return more and source.paused()

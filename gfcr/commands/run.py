@@ -16,6 +16,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("overrides", nargs="*", help="KEY=VALUE, e.g. trainer.max_steps=3")
     parser.add_argument("--fresh", action="store_true", help="start over, keeping the old folder")
     parser.add_argument(
+        "--wait",
+        type=float,
+        default=0.0,
+        metavar="SECONDS",
+        help="wait so long for another process that runs it",
+    )
+    parser.add_argument(
         "--until", metavar="KEY=NUMBER", help="stop for now at updates=N or generated_tokens=N"
     )
 
@@ -30,7 +37,12 @@ def run(options: argparse.Namespace) -> Outcome:
     until = Pause.parse(options.until) if options.until else None
     with RunDisplay(total=steps if isinstance(steps, int) else None) as display:
         result = experiment.run(
-            loaded, fresh=options.fresh, until=until, watch=display.update, say=display.say
+            loaded,
+            fresh=options.fresh,
+            until=until,
+            patience_s=options.wait,
+            watch=display.update,
+            say=display.say,
         )
     return Outcome(data=result, text=_text(result))
 

@@ -6,9 +6,10 @@ from pathlib import Path
 from gfcr import registry
 from gfcr.audit.certify import recertify
 from gfcr.commands import Outcome
-from gfcr.errors import ConfigError
+from gfcr.errors import CheckpointError, ConfigError, FolderInUse
 from gfcr.tracking.base import Tracker
 from gfcr.tracking.folder import RunFolder
+from gfcr.tracking.lock import locked
 
 HELP = "Bring a tracking store up to date with run folders, after an outage."
 
@@ -20,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> Outcome:
-    """Uploads every run found; doing it twice changes nothing.
+    """Uploads every run found; doing it twice changes nothing. Runs that are running are skipped.
 
     Certificates made since are looked up first: an audit may follow the run it speaks for.
     """
@@ -31,8 +32,16 @@ def run(options: argparse.Namespace) -> Outcome:
     if not runs:
         given = ", ".join(map(str, options.folders))
         raise ConfigError(f"{given}: no run folder (one with a run.json) there.")
+    uploaded: dict[str, str] = {}
+    skipped: dict[str, str] = {}
     for folder in runs:
-        recertify(RunFolder(folder))
-    uploaded = {str(folder): tracker.upload(folder) for folder in runs}
-    text = "\n".join(f"{folder} -> {run_id}" for folder, run_id in uploaded.items())
-    return Outcome(data={"uploaded": uploaded}, text=text)
+        try:
+            with locked(folder):
+                recertify(RunFolder(folder))
+                uploaded[str(folder)] = tracker.upload(folder)
+        except (FolderInUse, CheckpointError) as error:
+            skipped[str(folder)] = str(error)
+    lines = [f"{folder} -> {run_id}" for folder, run_id in uploaded.items()]
+    lines += [f"not uploaded: {why}" for why in skipped.values()]
+    data = {"uploaded": uploaded, "skipped": skipped}
+    return Outcome(data=data, text="\n".join(lines), code=1 if skipped else 0)

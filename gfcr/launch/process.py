@@ -8,10 +8,13 @@ import tempfile
 from pathlib import Path
 from typing import Any, final
 
-from filelock import FileLock, Timeout
 from omegaconf import OmegaConf
 
 from gfcr.launch.base import Job
+from gfcr.tracking.lock import is_locked
+
+_PATIENCE_S = 60
+"""For the process of a lost node, which may not know yet that its sweep is gone."""
 
 
 @final
@@ -29,7 +32,7 @@ class TrialProcess:
         file = parent / f"{name}.yaml"
         OmegaConf.save(OmegaConf.create(dict(job.config)), file)
         command = [sys.executable, "-m", "gfcr.launch.child", str(os.getpid())]
-        command += [str(_lock(job)), "run", str(file), "--json"]
+        command += ["run", str(file), "--json", "--wait", str(_PATIENCE_S)]
         command += ["--fresh"] if job.fresh else []
         command += ["--until", str(job.until)] if job.until is not None else []
         # To a file: a pipe that nobody reads blocks the process once it is full.
@@ -61,17 +64,7 @@ class TrialProcess:
 
 def is_held(job: Job) -> bool:
     """Whether another process, such as a second sweep of the study, runs this trial now."""
-    if not _lock(job).exists():
-        return False
-    try:
-        with FileLock(_lock(job), blocking=False):
-            return False
-    except Timeout:
-        return True
-
-
-def _lock(job: Job) -> Path:
-    return job.folder.with_name(f"{job.folder.name}.lock")
+    return is_locked(job.folder)
 
 
 def _parse(text: str, *, log: Path, code: int) -> dict[str, Any]:

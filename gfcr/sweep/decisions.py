@@ -12,9 +12,12 @@ from gfcr.search.base import Scores
 from gfcr.source import Pause
 from gfcr.sweep.study import Study, Trial
 from gfcr.tracking.folder import RunFolder
+from gfcr.tracking.lock import locked
 
 STOPPED = "gfcr.stopped"
 """Tag of a run that was given up; its value says why."""
+_PATIENCE_S = 60.0
+"""For another sweep of the study that runs the trial just now."""
 
 
 def file_of(study: Study) -> Path:
@@ -70,6 +73,11 @@ def give_up(trial: Trial, *, why: str) -> dict[str, Any]:
     Also one that had finished: its arm is compared over all of its seeds or not at all. Run again
     without the rule, a run goes on from its last checkpoint.
     """
+    with locked(trial.folder, patience_s=_PATIENCE_S):
+        return _give_up(trial, why=why)
+
+
+def _give_up(trial: Trial, *, why: str) -> dict[str, Any]:
     resolved = experiment.resolve(trial.config)
     folder, card = RunFolder(trial.folder), resolved.card()
     card = replace(card, tags={**card.tags, STOPPED: why})

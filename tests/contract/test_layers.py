@@ -30,7 +30,7 @@ LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
     ),
     (("train",), ("tracking",)),
     (("models",), ("audit.certificate", "audit.certify", "audit.cell", "audit.settings")),
-    (("experiment", "config", "provenance", "source"), ("drop_in",)),
+    (("experiment", "config", "provenance", "resolved", "source"), ("drop_in",)),
     (("launch",), ("search",)),
     (("sweep", "factors", "designs"), ("offline",), ("simulation",), ("audit",)),
     (("leaderboard", "report"), ("bench",)),

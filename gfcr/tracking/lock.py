@@ -1,0 +1,88 @@
+"""One writer to a folder: whoever runs into it holds its lock, and the kernel frees a killed one's.
+
+The lock lies beside the folder, not in it, so that a folder moved away takes no lock along. It is
+`flock`'s: on a network file system it holds between machines where that file system keeps locks
+(NFS 4, or NFS 3 with lockd).
+"""
+
+import json
+import os
+import socket
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from gfcr.errors import FolderInUse, GfcrError
+
+
+@contextmanager
+def locked(folder: Path | str, *, patience_s: float = 0.0) -> Generator[None]:
+    """Holds the lock of a run folder, or of a trainer's output folder; it need not exist yet.
+
+    Args:
+        folder: what is written to.
+        patience_s: how long to wait for whoever holds it, in seconds.
+
+    Raises:
+        FolderInUse: another process, or another call in this one, holds it.
+        GfcrError: the folder's place cannot be written to.
+    """
+    lock, holder = _files(folder)
+    held = FileLock(lock, timeout=patience_s)
+    try:
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        held.acquire()
+    except Timeout:
+        raise FolderInUse(_in_use(folder, holder=holder, patience_s=patience_s)) from None
+    except OSError as error:
+        raise GfcrError(
+            f"{lock} cannot be locked ({error}): give a folder that you may write to, on a file "
+            "system that keeps locks."
+        ) from error
+    try:
+        _note(holder)
+        yield
+    finally:
+        with suppress(OSError):
+            holder.unlink()
+        held.release()
+
+
+def is_locked(folder: Path | str) -> bool:
+    """Whether another process writes to the folder now."""
+    lock, _ = _files(folder)
+    if not lock.exists():
+        return False
+    try:
+        with FileLock(lock, blocking=False):
+            return False
+    except Timeout:
+        return True
+
+
+def _files(folder: Path | str) -> tuple[Path, Path]:
+    place = Path(folder).resolve()
+    return place.with_name(f"{place.name}.lock"), place.with_name(f"{place.name}.holder.json")
+
+
+def _note(holder: Path) -> None:
+    who = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.time()}
+    with suppress(OSError):  # only for the message; whatever is full or read-only is said later
+        holder.write_text(json.dumps(who) + "\n", encoding="utf-8")
+
+
+def _in_use(folder: Path | str, *, holder: Path, patience_s: float) -> str:
+    try:
+        who = json.loads(holder.read_text("utf-8"))
+        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(who["since"]))
+        named = f"process {who['pid']} on {who['host']}, since {since}"
+    except (OSError, ValueError, KeyError, TypeError):
+        named = "another process"
+    waited = f" after {patience_s:g} s" if patience_s else ""
+    return (
+        f"{folder} is in use by {named}{waited}: two writers would damage it. Wait for that one or "
+        "end it, then run this command again; or give another folder. Nothing was written."
+    )

@@ -1,0 +1,114 @@
+"""One writer to a folder, however it comes in."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gfcr import config, experiment, sweep
+from gfcr.commands import upload
+from gfcr.config import Experiment
+from gfcr.errors import FolderInUse
+from gfcr.tracking.folder import RunFolder
+from gfcr.tracking.lock import is_locked, locked
+from tests.launchers import values_of
+
+HOLD = """
+import sys, time
+from gfcr.tracking.lock import locked
+with locked(sys.argv[1]):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+@contextmanager
+def holder(folder: Path) -> Any:
+    """Another process that holds the folder."""
+    command = [sys.executable, "-c", HOLD, str(folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stdout.readline() == "held\n"
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def tree(folder: Path) -> dict[str, tuple[bytes, int]]:
+    files = [p for p in folder.rglob("*") if p.is_file() and not p.name.endswith(".lock")]
+    return {str(p.relative_to(folder)): (p.read_bytes(), p.stat().st_mtime_ns) for p in files}
+
+
+def small(folder: Path, **changes: Any) -> Experiment:
+    return config.experiment(values_of(folder, **changes), where="t")
+
+
+WRITERS: dict[str, Callable[[Experiment], Any]] = {
+    "run": experiment.run,
+    "run --fresh": lambda config: experiment.run(config, fresh=True),
+    "stopped by a rule": lambda config: sweep.decisions.give_up(
+        sweep.Trial(config=config, folder=experiment.resolve(config).folder, updates=4), why="t"
+    ),
+}
+
+
+@pytest.mark.parametrize("before", ["nothing", "finished"])
+@pytest.mark.parametrize("way", WRITERS)
+def test_whoever_comes_second_writes_nothing(
+    way: str, before: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweep.decisions, "_PATIENCE_S", 0.0)
+    config = small(tmp_path)
+    folder = experiment.resolve(config).folder
+    if before == "finished":
+        experiment.run(config)
+    with holder(folder) as process:
+        held = tree(tmp_path)
+        with pytest.raises(FolderInUse) as caught:
+            WRITERS[way](config)
+        words = str(caught.value)
+        assert str(folder) in words and socket.gethostname() in words
+        assert f"process {process.pid} " in words and "run this command again" in words
+        assert tree(tmp_path) == held
+    assert experiment.run(config)["status"] == "finished"
+
+
+def test_a_killed_holder_holds_nothing(tmp_path: Path) -> None:
+    with holder(tmp_path / "run") as process:
+        assert is_locked(tmp_path / "run")
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        with locked(tmp_path / "run"):
+            assert is_locked(tmp_path / "run")
+    assert not is_locked(tmp_path / "run") and not is_locked(tmp_path / "never")
+
+
+def test_a_folder_is_one_by_whatever_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "run")
+    monkeypatch.chdir(tmp_path)
+    with locked(tmp_path / "run"):
+        for path in ("run", "link", "run/../run/", tmp_path / "link"):
+            with pytest.raises(FolderInUse, match=f"process {os.getpid()} "), locked(path):
+                pass
+
+
+def test_a_run_that_runs_is_not_uploaded_and_the_others_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("mlflow")
+    folders = [Path(experiment.run(small(tmp_path, seed=seed))["folder"]) for seed in (0, 1)]
+    options = upload.argparse.Namespace(folders=[tmp_path], uri=f"sqlite:///{tmp_path}/m.db")
+    with locked(folders[0]):
+        outcome = upload.run(options)
+    assert outcome.code == 1
+    assert list(outcome.data["uploaded"]) == [str(folders[1])]
+    assert list(outcome.data["skipped"]) == [str(folders[0])] and "in use" in str(outcome.text)
+    assert RunFolder(folders[0]).status == "finished"
