@@ -12,14 +12,20 @@ from gfcr.errors import GfcrError
 from gfcr.ledger import REPLAYED, TRAINED, Ledger, rejected
 from gfcr.scoring import Desk
 from gfcr.stages import Harvest
-from gfcr.types import Cost, Floats, Group, Rollout, Sample, Signal
+from gfcr.types import Cost, FinishReason, Floats, Group, Rollout, Sample, Signal
 
 
 def join(group: Group, *, rollouts: Iterable[Rollout]) -> Group:
     """Adds recalled rollouts to a group, marked as replayed."""
     recalled = tuple(replace(r, origin="replay") for r in rollouts)
-    signals = tuple(Signal(reward=r.reward) for r in recalled)
+    signals = tuple(first_signal(r) for r in recalled)
     return replace(group, rollouts=group.rollouts + recalled, signals=group.signals + signals)
+
+
+def first_signal(rollout: Rollout) -> Signal:
+    """A failed Generate or verifier makes a rollout unscorable: never reward 0."""
+    reason = "error" if rollout.finish == FinishReason.ERROR else "unscorable"
+    return Signal(reward=rollout.reward, rejected=reason if rollout.reward is None else None)
 
 
 def samples(groups: Sequence[Group]) -> tuple[Sample, ...]:
@@ -56,7 +62,14 @@ def _advantage(group: Group, rollout: Rollout, signal: Signal) -> Floats:
             "as `filters: {advantage: {name: group_advantage}}` to the strategy."
         )
     values_T = np.broadcast_to(np.float32(signal.advantage), (len(rollout),))
-    return np.where(rollout.mask_T, values_T * np.float32(signal.weight), 0).astype(np.float32)
+    with np.errstate(over="ignore"):
+        weighted_T = np.where(rollout.mask_T, values_T * np.float32(signal.weight), np.float32(0))
+    if not np.isfinite(weighted_T).all():
+        raise GfcrError(
+            f"group {group.id}: weight {signal.weight:g} times the advantage of rollout "
+            f"{rollout.id} is not finite: the filters make numbers too large to train on."
+        )
+    return weighted_T
 
 
 @final

@@ -1,10 +1,12 @@
 """One batch in the making: plans rounds, starts jobs, judges groups, stops when it is full."""
 
 from collections import Counter
-from typing import final
+from collections.abc import Iterable
+from typing import Any, final
 
 from gfcr import batch as batches
 from gfcr.errors import BatchCannotFill, GfcrError
+from gfcr.guard import Rules, asking, check_group, check_groups, check_recalled, misfit
 from gfcr.runner import Runner
 from gfcr.stages import BatchMap, Harvest, Job, Plan, Planner, Recaller, Referee, Retire, SampleMore
 from gfcr.strategy import Strategy
@@ -16,8 +18,17 @@ from gfcr.view import RunView
 class Collector:
     """Makes the groups of one batch under a strategy's Control, Replay and Filter parts."""
 
-    def __init__(self, strategy: Strategy, *, runner: Runner, view: RunView) -> None:
+    def __init__(
+        self,
+        strategy: Strategy,
+        *,
+        runner: Runner,
+        view: RunView,
+        heldout: frozenset[tuple[int, ...]],
+    ) -> None:
         self._strategy, self._runner, self.view = strategy, runner, view
+        corrected = strategy.loss.off_policy != "none"
+        self._rules = Rules(sampling=view.sampling, corrected=corrected, heldout=heldout)
         self._jobs: dict[str, Job] = {}
         self._order: dict[str, int] = {}
         self._uses: Counter[str] = Counter()
@@ -53,8 +64,11 @@ class Collector:
         """Builds the signals that need all accepted groups."""
         view = self.view
         accepted = {g.id: g for g in view.groups if g.rejected is None}
-        for map_ in self._strategy.hooks(BatchMap).values():
-            mapped = map_.map_batch(list(accepted.values()), view=view)
+        for name, map_ in self._strategy.hooks(BatchMap).items():
+            before = list(accepted.values())
+            with asking(name):
+                mapped = list(map_.map_batch(list(before), view=view))
+            mapped = check_groups(mapped, before=before, by=name)
             accepted = dict(zip(accepted, mapped, strict=True))
         view.groups = [accepted.get(g.id, g) for g in view.groups]
 
@@ -66,10 +80,14 @@ class Collector:
 
     def _plan(self, *, num_groups: int) -> Plan:
         plan = Plan(num_groups=num_groups, target=self.view.target)
-        planners = self._strategy.hooks(Planner).values()
-        for planner in sorted(planners, key=lambda p: not p.begun_first):
-            plan = planner.plan(plan, view=self.view)
-        return self.view.fill(plan)
+        planners = self._strategy.hooks(Planner).items()
+        for name, planner in sorted(planners, key=lambda p: not p[1].begun_first):
+            before = plan.jobs
+            with asking(name):
+                plan = planner.plan(plan, view=self.view)
+            plan = self._rules.check(plan, before=before, by=name)
+        filled = self.view.fill(plan)
+        return self._rules.check(filled, before=plan.jobs, by="prompts")
 
     def _start(self, job: Job) -> None:
         index = len(self._order)
@@ -81,8 +99,11 @@ class Collector:
     def _judge(self, group: Group) -> None:
         """Control decides, Replay recalls, Filter measures."""
         view = self.view
-        for referee in self._strategy.hooks(Referee).values():
-            action = referee.decide(group, view=view)
+        for name, referee in self._strategy.hooks(Referee).items():
+            with asking(name):
+                action: Any = referee.decide(group, view=view)
+            if not isinstance(action, SampleMore | Retire | None):
+                raise misfit(name, f"answered {action!r}: return SampleMore, Retire or None")
             if isinstance(action, SampleMore):
                 job = self._jobs[group.id]
                 self._runner.more(group, num_samples=action.num_samples, job=job)
@@ -96,15 +117,21 @@ class Collector:
         view.accepted += group.rejected is None
 
     def _recall(self, group: Group) -> Group:
-        for recaller in self._strategy.hooks(Recaller).values():
-            group = batches.join(group, rollouts=recaller.recall(group, view=self.view))
+        for name, recaller in self._strategy.hooks(Recaller).items():
+            with asking(name):
+                recalled = list(recaller.recall(group, view=self.view))
+            recalled = check_recalled(recalled, group=group, by=name)
+            group = batches.join(group, rollouts=recalled)
         return group
 
     def _filter(self, group: Group) -> Group:
-        for filter_ in self._strategy.filters.values():
+        for name, filter_ in self._strategy.filters.items():
             if not group.kept_N.any():
                 break
-            group = filter_.apply(group, view=self.view)
+            address, before = f"filters.{name}", group
+            with asking(address):
+                group = filter_.apply(group, view=self.view)
+            group = check_group(group, before=before, by=address)
         if group.rejected is None and not group.kept_N.any():
             reasons = [s.rejected for s in group.signals if s.rejected]
             group = group.reject(reasons[0] if reasons else "empty")
@@ -115,20 +142,29 @@ class Collector:
         self._spare = []
 
 
-def check_scorable(harvest: Harvest) -> None:
+def check_harvest(harvest: Harvest) -> None:
     """Refuses a batch with nothing to learn from for a reason the user must mend.
 
     Raises:
         GfcrError: no rollout could be scored.
         BatchCannotFill: no group was completed.
     """
-    rollouts = [r for g in harvest.groups for r in g.rollouts if r.origin == "fresh"]
-    errors = [r.error for r in rollouts if r.reward is None]
-    if rollouts and len(errors) == len(rollouts):
-        raise GfcrError(
-            f"update {harvest.step}: none of {len(rollouts)} rollouts could be scored; the first "
-            f"error was: {errors[0]}. The rollouts are saved; mend the verifier or the "
-            "Generate part and run the same command again."
-        )
+    where = f"update {harvest.step}"
+    check_scorable((r for g in harvest.groups for r in g.rollouts), where=where)
     if not harvest.groups:
-        raise BatchCannotFill(f"update {harvest.step}: no group was completed.")
+        raise BatchCannotFill(f"{where}: no group was completed.")
+
+
+def check_scorable(rollouts: Iterable[Rollout], *, where: str) -> None:
+    """Vouches that at least one fresh rollout has a reward, if there are any.
+
+    Raises:
+        GfcrError: none has; gives the first one's error.
+    """
+    fresh = [r for r in rollouts if r.origin == "fresh"]
+    if fresh and all(r.reward is None for r in fresh):
+        raise GfcrError(
+            f"{where}: none of {len(fresh)} rollouts could be scored; the first error was: "
+            f"{fresh[0].error or 'the verifier gave no reward and no reason'}. Mend the verifier "
+            "or the Generate part and run the same command again."
+        )

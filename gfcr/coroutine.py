@@ -14,8 +14,10 @@ T = TypeVar("T")
 class Pending(Generic[T]):
     """A result that comes later. Awaiting it hands control back to the loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, owner: object = None) -> None:
         self.done = False
+        self.owner = owner
+        """Whose result it is."""
         self._result: Any = None
         self._error: BaseException | None = None
         self._waiters: list[Callable[[], None]] = []
@@ -27,6 +29,11 @@ class Pending(Generic[T]):
     def fail(self, error: BaseException) -> None:
         """Raises `error` in whoever waits."""
         self._finish(None, error)
+
+    @property
+    def error(self) -> BaseException | None:
+        """What it failed with, if it did."""
+        return self._error
 
     def result(self) -> T:
         """The result, or the error raised."""
@@ -60,6 +67,8 @@ class Run(Pending[T]):
 
     def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
         super().__init__()
+        self.owners: list[Any] = []
+        """Whose results it has waited for."""
         self._coroutine = coroutine
         self._advance()
 
@@ -72,24 +81,28 @@ class Run(Pending[T]):
             pending = self._coroutine.send(None)
         except StopIteration as end:
             self.resolve(end.value)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             self.fail(error)
         else:
             if isinstance(pending, Pending):
+                self.owners += [pending.owner] if pending.owner is not None else []
                 pending.when_done(self._advance)  # pyright: ignore[reportUnknownMemberType]
             else:
                 self._coroutine.close()
                 self.fail(TypeError("Generate.run may await only its session and trajectories."))
 
 
-async def gather(*waits: Awaitable[Any]) -> list[Any]:
+async def gather(*waits: Awaitable[Any], branches: list[Run[Any]] | None = None) -> list[Any]:
     """Starts all, waits for all, returns the results in order of the arguments.
 
-    One that raises does not stop the others: the first error comes when all are done.
+    One that raises does not stop the others: the first error comes when all are done. The
+    coroutines among them are added to `branches`.
     """
     runs = [w if isinstance(w, Pending) else Run(_as_coroutine(w)) for w in waits]
+    if branches is not None:
+        branches += [run for run in runs if isinstance(run, Run)]
     for run in runs:
-        with suppress(Exception):
+        with suppress(Exception, SystemExit):
             await run
     return [run.result() for run in runs]
 

@@ -28,6 +28,10 @@ class BatchCannotFill(GfcrError, RuntimeError):
     """Every allowed round was spent and the batch still lacks accepted groups."""
 
 
+class PartError(GfcrError, RuntimeError):
+    """A part of the strategy failed or gave back what cannot be used; names its address."""
+
+
 class CheckpointError(GfcrError, RuntimeError):
     """A checkpoint is missing, incomplete or belongs to another experiment."""
 
@@ -49,3 +53,11 @@ def unknown_name(given: str, *, kind: str, allowed: Iterable[str], where: str = 
     return ConfigError(
         f"unknown {kind} '{given}'{place}.{did_you_mean(given, names)} Allowed: {', '.join(names)}."
     )
+
+
+def shortened(text: str, most: int = 2000) -> str:
+    """The text, or its head and tail with the number of characters left out between."""
+    if len(text) <= most:
+        return text
+    half = most // 2
+    return f"{text[:half]} [... {len(text) - 2 * half:,} characters left out ...] {text[-half:]}"

@@ -98,6 +98,7 @@ def _run(
             engine=engine,
             task=resolved.task,
             train=problems.train,
+            heldout=problems.heldout,
             codec=codec,
             prompts=config.prompts,
             sampling=config.sampling,

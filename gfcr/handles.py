@@ -150,8 +150,12 @@ class Sampled:
 class Session(Protocol):
     """What `Generate.run` works with: one job and the trajectories it opens."""
 
-    job: Job
     view: View
+
+    @property
+    def job(self) -> Job:
+        """The rollouts to make."""
+        ...
 
     def open(self, index: int) -> Trajectory:
         """Opens sample `index` of the job, continuing `job.resume[index]` where there is one."""

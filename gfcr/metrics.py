@@ -4,13 +4,19 @@ Rewards and lengths come for all rollouts and for the trained ones, so that the 
 of filtering can be seen.
 """
 
+import math
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 import numpy as np
 
 from gfcr.stages import Harvest
 from gfcr.types import FinishReason, Group, Rollout, Sample
+
+_ENDS: Final = {"timed out": "timed_out", "its process died": "died"}
+"""How the pool's own errors begin."""
 
 
 def batch_metrics(harvest: Harvest, *, samples: Sequence[Sample], version: int) -> dict[str, float]:
@@ -27,7 +33,37 @@ def batch_metrics(harvest: Harvest, *, samples: Sequence[Sample], version: int) 
         "rollouts/trained": float(len(trained)),
         "rollouts/replayed": float(sum(r.origin == "replay" for r in trained)),
         "rollouts/aborted": float(len(harvest.aborted)),
-        "rollouts/unscorable": float(sum(r.reward is None for r in fresh)),
+        **_unscorable(fresh),
+    }
+
+
+def reason_of(rollout: Rollout) -> str | None:
+    """Why a rollout has no reward, in one word; None where it has one.
+
+    `generate` (the Generate part failed), the name of what the verifier raised, `VerdictError`
+    (its answer was no finite number), `timed_out`, `died` (its process), or `verifier` (its own).
+    """
+    if rollout.reward is not None:
+        return None
+    if rollout.finish == FinishReason.ERROR:
+        return "generate"
+    error = rollout.error or ""
+    raised = re.match(r"[A-Za-z_]\w*(?=: )", error)
+    ended = next((word for start, word in _ENDS.items() if error.startswith(start)), "verifier")
+    return raised[0] if raised else ended
+
+
+def recorded(metrics: Mapping[str, float]) -> dict[str, float]:
+    """The metrics that are finite: what was not measured is left out, as stores cannot hold it."""
+    return {name: float(value) for name, value in metrics.items() if math.isfinite(value)}
+
+
+def _unscorable(rollouts: Sequence[Rollout]) -> dict[str, float]:
+    reasons = Counter(reason for r in rollouts if (reason := reason_of(r)))
+    return {
+        "rollouts/unscorable": float(reasons.total()),
+        "rollouts/failed": float(reasons["generate"]),
+        **{f"unscorable/{reason}": float(num) for reason, num in reasons.items()},
     }
 
 

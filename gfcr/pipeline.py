@@ -9,10 +9,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, final
 
 from gfcr import batch as batches
-from gfcr.collector import Collector, check_scorable
+from gfcr.collector import Collector, check_harvest, check_scorable
 from gfcr.engine.base import Engine
+from gfcr.guard import asking, check_numbers
 from gfcr.ledger import ABORTED, BUFFERED, EVALUATION, IN_FLIGHT, Ledger
-from gfcr.metrics import batch_metrics
+from gfcr.metrics import batch_metrics, recorded
 from gfcr.runner import Runner
 from gfcr.scoring import Desk
 from gfcr.stages import Generate, Harvest, Observer, Watcher
@@ -41,6 +42,7 @@ class Pipeline:
         prompts: int,
         sampling: Sampling,
         seed: int,
+        heldout: Sequence[Prompt] = (),
         sink: Callable[[RolloutBatch], None] = lambda batch: None,
     ) -> None:
         """Makes a pipeline.
@@ -54,6 +56,7 @@ class Pipeline:
             prompts: accepted groups an update trains on.
             sampling: of training rollouts.
             seed: of the experiment: with it every draw is fixed.
+            heldout: prompts that are refused for training, whoever brings them.
             sink: receives each batch before any of it is used; of a batch that fails, what it had
                 produced, without samples.
         """
@@ -69,6 +72,8 @@ class Pipeline:
         self._requests: dict[str, set[str]] = {}
         """Engine requests behind each rollout a Replay part keeps: their tokens may yet move."""
         self._generated_before = 0 - engine.stats().generated_tokens
+        self._heldout = frozenset(p.tokens for p in heldout)
+        self._told = set[str]()
         """Tokens generated in the sessions before a resume."""
 
     @property
@@ -100,7 +105,7 @@ class Pipeline:
             collector.collect()
             collector.map_batch()
             harvest = collector.harvest()
-            check_scorable(harvest)
+            check_harvest(harvest)
             samples = batches.samples(harvest.groups)
         except BaseException:
             self.sink(self._batch(collector.harvest()))
@@ -115,6 +120,7 @@ class Pipeline:
             **self._ledger_metrics(),
             **self._part_metrics(),
         }
+        metrics = recorded(metrics)
         batch = self._batch(harvest, samples=samples, cost=cost, metrics=metrics)
         self.sink(batch)
         self.step += 1
@@ -144,28 +150,28 @@ class Pipeline:
             view, generate=self.strategy.generate, watchers=watchers, step=self.step
         )
         view.in_flight = lambda: runner.running
-        return Collector(self.strategy, runner=runner, view=view)
+        return Collector(self.strategy, runner=runner, view=view, heldout=self._heldout)
 
     def _remember(self, harvest: Harvest, *, view: RunView) -> None:
-        for observer in self.strategy.hooks(Observer).values():
-            observer.observe(harvest, view=view)
+        for name, observer in self.strategy.hooks(Observer).items():
+            with asking(name):
+                observer.observe(harvest, view=view)
+        kept = set[str]()
         if self.strategy.replay is not None:
-            self.strategy.replay.store(harvest, view=view)
-        self._settle_aborted(harvest)
-        self._fold(harvest)
+            with asking("replay"):
+                self.strategy.replay.store(harvest, view=view)
+                kept = set(self.strategy.replay.holds())
+        self._settle_aborted(harvest, kept=kept)
+        self._fold(harvest, kept=kept)
 
-    def _settle_aborted(self, harvest: Harvest) -> None:
+    def _settle_aborted(self, harvest: Harvest, *, kept: set[str]) -> None:
         """What Replay holds is buffered; what it held and dropped since is aborted after all."""
-        replay = self.strategy.replay
-        kept = set(replay.holds()) if replay is not None else set[str]()
         for rollout in [*self._held.values(), *harvest.aborted]:
             self.ledger.settle(rollout.spans, bin=BUFFERED if rollout.id in kept else ABORTED)
         candidates = [*self._held.values(), *harvest.aborted]
         self._held = {r.id: r for r in candidates if r.id in kept}
 
-    def _fold(self, harvest: Harvest) -> None:
-        replay = self.strategy.replay
-        kept = set(replay.holds()) if replay is not None else set[str]()
+    def _fold(self, harvest: Harvest, *, kept: set[str]) -> None:
         rollouts = [*(r for g in harvest.groups for r in g.rollouts), *harvest.aborted]
         seen = {r.id: {s.request_id for s in r.spans} for r in rollouts}
         self._requests = {i: s for i, s in (self._requests | seen).items() if i in kept}
@@ -179,9 +185,13 @@ class Pipeline:
         """Rolls out held-out prompts under the current policy; tokens count as evaluation.
 
         The draws depend on (seed, prompt, sample) alone: the same in every arm and at every update.
+
+        Raises:
+            GfcrError: no answer could be scored.
         """
         view = self._view(0)
-        runner = self._runner(view, generate=generate, watchers={}, step=-1)
+        where = "evaluation.generate"
+        runner = self._runner(view, generate=generate, watchers={}, step=-1, address=where)
         for index, prompt in enumerate(prompts):
             # No drafts: what is measured must not depend on how rollouts are made.
             job = replace(view.job(prompt, num_samples=num_samples), draft_budget=0)
@@ -192,6 +202,7 @@ class Pipeline:
         for group in groups:
             for rollout in group.rollouts:
                 self.ledger.settle(rollout.spans, bin=EVALUATION)
+        check_scorable((r for g in groups for r in g.rollouts), where=f"evaluation {label}")
         order = {p.id: i for i, p in enumerate(prompts)}
         return sorted(groups, key=lambda g: order[g.prompt.id])
 
@@ -248,6 +259,7 @@ class Pipeline:
         generate: Generate,
         watchers: Mapping[str, Watcher],
         step: int,
+        address: str = "generate",
     ) -> Runner:
         return Runner(
             engine=self.engine,
@@ -259,14 +271,18 @@ class Pipeline:
             view=view,
             seed=self.seed,
             step=step,
+            address=address,
+            told=self._told,
         )
 
     def _ledger_metrics(self) -> dict[str, float]:
         return {f"tokens/{name}": float(num) for name, num in self.tokens().items()}
 
     def _part_metrics(self) -> dict[str, float]:
-        return {
-            f"{address}/{key}": value
-            for address, part in self.strategy.parts.items()
-            for key, value in part.metrics().items()
-        }
+        found: dict[str, float] = {}
+        for address, part in self.strategy.parts.items():
+            with asking(address):
+                metrics = dict(part.metrics())
+            check_numbers(metrics, by=address, what="its metrics")
+            found |= {f"{address}/{key}": value for key, value in metrics.items()}
+        return found

@@ -1,19 +1,24 @@
 """The event loop: steps the engine, feeds trajectories, wakes Generate parts, scores rollouts."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, final
 
+from gfcr.batch import first_signal
 from gfcr.coroutine import Pending
 from gfcr.engine.base import Delta, Engine, Request
+from gfcr.errors import EngineError, GfcrError
+from gfcr.guard import asking, check_fits, described, misfit
 from gfcr.ledger import Ledger
+from gfcr.metrics import reason_of
 from gfcr.scoring import Desk
 from gfcr.session import JobSession
 from gfcr.stages import BATCH_FULL, Abort, Cap, Generate, Halt, Job, View, Watcher
 from gfcr.tasks.base import Codec, Verdict
 from gfcr.trajectory import LiveTrajectory
-from gfcr.types import FinishReason, Group, Rollout, Signal
+from gfcr.types import FinishReason, Group, Rollout
 
 log = logging.getLogger(__name__)
 
@@ -51,9 +56,14 @@ class Runner:
         view: View,
         seed: int,
         step: int,
+        address: str = "generate",
+        told: set[str] | None = None,
     ) -> None:
-        self.seed, self.step = seed, step
-        self.eos_id, self.max_length = codec.eos_id, engine.max_length
+        """Makes a runner; `told` holds the kinds of failures that the user has been shown."""
+        self.seed, self.step, self.eos_id = seed, step, codec.eos_id
+        self._address, self._told = address, set[str]() if told is None else told
+        self._fault: GfcrError | None = None
+        """Why the engine failed, also where a Generate part caught it."""
         self._engine, self._codec, self._desk, self._ledger = engine, codec, desk, ledger
         self._generate, self._watchers, self._view = generate, watchers, view
         self._cells: dict[str, _Cell] = {}
@@ -73,7 +83,12 @@ class Runner:
         return len(self._by_request)
 
     def start(self, job: Job, *, group_id: str, repeat: int = 0) -> None:
-        """Begins a group, the `repeat`-th one of its prompt in this batch."""
+        """Begins a group, the `repeat`-th one of its prompt in this batch.
+
+        Raises:
+            TaskError: prompt and longest rollout do not fit the engine's context.
+        """
+        check_fits(job, max_length=self._engine.max_length)
         cell = self._cells[group_id] = _Cell(id=group_id, job=job, repeat=repeat)
         self._open(cell, job)
 
@@ -83,13 +98,23 @@ class Runner:
         self._open(cell, replace(job, num_samples=num_samples, resume=()))
 
     def advance(self) -> list[Group]:
-        """Runs the engine once and returns the groups that became complete and scored."""
-        if self._by_request:
-            for delta in self._engine.step():
+        """Runs the engine once and returns the groups that became complete and scored.
+
+        Raises:
+            EngineError: the engine failed, now or when it was given a request.
+            PartError: a Watcher failed.
+        """
+        if self._by_request and self._fault is None:
+            with self._engine_at("a step"):
+                deltas = self._engine.step()
+            for delta in deltas:
                 self._take(delta)
         elif self._desk.busy:
             self._desk.wait()
-        return self._complete()
+        groups = self._complete()
+        if self._fault is not None:
+            raise self._fault
+        return groups
 
     def abort(self) -> list[Rollout]:
         """Cuts every group in the making; returns their rollouts, finished ones included."""
@@ -115,13 +140,15 @@ class Runner:
 
     def submit(self, trajectory: LiveTrajectory, request: Request) -> None:
         """See `session.Host`."""
-        self._engine.submit(request)
+        with self._engine_at(f"taking request {request.id!r}"):
+            self._engine.submit(request)
         self._by_request[request.id] = trajectory
 
     def withdraw(self, trajectory: LiveTrajectory) -> None:
         """See `session.Host`."""
         assert trajectory.request_id is not None
-        self._engine.abort([trajectory.request_id])
+        with self._engine_at(f"dropping request {trajectory.request_id!r}"):
+            self._engine.abort([trajectory.request_id])
         del self._by_request[trajectory.request_id]
         trajectory.request_id = None
 
@@ -157,8 +184,23 @@ class Runner:
         """Marks a group whose state may have changed, so that a step looks at no other."""
         self._touched[group_id] = None
 
+    @contextmanager
+    def _engine_at(self, work: str) -> Generator[None]:
+        """Keeps what the engine raises: a Generate part in between must not pass for its cause."""
+        try:
+            yield
+        except GfcrError as error:
+            self._fault = error
+            raise
+        except Exception as error:
+            self._fault = EngineError(f"the engine failed at {work}: {described(error)}")
+            raise self._fault from error
+
     def _take(self, delta: Delta) -> None:
-        trajectory = self._by_request[delta.request_id]
+        trajectory = self._by_request.get(delta.request_id)
+        problem = delta.problem if trajectory else "nobody asked for it"
+        if trajectory is None or problem:
+            raise EngineError(f"the engine's answer to request {delta.request_id!r}: {problem}.")
         self._ledger.generated(delta.request_id, num=len(delta.tokens))
         trajectory.extend(delta, version=self._engine.version)
         if delta.finish is not None:
@@ -167,7 +209,10 @@ class Runner:
             self._touch(_group_of(trajectory.id))
             return
         for name, watcher in self._watchers.items():
-            action = watcher.watch(trajectory, new=len(delta.tokens), view=self._view)
+            with asking(name):
+                action: Any = watcher.watch(trajectory, new=len(delta.tokens), view=self._view)
+            if not isinstance(action, Halt | Abort | Cap | None):
+                raise misfit(name, f"answered {action!r}: return Halt, Abort, Cap or None")
             if isinstance(action, Cap):
                 sampled = trajectory.spans[-1].stop - trajectory.spans[-1].start
                 self._engine.limit(delta.request_id, max_tokens=sampled + action.max_tokens)
@@ -190,8 +235,10 @@ class Runner:
         complete: list[Group] = []
         while True:
             for key, verdict in self._desk.verdicts():
-                self._cells[_group_of(key)].verdicts[key] = verdict
-                self._touch(_group_of(key))
+                # A job that failed after some of its rollouts had ended does not wait for theirs.
+                if cell := self._cells.get(_group_of(key)):
+                    cell.verdicts[key] = verdict
+                    self._touch(cell.id)
             touched, self._touched = self._touched, {}
             if not touched:
                 return complete
@@ -203,8 +250,11 @@ class Runner:
 
     def _settle(self, cell: _Cell) -> None:
         while cell.settled < len(cell.sessions) and cell.sessions[cell.settled].returned:
-            cell.sessions[cell.settled].settle()
+            failure = cell.sessions[cell.settled].settle()
             cell.settled += 1
+            if failure is not None:
+                said = f"strategy.{self._address} failed on prompt {cell.job.prompt.id!r}"
+                self._tell(self._address, f"{said}: {described(failure)}", error=failure)
 
     def _is_complete(self, cell: _Cell) -> bool:
         return cell.settled == len(cell.sessions) and all(
@@ -220,7 +270,7 @@ class Runner:
             id=cell.id,
             prompt=cell.job.prompt,
             rollouts=kept,
-            signals=tuple(_first_signal(r) for r in kept),
+            signals=tuple(first_signal(r) for r in kept),
             values=dict(cell.job.notes),
         )
 
@@ -228,17 +278,22 @@ class Runner:
         text = self._codec.decode(trajectory.tokens)
         rollout = trajectory.rollout(group_id=cell.id, step=self.step, text=text)
         verdict = cell.verdicts.get(trajectory.id)
+        if rollout.finish == FinishReason.ERROR:
+            self._tell(self._address, f"rollout {rollout.id} failed: {rollout.error}")
+            return rollout
         if verdict is None:
             return rollout
+        judged = replace(rollout, reward=verdict.reward, error=verdict.error)
         if verdict.error is not None:
-            log.warning("unscorable rollout %s: %s", rollout.id, verdict.error)
-        return replace(rollout, reward=verdict.reward, error=verdict.error)
+            reason = str(reason_of(judged))
+            self._tell(reason, f"rollout {rollout.id} is unscorable: {verdict.error}")
+        return judged
 
-
-def _first_signal(rollout: Rollout) -> Signal:
-    """A failed Generate or verifier makes a rollout unscorable: never reward 0."""
-    reason = "error" if rollout.finish == FinishReason.ERROR else "unscorable"
-    return Signal(reward=rollout.reward, rejected=reason if rollout.reward is None else None)
+    def _tell(self, kind: str, words: str, *, error: BaseException | None = None) -> None:
+        """Shows the first failure of a kind; metrics count them all."""
+        if kind not in self._told:
+            self._told.add(kind)
+            log.error("%s (the first one; see `unscorable/*`)", words, exc_info=error)
 
 
 def _group_of(trajectory_id: str) -> str:

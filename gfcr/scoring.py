@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from gfcr.coroutine import Pending
+from gfcr.errors import shortened
+from gfcr.guard import described, real
 from gfcr.tasks.base import Task, Verdict
 from gfcr.types import Prompt
 
@@ -106,12 +108,28 @@ class Desk:
 
 
 def verify_safely(task: Task, prompt: Prompt, text: str) -> Verdict:
-    """Scores a completion; what the verifier raises makes it unscorable, never 0."""
+    """Scores a completion: a finite reward, or unscorable with the reason, and never 0 for that.
+
+    The one gate for verdicts, wherever they are asked for. A reward is a real number of Python or
+    numpy that is finite in single precision, or None; an error makes its verdict unscorable.
+    """
     try:
-        return task.verify(prompt, text=text)
-    except Exception as error:
-        return _unscorable(f"{type(error).__name__}: {error}")
+        given: Any = task.verify(prompt, text=text)
+    except (Exception, SystemExit) as error:
+        return _unscorable(described(error))
+    by = f"VerdictError: {type(task).__name__}.verify"
+    if not isinstance(given, Verdict):
+        return _unscorable(f"{by} returned {given!r} ({type(given).__name__}), not a Verdict")
+    if given.error is not None:
+        return _unscorable(str(given.error))
+    if given.reward is None:
+        return Verdict(reward=None)
+    reward = real(given.reward)
+    if reward is None:
+        kind = type(given.reward).__name__
+        return _unscorable(f"{by} gave the reward {given.reward!r} ({kind}), not a finite number")
+    return Verdict(reward=reward)
 
 
 def _unscorable(error: str) -> Verdict:
-    return Verdict(reward=None, error=error)
+    return Verdict(reward=None, error=shortened(error))

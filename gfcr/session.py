@@ -6,9 +6,12 @@ from typing import Any, Protocol, final
 
 from gfcr.coroutine import Pending, Run, gather
 from gfcr.engine.base import Request
+from gfcr.errors import GfcrError
+from gfcr.guard import asking, described
 from gfcr.seeds import seed_of
 from gfcr.stages import Generate, Job, View
 from gfcr.trajectory import LiveTrajectory
+from gfcr.types import FinishReason
 
 
 class Host(Protocol):
@@ -17,7 +20,6 @@ class Host(Protocol):
     seed: int
     step: int
     eos_id: int
-    max_length: int
 
     def submit(self, trajectory: LiveTrajectory, request: Request) -> None:
         """Sends a request to the engine on behalf of a trajectory."""
@@ -43,42 +45,92 @@ class JobSession:
     def __init__(
         self, job: Job, *, view: View, host: Host, group_id: str, offset: int, repeat: int
     ) -> None:
-        self.job, self.view = job, view
+        self._job, self.view = job, view
         self.trajectories: list[LiveTrajectory] = []
         self._host, self._group_id = host, group_id
         self._offset, self._repeat = offset, repeat
         self._run: Run[None] | None = None
+        self._branches: list[Run[Any]] = []
+        """Coroutines that were gathered."""
+
+    @property
+    def job(self) -> Job:
+        """See `stages.Session`; read-only, so that a part cannot swap in a prompt of its own."""
+        return self._job
 
     def start(self, generate: Generate) -> None:
         """Runs the Generate part up to its first wait."""
-        self._run = Run(generate.run(self))
+        self._run = Run(self._drive(generate))
 
     @property
     def returned(self) -> bool:
         """Whether the Generate part has returned (or raised)."""
         return self._run is not None and self._run.done
 
-    def settle(self) -> None:
-        """After return: closes open ends, or marks them failed when Generate raised."""
-        assert self._run is not None
+    def settle(self) -> BaseException | None:
+        """After return: closes open ends. What Generate raised costs the rollouts it was about.
+
+        Those are the ones that the coroutine waited for and those still open; when it is not one
+        of several gathered, all of the job's, also where it had not opened them yet.
+
+        Returns:
+            What it raised.
+
+        Raises:
+            GfcrError: it raised that: it was written for the user.
+        """
         for trajectory in self.trajectories:
             if trajectory.request_id is not None:
                 self._host.withdraw(trajectory)
-        try:
-            self._run.result()
-        except Exception as error:
-            if not self.trajectories:
-                raise
-            for trajectory in self.trajectories:
-                if trajectory.finish is None:
-                    trajectory.fail(f"{type(error).__name__}: {error}")
+        failure = self._failure()
+        if failure is not None and not self.trajectories:
+            for index in range(self._job.num_samples):
+                self.open(index)
+        lost = self._lost(failure)
         for trajectory in self.trajectories:
-            trajectory.seal()
+            problem = described(lost[id(trajectory)]) if id(trajectory) in lost else None
+            problem = problem or trajectory.problem()
+            if trajectory.finish == FinishReason.ABORTED:
+                continue
+            if problem is None:
+                trajectory.seal()
+            else:
+                trajectory.fail(problem)
+        return failure
+
+    def _lost(self, failure: BaseException | None) -> dict[int, BaseException]:
+        """The trajectories that a failure costs, by identity, each with what it was lost to."""
+        if failure is None:
+            return {}
+        everyone = {id(t): failure for t in self.trajectories}
+        failed = [branch for branch in self._branches if branch.error is not None]
+        if not any(branch.error is failure for branch in failed):
+            return everyone
+        lost = {id(t): failure for t in self.trajectories if t.finish is None}
+        for branch in failed:
+            if not branch.owners:
+                return everyone
+            lost |= {id(t): branch.error or failure for t in branch.owners}
+        return lost
 
     def cancel(self) -> None:
         """Stops the Generate part."""
         if self._run is not None and not self._run.done:
-            self._run.cancel()
+            with asking("generate"):
+                self._run.cancel()
+
+    async def _drive(self, generate: Generate) -> None:
+        await generate.run(self)
+
+    def _failure(self) -> BaseException | None:
+        assert self._run is not None
+        try:
+            self._run.result()
+        except GfcrError:
+            raise
+        except (Exception, SystemExit) as error:
+            return error
+        return None if self.trajectories else RuntimeError("Generate.run opened no trajectory")
 
     # ------------------------------------------------------------ for the Generate part
 
@@ -86,18 +138,18 @@ class JobSession:
         """See `stages.Session.open`."""
         trajectory = LiveTrajectory(
             id=f"{self._group_id}/{self._offset + index}",
-            prompt=self.job.prompt,
+            prompt=self._job.prompt,
             floor=self,
             eos_id=self._host.eos_id,
         )
         self.trajectories.append(trajectory)
-        if index < len(self.job.resume):
-            trajectory.resume(self.job.resume[index])
+        if index < len(self._job.resume):
+            trajectory.resume(self._job.resume[index])
         return trajectory
 
     def gather(self, *waits: Awaitable[Any]) -> Awaitable[list[Any]]:
         """See `stages.Session.gather`."""
-        return gather(*waits)
+        return gather(*waits, branches=self._branches)
 
     def call(self, function: Callable[..., Any], *args: Any) -> Awaitable[Any]:
         """See `stages.Session.call`."""
@@ -110,21 +162,21 @@ class JobSession:
         name = trajectory.id.removeprefix(self._group_id)
         request = Request(
             id=f"{trajectory.id}#{trajectory.turns}",
-            tokens=(*self.job.prompt.tokens, *trajectory.tokens),
-            sampling=replace(self.job.sampling, max_tokens=max_tokens),
+            tokens=(*self._job.prompt.tokens, *trajectory.tokens),
+            sampling=replace(self._job.sampling, max_tokens=max_tokens),
             stop=tuple(stop),
             seed=seed_of(
                 self._host.seed,
                 "generate",
                 self._host.step,
-                self.job.prompt.id,
+                self._job.prompt.id,
                 name,
                 trajectory.turns,
                 *([self._repeat] if self._repeat else []),
             ),
-            priority=self.job.priority,
-            draft_budget=self.job.draft_budget,
-            prompt_id=self.job.prompt.id,
+            priority=self._job.priority,
+            draft_budget=self._job.draft_budget,
+            prompt_id=self._job.prompt.id,
             slot=name,
         )
         self._host.submit(trajectory, request)
@@ -132,9 +184,7 @@ class JobSession:
 
     def room(self, trajectory: LiveTrajectory) -> int:
         """See `trajectory.Floor`."""
-        used = len(trajectory.tokens)
-        by_engine = self._host.max_length - len(self.job.prompt.tokens) - used
-        return min(self.job.sampling.max_tokens - used, by_engine)
+        return self._job.sampling.max_tokens - len(trajectory.tokens)
 
     def forked(self, trajectory: LiveTrajectory) -> None:
         """See `trajectory.Floor`."""

@@ -7,6 +7,8 @@ import numpy as np
 
 from gfcr.coroutine import Pending
 from gfcr.engine.base import Delta
+from gfcr.errors import shortened
+from gfcr.guard import is_number
 from gfcr.stages import Sampled
 from gfcr.types import FinishReason, Prompt, Rollout, Span
 
@@ -19,7 +21,7 @@ class Floor(Protocol):
         ...
 
     def room(self, trajectory: "LiveTrajectory") -> int:
-        """Tokens the trajectory may still gain under the job's cap and the engine's length."""
+        """Tokens the trajectory may still gain under the job's cap."""
         ...
 
     def forked(self, trajectory: "LiveTrajectory") -> None:
@@ -60,7 +62,7 @@ class LiveTrajectory:
     ) -> Pending[Sampled]:
         """See `stages.Trajectory.sample`."""
         assert self.request_id is None, "a trajectory samples one continuation at a time"
-        self._wait, self._from = Pending(), len(self.tokens)
+        self._wait, self._from = Pending(owner=self), len(self.tokens)
         room = self._floor.room(self)
         if self.finish is None and room <= 0:
             self._end(FinishReason.LENGTH)
@@ -77,7 +79,7 @@ class LiveTrajectory:
         if self.finish is not None:
             return
         if len(tokens) > self._floor.room(self):
-            self._end(FinishReason.LENGTH)
+            self._end(FinishReason.LENGTH, detail=f"{len(tokens)} tokens to append did not fit")
             return
         self.tokens += tokens
         self.logprobs += [0.0] * len(tokens)
@@ -130,7 +132,7 @@ class LiveTrajectory:
         """The running request ended by itself: wake whoever awaits it."""
         self.request_id = None
         self.stopped = finish == FinishReason.STOP
-        if self.stopped and self.tokens[-1] == self.eos_id:
+        if self.stopped and self.tokens and self.tokens[-1] == self.eos_id:
             self._end(FinishReason.STOP)
         elif not self.stopped and self._floor.room(self) <= 0:
             self._end(FinishReason.LENGTH)
@@ -141,6 +143,16 @@ class LiveTrajectory:
         self.request_id = None
         self._end(finish, detail=reason)
         self._wait.resolve(self._sampled())
+
+    def problem(self) -> str | None:
+        """Why this is no rollout although Generate returned, if it is none."""
+        lengths = {len(self.tokens), len(self.logprobs), len(self.versions), len(self.mask)}
+        if len(lengths) > 1 or sum(self.mask) != sum(s.stop - s.start for s in self.spans):
+            return "its tokens were changed by hand: use `sample`, `append` and `fork` only"
+        if not any(self.mask):
+            return "no token was sampled for it" + (f" ({self.detail})" if self.detail else "")
+        odd = {k: v for k, v in self.notes.items() if not is_number(v)}
+        return f"its notes are no numbers: {shortened(repr(odd))}" if odd else None
 
     def seal(self) -> None:
         """Generate is done with it: an open end becomes the reason of its last request."""
@@ -177,7 +189,7 @@ class LiveTrajectory:
             parent=self.parent,
             fork_at=self.fork_at,
             error=self.error,
-            notes=dict(self.notes),
+            notes={k: float(v) for k, v in self.notes.items() if is_number(v)},
         )
 
     def _end(self, finish: FinishReason, *, detail: str = "") -> None:

@@ -2,12 +2,15 @@
 
 import sys
 from collections.abc import Mapping
-from typing import Any, final
+from typing import Any, Final, final
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from gfcr import source
+
+_WORTH_SAYING: Final = 0.1
+"""Share of unscorable rollouts from which the display says so."""
 
 
 @final
@@ -64,4 +67,9 @@ def figures(metrics: Mapping[str, Any], *, heldout: float | None) -> str:
             parts.append(f"{label} {form.format(metrics[key])}")
     if heldout is not None:
         parts.append(f"held-out {heldout:.3f}")
+    lost = metrics.get("rollouts/unscorable", 0.0) / max(metrics.get("rollouts/all", 0.0), 1.0)
+    if lost > _WORTH_SAYING:
+        reasons = {k: v for k, v in metrics.items() if k.startswith("unscorable/")}
+        most = max(reasons, key=lambda k: reasons[k]).removeprefix("unscorable/")
+        parts.append(f"UNSCORABLE {lost:.0%} ({most})")
     return "  ".join(parts)

@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias
 
 from gfcr.part import Part
@@ -45,6 +46,17 @@ class Delta:
     logprobs: tuple[float, ...]
     """Of the distribution actually sampled from (after temperature, top-p, top-k, min-p)."""
     finish: FinishReason | None = None
+
+    @property
+    def problem(self) -> str | None:
+        """Why nobody can learn from it, if so."""
+        if len(self.logprobs) != len(self.tokens):
+            return f"{len(self.logprobs)} log-probs for {len(self.tokens)} tokens"
+        if not all(map(isfinite, self.logprobs)):
+            return f"log-probs that are not finite ({self.logprobs}): are the weights sound?"
+        if self.finish not in (None, FinishReason.STOP, FinishReason.LENGTH):
+            return f"it ended with finish={self.finish.value}"
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

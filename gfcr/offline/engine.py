@@ -33,7 +33,7 @@ class _Playing:
 
 @final
 class LogEngine:
-    """See `engine.base.Engine`. What it cannot serve, it refuses at the next step.
+    """See `engine.base.Engine`. What it cannot serve, it refuses.
 
     Args:
         log: the rollouts.
@@ -46,7 +46,6 @@ class LogEngine:
         self._playing: dict[str, _Playing] = {}
         self._free: dict[str, deque[Group]] = {}
         self._taken: dict[str, Group] = {}
-        self._refusal: str | None = None
         self._stats = EngineStats()
         self._version = self._step = 0
         self.served: list[Rollout] = []
@@ -70,24 +69,17 @@ class LogEngine:
             self._free.setdefault(group.prompt.id, deque()).append(group)
 
     def submit(self, request: Request) -> None:
-        """See `Engine.submit`."""
-        try:
-            rollout = self._find(request)
-        except Unanswerable as refusal:
-            # Raised inside a Generate part it would be taken for that part's own failure.
-            self._refusal = self._refusal or str(refusal)
-            return
+        """See `Engine.submit`.
+
+        Raises:
+            Unanswerable: the log cannot serve it.
+        """
+        rollout = self._find(request)
         self.served.append(rollout)
         self._playing[request.id] = _Playing(rollout=rollout)
 
     def step(self) -> Sequence[Delta]:
-        """Advances every request by the tokens that the shortest still lacks.
-
-        Raises:
-            Unanswerable: a request was submitted that the log cannot serve.
-        """
-        if self._refusal is not None:
-            raise Unanswerable(self._refusal)
+        """Advances every request by the tokens that the shortest still lacks."""
         num = min((p.left for p in self._playing.values()), default=0)
         deltas = [self._advance(id, num) for id in list(self._playing)]
         self._stats = replace(

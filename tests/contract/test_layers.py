@@ -24,7 +24,7 @@ LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
     # The event loop is one unit: pipeline and the machinery only it uses.
     (
         (
-            *("pipeline", "batch", "collector", "metrics", "pool", "runner"),
+            *("pipeline", "batch", "collector", "guard", "metrics", "pool", "runner"),
             *("scoring", "session", "stream", "trajectory", "view"),
         ),
     ),

@@ -5,13 +5,13 @@ import pkgutil
 from abc import ABC, abstractmethod
 from typing import ClassVar, final
 
-from gfcr.errors import ConfigError, GfcrError, unknown_name
+from gfcr.errors import ConfigError, unknown_name
 
 _PACKAGE = "gfcr.generate.tools"
 
 
 @final
-class ToolError(GfcrError, ValueError):
+class ToolError(ValueError):
     """The policy called a tool with something it cannot answer: the policy's mistake, not ours."""
 
 

@@ -1,0 +1,273 @@
+"""What parts and verifiers hand over, checked where it is handed over: whoever is wrong is named.
+
+A part that raises, or gives back what nobody can train on, stops the run with its address in the
+strategy. A verifier that does makes one rollout unscorable.
+"""
+
+import traceback
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, Final, TypeGuard
+
+import numpy as np
+
+from gfcr.errors import GfcrError, PartError, TaskError, shortened
+from gfcr.stages import Job, Plan
+from gfcr.types import Floats, Group, Prompt, Rollout, Sampling, Signal
+
+_LARGEST: Final = float(np.finfo(np.float32).max)
+_LAW: Final = ("temperature", "top_p", "top_k", "min_p")
+"""What of a job's sampling decides which distribution its tokens have."""
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether it is a real number of Python or numpy, finite or not."""
+    return isinstance(value, Real | np.bool_)
+
+
+def real(value: object) -> float | None:
+    """The value as a number that is finite in single precision; None for anything else.
+
+    Python's and numpy's integers, floats and booleans are numbers, and so are fractions; complex
+    numbers, texts and arrays are not.
+    """
+    if not is_number(value):
+        return None
+    try:
+        number = float(value)
+    except (OverflowError, ValueError):
+        return None
+    return number if abs(number) <= _LARGEST else None
+
+
+@contextmanager
+def asking(address: str) -> Generator[None]:
+    """Names the part that is asked: what it raises becomes a `PartError` with its address.
+
+    A `GfcrError` stays what it is: it was written for the user.
+    """
+    try:
+        yield
+    except GfcrError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise blamed(address, error) from error
+
+
+def blamed(address: str, error: BaseException) -> PartError:
+    """The error that says which part raised `error`, and where."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({frames[-1].filename}:{frames[-1].lineno}, in {frames[-1].name})" if frames else ""
+    return PartError(
+        f"strategy.{address} failed: {described(error)}{where}. Mend the part, or take it out of "
+        "the strategy; --debug shows the traceback."
+    )
+
+
+def described(error: BaseException) -> str:
+    """An exception in one text of bounded length."""
+    return shortened(f"{type(error).__name__}: {error}")
+
+
+def misfit(address: str, problem: str) -> PartError:
+    """The error for what a part gave back."""
+    return PartError(f"strategy.{address}: {problem}.")
+
+
+# ---------------------------------------------------------------- jobs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What every job of a batch must keep to, whoever brings it."""
+
+    sampling: Sampling
+    """Of the run: what the trainer takes log-probs of the policy under."""
+    corrected: bool
+    """Whether the loss weighs tokens by the log-probs that they were sampled with."""
+    heldout: frozenset[tuple[int, ...]] = frozenset()
+    """Token ids of the held-out prompts."""
+
+    def check(self, plan: Any, *, before: Sequence[Job], by: str) -> Plan:
+        """Vouches for a plan and the jobs that are new in it.
+
+        Raises:
+            PartError: it is no plan, or one of its jobs cannot be trained on.
+        """
+        if not isinstance(plan, Plan):
+            raise misfit(by, f"returned {_kind(plan)} for a plan: return the Plan")
+        known = {id(job) for job in before}
+        for job in plan.jobs:
+            if id(job) not in known:
+                self._check(job, by=by)
+        return plan
+
+    def _check(self, job: Any, *, by: str) -> None:
+        if not isinstance(job, Job) or not _is(job.prompt, Prompt):
+            raise misfit(by, f"planned {_kind(job)}: make jobs with `view.job(prompt)`")
+        where = f"planned a job for prompt {job.prompt.id!r}"
+        if job.prompt.tokens in self.heldout:
+            raise misfit(
+                by,
+                f"{where}, which is held out (its tokens are those of a held-out prompt): nothing "
+                "held out is ever trained on. Take prompts from `view.draw`, and keep the splits "
+                "of the task apart",
+            )
+        if type(job.num_samples) is not int or job.num_samples < 1:
+            raise misfit(by, f"{where} with num_samples={job.num_samples!r}: give an integer >= 1")
+        self._check_law(job, by=by, where=where)
+
+    def _check_law(self, job: Job, *, by: str, where: str) -> None:
+        """Rollouts of another distribution than the trainer assumes would bias its ratios."""
+        given, ours = job.sampling, self.sampling
+        other = {k for k in _LAW if getattr(given, k) != getattr(ours, k)}
+        if not other or (other == {"temperature"} and given.temperature and self.corrected):
+            return
+        said = ", ".join(f"{k}={getattr(given, k)!r} (run: {getattr(ours, k)!r})" for k in other)
+        raise misfit(
+            by,
+            f"{where} with sampling {said}. The loss takes the run's; only another temperature > 0 "
+            "can be corrected, by loss.off_policy 'recompute' or 'behaviour'",
+        )
+
+
+def check_fits(job: Job, *, max_length: int) -> None:
+    """Vouches that the prompt and the longest rollout fit the engine's context.
+
+    Raises:
+        TaskError: they do not; a rollout cut short by the context would be scored as wrong.
+    """
+    prompt, most = len(job.prompt.tokens), job.sampling.max_tokens
+    if not prompt:
+        raise TaskError(f"prompt {job.prompt.id!r} has no tokens: give it at least one.")
+    if prompt + most > max_length:
+        raise TaskError(
+            f"prompt {job.prompt.id!r} has {prompt} tokens, which leaves {max_length - prompt} of "
+            f"the engine's max_length={max_length} for a rollout of sampling.max_tokens={most}. "
+            "Leave such prompts out, lower sampling.max_tokens, or raise engine.max_length."
+        )
+
+
+# ---------------------------------------------------------------- groups
+
+
+def check_group(group: Any, *, before: Group, by: str) -> Group:
+    """Vouches that a part annotated a group with what can be trained on.
+
+    Raises:
+        PartError: names the part, the group, the rollout and the value.
+    """
+    where = f"group {before.id} of prompt {before.prompt.id!r}"
+    if not isinstance(group, Group):
+        raise misfit(by, f"returned {_kind(group)} for {where}: return the Group")
+    if group.id != before.id or list(map(id, group.rollouts)) != list(map(id, before.rollouts)):
+        raise misfit(
+            by,
+            f"{where} came back with other rollouts than its {len(before.rollouts)}: annotate them "
+            "(`reject_rollouts`, `with_rewards`, `with_advantages`), never add or delete any",
+        )
+    if len(group.signals) != len(group.rollouts):
+        raise misfit(
+            by, f"{where} came back with {len(group.signals)} signals for {len(group.rollouts)}"
+        )
+    for rollout, signal in zip(group.rollouts, group.signals, strict=True):
+        problem = _problem(signal, rollout=rollout, kept=group.rejected is None)
+        if problem is not None:
+            rewards = ", ".join(f"{r:g}" for r in before.rewards_N[:16])
+            raise misfit(by, f"{where}, rollout {rollout.id}: {problem} (rewards {rewards})")
+    check_numbers(group.values, by=by, what=f"the values of {where}")
+    return group
+
+
+def check_groups(groups: Any, *, before: Sequence[Group], by: str) -> list[Group]:
+    """Vouches for what a BatchMap returned.
+
+    Raises:
+        PartError: see `check_group`.
+    """
+    found: list[Any] = list(groups)
+    if len(found) != len(before):
+        raise misfit(by, f"returned {len(found)} groups for {len(before)}: return each, in order")
+    return [check_group(g, before=b, by=by) for g, b in zip(found, before, strict=True)]
+
+
+def check_recalled(rollouts: Iterable[Any], *, group: Group, by: str) -> list[Rollout]:
+    """Vouches that what was recalled may join the group.
+
+    Raises:
+        PartError: it is of another prompt, incomplete, or its numbers are not finite.
+    """
+    recalled = list(rollouts)
+    for rollout in recalled:
+        problem = _recall_problem(rollout, group=group)
+        if problem is not None:
+            raise misfit(by, f"recalled for group {group.id}: {problem}")
+    return recalled
+
+
+def check_numbers(values: Mapping[Any, Any], *, by: str, what: str) -> None:
+    """Vouches that measurements are numbers by name; they need not be finite.
+
+    Raises:
+        PartError: one is not.
+    """
+    for key, value in values.items():
+        if not isinstance(key, str) or not is_number(value):
+            raise misfit(by, f"{what} hold {key!r}: {shortened(repr(value))}: give names numbers")
+
+
+def _problem(signal: Any, *, rollout: Rollout, kept: bool) -> str | None:
+    """What is wrong with a signal; of a rollout that is not trained on nothing need be right."""
+    if not isinstance(signal, Signal):
+        return f"its signal is {_kind(signal)}, not a Signal"
+    if not kept or signal.rejected is not None:
+        return None
+    if signal.reward is None:
+        return "it is unscorable, and kept without a reward: leave it rejected or give it one"
+    for name in ("reward", "weight"):
+        value = getattr(signal, name)
+        if real(value) is None:
+            return f"its {name} is {shortened(repr(value))}, not a finite number"
+    return None if signal.advantage is None else _advantage_problem(signal.advantage, rollout)
+
+
+def _advantage_problem(advantage: Floats | float, rollout: Rollout) -> str | None:
+    if not isinstance(advantage, np.ndarray):
+        finite = real(advantage) is not None
+        return None if finite else f"its advantage is {shortened(repr(advantage))}, not finite"
+    if advantage.shape != (len(rollout),) or advantage.dtype.kind not in "fiub":
+        return (
+            f"its advantages have shape {advantage.shape} and type {advantage.dtype}: give one "
+            f"real number for each of its {len(rollout)} tokens"
+        )
+    wrong = np.flatnonzero(~(np.abs(advantage.astype(np.float64)) <= _LARGEST))
+    if len(wrong):
+        return f"the advantage of its token {wrong[0]} is {advantage[wrong[0]]}, not finite"
+    return None
+
+
+def _recall_problem(rollout: Any, *, group: Group) -> str | None:
+    if not isinstance(rollout, Rollout):
+        return f"{_kind(rollout)} is no Rollout"
+    if rollout.prompt.tokens != group.prompt.tokens:
+        return f"rollout {rollout.id} answers prompt {rollout.prompt.id!r}, not {group.prompt.id!r}"
+    if not rollout.complete:
+        return f"rollout {rollout.id} is incomplete (finish={rollout.finish.value})"
+    if rollout.reward is not None and real(rollout.reward) is None:
+        return f"rollout {rollout.id} has reward {rollout.reward!r}"
+    arrays = (rollout.logprobs_T, rollout.versions_T, rollout.mask_T)
+    if any(a.shape != (len(rollout),) for a in arrays):
+        return f"rollout {rollout.id}: log-probs, versions or mask do not fit its tokens"
+    if not np.isfinite(rollout.logprobs_T).all():
+        return f"rollout {rollout.id} has log-probs that are not finite"
+    return None
+
+
+def _is(value: object, kind: type) -> bool:
+    return isinstance(value, kind)
+
+
+def _kind(value: object) -> str:
+    return f"{type(value).__name__} {shortened(repr(value), 80)}"
