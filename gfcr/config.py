@@ -5,7 +5,7 @@ key; a part given under another name replaces the base's part instead of mixing 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError, safe_load
 
-from gfcr import plain
+from gfcr import names, plain
 from gfcr.errors import ConfigError
 from gfcr.plain import is_mapping, mapping
 from gfcr.types import Sampling
@@ -24,7 +24,10 @@ HELDOUT = "heldout/accuracy"
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """How held-out reward is measured: the same draws in every arm and at every update."""
+    """How held-out reward is measured: the same question and draws in every arm and update.
+
+    Nothing here follows what an arm trains with; a study's arms all have the same.
+    """
 
     prompts: int = 128
     """Held-out prompts used, the first ones of the split."""
@@ -32,8 +35,9 @@ class Evaluation:
     """Completions a prompt."""
     every: int = 0
     """Updates between evaluations in the course of a run; 0 is before and after only."""
-    temperature: float = 1.0
-    generate: str = "sample"
+    sampling: Sampling = field(default_factory=Sampling)
+    """Decoding of held-out answers, whatever the run trains with."""
+    generate: dict[str, Any] = field(default_factory=lambda: {"name": "sample"})
     """Generate part that rolls the prompts out; `multi_turn` where the task needs its tool."""
 
 
@@ -73,15 +77,29 @@ class Experiment:
     """Metric that the study is about: what its stopping rule reads."""
     minimum_effect: float | None = None
     """Smallest difference of the metric that matters; null takes the leaderboard's margin."""
+    compares: tuple[str, ...] = ()
+    """Keys of what else than training the study's arms may differ in: `model`, `engine.KEY`."""
     folder: str = "runs"
     """Where run folders go."""
+
+    def __post_init__(self) -> None:
+        names.check(self.study, key="study")
+        names.check(self.name, key="arm")
+        for key in self.compares:
+            if key.partition(".")[0] not in COMPARABLE:
+                raise ConfigError(
+                    f"compares={list(self.compares)}: {key!r} is not allowed: give keys of "
+                    f"{' or '.join(COMPARABLE)}, as in [model, engine.dtype]. Task, evaluation and "
+                    "budget are the same for all arms."
+                )
 
     @property
     def name(self) -> str:
         """The arm's name."""
-        return self.arm or str(self.strategy["name"])
+        return self.arm or names.of_object(str(self.strategy.get("name", "")))
 
 
+COMPARABLE = ("model", "engine")
 PARTS = ("task", "strategy", "engine", "trainer", "tracking", "launcher", "stopping")
 RECORDS = {"sampling": Sampling, "evaluation": Evaluation, "budget": Budget}
 
@@ -106,8 +124,35 @@ def experiment(values: Mapping[str, Any], *, where: str) -> Experiment:
     typed = plain.merge(Experiment, {}, own, where=where)
     for key, record in RECORDS.items():
         given = mapping(values.get(key, {}), where=f"{where}: {key}")
+        if record is Evaluation:
+            given = _evaluation(given, trained=typed["sampling"], where=f"{where}: {key}")
         typed[key] = record(**plain.merge(record, {}, given, where=f"{where}: {key}"))
     return Experiment(**typed)
+
+
+def _evaluation(given: dict[str, Any], *, trained: Sampling, where: str) -> dict[str, Any]:
+    """An evaluation's values with its sampling made, and its part given by name alone spelt out."""
+    own = [f.name for f in fields(Sampling) if f.name in given]
+    if own:
+        raise ConfigError(
+            f"{where}.{own[0]} is not allowed: held-out answers have a sampling of their own, give "
+            f"evaluation.sampling.{own[0]}."
+        )
+    place = f"{where}.sampling"
+    asked = given.get("sampling", {})
+    if not isinstance(asked, Sampling):
+        asked = mapping(asked, where=place, example="{temperature: 0.6, max_tokens: 256}")
+        usual = Sampling().max_tokens
+        if "max_tokens" not in asked and trained.max_tokens > usual:
+            raise ConfigError(
+                f"{place}.max_tokens is missing: rollouts may have {trained.max_tokens} tokens "
+                f"(sampling.max_tokens) and the default cuts held-out answers at {usual}. Give the "
+                "evaluation's own, the same for all arms."
+            )
+        asked = Sampling(**plain.merge(Sampling, {}, asked, where=place))
+    part = given.get("generate", {"name": "sample"})
+    part = {"name": part} if isinstance(part, str) else part
+    return {**given, "sampling": asked, "generate": mapping(part, where=f"{where}.generate")}
 
 
 def read(path: str | Path) -> dict[str, Any]:
@@ -169,7 +214,11 @@ def _deep(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]
     merged = dict(base)
     for key, change in changes.items():
         old = merged.get(key)
-        if is_mapping(old) and is_mapping(change):
+        if is_mapping(old) and is_mapping(change) and not _renamed(old, change):
             change = _deep(old, change)
         merged[key] = change
     return merged
+
+
+def _renamed(old: Mapping[str, Any], change: Mapping[str, Any]) -> bool:
+    return "name" in old and change.get("name", old["name"]) != old["name"]

@@ -10,7 +10,7 @@ from gfcr import registry
 from gfcr.audit.certify import recertify, standing
 from gfcr.config import Experiment
 from gfcr.engine.base import Engine
-from gfcr.errors import TaskError
+from gfcr.heldout import question
 from gfcr.pipeline import Pipeline
 from gfcr.resolved import Resolved, resolve
 from gfcr.source import SPECULATION, Pause, Progress, RunSource
@@ -89,8 +89,7 @@ def _run(
         model = _model(resolved, say=say)
         codec = _codec(resolved, model=model)
         problems = resolved.task.problems(codec)
-        if not len(problems.heldout):
-            raise TaskError("the task has no held-out prompts: give it at least one.")
+        asked = question(problems, evaluation=config.evaluation)
         say("starting the engine")
         engine = stack.enter_context(closing(_engine(resolved, model=model)))
         pipeline = Pipeline(
@@ -109,7 +108,7 @@ def _run(
             pipeline,
             folder=resolved.folder,
             tracker=resolved.tracker,
-            heldout=problems.heldout,
+            question=asked,
             evaluation=config.evaluation,
             generate=resolved.generate,
             budget=config.budget,
@@ -170,7 +169,11 @@ def _result(
         "resumed_from": trained.resumed_from,
         "stopped_by": source.spent(),
         "wall_s": source.elapsed_s,
-        "heldout": {"before": asdict(memory.before), "after": asdict(memory.latest)},
+        "heldout": {
+            "asked": source.question.record(),
+            "before": asdict(memory.before),
+            "after": asdict(memory.latest),
+        },
         "tokens": pipeline.tokens(),
         "time": {k.removeprefix("time/"): v for k, v in totals.items() if k.startswith("time/")},
         "forward_passes": totals.get("forward_passes", 0.0),
@@ -181,6 +184,7 @@ def _result(
         "r_gen": generate_s / max(step_s, generate_s, 1e-9),
         "sync_share": totals.get("time/sync_s", 0.0) / max(step_s, 1e-9),
         "curve": [list(point) for point in memory.curve],
+        "unscorable": list(memory.unscorable),
         "model": trained.model,
         "folder": str(resolved.folder),
     }

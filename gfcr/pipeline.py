@@ -180,16 +180,24 @@ class Pipeline:
     # ------------------------------------------------------------ evaluation, weights, state
 
     def evaluate(
-        self, prompts: Sequence[Prompt], *, generate: Generate, num_samples: int, label: str
+        self,
+        prompts: Sequence[Prompt],
+        *,
+        generate: Generate,
+        num_samples: int,
+        sampling: Sampling,
+        label: str,
     ) -> list[Group]:
         """Rolls out held-out prompts under the current policy; tokens count as evaluation.
 
         The draws depend on (seed, prompt, sample) alone: the same in every arm and at every update.
+        What `generate` sees holds nothing of how the arm trains.
 
         Raises:
             GfcrError: no answer could be scored.
         """
-        view = self._view(0)
+        own = {"sampling": sampling, "group_size": num_samples, "target": len(prompts)}
+        view = replace(self._view(0), **own)
         where = "evaluation.generate"
         runner = self._runner(view, generate=generate, watchers={}, step=-1, address=where)
         for index, prompt in enumerate(prompts):

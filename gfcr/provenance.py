@@ -26,6 +26,7 @@ def card_of(config: Experiment, *, spec: Mapping[str, Any], run_id: str) -> RunC
         "gfcr.baseline": config.baseline,
         "gfcr.metric": config.metric,
         "gfcr.minimum_effect": "" if config.minimum_effect is None else str(config.minimum_effect),
+        "gfcr.compares": " ".join(config.compares),
         "gfcr.commit": _commit(),
         **{f"gfcr.version.{name}": v for name in VERSIONED if (v := _version(name))},
     }

@@ -76,7 +76,11 @@ def resolve(config: Experiment) -> Resolved:
         "prompts": config.prompts,
         **{kind: registry.spec(kind, part) for kind, part in parts.items()},
         "strategy": strategy.spec(),
-        **{key: asdict(getattr(config, key)) for key in ("sampling", "evaluation", "budget")},
+        **{key: asdict(getattr(config, key)) for key in ("sampling", "budget")},
+        "evaluation": {
+            **asdict(config.evaluation),
+            "generate": registry.spec("generate", generate),
+        },
     }
     return Resolved(
         config=config,

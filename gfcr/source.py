@@ -6,16 +6,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
-import numpy as np
-
 from gfcr.config import HELDOUT, Budget, Evaluation
 from gfcr.errors import ConfigError
+from gfcr.heldout import Heldout, Question
 from gfcr.pipeline import Pipeline
 from gfcr.stages import Generate
 from gfcr.tracking.base import Tracker
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.rollouts import write_rollouts
-from gfcr.types import Group, Prompt, RolloutBatch
+from gfcr.types import RolloutBatch
 
 if TYPE_CHECKING:
     from gfcr.engine.base import Weights
@@ -24,17 +23,6 @@ SPECULATION = ("drafted", "accepted", "verified")
 """Metrics `speculation/<name>` that add up to a run's total."""
 
 _SUMMED = tuple(f"speculation/{name}" for name in SPECULATION)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Heldout:
-    """Reward on held-out prompts at one point of a run."""
-
-    accuracy: float
-    """Mean reward of the scorable rollouts."""
-    n: int
-    per_prompt: Mapping[str, float]
-    """Mean reward by prompt id, for paired comparison."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +91,8 @@ class _Memory:
         default_factory=list[tuple[int, int, float, float]]
     )
     """(update, generated tokens, seconds, held-out accuracy)."""
+    unscorable: list[int] = field(default_factory=list[int])
+    """Held-out answers without a score at each point of the curve."""
     elapsed_s: float = 0.0
     verifier_calls: int = 0
     totals: dict[str, float] = field(default_factory=dict[str, float])
@@ -119,7 +109,7 @@ class RunSource:
         *,
         folder: Path,
         tracker: Tracker,
-        heldout: Sequence[Prompt],
+        question: Question,
         evaluation: Evaluation,
         generate: Generate,
         budget: Budget,
@@ -127,7 +117,7 @@ class RunSource:
         watch: Callable[[Progress], None] = lambda progress: None,
     ) -> None:
         self._pipeline, self._records, self._tracker = pipeline, RunFolder(folder), tracker
-        self._heldout = list(heldout[: evaluation.prompts])
+        self.question = question
         self._evaluation, self._generate, self._budget = evaluation, generate, budget
         self._pause, self._watch = pause, watch
         self._memory = _Memory()
@@ -206,23 +196,24 @@ class RunSource:
 
     def evaluate(self, *, update: int) -> Heldout:
         """Measures held-out reward under the engine's policy and adds a point to the curve."""
-        view, began = self._pipeline.sampling, time.perf_counter()
-        self._pipeline.sampling = replace(view, temperature=self._evaluation.temperature)
-        try:
-            groups = self._pipeline.evaluate(
-                self._heldout,
-                generate=self._generate,
-                num_samples=self._evaluation.samples,
-                label=f"eval@{update}",
-            )
-        finally:
-            self._pipeline.sampling = view
-        heldout = self._memory.latest = summarise(groups)
+        began = time.perf_counter()
+        groups = self._pipeline.evaluate(
+            self.question.prompts,
+            generate=self._generate,
+            num_samples=self.question.samples,
+            sampling=self._evaluation.sampling,
+            label=f"eval@{update}",
+        )
+        heldout = self._memory.latest = self.question.summarise(groups)
+        lost = sum(heldout.unscorable.values())
         point = (update, self._training_tokens(), self.elapsed_s, heldout.accuracy)
         self._memory.curve.append(point)
+        self._memory.unscorable.append(lost)
         metrics = {
             HELDOUT: heldout.accuracy,
             "heldout/n": float(heldout.n),
+            "heldout/unscorable": float(lost),
+            "heldout/cut": float(heldout.cut),
             "heldout/seconds": time.perf_counter() - began,
         }
         # Killed after measuring and before the next checkpoint, a run measures the same again.
@@ -265,14 +256,3 @@ class RunSource:
         sums["forward_passes"] = float(self._batch.cost.forward_passes)
         for key, value in sums.items():
             totals[key] = totals.get(key, 0.0) + value
-
-
-def summarise(groups: Sequence[Group]) -> Heldout:
-    """Accuracy over scorable rollouts, and by prompt."""
-    scores = {g.id: [r.reward for r in g.rollouts if r.reward is not None] for g in groups}
-    flat = [s for values in scores.values() for s in values]
-    return Heldout(
-        accuracy=float(np.mean(flat)) if flat else float("nan"),
-        n=len(flat),
-        per_prompt={g.prompt.id: float(np.mean(scores[g.id])) for g in groups if scores[g.id]},
-    )

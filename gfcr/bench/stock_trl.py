@@ -15,6 +15,7 @@ from gfcr import config as configs
 from gfcr import experiment, models
 from gfcr.config import Experiment
 from gfcr.errors import ConfigError, GfcrError
+from gfcr.heldout import question
 from gfcr.tasks.codec import HfCodec
 
 
@@ -47,6 +48,13 @@ def run(config: Experiment, *, folder: Path, group_size: int, target: float) -> 
     engine, trainer = resolved.engine, resolved.trainer
     if not isinstance(engine, Vllm) or not isinstance(trainer, Trl):
         raise ConfigError("stock TRL is compared on engine.name=vllm and trainer.name=trl.")
+    evaluation = config.evaluation
+    if (evaluation.sampling, evaluation.samples) != (config.sampling, 1):
+        raise ConfigError(
+            "stock TRL evaluates once a prompt with the sampling it trains with: give "
+            "evaluation.samples=1 and evaluation.sampling the values of sampling, or their scores "
+            "are of two questions."
+        )
     began = time.perf_counter()
     repairs = repair(engine)
     from gfcr.train.trl_stock import StockJob, train
@@ -59,12 +67,12 @@ def run(config: Experiment, *, folder: Path, group_size: int, target: float) -> 
         task=resolved.task,
         codec=codec,
         train=problems.train,
-        heldout=problems.heldout[: config.evaluation.prompts],
+        heldout=question(problems, evaluation=evaluation).prompts,
         prompts=config.prompts,
         group_size=group_size,
         sampling=config.sampling,
         trainer=trainer,
-        every=config.evaluation.every or trainer.max_steps,
+        every=evaluation.every or trainer.max_steps,
         tokens=config.budget.generated_tokens,
         seed=config.seed,
         folder=folder,

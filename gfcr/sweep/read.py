@@ -1,7 +1,6 @@
 """Study files."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from gfcr.errors import ConfigError
 from gfcr.plain import mapping
 from gfcr.search.space import Search, nested
 from gfcr.sweep.study import Candidates, Study, Trial
-from gfcr.tracking.names import flatten
+from gfcr.sweep.terms import check_equal
 
 _BASE = "base"
 """Name of the arm that a search changes."""
@@ -24,11 +23,11 @@ def load(path: str | Path, *, overrides: Sequence[str]) -> Study:
     resolved, so that a mistake in any of them is found before anything runs.
 
     Raises:
-        ConfigError: no arms or seeds, an unknown baseline, arms with unequal budgets, a stopping
-            rule that does not fit, or whatever an experiment may raise.
+        ConfigError: no arms or seeds, an unknown baseline, arms that differ in more than how they
+            train, a stopping rule that does not fit, or whatever an experiment may raise.
     """
     values = configs.merge(configs.read(path), configs.parse_overrides(overrides))
-    return from_values({"study": Path(path).parent.name, **values}, where=str(path))
+    return from_values({"study": Path(path).resolve().parent.name, **values}, where=str(path))
 
 
 def from_values(values: Mapping[str, Any], *, where: str) -> Study:
@@ -53,14 +52,14 @@ def from_values(values: Mapping[str, Any], *, where: str) -> Study:
         for seed in seeds
         for arm, changes in arms.items()
     ]
-    _check_equal(trials, baseline=baseline, where=where)
+    check_equal(trials, baseline=baseline, where=where)
 
     def candidate(arm: str, chosen: Mapping[str, Any]) -> list[Trial]:
         made = [
             _trial(shared, arm=arm, changes=nested(chosen), seed=seed, where=where)
             for seed in seeds
         ]
-        _check_equal([*trials, *made], baseline=baseline, where=where)
+        check_equal([*trials, *made], baseline=baseline, where=where)
         return made
 
     study = Study(
@@ -117,39 +116,6 @@ def _trial(shared: Mapping[str, Any], *, arm: str, changes: Any, seed: int, wher
     config = configs.experiment(values, where=f"{where}: arms.{arm}")
     resolved = experiment.resolve(config)
     return Trial(config=config, folder=resolved.folder, updates=resolved.trainer.max_steps)
-
-
-def _check_equal(trials: Sequence[Trial], *, baseline: str, where: str) -> None:
-    """Arms that may spend differently, or are asked differently, are not compared."""
-    reference = next(t for t in trials if t.config.name == baseline)
-    wanted = _terms(reference)
-    for trial in trials:
-        terms = _terms(trial)
-        unequal = [key for key, value in terms.items() if value != wanted.get(key)]
-        if unequal:
-            key = unequal[0]
-            raise ConfigError(
-                f"{where}: arms.{trial.config.name} has {key}={terms[key]} and the baseline "
-                f"{baseline} has {wanted.get(key)}: arms are compared on one task at one budget. "
-                f"Give {key} once for all of them."
-            )
-
-
-def _terms(trial: Trial) -> dict[str, str]:
-    config = trial.config
-    return flatten(
-        {
-            "trainer.max_steps": trial.updates,
-            "budget": asdict(config.budget),
-            "evaluation": asdict(config.evaluation),
-            "task.name": str(config.task.get("name")),
-            "study": config.study,
-            "folder": config.folder,
-            "metric": config.metric,
-            "minimum_effect": config.minimum_effect,
-            "baseline": config.baseline,
-        }
-    )
 
 
 def _seeds(given: Any, *, where: str) -> list[int]:

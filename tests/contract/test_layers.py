@@ -15,7 +15,7 @@ from tests.contract.sources import LIBRARY, ROOT, STRATEGIES, Import, imports, m
 # unit and the layers above this line's, never a neighbour.
 LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("errors",), ("seeds",), ("coroutine",), ("statistics",)),
-    (("types",), ("part",), ("plain",)),
+    (("types",), ("part",), ("plain",), ("names",)),
     (("handles",), ("subsets",), ("ledger",), ("speculation.base",)),
     (("stages",), ("engine.base",), ("tasks.base", "tasks.codec"), ("tracking.base",)),
     (("train.base",),),
@@ -30,7 +30,7 @@ LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
     ),
     (("train",), ("tracking",)),
     (("models",), ("audit.certificate", "audit.certify", "audit.cell", "audit.settings")),
-    (("experiment", "config", "provenance", "resolved", "source"), ("drop_in",)),
+    (("experiment", "config", "heldout", "provenance", "resolved", "source"), ("drop_in",)),
     (("launch",), ("search",)),
     (("sweep", "factors", "designs"), ("offline",), ("simulation",), ("audit",)),
     (("leaderboard", "report"), ("bench",)),

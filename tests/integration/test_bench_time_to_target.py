@@ -16,7 +16,7 @@ task: {name: chain_sum, num_train: 32, num_heldout: 32}
 prompts: 4
 sampling: {max_tokens: 64}
 trainer: {name: trl, max_steps: 2, micro_batches: 2}
-evaluation: {prompts: 32, every: 1}
+evaluation: {prompts: 32, every: 1, sampling: {max_tokens: 64}}
 tracking: local
 arms:
   dapo: {strategy: {name: dapo, group_size: 4}}

@@ -18,7 +18,13 @@ NOTEBOOKS = [
     *sorted((ROOT / "experiments").rglob("*.ipynb")),
 ]
 REAL = (
-    *("trainer.max_steps=2", "prompts=4", "evaluation.prompts=8", "sampling.max_tokens=48"),
+    *(
+        "trainer.max_steps=2",
+        "prompts=4",
+        "evaluation.prompts=8",
+        "sampling.max_tokens=48",
+        "evaluation.sampling.max_tokens=48",
+    ),
     "launcher.parallel=2",
 )
 """Small, and otherwise what the notebooks do."""

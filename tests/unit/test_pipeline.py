@@ -28,7 +28,7 @@ from gfcr.stages import (
 )
 from gfcr.strategy import Strategy
 from gfcr.tasks.base import Verdict
-from gfcr.types import FinishReason
+from gfcr.types import FinishReason, Sampling
 from tests import factories as make
 
 
@@ -109,7 +109,11 @@ def test_every_generated_token_is_in_exactly_one_bin(
         pipeline.engine.update_weights((), version=version)
         pipeline.next_batch()
     pipeline.evaluate(
-        make.CoinTask().problems(make.CODEC).heldout, generate=Sample(), num_samples=2, label="e"
+        make.CoinTask().problems(make.CODEC).heldout,
+        generate=Sample(),
+        num_samples=2,
+        sampling=Sampling(),
+        label="e",
     )
     bins = pipeline.ledger.bins()
     assert pipeline.ledger.total == pipeline.engine.stats().generated_tokens

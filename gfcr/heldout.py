@@ -1,0 +1,133 @@
+"""The held-out question and its answers: the same for every arm, and what nobody could score."""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import nan
+from statistics import fmean
+from typing import Any
+
+from gfcr.config import Evaluation
+from gfcr.errors import GfcrError, TaskError
+from gfcr.tasks.base import Problems
+from gfcr.types import FinishReason, Group, Prompt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heldout:
+    """Reward on held-out prompts at one point of a run."""
+
+    accuracy: float
+    """Mean reward of the answers that could be scored."""
+    n: int
+    """How many could."""
+    per_prompt: Mapping[str, float]
+    """Mean reward by prompt id, for paired comparison; without prompts nobody could score."""
+    unscorable: Mapping[str, int]
+    """Answers without a score by prompt id, where there are any."""
+    cut: int
+    """Answers that met the cap on tokens."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is asked at every evaluation of a run."""
+
+    prompts: tuple[Prompt, ...]
+    samples: int
+
+    def record(self) -> dict[str, Any]:
+        """What two runs must have in common for their scores to be compared."""
+        return {
+            "digest": digest(self.prompts),
+            "prompts": len(self.prompts),
+            "samples": self.samples,
+        }
+
+    def summarise(self, groups: Sequence[Group]) -> Heldout:
+        """Sums up the answers; what is missing of `samples` for each prompt was not scored.
+
+        Raises:
+            GfcrError: a prompt has more answers than were asked for.
+        """
+        found = {g.prompt.id: [r.reward for r in g.rollouts] for g in groups}
+        for prompt, answers in found.items():
+            if len(answers) > self.samples:
+                raise GfcrError(
+                    f"evaluation.generate gave {len(answers)} answers to held-out prompt "
+                    f"{prompt!r}, where evaluation.samples={self.samples} asks for as many: give a "
+                    "part that opens one trajectory a sample, such as sample or multi_turn."
+                )
+        scores = {p: [a for a in answers if a is not None] for p, answers in found.items()}
+        lost = {p.id: self.samples - len(scores.get(p.id, ())) for p in self.prompts}
+        flat = [score for own in scores.values() for score in own]
+        return Heldout(
+            accuracy=fmean(flat) if flat else nan,
+            n=len(flat),
+            per_prompt={prompt: fmean(own) for prompt, own in scores.items() if own},
+            unscorable={prompt: num for prompt, num in lost.items() if num},
+            cut=sum(r.finish == FinishReason.LENGTH for g in groups for r in g.rollouts),
+        )
+
+
+def question(problems: Problems, *, evaluation: Evaluation) -> Question:
+    """Takes the first held-out prompts, after a look at both splits.
+
+    Raises:
+        TaskError: there are too few, two have one id, or training would see one of them.
+    """
+    prompts, there = evaluation.prompts, len(problems.heldout)
+    if there < prompts or not there:
+        raise TaskError(
+            f"evaluation.prompts={prompts} and the task has {there} held-out prompts: give at most "
+            "as many, or make the task's held-out split larger."
+        )
+    chosen = tuple(problems.heldout[:prompts])
+    ids = {prompt.id for prompt in chosen}
+    if len(ids) < len(chosen):
+        raise TaskError(
+            f"the task's held-out split has {len(chosen)} prompts with {len(ids)} different ids: "
+            "give every prompt an id of its own, and each prompt once."
+        )
+    asked = {prompt.tokens for prompt in chosen}
+    seen = {tokens: p for p in problems.train if (tokens := p.tokens) in asked}
+    if seen:
+        first = next(iter(seen.values()))
+        raise TaskError(
+            f"{len(seen)} of {len(chosen)} held-out prompts are training prompts too, token for "
+            f"token, such as {first.text[:80]!r}: what is trained on measures nothing. Give the "
+            "task splits without a common prompt."
+        )
+    return Question(prompts=chosen, samples=evaluation.samples)
+
+
+def digest(prompts: Sequence[Prompt]) -> str:
+    """Returns the SHA-256 of what is asked and what counts as right, in the order asked."""
+    content = [[p.id, p.tokens, p.answer, dict(p.meta)] for p in prompts]
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), default=_text)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def floored(result: Mapping[str, Any]) -> list[list[float]]:
+    """Returns a run's curve with its scores where unscorable answers count as the lowest reward.
+
+    A stopping rule, a target or a search that read the scores as they are would favour an arm
+    whose wrong answers nobody could score.
+    """
+    asked = result.get("heldout", {}).get("asked", {})
+    total = asked.get("prompts", 0) * asked.get("samples", 0)
+    curve: Sequence[Sequence[float]] = result.get("curve") or ()
+    lost: Sequence[int] = result.get("unscorable") or [0] * len(curve)
+    return [
+        [*point[:3], (1 - num / total) * point[3] + (num / total) * min(0.0, point[3])]
+        if num
+        else list(point)
+        for point, num in zip(curve, lost, strict=True)
+    ]
+
+
+def _text(value: object) -> str:
+    """An object of a prompt's `meta` as text that is the same in every process."""
+    return re.sub(r" at 0x[0-9a-f]+", "", str(value))

@@ -1,0 +1,33 @@
+"""Names that people give: of studies, arms and entries. A name is never a path."""
+
+import re
+from typing import Final
+
+from gfcr.errors import ConfigError
+
+LONGEST: Final = 100
+"""Characters; a file system takes 255 bytes, and names get endings."""
+_NAME: Final = re.compile(r"[A-Za-z0-9_(][A-Za-z0-9_.+()=,@ -]*")
+_ALLOWED: Final = (
+    f"at most {LONGEST} letters (a to z, A to Z), digits, spaces and _ - . + ( ) = , @, beginning "
+    "with a letter, a digit, _ or ( and not ending with a space or a dot"
+)
+
+
+def check(name: str, *, key: str) -> str:
+    """Returns a name that is safe as a folder's, a file's and a table's.
+
+    Raises:
+        ConfigError: it is empty or too long, or has characters that mean something in paths,
+            tables or markup.
+    """
+    ends_badly = name.endswith((" ", "."))
+    if len(name) > LONGEST or ends_badly or not _NAME.fullmatch(name):
+        shown = name if len(name) <= LONGEST else f"{name[:LONGEST]}..."
+        raise ConfigError(f"{key}={shown!r} is not allowed as a name: give {_ALLOWED}.")
+    return name
+
+
+def of_object(address: str) -> str:
+    """The name inside `path/to/file.py:name` and `package.module:name`; others are names."""
+    return address.rpartition(":")[2]

@@ -1,0 +1,59 @@
+"""What is the same for all arms of a study: the question, the means to answer it, the budget."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from gfcr import experiment
+from gfcr.config import Experiment
+from gfcr.errors import ConfigError
+from gfcr.sweep.study import Trial
+from gfcr.tracking.names import flatten
+
+_OWN: Final = ("arm", "seed", "prompts", "strategy", "sampling", "trainer")
+"""What an arm may have of its own: how it trains."""
+_STUDY_S: Final = ("folder", "tracking", "baseline", "metric", "minimum_effect", "compares")
+
+
+def check_equal(trials: Sequence[Trial], *, baseline: str, where: str) -> None:
+    """Arms that may spend differently, or are asked differently, are not compared.
+
+    Raises:
+        ConfigError: an arm differs from the baseline in more than how it trains, and the study
+            does not say that it compares that.
+    """
+    arms = {trial.config.name: trial for trial in trials}
+    wanted = terms_of(arms[baseline].config)
+    for arm, trial in arms.items():
+        terms = terms_of(trial.config)
+        allowed = trial.config.compares
+        unequal = [
+            key
+            for key in sorted({*terms, *wanted})
+            if terms.get(key) != wanted.get(key) and not compared(key, keys=allowed)
+        ]
+        if unequal:
+            key = unequal[0]
+            more = f" ({len(unequal)} keys differ)" if len(unequal) > 1 else ""
+            raise ConfigError(
+                f"{where}: arms.{arm} has {key}={terms.get(key)} and the baseline {baseline} has "
+                f"{wanted.get(key)}{more}: arms are compared on one question with equal means. "
+                f"Give {key} once for all of them{_or_say(key)}."
+            )
+
+
+def terms_of(config: Experiment) -> dict[str, str]:
+    """Returns every value that the arms of a study share, under dotted names."""
+    resolved = experiment.resolve(config)
+    shared: dict[str, Any] = {k: v for k, v in resolved.spec.items() if k not in _OWN}
+    study = {key: getattr(config, key) for key in _STUDY_S}
+    return flatten({"trainer.max_steps": resolved.trainer.max_steps, **shared, **study})
+
+
+def compared(name: str, *, keys: Sequence[str]) -> bool:
+    """Whether a study that compares `keys` lets its arms differ in the value called `name`."""
+    return any(name == key or name.startswith(f"{key}.") for key in keys)
+
+
+def _or_say(key: str) -> str:
+    comparable = key == "model" or key.startswith("engine.")
+    return f", or say that it is what the study is about: compares: [{key}]" if comparable else ""
