@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from gfcr import config as configs
-from gfcr import experiment, factors, plain, registry
+from gfcr import experiment, factors, names, plain, registry
 from gfcr.errors import ConfigError
 from gfcr.plain import mapping
 from gfcr.search.space import Search, nested
@@ -104,7 +104,8 @@ def _arms(
         example = "{grpo: {strategy: grpo}, dapo: {strategy: dapo}}"
         named = mapping(given or None, where=f"{where}: arms", example=example)
         # YAML reads `4:` as a number.
-        return {str(arm): changes for arm, changes in named.items()}, {}
+        place = f"{where}: an arm"
+        return {names.check(str(arm), key=place): c for arm, c in named.items()}, {}
     cells = factors.expand(crossed, design=design or "full", where=where)
     changes = {name: cell.changes for name, cell in cells.items()}
     return changes, {name: cell.levels for name, cell in cells.items()}

@@ -28,7 +28,7 @@ def check_equal(trials: Sequence[Trial], *, baseline: str, where: str) -> None:
         allowed = trial.config.compares
         unequal = [
             key
-            for key in sorted({*terms, *wanted})
+            for key in sorted({*terms, *wanted}, key=_names_first)
             if terms.get(key) != wanted.get(key) and not compared(key, keys=allowed)
         ]
         if unequal:
@@ -52,6 +52,11 @@ def terms_of(config: Experiment) -> dict[str, str]:
 def compared(name: str, *, keys: Sequence[str]) -> bool:
     """Whether a study that compares `keys` lets its arms differ in the value called `name`."""
     return any(name == key or name.startswith(f"{key}.") for key in keys)
+
+
+def _names_first(key: str) -> tuple[bool, str]:
+    """Parts of different names have different keys too."""
+    return not key.endswith(".name"), key
 
 
 def _or_say(key: str) -> str:
