@@ -27,15 +27,6 @@ if TYPE_CHECKING:
 
 _Trl: Any = classes("grpo")[0]
 
-_NOT_OURS: Final = {
-    "rollout_func": "the strategy makes the rollouts",
-    "tools": "use a strategy with a tool, such as multi_turn",
-    "environment_factory": "use a strategy with a tool, such as multi_turn",
-    "peft_config": "the engine is given whole weights",
-    "quantization_config": "the engine is given whole weights",
-}
-"""What TRL takes and this trainer does not, and why."""
-
 
 class GRPOTrainer(SeamMixin, _Trl):
     """TRL's GRPOTrainer whose rollouts, filters, advantages and replay are a strategy's.
@@ -74,14 +65,26 @@ class GRPOTrainer(SeamMixin, _Trl):
             ConfigError: something of it cannot go with a strategy; says what to do.
         """
         self.strategy = _load(strategy, args=args)
-        _check(args, strategy=self.strategy, given=trl, dataset=train_dataset)
+        given.check(
+            model=model,
+            reward_funcs=reward_funcs,
+            args=args,
+            dataset=train_dataset,
+            strategy=self.strategy,
+            others=trl,
+        )
+        Trl(beta=args.beta).check(self.strategy.loss, sampling=sampling_of(args))
         self._engine_config = registry.build("engine", {"name": "vllm", **(engine or {})})
         self._folder = str(models.resolve(model))
+        if changed := settings.overruled(args, strategy=self.strategy):
+            log.warning("the loss is that of strategy '%s': %s", self.strategy.name, changed)
         args = copy.copy(args)
-        loss = self.strategy.loss
-        args.loss_type, args.epsilon = loss.aggregation, loss.clip_low
-        args.epsilon_high = loss.clip_high
+        for name, value in settings.of_loss(self.strategy).items():
+            setattr(args, name, value)
         _Trl.__init__(self, self._folder, reward_funcs, args, train_dataset, **trl)
+        vouch(self)
+        self._codec = TrlCodec(HfCodec(self._folder), trainer=self)
+        loaded.check(self, folder=self._folder)
 
     def train(self, resume_from_checkpoint: str | bool | None = None, **trl: Any) -> Any:
         """Trains, as TRL's `train`.
@@ -112,7 +115,7 @@ class GRPOTrainer(SeamMixin, _Trl):
                 job,
                 micro_batches=self.args.gradient_accumulation_steps,
                 save_every=None,
-                keep_checkpoints=self.args.save_total_limit or 2**31,
+                keep_checkpoints=None,
             )
             with feed.feeding(self):
                 return _Trl.train(self, str(resumed) if resumed else None, **trl)
@@ -124,16 +127,19 @@ class GRPOTrainer(SeamMixin, _Trl):
 
     def _pipeline(self, engine: Any) -> Pipeline:
         rows = Rows(self.train_dataset, trainer=self)
-        return Pipeline(
+        pipeline = Pipeline(
             self.strategy,
             engine=engine,
             task=TrlRewards(trainer=self, rows=rows),
             train=rows,
-            codec=HfCodec(self._folder),
-            prompts=_prompts(self.args),
+            codec=self._codec,
+            prompts=given.prompts_of(self.args),
             sampling=sampling_of(self.args),
             seed=self.args.seed,
         )
+        if not self.args.shuffle_dataset:
+            pipeline.stream = PromptStream(rows, seed=None)
+        return pipeline
 
 
 class _Source:
@@ -174,41 +180,6 @@ def _load(given: str | Mapping[str, Any], *, args: Any) -> Strategy:
     if "group_size" in knobs or args is None:
         return loaded
     return replace(loaded, group_size=args.num_generations)
-
-
-def _check(args: Any, *, strategy: Strategy, given: Mapping[str, Any], dataset: Any) -> None:
-    refused = [f"{key}: {why}" for key, why in _NOT_OURS.items() if given.get(key) is not None]
-    refused += ["args: give a GRPOConfig"] if args is None else _refused(args, strategy=strategy)
-    if not hasattr(dataset, "__len__"):
-        refused.append("train_dataset: give one of known length, with a `prompt` column")
-    if refused:
-        raise ConfigError(
-            f"gfcr.drop_in.GRPOTrainer with strategy '{strategy.name}': {'; '.join(refused)}."
-        )
-    assert args is not None
-    Trl(beta=args.beta).check(strategy.loss, sampling=sampling_of(args))
-
-
-def _refused(args: Any, *, strategy: Strategy) -> list[str]:
-    rollouts = args.per_device_train_batch_size * args.gradient_accumulation_steps
-    conditions = {
-        f"num_generations={args.num_generations} and group_size={strategy.group_size}: give one "
-        "of them": args.num_generations != strategy.group_size,
-        f"per_device_train_batch_size x gradient_accumulation_steps = {rollouts} rollouts are no "
-        f"whole groups of {args.num_generations}": rollouts % args.num_generations != 0,
-        "use_vllm=True: leave it out, the engine is the strategy's": args.use_vllm,
-        f"num_iterations={args.num_iterations}: give 1": args.num_iterations != 1,
-        f"{args.world_size} processes: one is allowed": args.world_size != 1,
-        f"the strategy's loss is {strategy.loss.estimator}: only grpo's is this trainer's": (
-            strategy.loss.estimator != "grpo"
-        ),
-    }
-    return [words for words, wrong in conditions.items() if wrong]
-
-
-def _prompts(args: Any) -> int:
-    rollouts: int = args.per_device_train_batch_size * args.gradient_accumulation_steps
-    return rollouts // args.num_generations
 
 
 def _checkpoint(asked: str | bool | None, *, folder: Path) -> Path | None:
