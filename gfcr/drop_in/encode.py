@@ -47,6 +47,10 @@ class Completion(str):
         made.tokens = tuple(map(int, tokens))
         return made
 
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        """Copies and checkpoints hold plain text."""
+        return str, (str(self),)
+
 
 @final
 class TrlCodec:

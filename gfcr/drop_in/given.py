@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from gfcr.drop_in import settings
+from gfcr.engine.vllm_model import open_folder
 from gfcr.errors import ConfigError, did_you_mean
 from gfcr.strategy import Strategy
+from gfcr.train.seam import load_tokenizer
 
 PASSED_ON: Final = ("eval_dataset", "processing_class", "reward_processing_classes", "callbacks")
 """Keywords that TRL's trainer is given as they are."""
@@ -53,6 +55,42 @@ def check(
         )
 
 
+def check_loaded(trainer: Any, *, folder: str) -> None:
+    """Vouches that trainer and engine mean the same by model, tokenizer and prompts.
+
+    Raises:
+        ConfigError: they do not.
+    """
+    wrong: list[str] = []
+    if trainer._is_vlm:
+        wrong.append(f"{folder} reads images: only models of text are trained here")
+    else:
+        wrong += _tokenizer(trainer.processing_class, folder=folder)
+    if getattr(trainer, "aux_loss_enabled", False):
+        wrong.append("router_aux_loss_coef: the model's own is not 0; give 0")
+    context = trainer.model.config.get_text_config().max_position_embeddings
+    if trainer.args.max_completion_length >= context:
+        wrong.append(
+            f"max_completion_length={trainer.args.max_completion_length}, and the model has room "
+            f"for {context} tokens, prompt and completion together"
+        )
+    if wrong:
+        raise ConfigError(f"gfcr.drop_in.GRPOTrainer: {'; '.join(wrong)}.")
+
+
+def _tokenizer(tokenizer: Any, *, folder: str) -> list[str]:
+    own: Any = load_tokenizer(folder)
+    if tokenizer.get_vocab() != own.get_vocab():
+        return [f"processing_class has another vocabulary than the tokenizer in {folder}"]
+    ends = open_folder(folder).eos
+    if tokenizer.eos_token_id not in ends:
+        return [
+            f"processing_class ends with token {tokenizer.eos_token_id}, and the engine, by the "
+            f"files in {folder}, with {', '.join(map(str, ends))}: save model and tokenizer with it"
+        ]
+    return []
+
+
 def prompts_of(args: Any) -> int:
     """Prompts an update trains on."""
     rollouts: int = args.per_device_train_batch_size * args.gradient_accumulation_steps
@@ -69,7 +107,7 @@ def _model(model: Any) -> list[str]:
 
 
 def _rewards(given: Any) -> list[str]:
-    functions: list[Any] = given if isinstance(given, list) else [given]
+    functions = cast("list[Any]", given) if isinstance(given, list) else [given]
     if given is None or not functions:
         return ["reward_funcs: give at least one, for nothing else scores"]
     return [
@@ -95,7 +133,7 @@ def _others(others: Mapping[str, Any]) -> list[str]:
 def _evaluated(given: Any) -> list[str]:
     from datasets import IterableDataset  # pyright: ignore[reportMissingTypeStubs]
 
-    splits: dict[str, Any] = given if isinstance(given, dict) else {"": given}
+    splits = cast("dict[str, Any]", given) if isinstance(given, dict) else {"": given}
     return [
         words
         for split, dataset in splits.items()
@@ -107,10 +145,11 @@ def _evaluated(given: Any) -> list[str]:
 def _dataset(dataset: Any, *, name: str, rows: int = 1) -> list[str]:
     from datasets import Dataset  # pyright: ignore[reportMissingTypeStubs]
 
-    if not isinstance(dataset, Dataset):
-        advice = ", one of its splits" if isinstance(dataset, dict) else " of known length"
+    kind: Any = Dataset
+    if not isinstance(dataset, kind):
+        advice = ", one of its splits" if hasattr(dataset, "keys") else " of known length"
         return [f"{name}={type(dataset).__name__}: give a datasets.Dataset{advice}"]
-    columns = dataset.column_names
+    columns: list[str] = dataset.column_names
     if "prompt" not in columns:
         held = ", ".join(columns) or "none"
         return [f"{name} has no column `prompt` (it has {held}): rename_column makes one"]
@@ -119,8 +158,7 @@ def _dataset(dataset: Any, *, name: str, rows: int = 1) -> list[str]:
         return [f"{name} has {', '.join(pictures)}: prompts are text here"]
     if len(dataset) < rows:
         return [f"{name} has {len(dataset)} rows, and an update takes {rows} prompts"]
-    prompts: Sequence[Any] = dataset["prompt"]
-    return _prompts(prompts, name=name)
+    return _prompts(dataset["prompt"], name=name)
 
 
 def _prompts(prompts: Sequence[Any], *, name: str) -> list[str]:

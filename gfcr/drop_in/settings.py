@@ -10,8 +10,7 @@ from typing import Any, Final
 
 from gfcr.strategy import Strategy
 
-HONOURED_BY_TRL: Final = frozenset(
-    """
+_AS_IN_TRL: Final = """
     output_dir num_train_epochs max_steps learning_rate lr_scheduler_type lr_scheduler_kwargs
     warmup_steps optim optim_args optim_target_modules weight_decay adam_beta1 adam_beta2
     adam_epsilon max_grad_norm bf16 tf32 gradient_checkpointing gradient_checkpointing_kwargs
@@ -42,8 +41,8 @@ HONOURED_BY_TRL: Final = frozenset(
 
     label_names label_smoothing_factor train_sampling_strategy length_column_name
     average_tokens_across_devices
-    """.split()
-)
+"""
+HONOURED_BY_TRL: Final = frozenset(_AS_IN_TRL.split())
 """What TRL and transformers do with it, in training, evaluation or neither, is what they do in
 TRL's own trainer. The last two lines have no effect there either."""
 
@@ -166,9 +165,8 @@ _UNKNOWN: Final = "this version of gfcr does not know what it does: leave it out
 
 def refused(args: Any, *, strategy: Strategy) -> list[str]:
     """Names each setting of a `GRPOConfig` that would not be honoured, and what to do."""
-    from gfcr.train.trl import classes
-
-    known = {f.name: f for f in fields(classes("grpo")[1])}
+    theirs = next(c for c in type(args).__mro__ if c.__module__.startswith("trl."))
+    known = {f.name: f for f in fields(theirs)}
     honoured = HONOURED_BY_TRL | HONOURED_HERE.keys()
     wrong = [
         f"{name}={getattr(args, name)!r}: {AT_DEFAULT.get(name, _UNKNOWN)}"
@@ -200,9 +198,7 @@ def of_loss(strategy: Strategy) -> dict[str, Any]:
 def _conditions(args: Any, *, strategy: Strategy) -> list[tuple[str, bool]]:
     size, steps = args.num_generations, args.gradient_accumulation_steps
     rollouts = args.per_device_train_batch_size * steps
-    loading = {k: v for k, v in (args.model_init_kwargs or {}).items() if v is not None}
-    loading = sorted(k for k, v in loading.items() if (k, v) != ("revision", "main"))
-    loading = [key for key in loading if key not in _LOADING]
+    loading = _loading(args.model_init_kwargs or {})
     return [
         (
             f"num_generations={size} and group_size={strategy.group_size}: give one of them",
@@ -244,6 +240,12 @@ def _conditions(args: Any, *, strategy: Strategy) -> list[tuple[str, bool]]:
         ),
         *_loss_conditions(args, strategy=strategy),
     ]
+
+
+def _loading(given: Mapping[str, Any]) -> list[str]:
+    """The keys of `model_init_kwargs` that the engine could not follow."""
+    moot = (None, "main")  # TRL's own script gives revision="main"
+    return sorted(k for k, v in given.items() if k not in _LOADING and v not in moot)
 
 
 def _loss_conditions(args: Any, *, strategy: Strategy) -> list[tuple[str, bool]]:

@@ -1,6 +1,7 @@
 """TRL's GRPOTrainer with a strategy: dynamic sampling, adaptive groups, replay, speculation."""
 
 import copy
+import logging
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
@@ -9,23 +10,30 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gfcr import models, registry
 from gfcr import strategy as strategies
-from gfcr.drop_in.encode import sampling_of
+from gfcr.drop_in import given, settings
+from gfcr.drop_in.encode import TrlCodec, sampling_of
 from gfcr.drop_in.rewards import Rows, TrlRewards
 from gfcr.errors import CheckpointError, ConfigError
 from gfcr.pipeline import Pipeline
 from gfcr.strategy import Strategy
+from gfcr.stream import PromptStream
 from gfcr.tasks.codec import HfCodec
+from gfcr.tracking.lock import locked
 from gfcr.tracking.rollouts import write_rollouts
 from gfcr.train import checkpoint
 from gfcr.train.base import TrainJob
 from gfcr.train.seam import Feed, SeamMixin
-from gfcr.train.trl import Trl, classes
+from gfcr.train.trl import Trl, classes, vouch
 from gfcr.types import RolloutBatch
 
 if TYPE_CHECKING:
     from gfcr.engine.base import Weights
 
+log = logging.getLogger(__name__)
+
 _Trl: Any = classes("grpo")[0]
+_ALL: Final = 2**31
+"""TRL's trainer rotates its checkpoints itself, and keeps the best of them."""
 
 
 class GRPOTrainer(SeamMixin, _Trl):
@@ -84,7 +92,11 @@ class GRPOTrainer(SeamMixin, _Trl):
         _Trl.__init__(self, self._folder, reward_funcs, args, train_dataset, **trl)
         vouch(self)
         self._codec = TrlCodec(HfCodec(self._folder), trainer=self)
-        loaded.check(self, folder=self._folder)
+        given.check_loaded(self, folder=self._folder)
+        try:
+            Rows(self.train_dataset, trainer=self)[0]
+        except Exception as error:
+            raise ConfigError(f"the prompt of row 0 cannot be encoded: {error}") from error
 
     def train(self, resume_from_checkpoint: str | bool | None = None, **trl: Any) -> Any:
         """Trains, as TRL's `train`.
@@ -92,9 +104,15 @@ class GRPOTrainer(SeamMixin, _Trl):
         Raises:
             CheckpointError: the checkpoint has no rollout side: another trainer wrote it.
             EngineError: the engine cannot start.
+            FolderInUse: another trainer writes to `output_dir`.
         """
+        with locked(self.args.output_dir):
+            return self._train(resume_from_checkpoint, **trl)
+
+    def _train(self, resume_from_checkpoint: str | bool | None, **trl: Any) -> Any:
         folder = Path(self.args.output_dir)
         resumed = _checkpoint(resume_from_checkpoint, folder=folder)
+        _clear(folder / "rollouts", resumed=resumed)
         if self.strategy.drafter is not None:
             self.strategy.drafter.fetch(models.resolve)
         start = self._engine_config.start
@@ -115,7 +133,7 @@ class GRPOTrainer(SeamMixin, _Trl):
                 job,
                 micro_batches=self.args.gradient_accumulation_steps,
                 save_every=None,
-                keep_checkpoints=None,
+                keep_checkpoints=_ALL,
             )
             with feed.feeding(self):
                 return _Trl.train(self, str(resumed) if resumed else None, **trl)
@@ -174,12 +192,11 @@ class _Source:
         write_rollouts(self._folder, batch=batch)
 
 
-def _load(given: str | Mapping[str, Any], *, args: Any) -> Strategy:
-    knobs: dict[str, Any] = {"name": given} if isinstance(given, str) else dict(given)
+def _load(asked: str | Mapping[str, Any], *, args: Any) -> Strategy:
+    knobs: dict[str, Any] = {"name": asked} if isinstance(asked, str) else dict(asked)
     loaded = strategies.load(str(knobs.pop("name", "")), **knobs)
-    if "group_size" in knobs or args is None:
-        return loaded
-    return replace(loaded, group_size=args.num_generations)
+    size = getattr(args, "num_generations", None)
+    return loaded if "group_size" in knobs or size is None else replace(loaded, group_size=size)
 
 
 def _checkpoint(asked: str | bool | None, *, folder: Path) -> Path | None:
@@ -192,3 +209,16 @@ def _checkpoint(asked: str | bool | None, *, folder: Path) -> Path | None:
             "missing): give one, or train from the start."
         )
     return found
+
+
+def _clear(rollouts: Path, *, resumed: Path | None) -> None:
+    """Leaves the rollouts of the updates before the checkpoint; those of another run go aside."""
+    step = checkpoint.step_of(resumed) if resumed else 0
+    later = [p for p in rollouts.glob("update-*.parquet") if int(p.stem[7:]) >= step]
+    if not later:
+        return
+    taken = len(list(rollouts.parent.glob("rollouts.before-*")))
+    aside = rollouts.with_name(f"rollouts.before-{taken + 1}")
+    aside.mkdir()
+    for path in later:
+        path.rename(aside / path.name)
