@@ -272,8 +272,8 @@ def _limits(constraints: Sequence[Any]) -> str:
     if isinstance(least, Ge) and isinstance(most, Le):
         words = [f"from {_limit(least)} to {_limit(most)}"]
     words += [f"a multiple of {c.multiple_of}" for c in constraints if isinstance(c, Multiple)]
-    words += [f"of at least {c.min_length}" for c in constraints if isinstance(c, MinLen)]
-    words += [f"of at most {c.max_length}" for c in constraints if isinstance(c, MaxLen)]
+    words += [f"at least {c.min_length} long" for c in constraints if isinstance(c, MinLen)]
+    words += [f"at most {c.max_length} long" for c in constraints if isinstance(c, MaxLen)]
     return " and ".join(words)
 
 
