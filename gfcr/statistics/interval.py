@@ -4,7 +4,6 @@ Shape suffixes: `_S` one entry per seed, `_SP` seeds by prompts; `...` other tab
 simulation of many studies.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, log
 
@@ -61,6 +60,12 @@ class Spread:
         """Of the means; see `mean_error`."""
         crossed = self.by_seed + self.by_prompt - self.cell
         return np.maximum(np.maximum(self.by_seed, crossed), FLOOR * self.cell)
+
+    def error(self, *, scale: ArrayLike, span: float) -> Table:
+        """Of the means, `...`; see `mean_error`."""
+        found = np.sqrt(self.variance)
+        least = one_answer(seeds=self.seeds, prompts=self.prompts, span=span)
+        return np.where(found <= ROUNDING * np.asarray(scale), least, found)
 
     @property
     def df(self) -> int:
@@ -124,12 +129,10 @@ class Mean:
         return found.within(low=-self.span, high=self.span)
 
     def _half(self, alpha: float) -> float:
-        if self.error == 0:
-            return 0.0 if 2.0**-self.df <= alpha else inf
-        return t_quantile(1 - alpha / 2, df=self.df) * self.error
+        return float(half_width(self.error, df=self.df, alpha=alpha))
 
     def _inner_half(self, level: float) -> float:
-        return float(np.hypot(self._half(2 * level), log(2 / level) * self._unseen))
+        return float(inner_half(self.error, df=self.df, level=level, unseen=self._unseen))
 
 
 def table(scores: ArrayLike) -> Table:
@@ -162,6 +165,17 @@ def spread(scores_SP: Table) -> Spread:
     )
 
 
+def half_width(error: ArrayLike, *, df: int, alpha: float) -> Table:
+    """Returns half-widths of intervals at 1 - `alpha`: see `Mean` for errors of 0."""
+    errors, unknown = np.asarray(error, np.float64), 0.0 if 2.0**-df <= alpha else inf
+    return np.where(errors > 0, t_quantile(1 - alpha / 2, df=df) * errors, unknown)
+
+
+def inner_half(error: ArrayLike, *, df: int, level: float, unseen: float) -> Table:
+    """Returns half-widths of `Mean.inner`; `unseen` is the span by prompt, 0 where not known."""
+    return np.hypot(half_width(error, df=df, alpha=2 * level), log(2 / level) * unseen)
+
+
 def two_sided(value: ArrayLike, *, error: ArrayLike, df: int) -> Table:
     """Returns p-values of means of 0, by t; by the sign-flip test where the error is 0."""
     size, errors = np.abs(np.asarray(value, np.float64)), np.asarray(error, np.float64)
@@ -170,12 +184,11 @@ def two_sided(value: ArrayLike, *, error: ArrayLike, df: int) -> Table:
     return np.where(known, 2 * t_tail(size / np.where(known, errors, 1.0), df=df), exact)
 
 
-def one_answer(shape: Sequence[int], *, span: float) -> float:
-    """Returns the error of `shape` equal cells: that of one more answer each way.
+def one_answer(*, seeds: int, prompts: int, span: float) -> float:
+    """Returns the error of equal cells: that of one more answer each way.
 
     sqrt(2) span / (S P + 2) (Agresti and Min 2005); 0, not known, without prompts or a span.
     """
-    seeds, prompts = shape
     return 2**0.5 * span / (seeds * prompts + 2) if prompts > 1 and span < inf else 0.0
 
 
@@ -201,12 +214,9 @@ def mean_error(scores: ArrayLike, *, span: float = inf, scale: float | None = No
     scores_SP = table(scores)
     found = spread(scores_SP)
     size = float(np.abs(scores_SP).max()) if scale is None else scale
-    error = float(found.variance) ** 0.5
-    if error <= ROUNDING * size:
-        error = one_answer(scores_SP.shape, span=span)
     return Mean(
         value=float(found.mean),
-        error=error,
+        error=float(found.error(scale=size, span=span)),
         df=found.df,
         span=span,
         prompts=found.prompts,

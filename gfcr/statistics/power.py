@@ -12,7 +12,7 @@ from math import inf
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gfcr.statistics.interval import FLOOR, ROUNDING, degrees, one_answer, spread, table
+from gfcr.statistics.interval import FLOOR, degrees, one_answer, spread, table
 from gfcr.statistics.scipy_stats import normal_tail, root, t_quantile
 
 _DRAWS = 40_000
@@ -45,8 +45,9 @@ def components(differences: ArrayLike, *, span: float = inf) -> Components:
     table_SP = table(differences)
     seeds, prompts = table_SP.shape
     found = spread(table_SP)
-    if float(found.variance) <= (ROUNDING * float(np.abs(table_SP).max())) ** 2:
-        least = seeds * prompts * one_answer(table_SP.shape, span=span) ** 2
+    scale = float(np.abs(table_SP).max())
+    if float(found.error(scale=scale, span=inf)) == 0:
+        least = seeds * prompts * one_answer(seeds=seeds, prompts=prompts, span=span) ** 2
         return Components(seed=0.0, prompt=0.0, residual=least)
     cell = float(found.cell)
     return Components(

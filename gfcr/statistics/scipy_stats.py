@@ -26,9 +26,9 @@ def normal_quantile(level: float) -> float:
     return float(_stats.norm.ppf(level))
 
 
-def beta_quantile(level: float, *, a: float, b: float) -> float:
-    """Returns the value below which the beta distribution falls at `level`."""
-    return float(_stats.beta.ppf(level, a, b))
+def beta_quantile(level: float, *, a: ArrayLike, b: ArrayLike) -> NDArray[np.float64]:
+    """Returns values below which beta distributions fall at `level`; NaN where a or b is 0."""
+    return np.asarray(_stats.beta.ppf(level, a, b), np.float64)
 
 
 def f_tail(value: float, *, df: int, df_error: int) -> float:

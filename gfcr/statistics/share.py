@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from gfcr.statistics.interval import (
     ROUNDING,
     Interval,
+    Spread,
     Table,
-    degrees,
     mean_error,
     spread,
     table,
@@ -76,19 +76,30 @@ def share_interval(scores_SP: Table, *, level: float = 0.95) -> Interval:
         scores_SP: `(S, P)`, S >= 2, all in [0, 1].
         level: of confidence.
     """
-    found, (seeds, prompts) = spread(scores_SP), scores_SP.shape
-    value, variance = float(np.clip(found.mean, 0, 1)), float(found.variance)
-    edge = value * (1 - value) <= ROUNDING
+    found = spread(scores_SP)
+    low, high = share_limits(found, level=level)
+    return Interval(value=float(np.clip(found.mean, 0, 1)), low=float(low), high=float(high))
+
+
+def share_limits(found: Spread, *, level: float) -> tuple[Table, Table]:
+    """Returns the limits of `share_interval` for many tables, each `...`."""
+    seeds, prompts, share = found.seeds, found.prompts, np.clip(found.mean, 0, 1)
+    product, variance = share * (1 - share), found.variance
+    edge = product <= ROUNDING
     if prompts > 1:
-        variance += 1 / (12 * prompts**2)
-        answers = prompts if edge else min(value * (1 - value) / variance, seeds * prompts)
+        most = np.minimum(product / (variance + 1 / (12 * prompts**2)), seeds * prompts)
+        answers = np.where(edge, prompts, most)
     else:
-        equal = edge or variance <= ROUNDING**2
-        answers = seeds if equal else value * (1 - value) / variance
+        equal = edge | (variance <= ROUNDING**2)
+        answers = np.where(equal, seeds, product / np.where(equal, 1.0, variance))
     tail = (1 - level) / 2
-    df = degrees(seeds=seeds, prompts=prompts)
-    answers *= (normal_quantile(1 - tail) / t_quantile(1 - tail, df=df)) ** 2
-    right, wrong = value * answers, (1 - value) * answers
-    low = 0.0 if value <= ROUNDING else beta_quantile(tail, a=right, b=wrong + 1)
-    high = 1.0 if value >= 1 - ROUNDING else beta_quantile(1 - tail, a=right + 1, b=wrong)
-    return Interval(value=value, low=min(low, value), high=max(high, value))
+    answers *= (normal_quantile(1 - tail) / t_quantile(1 - tail, df=found.df)) ** 2
+    right, wrong = (
+        np.where(edge & (share < 0.5), 0, share),
+        np.where(edge & (share > 0.5), 0, 1 - share),
+    )
+    low = beta_quantile(tail, a=right * answers, b=wrong * answers + 1)
+    high = beta_quantile(1 - tail, a=right * answers + 1, b=wrong * answers)
+    low = np.where(right == 0, 0.0, low)
+    high = np.where(wrong == 0, 1.0, high)
+    return np.minimum(low, share), np.maximum(high, share)
