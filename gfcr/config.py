@@ -9,10 +9,13 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from gfcr import names, plain, reading
-from gfcr.errors import ConfigError, shown
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError, safe_load
+
+from gfcr import names, plain
+from gfcr.errors import ConfigError
 from gfcr.plain import is_mapping, mapping
-from gfcr.ranges import Checked, Count, File, Large, Natural, NonNegative, Positive, Seed, Word
 from gfcr.types import Sampling
 
 HELDOUT = "heldout/accuracy"
@@ -20,17 +23,17 @@ HELDOUT = "heldout/accuracy"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evaluation(Checked):
+class Evaluation:
     """How held-out reward is measured: the same question and draws in every arm and update.
 
     Nothing here follows what an arm trains with; a study's arms all have the same.
     """
 
-    prompts: Count = 128
+    prompts: int = 128
     """Held-out prompts used, the first ones of the split."""
-    samples: Count = 1
+    samples: int = 1
     """Completions a prompt."""
-    every: Natural = 0
+    every: int = 0
     """Updates between evaluations in the course of a run; 0 is before and after only."""
     sampling: Sampling = field(default_factory=Sampling)
     """Decoding of held-out answers, whatever the run trains with."""
@@ -39,26 +42,26 @@ class Evaluation(Checked):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Budget(Checked):
+class Budget:
     """A run ends at the first bound it meets (or at `trainer.max_steps`). null is no bound."""
 
-    generated_tokens: Large | None = None
-    seconds: Positive | None = None
-    verifier_calls: Large | None = None
+    generated_tokens: int | None = None
+    seconds: float | None = None
+    verifier_calls: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Experiment(Checked):
+class Experiment:
     """One run: everything that decides its outcome."""
 
-    study: Word = "default"
+    study: str = "default"
     """Name under which runs are compared."""
-    arm: Word = ""
+    arm: str = ""
     """Name of this combination within the study; the strategy's name by default."""
-    seed: Seed = 0
-    model: File = "demo"
+    seed: int = 0
+    model: str = "demo"
     """A demo model by name, a model folder or a Hub id."""
-    prompts: Count = 32
+    prompts: int = 32
     """Accepted groups an update trains on."""
     task: dict[str, Any] = field(default_factory=lambda: {"name": "chain_sum"})
     strategy: dict[str, Any] = field(default_factory=lambda: {"name": "grpo"})
@@ -68,15 +71,15 @@ class Experiment(Checked):
     sampling: Sampling = field(default_factory=Sampling)
     evaluation: Evaluation = field(default_factory=Evaluation)
     budget: Budget = field(default_factory=Budget)
-    baseline: Word = ""
+    baseline: str = ""
     """Arm that the study's other arms are compared with."""
-    metric: Word = HELDOUT
+    metric: str = HELDOUT
     """Metric that the study is about: what its stopping rule reads."""
-    minimum_effect: NonNegative | None = None
+    minimum_effect: float | None = None
     """Smallest difference of the metric that matters; null takes the leaderboard's margin."""
-    compares: tuple[Word, ...] = ()
+    compares: tuple[str, ...] = ()
     """Keys of what else than training the study's arms may differ in: `model`, `engine.KEY`."""
-    folder: File = "runs"
+    folder: str = "runs"
     """Where run folders go."""
 
     def __post_init__(self) -> None:
@@ -153,12 +156,17 @@ def _evaluation(given: dict[str, Any], *, trained: Sampling, where: str) -> dict
 
 
 def read(path: str | Path) -> dict[str, Any]:
-    """Reads a YAML file and, first, the file its `base` key names.
-
-    Raises:
-        ConfigError: it cannot be read (see `gfcr.reading`), is empty, or is its own base.
-    """
-    return _read(Path(path), above=())
+    """Reads a YAML file and, first, the file its `base` key names."""
+    path = Path(path)
+    if not path.is_file():
+        raise ConfigError(f"{path}: no such file. Give the path of an experiment's YAML file.")
+    try:
+        values: Any = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
+    except (YAMLError, OmegaConfBaseException) as error:
+        raise ConfigError(f"{path} is not valid YAML: {error}") from error
+    given = mapping(values, where=str(path), example="strategy: {name: grpo}")
+    base = given.pop("base", None)
+    return merge(read(path.parent / str(base)) if base else {}, given)
 
 
 def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -176,28 +184,18 @@ def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]
 
 
 def parse_overrides(overrides: Sequence[str]) -> dict[str, Any]:
-    """`["trainer.max_steps=3"]` -> `{"trainer": {"max_steps": 3}}`; the last of a key counts.
-
-    Raises:
-        ConfigError: one is no KEY=VALUE, or its value no YAML.
-    """
-    given: dict[str, Any] = {}
+    """`["trainer.max_steps=3"]` -> `{"trainer": {"max_steps": 3}}`."""
     for override in overrides:
-        dotted, sign, text = override.partition("=")
-        *path, last = dotted.split(".")
-        if not sign or not all((*path, last)) or len(path) > reading.MOST_DEPTH:
+        if "=" not in override:
             raise ConfigError(
-                f"override {shown(override)} is not allowed: give KEY=VALUE, e.g. "
-                "trainer.max_steps=3."
+                f"override '{override}' is not allowed: give KEY=VALUE, e.g. trainer.max_steps=3."
             )
-        value = reading.parse(text, where=f"override {shown(dotted)}")
-        # A bare `strategy=dapo` names the part; `stopping=null` and `strategy={...}` are values.
-        bare = dotted in PARTS and isinstance(value, str)
-        change: dict[str, Any] = {last: {"name": value} if bare else value}
-        for key in reversed(path):
-            change = {key: change}
-        given = _deep(given, change)
-    return given
+    try:
+        dotted = [_dotted(override) for override in overrides]
+        values: Any = OmegaConf.to_container(OmegaConf.from_dotlist(dotted))
+    except (YAMLError, OmegaConfBaseException) as error:
+        raise ConfigError(f"overrides {list(overrides)} cannot be read: {error}") from error
+    return values
 
 
 def as_dict(config: Experiment) -> dict[str, Any]:
@@ -205,21 +203,11 @@ def as_dict(config: Experiment) -> dict[str, Any]:
     return asdict(config)
 
 
-def _read(path: Path, *, above: Sequence[Path]) -> dict[str, Any]:
-    values = reading.read(path)
-    here = path.resolve()
-    if here in above or len(above) > reading.MOST_DEPTH:
-        chain = " -> ".join(p.name for p in (*above, here))
-        raise ConfigError(f"{path}: base: files are each other's base ({chain}): leave one out.")
-    if not values:
-        raise ConfigError(f"{path} is empty: give at least `strategy: {{name: grpo}}`.")
-    given = mapping(values, where=str(path), example="strategy: {name: grpo}")
-    base = given.pop("base", None)
-    if base is None:
-        return given
-    if not isinstance(base, str) or not base:
-        raise ConfigError(f"{path}: base={shown(base)} is not allowed: give a file's path.")
-    return merge(_read(path.parent / base, above=(*above, here)), given)
+def _dotted(override: str) -> str:
+    """A bare `strategy=dapo` names the part; `stopping=null` and `strategy={...}` are values."""
+    key, _, text = override.partition("=")
+    bare = key in PARTS and isinstance(safe_load(text), str)
+    return f"{key}.name={text}" if bare else override
 
 
 def _deep(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,14 +6,11 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, ClassVar
 
-from gfcr.ranges import Checked
 
-
-class Part(Checked, ABC):
+class Part(ABC):
     """A dataclass whose init fields are its configuration and whose other fields are its memory.
 
-    What an annotation does not allow is refused when the part is made, see `gfcr.ranges`. Declare
-    memory as `field(init=False, ...)`: it is checkpointed and restored with the run.
+    Declare memory as `field(init=False, ...)`: it is checkpointed and restored with the run.
     """
 
     paper: ClassVar[str] = ""

@@ -12,7 +12,7 @@ from gfcr.audit.judge import audit_cell
 from gfcr.audit.law import Laws
 from gfcr.audit.settings import SETTINGS
 from gfcr.audit.tilts import TILTS, Tilt
-from gfcr.audit.toy import ToyEngine, ToyModel, ToyTarget, greedy_drafts
+from gfcr.audit.toy import END, ToyEngine, ToyModel, ToyTarget, greedy_drafts
 from gfcr.engine.fake import Fake
 
 
@@ -146,6 +146,7 @@ def one(
         deterministic=trial.deterministic,
         proposal=ToyTarget(trial.policy) if trial.policy else None,
         drafts=engine.drafts if engine.drafter is not None else None,
+        ends=(END,),
         samples=samples,
         level=level,
         seed=seed,

@@ -1,9 +1,13 @@
-"""What an audit asks and what it says: one cell per drafter and setting."""
+"""What an audit asks and what it says: one cell per drafter and setting.
+
+The verdict is a function of the recorded figures alone (`judged`), so that whoever reads a
+certificate can draw it again.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Final, final
+from typing import Final, NamedTuple, final
 
 NONE: Final = "none"
 """Called a drafter where the engine does not speculate."""
@@ -11,12 +15,28 @@ SAMPLES: Final = 300_000
 """Most tokens a cell samples. It stops earlier where fewer show every planted bias."""
 DISTANCE: Final = 0.01
 """Total variation of the planted biases that a verdict of `lossless` excludes."""
+LATE: Final = 0.05
+"""Total variation of biases from some position on, to the end, that an audited length excludes."""
+FAR: Final = 0.1
+"""The same for biases in steps that verify drafts of some length or longer."""
 POWER: Final = 0.99
 """Least probability with which each of them would have been found."""
 LEVEL: Final = 0.002
 """Probability that an audit, of however many cells, calls an exact engine biased."""
 ROUND: Final = 25_000
 """Tokens, about, between looks at the power (which does not depend on what was sampled)."""
+SHARES: Final[Mapping[str, float]] = {
+    "law": 0.5,
+    "where": 0.15,
+    "length": 0.1,
+    "rule": 0.1,
+    "repeats": 0.05,
+    "dependence": 0.05,
+    "scan": 0.05,
+}
+"""How the level is split between families; within a family each test gets the same (Bonferroni)."""
+SOME: Final = 100
+"""Tokens from which on a mean gap of log-probs is looked at."""
 
 
 class Verdict(StrEnum):
@@ -26,6 +46,20 @@ class Verdict(StrEnum):
     BIASED = "biased"
     INCONCLUSIVE = "inconclusive"
     """Not biased as far as seen, but the sample could not have shown a bias of stated size."""
+
+
+class Judgement(NamedTuple):
+    """A verdict, and why, in one sentence."""
+
+    verdict: Verdict
+    reason: str
+
+
+class Worst(NamedTuple):
+    """The test with the least corrected p-value."""
+
+    name: str
+    p_value: float
 
 
 @final
@@ -48,12 +82,20 @@ class Cell:
     df: int = 0
     """Degrees of freedom of a chi-square; 0: standard normal; -1: a count."""
     p_value: float = 1.0
-    """Corrected for all tests of this cell."""
+    """Corrected for all tests of this cell; 0 where a single token decides."""
     level: float = LEVEL
     """The p-value below which the cell is called biased: the audit's level over its cells."""
     power: float = 0.0
     """Least over the planted biases."""
     power_of: dict[str, float] = field(default_factory=dict[str, float])
+    longest: int = 0
+    """Most tokens that a completion had."""
+    lengths: dict[str, float] = field(default_factory=dict[str, float])
+    """Position -> power against a bias of `LATE` from there to the end."""
+    longest_draft: int = 0
+    """Most tokens of a draft that was verified."""
+    drafts: dict[str, float] = field(default_factory=dict[str, float])
+    """Draft length -> power against a bias of `FAR` in steps with drafts as long or longer."""
     tokens: int = 0
     speculated: int = 0
     """Tokens that came out of verification steps."""
@@ -62,13 +104,49 @@ class Cell:
     unclear: int = 0
     """Tokens left out: float32 cannot tell which side of a top-k or top-p edge they are on."""
     impossible: int = 0
-    """Tokens that the target never emits."""
-    tests: dict[str, float] = field(default_factory=dict[str, float])
-    """Uncorrected p-value of every test."""
-    refused: bool = False
-    """Whether the engine rejects this setting, so that no run can be biased by it."""
+    """Tokens that the target never emits; at temperature 0, that are not its argmax."""
+    ends: int = 0
+    """Requests that ended where they should not have, or went on where they should have ended."""
+    logprobs: dict[str, dict[str, float]] = field(default_factory=dict[str, dict[str, float]])
+    """Kind of token -> `tokens`, `mean` and `most`: how far reported log-probs lie from those of
+    the law sampled from, in nats."""
+    tolerance: dict[str, float] = field(default_factory=dict[str, float])
+    """The largest `mean` and `most` that the engine's number format explains."""
+    unreported: int = 0
+    """Tokens without a log-prob."""
+    tests: dict[str, dict[str, float]] = field(default_factory=dict[str, dict[str, float]])
+    """Family -> test -> uncorrected p-value."""
+    seconds: float = 0.0
+    """That the cell took."""
     exact: bool = True
     """Whether the drafter says of its own rule that it follows the target."""
+    refused: bool = False
+    """Whether the engine rejects this setting, so that no run can be biased by it."""
+
+    @property
+    def greedy(self) -> bool:
+        """Whether tokens were compared with the argmax."""
+        return self.law.get("temperature") == 0
+
+    @property
+    def length(self) -> int:
+        """Completions up to so many tokens are audited."""
+        weak = [int(start) for start, power in self.lengths.items() if power < POWER]
+        return min(self.longest, *weak) if weak else self.longest
+
+    @property
+    def draft(self) -> int:
+        """Drafts up to so many tokens are audited."""
+        weak = [int(start) - 1 for start, power in self.drafts.items() if power < POWER]
+        return min(self.longest_draft, *weak) if weak else self.longest_draft
+
+    def speaks_for(self, *, max_tokens: int, max_draft: int) -> bool:
+        """Whether completions and drafts this long were audited.
+
+        Drafts longer than any that the drafter made in completions as long need none.
+        """
+        long = max_draft <= self.draft or self.draft == self.longest_draft
+        return max_tokens <= self.length and (long or max_draft == 0)
 
 
 def judged(cell: Cell) -> Cell:
@@ -77,36 +155,81 @@ def judged(cell: Cell) -> Cell:
     return replace(cell, verdict=verdict, reason=reason)
 
 
-def _ruling(c: Cell) -> tuple[Verdict, str]:
-    greedy = c.law.get("temperature") == 0
-    if c.refused:
-        return Verdict.INCONCLUSIVE, c.reason
-    if c.impossible:
-        why = f"{c.impossible} tokens were sampled that the target never emits"
-        return Verdict.BIASED, why
-    if c.p_value < c.level:
-        why = f"'{c.test}' has corrected p = {c.p_value:.1e} < {c.level:.1e}"
-        if greedy:
-            why = f"{c.statistic:g} of {c.tokens} greedy tokens are not the target's argmax"
-        return Verdict.BIASED, why
-    if c.drafter != NONE and not c.speculated:
-        return Verdict.INCONCLUSIVE, "the drafter never drafted"
-    if c.power < POWER:
-        weakest = min(c.power_of, key=lambda name: c.power_of[name], default="")
-        why = (
-            f"{c.speculated or c.tokens} tokens would show a {c.distance:.0%} bias ({weakest}) "
-            f"with probability {c.power:.2f} only"
+def _ruling(cell: Cell) -> Judgement:
+    found = _bias(cell)
+    if found:
+        return Judgement(Verdict.BIASED, found)
+    missing = _missing(cell)
+    if missing:
+        return Judgement(Verdict.INCONCLUSIVE, missing)
+    upto = f"; up to {cell.length} tokens" + f", drafts of {cell.draft}" * (cell.draft > 0)
+    if cell.greedy:
+        why = f"all {cell.tokens} greedy tokens are the target's argmax{upto}"
+    else:
+        why = f"no test rejects; each {cell.distance:.0%} bias would show with p >= "
+        why += f"{cell.power:.3f}{upto}"
+    return Judgement(Verdict.LOSSLESS, why)
+
+
+def worst(tests: Mapping[str, Mapping[str, float]]) -> Worst:
+    """The least p-value, corrected for every test made."""
+    found = [
+        Worst(name, p * len(made) / SHARES[family])
+        for family, made in tests.items()
+        for name, p in made.items()
+    ]
+    return min(found, key=lambda w: w.p_value, default=Worst("", 1.0))
+
+
+def wrong_logprobs(cell: Cell) -> str:
+    """The kind of token whose reported log-probs are wrong; empty where none is."""
+    for kind, gap in cell.logprobs.items():
+        far = not gap["most"] <= cell.tolerance["most"]
+        off = gap["tokens"] >= SOME and not gap["mean"] <= cell.tolerance["mean"]
+        if far or off:
+            return kind
+    return ""
+
+
+def _bias(cell: Cell) -> str:
+    """Why the cell is biased; empty where it is not."""
+    if cell.impossible and cell.greedy:
+        return f"{cell.impossible} of {cell.tokens} greedy tokens are not the target's argmax"
+    if cell.impossible:
+        return f"{cell.impossible} tokens were sampled that the target never emits"
+    if cell.ends:
+        return f"{cell.ends} requests ended where they should not, or did not end where they should"
+    if kind := wrong_logprobs(cell):
+        gap = cell.logprobs[kind]
+        return (
+            f"log-probs: those reported for {kind} tokens are {gap['mean']:.1e} nats from the law "
+            f"sampled from on average, {gap['most']:.1e} at most"
         )
-        if greedy:
-            why = f"{c.speculated or c.tokens} greedy tokens are too few to show a bias"
-        return Verdict.INCONCLUSIVE, why
-    if not (c.exact or greedy):
-        why = "no test rejects, but the drafter states that its rule is not exact"
-        return Verdict.INCONCLUSIVE, why
-    if greedy:
-        return Verdict.LOSSLESS, f"all {c.tokens} greedy tokens are the target's argmax"
-    why = f"no test rejects; each {c.distance:.0%} bias would show with p >= {c.power:.3f}"
-    return Verdict.LOSSLESS, why
+    name, p = worst(cell.tests)
+    if cell.p_value < p:
+        name, p = cell.test, cell.p_value
+    return f"'{name}' has corrected p = {p:.1e} < {cell.level:.1e}" if p < cell.level else ""
+
+
+def _missing(cell: Cell) -> str:
+    """Why the cell proves nothing; empty where it does."""
+    if cell.refused:
+        return cell.reason
+    if cell.drafter != NONE and not cell.speculated:
+        return "the drafter never drafted"
+    if cell.power < POWER and cell.greedy:
+        return f"{cell.speculated or cell.tokens} greedy tokens are too few to show a bias"
+    if cell.power < POWER:
+        weakest = min(cell.power_of, key=cell.power_of.__getitem__, default="no room")
+        return (
+            f"{cell.speculated or cell.tokens} tokens would show a {cell.distance:.0%} bias "
+            f"({weakest}) with probability {cell.power:.2f} only"
+        )
+    if cell.unreported or not cell.logprobs:
+        return f"{cell.unreported or cell.tokens} tokens came without a log-prob"
+    if not cell.exact and not cell.greedy:
+        return "no test rejects, but the drafter states that its rule is not exact"
+    return ""
 
 
 @final
@@ -118,10 +241,15 @@ class Prompts:
     max_tokens: int
     repeats: int = 32
     """Requests of a prompt in a row, so that neighbours share it."""
+    typical: int = 0
+    """Tokens of a completion that ends by itself, about; 0: `max_tokens`."""
+    tokens: int = ROUND
+    """Of a round, about."""
 
-    def round(self) -> list[Sequence[int]]:
-        """Prompts of about `ROUND` tokens' worth of requests, and of two repeats at least."""
-        wanted = max(2 * len(self.prompts), ROUND // self.max_tokens)
+    def round(self, *, endless: bool = False) -> list[Sequence[int]]:
+        """Prompts of about `tokens` tokens' worth of requests, and of two repeats at least."""
+        each_tokens = self.max_tokens if endless else self.typical or self.max_tokens
+        wanted = max(2 * len(self.prompts), self.tokens // min(each_tokens, self.max_tokens))
         each = max(1, min(self.repeats, wanted // len(self.prompts)))
         block = [p for p in self.prompts for _ in range(each)]
         return block * max(1, round(wanted / len(block)))

@@ -165,6 +165,7 @@ def certificate_for(
     drafter: Mapping[str, Any] | None,
     *,
     sampling: Sampling | None = None,
+    max_draft: int = 0,
     folder: Path | None = None,
     under: Circumstances | None = None,
 ) -> Certificate | None:
@@ -175,8 +176,9 @@ def certificate_for(
     Args:
         engine: its spec (`registry.spec("engine", config)`).
         drafter: its spec, or None.
-        sampling: that must be among those audited, its length does not matter; None is temperature
-            1 without filters.
+        sampling: that must be among those audited, with completions as long; None is temperature
+            1 without filters and the default length.
+        max_draft: most tokens that the drafter proposes at once.
         folder: of certificates; files there that are none, or were changed, count as missing.
         under: versions and device that must be those audited; None is those of this process.
 
@@ -193,18 +195,25 @@ def certificate_for(
         except GfcrError:
             continue
         same = dict(held.versions) == dict(under.versions) and held.device == under.device
-        verdict = covered(held, sampling=sampling)
+        verdict = covered(held, sampling=sampling, max_draft=max_draft)
         if same and dict(held.subject) == wanted and verdict is not None:
             found.append((verdict is not Verdict.INCONCLUSIVE, held.made, held))
     return max(found, key=lambda f: f[:2])[2] if found else None
 
 
-def covered(certificate: Certificate, *, sampling: Sampling) -> Verdict | None:
+def covered(certificate: Certificate, *, sampling: Sampling, max_draft: int = 0) -> Verdict | None:
     """What a certificate says of a run's sampling; None where none of its cells is like it.
 
     The worst of its cells with the same temperature and filters: batch sizes, seeds and long
-    contexts included.
+    contexts included. `lossless` only if one of them has completions of `sampling.max_tokens` and
+    drafts of `max_draft` (or all that the drafter made in such completions): see `Cell.speaks_for`.
     """
     law = law_of(sampling)
-    verdicts = {c.verdict for c in certificate.cells if dict(c.law) == law}
-    return next((v for v in WORST_FIRST if v in verdicts), None)
+    alike = [c for c in certificate.cells if dict(c.law) == law]
+    verdict = next((v for v in WORST_FIRST if v in {c.verdict for c in alike}), None)
+    if verdict is not Verdict.LOSSLESS:
+        return verdict
+    # The first token of a completion is sampled, the drafts are for the others.
+    draft = min(max_draft, sampling.max_tokens - 1)
+    long = any(c.speaks_for(max_tokens=sampling.max_tokens, max_draft=draft) for c in alike)
+    return verdict if long else None

@@ -72,11 +72,18 @@ def standing(
         return Standing(word="none")
     under = under or Circumstances.here()
     sampling = Sampling(**spec["sampling"])
-    held = certificate_for(spec["engine"], drafting, sampling=sampling, folder=folder, under=under)
+    drafter: Drafter = registry.build("drafter", drafting)
+    held = certificate_for(
+        spec["engine"],
+        drafting,
+        sampling=sampling,
+        max_draft=drafter.max_draft,
+        folder=folder,
+        under=under,
+    )
     if held is None:
         return Standing(word="uncertified", under=under)
-    verdict = covered(held, sampling=sampling)
-    drafter: Drafter = registry.build("drafter", drafting)
+    verdict = covered(held, sampling=sampling, max_draft=drafter.max_draft)
     word: Word = verdict.value if verdict and drafter.exact else "biased"
     return Standing(word=word, under=under, certificate=held)
 

@@ -1,17 +1,18 @@
 """A sample with the target law of every token, reduced to what the tests use."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gfcr.audit import features
-from gfcr.audit.features import Array
-from gfcr.audit.law import Laws, target_law
-from gfcr.audit.sampler import PLAIN, Sampled, Target, contexts
-from gfcr.types import Ints, Sampling
+from gfcr.audit import features, reported, shifts
+from gfcr.audit.features import Array, Cells, Features
+from gfcr.audit.law import Laws, target_law, verification
+from gfcr.audit.sampler import PLAIN, DraftLaw, Sampled, Target, contexts
+from gfcr.audit.shifts import Shifts
+from gfcr.types import Bools, Ints, Sampling
 
 HELD = 4_000_000
 """Probabilities held at once, about; each takes some hundred bytes on the way."""
@@ -25,19 +26,38 @@ BOUND = 3.0
 class Evidence:
     """Tokens in order of request and position; suffix N: one entry per token."""
 
-    features: features.Features
+    features: Features
+    """Under the target's law."""
+    given: Features
+    """Under the law that the token had given its draft. Requests whose drafts come from the same
+    old rollouts are independent only so."""
+    recovered: Features | None
+    """Of tokens that replaced a rejected draft, under the residual law."""
+    recovered_length_R: Ints
+    """Tokens of the draft that was rejected there."""
+    shifts: Shifts
     context_N: NDArray[np.int64]
+    token_N: Ints
+    previous_token_N: Ints
+    prompt_N: NDArray[np.int64]
     request_N: Ints
     position_N: Ints
     index_N: Ints
     previous_N: Ints
     state_N: Ints
-    draft_hit_N: NDArray[np.bool_]
+    draft_N: Ints
+    length_N: Ints
+    step_N: Ints
+    row_N: Ints
+    running_N: Ints
+    draft_hit_N: Bools
     draft_mass_N: Array
-    """Probability of the draft token; 0 where there was none."""
+    """Probability that the draft token comes; NaN where there was none, or it is not known."""
     lean_N: Array
     """Log-ratio of the drafting policy to the target at the token, minus its mean; 0 if unknown."""
     lean_var_N: Array
+    gap_N: Array
+    """Log-prob as reported minus that of the law sampled from; NaN where none was reported."""
     unclear: int
     """Tokens left out because float32 cannot tell their law."""
 
@@ -45,106 +65,195 @@ class Evidence:
         return len(self.context_N)
 
 
-def gather(
-    sampled: Sequence[Sampled],
-    *,
-    target: Target,
-    sampling: Sampling,
-    distance: float,
-    seed: int,
-    proposal: Target | None = None,
-) -> Evidence:
-    """Scores a sample with the target model.
+@final
+@dataclass(frozen=True, kw_only=True)
+class Scorer:
+    """Scores samples with the target model."""
 
-    Args:
-        sampled: requests with at least one token in all.
-        target: the model they should follow.
-        sampling: the setting they were asked for with.
-        distance: total variation of the tilts whose visibility is computed.
-        proposal: the drafting policy, where there is one.
-        seed: of the randomisation; also distinguishes samples that are joined later.
-    """
-    used = [s for s in sampled if s.tokens]
-    speculated = any(state != PLAIN for s in used for state in s.state)
-    parts: list[Evidence] = []
-    some: list[Sampled] = []
-    held: list[Laws] = []
-    size = 0
-    pairs = [(s.prompt, s.tokens) for s in used]
-    laws, proposals = target.logprobs(pairs), proposal.logprobs(pairs) if proposal else None
-    proposed: list[Laws] = []
-    for i, (one, law) in enumerate(zip(used, laws, strict=True)):
-        some.append(one)
-        held.append(law)
-        if proposals is not None:
-            proposed.append(next(proposals))
-        size += law.size
-        if i + 1 == len(used) or size >= HELD:
-            part = _part(
-                some,
-                np.concatenate(held),
-                np.concatenate(proposed) if proposed else None,
-                sampling=sampling,
-                distance=distance,
-                seed=seed + i,
-                speculated=speculated,
-            )
-            parts.append(part)
-            some, held, proposed, size = [], [], [], 0
-    return join(parts)
+    target: Target
+    sampling: Sampling
+    """The setting they were asked for with."""
+    distance: float
+    """Total variation of the tilts whose visibility is computed."""
+    deterministic: bool
+    """Whether draft tokens are a function of the past, where the engine does not say."""
+    proposal: Target | None = None
+    """The drafting policy, where there is one."""
+
+    def gather(self, sampled: Sequence[Sampled], *, seed: int) -> Evidence:
+        """Evidence of requests with at least one token in all.
+
+        Args:
+            sampled: the requests.
+            seed: of the randomisation; also distinguishes samples that are joined later.
+        """
+        used = [s for s in sampled if s.tokens]
+        speculated = any(state != PLAIN for s in used for state in s.state)
+        parts = [
+            self._part(some, laws, proposals, seed=seed + i, speculated=speculated)
+            for i, (some, laws, proposals) in enumerate(self._portions(used))
+        ]
+        return join(parts)
+
+    def _portions(
+        self, used: Sequence[Sampled]
+    ) -> Iterator[tuple[list[Sampled], Laws, Laws | None]]:
+        pairs = [(s.prompt, s.tokens) for s in used]
+        proposals = self.proposal.logprobs(pairs) if self.proposal else None
+        some: list[Sampled] = []
+        held: list[Laws] = []
+        proposed: list[Laws] = []
+        for i, (one, law) in enumerate(zip(used, self.target.logprobs(pairs), strict=True)):
+            some.append(one)
+            held.append(law)
+            if proposals is not None:
+                proposed.append(next(proposals))
+            if i + 1 == len(used) or sum(law.size for law in held) >= HELD:
+                yield some, np.concatenate(held), np.concatenate(proposed) if proposed else None
+                some, held, proposed = [], [], []
+
+    def _part(
+        self,
+        some: Sequence[Sampled],
+        logprobs: Laws,
+        proposal: Laws | None,
+        *,
+        seed: int,
+        speculated: bool,
+    ) -> Evidence:
+        law, unclear = target_law(logprobs, sampling=self.sampling)
+        clear = ~unclear
+        law, plain = law[clear], _columns(some, clear=clear)
+        tokens, state = plain["token_N"], plain["state_N"]
+        cells = features.partition(law)
+        found = features.reduce(law, tokens, cells=cells, seed=seed)
+        lean, lean_var = _lean(law, tokens, None if proposal is None else proposal[clear])
+        counted = state != PLAIN if speculated else np.ones(len(state), np.bool_)
+        bands_2N = np.stack([shifts.band(plain["position_N"]), shifts.band(plain["length_N"])])
+        known = [k for s in some for k in s.known]
+        drafts = self._drafts(
+            law,
+            _at(known, np.flatnonzero(clear)),
+            plain,
+            told=np.greater(_flat(some, "told")[clear], 0),
+            found=found,
+            cells=cells,
+            seed=seed,
+        )
+        return Evidence(
+            **plain,
+            **drafts,
+            features=found,
+            shifts=shifts.measure(
+                law, bands_2N=bands_2N, counted=counted, cells=cells, distance=self.distance
+            ),
+            context_N=contexts(some)[clear],
+            lean_N=lean,
+            lean_var_N=lean_var,
+            gap_N=reported.gaps(some)[clear] - found.logp_N,
+            unclear=int(unclear.sum()),
+        )
+
+    def _drafts(
+        self,
+        law: Laws,
+        known: Sequence[DraftLaw | None],
+        plain: Mapping[str, Any],
+        *,
+        told: Bools,
+        found: Features,
+        cells: Mapping[str, Cells],
+        seed: int,
+    ) -> dict[str, Any]:
+        """What is known of verified drafts, and the law of each token given its draft."""
+        draft, tokens = plain["draft_N"], plain["token_N"]
+        drawn = np.array([k is not None for k in known], np.bool_)
+        use = np.flatnonzero((draft >= 0) & (told | drawn | self.deterministic))
+        mass = np.full(len(law), np.nan)
+        hit = (draft >= 0) & (draft == tokens)
+        said: dict[str, Any] = {
+            "draft_hit_N": hit,
+            "draft_mass_N": mass,
+            "given": found,
+            "recovered": None,
+            "recovered_length_R": np.zeros(0, np.int32),
+        }
+        if not len(use):
+            return said
+        q = _dense(_at(known, use), draft[use], vocab=law.shape[1])
+        rule = verification(law[use], draft=draft[use], q=q)
+        mass[use] = rule.given[np.arange(len(use)), draft[use]]
+        if drawn.any():
+            given = law.copy()
+            given[use] = rule.given
+            said["given"] = features.reduce(given, tokens, cells=cells, seed=seed)
+        after = ~hit[use] & rule.clear
+        if after.any():
+            rows, residual = use[after], rule.residual[after]
+            some = features.partition(residual)
+            said["recovered"] = features.reduce(residual, tokens[rows], cells=some, seed=seed + 1)
+            said["recovered_length_R"] = plain["length_N"][rows]
+        return said
 
 
 def join(parts: Sequence[Evidence]) -> Evidence:
-    """All parts as one; requests of different parts stay different."""
+    """All parts as one; requests and steps of different parts stay different."""
     arrays = {
         f.name: np.concatenate([getattr(p, f.name) for p in parts])
         for f in fields(Evidence)
-        if f.name.endswith("_N") and f.name != "request_N"
+        if f.name.endswith(("_N", "_R")) and f.name not in ("request_N", "step_N")
     }
-    offsets = np.cumsum([0] + [int(p.request_N.max(initial=-1)) + 1 for p in parts[:-1]])
-    requests = [p.request_N + o for p, o in zip(parts, offsets, strict=True)]
+    requests, steps = _apart([p.request_N for p in parts]), _apart([p.step_N for p in parts])
+    recovered = [p.recovered for p in parts if p.recovered is not None]
+    found = features.join([p.features for p in parts])
+    same = all(p.given is p.features for p in parts)
     return Evidence(
         **arrays,
-        request_N=np.concatenate(requests),
-        features=features.join([p.features for p in parts]),
+        request_N=requests,
+        step_N=steps,
+        features=found,
+        given=found if same else features.join([p.given for p in parts]),
+        recovered=features.join(recovered) if recovered else None,
+        shifts=shifts.join([p.shifts for p in parts]),
         unclear=sum(p.unclear for p in parts),
     )
 
 
-def _part(
-    some: Sequence[Sampled],
-    logprobs: Laws,
-    proposal: Laws | None,
-    *,
-    sampling: Sampling,
-    distance: float,
-    seed: int,
-    speculated: bool,
-) -> Evidence:
-    law, unclear = target_law(logprobs, sampling=sampling)
-    clear = ~unclear
-    tokens = _flat(some, "tokens")[clear]
-    state, draft = _flat(some, "state")[clear], _flat(some, "draft")[clear]
-    law = law[clear]
+def _apart(numbers: Sequence[Ints]) -> Ints:
+    offsets = np.cumsum([0] + [int(n.max(initial=-1)) + 1 for n in numbers[:-1]])
+    return np.concatenate([n + o for n, o in zip(numbers, offsets, strict=True)]).astype(np.int32)
+
+
+def _columns(some: Sequence[Sampled], *, clear: Bools) -> dict[str, Any]:
+    """What is known of each token but its law."""
     lengths = [len(s.tokens) for s in some]
-    drafted = draft >= 0
-    lean, lean_var = _lean(law, tokens, None if proposal is None else proposal[clear])
-    mass = np.where(drafted, law[np.arange(len(law)), np.maximum(draft, 0)], 0.0)
-    counted = state != PLAIN if speculated else np.ones(len(state), np.bool_)
-    return Evidence(
-        features=features.reduce(law, tokens, counted=counted, seed=seed, distance=distance),
-        context_N=contexts(some)[clear],
-        request_N=np.repeat(np.arange(len(some), dtype=np.int32), lengths)[clear],
-        position_N=np.concatenate([np.arange(n, dtype=np.int32) for n in lengths])[clear],
-        index_N=_flat(some, "index")[clear],
-        previous_N=_flat(some, "previous")[clear],
-        state_N=state,
-        draft_hit_N=drafted & (draft == tokens),
-        draft_mass_N=mass,
-        lean_N=lean,
-        lean_var_N=lean_var,
-        unclear=int(unclear.sum()),
-    )
+    names = ("index", "previous", "state", "draft", "length", "step", "row", "running")
+    columns: dict[str, Any] = {f"{name}_N": _flat(some, name) for name in names}
+    tokens = _flat(some, "tokens")
+    before = np.concatenate([np.array([s.prompt[-1], *s.tokens[:-1]], np.int32) for s in some])
+    columns |= {
+        "token_N": tokens,
+        "previous_token_N": before,
+        "prompt_N": np.repeat(np.array([hash(s.prompt) for s in some], np.int64), lengths),
+        "request_N": np.repeat(np.arange(len(some), dtype=np.int32), lengths),
+        "position_N": np.concatenate([np.arange(n, dtype=np.int32) for n in lengths]),
+    }
+    return {name: values[clear] for name, values in columns.items()}
+
+
+def _at(known: Sequence[DraftLaw | None], places: NDArray[np.intp]) -> list[DraftLaw | None]:
+    return [known[int(i)] for i in places]
+
+
+def _dense(known: Sequence[DraftLaw | None], draft: Ints, *, vocab: int) -> Laws:
+    """What each draft token was drawn from, (D, vocab); a point mass where nothing is given."""
+    q = np.zeros((len(known), vocab))
+    for i, law in enumerate(known):
+        if law is None:
+            q[i, draft[i]] = 1.0
+        else:
+            q[i, law[0]] = law[1]
+    return q
 
 
 def _lean(law: Laws, tokens: Ints, proposal: Laws | None) -> tuple[Array, Array]:

@@ -1,13 +1,16 @@
 """Temperature 0: every token must be the target's argmax. No statistics, one mismatch decides."""
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import final
 
 import numpy as np
 
+from gfcr.audit import reported, shifts
+from gfcr.audit.cell import FAR, LATE
 from gfcr.audit.law import TOLERANCE
-from gfcr.audit.sampler import PLAIN, Sampled, Target
+from gfcr.audit.sampler import PLAIN, VERIFIED, Sampled, Target
 
 
 @final
@@ -20,30 +23,49 @@ class Tally:
     different: int = 0
     unclear: int = 0
     """Left out: the best two are closer than float32 can tell."""
+    unreported: int = 0
+    positions: Counter[int] = field(default_factory=Counter[int])
+    """Clear tokens of verification steps (all, without any) by band of position."""
+    drafts: Counter[int] = field(default_factory=Counter[int])
+    """The same by band of the draft's length."""
+    logprobs: dict[str, dict[str, float]] = field(default_factory=dict[str, dict[str, float]])
 
     def plus(self, other: "Tally") -> "Tally":
         """Both together."""
-        names = ("tokens", "speculated", "different", "unclear")
-        return Tally(**{n: getattr(self, n) + getattr(other, n) for n in names})
+        names = [f.name for f in fields(Tally) if f.name != "logprobs"]
+        sums = {n: getattr(self, n) + getattr(other, n) for n in names}
+        return Tally(**sums, logprobs=reported.plus(self.logprobs, other.logprobs))
 
 
-def compare(sampled: Sequence[Sampled], *, target: Target) -> Tally:
+def compare(sampled: Sequence[Sampled], *, target: Target, speculates: bool) -> Tally:
     """Compares each token with the argmax after the engine's own tokens before it."""
     used = [s for s in sampled if s.tokens]
     total = Tally()
-    for one, logprobs in zip(
-        used, target.logprobs([(s.prompt, s.tokens) for s in used]), strict=True
-    ):
+    pairs = [(s.prompt, s.tokens) for s in used]
+    for one, logprobs in zip(used, target.logprobs(pairs), strict=True):
         best = np.partition(logprobs, -2, axis=-1)[:, -2:]
         clear = best[:, 1] - best[:, 0] > 2 * TOLERANCE
+        own = logprobs[np.arange(len(one.tokens)), one.tokens]
         differs = logprobs.argmax(-1) != np.array(one.tokens)
-        far = best[:, 1] - logprobs[np.arange(len(differs)), one.tokens] > 2 * TOLERANCE
+        far = best[:, 1] - own > 2 * TOLERANCE
+        state, draft = np.array(one.state), np.array(one.draft)
+        # Either convention: of the point mass sampled from, or of temperature 1 without filters.
+        said = reported.gaps([one])
+        gap = np.where(np.abs(said) < np.abs(said - own), said, said - own)
+        use = clear & ((state != PLAIN) | (not speculates))
+        positions = shifts.band(np.arange(len(clear), dtype=np.int32))[use]
         total = total.plus(
             Tally(
                 tokens=int(clear.sum()),
-                speculated=int((np.array(one.state) != PLAIN)[clear].sum()),
+                speculated=int((state != PLAIN)[clear].sum()),
                 different=int((differs & far).sum()),
                 unclear=int((~clear).sum()),
+                unreported=int(np.isnan(gap).sum()),
+                positions=Counter(positions.tolist()),
+                drafts=Counter(shifts.band(np.array(one.length, np.int32))[use].tolist()),
+                logprobs=reported.table(
+                    gap, state_N=state, hit_N=(state == VERIFIED) & (draft == np.array(one.tokens))
+                ),
             )
         )
     return total
@@ -52,3 +74,23 @@ def compare(sampled: Sequence[Sampled], *, target: Target) -> Tally:
 def power(tokens: float, *, distance: float) -> float:
     """Probability of a mismatch among tokens each wrong with probability `distance`."""
     return float(1 - (1 - distance) ** tokens)
+
+
+def of_lengths(tally: Tally, *, first: int) -> dict[str, float]:
+    """By position, from band `first` on: see `power.of_lengths`."""
+    return _tails(tally.positions, first=first, distance=LATE)
+
+
+def of_drafts(tally: Tally) -> dict[str, float]:
+    """By draft length: see `power.of_drafts`."""
+    return _tails(tally.drafts, first=1, distance=FAR)
+
+
+def _tails(bands: Counter[int], *, first: int, distance: float) -> dict[str, float]:
+    last = max(bands, default=0)
+    return {
+        str(shifts.start(b)): power(
+            sum(num for other, num in bands.items() if other >= b), distance=distance
+        )
+        for b in range(first, last + 1)
+    }

@@ -1,19 +1,33 @@
-"""Samples one cell until the sample can tell, then judges it.
+"""Samples one cell until the sample can tell, then states its figures; `cell.judged` judges them.
 
 When to stop depends on the power, a function of the contexts visited and not of how surprising
 the tokens were; the last sample alone is tested, once, with everything gathered.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, Final, final
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
 
-from gfcr.audit import battery, greedy
-from gfcr.audit.cell import LEVEL, NONE, POWER, SAMPLES, Cell, Prompts, judged
-from gfcr.audit.evidence import Evidence, gather, join
+import numpy as np
+
+from gfcr.audit import battery, greedy, power, reported
+from gfcr.audit.cell import (
+    LEVEL,
+    NONE,
+    POWER,
+    SAMPLES,
+    Cell,
+    Prompts,
+    judged,
+    worst,
+    wrong_logprobs,
+)
+from gfcr.audit.checks import Check
+from gfcr.audit.evidence import Evidence, Scorer, join
 from gfcr.audit.memory import Memory
-from gfcr.audit.sampler import PLAIN, Drafts, Engine, Sampled, Target, sample
+from gfcr.audit.rounds import BOTH, Asked, Ended, rounds_of
+from gfcr.audit.sampler import PLAIN, Drafts, Engine, Sampled, Target
 from gfcr.audit.settings import Setting
 from gfcr.engine.base import EngineStats
 from gfcr.errors import EngineError
@@ -27,23 +41,6 @@ LOOK: Final = 1.2
 """Growth of the sample between looks at its power."""
 
 
-@final
-@dataclass(frozen=True, kw_only=True)
-class Asked:
-    """What a cell is about."""
-
-    target: Target
-    proposal: Target | None
-    setting: Setting
-    drafter: str
-    deterministic: bool
-    hooked: bool
-    """Whether it is known which tokens were drafted."""
-    samples: int
-    level: float
-    seed: int
-
-
 def audit_cell(
     engine: Engine,
     *,
@@ -54,6 +51,8 @@ def audit_cell(
     deterministic: bool = True,
     drafts: Drafts | None = None,
     proposal: Target | None = None,
+    ends: Collection[int] | None = None,
+    dtype: str = "float32",
     samples: int = SAMPLES,
     level: float = LEVEL,
     seed: int = 0,
@@ -73,6 +72,8 @@ def audit_cell(
             counters, and a defect in few of the tokens is harder to see.
         proposal: the drafting policy, where drafts come from a model or an older policy: a wrong
             acceptance rule leans towards it or away from it, context by context.
+        ends: the tokens that end a request; None where they are not known.
+        dtype: the engine's number format: how far its log-probs may lie from the target's.
         samples: most tokens.
         level: the p-value below which the verdict is `biased`.
         seed: of the requests.
@@ -89,18 +90,19 @@ def audit_cell(
         drafter=drafter,
         deterministic=deterministic,
         hooked=drafts is not None,
+        ends=ends,
+        tolerance=reported.tolerance(dtype),
         samples=samples,
         level=level,
         seed=seed,
     )
-    before = engine.stats()
-    rounds = _rounds(engine, asked, prompts=prompts, drafts=drafts, memory=memory)
-    judge = _judge_greedy if setting.greedy else _judge_sampled
-    said: dict[str, Any]
+    before, begun = engine.stats(), time.monotonic()
+    rounds = rounds_of(engine, asked, prompts=prompts, drafts=drafts, memory=memory)
+    judge = _greedy if setting.greedy else _sampled
     try:
-        said = judge(rounds, asked, before=before, engine=engine, progress=progress)
+        found = judge(rounds, asked, before=before, engine=engine, progress=progress)
     except EngineError as error:
-        said = {"reason": str(error), "refused": True}
+        found = _Found({"reason": str(error), "refused": True}, {})
     now = engine.stats()
     cell = Cell(
         drafter=drafter,
@@ -110,71 +112,56 @@ def audit_cell(
         level=level,
         drafted=now.drafted_tokens - before.drafted_tokens,
         accepted=now.accepted_tokens - before.accepted_tokens,
-        **said,
+        tolerance=dict(asked.tolerance),
+        seconds=round(time.monotonic() - begun, 1),
+        **found.figures,
     )
-    return judged(cell)
+    return judged(_named_worst(cell, found.families))
 
 
-def _rounds(
-    engine: Engine,
-    asked: Asked,
-    *,
-    prompts: Prompts,
-    drafts: Drafts | None,
-    memory: Memory | None,
-) -> Iterator[list[Sampled]]:
-    given, number = 0, 0
-    ask = partial(
-        sample,
-        engine,
-        prompts=prompts.round(),
-        setting=asked.setting,
-        max_tokens=prompts.max_tokens,
-    )
-    while given < asked.samples:
-        if memory is not None:
-            # Seeds of their own: drafts must not share their randomness with what they meet.
-            past = seed_of(asked.seed, asked.setting.name, "past", number)
-            ask_past = partial(ask, seed=past)
-            memory.before(ask_past, sampling=asked.setting.sampling, first=number == 0)
-        found = ask(seed=seed_of(asked.seed, asked.setting.name, number), drafts=drafts)
-        if memory is not None:
-            memory.after(found, sampling=asked.setting.sampling)
-        given, number = given + sum(len(s.tokens) for s in found), number + 1
-        yield found
+class _Found(NamedTuple):
+    figures: dict[str, Any]
+    families: battery.Families
 
 
-def _judge_sampled(
+def _sampled(
     rounds: Iterator[list[Sampled]],
     asked: Asked,
     *,
     engine: Engine,
     before: EngineStats,
     progress: Progress,
-) -> dict[str, Any]:
-    parts: list[Evidence] = []
-    said: dict[str, Any] = {}
-    looked, tokens = 0.0, 0
+) -> _Found:
+    scorer = Scorer(
+        target=asked.target,
+        proposal=asked.proposal,
+        sampling=asked.setting.sampling,
+        distance=asked.setting.distance,
+        deterministic=asked.deterministic,
+    )
+    ended, parts, said, looked = Ended(), list[Evidence](), dict[str, Any](), 0.0
+    share, families = 0.0, battery.Families()
     for number, found in enumerate(rounds):
-        new = gather(
-            found,
-            target=asked.target,
-            proposal=asked.proposal,
-            sampling=asked.setting.sampling,
-            distance=asked.setting.distance,
-            seed=seed_of(asked.seed, "randomise", number) % 2**32,
-        )
-        parts = [join([*parts, new])]
-        tokens += sum(len(s.tokens) for s in found)
-        if tokens < min(LOOK * looked, asked.samples):
+        parts.append(scorer.gather(found, seed=seed_of(asked.seed, "randomise", number) % 2**32))
+        ended.plus(found, asked)
+        if ended.tokens < min(LOOK * looked, asked.samples):
             continue
-        looked = tokens
+        looked, parts = ended.tokens, [join(parts)]
         share = _share(asked, parts[0], before=before, now=engine.stats())
-        said = _said(parts[0], asked, share=share)
+        families = battery.before_the_end(parts[0], deterministic=asked.deterministic)
+        said = _powers(parts[0], asked, families, share=share)
         progress(len(parts[0]), said["power"])
-        if said["power"] >= POWER or share == 0:
+        if ended.rounds >= BOTH and (_suffices(said, asked) or share == 0):
             break
-    return said
+    e = join(parts)
+    families |= battery.rest(e, deterministic=asked.deterministic)
+    return _Found(said | ended.figures | _figures(e, asked, families, share=share), families)
+
+
+def _suffices(said: Mapping[str, Any], asked: Asked) -> bool:
+    """Settings that share their law with `t1` leave lengths to it."""
+    tails = [] if asked.setting.wider else [*said["lengths"].values(), *said["drafts"].values()]
+    return min([said["power"], *tails]) >= POWER
 
 
 def _share(asked: Asked, e: Evidence, *, before: EngineStats, now: EngineStats) -> float:
@@ -187,48 +174,97 @@ def _share(asked: Asked, e: Evidence, *, before: EngineStats, now: EngineStats) 
     return min(1.0, verified / max(1, now.generated_tokens - before.generated_tokens))
 
 
-def _said(e: Evidence, asked: Asked, *, share: float) -> dict[str, Any]:
-    held = battery.run(e, deterministic=asked.deterministic)
-    powers = battery.power(e, held, level=asked.level, share=share, setting=asked.setting)
+def _powers(
+    e: Evidence, asked: Asked, families: battery.Families, *, share: float
+) -> dict[str, Any]:
+    setting, level = asked.setting, asked.level
+    powers = power.of_law(e, families, setting=setting, level=level, share=share)
     # Where no law leaves room for any bias of this size, nothing is proved.
     powers = powers or {"no room": 0.0}
-    weakest = min(powers, key=lambda name: powers[name])
-    figures: dict[str, Any] = {
-        "p_value": held.p_value,
-        "power": powers[weakest],
+    drafts = power.of_drafts(
+        e,
+        families,
+        setting=setting,
+        level=level,
+        share=share,
+        deterministic=asked.deterministic,
+    )
+    lengths = power.of_lengths(e, families, setting=setting, level=level, share=share)
+    return {
+        "power": min(powers.values()),
         "power_of": powers,
-        "tokens": len(e),
-        "speculated": 0 if asked.drafter == NONE else round(share * battery.scope(e).sum()),
-        "unclear": e.unclear,
-        "impossible": held.impossible,
-        "tests": {c.name: c.p_value for made in held.by_family.values() for c in made},
+        "lengths": lengths,
+        "drafts": drafts,
     }
-    if held.worst is not None:
-        name, value, df, _ = held.worst
-        figures |= {"test": name, "statistic": value, "df": df}
-    if held.impossible:
-        figures |= {"test": "impossible", "statistic": float(held.impossible), "df": -1}
-    return figures
 
 
-def _judge_greedy(
+def _figures(
+    e: Evidence, asked: Asked, families: battery.Families, *, share: float
+) -> dict[str, Any]:
+    speculated = 0 if asked.drafter == NONE else round(share * battery.scope(e).sum())
+    return {
+        "tokens": len(e),
+        "speculated": speculated,
+        "unclear": e.unclear,
+        "impossible": battery.impossible(e),
+        "logprobs": reported.table(e.gap_N, state_N=e.state_N, hit_N=e.draft_hit_N),
+        "unreported": int(np.isnan(e.gap_N).sum()),
+        "tests": {f: {c.name: c.p_value for c in made} for f, made in families.items()},
+    }
+
+
+def _named_worst(cell: Cell, families: battery.Families) -> Cell:
+    """The cell with the test that decided, or came nearest to it."""
+    checks: dict[str, Check] = {c.name: c for made in families.values() for c in made}
+    name, p = worst(cell.tests)
+    kind = wrong_logprobs(cell)
+    if cell.impossible:
+        what = "argmax" if cell.greedy else "impossible"
+        return replace(cell, test=what, statistic=float(cell.impossible), df=-1, p_value=0.0)
+    if cell.ends:
+        return replace(cell, test="ends", statistic=float(cell.ends), df=-1, p_value=0.0)
+    if kind:
+        gap = cell.logprobs[kind]["mean"]
+        return replace(cell, test="log-probs", statistic=gap, df=-1, p_value=0.0)
+    if name not in checks:
+        return replace(cell, test="argmax" if cell.greedy else "", statistic=0.0, df=-1)
+    check = checks[name]
+    return replace(cell, test=name, statistic=check.statistic, df=check.df, p_value=min(1.0, p))
+
+
+def _greedy(
     rounds: Iterator[list[Sampled]],
     asked: Asked,
     *,
     engine: Engine,
     before: EngineStats,
     progress: Progress,
-) -> dict[str, Any]:
-    total, power, speculated = greedy.Tally(), 0.0, 0
+) -> _Found:
+    total, ended, said = greedy.Tally(), Ended(), dict[str, Any]()
     for found in rounds:
-        total = total.plus(greedy.compare(found, target=asked.target))
+        speculates = asked.hooked and asked.drafter != NONE
+        total = total.plus(greedy.compare(found, target=asked.target, speculates=speculates))
+        ended.plus(found, asked)
         speculated = _speculated(asked, total, before=before, now=engine.stats())
         told = total.tokens if asked.drafter == NONE else speculated
-        power = greedy.power(told, distance=asked.setting.distance)
-        progress(total.tokens, power)
-        if power >= POWER:
+        power_ = greedy.power(told, distance=asked.setting.distance)
+        said = {
+            "power": power_,
+            "lengths": greedy.of_lengths(total, first=battery.EARLY),
+            "drafts": greedy.of_drafts(total),
+            "speculated": speculated,
+        }
+        progress(total.tokens, power_)
+        if ended.rounds >= BOTH and _suffices(said, asked):
             break
-    return _said_greedy(total, power=power, speculated=speculated)
+    more: dict[str, Any] = {
+        "tokens": total.tokens,
+        "unclear": total.unclear,
+        "impossible": total.different,
+        "logprobs": total.logprobs,
+        "unreported": total.unreported,
+    }
+    return _Found(said | ended.figures | more, {})
 
 
 def _speculated(asked: Asked, total: greedy.Tally, *, before: EngineStats, now: EngineStats) -> int:
@@ -236,16 +272,3 @@ def _speculated(asked: Asked, total: greedy.Tally, *, before: EngineStats, now: 
         return 0
     verified = now.accepted_tokens - before.accepted_tokens + now.drafts - before.drafts
     return total.speculated if asked.hooked else min(total.tokens, verified)
-
-
-def _said_greedy(total: greedy.Tally, *, power: float, speculated: int) -> dict[str, Any]:
-    return {
-        "test": "argmax",
-        "statistic": float(total.different),
-        "df": -1,
-        "p_value": 0.0 if total.different else 1.0,
-        "power": power,
-        "tokens": total.tokens,
-        "speculated": speculated,
-        "unclear": total.unclear,
-    }

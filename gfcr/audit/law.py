@@ -5,13 +5,17 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from gfcr.types import Bools, Sampling
+from gfcr.types import Bools, Ints, Sampling
 
 Laws: TypeAlias = NDArray[np.float64]
 """Probabilities, shape (N, V), rows summing to 1."""
 
 TOLERANCE = 1e-4
 """Log-prob difference allowed between two float32 implementations of a model (measured: 2e-5)."""
+EDGE = 1e-3
+"""Relative difference of p and q below which float32 cannot tell which is the larger one."""
+LEFT = 0.02
+"""Least mass of a residual whose shape is known: it is a difference of two rounded numbers."""
 
 
 class Target(NamedTuple):
@@ -63,3 +67,37 @@ def _cut_small(p: Laws, *, keep: Bools, unclear: Bools, min_p: float) -> None:
     ratio = p / (min_p * p.max(-1, keepdims=True))
     keep &= ratio >= 1
     unclear |= (np.abs(ratio - 1) < 2 * TOLERANCE).any(-1)
+
+
+class Verification(NamedTuple):
+    """What exact speculative sampling makes of drafts. Shapes: D drafts, V tokens."""
+
+    residual: Laws
+    """What follows a rejection: (p - q)+, normalised; the target where nothing is left."""
+    given: Laws
+    """The law of the token, given the draft: the target's only on average over drafts."""
+    clear: Bools
+    """Shape (D,): enough is left for the residual to be known to float32's accuracy, and it has no
+    draft token."""
+
+
+def verification(p: Laws, *, draft: Ints, q: Laws) -> Verification:
+    """The rule of Leviathan et al. (2211.17192) for draft tokens drawn from q.
+
+    Args:
+        p: the target's laws, (D, V).
+        draft: the draft tokens, (D,).
+        q: what they were drawn from, (D, V); a point mass where they are a function of the past.
+    """
+    rows = np.arange(len(p))
+    own = q[rows, draft]
+    accept = np.where(own > 0, np.minimum(1.0, p[rows, draft] / np.maximum(own, 1e-300)), 0.0)
+    # Where p and q are as close as float32 can tell, either may be the larger one.
+    edge = np.where((p > 0) & (np.abs(p - q) <= EDGE * p), EDGE * p, 0.0)
+    left = np.maximum(p - q, edge)
+    left[rows, draft] = np.where(own > 0, np.maximum(p[rows, draft] - own, 0.0), p[rows, draft])
+    total = left.sum(-1, keepdims=True)
+    residual = np.where(total > 0, left / np.maximum(total, 1e-300), p)
+    given = (1 - accept)[:, None] * residual
+    given[rows, draft] += accept
+    return Verification(residual, given, (total[:, 0] >= LEFT) & (own > 0))

@@ -1,6 +1,8 @@
 """What a model is asked in an audit: its demo task's questions, and token sequences that repeat."""
 
+from dataclasses import dataclass
 from itertools import islice
+from typing import final
 
 import numpy as np
 
@@ -10,33 +12,54 @@ from gfcr.seeds import rng
 from gfcr.tasks.codec import CharCodec
 
 NUM = 32
-MAX_TOKENS = 48
+MAX_TOKENS = 256
+"""Of a completion, where no run says otherwise: `Sampling.max_tokens`."""
+TYPICAL = 48
+"""Tokens after which most completions have ended by themselves, about."""
+PROMPT = 24
+"""Tokens of a prompt that is no question."""
 LONG_TOKENS = 16
 """New tokens of a sequence that fills the engine: few, or it would end by itself before."""
 LONG_PROMPTS = 8
 
 
-def ordinary(model: str, *, vocab: int, max_length: int, seed: int) -> Prompts:
+@final
+@dataclass(frozen=True, kw_only=True)
+class Asks:
+    """What prompts are wanted."""
+
+    model: str
+    """Its name, for its questions."""
+    vocab: int
+    max_length: int
+    """Of a sequence."""
+    max_tokens: int = MAX_TOKENS
+    """Of a completion, where they fit."""
+    seed: int
+
+
+def ordinary(asks: Asks) -> Prompts:
     """Half questions (where the model has a task), half arbitrary tokens with a repeated stretch.
 
     Arbitrary tokens make laws of every shape; the repetition gives n-gram drafters a match.
     """
-    room = max(2, min(24, max_length - MAX_TOKENS))
-    asked = _questions(model, num=NUM // 2, seed=seed)
-    prompts = [p for p in asked if len(p) + MAX_TOKENS <= max_length]
+    new = max(1, min(asks.max_tokens, asks.max_length - PROMPT))
+    room = max(2, min(PROMPT, asks.max_length - new))
+    asked = _questions(asks.model, num=NUM // 2, seed=asks.seed)
+    prompts = [p for p in asked if len(p) + new <= asks.max_length]
     while len(prompts) < NUM:
-        prompts.append(_repeating(len(prompts), vocab=vocab, length=room, seed=seed))
-    return Prompts(prompts=prompts, max_tokens=min(MAX_TOKENS, max_length - room))
+        prompts.append(_repeating(len(prompts), vocab=asks.vocab, length=room, seed=asks.seed))
+    return Prompts(prompts=prompts, max_tokens=new, typical=TYPICAL)
 
 
-def long(model: str, *, vocab: int, max_length: int, seed: int) -> Prompts:
+def long(asks: Asks) -> Prompts:
     """Prompts that leave `LONG_TOKENS` to the engine's limit."""
-    length = max_length - LONG_TOKENS
+    length = asks.max_length - LONG_TOKENS
     prompts: list[tuple[int, ...]] = []
     for i in range(LONG_PROMPTS):
-        parts = _questions(model, num=max_length, seed=seed + i, answered=True)
+        parts = _questions(asks.model, num=asks.max_length, seed=asks.seed + i, answered=True)
         tokens = [t for part in parts for t in part]
-        tokens = tokens or list(_repeating(i, vocab=vocab, length=length, seed=seed))
+        tokens = tokens or list(_repeating(i, vocab=asks.vocab, length=length, seed=asks.seed))
         prompts.append(tuple(tokens[-length:]))
     return Prompts(prompts=prompts, max_tokens=LONG_TOKENS)
 

@@ -15,6 +15,7 @@ from gfcr import registry
 from gfcr.audit import certificate
 from gfcr.audit.cell import LEVEL, SAMPLES, Cell, Verdict
 from gfcr.audit.drafters import Subject
+from gfcr.audit.prompts import MAX_TOKENS
 from gfcr.audit.settings import Setting
 from gfcr.audit.worker import MAX_LENGTH, Job
 from gfcr.engine.vllm import Vllm
@@ -46,6 +47,7 @@ class Plan:
     drafters: Sequence[Subject]
     settings: Sequence[Setting]
     engine: Vllm
+    max_tokens: int = MAX_TOKENS
     samples: int = SAMPLES
     seed: int = 0
 
@@ -119,6 +121,7 @@ class _Drafter:
             engine=registry.spec("engine", plan.engine),
             settings=tuple(asdict(s) for s in settings),
             level=plan.level,
+            max_tokens=plan.max_tokens,
             samples=plan.samples,
             seed=plan.seed,
         )

@@ -3,15 +3,18 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Protocol
+from itertools import count
+from typing import Final, NamedTuple, Protocol
 from zlib import crc32
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gfcr.audit.law import Laws
 from gfcr.audit.settings import Setting
 from gfcr.engine.base import Delta, EngineStats, Request
 from gfcr.seeds import seed_of
+from gfcr.speculation.base import Draft
 from gfcr.types import FinishReason
 
 PLAIN: Final = 0
@@ -21,8 +24,15 @@ VERIFIED: Final = 1
 BONUS: Final = 2
 """Every draft of its step was accepted before it."""
 
-Drafts = Callable[[], Mapping[str, Sequence[int]]]
-"""The draft tokens that the next step will verify, by request id."""
+Drafts = Callable[[], Mapping[str, Draft | tuple[int, ...]]]
+"""What the next step will verify, by request id: drafts with the law that each token was drawn from
+(none: a point mass), or tokens alone where that law is not known."""
+
+DraftLaw = tuple[NDArray[np.int32], NDArray[np.float32]]
+"""Token ids and their probabilities; ids that are missing have none."""
+
+LAWS: Final = 30_000_000
+"""Most probabilities of draft laws held for a round; later drafts count as of unknown law."""
 
 
 class Target(Protocol):
@@ -56,6 +66,14 @@ class Engine(Protocol):
         ...
 
 
+class Place(NamedTuple):
+    """Where in a round tokens came."""
+
+    step: int
+    row: int
+    running: int
+
+
 @dataclass(kw_only=True)
 class Sampled:
     """One request. Lists are parallel, one entry per token."""
@@ -65,8 +83,12 @@ class Sampled:
     slot: str = ""
     """Which of the prompt's requests it is, counted within a round."""
     finish: FinishReason | None = None
+    endless: bool = False
+    """Whether it was to go on after its end-of-sequence token."""
+    asked: int = 0
+    """Most tokens asked for."""
     logprobs: list[float] = field(default_factory=list[float])
-    """As the engine reports them; no test uses them."""
+    """As the engine reports them."""
     tokens: list[int] = field(default_factory=list[int])
     index: list[int] = field(default_factory=list[int])
     """Place of the token within the step that brought it."""
@@ -75,11 +97,24 @@ class Sampled:
     state: list[int] = field(default_factory=list[int])
     draft: list[int] = field(default_factory=list[int])
     """The draft token for this position, -1 where there was none."""
+    known: list[DraftLaw | None] = field(default_factory=list[DraftLaw | None])
+    """What the draft token was drawn from; None: a point mass, or not known."""
+    told: list[bool] = field(default_factory=list[bool])
+    """Whether the engine says what the draft token was drawn from."""
+    length: list[int] = field(default_factory=list[int])
+    """Tokens of the whole draft that the step verified for this request."""
+    step: list[int] = field(default_factory=list[int])
+    """Of the engine, counted from the round's first."""
+    row: list[int] = field(default_factory=list[int])
+    """Place of the request among those that gained tokens in that step."""
+    running: list[int] = field(default_factory=list[int])
+    """How many those were."""
     _last: int = 0
 
-    def add(self, delta: Delta, *, drafts: Sequence[int]) -> None:
-        """Appends what one step brought. Drafts were proposed before it was sampled."""
-        num = len(delta.tokens)
+    def add(self, delta: Delta, *, draft: Draft | tuple[int, ...], at: Place) -> None:
+        """Appends what one step brought. The draft was proposed before it was sampled."""
+        num, told = len(delta.tokens), isinstance(draft, Draft)
+        drafts, law = (draft.tokens, draft.law) if isinstance(draft, Draft) else (draft, None)
         self.tokens += delta.tokens
         self.logprobs += delta.logprobs
         self.finish = delta.finish or self.finish
@@ -88,56 +123,88 @@ class Sampled:
         for j in range(num):
             self.state.append(VERIFIED if j < len(drafts) else BONUS if drafts else PLAIN)
             self.draft.append(drafts[j] if j < len(drafts) else -1)
+            held = law is not None and j < len(drafts)
+            self.known.append((law.ids_TM[j], law.probs_TM[j]) if law and held else None)
+        self.told += [told] * num
+        self.length += [len(drafts)] * num
+        self.step += [at.step] * num
+        self.row += [at.row] * num
+        self.running += [at.running] * num
         self._last = num or self._last
 
 
+@dataclass(frozen=True, kw_only=True)
+class Asking:
+    """How one round is asked."""
+
+    setting: Setting
+    prompts: Sequence[Sequence[int]]
+    max_tokens: int
+    endless: bool = False
+    """Whether completions go on after their end, to the last token."""
+    draft_budget: int | None = None
+
+
 def sample(
-    engine: Engine,
-    *,
-    prompts: Sequence[Sequence[int]],
-    setting: Setting,
-    max_tokens: int,
-    seed: int,
-    drafts: Drafts | None = None,
-    draft_budget: int | None = None,
+    engine: Engine, asking: Asking, *, seed: int, drafts: Drafts | None = None
 ) -> list[Sampled]:
     """One continuation of each prompt, with `setting.batch` of them in flight.
 
     Prompts have the same ids, and their requests the same slots, in every round.
     """
-    waiting = list(enumerate(prompts))[::-1]
-    done = _named(prompts)
+    waiting = list(range(len(asking.prompts)))[::-1]
+    done = _named(asking)
     running: dict[str, Sampled] = {}
-    while waiting or running:
-        while waiting and len(running) < setting.batch:
-            i, prompt = waiting.pop()
-            request = Request(
-                id=f"audit-{seed}-{i}",
-                tokens=tuple(prompt),
-                sampling=replace(setting.sampling, max_tokens=max_tokens),
-                seed=seed_of(seed, "audit", i) % 2**62 if setting.seeded else None,
-                draft_budget=draft_budget,
-                prompt_id=done[i].prompt_id,
-                slot=done[i].slot,
-            )
+    held = 0
+    for step in count():
+        while waiting and len(running) < asking.setting.batch:
+            i = waiting.pop()
+            request = _request(asking, done[i], number=i, seed=seed)
             engine.submit(request)
             running[request.id] = done[i]
-        proposed: Mapping[str, Sequence[int]] = drafts() if drafts else {}
-        for delta in engine.step():
-            held = running.get(delta.request_id)
-            if held is not None:
-                held.add(delta, drafts=proposed.get(delta.request_id, ()))
+        if not running:
+            return done
+        proposed: Mapping[str, Draft | tuple[int, ...]] = drafts() if drafts else {}
+        gained = engine.step()
+        for row, delta in enumerate(gained):
+            draft = proposed.get(delta.request_id, ())
+            held += _size(draft)
+            if held > LAWS and isinstance(draft, Draft):
+                draft = tuple(draft.tokens)
+            if (one := running.get(delta.request_id)) is not None:
+                one.add(delta, draft=draft, at=Place(step, row, len(gained)))
             if delta.finish is not None:
                 running.pop(delta.request_id, None)
     return done
 
 
-def _named(prompts: Sequence[Sequence[int]]) -> list[Sampled]:
+def _request(asking: Asking, one: Sampled, *, number: int, seed: int) -> Request:
+    setting = asking.setting
+    return Request(
+        id=f"audit-{seed}-{number}",
+        tokens=one.prompt,
+        sampling=replace(setting.sampling, max_tokens=asking.max_tokens),
+        seed=seed_of(seed, "audit", number) % 2**62 if setting.seeded else None,
+        draft_budget=asking.draft_budget,
+        prompt_id=one.prompt_id,
+        slot=one.slot,
+        endless=asking.endless,
+    )
+
+
+def _size(draft: Draft | tuple[int, ...]) -> int:
+    law = draft.law if isinstance(draft, Draft) else None
+    return 0 if law is None else law.probs_TM.size
+
+
+def _named(asking: Asking) -> list[Sampled]:
     seen: Counter[tuple[int, ...]] = Counter()
     named: list[Sampled] = []
-    for prompt in map(tuple, prompts):
+    for prompt in map(tuple, asking.prompts):
         key = crc32(np.array(prompt, np.int32).tobytes())
-        named.append(Sampled(prompt=prompt, prompt_id=f"audit-{key:08x}", slot=f"/{seen[prompt]}"))
+        one = Sampled(prompt=prompt, prompt_id=f"audit-{key:08x}", slot=f"/{seen[prompt]}")
+        one.endless, one.asked = asking.endless, asking.max_tokens
+        named.append(one)
         seen[prompt] += 1
     return named
 

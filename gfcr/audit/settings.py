@@ -40,6 +40,11 @@ class Setting:
         return self.sampling.top_p < 1 or self.sampling.top_k > 0 or self.sampling.min_p > 0
 
     @property
+    def wider(self) -> bool:
+        """Whether it excludes larger biases only, and leaves lengths to another of its law."""
+        return self.distance > DISTANCE
+
+    @property
     def greedy(self) -> bool:
         """Whether tokens are compared with the argmax instead of a law."""
         return self.sampling.temperature == 0

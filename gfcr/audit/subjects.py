@@ -9,6 +9,7 @@ from gfcr import config, experiment, models, registry
 from gfcr import strategy as strategies
 from gfcr.audit.cell import NONE
 from gfcr.audit.drafters import Subject
+from gfcr.audit.prompts import MAX_TOKENS
 from gfcr.audit.run import Plan, engine_for
 from gfcr.audit.settings import SETTINGS, Setting, of_run
 from gfcr.engine.vllm import Vllm
@@ -29,6 +30,8 @@ class Request:
     """None is the engine of audits."""
     settings: Sequence[Setting] = tuple(SETTINGS.values())
     """Audited when no others are asked for."""
+    max_tokens: int = MAX_TOKENS
+    """Of a completion, when nothing else is asked for."""
 
 
 def of_drafters(drafters: Sequence[Subject], *, model: str | None) -> Request:
@@ -63,11 +66,18 @@ def of_experiment(path: Path, *, model: str | None) -> Request:
         drafters=[_subject(run.strategy.drafter, label=run.config.name)],
         engine=run.engine,
         settings=[of_run(run.config.sampling)],
+        max_tokens=run.config.sampling.max_tokens,
     )
 
 
 def plan(
-    asked: Request, *, settings: Sequence[Setting] | None, samples: int, fixes: bool, seed: int
+    asked: Request,
+    *,
+    settings: Sequence[Setting] | None,
+    max_tokens: int | None,
+    samples: int,
+    fixes: bool,
+    seed: int,
 ) -> Plan:
     """The plan of an audit; the model is made or fetched."""
     folder = models.resolve(asked.model)
@@ -78,6 +88,7 @@ def plan(
         drafters=asked.drafters,
         settings=settings or asked.settings,
         engine=engine if fixes else replace(engine, fixes=False),
+        max_tokens=max_tokens or asked.max_tokens,
         samples=samples,
         seed=seed,
     )

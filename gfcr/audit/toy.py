@@ -14,6 +14,7 @@ from gfcr.audit.law import Laws, target_law
 from gfcr.engine.base import Delta, EngineStats, Request
 from gfcr.engine.fake import Fake, FakeEngine
 from gfcr.seeds import seed_of
+from gfcr.speculation.base import NOTHING, Draft, Law
 from gfcr.types import Bools, FinishReason, Ints, Sampling
 
 END = 1
@@ -89,17 +90,18 @@ class ToyEngine:
     """Draft tokens per verification."""
     residual: bool = True
     """False draws from p itself after a rejection: SPEC-RL's released rule (2509.23232)."""
+    reported: Laws | None = None
+    """What the log-probs it reports are of; None is `law`."""
     once: bool = False
     """Drafts a whole rollout when the request starts and no more, as replay does (SPEC-RL)."""
     seed: int = 0
     _running: dict[str, _Running] = field(init=False, default_factory=dict[str, _Running])
-    _proposed: dict[str, tuple[int, ...]] = field(
-        init=False, default_factory=dict[str, tuple[int, ...]]
-    )
+    _proposed: dict[str, Draft] = field(init=False, default_factory=dict[str, Draft])
     _stats: EngineStats = field(init=False, default_factory=EngineStats)
 
     def __post_init__(self) -> None:
         self._rng = np.random.default_rng(seed_of(self.seed, "toy"))
+        self._point = self.drafter is not None and bool((self.drafter.max(-1) == 1).all())
 
     def submit(self, request: Request) -> None:
         """See `Engine.submit`; prompts have two tokens at least."""
@@ -109,7 +111,7 @@ class ToyEngine:
         """See `Engine.stats`."""
         return self._stats
 
-    def drafts(self) -> Mapping[str, tuple[int, ...]]:
+    def drafts(self) -> Mapping[str, Draft]:
         """What the next step verifies."""
         if self.drafter is not None and not self._proposed:
             rows = [r for r in self._running.values() if r.fresh == self.once]
@@ -123,22 +125,37 @@ class ToyEngine:
         proposed, running = self.drafts(), list(self._running.values())
         if not running:
             return ()
-        emitted = self._verify(running, [proposed.get(r.request.id, ()) for r in running])
+        drafts = [tuple(proposed.get(r.request.id, NOTHING).tokens) for r in running]
+        emitted = self._verify(running, drafts)
         self._proposed = {}
         deltas = [self._delta(r, tokens) for r, tokens in zip(running, emitted, strict=True)]
         self._count(forward_passes=1, generated_tokens=sum(len(d.tokens) for d in deltas))
         return deltas
 
-    def _propose(self, rows: Sequence[_Running]) -> list[tuple[int, ...]]:
+    def _propose(self, rows: Sequence[_Running]) -> list[Draft]:
         assert self.drafter is not None
         if not rows or not self.length:
-            return [()] * len(rows)
+            return [NOTHING] * len(rows)
         last = np.array([r.last for r in rows])
         made: list[Ints] = []
+        laws: list[Laws] = []
         for _ in range(rows[0].request.sampling.max_tokens if self.once else self.length):
-            made.append(self._draw(self.drafter[last[:, 0], last[:, 1]]))
+            laws.append(self.drafter[last[:, 0], last[:, 1]])
+            made.append(self._draw(laws[-1]))
             last = np.stack([last[:, 1], made[-1]], 1)
-        return [_ended(d) for d in np.stack(made, 1).tolist()]
+        tokens, probs = np.stack(made, 1).tolist(), np.stack(laws, 1)
+        return [
+            self._draft(t if r.request.endless else _ended(t), q)
+            for r, t, q in zip(rows, tokens, probs, strict=True)
+        ]
+
+    def _draft(self, tokens: Sequence[int], probs: Laws) -> Draft:
+        """Point masses are not drawn: their law is the token."""
+        if self._point:
+            return Draft(tokens=tuple(tokens))
+        used = probs[: len(tokens)].astype(np.float32)
+        ids = np.broadcast_to(np.arange(used.shape[1], dtype=np.int32), used.shape)
+        return Draft(tokens=tuple(tokens), law=Law(ids_TM=ids, probs_TM=used))
 
     def _verify(
         self, rows: Sequence[_Running], drafts: Sequence[tuple[int, ...]]
@@ -154,7 +171,8 @@ class ToyEngine:
                 out[i].append(t)
             last[alive] = np.stack([last[alive, 1], token], 1)
             self._count(drafted_tokens=int((d >= 0).sum()), accepted_tokens=int(accepted.sum()))
-            alive = alive[accepted & (token != END)]
+            going = np.array([rows[i].request.endless for i in alive.tolist()], np.bool_)
+            alive = alive[accepted & ((token != END) | going)]
             if not len(alive):
                 break
         self._count(drafts=sum(map(bool, drafts)))
@@ -182,13 +200,21 @@ class ToyEngine:
     def _delta(self, running: _Running, tokens: list[int]) -> Delta:
         request = running.request
         kept = tokens[: request.sampling.max_tokens - running.made]
+        logprobs = self._logprobs(running.last, kept)
         running.made, running.fresh = running.made + len(kept), False
         running.last = (*running.last, *kept)[-2:]
         full = running.made >= request.sampling.max_tokens
-        finish = FinishReason.STOP if kept[-1] == END else FinishReason.LENGTH if full else None
+        ended = kept[-1] == END and not request.endless
+        finish = FinishReason.STOP if ended else FinishReason.LENGTH if full else None
         if finish:
             del self._running[request.id]
-        return Delta(request_id=request.id, tokens=tuple(kept), logprobs=(), finish=finish)
+        return Delta(request_id=request.id, tokens=tuple(kept), logprobs=logprobs, finish=finish)
+
+    def _logprobs(self, last: Sequence[int], tokens: Sequence[int]) -> tuple[float, ...]:
+        law = self.law if self.reported is None else self.reported
+        seen = np.array([*last, *tokens])
+        with np.errstate(divide="ignore"):
+            return tuple(np.log(law[seen[:-2], seen[1:-1], seen[2:]]).tolist())
 
     def _count(self, **increments: int) -> None:
         sums = {k: getattr(self._stats, k) + v for k, v in increments.items()}

@@ -20,7 +20,7 @@ from gfcr.audit.certificate import device_name
 from gfcr.audit.drafters import Subject
 from gfcr.audit.judge import audit_cell
 from gfcr.audit.memory import Learning, remembers
-from gfcr.audit.prompts import long, ordinary
+from gfcr.audit.prompts import MAX_TOKENS, PROMPT, Asks, long, ordinary
 from gfcr.audit.restless import Restless
 from gfcr.audit.settings import setting_of
 from gfcr.engine.vllm import Vllm
@@ -46,6 +46,7 @@ class Job:
     """Its spec, see `registry.spec`."""
     settings: tuple[Mapping[str, Any], ...]
     level: float
+    max_tokens: int = MAX_TOKENS
     samples: int = SAMPLES
     seed: int = 0
 
@@ -79,16 +80,17 @@ def _run(job: Job, *, out: TextIO, scratch: Path) -> None:
     _say(out, kind="engine", fixes=list(engine.fixes), device=device_name())
     for setting in map(setting_of, job.settings):
         make = long if setting.long else ordinary
-        limit = min(engine.max_length, MAX_LENGTH)
         cell = audit_cell(
             engine,
             target=target,
             setting=setting,
-            prompts=make(job.model, vocab=target.vocab, max_length=limit, seed=job.seed),
+            prompts=make(_asks(job, vocab=target.vocab, max_length=engine.max_length)),
             drafter=job.label,
             deterministic=drafter is None or not drafter.sampled,
             proposal=proposal,
             drafts=lambda: pending(engine),
+            ends=engine.folder.eos,
+            dtype=config.dtype,
             samples=job.samples,
             level=job.level,
             seed=job.seed,
@@ -101,12 +103,23 @@ def _run(job: Job, *, out: TextIO, scratch: Path) -> None:
     engine.close()
 
 
+def _asks(job: Job, *, vocab: int, max_length: int, seed: int | None = None) -> Asks:
+    """Sequences of `MAX_LENGTH` at most, or of what the completions asked for need."""
+    return Asks(
+        model=job.model,
+        vocab=vocab,
+        max_length=min(max_length, max(MAX_LENGTH, PROMPT + job.max_tokens)),
+        max_tokens=job.max_tokens,
+        seed=job.seed if seed is None else seed,
+    )
+
+
 def _drafter(subject: Subject, *, job: Job, vocab: int, scratch: Path) -> Drafter | None:
     from gfcr import models
 
     made = ""
     if subject.lacks_model:
-        prompts = ordinary(job.model, vocab=vocab, max_length=MAX_LENGTH, seed=job.seed + 1)
+        prompts = ordinary(_asks(job, vocab=vocab, max_length=MAX_LENGTH, seed=job.seed + 1))
         folder = weights.make(
             subject.name, target=Path(job.folder), prompts=prompts, folder=scratch / "draft"
         )

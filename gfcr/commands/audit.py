@@ -25,6 +25,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--experiment", type=Path, metavar="FILE", help="engine, drafter and sampling of a run"
     )
     parser.add_argument("--settings", help="names with commas, or all; a run's own by default")
+    parser.add_argument(
+        "--max-tokens", type=int, help="of a completion; a run's own by default, or 256"
+    )
     parser.add_argument("--samples", type=int, help="most tokens of a cell (300000)")
     parser.add_argument("--unpatched", action="store_true", help="vLLM as shipped, without fixes")
     parser.add_argument("--folder", type=Path, help="for certificates (GFCR_AUDITS, or audits)")
@@ -36,8 +39,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> Outcome:
     """Audits, or calibrates the audit."""
-    if options.samples is not None and options.samples < 1:
-        raise ConfigError(f"--samples {options.samples}: give a whole number >= 1.")
+    for name in ("samples", "max_tokens", "calibrate"):
+        value = getattr(options, name)
+        if value is not None and value < 1:
+            raise ConfigError(f"--{name.replace('_', '-')} {value}: give a whole number >= 1.")
     if options.calibrate is not None:
         return _calibrate(options)
     from gfcr.audit import certificate
@@ -69,6 +74,7 @@ def _plan(options: argparse.Namespace) -> "audits.Plan":
     return subjects.plan(
         run,
         settings=asked,
+        max_tokens=options.max_tokens,
         samples=options.samples or SAMPLES,
         fixes=not options.unpatched,
         seed=options.seed,
@@ -106,8 +112,6 @@ def _calibrate(options: argparse.Namespace) -> Outcome:
     from gfcr.audit.cell import SAMPLES
     from gfcr.commands.audit_display import calibration_table, say
 
-    if options.calibrate < 1:
-        raise ConfigError(f"--calibrate {options.calibrate}: give a whole number >= 1.")
     tallies: list[calibrate.Tally] = []
     for tally in calibrate.run(num=options.calibrate, samples=options.samples or SAMPLES):
         tallies.append(tally)

@@ -35,6 +35,9 @@ class Request:
     """Task prompt it belongs to, by which drafters find what they remember."""
     slot: str = ""
     """Which of the prompt's samples it is."""
+    endless: bool = False
+    """Goes on after the end-of-sequence token, up to its cap: how an audit reaches positions that
+    few completions reach by themselves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

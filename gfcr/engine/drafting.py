@@ -86,7 +86,7 @@ class Drafting:
         # A verification emits one token more than it accepts.
         room = min(cap - made, self._max_length - len(tokens_T)) - 1
         last = int(tokens_T[-1])
-        if made and (last in self._eos or last in request.stop):
+        if made and (last in request.stop or (last in self._eos and not request.endless)):
             return None
         limit = min(self.pace, budget, room)
         return _row(live, tokens_T=tokens_T, limit=limit) if limit > 0 else None

@@ -210,7 +210,7 @@ class FakeEngine:
 
     def _finish(self, running: _Running) -> FinishReason | None:
         token = running.done[-1]
-        if token == EOS or token in running.request.stop:
+        if token in running.request.stop or (token == EOS and not running.request.endless):
             return FinishReason.STOP
         full = len(running.done) >= running.cap or self._full(running)
         return FinishReason.LENGTH if full else None

@@ -228,7 +228,8 @@ class VllmEngine:
 
     def _ask(self, request: Request, *, score: bool) -> Any:
         record = 0 if score or request.draft_budget == 0 else self._speculation.record
-        return self._translate(self.llm, request, eos=self.folder.eos, score=score, logprobs=record)
+        eos = () if request.endless else self.folder.eos
+        return self._translate(self.llm, request, eos=eos, score=score, logprobs=record)
 
     def _add(self, queued: Any) -> None:
         self._core.add_request(*self._core.preprocess_add_request(queued))
@@ -239,8 +240,8 @@ class VllmEngine:
         by_client, executed = self._core.step_fn()
         self._core.post_step(model_executed=executed)
         self._count.forward_passes += executed
-        outputs, deltas = by_client.get(0), list[Delta]()
-        if outputs is not None:
+        deltas: list[Delta] = []
+        if (outputs := by_client.get(0)) is not None:
             self._count.see(outputs.scheduler_stats)
             deltas = [d for o in outputs.outputs if (d := self._delta(o)) is not None]
             self._count.generated += sum(len(d.tokens) for d in deltas)
@@ -289,9 +290,8 @@ class VllmEngine:
 
     def _warm_up(self) -> None:
         """Runs what vLLM compiles at first use, so that no caller's clock meets it."""
-        cap = min(8, self._max_length - 1)
+        sampling = Sampling(max_tokens=min(8, self._max_length - 1))
         for i in range(2):
-            sampling = Sampling(max_tokens=cap)
             self.submit(Request(id=f"warm-{i}", tokens=(0,), sampling=sampling, seed=i))
         while self._live:
             self._advance()

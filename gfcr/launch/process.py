@@ -8,7 +8,8 @@ import tempfile
 from pathlib import Path
 from typing import Any, final
 
-from gfcr import reading
+from omegaconf import OmegaConf
+
 from gfcr.launch.base import Job
 from gfcr.tracking.lock import is_locked
 
@@ -29,7 +30,7 @@ class TrialProcess:
         parent.mkdir(parents=True, exist_ok=True)
         self._log = parent / f"{name}.log"
         file = parent / f"{name}.yaml"
-        file.write_text(reading.write(job.config))
+        OmegaConf.save(OmegaConf.create(dict(job.config)), file)
         command = [sys.executable, "-m", "gfcr.launch.child", str(os.getpid())]
         command += ["run", str(file), "--json", "--wait", str(_PATIENCE_S)]
         command += ["--fresh"] if job.fresh else []

@@ -15,8 +15,7 @@ from tests.contract.sources import LIBRARY, ROOT, STRATEGIES, Import, imports, m
 # unit and the layers above this line's, never a neighbour.
 LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("errors",), ("seeds",), ("coroutine",), ("statistics",)),
-    (("ranges",),),
-    (("types",), ("part",), ("plain",), ("names",), ("reading",)),
+    (("types",), ("part",), ("plain",), ("names",)),
     (("handles",), ("subsets",), ("ledger",), ("speculation.base",)),
     (("stages",), ("engine.base",), ("tasks.base", "tasks.codec"), ("tracking.base",)),
     (("train.base",),),

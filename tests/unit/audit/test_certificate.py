@@ -25,7 +25,13 @@ DRAFTER = {"name": "draft_model", "draft_length": 3, "model": "somewhere"}
 def cell(setting: str, verdict: Verdict = Verdict.LOSSLESS) -> Cell:
     law = SETTINGS[setting].law
     return Cell(
-        drafter="d", setting=setting, verdict=verdict, reason="r", law=law, tests={"t": 0.5}
+        drafter="d",
+        setting=setting,
+        verdict=verdict,
+        reason="r",
+        law=law,
+        longest=256,
+        tests={"law": {"t": 0.5}},
     )
 
 
@@ -86,6 +92,22 @@ def test_the_worst_cell_of_a_law_speaks_for_it() -> None:
     assert certificate.covered(held, sampling=Sampling(top_k=5)) is Verdict.LOSSLESS
     assert certificate.covered(held, sampling=Sampling(top_k=6)) is None
     assert held.verdict is Verdict.BIASED
+
+
+def test_it_speaks_for_lengths_and_drafts_that_were_audited() -> None:
+    short = replace(cell("t1"), longest=48, longest_draft=8, lengths={"8": 1.0, "32": 1.0})
+    weak = replace(short, setting="batch1", longest=512, lengths={"8": 1.0, "64": 0.5})
+    held = made(short, weak)
+    assert certificate.covered(held, sampling=Sampling(max_tokens=64)) is Verdict.LOSSLESS
+    assert certificate.covered(held, sampling=Sampling(max_tokens=65)) is None
+    some = made(replace(short, drafts={"1": 1.0, "8": 0.4}))
+    ask = Sampling(max_tokens=48)
+    assert certificate.covered(some, sampling=ask, max_draft=7) is Verdict.LOSSLESS
+    assert certificate.covered(some, sampling=ask, max_draft=8) is None
+    assert certificate.covered(some, sampling=Sampling(max_tokens=8), max_draft=64) is not None
+    # What was found does not depend on how long the completions of another run are.
+    biased = made(replace(short, verdict=Verdict.BIASED))
+    assert certificate.covered(biased, sampling=Sampling(max_tokens=4096)) is Verdict.BIASED
 
 
 def test_what_the_engine_refuses_spoils_no_verdict() -> None:

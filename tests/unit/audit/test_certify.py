@@ -38,7 +38,13 @@ def audited(folder: Path, *verdicts: Verdict, setting: str = "t1", day: int = 1)
         versions=UNDER.versions,
         made=f"2026-01-0{day}T00:00:00+00:00",
         cells=tuple(
-            Cell(drafter="ngram", setting=setting, verdict=v, reason="", law=SETTINGS[setting].law)
+            Cell(
+                drafter="ngram",
+                setting=setting,
+                verdict=v,
+                law=SETTINGS[setting].law,
+                longest=8,
+            )
             for v in verdicts
         ),
     )
@@ -66,6 +72,7 @@ def test_without_a_certificate_that_fits_it_is_uncertified(tmp_path: Path) -> No
     audited(tmp_path, Verdict.LOSSLESS)
     assert word(tmp_path, spec()) == "lossless"
     assert word(tmp_path, spec(temperature=0.7)) == "uncertified"
+    assert word(tmp_path, spec(max_tokens=9)) == "uncertified"
     assert word(tmp_path, spec(Ngram(draft_length=4))) == "uncertified"
     assert word(tmp_path, spec(), replace(UNDER, versions={"vllm": "2"})) == "uncertified"
     assert word(tmp_path, spec(), replace(UNDER, device="a GPU")) == "uncertified"

@@ -1,0 +1,83 @@
+"""Reported log-probs against those of the law sampled from: losses learn from them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from gfcr.audit.features import Array
+from gfcr.audit.sampler import BONUS, PLAIN, VERIFIED, Sampled
+from gfcr.types import Bools, Ints
+
+TOLERANCES: Final[Mapping[str, Mapping[str, float]]] = {
+    "float32": {"mean": 1e-3, "most": 2e-2},
+    "float16": {"mean": 5e-3, "most": 0.2},
+    "bfloat16": {"mean": 2e-2, "most": 1.0},
+}
+"""Nats by which a correct engine's log-probs may differ from the trainer's float32 ones.
+
+Measured on the demo model: float32 3e-7 on average and 2e-5 at most (CPU; TF32 products on GPU are
+coarser), bfloat16 2e-3 and 0.4.
+"""
+
+INFINITE: Final = 1e6
+"""Nats that stand for a log-prob that is no number."""
+
+
+def tolerance(dtype: str) -> Mapping[str, float]:
+    """Of an engine's number format; `auto` is bfloat16 or float16."""
+    return TOLERANCES.get(dtype, TOLERANCES["bfloat16"])
+
+
+def gaps(some: Sequence[Sampled]) -> Array:
+    """Reported log-probs, one a token; NaN where none was reported."""
+    return np.concatenate([_padded(s) for s in some])
+
+
+def table(gap_N: Array, *, state_N: Ints, hit_N: Bools) -> dict[str, dict[str, float]]:
+    """Kind of token -> `tokens`, `mean` and `most` of the absolute gaps.
+
+    A log-prob that is no number, or a token whose law has none, is infinitely far.
+    """
+    kinds = {
+        "plain": state_N == PLAIN,
+        "accepted": (state_N == VERIFIED) & hit_N,
+        "recovered": (state_N == VERIFIED) & ~hit_N,
+        "bonus": state_N == BONUS,
+    }
+    found: dict[str, dict[str, float]] = {}
+    for kind, mask in kinds.items():
+        gap = np.minimum(np.abs(gap_N[mask & ~np.isnan(gap_N)]), INFINITE)
+        if len(gap):
+            found[kind] = {
+                "tokens": len(gap),
+                "mean": float(gap.mean()),
+                "most": float(gap.max()),
+            }
+    return found
+
+
+def plus(
+    first: Mapping[str, Mapping[str, float]], second: Mapping[str, Mapping[str, float]]
+) -> dict[str, dict[str, float]]:
+    """Both tables together."""
+    joined = {kind: dict(gap) for kind, gap in first.items()}
+    for kind, gap in second.items():
+        if kind not in joined:
+            joined[kind] = dict(gap)
+            continue
+        one, num = joined[kind], joined[kind]["tokens"] + gap["tokens"]
+        total = one["mean"] * one["tokens"] + gap["mean"] * gap["tokens"]
+        joined[kind] = {"tokens": num, "mean": total / num, "most": max(one["most"], gap["most"])}
+    return joined
+
+
+def _padded(one: Sampled) -> Array:
+    """An engine that reports a NaN says something wrong, one that reports nothing says nothing."""
+    said = np.array(one.logprobs, np.float64)
+    said = np.where(np.isfinite(said), said, np.inf)
+    missing = len(one.tokens) - len(said)
+    # Lists of different lengths cannot be matched: all is wrong, unless nothing was said.
+    if missing and len(said):
+        return np.full(len(one.tokens), np.inf)
+    return said if not missing else np.full(len(one.tokens), np.nan)

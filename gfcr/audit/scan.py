@@ -1,0 +1,206 @@
+"""A net for what is wrong in few places: one request, one row of the batch, one position, copies.
+
+The places are not known beforehand and hold few tokens each, so no sum is normal there. Each test
+is a likelihood ratio instead: of an alternative that learns from the tokens before, to the law
+that they should follow. Its mean is 1 under a lossless engine, exactly, however little entropy
+there is, and 1 / ratio bounds the p-value (Ville's inequality; Vovk & Wang, arXiv 1912.06116).
+"""
+
+import importlib
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gfcr.audit.checks import Check
+from gfcr.audit.evidence import Evidence
+from gfcr.audit.features import Array, Partition
+from gfcr.audit.shifts import band
+from gfcr.types import Bools, Ints
+
+Index: TypeAlias = NDArray[np.integer[Any]]
+
+PRIOR: Final = 1.0
+"""Hits that each cell is taken to have had as expected, before the first token."""
+ROWS: Final = 60_000
+"""Tokens looked at together, about."""
+PREFIXES: Final = tuple(2**k for k in range(1, 13))
+"""Tokens after which a copy may have gone its own way."""
+PAIRS: Final = 2_000
+"""Requests compared with each other token by token: the first ones."""
+UPTO: Final = 64
+"""Tokens of them that are compared."""
+BINS: Final = 8
+"""Of the uniform numbers that tokens came from."""
+CERTAIN: Final = 1e6
+"""Nats that stand for infinity."""
+SAME: Final = 0.5
+"""Share of tokens that requests have in common, as alternatives suppose."""
+
+
+def run(e: Evidence, *, deterministic: bool) -> Iterator[Check]:
+    """All of them. Without `deterministic`, draft lengths may say what was drafted: no place."""
+    time = np.argsort(e.step_N, kind="stable")
+    for place, group_N in _places(e, deterministic=deterministic):
+        for name, partition in e.given.partitions.items():
+            yield check(f"{name} by {place}", drift(partition, group_N=group_N, time=time))
+    yield check("copies of siblings", copies(e, siblings=True))
+    yield check("copies", copies(e, siblings=False))
+    some = (e.request_N < PAIRS) & (e.position_N < UPTO)
+    yield check("same tokens", shared_tokens(e, some=some))
+    for name, mirrored in (("same randomness", False), ("mirrored randomness", True)):
+        yield check(name, shared_randomness(e, some=some, mirrored=mirrored))
+
+
+def check(name: str, ratios: Array) -> Check:
+    """Of log-likelihood ratios of many places, each with mean 1 given those before.
+
+    The alternatives: one place is wrong, all are, and shares between.
+    """
+    if not len(ratios):
+        return Check(name, 0.0, -1, 1.0)
+    # A token without probability decides elsewhere; here it must not hide the others.
+    ratios = np.nan_to_num(ratios, nan=0.0, posinf=CERTAIN, neginf=-CERTAIN)
+    shares = {1.0, *(s for s in (0.3, 0.1, 0.03, 0.01) if s * len(ratios) > 1), 1 / len(ratios)}
+    totals = [_mixed(ratios, share=s) for s in sorted(shares)]
+    total = float(np.logaddexp.reduce(totals) - np.log(len(totals)))
+    return Check(name, total, -1, float(np.exp(-max(total, 0.0))))
+
+
+def drift(partition: Partition, *, group_N: Ints, time: Index) -> Array:
+    """Log-ratios by group: cells hit too often so far in a group are taken to go on so there."""
+    order = time[np.argsort(group_N[time], kind="stable")]
+    group = group_N[order]
+    firsts = np.flatnonzero(np.r_[True, group[1:] != group[:-1]])
+    # Whole groups together, about `ROWS` tokens at a time.
+    cuts = [int(firsts[0])]
+    for first in [*firsts[1:].tolist(), len(group)]:
+        if first - cuts[-1] >= ROWS or first == len(group):
+            cuts.append(first)
+    return np.concatenate(
+        [_drift(partition, rows=order[a:b], group=group[a:b]) for a, b in pairwise(cuts)]
+    )
+
+
+def copies(e: Evidence, *, siblings: bool) -> Array:
+    """Log-ratios by request: it repeats an earlier one (of its prompt) for some tokens."""
+    firsts = np.flatnonzero(np.r_[True, e.request_N[1:] != e.request_N[:-1]])
+    seen: dict[object, int] = {}
+    total: dict[object, int] = {}
+    found: list[float] = []
+    for a, b in zip(firsts, [*firsts[1:], len(e)], strict=True):
+        pool = int(e.prompt_N[a]) if siblings else 0
+        places = list(zip(e.position_N[a:b].tolist(), e.token_N[a:b].tolist(), strict=True))
+        keys = _prefixes(places, pool=pool)
+        surprise = -np.cumsum(e.given.logp_N[a:b])
+        ends = [min(k, len(keys)) for k in PREFIXES]
+        before = total.get(pool, 0)
+        parts = [
+            np.log(seen[keys[k - 1]] / before) + surprise[k - 1]
+            for k in ends
+            if keys[k - 1] in seen
+        ]
+        if before:
+            ratio = np.logaddexp.reduce(parts) - np.log(len(PREFIXES)) if parts else -np.inf
+            found.append(float(ratio))
+        total[pool] = before + 1
+        for key in keys:
+            seen[key] = seen.get(key, 0) + 1
+    return np.array(found)
+
+
+def shared_tokens(e: Evidence, *, some: Bools) -> Array:
+    """Log-ratios by request: it has tokens in common with one earlier request, place by place."""
+    rows, place = e.request_N[some], e.position_N[some]
+    logp = e.given.logp_N[some]
+    more = np.logaddexp(np.log1p(-SAME), np.log(SAME) - logp) - np.log1p(-SAME)
+    token = _ids(place, e.token_N[some])
+    common = _common(rows, token, more)
+    return _earlier(common + np.log1p(-SAME) * _common(rows, place, np.ones(len(rows))))
+
+
+def shared_randomness(e: Evidence, *, some: Bools, mirrored: bool) -> Array:
+    """The same for the uniform numbers that tokens came from, equal or adding up to 1."""
+    rows, place = e.request_N[some], e.position_N[some]
+    bins = np.minimum((e.given.spread_N[some] * BINS).astype(np.int32), BINS - 1)
+    other = BINS - 1 - bins if mirrored else bins
+    ones = np.ones(len(rows))
+    same = _common(rows, place * BINS + bins, ones, other=place * BINS + other)
+    overlap = _common(rows, place, ones)
+    hit, missed = np.log(1 + SAME * (BINS - 1)), np.log1p(-SAME)
+    return _earlier(same * hit + (overlap - same) * missed)
+
+
+def _common(rows: Ints, what: Ints, value: Array, *, other: Ints | None = None) -> Array:
+    """Summed values of what two requests have in common, (requests, requests)."""
+    sparse = importlib.import_module("scipy.sparse")
+    other = what if other is None else other
+    shape = (int(rows.max(initial=-1)) + 1, int(max(what.max(), other.max())) + 1)
+    one = sparse.csr_matrix((value, (rows, what)), shape)
+    two = sparse.csr_matrix((np.ones(len(rows)), (rows, other)), shape)
+    return np.asarray((one @ two.T).toarray(), np.float64)
+
+
+def _places(e: Evidence, *, deterministic: bool) -> Iterator[tuple[str, Ints]]:
+    """Where a defect may hide; each token's place is known before it is sampled."""
+    yield "request", e.request_N
+    yield "prompt", _ids(e.prompt_N)
+    yield "sibling", _ids(e.prompt_N, e.request_N // 32, e.position_N)
+    yield "position", e.position_N
+    yield "place in a step", _ids(e.state_N, e.index_N)
+    yield "row of the batch", e.row_N
+    yield "number in flight", band(e.running_N)
+    yield "step of the engine", e.step_N
+    yield "token before", e.previous_token_N
+    if deterministic:
+        yield "draft length", _ids(e.state_N, e.length_N)
+
+
+def _ids(*columns: NDArray[np.integer[Any]]) -> Ints:
+    """A number for each distinct row of the columns."""
+    stacked = np.stack([np.asarray(c, np.int64) for c in columns])
+    return np.unique(stacked, axis=1, return_inverse=True)[1].ravel().astype(np.int32)
+
+
+def _drift(partition: Partition, *, rows: Index, group: Ints) -> Array:
+    hit, mass = partition.hit_N[rows], partition.mass_NK[rows]
+    first = np.r_[True, group[1:] != group[:-1]]
+    starts = np.flatnonzero(first)
+    lengths = np.diff(np.r_[starts, len(group)])
+    ones = np.zeros_like(mass)
+    ones[np.arange(len(hit)), hit] = 1
+    tilt = (PRIOR + _before(ones, starts, lengths)) / (PRIOR + _before(mass, starts, lengths))
+    whole = (mass * tilt).sum(-1) / mass.sum(-1)
+    ratio = np.log(tilt[np.arange(len(hit)), hit]) - np.log(whole)
+    return np.add.reduceat(ratio, starts)
+
+
+def _before(values: Array, starts: Index, lengths: Index) -> Array:
+    """Sums over the rows before, within each group."""
+    up = np.cumsum(values, 0) - values
+    return np.maximum(up - np.repeat(up[starts], lengths, 0), 0.0)
+
+
+def _prefixes(places: Sequence[tuple[int, int]], *, pool: int) -> list[int]:
+    key, keys = hash(pool), list[int]()
+    for place in places:
+        key = hash((key, place))
+        keys.append(key)
+    return keys
+
+
+def _earlier(ratio: Array) -> Array:
+    """By row, the log of the mean over the columns before it."""
+    num = len(ratio)
+    if num < 2:
+        return np.zeros(0)
+    masked = np.where(np.tri(num, k=-1, dtype=np.bool_), ratio, -np.inf)[1:]
+    return np.logaddexp.reduce(masked, axis=1) - np.log(np.arange(1, num))
+
+
+def _mixed(ratios: Array, *, share: float) -> float:
+    if share >= 1:
+        return float(ratios.sum())
+    return float(np.logaddexp(np.log1p(-share), np.log(share) + ratios).sum())
