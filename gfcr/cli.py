@@ -1,7 +1,8 @@
 """The command line: `gfcr COMMAND`.
 
 One JSON object on stdout with `--json` and nothing else there; progress and words on stderr. Exit
-code 0: done; 1: ran, and the answer is no; 2: bad input, with what to do about it.
+code 0: done; 1: ran, and the answer is no; 2: bad input, with what to do about it; 130 or 143:
+interrupted by SIGINT or SIGTERM, with how to go on.
 """
 
 import argparse
@@ -9,6 +10,7 @@ import importlib
 import json
 import logging
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Sequence
@@ -16,12 +18,15 @@ from typing import Any, TextIO
 
 from gfcr.commands import terminal_width
 from gfcr.errors import GfcrError, did_you_mean
+from gfcr.signals import Interrupted, interruptible
 
 COMMANDS = (
     *("run", "plan", "sweep", "demo", "leaderboard", "submit", "offline"),
     *("list", "show", "upload", "bench", "simulate", "audit"),
 )
 """Each is a module of `gfcr.commands` with `HELP`, `add_arguments` and `run`."""
+_RESUMED = ("run", "sweep", "demo", "bench")
+"""Commands that go on where they were stopped."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,14 +40,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.basicConfig(
         level=logging.DEBUG if options.debug else logging.ERROR, format="%(message)s"
     )
-    with _Stdout() as stdout:
+    with _Stdout() as stdout, interruptible():
         try:
             outcome = importlib.import_module(f"gfcr.commands.{options.command}").run(options)
         except GfcrError as error:
             return _fail(error, options=options, stdout=stdout)
-        except KeyboardInterrupt:
-            print("interrupted: the same command continues where it stopped", file=sys.stderr)
-            return 128 + signal.SIGINT
+        except KeyboardInterrupt as error:
+            return _interrupted(error, given=given, options=options, stdout=stdout)
         except Exception as error:
             return _fail(error, options=options, stdout=stdout, unexpected=True)
     if options.json:
@@ -122,6 +126,25 @@ def _fail(
         print(json.dumps(failure), file=stdout)
     print(f"gfcr {options.command}: {kind}{error}{hint}", file=sys.stderr)
     return 1 if unexpected else 2
+
+
+def _interrupted(
+    error: KeyboardInterrupt,
+    *,
+    given: Sequence[str],
+    options: argparse.Namespace,
+    stdout: TextIO,
+) -> int:
+    """Says how to go on; `--fresh` would start over once more."""
+    number = error.number if isinstance(error, Interrupted) else signal.SIGINT
+    word = "paused" if options.command in _RESUMED else "interrupted"
+    resume = shlex.join(["gfcr", *(word for word in given if word != "--fresh")])
+    if options.json:
+        run = error.paused if isinstance(error, Interrupted) else None
+        answer = {**(run or {}), "status": word, "resume": resume}
+        print(json.dumps({**answer, "interrupted": signal.Signals(number).name}), file=stdout)
+    print(f"gfcr {options.command}: {word}. To go on: {resume}", file=sys.stderr)
+    return 128 + number
 
 
 def _show(text: Any, *, stdout: TextIO) -> None:

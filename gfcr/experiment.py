@@ -13,10 +13,12 @@ from gfcr.engine.base import Engine
 from gfcr.heldout import question
 from gfcr.pipeline import Pipeline
 from gfcr.resolved import Resolved, resolve
+from gfcr.signals import Heard, Interrupted, interruptible
 from gfcr.source import SPECULATION, Pause, Progress, RunSource
 from gfcr.tasks.base import Codec
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.lock import locked
+from gfcr.train import checkpoint
 from gfcr.train.base import TrainJob, TrainResult
 
 __all__ = ["Resolved", "resolve", "run"]
@@ -45,8 +47,8 @@ def run(
         FolderInUse: another process runs it.
     """
     resolved = resolve(config)
-    with locked(resolved.folder, patience_s=patience_s):
-        return _open(resolved, fresh=fresh, until=until, watch=watch, say=say)
+    with interruptible() as heard, locked(resolved.folder, patience_s=patience_s):
+        return _open(resolved, fresh=fresh, until=until, heard=heard, watch=watch, say=say)
 
 
 def _open(
@@ -54,6 +56,7 @@ def _open(
     *,
     fresh: bool,
     until: Pause | None,
+    heard: Heard,
     watch: Callable[[Progress], None],
     say: Callable[[str], None],
 ) -> dict[str, Any]:
@@ -63,13 +66,20 @@ def _open(
     elif (done := records.result()) is not None and done["status"] == "finished":
         say(f"already finished: {resolved.folder} (--fresh runs it again)")
         done = {**done, "certificate": recertify(records)}
+        records.set_status("finished")
         resolved.tracker.start(records.card(), folder=resolved.folder)
         resolved.tracker.finish(status="finished", result=done)
         return done
     elif until is not None and done is not None and _there(done, until=until):
         say(f"already {until}: {resolved.folder}")
         return done
-    return _run(resolved, records=records, until=until, watch=watch, say=say)
+    try:
+        return _run(resolved, records=records, until=until, heard=heard, watch=watch, say=say)
+    except KeyboardInterrupt as error:
+        # Met outside of training.
+        if records.exists() and records.status not in ("paused", "finished"):
+            _break_off(resolved, records=records, source=None, error=error)
+        raise
 
 
 def _run(
@@ -77,6 +87,7 @@ def _run(
     *,
     records: RunFolder,
     until: Pause | None,
+    heard: Heard,
     watch: Callable[[Progress], None],
     say: Callable[[str], None],
 ) -> dict[str, Any]:
@@ -116,29 +127,54 @@ def _run(
             watch=watch,
         )
         records.set_status("running")
-        resolved.tracker.start(card, folder=resolved.folder)
         try:
-            trained = _train(resolved, source=source, model=model, say=say)
+            trained = _train(resolved, source=source, model=model, heard=heard, say=say)
+            heard.check()
             result = _result(resolved, source=source, pipeline=pipeline, trained=trained)
             result["certificate"] = stands.word
         except BaseException as error:
-            records.set_status("failed")
-            failure = {**_identity(resolved), "status": "failed", "error": str(error)}
-            records.write_result(failure)
-            resolved.tracker.finish(status="failed", result=failure)
+            _break_off(resolved, records=records, source=source, error=error)
             raise
-    records.write_result(result)
-    records.set_status(result["status"])
-    resolved.tracker.finish(status=result["status"], result=result)
+    _end(resolved, records=records, result=result)
     return result
 
 
+def _end(resolved: Resolved, *, records: RunFolder, result: Mapping[str, Any]) -> None:
+    records.write_result(result)
+    records.set_status(result["status"])
+    resolved.tracker.finish(status=result["status"], result=result)
+
+
+def _break_off(
+    resolved: Resolved, *, records: RunFolder, source: RunSource | None, error: BaseException
+) -> None:
+    """Writes down that the run was interrupted, or that it failed."""
+    result: dict[str, Any] = {**_identity(resolved), "folder": str(resolved.folder)}
+    if isinstance(error, KeyboardInterrupt):
+        last = checkpoint.newest(resolved.folder / "checkpoints")
+        result |= {"status": "paused", "interrupted": str(error) or "SIGINT"}
+        result |= {"updates": checkpoint.step_of(last) if last else 0}
+    else:
+        result |= {"status": "failed", "error": str(error)}
+    if isinstance(error, Interrupted):
+        error.paused = result
+    if source is None or not source.begun:
+        resolved.tracker.start(records.card(), folder=resolved.folder)
+    _end(resolved, records=records, result=result)
+
+
 def _there(done: Mapping[str, Any], *, until: Pause) -> bool:
-    return done["status"] == "paused" and until.reached(done["curve"][-1])
+    curve = done.get("curve")
+    return done["status"] == "paused" and bool(curve) and until.reached(curve[-1])
 
 
 def _train(
-    resolved: Resolved, *, source: RunSource, model: str, say: Callable[[str], None]
+    resolved: Resolved,
+    *,
+    source: RunSource,
+    model: str,
+    heard: Heard,
+    say: Callable[[str], None],
 ) -> TrainResult:
     say(f"training {resolved.config.name} (seed {resolved.config.seed}) in {resolved.folder}")
     job = TrainJob(
@@ -148,6 +184,7 @@ def _train(
         seed=resolved.config.seed,
         folder=resolved.folder / "checkpoints",
         sampling=resolved.config.sampling,
+        should_stop=heard.asked,
     )
     return resolved.trainer.train(job)
 

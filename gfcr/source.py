@@ -12,8 +12,7 @@ from gfcr.heldout import Heldout, Question
 from gfcr.pipeline import Pipeline
 from gfcr.stages import Generate
 from gfcr.tracking.base import Tracker
-from gfcr.tracking.folder import RunFolder
-from gfcr.tracking.rollouts import write_rollouts
+from gfcr.tracking.folder import Mark, RunFolder
 from gfcr.types import RolloutBatch
 
 if TYPE_CHECKING:
@@ -121,9 +120,11 @@ class RunSource:
         self._evaluation, self._generate, self._budget = evaluation, generate, budget
         self._pause, self._watch = pause, watch
         self._memory = _Memory()
+        self.begun = False
+        """Whether records and store are those of this session."""
         self._began = time.perf_counter()
         self._batch: RolloutBatch | None = None
-        pipeline.sink = self._write
+        pipeline.sink = self._records.add_rollouts
 
     # ------------------------------------------------------------ for the trainer
 
@@ -133,6 +134,8 @@ class RunSource:
 
     def next_batch(self) -> RolloutBatch | None:
         """See `BatchSource.next_batch`."""
+        if not self.begun:
+            self._begin(Mark())
         if not self._memory.curve:
             self._memory.before = self.evaluate(update=0)
         elif self._due():
@@ -156,14 +159,19 @@ class RunSource:
     def state_dict(self) -> dict[str, Any]:
         """See `BatchSource.state_dict`."""
         memory = replace(self._memory, elapsed_s=self.elapsed_s)
-        return {"pipeline": self._pipeline.state_dict(), "memory": memory}
+        held = {"memory": memory, "mark": self._records.mark()}
+        return {"pipeline": self._pipeline.state_dict(), **held}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """See `BatchSource.load_state_dict`."""
+        """See `BatchSource.load_state_dict`.
+
+        Raises:
+            CheckpointError: what was recorded before the checkpoint is damaged.
+        """
+        self._begin(state["mark"])
         self._pipeline.load_state_dict(state["pipeline"])
         self._memory = replace(state["memory"])
         self._began = time.perf_counter()
-        self._records.truncate(self._pipeline.step + 1)
 
     # ------------------------------------------------------------ for the run
 
@@ -216,9 +224,7 @@ class RunSource:
             "heldout/cut": float(heldout.cut),
             "heldout/seconds": time.perf_counter() - began,
         }
-        # Killed after measuring and before the next checkpoint, a run measures the same again.
-        if not any("heldout/n" in m.metrics for m in self._records.metrics() if m.step == update):
-            self._records.append(update, metrics=metrics)
+        self._records.append(update, metrics=metrics)
         self._tracker.log(update, metrics)
         return heldout
 
@@ -232,8 +238,11 @@ class RunSource:
         tokens = self._pipeline.tokens()
         return tokens["generated"] - tokens.get("evaluation", 0)
 
-    def _write(self, batch: RolloutBatch) -> None:
-        write_rollouts(self._records.rollouts, batch=batch)
+    def _begin(self, mark: Mark) -> None:
+        """Takes records and store back to where the run goes on from."""
+        self._records.back_to(mark)
+        self._tracker.start(self._records.card(), folder=self._records.path)
+        self.begun = True
 
     def _step_metrics(self, metrics: Mapping[str, float]) -> dict[str, float]:
         assert self._batch is not None

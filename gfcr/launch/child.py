@@ -8,6 +8,7 @@ import threading
 import time
 
 _POLL_S = 0.5
+_GRACE_S = 15.0
 
 
 def main() -> None:
@@ -23,7 +24,7 @@ def _follow(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(_POLL_S)
     os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(10 * _POLL_S)
+    time.sleep(_GRACE_S)
     os._exit(128 + signal.SIGTERM)
 
 

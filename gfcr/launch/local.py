@@ -40,7 +40,9 @@ class Local(Launcher):
         """See `Launcher.run`."""
         waiting, running = list(jobs), dict[str, tuple[Job, TrialProcess]]()
         with ExitStack() as stack:
+            # Last in, first out: all are asked before any is waited for.
             stack.callback(lambda: [process.stop() for _, process in running.values()])
+            stack.callback(lambda: [process.ask_to_end() for _, process in running.values()])
             while waiting or running:
                 while len(running) < self.parallel and (job := _free(waiting)) is not None:
                     waiting.remove(job)

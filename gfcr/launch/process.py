@@ -15,6 +15,8 @@ from gfcr.tracking.lock import is_locked
 
 _PATIENCE_S = 60
 """For the process of a lost node, which may not know yet that its sweep is gone."""
+_GRACE_S = 20
+"""In which a process that is asked to end writes down that it is paused."""
 
 
 @final
@@ -51,11 +53,15 @@ class TrialProcess:
         self._answer.close()
         return _parse(text, log=self._log, code=self._process.returncode)
 
+    def ask_to_end(self) -> None:
+        """Asks it to pause."""
+        self._process.terminate()
+
     def stop(self) -> None:
         """Ends it; it resumes from its last checkpoint when it is run again."""
         self._process.terminate()
         try:
-            self._process.wait(timeout=10)
+            self._process.wait(timeout=_GRACE_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

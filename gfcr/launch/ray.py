@@ -14,7 +14,7 @@ from gfcr.launch.base import Job, JobEnd, Launcher, Watch
 from gfcr.launch.process import TrialProcess
 
 _POLL_S = 0.5
-_GRACE_S = 15.0
+_GRACE_S = 25.0
 _ANSWER_S = 5.0
 _STORE_BYTES = 100_000_000
 

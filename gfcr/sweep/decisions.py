@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gfcr import experiment, registry
+from gfcr.errors import ConfigError
 from gfcr.search.base import Scores
 from gfcr.source import Pause
 from gfcr.sweep.study import Study, Trial
@@ -55,16 +56,29 @@ def append(study: Study, line: Mapping[str, Any]) -> None:
     if dict(line) not in known:
         file = file_of(study)
         file.parent.mkdir(parents=True, exist_ok=True)
+        text = _whole(file)
+        new = json.dumps({**line, "time": time.time()}) + "\n"
         with file.open("a", encoding="utf-8") as out:
-            out.write(json.dumps({**line, "time": time.time()}) + "\n")
+            out.truncate(len(text.encode()))
+            out.write(new)
 
 
 def read(study: Study) -> list[dict[str, Any]]:
     """Returns what `write` wrote."""
     file = file_of(study)
-    return (
-        [json.loads(line) for line in file.read_text("utf-8").splitlines()] if file.exists() else []
-    )
+    try:
+        return [json.loads(line) for line in _whole(file).splitlines()]
+    except ValueError as error:
+        raise ConfigError(
+            f"{file} is damaged ({error}): mend the line, or move the file away; the sweep then "
+            "decides again, from the same scores."
+        ) from error
+
+
+def _whole(file: Path) -> str:
+    """The lines; a last one that was cut short is left out."""
+    text = file.read_text("utf-8") if file.exists() else ""
+    return text[: text.rfind("\n") + 1]
 
 
 def give_up(trial: Trial, *, why: str) -> dict[str, Any]:

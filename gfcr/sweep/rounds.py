@@ -127,6 +127,8 @@ class Sweep:
     def _end(self, trial: Trial, *, result: Mapping[str, Any]) -> TrialEnd:
         status = str(result.get("status", "failed"))
         problem = str(result.get("error")) if status == "failed" else None
+        if status == "paused" and "interrupted" in result:
+            problem = f"it was interrupted ({result['interrupted']}): the same command goes on"
         if status == "finished":
             status = "cached" if trial.name in self.finished else status
             score = score_at(trial, result=result, until=None)

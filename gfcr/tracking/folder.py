@@ -8,20 +8,29 @@ certificate.json  of the drafter, where one holds (`gfcr.audit.certify`)
 rollouts/         one Parquet file per update (`gfcr.tracking.rollouts`)
 """
 
+import hashlib
 import json
 import os
+import re
 import time as clock
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, final
+from typing import Any, Literal, TypeAlias, final, get_args
 from uuid import uuid4
 
 from gfcr.errors import CheckpointError
 from gfcr.tracking.base import RunCard
+from gfcr.tracking.rollouts import write_rollouts
+from gfcr.types import RolloutBatch
 
 Status: TypeAlias = Literal["running", "paused", "finished", "failed", "stopped"]
 """Paused: continues when it is run again. Stopped: a study's stopping rule gave it up."""
+
+
+_CHANGED = "it is not what the run wrote before its checkpoint"
+_TEMPORARY = re.compile(r"\.(.+)\.\d+")
+"""What `write_atomic` and `write_rollouts` leave when they are cut short."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +43,18 @@ class MetricLine:
     """Seconds since the epoch."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """What a run had recorded at one point."""
+
+    metrics: int = 0
+    """Bytes of `metrics.jsonl`."""
+    digest: str = hashlib.sha256().hexdigest()
+    """SHA-256 of those bytes."""
+    rollouts: Mapping[str, str] = field(default_factory=dict[str, str])
+    """SHA-256 of the rollout files, by name."""
+
+
 @final
 class RunFolder:
     """Reads and writes one run folder. Every whole-file write is atomic.
@@ -44,11 +65,16 @@ class RunFolder:
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
+        self._written: dict[str, str] = {}
 
     @property
     def rollouts(self) -> Path:
         """Folder of the rollout files."""
         return self.path / "rollouts"
+
+    def exists(self) -> bool:
+        """Whether there is a run."""
+        return (self.path / "run.json").exists()
 
     def create(self, card: RunCard) -> None:
         """Writes `run.json`, or reopens the folder when it already holds this run.
@@ -56,13 +82,15 @@ class RunFolder:
         Raises:
             CheckpointError: the folder holds another run.
         """
-        if (self.path / "run.json").exists():
-            held = self.card().run_id
-            if held != card.run_id:
+        if self.exists():
+            held = self.card()
+            if held.run_id != card.run_id:
                 raise CheckpointError(
-                    f"{self.path} holds run {held}, not {card.run_id}: the experiment's spec or "
-                    f"seed has changed. Give another output folder, or move this one away."
+                    f"{self.path} holds run {held.run_id}, not {card.run_id}: the experiment's "
+                    f"spec or seed has changed. Give another output folder, or move this one away."
                 )
+            if _identity(held) != _identity(card):
+                raise _damaged(self.path / "run.json", why="it is not the spec of its run_id")
         if not (self.path / "attempt").exists():
             write_atomic(self.path / "attempt", uuid4().hex + "\n")
         write_atomic(self.path / "run.json", _dump(asdict(card)))
@@ -84,7 +112,10 @@ class RunFolder:
                 f"{self.path} is not a run folder: run.json is missing. "
                 f"Give a folder that `gfcr run` made."
             )
-        return RunCard(**json.loads(file.read_text("utf-8")))
+        try:
+            return RunCard(**_load(file))
+        except TypeError as error:
+            raise _damaged(file, why=str(error)) from error
 
     def append(self, step: int, *, metrics: Mapping[str, float], time: float | None = None) -> None:
         """Appends one line to `metrics.jsonl` and flushes it to the operating system."""
@@ -98,29 +129,56 @@ class RunFolder:
         file = self.path / "metrics.jsonl"
         if not file.exists():
             return
-        with file.open(encoding="utf-8") as lines:
-            for line in lines:
-                if line.endswith("\n"):
-                    yield MetricLine(**json.loads(line))
+        with file.open("rb") as lines:
+            for number, line in enumerate(lines, start=1):
+                if line.endswith(b"\n"):
+                    yield _line(line, where=f"line {number}", file=file)
 
-    def truncate(self, step: int) -> None:
-        """Forgets updates `step` and later, which a resumed run is about to make again.
+    def add_rollouts(self, batch: RolloutBatch) -> None:
+        """Writes the rollouts of an update."""
+        path = write_rollouts(self.rollouts, batch=batch)
+        self._written[path.name] = _sha256(path.read_bytes())
 
-        Updates count from 1 in the metrics; the rollouts of update 1 are `update-000000`.
+    def mark(self) -> Mark:
+        """Returns what the folder holds now."""
+        held = self._metrics_bytes()
+        return Mark(metrics=len(held), digest=_sha256(held), rollouts=dict(self._written))
+
+    def back_to(self, mark: Mark) -> None:
+        """Forgets all that was recorded after `mark`: a resumed run is about to make it again.
+
+        Raises:
+            CheckpointError: what was recorded before is damaged; names the file.
         """
-        kept = [asdict(line) for line in self.metrics() if line.step < step]
-        text = "".join(json.dumps(line) + "\n" for line in kept)
+        held = self._metrics_bytes()[: mark.metrics]
+        if _sha256(held) != mark.digest:
+            raise _damaged(self.path / "metrics.jsonl", why=_CHANGED)
+        for name, digest in mark.rollouts.items():
+            file = self.rollouts / name
+            if not file.exists() or _sha256(file.read_bytes()) != digest:
+                raise _damaged(file, why=_CHANGED)
         if (self.path / "metrics.jsonl").exists():
-            write_atomic(self.path / "metrics.jsonl", text)
-        for file in self.rollouts.glob("update-*.parquet"):
-            if int(file.stem.removeprefix("update-")) >= step - 1:
-                file.unlink()
+            os.truncate(self.path / "metrics.jsonl", mark.metrics)
+        made = [f for f in self.rollouts.glob("update-*.parquet") if f.name not in mark.rollouts]
+        cut = [f for f in self.path.rglob(".*") if _TEMPORARY.fullmatch(f.name)]
+        for file in [*made, *cut]:
+            file.unlink()
+        self._written = dict(mark.rollouts)
+
+    def _metrics_bytes(self) -> bytes:
+        file = self.path / "metrics.jsonl"
+        return file.read_bytes() if file.exists() else b""
 
     @property
     def status(self) -> Status | None:
         """How the run stands; None before the first `set_status`."""
         file = self.path / "status.json"
-        return json.loads(file.read_text("utf-8"))["status"] if file.exists() else None
+        if not file.exists():
+            return None
+        status = _load(file).get("status")
+        if status not in get_args(Status):
+            raise _damaged(file, why=f"its status is {status!r}")
+        return status
 
     def set_status(self, status: Status) -> None:
         """Writes `status.json`."""
@@ -129,7 +187,7 @@ class RunFolder:
     def result(self) -> dict[str, Any] | None:
         """Returns `result.json`, or None when the run has not ended."""
         file = self.path / "result.json"
-        return json.loads(file.read_text("utf-8")) if file.exists() else None
+        return _load(file) if file.exists() else None
 
     def write_result(self, result: Mapping[str, object]) -> None:
         """Writes `result.json`."""
@@ -147,5 +205,35 @@ def write_atomic(path: Path, text: str) -> None:
     temporary.replace(path)
 
 
+def _load(file: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads(file.read_text("utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise _damaged(file, why=str(error)) from error
+
+
+def _line(text: bytes, *, where: str, file: Path) -> MetricLine:
+    try:
+        return MetricLine(**json.loads(text))
+    except (ValueError, TypeError) as error:
+        raise _damaged(file, why=f"{where}: {error}") from error
+
+
+def _damaged(file: Path, *, why: str) -> CheckpointError:
+    return CheckpointError(
+        f"{file} is damaged or missing ({why}): put it back from a copy, or start over with "
+        "--fresh, which keeps this folder under another name."
+    )
+
+
+def _identity(card: RunCard) -> dict[str, Any]:
+    """What a run id is a hash of, as JSON holds it."""
+    return json.loads(_dump({**asdict(card), "tags": {}}))
+
+
 def _dump(value: Mapping[str, Any]) -> str:
     return json.dumps(value, indent=1, sort_keys=True, default=list) + "\n"
+
+
+def _sha256(held: bytes) -> str:
+    return hashlib.sha256(held).hexdigest()

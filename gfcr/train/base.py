@@ -47,7 +47,7 @@ class TrainJob:
     loss: Loss
     seed: int
     folder: Path
-    """Where checkpoints go: `folder/checkpoint-N`, complete only once `gfcr_state.pkl` is in it."""
+    """Where checkpoints go: `folder/checkpoint-N`, see `gfcr.train.checkpoint`."""
     sampling: Sampling = field(default_factory=Sampling)
     """What rollouts are sampled with: losses need its temperature and token cap."""
     should_stop: Callable[[], bool] = lambda: False

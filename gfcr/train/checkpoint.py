@@ -1,20 +1,26 @@
-"""Checkpoints that are either complete or not there.
+"""Checkpoints that are whole, or not there, or found out.
 
-`folder/checkpoint-N` holds the run after N updates. Its last file, `gfcr_state.pkl`, is written
-atomically when all others are on disk: a folder without it was cut short and is never resumed from.
+`folder/checkpoint-N` holds the run after N updates: the trainer's files, and what the rollout side
+remembers (`gfcr.train.state_file`). Its last file, `gfcr_checkpoint.json`, has the SHA-256 of every
+other one and is written atomically when all are on disk: a folder without it was cut short and is
+never resumed from, and one with a changed byte anywhere is found out.
 """
 
+import hashlib
+import json
 import os
-import pickle
 import re
 import shutil
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from gfcr.errors import CheckpointError
+from gfcr.train import state_file
+from gfcr.train.base import BatchSource
 
-MARKER: Final = "gfcr_state.pkl"
+MARKER: Final = "gfcr_checkpoint.json"
 _NAME: Final = re.compile(r"checkpoint-(\d+)")
 
 
@@ -31,17 +37,25 @@ def step_of(checkpoint: Path) -> int:
 
 
 def commit(checkpoint: Path, *, state: Mapping[str, Any], keep: int) -> None:
-    """Completes `checkpoint` with the rollout side's state; drops all but the newest `keep`."""
+    """Completes `checkpoint` with the rollout side's state; drops all but the newest `keep`.
+
+    Raises:
+        CheckpointError: a part's memory is no data; nothing is completed.
+    """
     checkpoint.mkdir(parents=True, exist_ok=True)
+    (checkpoint / MARKER).unlink(missing_ok=True)
+    state_file.write(checkpoint, state=state)
+    text = _manifest({name: _digest(checkpoint / name) for name in _files(checkpoint)})
     for path in checkpoint.rglob("*"):
         _flush(path)
-    draft = checkpoint / f"{MARKER}.tmp"
-    with draft.open("wb") as file:
-        pickle.dump(dict(state), file)
+    draft = checkpoint / f".{MARKER}"
+    with draft.open("w", encoding="utf-8") as file:
+        file.write(text)
         file.flush()
         os.fsync(file.fileno())
     draft.replace(checkpoint / MARKER)
     _flush(checkpoint)
+    _flush(checkpoint.parent)
     for old in complete(checkpoint.parent)[:-keep]:
         # The marker goes first, so that a deletion cut short leaves no complete-looking folder.
         (old / MARKER).unlink()
@@ -57,32 +71,110 @@ def newest(folder: Path) -> Path | None:
     """The checkpoint to resume from, if any; incomplete ones are renamed `...incomplete`."""
     for path in _all(folder):
         if not (path / MARKER).exists():
-            aside = path.with_name(f"{path.name}.incomplete")
-            shutil.rmtree(aside, ignore_errors=True)
-            path.rename(aside)
+            _rename(path, suffix="incomplete")
     return next(reversed(complete(folder)), None)
 
 
-def load(checkpoint: Path) -> dict[str, Any]:
-    """Reads the rollout side's state.
+def resume(folder: Path, *, source: BatchSource) -> Path | None:
+    """Brings `source` to the newest checkpoint that is whole, and returns it; None is a new run.
+
+    One that is damaged is said so on stderr and renamed `...damaged`: the updates after the one
+    before it are made again, and are the same.
 
     Raises:
-        CheckpointError: the file cannot be read by this version of the code.
+        CheckpointError: there are checkpoints, and all are damaged.
     """
-    try:
-        with (checkpoint / MARKER).open("rb") as file:
-            return pickle.load(file)
-    except (pickle.UnpicklingError, EOFError, AttributeError, ImportError) as error:
+    newest(folder)
+    damaged: list[tuple[Path, CheckpointError]] = []
+    for found in reversed(complete(folder)):
+        try:
+            source.load_state_dict(load(found))
+        except CheckpointError as error:
+            damaged.append((found, error))
+            continue
+        for path, error in damaged:
+            _rename(path, suffix="damaged")
+            words = f"It is now {path.name}.damaged, and the run goes on from {found.name}."
+            print(f"gfcr: {error} {words}", file=sys.stderr)
+        return found
+    if damaged:
         raise CheckpointError(
-            f"{checkpoint / MARKER} cannot be read ({error}): it was written by another version of "
-            "gfcr or of a part. Go back to that version, or rename the folder to resume from an "
-            "older checkpoint."
+            f"{damaged[0][1]} No checkpoint before it is whole: put the file back, or start over "
+            f"with --fresh, which keeps this folder under another name."
+        ) from damaged[0][1]
+    return None
+
+
+def load(checkpoint: Path) -> dict[str, Any]:
+    """Reads the rollout side's state, after a look at every file of the checkpoint.
+
+    Raises:
+        CheckpointError: a file is missing, has changed, or is not of this version of the code.
+    """
+    wanted = _digests(checkpoint)
+    for name, digest in wanted.items():
+        path = checkpoint / name
+        if not path.exists():
+            raise CheckpointError(f"{path} is missing.{_other(checkpoint)}")
+        if _digest(path) != digest:
+            raise CheckpointError(
+                f"{path} is damaged: its SHA-256 is not the one in {MARKER}.{_other(checkpoint)}"
+            )
+    try:
+        return state_file.read(checkpoint)
+    except CheckpointError as error:
+        raise CheckpointError(
+            f"{error}: it was written by another version of gfcr or of a part. Go back to that "
+            f"version.{_other(checkpoint)}"
         ) from error
+
+
+def _digests(checkpoint: Path) -> dict[str, str]:
+    path = checkpoint / MARKER
+    try:
+        text = path.read_text("utf-8")
+        files: dict[str, str] = json.loads(text)["files"]
+        whole = text == _manifest(files) and bool(files)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        whole, files = False, {}
+    if not whole:
+        raise CheckpointError(f"{path} is damaged or missing.{_other(checkpoint)}")
+    return files
+
+
+def _manifest(files: Mapping[str, str]) -> str:
+    """The text vouches for itself too."""
+    body = json.dumps(dict(sorted(files.items())))
+    own = hashlib.sha256(body.encode()).hexdigest()
+    return json.dumps({"files": dict(sorted(files.items())), "sha256": own}, indent=1) + "\n"
+
+
+def _other(checkpoint: Path) -> str:
+    """What to do: the checkpoint before, where there is one."""
+    before = [path for path in complete(checkpoint.parent) if path != checkpoint]
+    before = [path for path in before if step_of(path) < step_of(checkpoint)]
+    return f" The checkpoint before it is {before[-1]}." if before else ""
+
+
+def _files(checkpoint: Path) -> list[str]:
+    found = (p for p in checkpoint.rglob("*") if p.is_file() and p.name != f".{MARKER}")
+    return sorted(str(path.relative_to(checkpoint)) for path in found)
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _all(folder: Path) -> list[Path]:
     found = [p for p in folder.glob("checkpoint-*") if _NAME.fullmatch(p.name) and p.is_dir()]
     return sorted(found, key=step_of)
+
+
+def _rename(path: Path, *, suffix: str) -> None:
+    aside = path.with_name(f"{path.name}.{suffix}")
+    shutil.rmtree(aside, ignore_errors=True)
+    path.rename(aside)
 
 
 def _flush(path: Path) -> None:

@@ -33,10 +33,8 @@ class Dry(TrainerConfig):
     def train(self, job: TrainJob) -> TrainResult:
         """Runs updates until `max_steps`, the source's end, or `job.should_stop`."""
         source = job.source
-        found = checkpoint.newest(job.folder)
+        found = checkpoint.resume(job.folder, source=source)
         resumed = saved = step = checkpoint.step_of(found) if found else 0
-        if found:
-            source.load_state_dict(checkpoint.load(found))
         while True:
             started = time.perf_counter()
             source.sync((), version=step)

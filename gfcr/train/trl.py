@@ -75,10 +75,8 @@ class Trl(TrainerConfig):
         self.check(job.loss, sampling=job.sampling)
         from gfcr.train.seam import Feed, load_policy, quiet_transformers
 
-        found = checkpoint.newest(job.folder)
+        found = checkpoint.resume(job.folder, source=job.source)
         resumed = checkpoint.step_of(found) if found else 0
-        if found:
-            job.source.load_state_dict(checkpoint.load(found))
         feed = Feed(
             job,
             micro_batches=self.micro_batches,

@@ -14,7 +14,7 @@ from tests.contract.sources import LIBRARY, ROOT, STRATEGIES, Import, imports, m
 # Lowest first. A module belongs to the unit with the longest matching name; it may import its own
 # unit and the layers above this line's, never a neighbour.
 LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
-    (("errors",), ("seeds",), ("coroutine",), ("statistics",)),
+    (("errors",), ("seeds",), ("coroutine",), ("signals",), ("statistics",)),
     (("types",), ("part",), ("plain",), ("names",)),
     (("handles",), ("subsets",), ("ledger",), ("speculation.base",)),
     (("stages",), ("engine.base",), ("tasks.base", "tasks.codec"), ("tracking.base",)),

@@ -1,5 +1,6 @@
 import json
 import math
+import os
 
 import pytest
 from hypothesis import given
@@ -7,7 +8,14 @@ from hypothesis import strategies as st
 
 from gfcr.errors import CheckpointError
 from gfcr.tracking.base import RunCard
-from gfcr.tracking.folder import RunFolder
+from gfcr.tracking.folder import Mark, RunFolder
+from gfcr.types import Cost, RolloutBatch
+from tests import factories as make
+
+
+def batch(step):
+    held = {"samples": (), "groups": (make.group([1.0, 0.0]),), "aborted": (), "metrics": {}}
+    return RolloutBatch(step=step, version=step, cost=Cost(), **held)
 
 
 def card(**kwargs):
@@ -42,39 +50,90 @@ def test_a_folder_that_is_no_run_says_so(tmp_path):
         RunFolder(tmp_path).card()
 
 
-@given(values=st.lists(st.floats(), max_size=5), cut=st.integers(0, 6))
-def test_truncating_forgets_a_step_and_all_after_it(tmp_path_factory, values, cut):
+@given(values=st.lists(st.floats(), max_size=5), after=st.integers(0, 5), cut=st.integers(0, 40))
+def test_going_back_forgets_all_that_came_after(tmp_path_factory, values, after, cut):
     folder = RunFolder(tmp_path_factory.mktemp("run"))
+    mark = folder.mark()
     for step, value in enumerate(values):
         folder.append(step, metrics={"x": value}, time=1.0 + step)
-    folder.truncate(cut)
+        if step + 1 == after:
+            mark = folder.mark()
+    file = folder.path / "metrics.jsonl"
+    kept = after if after <= len(values) else 0
+    if file.exists():  # and a kill cuts the last line
+        os.truncate(file, max(mark.metrics, file.stat().st_size - cut))
+    folder.back_to(mark)
+    folder.append(9, metrics={"x": 3.0})
     lines = list(folder.metrics())
-    assert [line.step for line in lines] == list(range(min(cut, len(values))))
+    assert [line.step for line in lines] == [*range(kept), 9]
     assert all(
         line.metrics["x"] == value or math.isnan(value)
-        for line, value in zip(lines, values, strict=False)
+        for line, value in zip(lines[:kept], values, strict=False)
     )
 
 
-def test_a_line_cut_by_a_kill_is_not_read_and_goes_on_resuming(tmp_path):
+def test_going_back_leaves_no_later_rollouts_and_no_halves(tmp_path):
     folder = RunFolder(tmp_path)
-    folder.append(1, metrics={"x": 1.0})
-    folder.append(2, metrics={"x": 2.0})
-    file = tmp_path / "metrics.jsonl"
-    file.write_text(file.read_text()[:-9])
-    assert [line.step for line in folder.metrics()] == [1]
-    folder.truncate(2)
-    folder.append(2, metrics={"x": 3.0})
-    assert [line.metrics["x"] for line in folder.metrics()] == [1.0, 3.0]
-
-
-def test_resuming_leaves_no_later_rollouts(tmp_path):
-    folder = RunFolder(tmp_path)
-    folder.rollouts.mkdir()
-    for index in (0, 1, 2):  # what updates 1, 2 and 3 trained on
-        (folder.rollouts / f"update-{index:06d}.parquet").touch()
-    folder.truncate(2)
+    marks = []
+    for step in range(3):
+        folder.add_rollouts(batch(step))
+        marks.append(folder.mark())
+    (folder.rollouts / ".update-000007.parquet.123").touch()
+    (tmp_path / ".status.json.77").touch()
+    (tmp_path / ".mine").touch()
+    RunFolder(tmp_path).back_to(marks[0])
     assert [file.name for file in folder.rollouts.iterdir()] == ["update-000000.parquet"]
+    assert (tmp_path / ".mine").exists() and not (tmp_path / ".status.json.77").exists()
+    folder.back_to(Mark())
+    assert not list(folder.rollouts.iterdir())
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "rollouts/update-000001.parquet"])
+def test_records_that_changed_since_the_checkpoint_are_named(tmp_path, name):
+    folder = RunFolder(tmp_path)
+    for step in range(2):
+        folder.append(step, metrics={"x": 1.0})
+        folder.add_rollouts(batch(step))
+    mark, file = folder.mark(), tmp_path / name
+    held = file.read_bytes()
+    for damage in (held[:-1], b"", held[:9] + b"7" + held[10:]):
+        file.write_bytes(damage)
+        with pytest.raises(CheckpointError, match=f"{name} is damaged"):
+            folder.back_to(mark)
+    file.unlink()
+    with pytest.raises(CheckpointError, match=f"{name} is damaged or missing"):
+        folder.back_to(mark)
+    file.write_bytes(held)
+    folder.back_to(mark)
+
+
+READ = {
+    "run.json": RunFolder.card,
+    "status.json": lambda folder: folder.status,
+    "result.json": RunFolder.result,
+    "metrics.jsonl": lambda folder: list(folder.metrics()),
+}
+
+
+@pytest.mark.parametrize("held", [b"", b"{", b"\xff\xfe\n", b"null\n", b"[1]\n", b'{"a": 1}\n'])
+@pytest.mark.parametrize("name", READ)
+def test_a_file_that_cannot_be_read_is_named(tmp_path, name, held):
+    (tmp_path / name).write_bytes(held)
+    if (name, held) == ("result.json", b'{"a": 1}\n') or (
+        name == "metrics.jsonl" and len(held) < 2
+    ):
+        return  # a result is any mapping; a line without its end was cut by a kill
+    with pytest.raises(CheckpointError, match=f"{name} is damaged"):
+        READ[name](RunFolder(tmp_path))
+
+
+def test_a_card_that_was_edited_is_named(tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.create(card(spec={"prompts": 4}))
+    file = tmp_path / "run.json"
+    file.write_text(file.read_text().replace('"prompts": 4', '"prompts": 5'))
+    with pytest.raises(CheckpointError, match=r"run\.json is damaged.*not the spec"):
+        folder.create(card(spec={"prompts": 4}))
 
 
 def test_result_and_status_appear_whole(tmp_path):

@@ -1,7 +1,12 @@
+import shutil
+
+import numpy as np
 import pytest
 
 from gfcr.errors import CheckpointError
 from gfcr.train import checkpoint
+
+FILES = ("gfcr_state.json", "gfcr_state.bin")
 
 
 def made(folder, *, step, state=None, keep=9):
@@ -15,7 +20,7 @@ def test_state_comes_back(tmp_path):
     assert checkpoint.newest(tmp_path) == path
     assert checkpoint.step_of(path) == 3
     assert checkpoint.load(path) == {"a": [1, 2], "b": {"c": None}}
-    assert [p.name for p in path.iterdir()] == [checkpoint.MARKER]
+    assert {p.name for p in path.iterdir()} == {checkpoint.MARKER, *FILES}
 
 
 def test_newest_is_by_number_not_by_name(tmp_path):
@@ -30,7 +35,7 @@ def test_nothing_to_resume_from(tmp_path):
     assert checkpoint.newest(tmp_path / "never-made") is None
 
 
-@pytest.mark.parametrize("left", [(), ("model.safetensors",), ("gfcr_state.pkl.tmp",)])
+@pytest.mark.parametrize("left", [(), ("model.safetensors",), (".gfcr_checkpoint.json",)])
 def test_a_checkpoint_without_marker_is_set_aside(tmp_path, left):
     made(tmp_path, step=1)
     for _ in range(2):  # a second time on top of the first
@@ -49,15 +54,64 @@ def test_commit_drops_the_oldest(tmp_path):
     assert list(map(checkpoint.step_of, checkpoint.complete(tmp_path))) == [4, 5]
 
 
-def test_state_that_cannot_be_pickled_commits_nothing(tmp_path):
+def test_state_that_is_no_data_commits_nothing(tmp_path):
     made(tmp_path, step=1)
-    with pytest.raises(Exception, match="pickle"):
+    with pytest.raises(CheckpointError, match=r"state\['f'\] is a builtins.function"):
         made(tmp_path, step=2, state={"f": lambda: 0})
     assert checkpoint.newest(tmp_path) == tmp_path / "checkpoint-1"
 
 
-def test_unreadable_state_names_the_file(tmp_path):
-    path = made(tmp_path, step=1)
-    (path / checkpoint.MARKER).write_bytes(b"cgfcr.errors\nGone\n.")
-    with pytest.raises(CheckpointError, match=r"checkpoint-1/gfcr_state.pkl cannot be read"):
+class Source:
+    """Takes what a checkpoint holds."""
+
+    def load_state_dict(self, state):
+        self.state = state
+
+
+def whole(folder):
+    for step in (1, 2):
+        path = checkpoint.path_of(folder, step=step)
+        (path / "deep").mkdir(parents=True)
+        (path / "optimizer.pt").write_bytes(bytes(range(256)))
+        (path / "deep" / "model.safetensors").write_bytes(b"weights")
+        made(folder, step=step, state={"step": step, "x": np.arange(3)})
+    return path
+
+
+NAMES = (*FILES, checkpoint.MARKER, "optimizer.pt", "deep/model.safetensors")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_any_changed_byte_is_found_and_the_one_before_is_resumed_from(tmp_path, name, capsys):
+    path = whole(tmp_path / "origin")
+    held = (path / name).read_bytes()
+    for at in {0, len(held) // 2, len(held) - 1, *range(0, len(held), 97)}:
+        folder = tmp_path / f"at-{at}"
+        shutil.copytree(tmp_path / "origin", folder)
+        changed = bytearray(held)
+        changed[at] ^= 1
+        (folder / "checkpoint-2" / name).write_bytes(changed)
+        with pytest.raises(CheckpointError, match=f"{name} is damaged.*before it is .*-1"):
+            checkpoint.load(folder / "checkpoint-2")
+        source = Source()
+        assert checkpoint.resume(folder, source=source) == folder / "checkpoint-1"
+        assert source.state["step"] == 1 and (folder / "checkpoint-2.damaged").is_dir()
+        words = capsys.readouterr().err
+        assert name in words and "goes on from checkpoint-1" in words
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_missing_file_is_found(tmp_path, name):
+    path = whole(tmp_path)
+    (path / name).unlink()
+    with pytest.raises(CheckpointError, match=f"{name} is (missing|damaged or missing)"):
         checkpoint.load(path)
+
+
+def test_without_a_whole_one_nothing_starts_over(tmp_path):
+    whole(tmp_path)
+    for step in (1, 2):
+        (tmp_path / f"checkpoint-{step}" / "optimizer.pt").write_bytes(b"")
+    with pytest.raises(CheckpointError, match=r"checkpoint-2/optimizer.pt is damaged.*--fresh"):
+        checkpoint.resume(tmp_path, source=Source())
+    assert [p.name for p in checkpoint.complete(tmp_path)] == ["checkpoint-1", "checkpoint-2"]
