@@ -9,13 +9,10 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError, safe_load
-
-from gfcr import names, plain
-from gfcr.errors import ConfigError
+from gfcr import names, plain, reading
+from gfcr.errors import ConfigError, shown
 from gfcr.plain import is_mapping, mapping
+from gfcr.ranges import Checked, Count, File, Large, Natural, NonNegative, Positive, Seed, Word
 from gfcr.types import Sampling
 
 HELDOUT = "heldout/accuracy"
@@ -23,17 +20,17 @@ HELDOUT = "heldout/accuracy"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evaluation:
+class Evaluation(Checked):
     """How held-out reward is measured: the same question and draws in every arm and update.
 
     Nothing here follows what an arm trains with; a study's arms all have the same.
     """
 
-    prompts: int = 128
+    prompts: Count = 128
     """Held-out prompts used, the first ones of the split."""
-    samples: int = 1
+    samples: Count = 1
     """Completions a prompt."""
-    every: int = 0
+    every: Natural = 0
     """Updates between evaluations in the course of a run; 0 is before and after only."""
     sampling: Sampling = field(default_factory=Sampling)
     """Decoding of held-out answers, whatever the run trains with."""
@@ -42,26 +39,26 @@ class Evaluation:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Budget:
+class Budget(Checked):
     """A run ends at the first bound it meets (or at `trainer.max_steps`). null is no bound."""
 
-    generated_tokens: int | None = None
-    seconds: float | None = None
-    verifier_calls: int | None = None
+    generated_tokens: Large | None = None
+    seconds: Positive | None = None
+    verifier_calls: Large | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Experiment:
+class Experiment(Checked):
     """One run: everything that decides its outcome."""
 
-    study: str = "default"
+    study: Word = "default"
     """Name under which runs are compared."""
-    arm: str = ""
+    arm: Word = ""
     """Name of this combination within the study; the strategy's name by default."""
-    seed: int = 0
-    model: str = "demo"
+    seed: Seed = 0
+    model: File = "demo"
     """A demo model by name, a model folder or a Hub id."""
-    prompts: int = 32
+    prompts: Count = 32
     """Accepted groups an update trains on."""
     task: dict[str, Any] = field(default_factory=lambda: {"name": "chain_sum"})
     strategy: dict[str, Any] = field(default_factory=lambda: {"name": "grpo"})
@@ -71,15 +68,15 @@ class Experiment:
     sampling: Sampling = field(default_factory=Sampling)
     evaluation: Evaluation = field(default_factory=Evaluation)
     budget: Budget = field(default_factory=Budget)
-    baseline: str = ""
+    baseline: Word = ""
     """Arm that the study's other arms are compared with."""
-    metric: str = HELDOUT
+    metric: Word = HELDOUT
     """Metric that the study is about: what its stopping rule reads."""
-    minimum_effect: float | None = None
+    minimum_effect: NonNegative | None = None
     """Smallest difference of the metric that matters; null takes the leaderboard's margin."""
-    compares: tuple[str, ...] = ()
+    compares: tuple[Word, ...] = ()
     """Keys of what else than training the study's arms may differ in: `model`, `engine.KEY`."""
-    folder: str = "runs"
+    folder: File = "runs"
     """Where run folders go."""
 
     def __post_init__(self) -> None:
@@ -156,17 +153,12 @@ def _evaluation(given: dict[str, Any], *, trained: Sampling, where: str) -> dict
 
 
 def read(path: str | Path) -> dict[str, Any]:
-    """Reads a YAML file and, first, the file its `base` key names."""
-    path = Path(path)
-    if not path.is_file():
-        raise ConfigError(f"{path}: no such file. Give the path of an experiment's YAML file.")
-    try:
-        values: Any = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
-    except (YAMLError, OmegaConfBaseException) as error:
-        raise ConfigError(f"{path} is not valid YAML: {error}") from error
-    given = mapping(values, where=str(path), example="strategy: {name: grpo}")
-    base = given.pop("base", None)
-    return merge(read(path.parent / str(base)) if base else {}, given)
+    """Reads a YAML file and, first, the file its `base` key names.
+
+    Raises:
+        ConfigError: it cannot be read (see `gfcr.reading`), is empty, or is its own base.
+    """
+    return _read(Path(path), above=())
 
 
 def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -184,18 +176,28 @@ def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]
 
 
 def parse_overrides(overrides: Sequence[str]) -> dict[str, Any]:
-    """`["trainer.max_steps=3"]` -> `{"trainer": {"max_steps": 3}}`."""
+    """`["trainer.max_steps=3"]` -> `{"trainer": {"max_steps": 3}}`; the last of a key counts.
+
+    Raises:
+        ConfigError: one is no KEY=VALUE, or its value no YAML.
+    """
+    given: dict[str, Any] = {}
     for override in overrides:
-        if "=" not in override:
+        dotted, sign, text = override.partition("=")
+        *path, last = dotted.split(".")
+        if not sign or not all((*path, last)) or len(path) > reading.MOST_DEPTH:
             raise ConfigError(
-                f"override '{override}' is not allowed: give KEY=VALUE, e.g. trainer.max_steps=3."
+                f"override {shown(override)} is not allowed: give KEY=VALUE, e.g. "
+                "trainer.max_steps=3."
             )
-    try:
-        dotted = [_dotted(override) for override in overrides]
-        values: Any = OmegaConf.to_container(OmegaConf.from_dotlist(dotted))
-    except (YAMLError, OmegaConfBaseException) as error:
-        raise ConfigError(f"overrides {list(overrides)} cannot be read: {error}") from error
-    return values
+        value = reading.parse(text, where=f"override {shown(dotted)}")
+        # A bare `strategy=dapo` names the part; `stopping=null` and `strategy={...}` are values.
+        bare = dotted in PARTS and isinstance(value, str)
+        change: dict[str, Any] = {last: {"name": value} if bare else value}
+        for key in reversed(path):
+            change = {key: change}
+        given = _deep(given, change)
+    return given
 
 
 def as_dict(config: Experiment) -> dict[str, Any]:
@@ -203,11 +205,21 @@ def as_dict(config: Experiment) -> dict[str, Any]:
     return asdict(config)
 
 
-def _dotted(override: str) -> str:
-    """A bare `strategy=dapo` names the part; `stopping=null` and `strategy={...}` are values."""
-    key, _, text = override.partition("=")
-    bare = key in PARTS and isinstance(safe_load(text), str)
-    return f"{key}.name={text}" if bare else override
+def _read(path: Path, *, above: Sequence[Path]) -> dict[str, Any]:
+    values = reading.read(path)
+    here = path.resolve()
+    if here in above or len(above) > reading.MOST_DEPTH:
+        chain = " -> ".join(p.name for p in (*above, here))
+        raise ConfigError(f"{path}: base: files are each other's base ({chain}): leave one out.")
+    if not values:
+        raise ConfigError(f"{path} is empty: give at least `strategy: {{name: grpo}}`.")
+    given = mapping(values, where=str(path), example="strategy: {name: grpo}")
+    base = given.pop("base", None)
+    if base is None:
+        return given
+    if not isinstance(base, str) or not base:
+        raise ConfigError(f"{path}: base={shown(base)} is not allowed: give a file's path.")
+    return merge(_read(path.parent / base, above=(*above, here)), given)
 
 
 def _deep(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

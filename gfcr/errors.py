@@ -46,12 +46,22 @@ def did_you_mean(given: str, allowed: Iterable[str]) -> str:
     return f" Did you mean '{near[0]}'?" if near else ""
 
 
+def shown(value: object) -> str:
+    """Returns a value as a message gives it: short, whatever it is."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # an integer of thousands of digits
+        text = f"a {type(value).__name__} too large to write"
+    return text if len(text) <= 200 else f"{text[:200]}..."
+
+
 def unknown_name(given: str, *, kind: str, allowed: Iterable[str], where: str = "") -> ConfigError:
     """Builds the error for a name that is not among `allowed`."""
     names = sorted(allowed)
     place = f" in {where}" if where else ""
     return ConfigError(
-        f"unknown {kind} '{given}'{place}.{did_you_mean(given, names)} Allowed: {', '.join(names)}."
+        f"unknown {kind} {shown(given)}{place}.{did_you_mean(given[:200], names)} "
+        f"Allowed: {', '.join(names)}."
     )
 
 

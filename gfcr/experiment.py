@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import asdict, replace
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -211,6 +212,7 @@ def _result(
             "before": asdict(memory.before),
             "after": asdict(memory.latest),
         },
+        "reward_range": _range(resolved.task.reward_range),
         "tokens": pipeline.tokens(),
         "time": {k.removeprefix("time/"): v for k, v in totals.items() if k.startswith("time/")},
         "forward_passes": totals.get("forward_passes", 0.0),
@@ -225,6 +227,10 @@ def _result(
         "model": trained.model,
         "folder": str(resolved.folder),
     }
+
+
+def _range(bounds: tuple[float, float] | None) -> list[float | None] | None:
+    return bounds and [bound if isfinite(bound) else None for bound in bounds]
 
 
 def _unfinished(resolved: Resolved, *, source: RunSource, trained: TrainResult) -> bool:

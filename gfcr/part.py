@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, ClassVar
 
+from gfcr.ranges import Checked
 
-class Part(ABC):
+
+class Part(Checked, ABC):
     """A dataclass whose init fields are its configuration and whose other fields are its memory.
 
-    Declare memory as `field(init=False, ...)`: it is checkpointed and restored with the run.
+    What an annotation does not allow is refused when the part is made, see `gfcr.ranges`. Declare
+    memory as `field(init=False, ...)`: it is checkpointed and restored with the run.
     """
 
     paper: ClassVar[str] = ""

@@ -21,8 +21,10 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from gfcr import plain
-from gfcr.errors import ConfigError, unknown_name
+from gfcr.errors import ConfigError, shown, unknown_name
 from gfcr.part import Part
+from gfcr.plain import mapping
+from gfcr.ranges import describe, hints_of
 
 KINDS = {
     "generate": "gfcr.generate",
@@ -38,6 +40,21 @@ KINDS = {
     "stopping": "gfcr.search",
 }
 """Kind of part -> package that holds one file for each."""
+
+BASES = {
+    "generate": "gfcr.stages:Generate",
+    "filter": "gfcr.stages:Filter",
+    "control": "gfcr.stages:Control",
+    "replay": "gfcr.stages:Replay",
+    "drafter": "gfcr.speculation.base:Drafter",
+    "task": "gfcr.tasks.base:Task",
+    "engine": "gfcr.engine.base:EngineConfig",
+    "trainer": "gfcr.train.base:TrainerConfig",
+    "tracking": "gfcr.tracking.base:Tracker",
+    "launcher": "gfcr.launch.base:Launcher",
+    "stopping": "gfcr.search.base:StoppingRule",
+}
+"""Kind of part -> the class that its parts inherit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,16 +84,23 @@ def find(kind: str, name: str, *, where: str = "") -> type[Part]:
     """The class of the part called `name`.
 
     Raises:
-        ConfigError: no such name, with the nearest one.
+        ConfigError: no such name, with the nearest one, or what it names is no part of the kind.
     """
-    if ":" in name:
-        return load_object(name)
     points = _entry_points(kind)
-    if name in points:
-        return points[name].load()
-    if name not in _files(kind):
+    if ":" in name:
+        found = load_object(name)
+    elif name in points:
+        found = points[name].load()
+    elif name in _files(kind):
+        found = getattr(importlib.import_module(f"{KINDS[kind]}.{name}"), class_name(name))
+    else:
         raise unknown_name(name, kind=kind, allowed=names(kind), where=where)
-    return getattr(importlib.import_module(f"{KINDS[kind]}.{name}"), class_name(name))
+    if not _is_part(found, kind=kind):
+        raise ConfigError(
+            f"{where or kind}: {shown(name)} is no {kind}: give a dataclass that inherits "
+            f"{BASES[kind].replace(':', '.')} and writes its methods."
+        )
+    return found
 
 
 def build(kind: str, spec: Any, *, where: str = "") -> Any:
@@ -87,11 +111,16 @@ def build(kind: str, spec: Any, *, where: str = "") -> Any:
     """
     if isinstance(spec, Part):
         return spec
-    values = {"name": spec} if isinstance(spec, str) else dict(spec)
     where = where or kind
+    example = f"{{name: {next(iter(names(kind)), 'NAME')}}}"
+    values = (
+        {"name": spec} if isinstance(spec, str) else mapping(spec, where=where, example=example)
+    )
+    if not isinstance(values.get("name", ""), str):
+        raise ConfigError(f"{where}.name={shown(values['name'])} is not allowed: give a name.")
     if "name" not in values:
         raise ConfigError(f"{where}: the key `name` is missing. Allowed: {', '.join(names(kind))}.")
-    part = find(kind, str(values.pop("name")), where=where)
+    part = find(kind, values.pop("name"), where=where)
     inner = {k: i for k, i in _inner_kinds(part).items() if k in values}
     values |= {k: build(i, values[k], where=f"{where}.{k}") for k, i in inner.items()}
     return part(**plain.merge(part, {}, values, where=where))
@@ -124,11 +153,11 @@ def name_of(kind: str, part: type[Part]) -> str:
 
 def fields_of(part: type[Part]) -> list[dict[str, str]]:
     """A part's configuration: name, type, default and the docstring under the field."""
-    hints, docs = get_type_hints(part), _field_docs(part)
+    hints, docs = hints_of(part), _field_docs(part)
     return [
         {
             "name": f.name,
-            "type": plain.type_name(hints[f.name]),
+            "type": describe(hints[f.name]),
             "default": "required" if plain.is_required(f) else repr(_default(f)),
             "doc": docs.get(f.name, ""),
         }
@@ -148,14 +177,20 @@ def load_object(address: str) -> Any:
     try:
         module = _load_file(Path(module_name)) if module_name.endswith(".py") else None
         return getattr(module or importlib.import_module(module_name), attribute)
-    except (ModuleNotFoundError, FileNotFoundError, AttributeError) as error:
+    except Exception as error:  # whatever the file does when it is imported
         raise ConfigError(
-            f"'{address}' cannot be loaded: {error}. "
+            f"{shown(address)} cannot be loaded: {type(error).__name__}: {error}. "
             "Give `package.module:Name` or `path/to/file.py:Name`."
         ) from error
 
 
 # ---------------------------------------------------------------- finding
+
+
+def _is_part(found: Any, *, kind: str) -> bool:
+    base: type[Part] = load_object(BASES[kind])
+    subclass = inspect.isclass(found) and issubclass(found, base)
+    return subclass and not inspect.isabstract(found) and hasattr(found, "__dataclass_fields__")
 
 
 def _inner_kinds(part: type[Part]) -> dict[str, str]:

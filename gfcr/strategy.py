@@ -9,9 +9,10 @@ from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
 from gfcr import plain, registry
-from gfcr.errors import ConfigError, unknown_name
+from gfcr.errors import ConfigError, shown, unknown_name
 from gfcr.part import Part
 from gfcr.plain import is_mapping, mapping
+from gfcr.ranges import Checked, Count, Word
 from gfcr.speculation.base import Drafter
 from gfcr.stages import Control, Filter, Generate, Replay
 from gfcr.types import Loss
@@ -23,24 +24,18 @@ PACKAGE = "gfcr_strategies"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Strategy:
+class Strategy(Checked):
     """How rollouts are generated, filtered, controlled and replayed. Order of the maps matters."""
 
-    name: str
+    name: Word
     generate: Generate
     filters: Mapping[str, Filter]
     controls: Mapping[str, Control] = field(default_factory=dict[str, Control])
     replay: Replay | None = None
     drafter: Drafter | None = None
     """Speculates while the engine generates; None does not."""
-    group_size: int = 8
+    group_size: Count = 8
     loss: Loss = field(default_factory=Loss)
-
-    def __post_init__(self) -> None:
-        if self.group_size < 1:
-            raise ConfigError(
-                f"strategy.group_size={self.group_size} is not allowed: give an integer >= 1."
-            )
 
     @property
     def parts(self) -> dict[str, Part]:
@@ -92,7 +87,15 @@ def load(name: str, **overrides: Any) -> Strategy:
             options = [*allowed, *_ADDRESSES]
             raise unknown_name(key, kind="key", allowed=options, where=f"strategy '{name}'")
     plain.check_types(function, knobs, where=f"strategy.{name}")
-    built = function(**knobs)
+    for key, parameter in allowed.items():
+        if parameter.default is parameter.empty and key not in knobs:
+            raise ConfigError(f"strategy.{key} is missing: strategy '{name}' needs it.")
+    try:
+        built = function(**knobs)
+    except ConfigError as error:
+        raise ConfigError(f"strategy.{name}: {error}") from error
+    if not isinstance(built, Strategy):
+        raise ConfigError(f"strategy {shown(name)} gave no gfcr.strategy.Strategy: {shown(built)}.")
     return override(built, {k: v for k, v in overrides.items() if k in _ADDRESSES})
 
 
@@ -126,16 +129,30 @@ def override(strategy: Strategy, changes: Mapping[str, Any]) -> Strategy:
     return strategy
 
 
-def find(name: str) -> Callable[..., Strategy]:
+def find(name: str) -> Callable[..., object]:
     """The function that builds the strategy called `name`."""
     if ":" in name:
-        return registry.load_object(name)
+        return _announced(registry.load_object(name), name=name)
     installed = {e.name: e for e in entry_points(group="gfcr.strategies")}
     if name in installed:
         return installed[name].load()
     if name not in names():
         raise unknown_name(name, kind="strategy", allowed=names(), where="strategy.name")
     return getattr(importlib.import_module(f"{PACKAGE}.{name}"), name)
+
+
+def _announced(function: object, *, name: str) -> Callable[..., object]:
+    """Nothing is called that does not say of itself that it makes a strategy."""
+    try:
+        made = inspect.signature(function, eval_str=True).return_annotation  # pyright: ignore[reportArgumentType]
+    except (TypeError, ValueError, NameError):
+        made = None
+    if not callable(function) or made is not Strategy:
+        raise ConfigError(
+            f"strategy.name={shown(name)} is not allowed: give a function whose annotation says "
+            "`-> gfcr.strategy.Strategy`."
+        )
+    return function
 
 
 def names() -> list[str]:

@@ -25,9 +25,12 @@ class Prompts(Protocol):
 
 
 class PromptStream:
-    """Shuffles the training prompts anew each epoch and hands each out once an epoch."""
+    """Shuffles the training prompts anew each epoch and hands each out once an epoch.
 
-    def __init__(self, prompts: Sequence[Prompt], *, seed: int) -> None:
+    Without a seed they come in the order given.
+    """
+
+    def __init__(self, prompts: Sequence[Prompt], *, seed: int | None) -> None:
         if not len(prompts):
             raise TaskError("the task has no training prompts: give it at least one.")
         self._prompts, self._seed = prompts, seed
@@ -61,4 +64,6 @@ class PromptStream:
         return self._prompts[int(self._order[position])]
 
     def _shuffled(self, *, epoch: int) -> Any:
+        if self._seed is None:
+            return range(len(self._prompts))
         return rng(self._seed, "prompts", epoch).permutation(len(self._prompts))

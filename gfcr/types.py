@@ -6,16 +6,21 @@ Shape suffixes: `_T` one entry per completion token, `_N` one entry per rollout 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import numpy as np
+from annotated_types import Interval
 from numpy.typing import NDArray
 
-from gfcr.errors import ConfigError
+from gfcr.ranges import Checked, Count, Natural, Positive, SomeShare
 
 Floats: TypeAlias = NDArray[np.float32]
 Ints: TypeAlias = NDArray[np.int32]
 Bools: TypeAlias = NDArray[np.bool_]
+
+Temperature: TypeAlias = Annotated[float, Interval(ge=0, le=100)]
+"""0 is greedy; beyond 100 every token is as likely as any other."""
+Clip: TypeAlias = Annotated[float, Interval(ge=0, le=1000)]
 
 
 class FinishReason(StrEnum):
@@ -34,22 +39,15 @@ class FinishReason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sampling:
+class Sampling(Checked):
     """Decoding parameters of one request. `temperature=0` is greedy."""
 
-    max_tokens: int = 256
-    temperature: float = 1.0
-    top_p: float = 1.0
-    top_k: int = 0
+    max_tokens: Count = 256
+    temperature: Temperature = 1.0
+    top_p: SomeShare = 1.0
+    top_k: Natural = 0
     """0 keeps the whole vocabulary."""
-    min_p: float = 0.0
-
-    def __post_init__(self) -> None:
-        _require(self.max_tokens >= 1, "sampling.max_tokens", self.max_tokens, "an integer >= 1")
-        _require(self.temperature >= 0, "sampling.temperature", self.temperature, "a float >= 0")
-        _require(0 < self.top_p <= 1, "sampling.top_p", self.top_p, "a float in (0, 1]")
-        _require(self.top_k >= 0, "sampling.top_k", self.top_k, "0 (off) or an integer >= 1")
-        _require(0 <= self.min_p < 1, "sampling.min_p", self.min_p, "a float in [0, 1)")
+    min_p: Annotated[float, Interval(ge=0, lt=1)] = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,19 +206,19 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loss:
+class Loss(Checked):
     """The update rule a strategy asks of the trainer; the trainer's own settings stay its own."""
 
     estimator: Literal["grpo", "rloo"] = "grpo"
     """`grpo` clips per token; `rloo` takes a sequence-level ratio."""
     aggregation: Literal["grpo", "dapo", "dr_grpo"] = "dapo"
     """How token losses are averaged: a rollout, over the batch's tokens, or by a constant."""
-    clip_low: float = 0.2
-    clip_high: float = 0.2
+    clip_low: Clip = 0.2
+    clip_high: Clip = 0.2
     off_policy: Literal["none", "recompute", "behaviour"] = "none"
     """`recompute`: proximal policy now, weights min(pi/pi_sampled, tis_cap) folded into advantages.
     `behaviour`: clip against the log-probs sampled with. `none`: all data is on-policy."""
-    tis_cap: float = 2.0
+    tis_cap: Positive = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,8 +254,3 @@ class RolloutBatch:
     def accepted(self) -> tuple[Group, ...]:
         """Groups that the Filter and Control stages let through to the trainer."""
         return tuple(g for g in self.groups if g.rejected is None)
-
-
-def _require(ok: bool, key: str, given: object, allowed: str) -> None:
-    if not ok:
-        raise ConfigError(f"{key}={given!r} is not allowed: give {allowed}.")

@@ -1,7 +1,8 @@
 """The time-to-target benchmark as JSON and as words."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from math import isfinite
 from typing import Any
 
 from gfcr.bench.time_to_target import STOCK, Measured, Ratio, ratio, typical
@@ -62,7 +63,13 @@ def text(found: dict[str, Any]) -> str:
 def _ratio(found: Ratio) -> dict[str, Any]:
     unknown: dict[str, float | None] = {"value": None, "low": None, "high": None}
     limits = asdict(found.interval) if found.interval is not None else unknown
+    if found.interval is not None and not isfinite(found.interval.high):
+        limits |= {"low": None, "high": None}
     return {**limits, "upper_bound": found.bound, "by_seed": dict(found.by_seed)}
+
+
+def _limits(ratio: Mapping[str, Any]) -> str:
+    return "" if ratio["low"] is None else f" ({ratio['low']:.2f} to {ratio['high']:.2f})"
 
 
 def _line(row: dict[str, Any]) -> str:
@@ -71,7 +78,7 @@ def _line(row: dict[str, Any]) -> str:
     else:
         costs = f"{row['seconds']:.1f} s, {row['tokens']:,.0f} tokens, {row['updates']:g} updates"
     compared = "; ".join(
-        f"{name} {row[key]['value']:.2f} ({row[key]['low']:.2f} to {row[key]['high']:.2f})"
+        f"{name} {row[key]['value']:.2f}{_limits(row[key])}"
         + (" or less" if row[key]["upper_bound"] else "")
         for name, key in (("seconds x", "seconds_ratio"), ("tokens x", "tokens_ratio"))
         if key in row and row[key]["value"] is not None

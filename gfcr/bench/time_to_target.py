@@ -21,7 +21,7 @@ from gfcr import experiment
 from gfcr.errors import ConfigError
 from gfcr.launch.base import Job
 from gfcr.launch.local import Local
-from gfcr.statistics.interval import Interval, mean_interval
+from gfcr.statistics import UNBOUNDED, Interval, mean_interval
 from gfcr.sweep.study import Study, Trial
 from gfcr.tracking.folder import RunFolder, write_atomic
 
@@ -59,6 +59,7 @@ class Measured:
 class Ratio:
     """An arm's cost over stock TRL's: geometric mean over seeds, with its 95 % t interval of logs.
 
+    The interval is from 0 to infinity where too few ratios are all equal.
     `bound` where stock TRL was not there under some seed: its cost at its end stands for it, and
     the true ratio is smaller.
     """
@@ -174,7 +175,7 @@ def ratio(arm: Measured, *, over: Measured, of: Callable[[Spent], float]) -> Rat
     seeds = [seed for seed in arm.spent if seed in over.spent]
     by_seed = {s: of(arm.spent[s]) / of(over.spent[s]) for s in seeds if arm.spent[s].there}
     whole = len(by_seed) == len({*arm.spent, *arm.failed, *over.failed})
-    logs = mean_interval([log(r) for r in by_seed.values()]) if whole and len(seeds) > 1 else None
+    logs = mean_interval([log(r) for r in by_seed.values()], bounds=UNBOUNDED) if whole else None
     return Ratio(
         interval=logs and Interval(value=exp(logs.value), low=exp(logs.low), high=exp(logs.high)),
         by_seed=by_seed,

@@ -1,7 +1,9 @@
-"""Prompts as the trainer of a script encodes them, and its sampling settings."""
+"""Text and tokens as the trainer of a script has them, and its sampling settings."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, final
 
+from gfcr.tasks.codec import HfCodec
 from gfcr.train.rollout_func import TrlPrompt
 from gfcr.types import Sampling
 
@@ -28,6 +30,50 @@ def sampling_of(args: Any) -> Sampling:
         max_tokens=args.max_completion_length,
         temperature=args.temperature,
         top_p=args.top_p,
-        top_k=args.top_k,
+        top_k=args.top_k or 0,
         min_p=args.min_p or 0.0,
     )
+
+
+@final
+class Completion(str):
+    """Decoded text that knows its tokens: reward functions are given both."""
+
+    tokens: tuple[int, ...]
+
+    def __new__(cls, text: str, *, tokens: Sequence[int]) -> "Completion":
+        """Makes text of `tokens`."""
+        made = super().__new__(cls, text)
+        made.tokens = tuple(map(int, tokens))
+        return made
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        """Copies and checkpoints hold plain text."""
+        return str, (str(self),)
+
+
+@final
+class TrlCodec:
+    """The model folder's tokenizer, but completions are decoded by the trainer's own."""
+
+    def __init__(self, inner: HfCodec, *, trainer: Any) -> None:
+        self._inner, self._trainer = inner, trainer
+
+    @property
+    def eos_id(self) -> int:
+        """The token that ends a completion."""
+        return self._inner.eos_id
+
+    def prompt(self, text: str) -> tuple[int, ...]:
+        """See `Codec`."""
+        return self._inner.prompt(text)
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        """See `Codec`."""
+        return self._inner.encode(text)
+
+    def decode(self, tokens: Sequence[int]) -> Completion:
+        """Decodes a completion as TRL does."""
+        tokenizer = self._trainer.processing_class
+        (text,) = tokenizer.batch_decode([list(tokens)], skip_special_tokens=True)
+        return Completion(text, tokens=tokens)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final, overload
 
-from gfcr.drop_in.encode import encode
+from gfcr.drop_in.encode import Completion, encode
 from gfcr.tasks.base import Codec, Problems, Task, Verdict
 from gfcr.train.rollout_func import TrlPrompt
 from gfcr.types import Prompt
@@ -51,14 +51,32 @@ class TrlRewards(Task):
 
     def verify(self, prompt: Prompt, *, text: str) -> Verdict:
         """Scores a completion; None of every function, and no number, are unscorable."""
-        row = self.trainer.train_dataset[int(prompt.id)]
+        trainer = self.trainer
+        row = trainer.train_dataset[int(prompt.id)]
         asked = row["prompt"]
         told = text if isinstance(asked, str) else [{"role": "assistant", "content": text}]
-        ids = self.trainer.processing_class(text=text, add_special_tokens=False)["input_ids"]
+        assert isinstance(text, Completion), "the pipeline decodes with `TrlCodec`"
         # TRL's own: functions, reward models and coroutines, columns and callbacks alike.
-        rewards = self.trainer._calculate_rewards([row], [asked], [told], [ids])[0].tolist()
-        weights = self.trainer.reward_weights.tolist()
-        known = [r * w for r, w in zip(rewards, weights, strict=True) if math.isfinite(r)]
+        rewards = trainer._calculate_rewards([row], [asked], [told], [list(text.tokens)])[0]
+        _log(trainer, rewards=rewards.tolist())
+        known = [
+            r * w
+            for r, w in zip(rewards.tolist(), trainer.reward_weights.tolist(), strict=True)
+            if not math.isnan(r)  # None, to TRL
+        ]
         if not known:
             return Verdict(reward=None, error="no reward function gave a number")
+        if not math.isfinite(sum(known)):
+            return Verdict(reward=None, error=f"the reward is {sum(known)}, not finite")
         return Verdict(reward=sum(known))
+
+
+def _log(trainer: Any, *, rewards: list[float]) -> None:
+    """Logs as TRL does after a batch: each function's mean, and what functions log themselves."""
+    logged = trainer._metrics["train"]
+    for name, reward in zip(trainer.reward_func_names, rewards, strict=True):
+        logged[f"rewards/{name}/mean"].append(reward)
+    for name, values in trainer._pending_metrics.items():
+        logged[name] += values
+    trainer._pending_metrics.clear()
+    trainer._pending_extra_logs.clear()  # columns of a table that `log_completions` would show

@@ -1,6 +1,7 @@
 """TRL's GRPOTrainer with a strategy: dynamic sampling, adaptive groups, replay, speculation."""
 
 import copy
+import logging
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
@@ -9,32 +10,30 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gfcr import models, registry
 from gfcr import strategy as strategies
-from gfcr.drop_in.encode import sampling_of
+from gfcr.drop_in import given, settings
+from gfcr.drop_in.encode import TrlCodec, sampling_of
 from gfcr.drop_in.rewards import Rows, TrlRewards
 from gfcr.errors import CheckpointError, ConfigError
 from gfcr.pipeline import Pipeline
 from gfcr.strategy import Strategy
+from gfcr.stream import PromptStream
 from gfcr.tasks.codec import HfCodec
+from gfcr.tracking.lock import locked
 from gfcr.tracking.rollouts import write_rollouts
 from gfcr.train import checkpoint
 from gfcr.train.base import TrainJob
 from gfcr.train.seam import Feed, SeamMixin
-from gfcr.train.trl import Trl, classes
+from gfcr.train.trl import Trl, classes, vouch
 from gfcr.types import RolloutBatch
 
 if TYPE_CHECKING:
     from gfcr.engine.base import Weights
 
-_Trl: Any = classes("grpo")[0]
+log = logging.getLogger(__name__)
 
-_NOT_OURS: Final = {
-    "rollout_func": "the strategy makes the rollouts",
-    "tools": "use a strategy with a tool, such as multi_turn",
-    "environment_factory": "use a strategy with a tool, such as multi_turn",
-    "peft_config": "the engine is given whole weights",
-    "quantization_config": "the engine is given whole weights",
-}
-"""What TRL takes and this trainer does not, and why."""
+_Trl: Any = classes("grpo")[0]
+_ALL: Final = 2**31
+"""TRL's trainer rotates its checkpoints itself, and keeps the best of them."""
 
 
 class GRPOTrainer(SeamMixin, _Trl):
@@ -74,14 +73,30 @@ class GRPOTrainer(SeamMixin, _Trl):
             ConfigError: something of it cannot go with a strategy; says what to do.
         """
         self.strategy = _load(strategy, args=args)
-        _check(args, strategy=self.strategy, given=trl, dataset=train_dataset)
+        given.check(
+            model=model,
+            reward_funcs=reward_funcs,
+            args=args,
+            dataset=train_dataset,
+            strategy=self.strategy,
+            others=trl,
+        )
+        Trl(beta=args.beta).check(self.strategy.loss, sampling=sampling_of(args))
         self._engine_config = registry.build("engine", {"name": "vllm", **(engine or {})})
         self._folder = str(models.resolve(model))
+        if changed := settings.overruled(args, strategy=self.strategy):
+            log.warning("the loss is that of strategy '%s': %s", self.strategy.name, changed)
         args = copy.copy(args)
-        loss = self.strategy.loss
-        args.loss_type, args.epsilon = loss.aggregation, loss.clip_low
-        args.epsilon_high = loss.clip_high
+        for name, value in settings.of_loss(self.strategy).items():
+            setattr(args, name, value)
         _Trl.__init__(self, self._folder, reward_funcs, args, train_dataset, **trl)
+        vouch(self)
+        self._codec = TrlCodec(HfCodec(self._folder), trainer=self)
+        given.check_loaded(self, folder=self._folder)
+        try:
+            Rows(self.train_dataset, trainer=self)[0]
+        except Exception as error:
+            raise ConfigError(f"the prompt of row 0 cannot be encoded: {error}") from error
 
     def train(self, resume_from_checkpoint: str | bool | None = None, **trl: Any) -> Any:
         """Trains, as TRL's `train`.
@@ -89,9 +104,15 @@ class GRPOTrainer(SeamMixin, _Trl):
         Raises:
             CheckpointError: the checkpoint has no rollout side: another trainer wrote it.
             EngineError: the engine cannot start.
+            FolderInUse: another trainer writes to `output_dir`.
         """
+        with locked(self.args.output_dir):
+            return self._train(resume_from_checkpoint, **trl)
+
+    def _train(self, resume_from_checkpoint: str | bool | None, **trl: Any) -> Any:
         folder = Path(self.args.output_dir)
         resumed = _checkpoint(resume_from_checkpoint, folder=folder)
+        _clear(folder / "rollouts", resumed=resumed)
         if self.strategy.drafter is not None:
             self.strategy.drafter.fetch(models.resolve)
         start = self._engine_config.start
@@ -112,7 +133,7 @@ class GRPOTrainer(SeamMixin, _Trl):
                 job,
                 micro_batches=self.args.gradient_accumulation_steps,
                 save_every=None,
-                keep_checkpoints=self.args.save_total_limit or 2**31,
+                keep_checkpoints=_ALL,
             )
             with feed.feeding(self):
                 return _Trl.train(self, str(resumed) if resumed else None, **trl)
@@ -124,16 +145,19 @@ class GRPOTrainer(SeamMixin, _Trl):
 
     def _pipeline(self, engine: Any) -> Pipeline:
         rows = Rows(self.train_dataset, trainer=self)
-        return Pipeline(
+        pipeline = Pipeline(
             self.strategy,
             engine=engine,
             task=TrlRewards(trainer=self, rows=rows),
             train=rows,
-            codec=HfCodec(self._folder),
-            prompts=_prompts(self.args),
+            codec=self._codec,
+            prompts=given.prompts_of(self.args),
             sampling=sampling_of(self.args),
             seed=self.args.seed,
         )
+        if not self.args.shuffle_dataset:
+            pipeline.stream = PromptStream(rows, seed=None)
+        return pipeline
 
 
 class _Source:
@@ -168,47 +192,11 @@ class _Source:
         write_rollouts(self._folder, batch=batch)
 
 
-def _load(given: str | Mapping[str, Any], *, args: Any) -> Strategy:
-    knobs: dict[str, Any] = {"name": given} if isinstance(given, str) else dict(given)
+def _load(asked: str | Mapping[str, Any], *, args: Any) -> Strategy:
+    knobs: dict[str, Any] = {"name": asked} if isinstance(asked, str) else dict(asked)
     loaded = strategies.load(str(knobs.pop("name", "")), **knobs)
-    if "group_size" in knobs or args is None:
-        return loaded
-    return replace(loaded, group_size=args.num_generations)
-
-
-def _check(args: Any, *, strategy: Strategy, given: Mapping[str, Any], dataset: Any) -> None:
-    refused = [f"{key}: {why}" for key, why in _NOT_OURS.items() if given.get(key) is not None]
-    refused += ["args: give a GRPOConfig"] if args is None else _refused(args, strategy=strategy)
-    if not hasattr(dataset, "__len__"):
-        refused.append("train_dataset: give one of known length, with a `prompt` column")
-    if refused:
-        raise ConfigError(
-            f"gfcr.drop_in.GRPOTrainer with strategy '{strategy.name}': {'; '.join(refused)}."
-        )
-    assert args is not None
-    Trl(beta=args.beta).check(strategy.loss, sampling=sampling_of(args))
-
-
-def _refused(args: Any, *, strategy: Strategy) -> list[str]:
-    rollouts = args.per_device_train_batch_size * args.gradient_accumulation_steps
-    conditions = {
-        f"num_generations={args.num_generations} and group_size={strategy.group_size}: give one "
-        "of them": args.num_generations != strategy.group_size,
-        f"per_device_train_batch_size x gradient_accumulation_steps = {rollouts} rollouts are no "
-        f"whole groups of {args.num_generations}": rollouts % args.num_generations != 0,
-        "use_vllm=True: leave it out, the engine is the strategy's": args.use_vllm,
-        f"num_iterations={args.num_iterations}: give 1": args.num_iterations != 1,
-        f"{args.world_size} processes: one is allowed": args.world_size != 1,
-        f"the strategy's loss is {strategy.loss.estimator}: only grpo's is this trainer's": (
-            strategy.loss.estimator != "grpo"
-        ),
-    }
-    return [words for words, wrong in conditions.items() if wrong]
-
-
-def _prompts(args: Any) -> int:
-    rollouts: int = args.per_device_train_batch_size * args.gradient_accumulation_steps
-    return rollouts // args.num_generations
+    size = getattr(args, "num_generations", None)
+    return loaded if "group_size" in knobs or size is None else replace(loaded, group_size=size)
 
 
 def _checkpoint(asked: str | bool | None, *, folder: Path) -> Path | None:
@@ -221,3 +209,16 @@ def _checkpoint(asked: str | bool | None, *, folder: Path) -> Path | None:
             "missing): give one, or train from the start."
         )
     return found
+
+
+def _clear(rollouts: Path, *, resumed: Path | None) -> None:
+    """Leaves the rollouts of the updates before the checkpoint; those of another run go aside."""
+    step = checkpoint.step_of(resumed) if resumed else 0
+    later = [p for p in rollouts.glob("update-*.parquet") if int(p.stem[7:]) >= step]
+    if not later:
+        return
+    taken = len(list(rollouts.parent.glob("rollouts.before-*")))
+    aside = rollouts.with_name(f"rollouts.before-{taken + 1}")
+    aside.mkdir()
+    for path in later:
+        path.rename(aside / path.name)

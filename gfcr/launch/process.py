@@ -8,8 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, final
 
-from omegaconf import OmegaConf
-
+from gfcr import reading
 from gfcr.launch.base import Job
 from gfcr.tracking.lock import is_locked
 
@@ -32,7 +31,7 @@ class TrialProcess:
         parent.mkdir(parents=True, exist_ok=True)
         self._log = parent / f"{name}.log"
         file = parent / f"{name}.yaml"
-        OmegaConf.save(OmegaConf.create(dict(job.config)), file)
+        file.write_text(reading.write(job.config))
         command = [sys.executable, "-m", "gfcr.launch.child", str(os.getpid())]
         command += ["run", str(file), "--json", "--wait", str(_PATIENCE_S)]
         command += ["--fresh"] if job.fresh else []

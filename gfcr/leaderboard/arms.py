@@ -11,6 +11,7 @@ from gfcr.leaderboard.bias import note_of, shifts_of
 from gfcr.leaderboard.certificates import NOTES, Certificate, certificate_of
 from gfcr.leaderboard.measure import (
     cost_of,
+    declared_bounds,
     heldout,
     mean_of,
     notes_of,
@@ -75,14 +76,13 @@ def _finals(runs: Sequence[RunRecord]) -> list[float]:
 
 def _score(runs: Sequence[RunRecord]) -> Score:
     scores = scores_of(runs, prompts=shared_prompts(runs))
-    around, boot = mean_interval(scores), bootstrap_interval(scores)
+    around, boot = mean_interval(scores, bounds=declared_bounds(runs)), bootstrap_interval(scores)
     mean = fmean(_finals(runs))
-    half = (around.high - around.low) / 2 if around else nan
     assert isfinite(mean)
     return Score(
         value=mean,
-        low=mean - half,
-        high=mean + half,
+        low=around.low if around else nan,
+        high=around.high if around else nan,
         iqm=iqm(_finals(runs)),
         iqm_low=boot.low if boot else nan,
         iqm_high=boot.high if boot else nan,

@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from gfcr import config, experiment
+from gfcr import config, experiment, reading
 from gfcr import strategy as strategies
 from gfcr.errors import ConfigError, GfcrError
 from gfcr.leaderboard.json_rows import to_dict
@@ -215,7 +213,7 @@ def _row(row: Mapping[str, Any], *, runs: Sequence[RunRecord]) -> dict[str, Any]
 
 def _experiment_text(name: str, arm: str, values: Mapping[str, Any]) -> str:
     plain = json.loads(json.dumps(values))
-    body = yaml.safe_dump(plain, sort_keys=False, default_flow_style=None, width=100)
+    body = reading.write(plain, flow=None)
     return f"# Row {arm} of the leaderboard entry {name}, every value resolved.\n{body}"
 
 

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from gfcr.leaderboard.rows import ArmCost
 from gfcr.ledger import EVALUATION, REPLAYED, TRAINED
+from gfcr.statistics import UNBOUNDED, Bounds
 from gfcr.tracking.records import RunRecord
 
 _SAME_BUDGET = 0.05
@@ -34,6 +35,15 @@ def scores_of(runs: Sequence[RunRecord], *, prompts: Sequence[str]) -> list[list
     if not prompts:
         return [[heldout(run)["accuracy"]] for run in runs]
     return [[heldout(run)["per_prompt"][prompt] for prompt in prompts] for run in runs]
+
+
+def declared_bounds(runs: Sequence[RunRecord]) -> Bounds | None:
+    """Returns the bounds of rewards that the runs' task declares; None where it does not."""
+    said: list[Sequence[float | None] | None] = [result_of(r).get("reward_range") for r in runs]
+    if said[0] is None or any(one != said[0] for one in said):
+        return None
+    low, high = said[0]
+    return UNBOUNDED if low is None or high is None else (low, high)
 
 
 def mean_of(values: Iterable[float | None]) -> float:

@@ -7,13 +7,21 @@ from gfcr.config import HELDOUT
 from gfcr.errors import ConfigError, unknown_name
 from gfcr.leaderboard.arms import row_of
 from gfcr.leaderboard.certificates import NOTES
-from gfcr.leaderboard.measure import budget_notes, heldout, mean_of, scores_of, shared_prompts
+from gfcr.leaderboard.measure import (
+    budget_notes,
+    declared_bounds,
+    heldout,
+    mean_of,
+    scores_of,
+    shared_prompts,
+)
 from gfcr.leaderboard.rows import Excluded, Leaderboard, Pareto, Row, Versus
 from gfcr.leaderboard.screen import screen
 from gfcr.leaderboard.selection import keep_rows, keep_runs, sort_out
 from gfcr.leaderboard.targets import pareto, to_target
 from gfcr.leaderboard.where import Where
-from gfcr.statistics import Comparison, compare, holm, judge, noise_floor
+from gfcr.statistics import Comparison, bounds_of, compare, holm, judge, noise_floor
+from gfcr.statistics.interval import table
 from gfcr.tracking.records import RunRecord
 
 MARGIN = 0.02
@@ -166,4 +174,6 @@ def _compared(runs: Sequence[RunRecord], *, baseline: Sequence[RunRecord]) -> Co
     ours = [run for run in runs if run.seed in shared]
     theirs = [run for run in baseline if run.seed in shared]
     prompts = shared_prompts([*ours, *theirs])
-    return compare(scores_of(ours, prompts=prompts), baseline=scores_of(theirs, prompts=prompts))
+    arm_SP, baseline_SP = (table(scores_of(r, prompts=prompts)) for r in (ours, theirs))
+    low, high = bounds_of(arm_SP, baseline_SP, declared=declared_bounds([*ours, *theirs]))
+    return compare(arm_SP, baseline=baseline_SP, span=high - low)

@@ -16,7 +16,7 @@ class Score:
     """Mean over seeds."""
     low: float
     high: float
-    """95 % t interval of the mean, over seeds and prompts."""
+    """95 % interval of the mean, over seeds and prompts: inside the bounds of the rewards."""
     iqm: float
     """Interquartile mean of the seeds' scores."""
     iqm_low: float

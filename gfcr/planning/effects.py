@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
 
-import numpy as np
-
-from gfcr.leaderboard.measure import scores_of, shared_prompts
+from gfcr.leaderboard.measure import declared_bounds, scores_of, shared_prompts
 from gfcr.leaderboard.screen import screen
-from gfcr.statistics import Components, components
+from gfcr.statistics import Components, bounds_of, components
+from gfcr.statistics.interval import table
 from gfcr.sweep import Study
 from gfcr.tracking.records import RunRecord
 
@@ -63,8 +62,9 @@ def _paired(arms: Mapping[str, Sequence[RunRecord]], *, baseline: str) -> Varian
             continue
         against = [theirs[r.seed] for r in shared]
         prompts = shared_prompts([*shared, *against])
-        ours, base = scores_of(shared, prompts=prompts), scores_of(against, prompts=prompts)
-        found.append(components(np.subtract(ours, base)))
+        ours, base = (table(scores_of(r, prompts=prompts)) for r in (shared, against))
+        low, high = bounds_of(ours, base, declared=declared_bounds([*shared, *against]))
+        found.append(components(ours - base, span=high - low))
         pairs.append(len(shared))
     if not found:
         return None
@@ -78,7 +78,7 @@ def _paired(arms: Mapping[str, Sequence[RunRecord]], *, baseline: str) -> Varian
 
 def _single(arms: Mapping[str, Sequence[RunRecord]]) -> Variance | None:
     several = {arm: runs for arm, runs in arms.items() if len(runs) > 1}
-    found = [components(scores_of(r, prompts=shared_prompts(r))) for r in several.values()]
+    found = [_of_arm(runs) for runs in several.values()]
     if not found:
         return None
     one = _mean(found)
@@ -89,6 +89,12 @@ def _single(arms: Mapping[str, Sequence[RunRecord]]) -> Variance | None:
         "another arm is taken to vary independently and by as much, and the effect to be the "
         "same on every prompt" + _caution([len(r) for r in several.values()]),
     )
+
+
+def _of_arm(runs: Sequence[RunRecord]) -> Components:
+    scores = table(scores_of(runs, prompts=shared_prompts(runs)))
+    low, high = bounds_of(scores, declared=declared_bounds(runs))
+    return components(scores, span=high - low)
 
 
 def _assumed(samples: int, *, seed_sd: float, accuracy: float) -> Variance:

@@ -8,7 +8,7 @@ from gfcr.statistics.aggregate import (
 )
 from gfcr.statistics.bootstrap import bootstrap_interval, iqm
 from gfcr.statistics.equivalence import Equivalence, equivalence
-from gfcr.statistics.interval import Interval, mean_interval
+from gfcr.statistics.interval import Interval
 from gfcr.statistics.noise import NoiseFloor, noise_floor
 from gfcr.statistics.paired import (
     Comparison,
@@ -19,8 +19,11 @@ from gfcr.statistics.paired import (
     probability_of_improvement,
 )
 from gfcr.statistics.power import Components, components, detectable, power, seeds_needed
+from gfcr.statistics.share import UNBOUNDED, Bounds, bounds_of, mean_interval
 
 __all__ = [
+    "UNBOUNDED",
+    "Bounds",
     "Comparison",
     "Components",
     "Equivalence",
@@ -29,6 +32,7 @@ __all__ = [
     "Profile",
     "Verdict",
     "bootstrap_interval",
+    "bounds_of",
     "compare",
     "components",
     "detectable",

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from numpy.typing import ArrayLike
 
-from gfcr.statistics.interval import Interval, mean_error, table
-from gfcr.statistics.scipy_stats import t_tail
+from gfcr.statistics.interval import Interval, table
+from gfcr.statistics.paired import paired_mean
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +17,7 @@ class Equivalence:
 
     margin: float
     difference: Interval
-    """With its interval at 1 - 2 x level (90 % for tests at 5 %)."""
+    """With the interval of the two tests; see `Mean.inner`."""
     p_value: float
     """The larger of the two one-sided p-values."""
     holds: bool
@@ -25,37 +25,34 @@ class Equivalence:
 
 
 def equivalence(
-    arm: ArrayLike, *, baseline: ArrayLike, margin: float, level: float = 0.05
+    arm: ArrayLike,
+    *,
+    baseline: ArrayLike,
+    margin: float,
+    level: float = 0.05,
+    span: float | None = None,
 ) -> Equivalence | None:
     """Tests that |arm - baseline| < margin; None with one pair, which can show nothing.
 
-    Two one-sided tests (Schuirmann 1987) on the paired difference, with `mean_error`'s error and
-    S - 1 degrees of freedom. With one column they are those of `statsmodels`' `ttost_paired`.
+    Two one-sided tests (Schuirmann 1987) on the paired difference, with `Mean.inner`'s interval.
+    With one column they are those of `statsmodels`' `ttost_paired`.
 
     Args:
         arm: scores `(S,)` or `(S, P)`; also the points of a learning curve, seeds by updates.
         baseline: same seeds and prompts in the same order.
         margin: largest difference that would not matter, above 0, in the unit of the scores.
         level: of each test.
+        span: as in `compare`.
     """
-    difference_SP = table(arm) - table(baseline)
+    arm_SP, baseline_SP = table(arm), table(baseline)
     assert margin > 0, "a margin of equivalence is above 0"
-    if len(difference_SP) < 2:
+    if len(arm_SP) < 2:
         return None
-    mean = mean_error(difference_SP)
-    p_value = max(
-        _tail(mean.value + margin, error=mean.error, df=mean.df),
-        _tail(margin - mean.value, error=mean.error, df=mean.df),
-    )
+    mean = paired_mean(arm_SP, baseline_SP=baseline_SP, span=span)
+    p_value = mean.p_within(margin=margin)
     return Equivalence(
         margin=margin,
-        difference=mean.interval(level=1 - 2 * level),
+        difference=mean.inner(level=level),
         p_value=p_value,
         holds=p_value < level,
     )
-
-
-def _tail(distance: float, *, error: float, df: int) -> float:
-    if error == 0.0:
-        return float(distance <= 0)
-    return t_tail(distance / error, df=df)

@@ -10,8 +10,9 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gfcr.statistics.interval import Interval, mean_error, table
-from gfcr.statistics.scipy_stats import t_quantile, t_tail
+from gfcr.statistics.interval import ROUNDING, Interval, Mean, Table, mean_error, table
+from gfcr.statistics.scipy_stats import t_quantile
+from gfcr.statistics.share import bounds_of
 
 Verdict: TypeAlias = Literal["better", "worse", "equivalent", "inconclusive"]
 
@@ -22,23 +23,30 @@ class Comparison:
 
     pairs: int
     difference: Interval
-    """95 % interval; the limits are NaN with one pair."""
+    """95 % interval; the limits are NaN with one pair, infinite where the error is unknown."""
     inner: Interval
-    """90 % interval: inside the margin, it proves equivalence."""
+    """Of two one-sided tests at 5 %: inside the margin, it proves equivalence. The 90 % interval,
+    wider between shares by what so many prompts may have missed."""
     p_value: float
     """Two-sided, of no difference; 1 with one pair."""
     detectable: float
-    """Smallest difference that this many seeds would show 4 times in 5; NaN with one pair."""
+    """Smallest difference that so many seeds would show 4 times in 5; NaN without an error."""
     improves: float
     """Probability that a run of the arm beats a run of the baseline."""
 
 
-def compare(arm: ArrayLike, *, baseline: ArrayLike) -> Comparison:
+def compare(arm: ArrayLike, *, baseline: ArrayLike, span: float | None = None) -> Comparison:
     """Compares paired scores `(S,)` or `(S, P)`, same seeds and prompts in the same order.
 
     The difference is taken cell by cell, which removes what seeds and prompts share; its error is
-    `mean_error`'s, its p-value that of t = difference / error with S - 1 degrees of freedom. The
-    detectable difference is (t_0.975 + t_0.8) * error.
+    `mean_error`'s, its p-value that of t = difference / error. The detectable difference is
+    (t_0.975 + t_0.8) * error.
+
+    Args:
+        arm: scores.
+        baseline: scores.
+        span: largest size that a difference can have: 1 between shares. None goes by whether
+            all these scores lie in [0, 1], and is infinite elsewhere.
     """
     arm_SP, baseline_SP = table(arm), table(baseline)
     assert arm_SP.shape == baseline_SP.shape, "paired scores have one shape"
@@ -54,23 +62,34 @@ def compare(arm: ArrayLike, *, baseline: ArrayLike) -> Comparison:
             detectable=np.nan,
             improves=improves,
         )
-    mean = mean_error(arm_SP - baseline_SP)
+    mean = paired_mean(arm_SP, baseline_SP=baseline_SP, span=span)
     quantiles = t_quantile(0.975, df=mean.df) + t_quantile(0.8, df=mean.df)
     return Comparison(
         pairs=pairs,
         difference=mean.interval(),
-        inner=mean.interval(level=0.9),
-        p_value=_p_value(mean.value, error=mean.error, df=mean.df),
-        detectable=quantiles * mean.error,
+        inner=mean.inner(level=0.05),
+        p_value=mean.p_value(),
+        detectable=quantiles * mean.error or np.nan,
         improves=improves,
     )
+
+
+def paired_mean(arm_SP: Table, *, baseline_SP: Table, span: float | None) -> Mean:
+    """Returns the mean difference, S >= 2; one that is only rounding is 0. See `compare`."""
+    if span is None:
+        low, high = bounds_of(arm_SP, baseline_SP)
+        span = high - low
+    scale = float(max(np.abs(arm_SP).max(), np.abs(baseline_SP).max()))
+    difference_SP = arm_SP - baseline_SP
+    difference_SP[np.abs(difference_SP) <= ROUNDING * scale] = 0.0
+    return mean_error(difference_SP, span=span, scale=scale)
 
 
 def judge(comparison: Comparison, *, p_value: float, margin: float) -> Verdict:
     """Returns what may be said of a difference.
 
     better, worse: `p_value` < 0.05. equivalent: two one-sided tests at 5 % (Schuirmann 1987), that
-    is, the 90 % interval lies inside +-margin. Otherwise inconclusive, as always with one pair.
+    is, the inner interval lies inside +-margin. Otherwise inconclusive, as always with one pair.
 
     Args:
         comparison: the difference.
@@ -106,9 +125,3 @@ def probability_of_improvement(arm: ArrayLike, *, over: ArrayLike) -> float:
     """
     gaps_RRT = table(arm)[:, None] - table(over)[None]
     return float((np.sign(gaps_RRT) / 2 + 0.5).mean())
-
-
-def _p_value(value: float, *, error: float, df: int) -> float:
-    if error == 0.0:
-        return float(value == 0.0)
-    return 2 * t_tail(abs(value) / error, df=df)

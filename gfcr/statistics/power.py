@@ -7,11 +7,12 @@ prompts, `_B` draws of the variance that a study would estimate.
 
 from dataclasses import dataclass
 from functools import lru_cache
+from math import inf
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gfcr.statistics.interval import table
+from gfcr.statistics.interval import FLOOR, degrees, one_answer, spread, table
 from gfcr.statistics.scipy_stats import normal_tail, root, t_quantile
 
 _DRAWS = 40_000
@@ -34,24 +35,25 @@ class Components:
         return self.seed / seeds + self.prompt / prompts + self.residual / (seeds * prompts)
 
 
-def components(differences: ArrayLike) -> Components:
+def components(differences: ArrayLike, *, span: float = inf) -> Components:
     """Estimates the components from differences `(S,)` or `(S, P)` with S >= 2.
 
     Two-way analysis of variance without replication (Searle, Casella and McCulloch, Variance
-    Components, ch. 4); an estimate below 0 is 0. With one column all of it is the seeds'.
+    Components, ch. 4); an estimate below 0 is 0. With one column all of it is the seeds'. Where
+    all cells are equal, the residual is that of `one_answer`.
     """
     table_SP = table(differences)
     seeds, prompts = table_SP.shape
-    rows_S = table_SP.mean(1)
-    if prompts == 1:
-        return Components(seed=float(rows_S.var(ddof=1)), prompt=0.0, residual=0.0)
-    columns_P = table_SP.mean(0)
-    residual_SP = table_SP - rows_S[:, None] - columns_P[None, :] + table_SP.mean()
-    residual = float((residual_SP**2).sum()) / ((seeds - 1) * (prompts - 1))
+    found = spread(table_SP)
+    scale = float(np.abs(table_SP).max())
+    if float(found.error(scale=scale, span=inf)) == 0:
+        least = seeds * prompts * one_answer(seeds=seeds, prompts=prompts, span=span) ** 2
+        return Components(seed=0.0, prompt=0.0, residual=least)
+    cell = float(found.cell)
     return Components(
-        seed=max(0.0, float(rows_S.var(ddof=1)) - residual / prompts),
-        prompt=max(0.0, float(columns_P.var(ddof=1)) - residual / seeds),
-        residual=residual,
+        seed=max(0.0, float(found.by_seed) - cell) * seeds,
+        prompt=max(0.0, float(found.by_prompt) - cell) * prompts,
+        residual=cell * seeds * prompts,
     )
 
 
@@ -76,7 +78,8 @@ def power(
         return 0.0
     if error == 0:
         return float(effect != 0)
-    limits_B = t_quantile(1 - alpha / 2, df=seeds - 1) * _errors(components, seeds, prompts)
+    df = degrees(seeds=seeds, prompts=prompts)
+    limits_B = t_quantile(1 - alpha / 2, df=df) * _errors(components, seeds, prompts)
     tails_B = normal_tail((limits_B - effect) / error) + normal_tail((limits_B + effect) / error)
     return float(tails_B.mean())
 
@@ -94,7 +97,8 @@ def detectable(
     if seeds < 2 or error == 0:
         return np.nan if seeds < 2 else 0.0
     # Twice the quantile leaves a tail that no power asked for reaches.
-    high = error * 4 * (t_quantile(1 - alpha / 2, df=seeds - 1) + 2)
+    df = degrees(seeds=seeds, prompts=prompts)
+    high = error * 4 * (t_quantile(1 - alpha / 2, df=df) + 2)
 
     def missing(effect: float) -> float:
         found = power(effect, components=components, seeds=seeds, prompts=prompts, alpha=alpha)
@@ -143,6 +147,7 @@ def _errors(components: Components, seeds: int, prompts: int) -> NDArray[np.floa
     if prompts == 1:
         return np.sqrt(by_seed_B)
     columns = (components.prompt + components.residual / seeds) / prompts
-    cells = components.residual / (seeds * prompts)
-    extra_B = columns * mean_square(prompts - 1) - cells * mean_square((seeds - 1) * (prompts - 1))
-    return np.sqrt(np.maximum(by_seed_B, by_seed_B + extra_B))
+    by_prompt_B = columns * mean_square(prompts - 1)
+    cells_B = components.residual / (seeds * prompts) * mean_square((seeds - 1) * (prompts - 1))
+    variance_B = np.maximum(by_seed_B, by_seed_B + by_prompt_B - cells_B)
+    return np.sqrt(np.maximum(variance_B, FLOOR * cells_B))

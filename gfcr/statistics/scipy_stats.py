@@ -16,9 +16,19 @@ def t_quantile(level: float, *, df: int) -> float:
     return float(_stats.t.ppf(level, df))
 
 
-def t_tail(value: float, *, df: int) -> float:
-    """Returns P(t > value) of Student's t."""
-    return float(_stats.t.sf(value, df))
+def t_tail(values: ArrayLike, *, df: int) -> NDArray[np.float64]:
+    """Returns P(t > value) of Student's t, entry by entry."""
+    return np.asarray(_stats.t.sf(values, df), np.float64)
+
+
+def normal_quantile(level: float) -> float:
+    """Returns the value below which the standard normal falls at `level`."""
+    return float(_stats.norm.ppf(level))
+
+
+def beta_quantile(level: float, *, a: ArrayLike, b: ArrayLike) -> NDArray[np.float64]:
+    """Returns values below which beta distributions fall at `level`; NaN where a or b is 0."""
+    return np.asarray(_stats.beta.ppf(level, a, b), np.float64)
 
 
 def f_tail(value: float, *, df: int, df_error: int) -> float:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gfcr.errors import unknown_name
 from gfcr.statistics import holm
-from gfcr.statistics.interval import Table
+from gfcr.statistics.interval import FLOOR, ROUNDING, Table
 from gfcr.statistics.scipy_stats import f_tail
 from gfcr.studies.crossed import Crossed
 from gfcr.studies.effects import Effect, corrected, effect_of
@@ -61,7 +61,12 @@ def shapley(design: Crossed, *, arm: str | None = None) -> list[Effect]:
     changed = {f: x for f in design.factors if (x := levels[chosen][f]) != design.reference[f]}
     return corrected(
         [
-            effect_of(_value(design, factor, changed), name=f"{factor}={level}", order=1)
+            effect_of(
+                _value(design, factor, changed),
+                name=f"{factor}={level}",
+                order=1,
+                span=design.span,
+            )
             for factor, level in changed.items()
         ]
     )
@@ -72,14 +77,15 @@ def anova(design: Crossed) -> list[Variance]:
 
     Repeated measures: each seed runs every arm, and a term is tested against its own interaction
     with the seeds (as `statsmodels`' `AnovaRM`, whose numbers these are). Scores are means over the
-    held-out prompts, which are taken as given.
+    held-out prompts, which are taken as given; the error is not let below `FLOOR` of what the
+    residual between prompts gives it, as in `statistics.interval`.
 
     Raises:
         ConfigError: the design is not fully crossed.
     """
     design.need_full()
-    means = design.means()
-    terms = [_term(means, axes) for axes in _subsets(range(1, means.ndim))]
+    answers = design.answers()
+    terms = [_term(answers, axes) for axes in _subsets(range(1, answers.ndim - 1))]
     total = sum(t.share for t in terms)
     adjusted = holm([t.p_value for t in terms])
     names = list(design.factors)
@@ -107,22 +113,25 @@ def _value(design: Crossed, factor: str, changed: Mapping[str, str]) -> Table:
     return value
 
 
-def _term(means: NDArray[np.float64], axes: Sequence[int]) -> Variance:
+def _term(answers: NDArray[np.float64], axes: Sequence[int]) -> Variance:
     """One term, its name the axes of its factors and its share the sum of squares."""
-    part = means
-    for axis in range(1, means.ndim):
+    part = answers
+    for axis in range(1, answers.ndim - 1):
         mean = part.mean(axis, keepdims=True)
         part = part - mean if axis in axes else mean
-    seeds, repeats = len(means), means[0].size / part[0].size
-    effect = part.mean(0)
-    df = int(np.prod([means.shape[axis] - 1 for axis in axes]))
+    means = part.mean(-1)
+    seeds, repeats = len(means), answers[0, ..., 0].size / means[0].size
+    effect = means.mean(0)
+    df = int(np.prod([answers.shape[axis] - 1 for axis in axes]))
     squares = seeds * repeats * float((effect**2).sum())
-    error = repeats * float(((part - effect) ** 2).sum())
     df_error = df * (seeds - 1)
     f, p_value = nan, 1.0
-    if seeds > 1 and error > 0:
-        f = (squares / df) / (error / df_error)
-        p_value = f_tail(f, df=df, df_error=df_error)
+    if seeds > 1:
+        error = repeats * float(((means - effect) ** 2).sum()) / df_error
+        error = max(error, FLOOR * repeats * _between_prompts(part) / df_error)
+        if error > (ROUNDING * float(np.abs(answers).max())) ** 2:
+            f = (squares / df) / error
+            p_value = f_tail(f, df=df, df_error=df_error)
     return Variance(
         name=" ".join(map(str, axes)),
         order=len(axes),
@@ -133,6 +142,16 @@ def _term(means: NDArray[np.float64], axes: Sequence[int]) -> Variance:
         p_adjusted=p_value,
         share=squares,
     )
+
+
+def _between_prompts(part: NDArray[np.float64]) -> float:
+    """The sum of squares between seeds that the residual alone gives to means over prompts."""
+    prompts = part.shape[-1]
+    if prompts == 1:
+        return 0.0
+    residual = part - part.mean(-1, keepdims=True)
+    residual = residual - residual.mean(0)
+    return float((residual**2).sum()) / ((prompts - 1) * prompts)
 
 
 def _subsets(items: Sequence[T]) -> Iterator[tuple[T, ...]]:

@@ -4,14 +4,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
-from math import prod
+from math import inf, prod
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gfcr.errors import ConfigError
-from gfcr.leaderboard.measure import scores_of, shared_prompts
-from gfcr.statistics.interval import Table
+from gfcr.leaderboard.measure import declared_bounds, scores_of, shared_prompts
+from gfcr.statistics import bounds_of
+from gfcr.statistics.interval import Table, table
 from gfcr.tracking.records import RunRecord
 
 
@@ -26,6 +27,8 @@ class Crossed:
     scores: Mapping[str, Table]
     """Arm -> scores `_SP`."""
     seeds: tuple[int, ...]
+    span: float = inf
+    """Largest size that a difference between two arms can have."""
 
     def at(self, levels: Mapping[str, str]) -> Table:
         """The scores `_SP` at one level of every factor."""
@@ -61,12 +64,12 @@ class Crossed:
         """The first level of every factor."""
         return {factor: levels[0] for factor, levels in self.factors.items()}
 
-    def means(self) -> NDArray[np.float64]:
-        """Means over prompts, seeds by the levels of each factor."""
+    def answers(self) -> NDArray[np.float64]:
+        """Scores, seeds by the levels of each factor by prompts."""
         shape = [len(levels) for levels in self.factors.values()]
         chosen = product(*self.factors.values())
-        columns = [self.at(dict(zip(self.factors, c, strict=True))).mean(1) for c in chosen]
-        return np.stack(columns, axis=1).reshape(len(self.seeds), *shape)
+        tables = [self.at(dict(zip(self.factors, c, strict=True))) for c in chosen]
+        return np.stack(tables, axis=1).reshape(len(self.seeds), *shape, -1)
 
 
 def crossed(
@@ -96,14 +99,15 @@ def crossed(
         raise ConfigError("the arms have no seed in common: run the same seeds in all of them.")
     runs = {arm: [r for s in seeds for r in arms[arm] if r.seed == s] for arm in levels}
     prompts = shared_prompts([r for found in runs.values() for r in found])
+    scores = {arm: table(scores_of(found, prompts=prompts)) for arm, found in runs.items()}
+    declared = declared_bounds([r for found in runs.values() for r in found])
+    low, high = bounds_of(*scores.values(), declared=declared)
     return Crossed(
         factors=_factors(levels),
         arms={frozenset(levels[arm].items()): arm for arm in runs},
-        scores={
-            arm: np.asarray(scores_of(found, prompts=prompts), np.float64)
-            for arm, found in runs.items()
-        },
+        scores=scores,
         seeds=tuple(seeds),
+        span=high - low,
     )
 
 

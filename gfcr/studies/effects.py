@@ -56,6 +56,7 @@ def effects(design: Crossed) -> list[Effect]:
                 design.where(factor=factor, level=level) - design.where(factor=factor, level=first),
                 name=f"{factor}={level}",
                 order=1,
+                span=design.span,
             )
             for factor, (first, *others) in design.factors.items()
             for level in others
@@ -63,9 +64,16 @@ def effects(design: Crossed) -> list[Effect]:
     )
 
 
-def effect_of(mean: Table, *, name: str, order: int) -> Effect:
-    """Returns a contrast's estimate with its paired test, not yet corrected."""
-    compared = compare(mean, baseline=np.zeros_like(mean))
+def effect_of(mean: Table, *, name: str, order: int, span: float) -> Effect:
+    """Returns a contrast's estimate with its paired test, not yet corrected.
+
+    Args:
+        mean: the contrast, `_SP`.
+        name: of the effect.
+        order: 1 for a main effect; each further one doubles what the contrast can be.
+        span: largest size of a difference between two arms.
+    """
+    compared = compare(mean, baseline=np.zeros_like(mean), span=span * 2 ** (order - 1))
     return Effect(
         name=name,
         order=order,
@@ -101,4 +109,4 @@ def _effect(design: Crossed, *, changed: Mapping[str, str]) -> Effect:
             terms.append((-1) ** on.count(False) * design.at({**rest, **here}))
         contrasts.append(np.sum(terms, axis=0))
     name = " x ".join(f"{factor}={level}" for factor, level in changed.items())
-    return effect_of(np.mean(contrasts, axis=0), name=name, order=len(changed))
+    return effect_of(np.mean(contrasts, axis=0), name=name, order=len(changed), span=design.span)

@@ -40,5 +40,5 @@ def main_effects(design: Crossed) -> list[Effect]:
         for chosen, arm in design.arms.items():
             held[dict(chosen)[factor]].append(design.scores[arm])
         mean_SP = np.mean(held[level], axis=0) - np.mean(held[reference], axis=0)
-        found.append(effect_of(mean_SP, name=f"{factor}={level}", order=1))
+        found.append(effect_of(mean_SP, name=f"{factor}={level}", order=1, span=design.span))
     return corrected(found)

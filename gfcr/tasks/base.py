@@ -55,6 +55,9 @@ class Task(Part):
     slow: ClassVar[bool] = False
     """True runs `verify` in a pool of killable processes with `timeout_s`, beside generation."""
     timeout_s: float = 10.0
+    reward_range: ClassVar[tuple[float, float] | None] = None
+    """Least and largest reward, infinite where there is none: intervals stay inside. None is not
+    known: scores that all lie in [0, 1] are then taken for shares."""
 
     @abstractmethod
     def problems(self, codec: Codec) -> Problems:

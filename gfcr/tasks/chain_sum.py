@@ -28,6 +28,7 @@ class ChainSum(Task):
     """
 
     alphabet: ClassVar[str] = ALPHABET
+    reward_range = (0.0, 1.0)
 
     num_train: int = 4096
     num_heldout: int = 128

@@ -21,6 +21,8 @@ class Dataset(Task):
     Prompts are tokenised when they are used.
     """
 
+    reward_range = (0.0, 1.0)
+
     path: str
     """A .json, .jsonl, .csv or .parquet file, a folder written by `save_to_disk`, or a Hub name."""
     subset: str = ""

@@ -28,6 +28,7 @@ class ReasoningGym(Task):
     """
 
     slow: ClassVar[bool] = True
+    reward_range = (0.0, 1.0)
 
     dataset: str = "chain_sum"
     config: dict[str, Any] = field(default_factory=dict[str, Any])

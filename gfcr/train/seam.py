@@ -151,12 +151,12 @@ class Feed(TrainerCallback):
 
     @torch.no_grad()
     def _observe(self, model: nn.Module, args: object, output: Any) -> None:
-        now = self._current
-        if now is None or not output.log_probs.requires_grad:
-            return  # a scoring pass, not the one that trains
+        now, logps = self._current, getattr(output, "log_probs", None)
+        if now is None or logps is None or not logps.requires_grad:
+            return  # a pass that scores, or generates for TRL's evaluation, and does not train
         width = now.loss_mask_BT.size(1)
         mask = now.loss_mask_BT.float()
-        gap = (output.log_probs[:, -width:] - now.sampled_logps_BT) * mask
+        gap = (logps[:, -width:] - now.sampled_logps_BT) * mask
         entropy = output.entropy[:, -width:] * mask
         terms = (entropy, gap.exp() * mask, gap.abs(), mask)
         self._sums += torch.stack([term.sum() for term in terms])

@@ -137,13 +137,15 @@ class Trl(TrainerConfig):
                 "without `torchrun` or `accelerate launch`."
             )
         seam: Any = type(f"Seam{kind.__name__}", (SeamMixin, kind), {})
-        return seam(
+        trainer = seam(
             model=job.model,
             reward_funcs=_never,
             args=args,
             train_dataset=placeholder(rows=self.micro_batches),
             processing_class=load_tokenizer(job.model),
         )
+        vouch(trainer)
+        return trainer
 
     def arguments(self, *, folder: Path, seed: int, sampling: Sampling) -> dict[str, Any]:
         """Returns these settings as TRL's, whoever makes the rollouts."""
@@ -198,6 +200,36 @@ def classes(estimator: str) -> tuple[Any, Any]:
         if estimator == "grpo":
             return trl.GRPOTrainer, trl.GRPOConfig
         return trl.RLOOTrainer, trl.RLOOConfig
+
+
+def vouch(trainer: Any) -> None:
+    """Vouches that no environment variable changes training behind the settings' back.
+
+    `accelerate launch` and its configuration speak through such variables.
+
+    Raises:
+        ConfigError: one does; names what it asks for.
+    """
+    args = trainer.args
+    mixed = "bf16" if args.bf16 else "no"
+    given = {
+        "ACCELERATE_MIXED_PRECISION": args.mixed_precision if args.mixed_precision != mixed else "",
+        "ACCELERATE_USE_FSDP": "true" if trainer.is_fsdp_enabled else "",
+        "ACCELERATE_USE_DEEPSPEED": "true" if trainer.is_deepspeed_enabled else "",
+        "ACCELERATE_DYNAMO_BACKEND": _compiler(trainer),
+    }
+    wrong = [f"{name}={value}" for name, value in given.items() if value]
+    if wrong:
+        raise ConfigError(
+            f"accelerate was configured with {', '.join(wrong)}, which the trainer's settings do "
+            f"not say (bf16={args.bf16}): unset it, or start without `accelerate launch`; bf16 "
+            "is a setting of the trainer."
+        )
+
+
+def _compiler(trainer: Any) -> str:
+    backend = trainer.accelerator.state.dynamo_plugin.backend.value
+    return "" if backend == "NO" else str(backend).lower()
 
 
 def _never(**_: Any) -> list[float]:

@@ -15,7 +15,8 @@ from tests.contract.sources import LIBRARY, ROOT, STRATEGIES, Import, imports, m
 # unit and the layers above this line's, never a neighbour.
 LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("errors",), ("seeds",), ("coroutine",), ("signals",), ("statistics",)),
-    (("types",), ("part",), ("plain",), ("names",)),
+    (("ranges",),),
+    (("types",), ("part",), ("plain",), ("names",), ("reading",)),
     (("handles",), ("subsets",), ("ledger",), ("speculation.base",)),
     (("stages",), ("engine.base",), ("tasks.base", "tasks.codec"), ("tracking.base",)),
     (("train.base",),),

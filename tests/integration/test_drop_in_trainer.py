@@ -34,6 +34,10 @@ REPLAYED = {
 """Dynamic sampling and replay."""
 
 
+NAMED = ("strategy", "reward_funcs", "tools", "eval_dataset")
+"""What the trainer is given, and not its `GRPOConfig`."""
+
+
 def short(completions: list[str], limit: list[int], **_: Any) -> list[float | None]:
     """Reads a column of the dataset; some completions have no score."""
     pairs = zip(completions, limit, strict=True)
@@ -47,7 +51,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def make(model: str, folder: Path, **changes: Any) -> Any:
     settings = arguments(folder, rollouts=16, size=4, max_completion_length=24, max_steps=3)
-    named = {k: changes.pop(k) for k in ("strategy", "reward_funcs", "tools") if k in changes}
+    named = {k: changes.pop(k) for k in NAMED if k in changes}
     settings |= {"logging_steps": 1, "save_strategy": "steps", "save_steps": 1, **changes}
     return GRPOTrainer(
         model,
@@ -142,10 +146,18 @@ def test_a_drafter_drafts(model: str, tmp_path: Path) -> None:
     assert sum(entry.get("speculation/drafted", 0) for entry in logs) > 0
 
 
-def test_evaluation_stays_trl_s(model: str, tmp_path: Path) -> None:
-    trainer = make(model, tmp_path, save_strategy="no", max_steps=1)
-    found = trainer.evaluate(Dataset.from_dict(ROWS))
-    assert 0 <= found["eval_reward"] <= 1
+def test_evaluation_is_trl_s_and_changes_no_update(
+    model: str, trained: tuple[Any, Path], tmp_path: Path
+) -> None:
+    rows = Dataset.from_dict(ROWS)
+    shape = {"eval_strategy": "steps", "eval_steps": 1, "eval_on_start": True}
+    trainer = make(model, tmp_path, save_strategy="no", eval_dataset=rows, **shape)
+    trainer.train()
+    found = [entry for entry in trainer.state.log_history if "eval_reward" in entry]
+    assert len(found) == 4 and all(0 <= entry["eval_reward"] <= 1 for entry in found)
+    whole = dict(trained[0].model.named_parameters())
+    assert all((p == whole[n]).all() for n, p in trainer.model.named_parameters())
+    assert 0 <= trainer.evaluate()["eval_reward"] <= 1
 
 
 @pytest.mark.parametrize(

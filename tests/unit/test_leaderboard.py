@@ -77,7 +77,7 @@ def test_rows_are_ranked_and_judged_against_the_baseline():
         *arm("bad", accuracy=0.3),
         *arm("same", accuracy=0.5, spread=0.002),
     ]
-    board = leaderboard.rank(runs, baseline="grpo", margin=0.05)
+    board = leaderboard.rank(runs, baseline="grpo", margin=0.12)
     assert board.rows[0].arm == "dapo"
     assert board.rows[-1].arm == "bad"
     assert only(board, "dapo").versus.verdict == "better"

@@ -66,15 +66,18 @@ def test_loss_and_replay_have_addresses_too() -> None:
     ("overrides", "message"),
     [
         ({"group_sise": 4}, r"unknown key 'group_sise' in strategy 'dapo'\. Did you mean 'group_s"),
-        ({"group_size": "many"}, r"strategy\.dapo\.group_size='many' is not allowed: give a int"),
-        ({"group_size": 0}, r"strategy\.group_size=0 is not allowed"),
+        (
+            {"group_size": "many"},
+            r"strategy\.dapo\.group_size='many' is not allowed: give an integer",
+        ),
+        ({"group_size": 0}, r"Strategy\.group_size=0 is not allowed"),
         (
             {"filters": {"zero_variance": {"min_sdt": 1}}},
             r"unknown key 'min_sdt' in strategy\.filters\.zero_variance\. Did you mean 'min_std'",
         ),
         (
             {"filters": {"zero_variance": {"min_std": "x"}}},
-            r"strategy\.filters\.zero_variance\.min_std='x' is not allowed: give a float",
+            r"strategy\.filters\.zero_variance\.min_std='x' is not allowed: give a number",
         ),
         (
             {"filters": {"zero_varianc": {"min_std": 1}}},
@@ -103,7 +106,7 @@ def test_an_unknown_strategy_is_named_with_the_nearest() -> None:
 def test_a_strategy_of_ones_own_is_reached_by_path_or_module(tmp_path: Path) -> None:
     path = tmp_path / "plan.py"
     path.write_text(
-        "from gfcr import strategy\n\n\ndef own(*, rounds: int = 2):\n"
+        "from gfcr import strategy\n\n\ndef own(*, rounds: int = 2) -> strategy.Strategy:\n"
         "    return strategy.load('dapo', max_rounds=rounds)\n"
     )
     built = strategies.load(f"{path}:own", rounds=7, filters={"soft_overlong": None})

@@ -87,8 +87,11 @@ def test_an_effect_as_large_as_the_margin_is_rarely_called_equivalent():
 
 def test_equivalence_needs_two_pairs_and_says_by_how_much():
     assert equivalence([0.5], baseline=[0.5], margin=0.1) is None
-    same = equivalence([0.5, 0.6], baseline=[0.5, 0.6], margin=0.1)
-    assert same.holds and same.p_value == 0.0
+    # Equal differences have no error to go by: the sign-flip test, 1 in 2^5 one-sided.
+    runs = [0.5, 0.6, 0.4, 0.5, 0.7]
+    same = equivalence(runs, baseline=runs, margin=0.1)
+    assert same.holds and same.p_value == 2**-5
+    assert not equivalence(runs[:4], baseline=runs[:4], margin=0.1).holds
     apart = equivalence([0.9, 0.9], baseline=[0.5, 0.5], margin=0.1)
     assert not apart.holds and apart.p_value == 1.0
 

@@ -1,0 +1,168 @@
+"""What `gfcr.drop_in.GRPOTrainer` is constructed with, looked at before anything is loaded."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, cast
+
+from gfcr.drop_in import settings
+from gfcr.engine.vllm_model import open_folder
+from gfcr.errors import ConfigError, did_you_mean
+from gfcr.strategy import Strategy
+from gfcr.train.seam import load_tokenizer
+
+PASSED_ON: Final = ("eval_dataset", "processing_class", "reward_processing_classes", "callbacks")
+"""Keywords that TRL's trainer is given as they are."""
+
+NOT_OURS: Final[Mapping[str, str]] = {
+    "rollout_func": "the strategy makes the rollouts",
+    "tools": "use a strategy with a tool, such as multi_turn",
+    "environment_factory": "use a strategy with a tool, such as multi_turn",
+    "peft_config": "the engine is given whole weights",
+    "quantization_config": "the engine is given whole weights",
+    "optimizers": "the trainer loads the model, so no optimizer can hold its parameters yet: "
+    "give GRPOConfig(optim=..., lr_scheduler_type=...)",
+}
+"""What TRL takes and this trainer does not, and why."""
+
+
+def check(
+    *,
+    model: Any,
+    reward_funcs: Any,
+    args: Any,
+    dataset: Any,
+    strategy: Strategy,
+    others: Mapping[str, Any],
+) -> None:
+    """Vouches for everything a trainer is constructed with.
+
+    Raises:
+        ConfigError: something cannot go with a strategy, or would be ignored; names all of it.
+    """
+    from gfcr.train.trl import classes
+
+    wrong = [*_model(model), *_rewards(reward_funcs), *_others(others)]
+    config = classes("grpo")[1]
+    if not isinstance(args, config):
+        wrong.append(f"args={type(args).__name__}: give a GRPOConfig")
+        wrong += _dataset(dataset, name="train_dataset", rows=1)
+    else:
+        wrong += settings.refused(args, strategy=strategy)
+        wrong += _dataset(dataset, name="train_dataset", rows=prompts_of(args))
+    if wrong:
+        raise ConfigError(
+            f"gfcr.drop_in.GRPOTrainer with strategy '{strategy.name}': {'; '.join(wrong)}."
+        )
+
+
+def check_loaded(trainer: Any, *, folder: str) -> None:
+    """Vouches that trainer and engine mean the same by model, tokenizer and prompts.
+
+    Raises:
+        ConfigError: they do not.
+    """
+    wrong: list[str] = []
+    if trainer._is_vlm:
+        wrong.append(f"{folder} reads images: only models of text are trained here")
+    else:
+        wrong += _tokenizer(trainer.processing_class, folder=folder)
+    if getattr(trainer, "aux_loss_enabled", False):
+        wrong.append("router_aux_loss_coef: the model's own is not 0; give 0")
+    context = trainer.model.config.get_text_config().max_position_embeddings
+    if trainer.args.max_completion_length >= context:
+        wrong.append(
+            f"max_completion_length={trainer.args.max_completion_length}, and the model has room "
+            f"for {context} tokens, prompt and completion together"
+        )
+    if wrong:
+        raise ConfigError(f"gfcr.drop_in.GRPOTrainer: {'; '.join(wrong)}.")
+
+
+def _tokenizer(tokenizer: Any, *, folder: str) -> list[str]:
+    own: Any = load_tokenizer(folder)
+    if tokenizer.get_vocab() != own.get_vocab():
+        return [f"processing_class has another vocabulary than the tokenizer in {folder}"]
+    ends = open_folder(folder).eos
+    if tokenizer.eos_token_id not in ends:
+        return [
+            f"processing_class ends with token {tokenizer.eos_token_id}, and the engine, by the "
+            f"files in {folder}, with {', '.join(map(str, ends))}: save model and tokenizer with it"
+        ]
+    return []
+
+
+def prompts_of(args: Any) -> int:
+    """Prompts an update trains on."""
+    rollouts: int = args.per_device_train_batch_size * args.gradient_accumulation_steps
+    return max(1, rollouts // args.num_generations)
+
+
+def _model(model: Any) -> list[str]:
+    if isinstance(model, str | Path):
+        return []
+    return [
+        f"model={type(model).__name__}: give a folder, a Hub id or a demo model, for the engine "
+        "loads it too (`save_pretrained` writes a folder)"
+    ]
+
+
+def _rewards(given: Any) -> list[str]:
+    functions = cast("list[Any]", given) if isinstance(given, list) else [given]
+    if given is None or not functions:
+        return ["reward_funcs: give at least one, for nothing else scores"]
+    return [
+        f"reward_funcs: {type(f).__name__} is neither a function nor a reward model nor its name"
+        for f in functions
+        if not callable(f) and not isinstance(f, str)
+    ]
+
+
+def _others(others: Mapping[str, Any]) -> list[str]:
+    wrong: list[str] = []
+    for key, given in others.items():
+        nothing = given is None or (isinstance(given, tuple) and given == (None, None))
+        if key == "eval_dataset" and given is not None:
+            wrong += _evaluated(given)
+        if nothing or key in PASSED_ON:
+            continue
+        known = (*PASSED_ON, *NOT_OURS)
+        wrong.append(f"{key}: {NOT_OURS.get(key) or 'unknown.' + did_you_mean(key, known)}")
+    return wrong
+
+
+def _evaluated(given: Any) -> list[str]:
+    from datasets import IterableDataset  # pyright: ignore[reportMissingTypeStubs]
+
+    splits = cast("dict[str, Any]", given) if isinstance(given, dict) else {"": given}
+    return [
+        words
+        for split, dataset in splits.items()
+        if not isinstance(dataset, IterableDataset)  # TRL's evaluation takes those
+        for words in _dataset(dataset, name=f"eval_dataset[{split!r}]" if split else "eval_dataset")
+    ]
+
+
+def _dataset(dataset: Any, *, name: str, rows: int = 1) -> list[str]:
+    from datasets import Dataset  # pyright: ignore[reportMissingTypeStubs]
+
+    kind: Any = Dataset
+    if not isinstance(dataset, kind):
+        advice = ", one of its splits" if hasattr(dataset, "keys") else " of known length"
+        return [f"{name}={type(dataset).__name__}: give a datasets.Dataset{advice}"]
+    columns: list[str] = dataset.column_names
+    if "prompt" not in columns:
+        held = ", ".join(columns) or "none"
+        return [f"{name} has no column `prompt` (it has {held}): rename_column makes one"]
+    pictures = sorted({"image", "images"}.intersection(columns))
+    if pictures:
+        return [f"{name} has {', '.join(pictures)}: prompts are text here"]
+    if len(dataset) < rows:
+        return [f"{name} has {len(dataset)} rows, and an update takes {rows} prompts"]
+    return _prompts(dataset["prompt"], name=name)
+
+
+def _prompts(prompts: Sequence[Any], *, name: str) -> list[str]:
+    for row, prompt in enumerate(prompts):
+        if not prompt or not isinstance(prompt, str | list):
+            return [f"{name}: the prompt of row {row} is {prompt!r}; give text or messages"]
+    return []

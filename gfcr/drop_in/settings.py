@@ -1,0 +1,270 @@
+"""Every field of TRL's `GRPOConfig`: honoured, or allowed at its default only.
+
+The one place that says so. A field of a later TRL that stands nowhere here is refused when it is
+set, and a contract test compares the names with the class that is installed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, fields
+from typing import Any, Final
+
+from gfcr.strategy import Strategy
+
+_AS_IN_TRL: Final = """
+    output_dir num_train_epochs max_steps learning_rate lr_scheduler_type lr_scheduler_kwargs
+    warmup_steps optim optim_args optim_target_modules weight_decay adam_beta1 adam_beta2
+    adam_epsilon max_grad_norm bf16 tf32 gradient_checkpointing gradient_checkpointing_kwargs
+    use_cache torch_empty_cache_steps disable_dropout cast_lm_head_to_fp32 accelerator_config
+
+    delta use_bias_correction_kl importance_sampling_level off_policy_mask_threshold
+    sync_ref_model ref_model_mixup_alpha ref_model_sync_steps
+
+    do_train do_eval do_predict resume_from_checkpoint use_cpu debug
+    logging_strategy logging_steps logging_first_step log_on_each_node logging_nan_inf_filter
+    log_level log_level_replica disable_tqdm report_to run_name project trackio_space_id
+    trackio_bucket_id trackio_static_space_id skip_memory_metrics include_num_input_tokens_seen
+
+    eval_strategy eval_steps eval_delay per_device_eval_batch_size prediction_loss_only
+    eval_on_start eval_do_concat_batches eval_use_gather_object eval_accumulation_steps
+    include_for_metrics batch_eval_metrics bf16_full_eval fp16_full_eval num_generations_eval
+    cache_implementation use_transformers_continuous_batching
+    transformers_continuous_batching_config use_transformers_paged
+
+    save_strategy save_steps save_only_model save_on_each_node save_total_limit push_to_hub
+    hub_token hub_private_repo hub_model_id hub_strategy hub_always_push hub_revision
+    load_best_model_at_end metric_for_best_model greater_is_better
+    restore_callback_states_from_checkpoint
+
+    dataloader_drop_last dataloader_num_workers dataloader_pin_memory
+    dataloader_persistent_workers dataloader_prefetch_factor dataloader_multiprocessing_context
+    dataloader_in_order
+
+    label_names label_smoothing_factor train_sampling_strategy length_column_name
+    average_tokens_across_devices
+"""
+HONOURED_BY_TRL: Final = frozenset(_AS_IN_TRL.split())
+"""What TRL and transformers do with it, in training, evaluation or neither, is what they do in
+TRL's own trainer. The last two lines have no effect there either."""
+
+HONOURED_HERE: Final[Mapping[str, str]] = {
+    "per_device_train_batch_size": "with gradient_accumulation_steps, the rollouts of an update",
+    "gradient_accumulation_steps": "forward and backward passes of an update, balanced by length",
+    "steps_per_generation": "gradient_accumulation_steps only: an update has rollouts of its own",
+    "generation_batch_size": "the rollouts of one update only",
+    "num_generations": "the strategy's group size",
+    "max_completion_length": "the cap of a rollout, and the constant of dr_grpo",
+    "temperature": "rollouts are sampled with it, and log-probs divided by it",
+    "top_p": "rollouts are sampled with it",
+    "top_k": "rollouts are sampled with it",
+    "min_p": "rollouts are sampled with it",
+    "chat_template_kwargs": "prompts are encoded with it",
+    "shuffle_dataset": "False takes the rows in order, True in an order drawn from seed",
+    "seed": "of every draw",
+    "reward_weights": "the weighted sum over reward functions",
+    "loss_type": "the strategy's aggregation; its own value, or the default",
+    "epsilon": "the strategy's clip_low; its own value, or the default",
+    "epsilon_high": "the strategy's clip_high; its own value, or the default",
+    "beta": "with the aggregation dapo",
+    "model_init_kwargs": "dtype and attn_implementation",
+    "router_aux_loss_coef": "0 only: the loss would be a mean over micro-batches of another cut",
+    "pad_to_multiple_of": "None only: batches are padded to their longest row",
+}
+"""What gfcr does, and how: `conditions` holds the limits."""
+
+_ONE_PROCESS: Final = "training is one process: leave it out"
+_ENGINE: Final = "the engine is the strategy's: GRPOTrainer(..., engine={...}) sets it"
+_CORRECTION: Final = (
+    "the correction for old rollouts is the strategy's: "
+    "strategy={'name': ..., 'loss': {'off_policy': 'recompute', 'tis_cap': ...}}"
+)
+_ADVANTAGE: Final = (
+    "advantages are the strategy's: choose one, such as dr_grpo, or give a filter, "
+    "strategy={'name': ..., 'filters': {'advantage': {'name': 'group_advantage', 'kind': ...}}}"
+)
+_LOSS: Final = "the loss is the strategy's: strategy={'name': ..., 'loss': {'aggregation': ...}}"
+_SAMPLED: Final = (
+    "rollouts are sampled from the policy itself, with temperature, top_p, top_k and min_p: "
+    "leave it out"
+)
+_CUT: Final = (
+    "TRL takes it over each micro-batch, and micro-batches are cut otherwise here, so that the "
+    "update would be another: leave it out"
+)
+_STORED: Final = "every rollout is in output_dir/rollouts as Parquet: leave it out"
+_WEIGHTS: Final = "the engine is given the weights as they are: leave it out"
+_RESUME: Final = "a resumed run goes on with its own prompts and draws: leave it out"
+
+AT_DEFAULT: Final[Mapping[str, str]] = {
+    name: why
+    for why, names in (
+        (
+            _ONE_PROCESS,
+            "parallelism_config ddp_find_unused_parameters ddp_bucket_cap_mb ddp_broadcast_buffers "
+            "ddp_static_graph ddp_backend ddp_timeout fsdp fsdp_config deepspeed local_rank "
+            "ds3_gather_for_generation",
+        ),
+        (
+            _ENGINE,
+            "use_vllm vllm_mode vllm_model_impl vllm_enable_sleep_mode vllm_server_base_url "
+            "vllm_server_host vllm_server_port vllm_server_timeout vllm_group_port "
+            "vllm_gpu_memory_utilization vllm_max_model_length vllm_tensor_parallel_size",
+        ),
+        (
+            _CORRECTION,
+            "vllm_importance_sampling_correction vllm_importance_sampling_mode "
+            "vllm_importance_sampling_clip_max vllm_importance_sampling_clip_min "
+            "vllm_importance_sampling_cap",
+        ),
+        (_ADVANTAGE, "scale_rewards multi_objective_aggregation"),
+        (
+            _LOSS,
+            "sapo_temperature_neg sapo_temperature_pos vespo_k_pos vespo_lambda_pos vespo_k_neg "
+            "vespo_lambda_neg",
+        ),
+        (_SAMPLED, "repetition_penalty generation_kwargs vllm_structured_outputs_regex"),
+        (
+            _CUT,
+            "top_entropy_quantile entropy_coef use_adaptive_entropy entropy_coef_min "
+            "entropy_coef_max entropy_coef_delta entropy_target",
+        ),
+        (
+            _STORED,
+            "log_completions log_multimodal num_completions_to_print log_unique_prompts "
+            "log_completions_hub_repo",
+        ),
+        (
+            _WEIGHTS,
+            "torch_compile torch_compile_backend torch_compile_mode use_liger_kernel "
+            "liger_kernel_config neftune_noise_alpha",
+        ),
+        (_RESUME, "ignore_data_skip data_seed"),
+        (
+            "rollouts of an update are used once; a strategy with replay, such as repo, uses "
+            "them again: give 1",
+            "num_iterations",
+        ),
+        (
+            "a rollout cut at the cap is trained on; the strategy dapo punishes it: leave it out",
+            "mask_truncated_completions",
+        ),
+        ("an update without rollouts has no gradient to scale: give bf16", "fp16"),
+        ("TRL does not allow it either: leave it out", "auto_find_batch_size"),
+        ("reward functions read the columns of the dataset: leave it out", "remove_unused_columns"),
+        ("its checkpoint would lack the rollouts' side: give save_steps", "enable_jit_checkpoint"),
+        ("the engine runs in this process and has no such mode: leave it out", "full_determinism"),
+        ("the engine runs no code of a checkpoint: leave it out", "trust_remote_code"),
+        ("use a strategy with a tool, such as multi_turn", "max_tool_calling_iterations"),
+    )
+    for name in names.split()
+}
+"""Why a field has no value but its default, and what to do."""
+
+_LOADING: Final = ("dtype", "torch_dtype", "attn_implementation")
+_UNKNOWN: Final = "this version of gfcr does not know what it does: leave it out"
+
+
+def refused(args: Any, *, strategy: Strategy) -> list[str]:
+    """Names each setting of a `GRPOConfig` that would not be honoured, and what to do."""
+    theirs = next(c for c in type(args).__mro__ if c.__module__.startswith("trl."))
+    known = {f.name: f for f in fields(theirs)}
+    honoured = HONOURED_BY_TRL | HONOURED_HERE.keys()
+    wrong = [
+        f"{name}={getattr(args, name)!r}: {AT_DEFAULT.get(name, _UNKNOWN)}"
+        for name, field in known.items()
+        if name not in honoured and not _same(getattr(args, name), _default(field))
+    ]
+    return wrong + [words for words, met in _conditions(args, strategy=strategy) if not met]
+
+
+def overruled(args: Any, *, strategy: Strategy) -> str:
+    """Names the defaults of `GRPOConfig` in whose place the strategy's loss stands, if any."""
+    ours = of_loss(strategy)
+    theirs = {name: getattr(args, name) for name in ours}
+    theirs["epsilon_high"] = theirs["epsilon_high"] or theirs["epsilon"]
+    changed = [f"{name}={v!r}" for name, v in ours.items() if not _same(v, theirs[name])]
+    return ", ".join(changed)
+
+
+def of_loss(strategy: Strategy) -> dict[str, Any]:
+    """The strategy's loss in TRL's words."""
+    loss = strategy.loss
+    return {
+        "loss_type": loss.aggregation,
+        "epsilon": loss.clip_low,
+        "epsilon_high": loss.clip_high,
+    }
+
+
+def _conditions(args: Any, *, strategy: Strategy) -> list[tuple[str, bool]]:
+    size, steps = args.num_generations, args.gradient_accumulation_steps
+    rollouts = args.per_device_train_batch_size * steps
+    loading = _loading(args.model_init_kwargs or {})
+    return [
+        (
+            f"num_generations={size} and group_size={strategy.group_size}: give one of them",
+            size == strategy.group_size,
+        ),
+        (
+            f"per_device_train_batch_size x gradient_accumulation_steps = {rollouts} rollouts are "
+            f"no whole groups of {size}",
+            rollouts % size == 0,
+        ),
+        (
+            f"steps_per_generation={args.steps_per_generation}, generation_batch_size="
+            f"{args.generation_batch_size}: an update has rollouts of its own, {rollouts} in "
+            f"{steps} steps: leave both out",
+            args.steps_per_generation == steps and args.generation_batch_size == rollouts,
+        ),
+        (
+            f"max_completion_length={args.max_completion_length!r}: give an integer >= 1",
+            isinstance(args.max_completion_length, int) and args.max_completion_length >= 1,
+        ),
+        (
+            f"model_init_kwargs holds {', '.join(loading)}: the engine loads the model too, and "
+            f"cannot follow; give {', '.join(_LOADING)} at most",
+            not loading,
+        ),
+        (
+            f"router_aux_loss_coef={args.router_aux_loss_coef}: give 0",
+            not args.router_aux_loss_coef,
+        ),
+        (
+            f"pad_to_multiple_of={args.pad_to_multiple_of}: batches are padded to their longest "
+            "row: leave it out",
+            args.pad_to_multiple_of is None,
+        ),
+        (f"{args.world_size} processes: {_ONE_PROCESS}", args.world_size == 1),
+        (
+            f"the strategy's loss is {strategy.loss.estimator}: only grpo's is this trainer's",
+            strategy.loss.estimator == "grpo",
+        ),
+        *_loss_conditions(args, strategy=strategy),
+    ]
+
+
+def _loading(given: Mapping[str, Any]) -> list[str]:
+    """The keys of `model_init_kwargs` that the engine could not follow."""
+    moot = (None, "main")  # TRL's own script gives revision="main"
+    return sorted(k for k, v in given.items() if k not in _LOADING and v not in moot)
+
+
+def _loss_conditions(args: Any, *, strategy: Strategy) -> list[tuple[str, bool]]:
+    defaults = {f.name: _default(f) for f in fields(args)}
+    return [
+        (
+            f"{name}={given!r}, and strategy '{strategy.name}' has {ours!r}: {_LOSS}, or "
+            "'clip_low' and 'clip_high'",
+            _same(given, defaults[name]) or _same(given, ours),
+        )
+        for name, ours in of_loss(strategy).items()
+        if (given := getattr(args, name)) is not None
+    ]
+
+
+def _default(field: Field[Any]) -> Any:
+    return field.default if field.default_factory is MISSING else field.default_factory()
+
+
+def _same(a: Any, b: Any) -> bool:
+    empty: tuple[Any, ...] = (None, "", [], {})  # each says as little as the others
+    return a == b or (a in empty and b in empty)

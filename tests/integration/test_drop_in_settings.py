@@ -1,0 +1,237 @@
+"""Each field of the real `GRPOConfig` stands in one table, and what is not honoured is refused."""
+
+import copy
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+from datasets import Dataset, DatasetDict
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
+from trl import GRPOConfig
+
+from gfcr import strategy as strategies
+from gfcr.drop_in import GRPOTrainer, settings
+from gfcr.errors import ConfigError
+from tests.integration.tiny_model import tiny_chain_sum, tiny_qwen3
+from tests.integration.trl_stock import arguments
+
+NAMES = [f.name for f in fields(GRPOConfig)]
+GRPO = strategies.load("grpo", group_size=4)
+TABLES = (settings.HONOURED_BY_TRL, settings.HONOURED_HERE.keys(), settings.AT_DEFAULT.keys())
+ODD = (True, False, 3, 0.37, "odd", {"odd": 1}, ["odd"])
+"""Values of every type; one of them is no field's default."""
+
+
+def config(folder: Path, **changes: Any) -> Any:
+    return GRPOConfig(**arguments(folder, rollouts=16, size=4, **changes))
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return tiny_chain_sum(tmp_path_factory.mktemp("model"))
+
+
+def test_each_field_stands_in_one_table() -> None:
+    for name in NAMES:
+        assert sum(name in table for table in TABLES) == 1, name
+    assert set().union(*TABLES) == set(NAMES), "names that this TRL does not have"
+
+
+@pytest.mark.parametrize("name", strategies.names())
+def test_defaults_go_with_every_strategy_but_rloo(name: str, tmp_path: Path) -> None:
+    strategy = strategies.load(name, group_size=4)
+    words = settings.refused(config(tmp_path), strategy=strategy)
+    assert bool(words) == (strategy.loss.estimator == "rloo"), words
+
+
+@pytest.mark.parametrize("name", settings.AT_DEFAULT)
+def test_any_other_value_of_a_field_that_is_not_honoured_is_named(
+    name: str, tmp_path: Path
+) -> None:
+    plain = config(tmp_path)
+    default = getattr(plain, name)
+    others = [odd for odd in ODD if odd != default]
+    assert len(others) > 3
+    for odd in others:
+        args = copy.copy(plain)
+        setattr(args, name, odd)
+        (words,) = settings.refused(args, strategy=GRPO)
+        assert words.startswith(f"{name}={odd!r}: ") and len(words) > len(name) + 20
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"steps_per_generation": 4}, "steps_per_generation=4"),
+        ({"steps_per_generation": 1}, "steps_per_generation=1"),
+        ({"generation_batch_size": 32}, "generation_batch_size=32"),
+        ({"max_completion_length": None}, "max_completion_length=None"),
+        ({"model_init_kwargs": {"revision": "v2"}}, "model_init_kwargs holds revision"),
+        ({"model_init_kwargs": {"rope_theta": 1.0}}, "model_init_kwargs holds rope_theta"),
+        ({"router_aux_loss_coef": 0.1}, "router_aux_loss_coef=0.1"),
+        ({"pad_to_multiple_of": 8}, "pad_to_multiple_of=8"),
+        ({"num_generations": 8}, "num_generations=8 and group_size=4"),
+        ({"gradient_accumulation_steps": 3, "per_device_train_batch_size": 4,
+          "generation_batch_size": 4 * 4}, "generation_batch_size=16"),
+        ({"loss_type": "bnpo"}, "loss_type='bnpo', and strategy 'grpo' has 'dapo'"),
+        ({"loss_type": "cispo"}, "loss_type='cispo'"),
+        ({"epsilon": 0.3}, "epsilon=0.3"),
+        ({"epsilon_high": 0.28}, "epsilon_high=0.28"),
+        ({"scale_rewards": False}, "scale_rewards='none'"),
+        ({"scale_rewards": "batch"}, "scale_rewards='batch'"),
+    ],
+)  # fmt: skip
+def test_the_limits_of_what_is_honoured(
+    changes: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    found = settings.refused(config(tmp_path, **changes), strategy=GRPO)
+    assert len(found) == 1 and words in found[0], found
+
+
+def test_a_field_of_a_later_trl_is_refused_when_it_is_set(tmp_path: Path) -> None:
+    @dataclass
+    class Later(GRPOConfig):
+        brand_new: float = 0.5
+
+    @dataclass
+    class Users(GRPOConfig):
+        brand_new: float = 0.5
+
+    Later.__module__ = "trl.trainer.grpo_config"
+    given = arguments(tmp_path, rollouts=16, size=4)
+    assert not settings.refused(Later(**given), strategy=GRPO)
+    (words,) = settings.refused(Later(**given, brand_new=0.6), strategy=GRPO)
+    assert words.startswith("brand_new=0.6: this version of gfcr does not know")
+    # A script's own field means nothing to TRL.
+    assert not settings.refused(Users(**given, brand_new=0.6), strategy=GRPO)
+
+
+def test_the_loss_that_stands_in_a_default_s_place_is_named(tmp_path: Path) -> None:
+    plain = config(tmp_path)
+    assert settings.overruled(plain, strategy=GRPO) == ""
+    dapo, dr_grpo = strategies.load("dapo"), strategies.load("dr_grpo")
+    assert settings.overruled(plain, strategy=dapo) == "epsilon_high=0.28"
+    assert settings.overruled(plain, strategy=dr_grpo) == "loss_type='dr_grpo'"
+
+
+# ------------------------------------------------------------ the constructor
+
+ROWS = {"prompt": ["1+2=", "3+4=", "5+6=", "7+8="]}
+TURNS = [{"role": "user", "content": "1+2="}]
+
+
+def short(completions: list[str], **_: Any) -> list[float]:
+    return [-float(len(c)) for c in completions]
+
+
+def construct(model: Any, folder: Path, **changes: Any) -> Any:
+    given: dict[str, Any] = {
+        "reward_funcs": short,
+        "args": config(folder, max_completion_length=9),
+        "train_dataset": Dataset.from_dict(ROWS),
+        "engine": {"name": "fake"},
+    }
+    return GRPOTrainer(model, **(given | changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"args": None}, "args=NoneType: give a GRPOConfig"),
+        ({"args": {"output_dir": "x"}}, "args=dict: give a GRPOConfig"),
+        ({"reward_funcs": None}, "reward_funcs: give at least one"),
+        ({"reward_funcs": []}, "reward_funcs: give at least one"),
+        ({"reward_funcs": [short, 3]}, "reward_funcs: int is neither"),
+        ({"train_dataset": None}, "train_dataset=NoneType"),
+        ({"train_dataset": ROWS}, "train_dataset=dict: give a datasets.Dataset, one of its splits"),
+        (
+            {"train_dataset": DatasetDict(train=Dataset.from_dict(ROWS))},
+            "train_dataset=DatasetDict: give a datasets.Dataset, one of its splits",
+        ),
+        (
+            {"train_dataset": Dataset.from_dict(ROWS).to_iterable_dataset()},
+            "train_dataset=IterableDataset: give a datasets.Dataset of known length",
+        ),
+        (
+            {"train_dataset": Dataset.from_dict({"question": ["1+2="] * 4})},
+            "train_dataset has no column `prompt` (it has question)",
+        ),
+        (
+            {"train_dataset": Dataset.from_dict({"prompt": ["1+2="] * 3})},
+            "train_dataset has 3 rows, and an update takes 4 prompts",
+        ),
+        ({"train_dataset": Dataset.from_dict({"prompt": []})}, "train_dataset has 0 rows"),
+        (
+            {"train_dataset": Dataset.from_dict({"prompt": ["1+2=", "", None, "3="]})},
+            "the prompt of row 1 is ''",
+        ),
+        (
+            {"train_dataset": Dataset.from_dict({"prompt": ["1+2=", "3=", None, "3="]})},
+            "the prompt of row 2 is None",
+        ),
+        (
+            {"train_dataset": Dataset.from_dict({**ROWS, "image": [None] * 4})},
+            "train_dataset has image: prompts are text here",
+        ),
+        (
+            {"train_dataset": Dataset.from_dict({"prompt": [TURNS] * 4})},
+            "the prompt of row 0 cannot be encoded: ",
+        ),
+        (
+            {"eval_dataset": Dataset.from_dict({"question": ["1+2="]})},
+            "eval_dataset has no column `prompt`",
+        ),
+        ({"eval_dataset": {"a": Dataset.from_dict({"q": ["1"]})}}, "eval_dataset['a'] has no"),
+        ({"optimizers": (object(), None)}, "optimizers: the trainer loads the model"),
+        ({"peft_config": object()}, "peft_config: the engine is given whole weights"),
+        ({"quantization_config": object()}, "quantization_config: the engine"),
+        ({"tools": [short]}, "tools: use a strategy with a tool"),
+        ({"environment_factory": short}, "environment_factory: use a strategy"),
+        ({"rollout_func": short}, "rollout_func: the strategy makes the rollouts"),
+        ({"call_backs": []}, "call_backs: unknown. Did you mean 'callbacks'?"),
+        ({"strategy": {"name": "grpo", "oversample": 2}}, "oversample"),
+        ({"strategy": ""}, "strategy"),
+    ],
+)  # fmt: skip
+def test_the_constructor_names_what_it_cannot_take(
+    model: str, tmp_path: Path, changes: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(ConfigError) as error:
+        construct(model, tmp_path, **changes)
+    assert words in str(error.value)
+
+
+def test_a_model_object_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="model=Qwen3ForCausalLM: give a folder"):
+        construct(tiny_qwen3(tmp_path), tmp_path)
+
+
+def test_no_room_for_the_completion_is_said(model: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="max_completion_length=256, and the model has room"):
+        construct(model, tmp_path, args=config(tmp_path))  # 256 tokens in all
+    with pytest.raises(ConfigError, match="max_completion_length=0"):
+        construct(model, tmp_path, args=config(tmp_path, max_completion_length=0))
+
+
+def test_another_vocabulary_is_refused(model: str, tmp_path: Path) -> None:
+    other: Any = AutoTokenizer.from_pretrained(model)
+    construct(model, tmp_path, processing_class=other)  # its own, loaded again
+    other.add_tokens(["<more>"])
+    with pytest.raises(ConfigError, match="processing_class has another vocabulary"):
+        construct(model, tmp_path, processing_class=other)
+    ends: PreTrainedTokenizerFast = AutoTokenizer.from_pretrained(model, eos_token="<bos>")
+    with pytest.raises(ConfigError, match="processing_class ends with token 2"):
+        construct(model, tmp_path, processing_class=ends)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [("ACCELERATE_MIXED_PRECISION", "bf16"), ("ACCELERATE_DYNAMO_BACKEND", "inductor")],
+)
+def test_what_accelerate_s_environment_asks_for_is_not_done_unsaid(
+    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(ConfigError, match=f"{variable}={value}"):
+        construct(model, tmp_path)
