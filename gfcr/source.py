@@ -4,12 +4,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Annotated, Any, final
+
+from annotated_types import Interval
 
 from gfcr.config import HELDOUT, Budget, Evaluation
 from gfcr.errors import ConfigError
 from gfcr.heldout import Heldout, Question
 from gfcr.pipeline import Pipeline
+from gfcr.ranges import Checked, Natural
 from gfcr.stages import Generate
 from gfcr.tracking.base import Tracker
 from gfcr.tracking.folder import Mark, RunFolder
@@ -35,11 +38,11 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pause:
+class Pause(Checked):
     """Where a run stops for now: the first held-out evaluation at or beyond one of these."""
 
-    updates: int | None = None
-    generated_tokens: int | None = None
+    updates: Natural | None = None
+    generated_tokens: Annotated[int, Interval(ge=0, le=10**15)] | None = None
     """For training; evaluation is not counted."""
 
     def __post_init__(self) -> None:

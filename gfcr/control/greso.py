@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, final
+from typing import Annotated, ClassVar, final
 
 import numpy as np
+from annotated_types import Interval
 
-from gfcr.errors import ConfigError
+from gfcr.ranges import Count, Share, SomeShare
 from gfcr.stages import Control, Harvest, Job, Observer, Plan, Planner, View
 from gfcr.types import Group
 
@@ -30,18 +31,18 @@ class Greso(Control, Planner, Observer):
 
     paper: ClassVar[str] = "2506.02177"
 
-    p_easy: float = 0.5
-    p_hard: float = 0.5
-    explore: float = 0.01
+    p_easy: SomeShare = 0.5
+    p_hard: SomeShare = 0.5
+    explore: SomeShare = 0.01
     """Least probability of taking a prompt."""
-    target: float = 0.25
+    target: SomeShare = 0.25
     """Share of dead groups aimed at."""
-    adapt: float = 0.01
-    easy: float = 0.98
+    adapt: Share = 0.01
+    easy: Annotated[float, Interval(ge=-1000000.0, le=1000000.0)] = 0.98
     """Mean reward from which a visit counts as all solved."""
-    hard: float = 0.11
+    hard: Annotated[float, Interval(ge=-1000000.0, le=1000000.0)] = 0.11
     """Mean reward up to which a visit counts as all failed."""
-    max_skips: int = 16
+    max_skips: Count = 16
     """Prompts skipped in a round for each one wanted; after them prompts are taken as they come."""
     trails: dict[str, tuple[int, int]] = field(
         init=False, default_factory=dict[str, tuple[int, int]]
@@ -55,11 +56,6 @@ class Greso(Control, Planner, Observer):
     """Share of easy and of hard groups in the last batch."""
 
     def __post_init__(self) -> None:
-        for key in ("p_easy", "p_hard", "explore", "target"):
-            if not 0 < getattr(self, key) <= 1:
-                raise ConfigError(f"greso.{key}={getattr(self, key)}: give a share in (0, 1].")
-        if self.max_skips < 1:
-            raise ConfigError(f"greso.max_skips={self.max_skips}: give an integer >= 1.")
         self.keep_easy, self.keep_hard = self.p_easy, self.p_hard
 
     def skip_probability(self, prompt_id: str) -> float:

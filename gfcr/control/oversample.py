@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import ceil
-from typing import ClassVar, final
+from typing import Annotated, ClassVar, final
 
-from gfcr.errors import ConfigError
+from annotated_types import Interval
+
 from gfcr.stages import Control, Plan, Planner, View
 
 
@@ -22,13 +23,9 @@ class Oversample(Control, Planner):
 
     paper: ClassVar[str] = "2509.18521"
 
-    factor: float = 2.0
+    factor: Annotated[float, Interval(ge=1, le=1000)] = 2.0
     """Groups begun for each one trained on (the paper: 64 for 32)."""
     begun: int = field(init=False, default=0)
-
-    def __post_init__(self) -> None:
-        if self.factor < 1:
-            raise ConfigError(f"oversample.factor={self.factor}: give a number >= 1.")
 
     def plan(self, plan: Plan, *, view: View) -> Plan:
         """See `Planner.plan`."""

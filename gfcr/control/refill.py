@@ -2,9 +2,12 @@
 
 from dataclasses import dataclass, field, replace
 from math import ceil
-from typing import ClassVar, Literal, final
+from typing import Annotated, ClassVar, Literal, final
 
-from gfcr.errors import BatchCannotFill, ConfigError
+from annotated_types import Interval
+
+from gfcr.errors import BatchCannotFill
+from gfcr.ranges import Count
 from gfcr.stages import Control, Plan, Planner, View
 
 
@@ -19,20 +22,13 @@ class Refill(Control, Planner):
 
     paper: ClassVar[str] = "2503.14476"
 
-    max_rounds: int = 10
+    max_rounds: Count = 10
     """Rounds of generation an update may take, the first one included."""
-    oversample: float = 1.0
+    oversample: Annotated[float, Interval(ge=1, le=1000)] = 1.0
     """Groups begun for each missing one."""
     when_spent: Literal["error", "short"] = "error"
     """After `max_rounds`: stop the run, or train on what there is."""
     rounds: int = field(init=False, default=0)
-
-    def __post_init__(self) -> None:
-        if self.max_rounds < 1 or self.oversample < 1:
-            raise ConfigError(
-                f"refill.max_rounds={self.max_rounds}, refill.oversample={self.oversample}: "
-                "both must be at least 1."
-            )
 
     def plan(self, plan: Plan, *, view: View) -> Plan:
         """See `Planner.plan`."""

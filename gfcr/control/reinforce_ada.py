@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, final
+from typing import Annotated, ClassVar, Literal, final
 
 import numpy as np
+from annotated_types import Interval
 
-from gfcr.errors import ConfigError
+from gfcr.ranges import Count
 from gfcr.stages import Control, Harvest, Observer, Referee, SampleMore, View
 from gfcr.types import Group
 
@@ -28,22 +29,15 @@ class ReinforceAda(Control, Referee, Observer):
     paper: ClassVar[str] = "2510.04996"
 
     mode: Literal["balance", "positive"] = "balance"
-    keep: int = 8
+    keep: Annotated[int, Interval(ge=2, le=100000)] = 8
     """Rollouts trained on a prompt (n); used by `balance`."""
-    positives: int = 1
+    positives: Count = 1
     """Right rollouts that are enough; used by `positive`."""
-    max_rounds: int = 4
-    threshold: float = 0.7
+    max_rounds: Count = 4
+    threshold: Annotated[float, Interval(ge=-1000000.0, le=1000000.0)] = 0.7
     rounds: dict[str, int] = field(init=False, default_factory=dict[str, int])
     """Rounds spent by group, within one batch."""
     last: dict[str, float] = field(init=False, default_factory=dict[str, float])
-
-    def __post_init__(self) -> None:
-        if min(self.max_rounds, self.positives) < 1 or self.keep < 2:
-            raise ConfigError(
-                f"reinforce_ada.max_rounds={self.max_rounds}, reinforce_ada.positives="
-                f"{self.positives}: give integers >= 1; reinforce_ada.keep={self.keep}: >= 2."
-            )
 
     def decide(self, group: Group, *, view: View) -> SampleMore | None:
         """See `Referee.decide`."""

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, final
+from typing import Annotated, Any, ClassVar, final
 
 import numpy as np
+from annotated_types import Interval
 
-from gfcr.errors import ConfigError
+from gfcr.ranges import Count
 from gfcr.stages import Control, Halt, Harvest, Observer, Trajectory, View, Watcher
 from gfcr.types import Ints
 
@@ -28,9 +29,9 @@ class RepetitionStop(Control, Watcher, Observer):
 
     paper: ClassVar[str] = "2508.17445"
 
-    max_period: int = 64
-    min_repeats: int = 4
-    min_tokens: int = 64
+    max_period: Annotated[int, Interval(ge=1, le=10000)] = 64
+    min_repeats: Annotated[int, Interval(ge=2, le=10000)] = 4
+    min_tokens: Count = 64
     halted: int = field(init=False, default=0)
     """Rollouts of the last batch."""
     saved_tokens: int = field(init=False, default=0)
@@ -38,13 +39,6 @@ class RepetitionStop(Control, Watcher, Observer):
     _now: tuple[int, int] = field(init=False, default=(0, 0))
     _tails: dict[Any, "_Tail"] = field(init=False, repr=False, default_factory=dict[Any, "_Tail"])
     """By trajectory; empty between batches."""
-
-    def __post_init__(self) -> None:
-        if self.max_period < 1 or self.min_repeats < 2 or self.min_tokens < 1:
-            raise ConfigError(
-                f"repetition_stop: max_period={self.max_period}, min_repeats={self.min_repeats}, "
-                f"min_tokens={self.min_tokens} are not allowed: give at least 1, 2 and 1."
-            )
 
     def watch(self, trajectory: Trajectory, *, new: int, view: View) -> Halt | None:
         """See `Watcher.watch`."""

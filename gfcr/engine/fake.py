@@ -7,9 +7,10 @@ its tokens come from a script or from a toy distribution with exactly known prob
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, ClassVar, Final, final
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, final
 
 import numpy as np
+from annotated_types import Interval, Len
 
 from gfcr.engine.base import Delta, Engine, EngineConfig, EngineStats, Request
 from gfcr.engine.drafting import Drafting, likeliest
@@ -35,23 +36,16 @@ class Fake(EngineConfig):
 
     needs_model: ClassVar[bool] = False
 
-    alphabet: str = "0123456789+-=,?#"
+    alphabet: Annotated[str, Len(1, 10_000)] = "0123456789+-=,?#"
     """Characters of the vocabulary, after the special tokens pad, eos, bos, unk (ids 0 to 3)."""
-    mean_length: float = 12.0
+    mean_length: Annotated[float, Interval(ge=1, le=1e12)] = 12.0
     """Tokens; the toy distribution ends with probability 1 / mean_length at each one."""
-    max_length: int = 1024
-    max_running: int = 256
-    step_s: float = 0.01
+    max_length: Annotated[int, Interval(ge=2, le=1000000)] = 1024
+    max_running: Annotated[int, Interval(ge=1, le=100000)] = 256
+    step_s: Annotated[float, Interval(ge=0, le=1000000.0)] = 0.01
     """Simulated seconds a forward pass costs, whatever its size."""
-    token_s: float = 1e-5
+    token_s: Annotated[float, Interval(ge=0, le=1000000.0)] = 1e-5
     """Simulated seconds that each sampled or drafted token adds."""
-
-    def __post_init__(self) -> None:
-        if self.mean_length < 1 or self.max_running < 1:
-            raise ConfigError(
-                f"engine: mean_length={self.mean_length}, max_running={self.max_running}: "
-                "give numbers >= 1."
-            )
 
     @property
     def vocab(self) -> int:

@@ -5,16 +5,17 @@ import os
 import warnings
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, final
+from typing import Annotated, Any, Literal, final
+
+from annotated_types import Interval, MultipleOf
 
 from gfcr.engine import vllm_speculation
 from gfcr.engine.base import EngineConfig, Request
 from gfcr.engine.vllm_loop import VllmEngine
 from gfcr.engine.vllm_model import ModelFolder, open_folder
-from gfcr.errors import ConfigError, EngineError
+from gfcr.errors import EngineError
+from gfcr.ranges import SomeShare
 from gfcr.speculation.base import Drafter, Target
-
-DTYPES: Final = ("float32", "bfloat16", "float16", "auto")
 
 
 @final
@@ -22,47 +23,22 @@ DTYPES: Final = ("float32", "bfloat16", "float16", "auto")
 class Vllm(EngineConfig):
     """vLLM in this process, on whatever device it finds."""
 
-    dtype: str = "float32"
+    dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
     """`auto` takes the checkpoint's, except that vLLM turns float32 into bfloat16."""
-    max_length: int | None = None
+    max_length: Annotated[int, Interval(ge=2, le=10000000)] | None = None
     """Most tokens of a sequence; None is the model's own limit."""
-    max_running: int = 256
+    max_running: Annotated[int, Interval(ge=1, le=100000)] = 256
     """Requests decoded together; the others wait."""
-    block_size: int | None = None
+    block_size: Annotated[int, Interval(ge=16, le=4096), MultipleOf(16)] | None = None
     """Granularity of the prefix cache in tokens; None is 32 on CPU and vLLM's default on GPU."""
     prefix_cache: bool = True
-    kv_cache_gib: float | None = None
+    kv_cache_gib: Annotated[float, Interval(gt=0, le=100000)] | None = None
     """None is 1 GiB on CPU and what `gpu_memory_utilization` leaves on GPU."""
-    gpu_memory_utilization: float = 0.5
+    gpu_memory_utilization: SomeShare = 0.5
     compile: bool = False
     """Pays 9 to 18 s of start-up (CPU) for 1.1 to 1.9 times the tokens per second."""
     fixes: bool = True
     """False runs vLLM as shipped, to audit it; only in a process that has no fixed engine."""
-
-    def __post_init__(self) -> None:
-        _require(self.dtype in DTYPES, "dtype", self.dtype, ", ".join(DTYPES))
-        _require(
-            self.max_length is None or self.max_length >= 2, "max_length", self.max_length, ">= 2"
-        )
-        _require(self.max_running >= 1, "max_running", self.max_running, "an integer >= 1")
-        _require(
-            self.block_size is None or (self.block_size > 0 and self.block_size % 16 == 0),
-            "block_size",
-            self.block_size,
-            "a multiple of 16 (of 32 on CPU)",
-        )
-        _require(
-            self.kv_cache_gib is None or self.kv_cache_gib > 0,
-            "kv_cache_gib",
-            self.kv_cache_gib,
-            "a number > 0",
-        )
-        _require(
-            0 < self.gpu_memory_utilization <= 1,
-            "gpu_memory_utilization",
-            self.gpu_memory_utilization,
-            "a fraction in (0, 1]",
-        )
 
     def start(self, *, model: str, seed: int, drafter: Drafter | None = None) -> "VllmEngine":
         """Starts vLLM on a model folder, repaired where this device needs it, and warms it up.
@@ -249,8 +225,3 @@ def _quiet() -> Generator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
-
-
-def _require(ok: bool, key: str, given: object, allowed: str) -> None:
-    if not ok:
-        raise ConfigError(f"engine.{key}={given!r} is not allowed: give {allowed}.")

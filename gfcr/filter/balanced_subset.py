@@ -1,11 +1,11 @@
 """Keeps a balanced few of a large group."""
 
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import Annotated, ClassVar, final
 
 import numpy as np
+from annotated_types import Interval
 
-from gfcr.errors import ConfigError
 from gfcr.stages import Filter, View
 from gfcr.types import Group
 
@@ -25,13 +25,9 @@ class BalancedSubset(Filter):
 
     paper: ClassVar[str] = "2510.04996"
 
-    keep: int = 8
-    threshold: float = 0.7
+    keep: Annotated[int, Interval(ge=2, le=100000)] = 8
+    threshold: Annotated[float, Interval(ge=-1000000.0, le=1000000.0)] = 0.7
     """Reward from which a rollout is right."""
-
-    def __post_init__(self) -> None:
-        if self.keep < 2:
-            raise ConfigError(f"balanced_subset.keep={self.keep}: give an integer >= 2.")
 
     def apply(self, group: Group, *, view: View) -> Group:
         """See `Filter.apply`."""

@@ -1,9 +1,10 @@
 """Group-relative advantages: GRPO, Dr. GRPO and RLOO."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, final
+from typing import Annotated, ClassVar, Literal, final
 
 import numpy as np
+from annotated_types import Interval
 
 from gfcr.stages import Filter, View
 from gfcr.types import Floats, Group
@@ -26,7 +27,7 @@ class GroupAdvantage(Filter):
     paper: ClassVar[str] = "2402.03300"
 
     kind: Literal["grpo", "dr_grpo", "rloo"] = "grpo"
-    epsilon: float = 1e-4
+    epsilon: Annotated[float, Interval(gt=0, le=1000000.0)] = 1e-4
 
     def apply(self, group: Group, *, view: View) -> Group:
         """See `Filter.apply`."""

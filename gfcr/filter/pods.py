@@ -1,11 +1,11 @@
 """Policy optimisation with down-sampling: trains on the most varied rollouts of a group."""
 
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import Annotated, ClassVar, final
 
 import numpy as np
+from annotated_types import Interval
 
-from gfcr.errors import ConfigError
 from gfcr.stages import Filter, View
 from gfcr.subsets import max_variance
 from gfcr.types import Group
@@ -25,14 +25,8 @@ class Pods(Filter):
 
     paper: ClassVar[str] = "2504.13818"
 
-    keep: int = 4
+    keep: Annotated[int, Interval(ge=2, le=100000)] = 4
     """Rollouts trained on a group (the paper: 32 of 128)."""
-
-    def __post_init__(self) -> None:
-        if self.keep < 2:
-            raise ConfigError(
-                f"pods.keep={self.keep}: one rollout has no variance; give 2 or more."
-            )
 
     def apply(self, group: Group, *, view: View) -> Group:
         """See `Filter.apply`."""

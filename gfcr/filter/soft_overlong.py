@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar, final
 
-from gfcr.errors import ConfigError
+from gfcr.ranges import NonNegative, SomeShare
 from gfcr.stages import Filter, View
 from gfcr.types import Group
 
@@ -20,13 +20,9 @@ class SoftOverlong(Filter):
 
     paper: ClassVar[str] = "2503.14476"
 
-    buffer: float = 0.2
+    buffer: SomeShare = 0.2
     """Share of the cap in which the penalty grows (the paper: 4,096 of 20,480 tokens)."""
-    penalty: float = 1.0
-
-    def __post_init__(self) -> None:
-        if not 0 < self.buffer <= 1:
-            raise ConfigError(f"soft_overlong.buffer={self.buffer}: give a share in (0, 1].")
+    penalty: NonNegative = 1.0
 
     def apply(self, group: Group, *, view: View) -> Group:
         """See `Filter.apply`."""

@@ -1,10 +1,12 @@
 """Group-relative advantages, fresh and replayed rollouts apart."""
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, final
+from typing import Annotated, ClassVar, Literal, final
 
-from gfcr.errors import ConfigError
+from annotated_types import Interval
+
 from gfcr.filter.group_advantage import GroupAdvantage
+from gfcr.ranges import NonNegative
 from gfcr.stages import Filter, View
 from gfcr.types import Group, Signal
 
@@ -24,15 +26,9 @@ class SplitAdvantage(Filter):
     paper: ClassVar[str] = "2506.09340"
 
     kind: Literal["grpo", "dr_grpo", "rloo"] = "grpo"
-    epsilon: float = 1e-4
-    replay_weight: float = 1.0
+    epsilon: Annotated[float, Interval(gt=0, le=1000000.0)] = 1e-4
+    replay_weight: NonNegative = 1.0
     """Coefficient of the off-policy part of the loss."""
-
-    def __post_init__(self) -> None:
-        if self.replay_weight < 0:
-            raise ConfigError(
-                f"split_advantage.replay_weight={self.replay_weight}: give a number >= 0."
-            )
 
     def apply(self, group: Group, *, view: View) -> Group:
         """See `Filter.apply`."""

@@ -5,6 +5,7 @@ from typing import ClassVar, final
 
 import numpy as np
 
+from gfcr.ranges import NonNegative
 from gfcr.stages import Filter, View
 from gfcr.types import Group
 
@@ -20,7 +21,7 @@ class ZeroVariance(Filter):
 
     paper: ClassVar[str] = "2503.14476"
 
-    min_std: float = 0.0
+    min_std: NonNegative = 0.0
 
     def apply(self, group: Group, *, view: View) -> Group:
         """See `Filter.apply`."""

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import ClassVar, final
+from typing import Annotated, ClassVar, final
 
-from gfcr.errors import ConfigError
+from annotated_types import Interval
+
 from gfcr.stages import Generate, Session, Trajectory
 
 
@@ -38,18 +39,10 @@ class EntropyTree(Generate):
 
     paper: ClassVar[str] = "2506.11902"
 
-    forks: int = 2
-    rounds: int = 1
-    continuations: int = 2
-    tail: float = 0.1
-
-    def __post_init__(self) -> None:
-        if min(self.forks, self.rounds, self.continuations) < 1 or not 0 <= self.tail < 1:
-            raise ConfigError(
-                f"entropy_tree: forks={self.forks}, rounds={self.rounds}, "
-                f"continuations={self.continuations}, tail={self.tail} are not allowed: give "
-                "integers >= 1 and a tail in [0, 1)."
-            )
+    forks: Annotated[int, Interval(ge=1, le=1000)] = 2
+    rounds: Annotated[int, Interval(ge=1, le=100)] = 1
+    continuations: Annotated[int, Interval(ge=1, le=1000)] = 2
+    tail: Annotated[float, Interval(ge=0, lt=1)] = 0.1
 
     async def run(self, session: Session) -> None:
         """See `Generate.run`."""

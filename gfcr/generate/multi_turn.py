@@ -2,10 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import Annotated, ClassVar, final
+
+from annotated_types import Len
 
 from gfcr.errors import ConfigError
 from gfcr.generate.tools.base import Tool, ToolError, load_tool
+from gfcr.ranges import Count, Text, Word
 from gfcr.stages import Generate, Session, Trajectory, View
 
 
@@ -30,19 +33,14 @@ class MultiTurn(Generate):
 
     paper: ClassVar[str] = "2505.07773"
 
-    tool: str = "calculator"
+    tool: Word = "calculator"
     """A file in `gfcr/generate/tools`, or `package.module:Class`."""
-    stop: str = "="
+    stop: Annotated[str, Len(1, 200)] = "="
     """Calls the tool; one token of the model's vocabulary."""
-    max_turns: int = 16
-    error: str = "?"
+    max_turns: Count = 16
+    error: Text = "?"
 
     def __post_init__(self) -> None:
-        if self.max_turns < 1 or not self.stop:
-            raise ConfigError(
-                f"multi_turn: max_turns={self.max_turns}, stop={self.stop!r} are not allowed: give "
-                "an integer >= 1 and a text of one token."
-            )
         load_tool(self.tool)
 
     async def run(self, session: Session) -> None:

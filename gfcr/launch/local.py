@@ -4,9 +4,10 @@ import time
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import final
+from typing import Annotated, final
 
-from gfcr.errors import ConfigError
+from annotated_types import Interval
+
 from gfcr.launch.base import Job, JobEnd, Launcher, Watch
 from gfcr.launch.process import TrialProcess, is_held
 
@@ -21,14 +22,8 @@ class Local(Launcher):
     Several sweeps of a study share its trials: one that another sweep runs is left until it ends.
     """
 
-    parallel: int = 1
+    parallel: Annotated[int, Interval(ge=1, le=10000)] = 1
     """Trials at a time: each takes the cores and the memory of an engine and a trainer."""
-
-    def __post_init__(self) -> None:
-        if self.parallel < 1:
-            raise ConfigError(
-                f"launcher.parallel={self.parallel} is not allowed: give an integer >= 1."
-            )
 
     def run(
         self,

@@ -7,11 +7,14 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, final
+from typing import Annotated, Any, final
+
+from annotated_types import Interval
 
 from gfcr.errors import ConfigError, GfcrError
 from gfcr.launch.base import Job, JobEnd, Launcher, Watch
 from gfcr.launch.process import TrialProcess
+from gfcr.ranges import File, Natural
 
 _POLL_S = 0.5
 _GRACE_S = 25.0
@@ -28,22 +31,19 @@ class Ray(Launcher):
     A trial whose node is lost is given to another one, where it resumes from its run folder.
     """
 
-    address: str | None = None
+    address: File | None = None
     """Of a running cluster, `host:port` or `auto`; None starts Ray on this machine."""
-    cpus: float = 1.0
+    cpus: Annotated[float, Interval(ge=0, le=10000)] = 1.0
     """Cores that a trial is given."""
-    gpus: float = 0.0
+    gpus: Annotated[float, Interval(ge=0, le=10000)] = 0.0
     """Devices that a trial is given."""
-    retries: int = 3
+    retries: Natural = 3
     """How often a trial is given to another node when its own is lost; a trial that fails is not
     run again."""
 
     def __post_init__(self) -> None:
-        if self.cpus < 0 or self.gpus < 0 or self.cpus + self.gpus == 0 or self.retries < 0:
-            raise ConfigError(
-                f"launcher: cpus={self.cpus}, gpus={self.gpus}, retries={self.retries}: give "
-                "numbers >= 0, of cpus and gpus one > 0."
-            )
+        if self.cpus + self.gpus == 0:
+            raise ConfigError("launcher: cpus=0, gpus=0: of the two give one > 0.")
 
     def run(
         self,

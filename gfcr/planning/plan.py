@@ -11,6 +11,7 @@ from gfcr.errors import ConfigError
 from gfcr.planning.cost import ArmPlan, plan_arm
 from gfcr.planning.effects import Variance, variance_of
 from gfcr.planning.history import calibrate, read_history
+from gfcr.ranges import Checked, Fraction, Share
 from gfcr.statistics import detectable, seeds_needed
 from gfcr.sweep import Study
 from gfcr.tracking.records import RunRecord
@@ -20,20 +21,13 @@ _SEEDS = (2, 3, 5, 10, 20)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Assumed:
+class Assumed(Checked):
     """What is taken for granted where no earlier runs say."""
 
-    seed_sd: float = 0.03
+    seed_sd: Share = 0.03
     """Standard deviation of the held-out score between runs of one arm."""
-    accuracy: float = 0.5
+    accuracy: Fraction = 0.5
     """Held-out score; 0.5 makes answers vary most."""
-
-    def __post_init__(self) -> None:
-        if self.seed_sd < 0 or not 0 < self.accuracy < 1:
-            raise ConfigError(
-                f"seed_sd={self.seed_sd}, accuracy={self.accuracy}: give a standard deviation "
-                ">= 0 and a share in (0, 1)."
-            )
 
 
 @dataclass(frozen=True, kw_only=True)

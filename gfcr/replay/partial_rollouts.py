@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, final
 
-from gfcr.errors import ConfigError
+from gfcr.ranges import Count
 from gfcr.stages import BATCH_FULL, Harvest, Job, Plan, Planner, Replay, View
 from gfcr.types import Rollout
 
@@ -26,19 +26,12 @@ class PartialRollouts(Replay, Planner):
     paper: ClassVar[str] = "2509.18521"
     begun_first: ClassVar[bool] = True
 
-    max_staleness: int = 4
+    max_staleness: Count = 4
     """Versions between a token's sampling and its training (the paper: no bound)."""
     buffer: list[tuple[Rollout, ...]] = field(init=False, default_factory=list[tuple[Rollout, ...]])
     """The rollouts of each group cut, in the order they will be resumed."""
     resumed: int = field(init=False, default=0)
     dropped: int = field(init=False, default=0)
-
-    def __post_init__(self) -> None:
-        if self.max_staleness < 1:
-            raise ConfigError(
-                f"partial_rollouts.max_staleness={self.max_staleness}: give an integer >= 1 (a "
-                "rollout is one version old when it is resumed)."
-            )
 
     def plan(self, plan: Plan, *, view: View) -> Plan:
         """See `Planner.plan`."""

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal, final
 import numpy as np
 
 from gfcr.errors import ConfigError
+from gfcr.ranges import Count
 from gfcr.stages import Harvest, Recaller, Replay, View
 from gfcr.subsets import max_variance
 from gfcr.types import Group, Rollout
@@ -33,12 +34,12 @@ class Repo(Replay, Recaller):
 
     paper: ClassVar[str] = "2506.09340"
 
-    num: int = 8
+    num: Count = 8
     choose: Literal["all", "random", "highest", "max_variance", "recent"] = "highest"
-    min_cached: int = 16
-    capacity: int = 16
+    min_cached: Count = 16
+    capacity: Count = 16
     """Rollouts cached of a prompt."""
-    max_prompts: int = 4096
+    max_prompts: Count = 4096
     """Prompts cached; the one unvisited for longest is forgotten first."""
     cache: dict[str, deque[Rollout]] = field(init=False, default_factory=dict[str, deque[Rollout]])
     """Prompt id -> its rollouts, oldest first; prompts in order of their last visit."""
@@ -46,14 +47,10 @@ class Repo(Replay, Recaller):
     last_recalled: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
-        if not 1 <= self.min_cached <= self.capacity:
+        if self.min_cached > self.capacity:
             raise ConfigError(
                 f"repo.min_cached={self.min_cached} with repo.capacity={self.capacity} is never "
-                "reached: give 1 <= min_cached <= capacity."
-            )
-        if self.num < 1 or self.max_prompts < 1:
-            raise ConfigError(
-                f"repo.num={self.num}, repo.max_prompts={self.max_prompts}: give integers >= 1."
+                "reached: give min_cached <= capacity."
             )
 
     def recall(self, group: Group, *, view: View) -> Sequence[Rollout]:

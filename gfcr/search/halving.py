@@ -3,9 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Literal, final
+from typing import Annotated, Literal, final
+
+from annotated_types import Interval
 
 from gfcr.errors import ConfigError
+from gfcr.ranges import Large
 from gfcr.search.base import Length, Round, Scores, StoppingRule, shared_seeds
 from gfcr.source import Pause
 
@@ -21,23 +24,11 @@ class Halving(StoppingRule):
 
     paper = "1502.07943"
 
-    first: int
+    first: Large
     """The first rung."""
-    factor: int = 3
+    factor: Annotated[int, Interval(ge=2, le=1000)] = 3
     resource: Literal["updates", "generated_tokens"] = "updates"
     """What rungs count."""
-
-    def __post_init__(self) -> None:
-        if self.first < 1 or self.factor < 2:
-            raise ConfigError(
-                f"stopping: first={self.first}, factor={self.factor}: give first >= 1 and "
-                "factor >= 2."
-            )
-        if self.resource not in ("updates", "generated_tokens"):
-            raise ConfigError(
-                f"stopping.resource={self.resource!r} is not allowed: give 'updates' or "
-                "'generated_tokens'."
-            )
 
     def rounds(self, *, seeds: Sequence[int], length: Length) -> list[Round]:
         """See `StoppingRule.rounds`."""

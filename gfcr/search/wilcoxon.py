@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import final
 
 from gfcr.errors import ConfigError
+from gfcr.ranges import Count, Fraction
 from gfcr.search.base import Length, Round, Scores, StoppingRule, shared_seeds
 
 
@@ -17,16 +18,10 @@ class Wilcoxon(StoppingRule):
     1 / 2^n: below 4 seeds, none is under 0.1.
     """
 
-    p: float = 0.1
+    p: Fraction = 0.1
     """Level below which an arm is given up; no error rate of the study's verdicts."""
-    after: int = 2
+    after: Count = 2
     """Seeds before the first decision."""
-
-    def __post_init__(self) -> None:
-        if not 0 < self.p < 1 or self.after < 1:
-            raise ConfigError(
-                f"stopping: p={self.p}, after={self.after}: give p in (0, 1) and after >= 1."
-            )
 
     def rounds(self, *, seeds: Sequence[int], length: Length) -> list[Round]:
         """See `StoppingRule.rounds`."""

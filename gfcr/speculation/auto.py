@@ -4,9 +4,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from math import sqrt
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, final
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, final
+
+from annotated_types import Interval
 
 from gfcr.errors import ConfigError
+from gfcr.ranges import Count, DraftLength, File
 from gfcr.speculation.bandit import DraftBandit, Exploration
 from gfcr.speculation.base import Drafter, Step, Target
 from gfcr.speculation.ngram import Ngram
@@ -14,8 +17,6 @@ from gfcr.speculation.table import SpeedTable
 
 if TYPE_CHECKING:
     import torch
-
-RULES = ("bandit", "threshold", "peak", "table")
 
 
 @final
@@ -42,25 +43,25 @@ class Auto(Drafter):
 
     drafter: Drafter = field(default_factory=Ngram)
     """What proposes."""
-    rule: str = "bandit"
+    rule: Literal["bandit", "threshold", "peak", "table"] = "bandit"
     """`bandit`, `table`, `threshold` or `peak`."""
-    lengths: list[int] | None = None
+    lengths: list[DraftLength] | None = None
     """To choose from besides 0; null takes the powers of two and all that the drafter can."""
-    explore: float = 0.1
+    explore: Annotated[float, Interval(ge=0, lt=1)] = 0.1
     """Share of the time that trying may cost at first (bandit)."""
-    explore_least: float = 0.02
+    explore_least: Annotated[float, Interval(ge=0, lt=1)] = 0.02
     """And in the long run."""
-    half_life: int = 500
+    half_life: Count = 500
     """Steps at one batch size after which the share has come half of the way (bandit)."""
-    hold: int = 6
+    hold: Annotated[int, Interval(ge=2, le=1_000_000)] = 6
     """Steps for which a choice is kept; the first still verifies drafts of the one before."""
-    memory: int = 100
+    memory: Count = 100
     """Steps at one batch size after which an observation counts half (bandit)."""
-    table: str | None = None
+    table: File | None = None
     """File with measured speeds, of `gfcr bench speculation --table`; a bandit starts from it."""
-    below: int = 32
+    below: Count = 32
     """Running requests from which nothing is drafted (threshold)."""
-    peak: int | None = None
+    peak: Count | None = None
     """Tokens that one forward pass verifies at full speed, profiled (peak)."""
 
     bandits: dict[int, DraftBandit] = field(init=False, default_factory=dict[int, DraftBandit])
@@ -74,18 +75,12 @@ class Auto(Drafter):
     def __post_init__(self) -> None:
         self._speeds: SpeedTable | None = None
         k, lengths = self.max_draft, self.lengths
-        fits = lengths is None or (lengths and min(lengths) >= 1 and max(lengths) <= k)
+        fits = lengths is None or (lengths and max(lengths) <= k)
         checks = {
             "drafter": (not isinstance(self.drafter, Auto), "one that auto can steer"),
-            "rule": (self.rule in RULES, ", ".join(RULES)),
             "lengths": (fits, f"integers from 1 to {k}, all that the drafter can"),
-            "explore": (0 <= self.explore < 1, "a share in [0, 1)"),
-            "explore_least": (0 <= self.explore_least <= self.explore, f"0 to {self.explore}"),
-            "half_life": (self.half_life >= 1, "an integer >= 1"),
-            "hold": (self.hold >= 2, "an integer >= 2"),
-            "memory": (self.memory >= 1, "an integer >= 1"),
+            "explore_least": (self.explore_least <= self.explore, f"0 to {self.explore}"),
             "table": (self.table or self.rule != "table", "a file, as the rule is `table`"),
-            "below": (self.below >= 1, "an integer >= 1"),
             "peak": ((self.peak or 0) >= (self.rule == "peak"), "an integer >= 1"),
         }
         for key, (ok, allowed) in checks.items():

@@ -4,9 +4,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, final
+from typing import Annotated, Any, ClassVar, Literal, final
 
-from gfcr.errors import ConfigError
+from annotated_types import Interval
+
+from gfcr.ranges import DraftLength, File, SomeShare
 from gfcr.speculation import tree
 from gfcr.speculation.base import NOTHING, Draft, Law, Proposer, Row, Step, Target
 from gfcr.speculation.history import History
@@ -57,7 +59,7 @@ class Das(Proposer, Observer):
 
     paper: ClassVar[str] = "2511.13841"
 
-    draft_length: int = 8
+    draft_length: DraftLength = 8
     """Most tokens drafted for one verification (k)."""
     scope: Literal["problem", "global", "both"] = "problem"
     """One tree a problem, one for all, or the better guess of the two."""
@@ -71,35 +73,24 @@ class Das(Proposer, Observer):
     optimal: the least estimated time, from step times and acceptance measured in the run. Follows
     the clock: two equal runs draft differently, and differ in their draws on engines whose random
     numbers depend on drafts."""
-    window: int = 8
+    window: Annotated[int, Interval(ge=1, le=10000)] = 8
     """Most visits of a problem (updates, for the global tree) remembered, at least half as many."""
-    match: int = 8
+    match: Annotated[int, Interval(ge=1, le=10000)] = 8
     """Longest end of a request that is looked up, in tokens."""
-    factor: float = 2.0
+    factor: Annotated[float, Interval(gt=0, le=1000)] = 2.0
     """A draft is at most this many times as long as what matched."""
-    min_prob: float = 0.1
+    min_prob: SomeShare = 0.1
     """Least estimated probability of a draft up to its last token."""
     own: bool = True
     """Whether the request's own tokens count, its prompt included."""
-    capacity: int = 2_000_000
+    capacity: Annotated[int, Interval(ge=1, le=10**10)] = 2_000_000
     """Tokens remembered in all, at about 280 bytes each (once more with `scope=both`); problems
     unvisited for longest go first."""
-    history: str = ""
+    history: File = ""
     """File that keeps the memory beyond the run, for one task and model, written after each
     update by one run at a time; empty keeps none. A corrupt one is set aside."""
 
     def __post_init__(self) -> None:
-        for name, least in (("draft_length", 1), ("window", 1), ("match", 1), ("capacity", 1)):
-            if getattr(self, name) < least:
-                raise ConfigError(
-                    f"drafter.{name}={getattr(self, name)} is not allowed: give an integer >= "
-                    f"{least}."
-                )
-        if not self.factor > 0 or not 0 < self.min_prob <= 1:
-            raise ConfigError(
-                f"drafter.factor={self.factor}, drafter.min_prob={self.min_prob}: give factor > 0 "
-                "and min_prob in (0, 1]."
-            )
         self._memory = History(
             window=self.window,
             capacity=self.capacity,

@@ -3,21 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, final
+from typing import Any, Literal, TypeAlias, final
 
-from gfcr.errors import ConfigError
 from gfcr.speculation.weights import DraftWeights
 
-SAMPLES: Final = ("greedy", "probabilistic")
+Sample: TypeAlias = Literal["greedy", "probabilistic"]
+"""`greedy` drafts the likeliest token, `probabilistic` draws it: more is accepted at T = 1."""
 
 
-def check_sample(sample: str) -> None:
-    """Refuses an unknown way to choose draft tokens."""
-    if sample not in SAMPLES:
-        raise ConfigError(f"drafter.sample={sample} is not allowed: give {' or '.join(SAMPLES)}.")
-
-
-def small_model(folder: Path, *, draft_length: int, sample: str) -> Mapping[str, Any]:
+def small_model(folder: Path, *, draft_length: int, sample: Sample) -> Mapping[str, Any]:
     """What vLLM is told of a small model that drafts."""
     method = {"draft_sample_method": sample} if sample == "probabilistic" else {}
     return {
@@ -33,12 +27,8 @@ def small_model(folder: Path, *, draft_length: int, sample: str) -> Mapping[str,
 class DraftModel(DraftWeights):
     """A small model of the same vocabulary drafts token by token."""
 
-    sample: str = "probabilistic"
-    """`greedy` drafts the likeliest token, `probabilistic` draws it: more is accepted at T = 1."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_sample(self.sample)
+    sample: Sample = "probabilistic"
+    """How a token is chosen."""
 
     @property
     def sampled(self) -> bool:

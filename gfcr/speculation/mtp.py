@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
+from gfcr.ranges import DraftLength
 from gfcr.speculation.base import BuiltIn
 
 
@@ -12,7 +13,7 @@ from gfcr.speculation.base import BuiltIn
 class Mtp(BuiltIn):
     """The checkpoint's own multi-token-prediction heads draft; vLLM refuses models without."""
 
-    draft_length: int = 1
+    draft_length: DraftLength = 1
     """Tokens drafted for one verification (k)."""
 
     @property

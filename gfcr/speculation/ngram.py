@@ -2,9 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Annotated, Any, final
+
+from annotated_types import Interval
 
 from gfcr.errors import ConfigError
+from gfcr.ranges import DraftLength
 from gfcr.speculation.base import BuiltIn
 
 
@@ -13,18 +16,18 @@ from gfcr.speculation.base import BuiltIn
 class Ngram(BuiltIn):
     """Repeats what followed the sequence's last few tokens before (prompt lookup)."""
 
-    draft_length: int = 3
+    draft_length: DraftLength = 3
     """Tokens drafted for one verification (k)."""
-    longest: int = 4
+    longest: Annotated[int, Interval(ge=1, le=1000)] = 4
     """Most tokens of the end of the sequence that are looked up; longer matches go first."""
-    shortest: int = 2
+    shortest: Annotated[int, Interval(ge=1, le=1000)] = 2
     """Fewest of them."""
 
     def __post_init__(self) -> None:
-        if not 1 <= self.shortest <= self.longest:
+        if self.shortest > self.longest:
             raise ConfigError(
                 f"drafter: shortest={self.shortest}, longest={self.longest}: "
-                "give 1 <= shortest <= longest."
+                "give shortest <= longest."
             )
 
     @property

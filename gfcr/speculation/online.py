@@ -3,13 +3,15 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, final
 
 import numpy as np
+from annotated_types import Interval
 
 from gfcr.errors import ConfigError
+from gfcr.ranges import Count, Fraction, NonNegative
 from gfcr.speculation.base import Law, Row, Step
-from gfcr.speculation.draft_model import check_sample, small_model
+from gfcr.speculation.draft_model import Sample, small_model
 from gfcr.speculation.learner import Course, Learner
 from gfcr.speculation.lessons import Example
 from gfcr.speculation.succession import Succession
@@ -19,7 +21,6 @@ from gfcr.stages import Harvest, Observer, View
 if TYPE_CHECKING:
     import torch
 
-UNITS: Final = ("updates", "requests")
 _LEAST_WEIGHT: Final = 0.1
 """Of a rollout without reward: the draft must know the policy's failures too, only less well."""
 
@@ -36,35 +37,43 @@ class Online(DraftWeights, Observer):
 
     paper: ClassVar[str] = "2602.06932"
 
-    sample: str = "probabilistic"
+    sample: Sample = "probabilistic"
     """`greedy` drafts the likeliest token, `probabilistic` draws it: more is accepted at T = 1."""
-    every: int = 1
+    every: Count = 1
     """Updates or requests from one round of learning to the next."""
-    unit: str = "updates"
+    unit: Literal["updates", "requests"] = "updates"
     """What `every` counts: `updates`, or finished `requests`, for streams without updates."""
-    steps: int = 32
+    steps: Count = 32
     """Optimizer steps a round: bounds the share of the machine that learning takes."""
-    lr: float = 2e-3
-    pool: int = 50_000
+    lr: Annotated[float, Interval(gt=0, le=1e3)] = 2e-3
+    pool: Annotated[int, Interval(ge=1, le=10**9)] = 50_000
     """Tokens of the newest requests that rounds draw from."""
-    teacher: int = 16
+    teacher: Annotated[int, Interval(ge=0, le=20)] = 16
     """Likeliest tokens of the verifier recorded for each token: the divergence from it is the loss.
     0 records none and learns from the sampled tokens alone (cross-entropy)."""
-    rejected: float = 1.0
+    rejected: NonNegative = 1.0
     """Weight of what drafts are rejected on, relative to what they are accepted on."""
     by_reward: bool = False
     """Weights requests by their rollout's reward, clipped to 0.1 .. 1 (ReSpec)."""
-    fall: float = 0.1
+    fall: Fraction = 0.1
     """Largest tolerated fall of the acceptance length after a swap, as a share."""
-    window: int = 500
+    window: Count = 500
     """Drafts seen before a swap is judged."""
-    threads: int = 1
+    threads: Annotated[int, Interval(ge=1, le=1024)] = 1
     """Of the learning process."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_sample(self.sample)
-        _check(self)
+        if self.rejected != 1 and not self.teacher:
+            raise ConfigError(
+                f"drafter.rejected={self.rejected} is not allowed: give 1 with teacher=0: without "
+                "distributions it is not known what is rejected."
+            )
+        if self.by_reward and self.unit != "updates":
+            raise ConfigError(
+                "drafter.by_reward=True is not allowed: give false with unit=requests: rewards are "
+                "known at updates."
+            )
         self._drafts = Succession(fall=self.fall, window=self.window)
         self._seen: dict[str, Example] = {}
         self._held = 0
@@ -180,33 +189,3 @@ class Online(DraftWeights, Observer):
         for request_id, example in self._seen.items():
             weight = min(1.0, max(_LEAST_WEIGHT, rewards.get(request_id, 0.0)))
             self._seen[request_id] = replace(example, weight=weight)
-
-
-def _check(part: Online) -> None:
-    _require(part.every >= 1, "every", part.every, "an integer >= 1")
-    _require(part.unit in UNITS, "unit", part.unit, " or ".join(UNITS))
-    _require(part.steps >= 1, "steps", part.steps, "an integer >= 1")
-    _require(part.lr > 0, "lr", part.lr, "a number > 0")
-    _require(part.pool >= 1, "pool", part.pool, "an integer >= 1")
-    _require(0 <= part.teacher <= 20, "teacher", part.teacher, "0 (samples only) to 20")
-    _require(part.rejected >= 0, "rejected", part.rejected, "a number >= 0")
-    _require(
-        part.rejected == 1 or part.teacher > 0,
-        "rejected",
-        part.rejected,
-        "1 with teacher=0: without distributions it is not known what is rejected",
-    )
-    _require(
-        not part.by_reward or part.unit == "updates",
-        "by_reward",
-        part.by_reward,
-        "false with unit=requests: rewards are known at updates",
-    )
-    _require(0 < part.fall < 1, "fall", part.fall, "a fraction in (0, 1)")
-    _require(part.window >= 1, "window", part.window, "an integer >= 1")
-    _require(part.threads >= 1, "threads", part.threads, "an integer >= 1")
-
-
-def _require(ok: bool, key: str, given: object, allowed: str) -> None:
-    if not ok:
-        raise ConfigError(f"drafter.{key}={given!r} is not allowed: give {allowed}.")

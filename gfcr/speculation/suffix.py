@@ -3,9 +3,12 @@
 import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from typing import Annotated, Any, ClassVar, final
+
+from annotated_types import Interval
 
 from gfcr.errors import ConfigError
+from gfcr.ranges import DraftLength, Large, Share
 from gfcr.speculation.base import BuiltIn, Target
 
 
@@ -16,15 +19,15 @@ class Suffix(BuiltIn):
 
     paper: ClassVar[str] = "2411.04975"
 
-    draft_length: int = 8
+    draft_length: DraftLength = 8
     """Most tokens drafted for one verification."""
-    depth: int = 24
+    depth: Annotated[int, Interval(ge=1, le=10000)] = 24
     """Longest match and draft kept in the tree."""
-    factor: float = 1.0
+    factor: Annotated[float, Interval(gt=0, le=1000)] = 1.0
     """A draft is at most this many times as long as the match."""
-    min_prob: float = 0.1
+    min_prob: Share = 0.1
     """Least estimated probability of a drafted token, given all before it."""
-    cached: int = 10000
+    cached: Large = 10000
     """Finished requests kept; 0 keeps none."""
 
     @property

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, final
 
 from gfcr.errors import unknown_name
+from gfcr.ranges import DraftLength, Word
 from gfcr.speculation.base import BuiltIn
 
 METHODS: Final = ("eagle", "medusa", "mlp_speculator", "ngram_gpu", "dflash", "dspark")
@@ -16,8 +17,8 @@ METHODS: Final = ("eagle", "medusa", "mlp_speculator", "ngram_gpu", "dflash", "d
 class VllmMethod(BuiltIn):
     """Passes one of vLLM's other methods on, with vLLM's own options."""
 
-    method: str = "eagle"
-    draft_length: int = 3
+    method: Word = "eagle"
+    draft_length: DraftLength = 3
     """Tokens drafted for one verification (k)."""
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Further keys of vLLM's `speculative_config`, such as `model`; vLLM checks them."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from gfcr.errors import ConfigError
 from gfcr.plain import is_mapping
+from gfcr.ranges import DraftLength, File
 from gfcr.speculation.base import BuiltIn, Target
 
 
@@ -16,9 +17,9 @@ from gfcr.speculation.base import BuiltIn, Target
 class DraftWeights(BuiltIn):
     """A method whose draft tokens come from a small network."""
 
-    model: str
+    model: File
     """Its folder, a demo model by name, or a Hub id."""
-    draft_length: int = 3
+    draft_length: DraftLength = 3
     """Tokens drafted for one verification (k)."""
 
     def __post_init__(self) -> None:

@@ -5,9 +5,12 @@ import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Final, final
+from typing import Annotated, ClassVar, Final, final
+
+from annotated_types import Interval
 
 from gfcr.errors import ConfigError, TaskError
+from gfcr.ranges import Count, Natural, Seed
 from gfcr.tasks.base import Codec, Problems, Task, Verdict
 from gfcr.types import Prompt
 
@@ -30,24 +33,22 @@ class ChainSum(Task):
     alphabet: ClassVar[str] = ALPHABET
     reward_range = (0.0, 1.0)
 
-    num_train: int = 4096
-    num_heldout: int = 128
-    min_terms: int = 3
-    max_terms: int = 14
-    mean_terms: float = 5.5
+    num_train: Count = 4096
+    num_heldout: Natural = 128
+    min_terms: Annotated[int, Interval(ge=2, le=1_000_000)] = 3
+    max_terms: Annotated[int, Interval(ge=2, le=1_000_000)] = 14
+    mean_terms: Annotated[float, Interval(ge=2, le=1_000_000)] = 5.5
     """Mean of the uncut geometric distribution."""
-    max_operand: int = 9
-    seed: int = 0
+    max_operand: Annotated[int, Interval(ge=1, le=MAX_TOTAL)] = 9
+    seed: Seed = 0
 
     def __post_init__(self) -> None:
-        _require(self.num_train >= 1, "num_train", self.num_train, "an integer >= 1")
-        _require(self.num_heldout >= 0, "num_heldout", self.num_heldout, "an integer >= 0")
-        _require(self.min_terms >= 2, "min_terms", self.min_terms, "an integer >= 2")
-        more = f"an integer >= min_terms ({self.min_terms})"
-        _require(self.max_terms >= self.min_terms, "max_terms", self.max_terms, more)
-        mean = f"a number >= min_terms ({self.min_terms})"
-        _require(self.mean_terms >= self.min_terms, "mean_terms", self.mean_terms, mean)
-        _require(1 <= self.max_operand <= MAX_TOTAL, "max_operand", self.max_operand, "1 to 99")
+        for key in ("max_terms", "mean_terms"):
+            if getattr(self, key) < self.min_terms:
+                raise ConfigError(
+                    f"task.{key}={getattr(self, key)} is not allowed: give a number >= min_terms "
+                    f"({self.min_terms})."
+                )
 
     def problems(self, codec: Codec) -> Problems:
         """Makes both splits; no problem occurs twice.
@@ -130,8 +131,3 @@ def _too_few(found: int, *, wanted: int, heldout: bool, task: ChainSum) -> TaskE
         f"min_terms={task.min_terms}, max_terms={task.max_terms}, mean_terms={task.mean_terms}, "
         f"max_operand={task.max_operand}: lower {key} or raise mean_terms and max_terms."
     )
-
-
-def _require(ok: bool, key: str, given: object, allowed: str) -> None:
-    if not ok:
-        raise ConfigError(f"chain_sum.{key}={given!r} is not allowed: give {allowed}.")

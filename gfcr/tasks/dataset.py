@@ -2,9 +2,12 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, final
+from typing import Annotated, Any, final
+
+from annotated_types import Interval
 
 from gfcr.errors import ConfigError, TaskError
+from gfcr.ranges import File, Fraction, Natural, Text, Word
 from gfcr.tasks import rows
 from gfcr.tasks.base import Codec, Problems, Task, Verdict
 from gfcr.tasks.rows import Row
@@ -23,35 +26,29 @@ class Dataset(Task):
 
     reward_range = (0.0, 1.0)
 
-    path: str
+    path: File
     """A .json, .jsonl, .csv or .parquet file, a folder written by `save_to_disk`, or a Hub name."""
-    subset: str = ""
+    subset: Word = ""
     """The dataset's configuration on the Hub, where it has several."""
-    split: str = "train"
-    prompt_column: str = "prompt"
-    answer_column: str = "answer"
-    template: str = "{prompt}"
+    split: Word = "train"
+    prompt_column: Word = "prompt"
+    answer_column: Word = "answer"
+    template: Text = "{prompt}"
     """What the model is asked; `{prompt}` is the prompt column."""
-    verifier: str = "exact"
+    verifier: File = "exact"
     """exact, numeric, regex or math_verify."""
     verifier_options: dict[str, Any] = field(default_factory=dict[str, Any])
-    heldout_split: str = ""
+    heldout_split: Word = ""
     """Split to evaluate on; empty takes `heldout_fraction` of `split`, chosen by content."""
-    heldout_fraction: float = 0.1
-    num_heldout: int = 256
+    heldout_fraction: Fraction = 0.1
+    num_heldout: Natural = 256
     """Most held-out prompts to evaluate on."""
-    timeout_s: float = 10.0
+    timeout_s: Annotated[float, Interval(gt=0, le=86400)] = 10.0
     """Of one verification, for slow verifiers."""
 
     def __post_init__(self) -> None:
         if "{prompt}" not in self.template:
             raise _not_allowed("template", self.template, "a text that holds {prompt}")
-        if not 0 < self.heldout_fraction < 1:
-            raise _not_allowed("heldout_fraction", self.heldout_fraction, "a number in (0, 1)")
-        if self.num_heldout < 0:
-            raise _not_allowed("num_heldout", self.num_heldout, "an integer >= 0")
-        if self.timeout_s <= 0:
-            raise _not_allowed("timeout_s", self.timeout_s, "seconds > 0")
         assert self._verifier, "an unknown verifier or option is an error now, not at the end"
 
     @property

@@ -5,9 +5,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
-from typing import Any, ClassVar, Final, final
+from typing import Annotated, Any, ClassVar, Final, final
+
+from annotated_types import Interval
 
 from gfcr.errors import ConfigError, TaskError, unknown_name
+from gfcr.ranges import Count, Natural, Seed, Text, Word
 from gfcr.tasks.base import Codec, Problems, Task, Verdict
 from gfcr.tasks.rows import content_key, fraction
 from gfcr.types import Prompt
@@ -30,29 +33,24 @@ class ReasoningGym(Task):
     slow: ClassVar[bool] = True
     reward_range = (0.0, 1.0)
 
-    dataset: str = "chain_sum"
+    dataset: Word = "chain_sum"
     config: dict[str, Any] = field(default_factory=dict[str, Any])
-    template: str = "{prompt}"
+    template: Text = "{prompt}"
     """What the model is asked; `{prompt}` is the dataset's question."""
-    marker: str = ""
+    marker: Text = ""
     """The answer is what follows its last occurrence; empty takes the whole completion."""
-    num_train: int = 2048
-    num_heldout: int = 128
-    seed: int = 0
-    timeout_s: float = 30.0
+    num_train: Count = 2048
+    num_heldout: Natural = 128
+    seed: Seed = 0
+    timeout_s: Annotated[float, Interval(gt=0, le=86400)] = 30.0
     """Of one verification."""
 
     def __post_init__(self) -> None:
-        checks = {
-            "template": ("{prompt}" in self.template, "a text that holds {prompt}"),
-            "num_train": (self.num_train >= 1, "an integer >= 1"),
-            "num_heldout": (self.num_heldout >= 0, "an integer >= 0"),
-            "timeout_s": (self.timeout_s > 0, "seconds > 0"),
-        }
-        for key, (ok, allowed) in checks.items():
-            if not ok:
-                given = getattr(self, key)
-                raise ConfigError(f"reasoning_gym.{key}={given!r} is not allowed: give {allowed}.")
+        if "{prompt}" not in self.template:
+            raise ConfigError(
+                f"reasoning_gym.template={self.template!r} is not allowed: give a text that holds "
+                "{prompt}."
+            )
 
     def problems(self, codec: Codec) -> Problems:
         """Generates both splits; no question occurs twice.

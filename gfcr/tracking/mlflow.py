@@ -12,7 +12,8 @@ from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, Literal, final
 
-from gfcr.errors import ConfigError, GfcrError
+from gfcr.errors import GfcrError
+from gfcr.ranges import File, Word
 from gfcr.tracking.base import RunCard, Tracker
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.mlflow_store import (
@@ -42,19 +43,14 @@ class Mlflow(Tracker):
     replace a point); result and rollouts are always the last.
     """
 
-    uri: str = "sqlite:///mlflow.db"
+    uri: File = "sqlite:///mlflow.db"
     """Any MLflow tracking URI."""
-    experiment: str | None = None
+    experiment: Word | None = None
     """MLflow experiment; None takes the study's name."""
     artifacts: Literal["all", "results"] = "all"
     """`results` leaves the rollout files in the run folder only."""
 
     def __post_init__(self) -> None:
-        if self.artifacts not in ("all", "results"):
-            raise ConfigError(
-                f"tracking.artifacts={self.artifacts!r} is not allowed: give 'all' (rollout files "
-                f"too) or 'results'."
-            )
         self._mirror: _Mirror | None = None
         self._folder: Path | None = None
 

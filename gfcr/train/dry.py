@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass
 from typing import final
 
-from gfcr.errors import ConfigError
+from gfcr.ranges import Count
 from gfcr.train import checkpoint
 from gfcr.train.base import TrainerConfig, TrainJob, TrainResult
 
@@ -18,17 +18,10 @@ class Dry(TrainerConfig):
     the rollout side cannot tell the difference. The policy never changes.
     """
 
-    max_steps: int = 40
-    save_every: int = 10
+    max_steps: Count = 40
+    save_every: Count = 10
     """Updates between checkpoints; the last update is always saved."""
-    keep_checkpoints: int = 2
-
-    def __post_init__(self) -> None:
-        for key in ("max_steps", "save_every", "keep_checkpoints"):
-            if getattr(self, key) < 1:
-                raise ConfigError(
-                    f"trainer.{key}={getattr(self, key)!r} is not allowed: give an integer >= 1."
-                )
+    keep_checkpoints: Count = 2
 
     def train(self, job: TrainJob) -> TrainResult:
         """Runs updates until `max_steps`, the source's end, or `job.should_stop`."""

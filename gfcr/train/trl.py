@@ -3,9 +3,12 @@
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import Annotated, Any, final
+
+from annotated_types import Interval
 
 from gfcr.errors import ConfigError, did_you_mean
+from gfcr.ranges import Count, Natural, NonNegative, Word
 from gfcr.train import checkpoint
 from gfcr.train.base import TrainerConfig, TrainJob, TrainResult
 from gfcr.types import Loss, Sampling
@@ -22,37 +25,30 @@ class Trl(TrainerConfig):
     weights and optimizer as they are. One process; the model is kept in float32.
     """
 
-    max_steps: int = 40
-    learning_rate: float = 2e-4
-    schedule: str = "constant"
+    max_steps: Count = 40
+    learning_rate: Annotated[float, Interval(gt=0, le=1000.0)] = 2e-4
+    schedule: Word = "constant"
     """constant, constant_with_warmup, linear or cosine."""
-    warmup_steps: int = 0
-    optimizer: str = "adamw_torch_fused"
+    warmup_steps: Natural = 0
+    optimizer: Word = "adamw_torch_fused"
     """A name of transformers' `OptimizerNames`."""
-    adam_beta2: float = 0.99
-    weight_decay: float = 0.0
-    max_grad_norm: float = 1.0
+    adam_beta2: Annotated[float, Interval(ge=0, lt=1)] = 0.99
+    weight_decay: Annotated[float, Interval(ge=0, le=1000.0)] = 0.0
+    max_grad_norm: NonNegative = 1.0
     """0 does not clip."""
-    micro_batches: int = 4
+    micro_batches: Annotated[int, Interval(ge=2, le=100000)] = 4
     """Forward and backward passes per update. At least 2: training ends between two of them."""
-    beta: float = 0.0
+    beta: Annotated[float, Interval(ge=0, le=1000.0)] = 0.0
     """Weight of the KL term against the starting policy; only with `aggregation="dapo"`."""
-    save_every: int = 10
+    save_every: Count = 10
     """Updates between checkpoints; the last update is always saved."""
-    keep_checkpoints: int = 2
+    keep_checkpoints: Count = 2
     bf16: bool = False
     """Autocast of the forward pass; weights and optimizer stay float32."""
     gradient_checkpointing: bool = False
     """Trades a second forward pass for memory."""
 
     def __post_init__(self) -> None:
-        for key in ("max_steps", "save_every", "keep_checkpoints"):
-            _require(getattr(self, key) >= 1, key, getattr(self, key), "an integer >= 1")
-        for key in ("beta", "max_grad_norm", "weight_decay", "warmup_steps"):
-            _require(getattr(self, key) >= 0, key, getattr(self, key), "a number >= 0")
-        _require(self.learning_rate > 0, "learning_rate", self.learning_rate, "a number > 0")
-        _require(self.micro_batches >= 2, "micro_batches", self.micro_batches, "an integer >= 2")
-        _require(0 <= self.adam_beta2 < 1, "adam_beta2", self.adam_beta2, "a number in [0, 1)")
         _require(
             self.schedule in SCHEDULES,
             "schedule",

@@ -145,5 +145,5 @@ def test_resume_continues_the_same_skips() -> None:
 
 @pytest.mark.parametrize("bad", [{"p_easy": 0.0}, {"explore": 1.5}, {"max_skips": 0}])
 def test_values_out_of_range_are_refused(bad: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match=f"greso.{next(iter(bad))}="):
+    with pytest.raises(ConfigError, match=f"Greso.{next(iter(bad))}="):
         Greso(**bad)

@@ -42,5 +42,5 @@ def test_the_first_to_finish_are_trained_and_the_tail_is_cut() -> None:
 
 
 def test_a_factor_below_one_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"oversample\.factor=0\.5"):
+    with pytest.raises(ConfigError, match=r"Oversample\.factor=0\.5"):
         Oversample(factor=0.5)

@@ -93,5 +93,5 @@ def test_memory_is_empty_between_batches() -> None:
 
 @pytest.mark.parametrize("bad", [{"max_rounds": 0}, {"positives": 0}, {"keep": 1}])
 def test_values_out_of_range_are_refused(bad: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match=f"reinforce_ada.{next(iter(bad))}="):
+    with pytest.raises(ConfigError, match=f"ReinforceAda.{next(iter(bad))}="):
         ReinforceAda(**bad)

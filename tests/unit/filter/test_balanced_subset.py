@@ -57,5 +57,5 @@ def test_unscorable_rollouts_are_not_kept() -> None:
 
 
 def test_one_rollout_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"balanced_subset\.keep=1"):
+    with pytest.raises(ConfigError, match=r"BalancedSubset\.keep=1"):
         BalancedSubset(keep=1)

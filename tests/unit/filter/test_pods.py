@@ -56,5 +56,5 @@ def test_the_strategy_trains_keep_of_each_group_and_counts_the_rest() -> None:
 
 
 def test_one_rollout_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"pods\.keep=1"):
+    with pytest.raises(ConfigError, match=r"Pods\.keep=1"):
         Pods(keep=1)

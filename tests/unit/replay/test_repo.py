@@ -139,5 +139,5 @@ def test_resume_recalls_the_same(choose: str) -> None:
 
 @pytest.mark.parametrize("bad", [{"min_cached": 20}, {"num": 0}, {"max_prompts": 0}])
 def test_values_out_of_range_are_refused(bad: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match=f"repo.{next(iter(bad))}="):
+    with pytest.raises(ConfigError, match=f"(?i:repo).{next(iter(bad))}="):
         Repo(**bad)

@@ -336,7 +336,7 @@ def test_a_history_in_an_impossible_place_is_refused(tmp_path: Path) -> None:
     ids=str,
 )
 def test_impossible_values_are_refused_by_name(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match=rf"drafter\.{next(iter(wrong))}="):
+    with pytest.raises(ConfigError, match=rf"Das\.{next(iter(wrong))}="):
         Das(**wrong)
 
 

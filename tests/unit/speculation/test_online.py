@@ -102,13 +102,13 @@ def test_greedy_rollouts_teach_at_the_temperature_of_their_records() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"unit": "steps"}, "unit='steps' is not allowed: give updates or requests"),
+        ({"unit": "steps"}, "unit='steps' is not allowed: give 'updates' or 'requests'"),
         ({"every": 0}, "every=0"),
         ({"fall": 1.5}, r"fall=1\.5"),
-        ({"teacher": 32}, r"teacher=32 .* 0 \(samples only\) to 20"),
+        ({"teacher": 32}, r"teacher=32 .* from 0 to 20"),
         ({"teacher": 0, "rejected": 2.0}, "it is not known what is rejected"),
         ({"unit": "requests", "by_reward": True}, "rewards are known at updates"),
-        ({"sample": "best"}, "sample=best"),
+        ({"sample": "best"}, "sample='best'"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(values: dict[str, Any], message: str) -> None:

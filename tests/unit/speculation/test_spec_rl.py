@@ -273,12 +273,12 @@ def test_responses_come_in_the_order_their_requests_were_begun() -> None:
     ("knobs", "message"),
     [
         ({"lenience": 1.5}, r"drafter\.lenience=1\.5.*rule=released"),
-        ({"rule": "released", "lenience": 0.0}, r"drafter\.lenience=0\.0"),
-        ({"draft_length": 0}, r"drafter\.draft_length=0.*1 to 128"),
-        ({"draft_length": 129}, r"drafter\.draft_length=129"),
-        ({"visits": 0}, r"drafter\.visits=0"),
-        ({"max_age": 0}, r"drafter\.max_age=0"),
-        ({"max_prompts": 0}, r"drafter\.max_prompts=0"),
+        ({"rule": "released", "lenience": 0.0}, r"SpecRl\.lenience=0\.0"),
+        ({"draft_length": 0}, r"SpecRl\.draft_length=0.*1 to 128"),
+        ({"draft_length": 129}, r"SpecRl\.draft_length=129"),
+        ({"visits": 0}, r"SpecRl\.visits=0"),
+        ({"max_age": 0}, r"SpecRl\.max_age=0"),
+        ({"max_prompts": 0}, r"SpecRl\.max_prompts=0"),
     ],
     ids=str,
 )

@@ -12,11 +12,11 @@ from gfcr.types import Loss, Sampling
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"max_steps": 0}, "trainer.max_steps=0 is not allowed: give an integer >= 1"),
-        ({"micro_batches": 1}, "trainer.micro_batches=1 is not allowed: give an integer >= 2"),
-        ({"learning_rate": 0}, "trainer.learning_rate=0 is not allowed"),
-        ({"beta": -1}, "trainer.beta=-1 is not allowed: give a number >= 0"),
-        ({"adam_beta2": 1.0}, "trainer.adam_beta2=1.0 is not allowed"),
+        ({"max_steps": 0}, "Trl.max_steps=0 is not allowed: give an integer from 1 to"),
+        ({"micro_batches": 1}, "Trl.micro_batches=1 is not allowed: give an integer from 2 to"),
+        ({"learning_rate": 0}, "Trl.learning_rate=0 is not allowed"),
+        ({"beta": -1}, "Trl.beta=-1 is not allowed: give a number from 0 to"),
+        ({"adam_beta2": 1.0}, "Trl.adam_beta2=1.0 is not allowed"),
         ({"warmup_steps": 3}, "'constant' has no warm-up"),
         ({"schedule": "cosin"}, "Did you mean 'cosine'"),
     ],
