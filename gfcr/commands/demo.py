@@ -5,6 +5,7 @@ from pathlib import Path
 
 from gfcr import sweep
 from gfcr.commands import Outcome, terminal_width
+from gfcr.commands.leaderboard import seats_of
 from gfcr.commands.sweep import data_of, run_study
 from gfcr.errors import ConfigError
 
@@ -30,8 +31,8 @@ def run(options: argparse.Namespace) -> Outcome:
     ends = run_study(study, fresh=options.fresh)
     first = study.trials[0].config
     uri = str(first.tracking.get("uri", "sqlite:///mlflow.db"))
-    runs = {trial.run_id for trial in study.trials}
-    board = leaderboard.build(uri, study=study.name, baseline=study.baseline, runs=runs)
+    seats = seats_of(study)
+    board = leaderboard.build(uri, study=study.name, baseline=study.baseline, asked=seats)
     html = Path(first.folder) / study.name / "leaderboard.html"
     report.write(board, path=html)
     words = (

@@ -2,8 +2,13 @@
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gfcr.commands import Outcome, terminal_width
+
+if TYPE_CHECKING:
+    from gfcr.leaderboard.rows import Seat
+    from gfcr.sweep import Study
 
 HELP = "Rank the arms of a study from MLflow alone: score, paired difference, tokens, seconds."
 
@@ -35,11 +40,11 @@ def run(options: argparse.Namespace) -> Outcome:
     """Builds the leaderboard and writes what was asked for."""
     from gfcr import leaderboard, report
 
-    study, runs = asked(options.study)
+    study, seats = asked(options.study)
     board = leaderboard.build(
         options.uri,
         study=study,
-        runs=runs,
+        asked=seats,
         baseline=options.baseline,
         where=options.where,
         margin=options.margin,
@@ -59,11 +64,20 @@ def run(options: argparse.Namespace) -> Outcome:
     return Outcome(data=leaderboard.to_dict(board), text=[table, Text(leaderboard.remarks(board))])
 
 
-def asked(given: str | None) -> tuple[str | None, frozenset[str]]:
-    """A study by name, with all its runs, or a study file's with the runs it asks for."""
+def asked(given: str | None) -> "tuple[str | None, dict[str, Seat]]":
+    """A study by name, with all its runs, or a study file's with what it asks for by run id."""
     if given is None or not given.endswith((".yaml", ".yml")):
-        return given, frozenset()
+        return given, {}
     from gfcr import sweep
 
-    study = sweep.unfolded(sweep.load(given, overrides=[]))
-    return study.name, frozenset(trial.run_id for trial in study.trials)
+    study = sweep.load(given, overrides=[])
+    return study.name, seats_of(study)
+
+
+def seats_of(study: "Study") -> "dict[str, Seat]":
+    """What a study asks for, by run id."""
+    from gfcr import sweep
+    from gfcr.leaderboard.rows import Seat
+
+    trials = sweep.unfolded(study).trials
+    return {t.run_id: Seat(arm=t.config.name, seed=t.config.seed) for t in trials}

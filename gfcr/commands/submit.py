@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from gfcr.commands import Outcome
+from gfcr.commands.leaderboard import asked
 
 HELP = "Add a finished study to the committed leaderboard, after checks."
 FOLDER = Path("experiments/leaderboard")
@@ -36,17 +37,16 @@ def run(options: argparse.Namespace) -> Outcome:
     from gfcr.leaderboard.checks import problems_of
     from gfcr.leaderboard.entry import entry_of
 
-    study, runs = _asked(options.study)
-    records = leaderboard.read(options.uri, study=study, runs=runs)
+    study, seats = asked(options.study)
+    records = leaderboard.read(options.uri, study=study, runs=seats)
     board = leaderboard.rank(
         records,
         baseline=options.baseline or leaderboard.baseline_of(records),
         margin=options.margin,
         target=options.target,
+        asked=seats.values(),
     )
-    held = {record.run_id for record in records}
-    missing = [who for run_id, who in runs.items() if run_id not in held]
-    problems = problems_of(board, missing=missing)
+    problems = problems_of(board)
     fatal = [p for p in problems if p.check not in options.accept]
     if fatal:
         lines = [f"{p.check}: {p.text}" for p in fatal]
@@ -66,14 +66,3 @@ def run(options: argparse.Namespace) -> Outcome:
         "problems": [],
     }
     return Outcome(data=data, text=f"{place}: {len(entry.experiments)} rows")
-
-
-def _asked(given: str) -> tuple[str, dict[str, str]]:
-    """A study's name, and for a file the runs that it asks for, `arm, seed n` by id."""
-    if not given.endswith((".yaml", ".yml")):
-        return given, {}
-    from gfcr import sweep
-
-    study = sweep.load(given, overrides=[])
-    trials = {t.run_id: f"{t.config.name}, seed {t.config.seed}" for t in study.trials}
-    return study.name, trials

@@ -3,7 +3,8 @@
 The same store gives the same leaderboard, byte for byte: everything is sorted, every draw seeded.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from gfcr.config import HELDOUT
 from gfcr.errors import unknown_name
@@ -15,6 +16,7 @@ from gfcr.leaderboard.rows import (
     Leaderboard,
     Row,
     Score,
+    Seat,
     Shift,
     ToTarget,
     Versus,
@@ -29,6 +31,7 @@ __all__ = [
     "Leaderboard",
     "Row",
     "Score",
+    "Seat",
     "Shift",
     "ToTarget",
     "Versus",
@@ -45,6 +48,7 @@ __all__ = [
     "to_rich",
 ]
 
+_OTHERS = "The store has none of the runs that the study's file asks for: these are others of it."
 SERIES = (
     "engine/forward_passes",
     "group/dead_share",
@@ -69,7 +73,7 @@ def build(
     where: Sequence[str] = (),
     margin: float | None = None,
     target: float | None = None,
-    runs: Collection[str] = (),
+    asked: Mapping[str, Seat] | None = None,
 ) -> Leaderboard:
     """Builds the leaderboard from an MLflow store.
 
@@ -81,19 +85,24 @@ def build(
         margin: largest difference of the score that would not matter; None takes the study's
             minimum effect of interest, or 0.02.
         target: held-out score for time- and tokens-to-target; None takes the baseline's.
-        runs: ids of the runs to rank; where the store holds none of them, all of the study's are.
+        asked: what the study's file asks for, by run id; where the store holds none of these runs,
+            all of the study's are ranked.
 
     Raises:
         ConfigError: no such store, study, baseline or parameter.
     """
-    records = read(uri, study=study, runs=runs)
-    return rank(
+    seats = asked or {}
+    records = read(uri, study=study, runs=seats)
+    board = rank(
         records,
         baseline=baseline_of(records) if baseline is None else baseline,
         where=where,
         margin=margin,
         target=target,
+        asked=seats.values(),
     )
+    others = bool(seats) and not any(run.run_id in seats for run in records)
+    return replace(board, notes=(*board.notes, *([_OTHERS] if others else [])))
 
 
 def read(uri: str, *, study: str | None = None, runs: Collection[str] = ()) -> list[RunRecord]:
@@ -106,6 +115,10 @@ def read(uri: str, *, study: str | None = None, runs: Collection[str] = ()) -> l
 
 
 def baseline_of(records: Sequence[RunRecord]) -> str | None:
-    """Returns the baseline that the runs' study names; None when they name several or none."""
-    named = {run.tags.get("gfcr.baseline", "") for run in records}
+    """Returns the baseline that the runs' study names; None when they name several or none.
+
+    Runs that did not finish have no say where others did.
+    """
+    ended = [run for run in records if run.status == "finished"] or records
+    named = {run.tags.get("gfcr.baseline", "") for run in ended}
     return (named.pop() or None) if len(named) == 1 else None

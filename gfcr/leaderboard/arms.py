@@ -10,6 +10,7 @@ from gfcr.config import HELDOUT
 from gfcr.leaderboard.bias import note_of, shifts_of
 from gfcr.leaderboard.certificates import NOTES, Certificate, certificate_of
 from gfcr.leaderboard.measure import (
+    answers_of,
     cost_of,
     declared_bounds,
     heldout,
@@ -19,7 +20,9 @@ from gfcr.leaderboard.measure import (
     result_of,
     scores_of,
     shared_prompts,
+    unscorable,
 )
+from gfcr.leaderboard.readings import Limits
 from gfcr.leaderboard.rows import Pareto, Row, Score
 from gfcr.statistics import bootstrap_interval, iqm, mean_interval, performance_profile
 from gfcr.tracking.records import RunRecord
@@ -29,7 +32,7 @@ THRESHOLDS = tuple(np.linspace(0, 1, 51).round(2).tolist())
 _ONE_SEED = "one seed: no interval, no verdict"
 
 
-def row_of(arm: str, *, runs: Sequence[RunRecord]) -> Row:
+def row_of(arm: str, *, runs: Sequence[RunRecord], limits: Limits) -> Row:
     """Returns the row, not yet compared with any other; `rank` 0 is to be filled in."""
     first, certificate, bias = runs[0], certificate_of(runs), shifts_of(runs)
     unranked = _unranked(runs, certificate=certificate)
@@ -42,8 +45,11 @@ def row_of(arm: str, *, runs: Sequence[RunRecord]) -> Row:
         stages={stage: first.tags.get(f"gfcr.{stage}", "") for stage in STAGES},
         seeds=tuple(run.seed for run in runs),
         before=mean_of(heldout(run, "before").get("accuracy") for run in runs),
-        score=_score(runs),
+        score=_score(runs, limits=limits),
         versus=None,
+        answers=sum(map(answers_of, runs)),
+        unscorable=sum(map(unscorable, runs)),
+        cut=sum(heldout(run).get("cut", 0) for run in runs),
         cost=cost_of(runs),
         to_target=None,
         pareto=Pareto(tokens=False, seconds=False),
@@ -74,15 +80,19 @@ def _finals(runs: Sequence[RunRecord]) -> list[float]:
     return [heldout(run)["accuracy"] for run in runs]
 
 
-def _score(runs: Sequence[RunRecord]) -> Score:
-    scores = scores_of(runs, prompts=shared_prompts(runs))
-    around, boot = mean_interval(scores, bounds=declared_bounds(runs)), bootstrap_interval(scores)
+def _score(runs: Sequence[RunRecord], *, limits: Limits) -> Score:
+    prompts = shared_prompts(runs)
+    ends = [np.asarray(scores_of(runs, prompts=prompts, unscored=end)) for end in limits]
+    bounds = declared_bounds(runs)
+    around = [mean_interval(end, bounds=bounds) for end in ends]
+    boot = bootstrap_interval(sum(ends) / 2)
     mean = fmean(_finals(runs))
     assert isfinite(mean)
     return Score(
         value=mean,
-        low=around.low if around else nan,
-        high=around.high if around else nan,
+        low=around[0].low if around[0] else nan,
+        high=around[1].high if around[1] else nan,
+        floor=float(ends[0].mean()),
         iqm=iqm(_finals(runs)),
         iqm_low=boot.low if boot else nan,
         iqm_high=boot.high if boot else nan,

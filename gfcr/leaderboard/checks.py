@@ -21,19 +21,14 @@ class Problem:
     text: str
 
 
-def problems_of(board: Leaderboard, *, missing: Sequence[str] = ()) -> list[Problem]:
-    """Returns all that is wrong with a leaderboard as an entry.
-
-    Args:
-        board: the leaderboard.
-        missing: runs that the study asks for and the store has not, as `arm, seed n`.
-    """
+def problems_of(board: Leaderboard) -> list[Problem]:
+    """Returns all that is wrong with a leaderboard as an entry."""
     found: list[Problem] = []
 
     def add(check: Check, *texts: str) -> None:
         found.extend(Problem(check=check, text=text) for text in texts)
 
-    add("finished", *(f"{run} has not been run" for run in missing))
+    add("finished", *(f"{s.arm}, seed {s.seed} has not been run" for s in board.missing))
     for out in board.excluded:
         if not out.reason.startswith(STOPPED):
             add("finished", f"{out.arm}, seed {out.seed}: {out.reason}")

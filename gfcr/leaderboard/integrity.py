@@ -4,13 +4,13 @@ A run is written once in several places (tags, parameters, metrics, result and s
 must agree. Whoever changes all of them consistently is not found out.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import isclose
 from typing import Any
 
 from gfcr.config import HELDOUT
 from gfcr.leaderboard.certificates import TAG
-from gfcr.leaderboard.measure import heldout, result_of, section
+from gfcr.leaderboard.measure import asked_of, heldout, result_of, section
 from gfcr.tracking.names import flatten, spec_hash
 from gfcr.tracking.records import RunRecord
 
@@ -61,16 +61,43 @@ def _score(run: RunRecord) -> str | None:
     curve = result_of(run).get("curve") or [[0, 0, 0.0, score]]
     if not _same(curve[-1][3], score):
         return f"result.json has held-out accuracy {score}, and {curve[-1][3]} on its curve"
-    answers = section(heldout(run), "per_prompt")
-    samples = float(run.params.get("evaluation.samples", "1"))
-    if answers and heldout(run).get("n") == len(answers) * samples:
-        mean = sum(answers.values()) / len(answers)
-        if not _same(mean, score):
-            return f"held-out accuracy is {score}, the mean over its prompts {mean:.6g}"
     logged = run.series.get(HELDOUT, ())
     # A resumed run may measure again, and MLflow keeps the first point of an update.
     if logged and not result_of(run).get("resumed_from") and not _same(logged[-1][1], score):
         return f"the metric {HELDOUT} ends at {logged[-1][1]:.6g}, result.json says {score:.6g}"
+    return None
+
+
+def _answers(run: RunRecord) -> str | None:
+    """Every answer that was asked for is scored or counted as unscorable, before and after."""
+    asked = asked_of(run)
+    curve: Sequence[Any] = result_of(run).get("curve") or ()
+    for key in ("prompts", "samples"):
+        given = run.params.get(f"evaluation.{key}", str(asked[key]))
+        if given != str(asked[key]):
+            return f"evaluation.{key} is {given}, and {asked[key]} were asked by result.json"
+    for when in ("before", "after"):
+        found = heldout(run, when)
+        scores, lost = section(found, "per_prompt"), section(found, "unscorable")
+        told = {prompt: asked["samples"] - lost.get(prompt, 0) for prompt in {*scores, *lost}}
+        scored = {prompt for prompt, num in told.items() if num > 0}
+        whole = (
+            len(told) == asked["prompts"]
+            and scored == {*scores}
+            and min(told.values(), default=0) >= 0
+        )
+        if not whole or sum(told.values()) != found.get("n"):
+            return (
+                f"{asked['prompts']} held-out prompts x {asked['samples']} were asked, result.json "
+                f"has {len(told)} prompts and {found.get('n')} scored answers {when} training"
+            )
+        mean = sum(score * told[prompt] for prompt, score in scores.items()) / (found["n"] or 1)
+        if scores and not _same(mean, found["accuracy"]):
+            return f"held-out accuracy is {found['accuracy']}, the mean over its prompts {mean:.6g}"
+    counts: Sequence[int] = result_of(run).get("unscorable", [0] * len(curve))
+    last = sum(section(heldout(run), "unscorable").values())
+    if len(counts) != len(curve) or (counts and counts[-1] != last):
+        return f"{counts} answers were unscorable on the curve, {last} at its end"
     return None
 
 
@@ -86,4 +113,10 @@ def _same(one: float, other: float) -> bool:
     return isclose(one, other, rel_tol=1e-6, abs_tol=1e-9)
 
 
-_CHECKS: tuple[Callable[[RunRecord], str | None], ...] = (_identity, _spec, _score, _tokens)
+_CHECKS: tuple[Callable[[RunRecord], str | None], ...] = (
+    _identity,
+    _spec,
+    _score,
+    _answers,
+    _tokens,
+)

@@ -3,14 +3,18 @@
 from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite, nan
 from statistics import fmean
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from gfcr.leaderboard.rows import ArmCost
 from gfcr.ledger import EVALUATION, REPLAYED, TRAINED
 from gfcr.statistics import UNBOUNDED, Bounds
 from gfcr.tracking.records import RunRecord
 
+When: TypeAlias = Literal["before", "after"]
+"""Training."""
 _SAME_BUDGET = 0.05
+_CUT = 0.05
+"""Share of answers that met the cap on tokens from which a row says so."""
 _RATES = ("wall_s", "verifier_calls", "rollout_tokens_per_s", "r_gen")
 
 
@@ -19,22 +23,75 @@ def result_of(run: RunRecord) -> Mapping[str, Any]:
     return run.result or {}
 
 
-def heldout(run: RunRecord, when: Literal["before", "after"] = "after") -> Mapping[str, Any]:
+def heldout(run: RunRecord, when: When = "after") -> Mapping[str, Any]:
     """Returns the held-out evaluation before or after training; empty when there is none."""
     return section(section(result_of(run), "heldout"), when)
 
 
-def shared_prompts(runs: Sequence[RunRecord]) -> list[str]:
-    """Returns the ids of the held-out prompts that all the runs have scores for, sorted."""
-    held = [section(heldout(run), "per_prompt") for run in runs]
-    return sorted(id for id in held[0] if all(id in scores for scores in held))
+def section_of(run: RunRecord, key: str, *, when: When = "after") -> Mapping[str, Any]:
+    """Returns what a held-out evaluation holds under `key`; empty where it holds nothing."""
+    return section(heldout(run, when), key)
 
 
-def scores_of(runs: Sequence[RunRecord], *, prompts: Sequence[str]) -> list[list[float]]:
-    """Returns held-out scores, runs by prompts; one mean per run where prompts are not shared."""
+def asked_of(run: RunRecord) -> Mapping[str, Any]:
+    """Returns what was asked at each evaluation: digest, number of prompts, answers a prompt."""
+    return section(section(result_of(run), "heldout"), "asked")
+
+
+def unscorable(run: RunRecord, *, when: When = "after") -> int:
+    """Returns how many held-out answers nobody could score."""
+    return sum(section_of(run, "unscorable", when=when).values())
+
+
+def answers_of(run: RunRecord) -> int:
+    """Returns how many held-out answers an evaluation asks for."""
+    return asked_of(run).get("prompts", 0) * asked_of(run).get("samples", 1)
+
+
+def shared_prompts(runs: Sequence[RunRecord], *, when: When = "after") -> list[str]:
+    """Returns the ids of the held-out prompts that all the runs were asked, sorted."""
+    held = [
+        {*section_of(run, "per_prompt", when=when), *section_of(run, "unscorable", when=when)}
+        for run in runs
+    ]
+    return sorted(set[str].intersection(*held)) if held else []
+
+
+def scores_of(
+    runs: Sequence[RunRecord],
+    *,
+    prompts: Sequence[str],
+    unscored: float = 0.0,
+    when: When = "after",
+) -> list[list[float]]:
+    """Returns held-out scores, runs by prompts; one mean per run where prompts are not shared.
+
+    Args:
+        runs: of one arm.
+        prompts: ids.
+        unscored: reward that answers without a score count with.
+        when: before or after training.
+    """
     if not prompts:
-        return [[heldout(run)["accuracy"]] for run in runs]
-    return [[heldout(run)["per_prompt"][prompt] for prompt in prompts] for run in runs]
+        return [[_mixed(run, unscored=unscored, when=when)] for run in runs]
+    table: list[list[float]] = []
+    for run in runs:
+        scores, lost = (section_of(run, key, when=when) for key in ("per_prompt", "unscorable"))
+        samples = asked_of(run).get("samples", 1)
+        shares = {prompt: num / samples for prompt, num in lost.items()}
+        table.append(
+            [
+                (1 - shares.get(p, 0.0)) * scores.get(p, 0.0) + shares.get(p, 0.0) * unscored
+                for p in prompts
+            ]
+        )
+    return table
+
+
+def _mixed(run: RunRecord, *, unscored: float, when: When) -> float:
+    """A run's mean over all answers that were asked for."""
+    share = unscorable(run, when=when) / max(answers_of(run), 1)
+    return (1 - share) * heldout(run, when)["accuracy"] + share * unscored
 
 
 def declared_bounds(runs: Sequence[RunRecord]) -> Bounds | None:
@@ -89,6 +146,15 @@ def notes_of(runs: Sequence[RunRecord]) -> list[str]:
     lost = sum(abs(_tokens(run).get("remainder", 0)) for run in runs)
     if lost:
         notes.append(f"{lost:g} generated tokens are in no bin of the ledger")
+    asked, gone = sum(map(answers_of, runs)), sum(map(unscorable, runs))
+    if gone:
+        notes.append(
+            f"{gone} of {asked} held-out answers could not be scored: they count as the lowest "
+            "reward in its rank, and against whoever a verdict would favour"
+        )
+    cut = sum(heldout(run).get("cut", 0) for run in runs)
+    if cut > _CUT * asked:
+        notes.append(f"{cut / asked:.0%} of held-out answers met evaluation.sampling.max_tokens")
     mixed = [name for name, value in provenance_of(runs).items() if " | " in value]
     return [*notes, *(f"seeds differ in {name}" for name in mixed)]
 

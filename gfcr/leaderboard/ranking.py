@@ -1,31 +1,25 @@
 """From runs to a table."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from gfcr.config import HELDOUT
 from gfcr.errors import ConfigError, unknown_name
 from gfcr.leaderboard.arms import row_of
 from gfcr.leaderboard.certificates import NOTES
-from gfcr.leaderboard.measure import (
-    budget_notes,
-    declared_bounds,
-    heldout,
-    mean_of,
-    scores_of,
-    shared_prompts,
-)
-from gfcr.leaderboard.rows import Excluded, Leaderboard, Pareto, Row, Versus
-from gfcr.leaderboard.screen import screen
+from gfcr.leaderboard.judging import Terms, judged, without_rank
+from gfcr.leaderboard.measure import heldout, mean_of, scores_of, shared_prompts
+from gfcr.leaderboard.readings import limits_of
+from gfcr.leaderboard.rows import Excluded, Leaderboard, Pareto, Row, Seat
+from gfcr.leaderboard.screen import compares_of, screen
+from gfcr.leaderboard.seats import expected_of, lack, missing_of
 from gfcr.leaderboard.selection import keep_rows, keep_runs, sort_out
 from gfcr.leaderboard.targets import pareto, to_target
 from gfcr.leaderboard.where import Where
-from gfcr.statistics import Comparison, bounds_of, compare, holm, judge, noise_floor
-from gfcr.statistics.interval import table
+from gfcr.statistics import noise_floor
 from gfcr.tracking.records import RunRecord
 
 MARGIN = 0.02
-_BY_CHANCE = "the interval excludes 0, but among this many arms one does so by chance too often"
 
 
 def rank(
@@ -35,24 +29,31 @@ def rank(
     where: Sequence[str] = (),
     margin: float | None = None,
     target: float | None = None,
+    asked: Collection[Seat] = (),
 ) -> Leaderboard:
     """Ranks runs that have been read. Arguments and errors as `build`."""
     expressions = sort_out([Where(text) for text in where], runs=records)
-    records = keep_runs(records, where=expressions.of_runs, baseline=baseline)
-    metric = _stated(records, "metric") or HELDOUT
-    if margin is None:
-        effect = _stated(records, "minimum_effect") if metric == HELDOUT else ""
-        margin = float(effect or MARGIN)
     studies = sorted({record.study for record in records})
+    kept = keep_runs(records, where=expressions.of_runs, baseline=baseline)
     if len(studies) > 1:
-        records = [replace(r, arm=f"{r.study}/{r.arm}") for r in records]
-    arms, excluded = screen(records, baseline=baseline)
+        records, kept = ([replace(r, arm=f"{r.study}/{r.arm}") for r in k] for k in (records, kept))
+    arms, excluded = screen(kept, baseline=baseline)
     _check_baseline(baseline, arms=arms, excluded=excluded)
-    rows = [row_of(arm, runs=runs) for arm, runs in arms.items()]
+    usable = [run for runs in arms.values() for run in runs]
+    metric, margin, notes = _stated(usable, margin=margin)
+    limits, expected = limits_of(usable), expected_of(records, asked=asked)
+    rows = [row_of(arm, runs=runs, limits=limits) for arm, runs in arms.items()]
     _check_certified(baseline, rows=rows)
+    rows = [_whole(row, expected=expected, rows=rows, baseline=baseline) for row in rows]
     if baseline is not None:
-        stopped = {r.arm for r in records if r.status == "stopped"} - {*arms, baseline}
-        rows = _judged(rows, arms=arms, baseline=baseline, margin=margin, stopped=len(stopped))
+        biased = {row.arm for row in rows if row.certificate == "biased"}
+        study = Terms(
+            baseline=baseline,
+            margin=margin,
+            limits=limits,
+            comparisons=len({*expected} - biased) - 1,
+        )
+        rows = judged(rows, arms=arms, study=study)
     if target is None and baseline is not None:
         target = mean_of(heldout(run)["accuracy"] for run in arms[baseline])
     if target is not None:
@@ -68,13 +69,64 @@ def rank(
         noise_floor=noise_floor(scores_of(floor, prompts=shared_prompts(floor))) if floor else None,
         rows=tuple(rows),
         excluded=tuple(sorted(excluded, key=lambda e: (e.arm, e.seed, e.run_id))),
+        missing=missing_of(expected, records=records, by_file=bool(asked)),
+        notes=(*notes, *_taken_out(records, kept=kept), *_compares(usable, baseline=baseline)),
     )
 
 
-def _stated(records: Sequence[RunRecord], name: str) -> str:
-    """What the study's file says; empty where its runs do not agree."""
-    said = {run.tags.get(f"gfcr.{name}", "") for run in records}
-    return said.pop() if len(said) == 1 else ""
+def _stated(runs: Sequence[RunRecord], *, margin: float | None) -> tuple[str, float, list[str]]:
+    """The study's metric and margin as the runs in the table say, and a note where they disagree.
+
+    Runs that are left out have no say: a failed one of an earlier file would move everybody's.
+    """
+    metrics, effects = (
+        sorted({run.tags.get(f"gfcr.{name}", "") for run in runs})
+        for name in ("metric", "minimum_effect")
+    )
+    metric = (metrics[0] if len(metrics) == 1 else "") or HELDOUT
+    if margin is not None:
+        return metric, margin, []
+    if metric != HELDOUT:
+        return metric, MARGIN, []
+    said = sorted(float(effect or MARGIN) for effect in effects) or [MARGIN]
+    shown = ", ".join(f"{effect:g}" for effect in said)
+    notes = [f"The runs name several minimum effects ({shown}): the smallest counts."]
+    return metric, said[0], notes if len(said) > 1 else []
+
+
+def _whole(
+    row: Row, *, expected: Mapping[str, Collection[int]], rows: Sequence[Row], baseline: str | None
+) -> Row:
+    """The row without a rank where it, or the baseline beside it, lacks seeds of either."""
+    others = [other for other in rows if other.arm == baseline and other.arm != row.arm]
+    arms = [row.arm, *(other.arm for other in others)]
+    wanted = {seed for arm in arms for seed in expected[arm]}
+    reasons = [
+        why for other in (row, *others) for why in lack(other.arm, wanted=wanted, seeds=other.seeds)
+    ]
+    return without_rank(row, reasons=reasons)
+
+
+def _taken_out(records: Sequence[RunRecord], *, kept: Sequence[RunRecord]) -> list[str]:
+    """What filter expressions took out before anything was compared."""
+    arms = sorted({run.arm for run in records} - {run.arm for run in kept})
+    seeds = sorted({run.seed for run in records} - {run.seed for run in kept})
+    told = [
+        f"{kind} {', '.join(map(str, names))}"
+        for kind, names in (("arms", arms), ("seeds", seeds))
+        if names
+    ]
+    if not told:
+        return []
+    return [
+        f"Taken out by --where: {'; '.join(told)}. p-values are corrected for all of the study's "
+        "arms, and there is no verdict over chosen seeds."
+    ]
+
+
+def _compares(runs: Sequence[RunRecord], *, baseline: str | None) -> list[str]:
+    keys = compares_of(runs, baseline=baseline)
+    return [f"By the study's design its arms may differ in {', '.join(keys)}."] if keys else []
 
 
 def _check_baseline(
@@ -98,61 +150,11 @@ def _check_certified(baseline: str | None, *, rows: Sequence[Row]) -> None:
         )
 
 
-def _judged(
-    rows: Sequence[Row],
-    *,
-    arms: Mapping[str, Sequence[RunRecord]],
-    baseline: str,
-    margin: float,
-    stopped: int,
-) -> list[Row]:
-    """Adds the comparison with the baseline; p-values are corrected for the arms judged.
-
-    Arms that a stopping rule gave up count among them with p = 1, which is never below what their
-    whole runs would have had: the error rate is that of a study without the rule.
-    """
-    unequal = {
-        row.arm: budget_notes(arms[row.arm], baseline=arms[baseline])
-        for row in rows
-        if row.arm != baseline
-    }
-    rows = [_without_rank(row, reasons=unequal.get(row.arm, [])) for row in rows]
-    compared = {arm: _compared(arms[arm], baseline=arms[baseline]) for arm in unequal}
-    ranked = {row.arm for row in rows if row.rank is not None}
-    told = {arm: c for arm, c in compared.items() if c and c.pairs > 1 and arm in ranked}
-    adjusted = holm([*(c.p_value for c in told.values()), *[1.0] * stopped])
-    p_values = dict(zip(told, adjusted, strict=False))
-
-    def versus(row: Row) -> Row:
-        comparison = compared.get(row.arm)
-        if comparison is None:
-            missing = () if row.arm == baseline else (f"no seed in common with {baseline}",)
-            return replace(row, notes=(*row.notes, *missing))
-        p_value = p_values.get(row.arm, 1.0)
-        verdict = judge(comparison, p_value=p_value, margin=margin)
-        found = Versus(
-            comparison=comparison,
-            p_adjusted=p_value,
-            verdict=verdict if row.arm in told else "inconclusive",
-        )
-        chance = [_BY_CHANCE] if comparison.p_value < 0.05 <= p_value and row.arm in told else []
-        return replace(row, versus=found, notes=(*row.notes, *chance))
-
-    return [versus(row) for row in rows]
-
-
-def _without_rank(row: Row, *, reasons: Sequence[str]) -> Row:
-    if not reasons:
-        return row
-    why = row.unranked or reasons[0]
-    return replace(row, rank=None, unranked=why, notes=(*row.notes, *reasons))
-
-
 def _ordered(rows: Sequence[Row]) -> list[Row]:
     """Best score first, with ranks and fronts; those without a rank last."""
-    by_score = sorted(rows, key=lambda row: (row.rank is None, -row.score.value, row.arm))
+    by_score = sorted(rows, key=lambda row: (row.rank is None, -row.score.floor, row.arm))
     points = {
-        row.arm: (row.score.value, row.cost.rollout_tokens, row.cost.wall_s)
+        row.arm: (row.score.floor, row.cost.rollout_tokens, row.cost.wall_s)
         for row in rows
         if row.rank is not None
     }
@@ -165,15 +167,3 @@ def _ordered(rows: Sequence[Row]) -> list[Row]:
         )
         for place, row in enumerate(by_score, start=1)
     ]
-
-
-def _compared(runs: Sequence[RunRecord], *, baseline: Sequence[RunRecord]) -> Comparison | None:
-    shared = sorted({run.seed for run in runs} & {run.seed for run in baseline})
-    if not shared:
-        return None
-    ours = [run for run in runs if run.seed in shared]
-    theirs = [run for run in baseline if run.seed in shared]
-    prompts = shared_prompts([*ours, *theirs])
-    arm_SP, baseline_SP = (table(scores_of(r, prompts=prompts)) for r in (ours, theirs))
-    low, high = bounds_of(arm_SP, baseline_SP, declared=declared_bounds([*ours, *theirs]))
-    return compare(arm_SP, baseline=baseline_SP, span=high - low)

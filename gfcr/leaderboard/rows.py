@@ -16,7 +16,10 @@ class Score:
     """Mean over seeds."""
     low: float
     high: float
-    """95 % interval of the mean, over seeds and prompts: inside the bounds of the rewards."""
+    """95 % interval of the mean, over seeds and prompts: inside the bounds of the rewards, and of
+    every reading of answers that nobody could score."""
+    floor: float
+    """Mean with unscorable answers at the lowest reward: what ranks go by. `value` without any."""
     iqm: float
     """Interquartile mean of the seeds' scores."""
     iqm_low: float
@@ -112,6 +115,12 @@ class Row:
     score: Score
     versus: Versus | None
     """None for the baseline itself, and where none is named."""
+    answers: int
+    """Held-out answers asked for after training, over its seeds."""
+    unscorable: int
+    """Of these, answers that nobody could score."""
+    cut: int
+    """Of these, answers that met the cap on tokens."""
     cost: ArmCost
     to_target: ToTarget | None
     """None without a target."""
@@ -139,6 +148,14 @@ class Excluded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Seat:
+    """One arm under one seed: a run that a study asks for."""
+
+    arm: str
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Leaderboard:
     """Rows, best score first, then those without a rank; and what was left out."""
 
@@ -153,6 +170,10 @@ class Leaderboard:
     """Of the baseline's seeds; None below four of them."""
     rows: tuple[Row, ...]
     excluded: tuple[Excluded, ...]
+    missing: tuple[Seat, ...] = ()
+    """What the study asks for, or other arms have, and the store has no run of."""
+    notes: tuple[str, ...] = ()
+    """What a reader of the table must know beside its rows."""
 
     def _repr_markdown_(self) -> str:
         """What notebooks show."""

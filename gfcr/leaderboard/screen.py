@@ -1,14 +1,16 @@
 """Which runs may be averaged: the others are left out, each with its reason."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import isfinite
-from typing import final
+from typing import Any, final
 
 from gfcr.leaderboard.integrity import contradiction
-from gfcr.leaderboard.measure import heldout, result_of, section
+from gfcr.leaderboard.measure import asked_of, heldout, result_of, section
 from gfcr.leaderboard.rows import Excluded
+from gfcr.sweep.terms import compared
 from gfcr.tracking.records import RunRecord
 
 
@@ -17,13 +19,14 @@ def screen(
 ) -> tuple[dict[str, list[RunRecord]], list[Excluded]]:
     """Sorts runs into arms whose seeds may be averaged, and the runs left out.
 
-    Kept are runs that finished with a finite score and whose records agree with each other, on one
-    task and model (the baseline's, or else the most common), and within an arm those of the most
-    common spec and (where no budget ends them) number of updates, one per seed.
+    Kept are runs that finished with a finite score and whose records agree with each other, which
+    were asked the same by the same means (the baseline's, or else the most common), and within an
+    arm those of the most common spec and (where no budget ends them) number of updates, one per
+    seed.
     """
     sieve = _Sieve(runs=list(records))
     sieve.drop(_unusable)
-    setting = _settings(sieve.runs)
+    setting = _settings(sieve.runs, compares=compares_of(sieve.runs, baseline=baseline))
     home = Counter(setting(run) for run in sieve.runs if run.arm == baseline)
     sieve.keep_usual(setting, why="{}, where this table is about {}", first=home)
     arms: dict[str, list[RunRecord]] = {}
@@ -38,8 +41,15 @@ def screen(
     return arms, sieve.out
 
 
-_TASK = ("task.", "evaluation.temperature")
-"""Parameters that decide what the held-out score measures."""
+_SAME = ("task.", "evaluation.", "engine.")
+"""Parameters that decide what the held-out score measures, and by what means."""
+
+
+def compares_of(runs: Sequence[RunRecord], *, baseline: str | None) -> list[str]:
+    """Returns the keys that the study says it compares: the baseline's word, or all runs'."""
+    own = [run for run in runs if run.arm == baseline] or runs
+    said = [set(run.tags.get("gfcr.compares", "").split()) for run in own]
+    return sorted(set[str].intersection(*said)) if said else []
 
 
 @final
@@ -111,6 +121,9 @@ def _missing(run: RunRecord) -> str | None:
     odd = [p for p, s in section(heldout(run), "per_prompt").items() if not _finite(s)]
     if odd:
         return f"the held-out score of prompt {odd[0]} is no finite number ({len(odd)} such)"
+    for key in ("digest", "prompts", "samples"):
+        if key not in asked_of(run):
+            return f"its result does not say what was asked (heldout.asked.{key}): run it again"
     for name, value in (
         ("updates", result.get("updates")),
         ("wall_s", result.get("wall_s")),
@@ -125,16 +138,33 @@ def _finite(value: object) -> bool:
     return isinstance(value, int | float) and isfinite(value)
 
 
-def _settings(runs: Sequence[RunRecord]) -> Callable[[RunRecord], str]:
-    """What the score is a score of: task and model, and whichever of the task's values differ."""
-    names = sorted({n for run in runs for n in run.params if n.startswith(_TASK)})
-    differ = [n for n in names if len({run.params.get(n) for run in runs}) > 1]
+def _settings(runs: Sequence[RunRecord], *, compares: Sequence[str]) -> Callable[[RunRecord], str]:
+    """What the score is a score of: task, model, and whichever of the other values differ.
+
+    What was asked goes by a digest of the prompts, not by the name of the task.
+    """
+    names = sorted({n for run in runs for n in run.params if n.startswith(_SAME)})
+    values: dict[str, Callable[[RunRecord], str]] = {
+        "model": lambda run: run.tags.get("gfcr.model", "?"),
+        **{n: partial(_param, name=n) for n in names},
+        "held-out prompts": lambda run: _question(asked_of(run)),
+    }
+    facts = {n: of for n, of in values.items() if not compared(n, keys=compares)}
+    differ = [n for n, of in facts.items() if n == "model" or len({of(run) for run in runs}) > 1]
 
     def setting(run: RunRecord) -> str:
-        named = f"task {run.tags.get('gfcr.task', '?')}, model {run.tags.get('gfcr.model', '?')}"
-        return ", ".join([named, *(f"{n} {run.params.get(n)}" for n in differ)])
+        task = f"task {run.tags.get('gfcr.task', '?')}"
+        return ", ".join([task, *(f"{n} {facts[n](run)}" for n in differ)])
 
     return setting
+
+
+def _param(run: RunRecord, *, name: str) -> str:
+    return str(run.params.get(name))
+
+
+def _question(asked: Mapping[str, Any]) -> str:
+    return f"{str(asked['digest'])[:12]} ({asked['prompts']} x {asked['samples']} answers)"
 
 
 def _spec(run: RunRecord) -> str:

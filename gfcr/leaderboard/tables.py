@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from gfcr.config import HELDOUT
 from gfcr.leaderboard.json_rows import delta_of, plain
 from gfcr.leaderboard.rows import Leaderboard, Row
+from gfcr.leaderboard.seats import by_arm
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -103,6 +104,9 @@ def caption(board: Leaderboard) -> str:
         told.append(f"Target: held-out score {board.target:.3f}; medians over runs.")
     if any(row.rank is None for row in board.rows):
         told.append("Without a rank: see the notes.")
+    told += board.notes
+    if board.missing:
+        told.append(f"Missing: {by_arm(board.missing)}.")
     if board.excluded:
         out = len(board.excluded)
         told.append(f"Left out: {out} run{'s' if out > 1 else ''}.")
@@ -161,6 +165,7 @@ _COLUMNS: Mapping[str, Callable[[Row], str]] = {
     "seconds to target": lambda row: _to_target(row)[1],
     "front": _front,
     "bias": _bias,
+    "unscorable": lambda row: str(row.unscorable or ""),
     "passes": lambda row: _number(row.cost.forward_passes),
     "verified": lambda row: _number(row.cost.verifier_calls),
     "R_gen": lambda row: _percent(row.cost.r_gen),
@@ -169,7 +174,7 @@ _LEFT = ("arm", "verdict", "certificate", "front", "bias")
 _FIRST = ("#", "arm", "score", "difference", "verdict", "tokens", "wasted", "seconds")
 """Columns of a narrow terminal; a wider one takes the others as they fit, in this order."""
 _THEN = (
-    *("certificate", "tokens to target", "seconds to target", "front", "bias"),
+    *("unscorable", "certificate", "tokens to target", "seconds to target", "front", "bias"),
     *("trained", "seeds", "passes", "R_gen", "verified"),
 )
 
@@ -207,6 +212,7 @@ def _flat(row: Row) -> dict[str, str]:
         "rank": row.rank,
         "certificate": row.certificate,
         "before": row.before,
+        **{name: getattr(row, name) for name in ("answers", "unscorable", "cut")},
         **{name if name.startswith("iqm") else _scored(name): v for name, v in _scores(row)},
         "difference": delta["value"],
         "difference_low": delta["low"],

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from math import inf, isfinite, nan
 from statistics import median
 
+from gfcr.heldout import floored
 from gfcr.leaderboard.measure import result_of
 from gfcr.leaderboard.rows import Pareto, ToTarget
 from gfcr.tracking.records import RunRecord
@@ -12,8 +13,9 @@ from gfcr.tracking.records import RunRecord
 def to_target(runs: Sequence[RunRecord], *, target: float) -> ToTarget:
     """Returns what the runs took to reach a held-out score.
 
-    A run reaches it at its first evaluation at or above; nothing is read between evaluations. A
-    run that never does took forever, which the median over runs counts.
+    A run reaches it at its first evaluation at or above, unscorable answers at the lowest reward;
+    nothing is read between evaluations. A run that never does took forever, which the median over
+    runs counts.
     """
     points = [_reached(run, target=target) for run in runs]
     updates, tokens, seconds = (_median([p[i] for p in points]) for i in range(3))
@@ -52,8 +54,7 @@ def _front(points: Mapping[str, tuple[float, float]]) -> set[str]:
 
 
 def _reached(run: RunRecord, *, target: float) -> tuple[float, float, float]:
-    curve: Sequence[Sequence[float]] = result_of(run).get("curve", [])
-    for update, tokens, seconds, score in curve:
+    for update, tokens, seconds, score in floored(result_of(run)):
         if score >= target:
             return float(update), float(tokens), float(seconds)
     return inf, inf, inf

@@ -112,7 +112,15 @@ class StudyHandle:
             ConfigError: no run of the study, or none of its baseline, has finished.
         """
         records = self._records(series=leaderboard.SERIES)
-        return leaderboard.rank(records, baseline=self.study.baseline, margin=margin, target=target)
+        return leaderboard.rank(
+            records,
+            baseline=self.study.baseline,
+            margin=margin,
+            target=target,
+            asked=[
+                leaderboard.Seat(arm=t.config.name, seed=t.config.seed) for t in self._known.trials
+            ],
+        )
 
     def effects(self) -> "DataFrame":
         """Main effects and interactions of the study's factors, one row each, see `effects`.

@@ -1,9 +1,10 @@
 """What a trial scored at a point of its course."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from gfcr.config import HELDOUT
+from gfcr.heldout import floored
 from gfcr.source import Pause
 from gfcr.sweep.study import Trial
 from gfcr.tracking.folder import RunFolder
@@ -12,9 +13,10 @@ from gfcr.tracking.folder import RunFolder
 def score_at(trial: Trial, *, result: Mapping[str, Any], until: Pause | None) -> float | None:
     """Returns the study's metric where the run paused, or at its end; None where it is missing.
 
+    Held-out answers that nobody could score count as the lowest reward: see `heldout.floored`.
     A metric other than the held-out score counts with its latest value at that update.
     """
-    curve: Sequence[Sequence[float]] = result.get("curve", ())
+    curve = floored(result)
     if not curve:
         return None
     point = next((p for p in curve if until is not None and until.reached(p)), curve[-1])

@@ -10,6 +10,7 @@ import pytest
 
 from gfcr import leaderboard, report
 from gfcr.tracking.records import RunRecord
+from tests.heldout import asked, measured
 
 ARMS = {
     "grpo": (0.62, 1.0, 0.30),
@@ -66,8 +67,9 @@ def make_run(arm, seed):
             "r_gen": 0.62,
             "rollout_tokens_per_s": total / wall / 0.62,
             "heldout": {
-                "before": {"accuracy": 0.3},
-                "after": {"accuracy": float(scores[-1]), "n": 50, "per_prompt": prompts},
+                "asked": asked(50),
+                "before": measured(dict.fromkeys(prompts, 0.3)),
+                "after": measured(prompts),
             },
             "tokens": {"generated": total, **bins, "remainder": 0},
             "curve": [

@@ -11,6 +11,7 @@ from rich.console import Console
 from gfcr import leaderboard
 from gfcr.errors import ConfigError
 from gfcr.tracking.records import RunRecord
+from tests.heldout import asked, measured
 
 TAGS = {
     "gfcr.generate": "sample",
@@ -28,7 +29,8 @@ TAGS = {
 def run(arm="grpo", seed=0, *, accuracy=0.5, status="finished", tags=None, prompts=40, **result):
     rng = np.random.default_rng([seed, prompts])
     per_prompt = {f"p{i}": accuracy + float(x) for i, x in enumerate(rng.normal(0, 0.1, prompts))}
-    mean = float(np.mean(list(per_prompt.values()))) if prompts else accuracy
+    after = measured(per_prompt) if prompts else {**measured({}), "accuracy": accuracy}
+    mean = after["accuracy"]
     return RunRecord(
         run_id=f"{arm}-{seed}",
         study="study",
@@ -44,8 +46,9 @@ def run(arm="grpo", seed=0, *, accuracy=0.5, status="finished", tags=None, promp
             "r_gen": 0.6,
             "rollout_tokens_per_s": 900.0,
             "heldout": {
-                "before": {"accuracy": 0.3},
-                "after": {"accuracy": mean, "n": prompts, "per_prompt": per_prompt},
+                "asked": asked(prompts),
+                "before": measured(dict.fromkeys(per_prompt, 0.3)),
+                "after": after,
             },
             "tokens": {
                 "generated": 1000,
@@ -144,7 +147,13 @@ def test_a_run_that_may_not_be_averaged_is_left_out_with_its_reason(odd, reason)
     board = leaderboard.rank([*runs, odd], baseline="grpo")
     (excluded,) = board.excluded
     assert reason in excluded.reason
-    assert board.rows == clean.rows
+    assert {r.arm: r.score for r in board.rows} == {r.arm: r.score for r in clean.rows}
+    # A seed that the arm has tried and that is not among its scores takes the verdict away.
+    if excluded.seed == 9:
+        dapo, was = only(board, "dapo"), only(clean, "dapo")
+        assert (dapo.rank, dapo.versus.verdict, was.rank) == (None, "inconclusive", 1)
+        assert "dapo has 5 of 6 seeds, and not 9" in dapo.unranked
+    assert only(board, "grpo").versus is only(clean, "grpo").versus is None
 
 
 def test_the_task_of_a_named_baseline_is_the_one_that_counts():

@@ -72,7 +72,8 @@ def test_a_run_without_a_figure_that_rows_need_is_left_out(odd, reason):
     board = rank(*fine, odd)
     (excluded,) = board.excluded
     assert (excluded.seed, reason in excluded.reason) == (9, True), excluded.reason
-    assert board.rows == rank(*fine).rows
+    assert {r.arm: r.score for r in board.rows} == {r.arm: r.score for r in rank(*fine).rows}
+    assert "dapo has 5 of 6 seeds" in only(board, "dapo").unranked
 
 
 def test_a_prompt_s_score_that_is_no_number_is_named():

@@ -3,13 +3,14 @@
 from dataclasses import replace
 
 from gfcr import leaderboard
+from gfcr.leaderboard import Seat
 from gfcr.leaderboard.checks import problems_of
 from tests.unit.test_leaderboard import SPECULATES, arm, run
 
 
-def problems(*runs, missing=()):
-    board = leaderboard.rank([*arm("grpo", accuracy=0.5), *runs], baseline="grpo")
-    return [f"{p.check}: {p.text}" for p in problems_of(board, missing=missing)]
+def problems(*runs, asked=()):
+    board = leaderboard.rank([*arm("grpo", accuracy=0.5), *runs], baseline="grpo", asked=asked)
+    return [f"{p.check}: {p.text}" for p in problems_of(board)]
 
 
 def test_a_sound_study_has_no_problem():
@@ -18,9 +19,12 @@ def test_a_sound_study_has_no_problem():
 
 def test_what_is_missing_failed_or_short_of_seeds_is_named():
     runs = [*arm("dapo", accuracy=0.6, seeds=4), run("dapo", 4, status="failed", error="boom")]
-    assert problems(*runs, missing=["dapo, seed 7"]) == [
-        "finished: dapo, seed 7 has not been run",
+    asked = [Seat(arm=name, seed=s) for name in ("grpo", "dapo") for s in range(5)]
+    assert problems(*runs, asked=[*asked, Seat(arm="pods", seed=7)]) == [
+        "finished: pods, seed 7 has not been run",
         "finished: dapo, seed 4: the run failed: boom",
+        "ranked: dapo: dapo has 4 of 5 seeds, and not 4: there is no verdict over some of the "
+        "seeds",
         "seeds: dapo has 4 seeds, at least 5 are asked for",
     ]
 

@@ -16,6 +16,7 @@ from gfcr.planning.tables import _sentences
 from gfcr.statistics import compare
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import RunFolder
+from tests.heldout import asked, measured
 
 STUDY: dict[str, Any] = {
     "study": "t",
@@ -50,7 +51,7 @@ def finished(study: sweep.Study, *, scores: dict[str, np.ndarray], **changes: An
             card: RunCard = resolved.card()
             folder.create(card)
             per_prompt = {f"p{i}": float(v) for i, v in enumerate(scores[arm][row])}
-            after = {"accuracy": float(np.mean(scores[arm][row])), "per_prompt": per_prompt}
+            after = measured(per_prompt)
             result = {
                 "status": "finished",
                 "strategy": arm,
@@ -58,7 +59,7 @@ def finished(study: sweep.Study, *, scores: dict[str, np.ndarray], **changes: An
                 "wall_s": 70.0,
                 "time": {"step_s": 60.0},
                 "tokens": {"generated": 7000, "trained": 6000, "evaluation": 1000},
-                "heldout": {"before": after, "after": {**after, "n": len(per_prompt)}},
+                "heldout": {"asked": asked(len(per_prompt)), "before": after, "after": after},
                 "curve": [[0, 0, 0.0, 0.1], [6, 6000, 70.0, after["accuracy"]]],
                 **changes,
             }

@@ -1,0 +1,92 @@
+"""Verdicts: every arm against the baseline, corrected for all arms of the study."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from gfcr.leaderboard.measure import budget_notes
+from gfcr.leaderboard.readings import Compared, Limits, compared
+from gfcr.leaderboard.rows import Row, Versus
+from gfcr.leaderboard.screen import compares_of
+from gfcr.statistics import holm
+from gfcr.tracking.records import RunRecord
+
+_BY_CHANCE = "the interval excludes 0, but among this many arms one does so by chance too often"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """What holds for all comparisons of a study."""
+
+    baseline: str
+    margin: float
+    limits: Limits
+    comparisons: int
+    """Arms of the study beside the baseline, whatever became of them."""
+
+
+def judged(
+    rows: Sequence[Row], *, arms: Mapping[str, Sequence[RunRecord]], study: Terms
+) -> list[Row]:
+    """Adds the comparison with the baseline; p-values are corrected for all arms of the study.
+
+    Those without a verdict (stopped, failed, filtered, unranked) count among them with p = 1,
+    which is never below what they would have had: no arm gains by another's absence.
+    """
+    theirs = arms[study.baseline]
+    others = [row.arm for row in rows if row.arm != study.baseline]
+    same_start = not compares_of(theirs, baseline=study.baseline)
+    found = {
+        arm: compared(arms[arm], baseline=theirs, limits=study.limits, same_start=same_start)
+        for arm in others
+    }
+    reasons = {
+        arm: [
+            *_other_start(found[arm], study=study, same_start=same_start),
+            *budget_notes(arms[arm], baseline=theirs),
+        ]
+        for arm in others
+    }
+    rows = [without_rank(row, reasons=reasons.get(row.arm, [])) for row in rows]
+    ranked = {row.arm for row in rows if row.rank is not None}
+    told = {arm: c for arm, c in found.items() if c and c.shown.pairs > 1 and arm in ranked}
+    absent = [1.0] * (study.comparisons - len(told))
+    adjusted = holm([*(c.p_value for c in told.values()), *absent])
+    p_values = dict(zip(told, adjusted, strict=False))
+    return [_versus(row, found=found, p_values=p_values, study=study) for row in rows]
+
+
+def without_rank(row: Row, *, reasons: Sequence[str]) -> Row:
+    """The row as unranked for the first of the reasons, all of them in its notes."""
+    if not reasons:
+        return row
+    why = row.unranked or reasons[0]
+    return replace(row, rank=None, unranked=why, notes=(*row.notes, *reasons))
+
+
+def _other_start(found: Compared | None, *, study: Terms, same_start: bool) -> list[str]:
+    """Why an arm that began with another policy has no rank."""
+    start = found and found.start
+    if start is None or not same_start or not start.elsewhere:
+        return []
+    return [f"it did not begin with the baseline's policy: {start.note(study.baseline)}"]
+
+
+def _versus(
+    row: Row,
+    *,
+    found: Mapping[str, Compared | None],
+    p_values: Mapping[str, float],
+    study: Terms,
+) -> Row:
+    comparison = found.get(row.arm)
+    if comparison is None:
+        missing = () if row.arm == study.baseline else (f"no seed in common with {study.baseline}",)
+        return replace(row, notes=(*row.notes, *missing))
+    told, p_value = row.arm in p_values, p_values.get(row.arm, 1.0)
+    verdict = comparison.verdict(p_value=p_value, margin=study.margin) if told else "inconclusive"
+    versus = Versus(comparison=comparison.shown, p_adjusted=p_value, verdict=verdict)
+    notes = [_BY_CHANCE] if told and comparison.p_value < 0.05 <= p_value else []
+    start = comparison.start
+    if start is not None and not any(start.note(study.baseline) in note for note in row.notes):
+        notes.append(start.note(study.baseline))
+    return replace(row, versus=versus, notes=(*row.notes, *notes))

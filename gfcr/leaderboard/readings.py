@@ -1,0 +1,205 @@
+"""How an arm compares with the baseline under every reading of what was not measured.
+
+An answer that nobody could score may have been worth anything, and an arm that began elsewhere was
+not only trained. A verdict is what all readings of the records agree on:
+
+- unscorable answers of the arm at the lowest reward and the baseline's at the highest, and the
+  other way round;
+- where the held-out scores before training differ, the gain since then as well as the score.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import isfinite
+from statistics import fmean
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gfcr.leaderboard.measure import (
+    When,
+    declared_bounds,
+    scores_of,
+    section_of,
+    shared_prompts,
+    unscorable,
+)
+from gfcr.statistics import Comparison, Interval, Verdict, bounds_of, compare, judge
+from gfcr.tracking.records import RunRecord
+
+Limits: TypeAlias = tuple[float, float]
+"""Lowest and highest reward that an answer may have."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """How the answers before training differ from the baseline's at the same seeds."""
+
+    changed: int
+    answers: int
+    difference: float
+    p_value: float
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether the arm began with another policy, beyond what chance explains."""
+        return self.p_value < 0.05
+
+    def note(self, baseline: str) -> str:
+        """What a reader must know."""
+        return (
+            f"before training {self.changed} of {self.answers} held-out scores differ from "
+            f"{baseline}'s at the same seeds, by {self.difference:+.3f} in the mean"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compared:
+    """An arm against the baseline."""
+
+    shown: Comparison
+    """Of the scores; between the two readings where answers could not be scored."""
+    readings: tuple[Comparison, ...]
+    start: Start | None
+    """None where both began alike."""
+
+    @property
+    def p_value(self) -> float:
+        """The largest of the readings'; 1 where they disagree on who is ahead."""
+        signs = {float(np.sign(c.difference.value)) for c in self.readings}
+        return max(c.p_value for c in self.readings) if len(signs) == 1 else 1.0
+
+    def verdict(self, *, p_value: float, margin: float) -> Verdict:
+        """Returns what all readings agree on, with the corrected p-value."""
+        found: list[Verdict] = [judge(c, p_value=p_value, margin=margin) for c in self.readings]
+        return found[0] if len(set(found)) == 1 else "inconclusive"
+
+
+def compared(
+    runs: Sequence[RunRecord],
+    *,
+    baseline: Sequence[RunRecord],
+    limits: Limits,
+    same_start: bool = True,
+) -> Compared | None:
+    """Compares the seeds that both have; None where they have none in common.
+
+    Args:
+        runs: of the arm.
+        baseline: of the baseline.
+        limits: lowest and highest reward.
+        same_start: whether both are to begin with one policy: not where a study compares models.
+    """
+    shared = sorted({run.seed for run in runs} & {run.seed for run in baseline})
+    if not shared:
+        return None
+    pair = _Pair(
+        ours=[run for run in runs if run.seed in shared],
+        theirs=[run for run in baseline if run.seed in shared],
+        limits=limits,
+    )
+    scores = pair.read("after")
+    start = pair.start()
+    gains = pair.read("after", since="before") if start is not None and same_start else ()
+    return Compared(shown=_between(scores), readings=(*scores, *gains), start=start)
+
+
+def limits_of(runs: Sequence[RunRecord]) -> Limits:
+    """Returns the rewards that an unscorable answer may have had, lowest and highest.
+
+    Those that the task declares, or else 0 and 1; beyond either, what was seen.
+    """
+    low, high = (declared_bounds(runs) if runs else None) or (0.0, 1.0)
+    low, high = (low, high) if isfinite(high - low) else (0.0, 1.0)
+    seen = [
+        float(score)
+        for run in runs
+        for when in ("before", "after")
+        for score in section_of(run, "per_prompt", when=when).values()
+    ]
+    return min([low, *seen]), max([high, *seen])
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Pair:
+    """Runs of both at the same seeds."""
+
+    ours: Sequence[RunRecord]
+    theirs: Sequence[RunRecord]
+    limits: Limits
+
+    def read(self, when: When, *, since: When | None = None) -> tuple[Comparison, ...]:
+        """The comparison, or the two at the ends where answers could not be scored."""
+        whens: list[When] = [when] if since is None else [when, since]
+        lost = any(unscorable(r, when=w) for r, w in product([*self.ours, *self.theirs], whens))
+        ends = [self.limits, self.limits[::-1]] if lost else [self.limits]
+        return tuple(self._compare(when, since=since, ends=(a, b)) for a, b in ends)
+
+    def _compare(self, when: When, *, since: When | None, ends: Limits) -> Comparison:
+        prompts = self._prompts(when) if since is None else self._prompts(when, since)
+
+        def read(runs: Sequence[RunRecord], end: float, other: float) -> NDArray[np.float64]:
+            now = np.asarray(scores_of(runs, prompts=prompts, unscored=end, when=when))
+            if since is None:
+                return now
+            return now - np.asarray(scores_of(runs, prompts=prompts, unscored=other, when=since))
+
+        ours, theirs = read(self.ours, *ends), read(self.theirs, *ends[::-1])
+        return compare(ours, baseline=theirs, span=self._span(ours, theirs, gain=since is not None))
+
+    def _span(self, ours: NDArray[np.float64], theirs: NDArray[np.float64], *, gain: bool) -> float:
+        """Largest size that a difference can have; of a gain, twice that of a score."""
+        if gain:
+            return 2 * (self.limits[1] - self.limits[0])
+        declared = declared_bounds([*self.ours, *self.theirs])
+        low, high = bounds_of(ours, theirs, declared=declared)
+        return high - low
+
+    def start(self) -> Start | None:
+        """What differs before training, among the scores that both have in full."""
+        every = [*self.ours, *self.theirs]
+        lost = {p for run in every for p in section_of(run, "unscorable", when="before")}
+        prompts = [p for p in self._prompts("before") if p not in lost]
+        ours, theirs = (
+            np.asarray(scores_of(runs, prompts=prompts, when="before"), np.float64)
+            for runs in (self.ours, self.theirs)
+        )
+        changed = np.abs(ours - theirs) > 1e-9
+        if not changed.any():
+            return None
+        found = compare(ours, baseline=theirs, span=self._span(ours, theirs, gain=False))
+        return Start(
+            changed=int(changed.sum()),
+            answers=int(changed.size),
+            difference=found.difference.value,
+            p_value=found.p_value,
+        )
+
+    def _prompts(self, *whens: When) -> list[str]:
+        every = [*self.ours, *self.theirs]
+        held = [set(shared_prompts(every, when=when)) for when in whens]
+        return sorted(set[str].intersection(*held))
+
+
+def _between(readings: Sequence[Comparison]) -> Comparison:
+    """One comparison of all: the middle, and limits that hold whichever reading is true."""
+    if len(readings) == 1:
+        return readings[0]
+    signs = {float(np.sign(c.difference.value)) for c in readings}
+    values: dict[str, Any] = {
+        name: Interval(
+            value=fmean(getattr(c, name).value for c in readings),
+            low=min(getattr(c, name).low for c in readings),
+            high=max(getattr(c, name).high for c in readings),
+        )
+        for name in ("difference", "inner")
+    }
+    return Comparison(
+        **values,
+        pairs=readings[0].pairs,
+        p_value=max(c.p_value for c in readings) if len(signs) == 1 else 1.0,
+        detectable=max(c.detectable for c in readings),
+        improves=fmean(c.improves for c in readings),
+    )

@@ -1,0 +1,58 @@
+"""Which seeds each arm of a study is to have, and which it lacks: nobody drops the unlucky ones."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from gfcr.leaderboard.rows import Seat
+from gfcr.tracking.records import RunRecord
+
+
+def expected_of(
+    records: Sequence[RunRecord], *, asked: Collection[Seat]
+) -> dict[str, frozenset[int]]:
+    """Returns every arm of the study with its seeds.
+
+    Those that the study's file asks for; without one, and for arms that it does not name, those
+    the arm has a run of, whatever became of it.
+    """
+    found = {seat.arm: frozenset(s.seed for s in asked if s.arm == seat.arm) for seat in asked}
+    for run in records:
+        if run.arm not in found:
+            found[run.arm] = frozenset(r.seed for r in records if r.arm == run.arm)
+    return found
+
+
+def missing_of(
+    expected: Mapping[str, Collection[int]], *, records: Iterable[RunRecord], by_file: bool
+) -> tuple[Seat, ...]:
+    """Returns what the store has no run of: the file asks for it, or other arms have the seed."""
+    held = {(run.arm, run.seed) for run in records}
+    every = {seed for own in expected.values() for seed in own}
+    wanted = (
+        (arm, seed)
+        for arm, own in sorted(expected.items())
+        for seed in sorted(own if by_file else every)
+    )
+    return tuple(Seat(arm=arm, seed=seed) for arm, seed in wanted if (arm, seed) not in held)
+
+
+def lack(arm: str, *, wanted: Collection[int], seeds: Collection[int]) -> list[str]:
+    """Returns why an arm cannot be judged by the seeds it has; nothing where it has all."""
+    gone = sorted(set(wanted) - set(seeds))
+    if not gone:
+        return []
+    shown = ", ".join(map(str, gone[:10])) + (", ..." if len(gone) > 10 else "")
+    return [
+        f"{arm} has {len(seeds)} of {len(set(wanted) | set(seeds))} seeds, and not {shown}: there "
+        "is no verdict over some of the seeds"
+    ]
+
+
+def by_arm(seats: Iterable[Seat]) -> str:
+    """Writes seats as `dapo (seeds 3, 4), pods (seed 0)`."""
+    found: dict[str, list[int]] = {}
+    for seat in seats:
+        found.setdefault(seat.arm, []).append(seat.seed)
+    return ", ".join(
+        f"{arm} (seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))})"
+        for arm, seeds in found.items()
+    )
