@@ -36,6 +36,10 @@ class CheckpointError(GfcrError, RuntimeError):
     """A checkpoint is missing, incomplete or belongs to another experiment."""
 
 
+class StoreError(GfcrError, RuntimeError):
+    """A tracking store cannot be reached, read or written."""
+
+
 class FolderInUse(GfcrError, RuntimeError):
     """Another process writes to the folder of a run."""
 

@@ -8,6 +8,7 @@ import json
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, Literal, final
@@ -26,6 +27,7 @@ from gfcr.tracking.mlflow_store import (
 from gfcr.tracking.names import digest, encode_name, flatten, spec_hash
 
 if TYPE_CHECKING:
+    from mlflow.entities import Run
     from mlflow.tracking import MlflowClient
 
 _MAX_PARAM = 6000
@@ -39,8 +41,9 @@ _ENDED = {"finished": "FINISHED", "failed": "FAILED", "stopped": "KILLED"}
 class Mlflow(Tracker):
     """Mirrors each run to MLflow: a SQLite file beside you by default, or any tracking server.
 
-    An update that a resumed run makes again keeps the metric points it logged first (MLflow cannot
-    replace a point); result and rollouts are always the last.
+    The run folder is the record, and the store its mirror: where a kill or a resume leaves points
+    that the folder does not hold, the run is made again from the folder (MLflow cannot take a point
+    back; it keeps the earlier one among the deleted runs).
     """
 
     uri: File = "sqlite:///mlflow.db"
@@ -58,7 +61,7 @@ class Mlflow(Tracker):
         """Opens the run in the store and brings it up to date with the folder's metrics."""
         self._folder = folder
         try:
-            mirror = self._open(card, attempt=RunFolder(folder).attempt)
+            mirror = self._open(card, folder=RunFolder(folder))
             mirror.reopen()
             mirror.log_lines(RunFolder(folder))
             self._mirror = mirror
@@ -105,14 +108,14 @@ class Mlflow(Tracker):
                 f"Start the server or correct the address, then upload again."
             ) from error
 
-    def _open(self, card: RunCard, *, attempt: str) -> "_Mirror":
+    def _open(self, card: RunCard, *, folder: RunFolder) -> "_Mirror":
         experiment = self.experiment or card.study
-        return _Mirror.open(self.uri, card=card, experiment=experiment, attempt=attempt)
+        return _Mirror.open(self.uri, card=card, experiment=experiment, folder=folder)
 
     def _upload(
         self, folder: RunFolder, *, status: str, result: Mapping[str, object] | None
     ) -> str:
-        mirror = self._open(folder.card(), attempt=folder.attempt)
+        mirror = self._open(folder.card(), folder=folder)
         mirror.log_lines(folder)
         mirror.log_files(folder, rollouts=self.artifacts == "all")
         mirror.close(status=status, result=result)
@@ -139,11 +142,13 @@ class _Mirror:
     """(name, step) of the points that the store held when the run was opened."""
 
     @classmethod
-    def open(cls, uri: str, *, card: RunCard, experiment: str, attempt: str) -> "_Mirror":
+    def open(cls, uri: str, *, card: RunCard, experiment: str, folder: RunFolder) -> "_Mirror":
         """Finds or creates the run and its parents, then writes its params and tags.
 
-        A run that was started over replaces its earlier attempt, which MLflow keeps as deleted.
+        One that is of an earlier attempt, or that holds what the folder does not, is replaced;
+        MLflow keeps it as deleted.
         """
+        attempt = folder.attempt
         with store_lock(uri):
             client = open_client(uri)
             where = find_experiment(client, name=experiment, uri=uri)
@@ -151,16 +156,15 @@ class _Mirror:
             arm = find_run(client, where, kind="arm", names=(card.study, card.arm), parent=study)
             names = (card.study, card.arm, f"seed {card.seed}", card.run_id)
             run = find_run(client, where, kind="seed", names=names, parent=arm)
-            if run.data.tags.get("gfcr.attempt", attempt) != attempt:
+            other = run.data.tags.get("gfcr.attempt", attempt) != attempt
+            seen = _points(client, run)
+            if other or not _is_part(seen, of=folder):
+                seen = {}
                 client.delete_run(run.info.run_id)
                 run = find_run(client, where, kind="seed", names=names, parent=arm)
             client.set_tag(run.info.run_id, "gfcr.attempt", attempt)
         mirror = cls(client=client, run_id=run.info.run_id)
-        mirror.seen = {
-            (key, point.step)
-            for key in run.data.metrics
-            for point in client.get_metric_history(mirror.run_id, key)
-        }
+        mirror.seen = set(seen)
         mirror.describe(card)
         return mirror
 
@@ -227,6 +231,35 @@ class _Mirror:
         self.client.set_tag(self.run_id, "gfcr.status", status)
         if status in _ENDED:
             self.client.set_terminated(self.run_id, status=_ENDED[status])
+
+
+def _points(client: "MlflowClient", run: "Run") -> dict[tuple[str, int], list[float]]:
+    """Values by name and step."""
+    found: dict[tuple[str, int], list[float]] = {}
+    for key in run.data.metrics:
+        for point in client.get_metric_history(run.info.run_id, key):
+            found.setdefault((key, point.step), []).append(point.value)
+    return found
+
+
+def _is_part(points: Mapping[tuple[str, int], list[float]], *, of: RunFolder) -> bool:
+    """Whether every point is one of the folder's, once."""
+    if not points:
+        return True
+    held = {
+        (encode_name(name), line.step): float(value)
+        for line in of.metrics()
+        for name, value in line.metrics.items()
+    }
+    return all(
+        at in held and len(values) == 1 and _same(values[0], held[at])
+        for at, values in points.items()
+    )
+
+
+def _same(stored: float, value: float) -> bool:
+    """A database holds infinity as its largest number, and some hold no number as 0."""
+    return stored == value or not isfinite(value)
 
 
 def _fit(value: str) -> str:

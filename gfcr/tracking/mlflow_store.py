@@ -3,11 +3,13 @@
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gfcr.errors import ConfigError
+from gfcr.errors import StoreError
+from gfcr.tracking.mlflow_sqlite import check_readable, check_writable
 from gfcr.tracking.names import decode_name, digest
 from gfcr.tracking.records import Curve, RunRecord
 
@@ -26,17 +28,47 @@ def read_runs(uri: str, *, study: str | None = None, series: Sequence[str] = ())
         series: metrics whose course over updates is wanted.
 
     Raises:
-        ConfigError: `uri` is a SQLite file that does not exist.
+        StoreError: it cannot be reached or read; nothing was made or changed.
     """
-    file = _sqlite_file(uri)
-    if file is not None and not file.exists():
-        raise ConfigError(
-            f"tracking.uri={uri!r}: there is no file {file}. Run an experiment first, or give the "
-            f"URI that it was tracked with."
-        )
-    client = open_client(uri)
-    found = [_record(client, run=run, series=series) for run in _seeds(client, study=study)]
+    client = open_client(uri, reading=True)
+    with _reading(uri):
+        runs = list(_seeds(client, study=study))
+        found = [_read_run(client, run=run, series=series) for run in runs]
     return sorted(found, key=lambda r: (r.study, r.arm, r.seed, r.run_id))
+
+
+@contextmanager
+def _reading(uri: str) -> Generator[None]:
+    from mlflow.exceptions import MlflowException
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        yield
+    except (MlflowException, SQLAlchemyError, OSError) as error:
+        words = (str(error).strip().splitlines() or [""])[0][:200]
+        raise StoreError(
+            f"tracking.uri={uri!r} cannot be read ({type(error).__name__}: {words}). Start the "
+            "server, correct the address, or put the store back from a copy."
+        ) from error
+
+
+def _read_run(client: "MlflowClient", *, run: "Run", series: Sequence[str]) -> RunRecord:
+    """One run; one that cannot be read is a record that says so, and hides no other."""
+    try:
+        return _record(client, run=run, series=series)
+    except Exception as error:
+        tags = run.data.tags
+        return RunRecord(
+            run_id=tags.get("gfcr.run_id", run.info.run_id),
+            study=tags.get("gfcr.study", "?"),
+            arm=tags.get("gfcr.arm", "?"),
+            seed=-1,
+            status=tags.get("gfcr.status", "running"),
+            tags={},
+            params={},
+            result=None,
+            damage=f"it cannot be read: {type(error).__name__}: {error}"[:300],
+        )
 
 
 def _seeds(client: "MlflowClient", *, study: str | None) -> "Iterator[Run]":
@@ -143,8 +175,16 @@ def find_run(
     return min(found, key=lambda run: (run.info.start_time, run.info.run_id))
 
 
-def open_client(uri: str) -> "MlflowClient":
-    """Opens the store, quiet, and quick to say when it is down."""
+def open_client(uri: str, *, reading: bool = False) -> "MlflowClient":
+    """Opens the store, quiet, and quick to say when it is down.
+
+    Args:
+        uri: MLflow tracking URI.
+        reading: make and migrate nothing.
+
+    Raises:
+        StoreError: it is a SQLite file that cannot be used.
+    """
     for name, value in {
         "MLFLOW_DISABLE_TELEMETRY": "true",
         "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
@@ -156,6 +196,8 @@ def open_client(uri: str) -> "MlflowClient":
     from mlflow.tracking import MlflowClient
 
     file = _sqlite_file(uri)
+    if file is not None:
+        (check_readable if reading else check_writable)(file)
     return MlflowClient(tracking_uri=f"sqlite:///{file}" if file else uri)
 
 

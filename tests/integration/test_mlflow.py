@@ -7,7 +7,7 @@ import sqlite3
 import tempfile
 import time
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
@@ -16,11 +16,13 @@ import numpy as np
 import pytest
 
 from gfcr import leaderboard, report
-from gfcr.errors import ConfigError, GfcrError
+from gfcr.errors import ConfigError, GfcrError, StoreError
+from gfcr.tracking import mlflow_sqlite
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.mlflow import Mlflow
 from gfcr.tracking.mlflow_store import open_client, read_runs
+from gfcr.tracking.names import encode_name
 from tests.integration.mlflow_server import Server
 
 ARMS = {"grpo": 0.5, "dapo": 0.7}
@@ -338,13 +340,139 @@ def test_uploading_what_is_there_changes_nothing(study):
 def test_a_resumed_run_goes_on_in_its_mlflow_run_without_repeating_points(tmp_path):
     uri, card = sqlite(tmp_path), make_card()
     folder = write_run(tmp_path / "run", card, tracker=Mlflow(uri=uri), steps=range(5), end=False)
-    folder.truncate(3)
-    write_run(tmp_path / "run", card, tracker=Mlflow(uri=uri), steps=range(3, 8))
-    assert steps_logged(uri) == list(range(8))
+    mark = folder.mark()
+    folder.append(5, metrics=metrics_of(card, 5))  # made after the checkpoint, and never mirrored
+    folder.back_to(mark)
+    before = only_seed(uri).info.run_id
+    write_run(tmp_path / "run", card, tracker=Mlflow(uri=uri), steps=range(5, 8))
+    assert steps_logged(uri) == list(range(8)) and only_seed(uri).info.run_id == before
     (record,) = read_runs(uri)
     assert record.status == "finished"
     Mlflow(uri=uri).upload(folder.path)
     assert steps_logged(uri) == list(range(8))
+
+
+def only_seed(uri):
+    (run,) = open_client(uri).search_runs(["1"], "tags.`gfcr.kind` = 'seed'")
+    return run
+
+
+@pytest.mark.parametrize("kept", [0, 1, 3])
+def test_a_killed_runs_points_are_those_of_its_folder(tmp_path, kept):
+    uri, card = sqlite(tmp_path), make_card()
+    folder = RunFolder(tmp_path / "run")
+    folder.create(card)
+    tracker, mark = Mlflow(uri=uri), folder.mark()
+    tracker.start(card, folder=folder.path)
+    for step in range(5):
+        folder.append(step, metrics=metrics_of(card, step))
+        tracker.log(step, metrics_of(card, step))
+        if step + 1 == kept:
+            mark = folder.mark()
+    # Killed here, and resumed from the checkpoint of `kept`; other seconds, other values.
+    folder.back_to(mark)
+    again = Mlflow(uri=uri)
+    again.start(card, folder=folder.path)
+    for step in range(kept, 6):
+        made = {**metrics_of(card, step), "time/step_s": 77.0 + step}
+        folder.append(step, metrics=made)
+        again.log(step, made)
+    folder.write_result(result_of(card))
+    folder.set_status("finished")
+    again.finish(status="finished", result=result_of(card))
+    client, run = open_client(uri), only_seed(uri)
+    points = {
+        (key, p.step): [p.value]
+        for key in run.data.metrics
+        for p in client.get_metric_history(run.info.run_id, key)
+    }
+    held = {
+        (encode_name(name), line.step): [value]
+        for line in folder.metrics()
+        for name, value in line.metrics.items()
+    }
+    count = sum(len(client.get_metric_history(run.info.run_id, k)) for k in run.data.metrics)
+    assert points == held and count == len(held)
+    assert [r.status for r in read_runs(uri)] == ["finished"]
+
+
+UNUSABLE = {
+    "no database": (
+        lambda path: path.write_text("hello, I am no database at all"),
+        "not a database",
+    ),
+    "an empty file": (lambda path: path.touch(), "not hold the tables"),
+    "another database": (
+        lambda path: sqlite3.connect(path).execute("CREATE TABLE t (x)"),
+        "not hold the tables",
+    ),
+    "a folder": (lambda path: path.mkdir(), "cannot be used"),
+    "older tables": (
+        lambda path: [
+            shutil.copy(_empty_store(), path),
+            sqlite_do(path, "UPDATE alembic_version SET version_num = 'ab'"),
+        ],
+        "mlflow db upgrade",
+    ),
+}
+
+
+def sqlite_do(path, words):
+    with sqlite3.connect(path) as connection:
+        connection.execute(words)
+
+
+@pytest.mark.parametrize("case", UNUSABLE)
+def test_a_store_that_cannot_be_read_is_named_and_left_as_it_is(tmp_path, case, monkeypatch):
+    monkeypatch.setattr(mlflow_sqlite, "_BUSY_S", 0.3)
+    path = tmp_path / "bad.db"
+    UNUSABLE[case][0](path)
+    before = path.read_bytes() if path.is_file() else b""
+    with pytest.raises(StoreError, match=UNUSABLE[case][1]) as caught:
+        leaderboard.build(f"sqlite:///{path}")
+    assert str(path) in str(caught.value)
+    assert (path.read_bytes() if path.is_file() else b"") == before
+
+
+def test_a_board_waits_for_the_tables_to_be_made(tmp_path):
+    path = tmp_path / "young.db"
+    sqlite_do(path, "CREATE TABLE half (x)")
+
+    def finish():
+        time.sleep(1)
+        shutil.copy(_empty_store(), tmp_path / "whole.db")
+        (tmp_path / "whole.db").replace(path)
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(finish)
+        assert read_runs(f"sqlite:///{path}") == []
+
+
+@pytest.mark.parametrize("place", ["file/mlflow.db", "folder.db", "text.db"])
+def test_a_store_that_cannot_be_written_is_said_at_once(tmp_path, place, capfd):
+    (tmp_path / "file").touch()
+    (tmp_path / "folder.db").mkdir()
+    (tmp_path / "text.db").write_text("hello, I am no database at all")
+    began = time.monotonic()
+    write_run(tmp_path / "run", make_card(), tracker=Mlflow(uri=f"sqlite:///{tmp_path / place}"))
+    assert time.monotonic() - began < 5
+    words = capfd.readouterr().err
+    assert words.count("is not taking records") == 1 and str(tmp_path / place) in words
+    assert RunFolder(tmp_path / "run").status == "finished"
+
+
+def test_a_run_whose_files_are_gone_hides_no_other(tmp_path):
+    uri = sqlite(tmp_path)
+    for seed in range(2):
+        write_run(tmp_path / str(seed), make_card("grpo", seed), tracker=Mlflow(uri=uri))
+    (first, *_) = open_client(uri).search_runs(["1"], "tags.`gfcr.seed` = '0'")
+    sqlite_do(
+        tmp_path / "mlflow.db",
+        f"UPDATE runs SET artifact_uri = 'nowhere://x' WHERE run_uuid = '{first.info.run_id}'",
+    )
+    records = read_runs(uri)
+    assert sorted(bool(r.damage) for r in records) == [False, True]
+    assert [r.status for r in records] == ["finished"] * 2
 
 
 def test_a_run_started_over_replaces_its_earlier_attempt(tmp_path):
@@ -398,7 +526,7 @@ def test_processes_that_start_together_share_their_parents(tmp_path):
 
 
 def test_a_store_that_does_not_exist_is_named_and_not_made(tmp_path):
-    with pytest.raises(ConfigError, match=r"there is no file .*nothing\.db"):
+    with pytest.raises(StoreError, match=r"there is no file .*nothing\.db"):
         leaderboard.build(f"sqlite:///{tmp_path / 'nothing.db'}")
     assert not (tmp_path / "nothing.db").exists()
 

@@ -1,0 +1,93 @@
+"""What a SQLite store must be before MLflow opens it: MLflow itself waits minutes, or migrates."""
+
+import os
+import sqlite3
+import time
+from functools import cache
+from pathlib import Path
+from urllib.parse import quote
+
+from gfcr.errors import StoreError
+
+_BUSY_S = 20.0
+"""How long another process may take to make the tables, or to write."""
+
+
+def check_writable(file: Path) -> None:
+    """Vouches that the file can be written to, or made.
+
+    Raises:
+        StoreError: it cannot; says why.
+    """
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        connection = sqlite3.connect(file, timeout=_BUSY_S)
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.rollback()
+        finally:
+            connection.close()
+    except (OSError, sqlite3.Error) as error:
+        raise _unusable(file, error=error) from error
+
+
+def check_readable(file: Path) -> None:
+    """Vouches that the file holds this MLflow's tables; waits a little for whoever makes them.
+
+    Raises:
+        StoreError: it does not; says why. Nothing was made or changed.
+    """
+    if not file.exists():
+        raise StoreError(
+            f"tracking.uri: there is no file {file}. Run an experiment first, or give the URI that "
+            "it was tracked with."
+        )
+    began = time.monotonic()
+    while (held := _revision(file)) != _head():
+        if time.monotonic() - began > (_BUSY_S if held is None or _is_young(file) else 0.0):
+            raise StoreError(
+                f"{file} does not hold the tables of this MLflow (version {held}, and "
+                f"{_head()} is wanted): it is another database, or another MLflow made it. Give "
+                f"the URI of the store, or bring it up to date: mlflow db upgrade sqlite:///{file}."
+            )
+        time.sleep(0.2)
+
+
+def _revision(file: Path) -> str | None:
+    """The version of the tables; None where there are none yet."""
+    try:
+        connection = sqlite3.connect(f"file:{quote(str(file))}?mode=ro", uri=True, timeout=_BUSY_S)
+        try:
+            row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+        finally:
+            connection.close()
+    except sqlite3.OperationalError as error:
+        if "no such table" in str(error):
+            return None
+        raise _unusable(file, error=error) from error
+    except sqlite3.Error as error:
+        raise _unusable(file, error=error) from error
+    return str(row[0]) if row else None
+
+
+@cache
+def _head() -> str:
+    """The version of the tables of the MLflow that is installed."""
+    import mlflow.store
+    from alembic.script import ScriptDirectory
+
+    folder = Path(mlflow.store.__path__[0]) / "db_migrations"
+    return str(ScriptDirectory(str(folder)).get_current_head())
+
+
+def _is_young(file: Path) -> bool:
+    """Whether somebody wrote to it just now: perhaps its tables are being made."""
+    return time.time() - file.stat().st_mtime < _BUSY_S
+
+
+def _unusable(file: Path, *, error: Exception) -> StoreError:
+    left = f"{os.strerror(error.errno)}" if isinstance(error, OSError) and error.errno else error
+    return StoreError(
+        f"the store {file} cannot be used ({left}): give tracking.uri another file, on a disk with "
+        "room that you may write to, or end the process that keeps it locked."
+    )
