@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from typing import Any, final
 
 from gfcr import batch as batches
-from gfcr.errors import BatchCannotFill, GfcrError
-from gfcr.guard import Rules, asking, check_group, check_groups, check_recalled, misfit
+from gfcr.errors import BatchCannotFill, GfcrError, asking, shown
+from gfcr.guard import Rules, check_group, check_groups, check_recalled, misfit
 from gfcr.runner import Runner
 from gfcr.stages import BatchMap, Harvest, Job, Plan, Planner, Recaller, Referee, Retire, SampleMore
 from gfcr.strategy import Strategy
@@ -103,7 +103,7 @@ class Collector:
             with asking(name):
                 action: Any = referee.decide(group, view=view)
             if not isinstance(action, SampleMore | Retire | None):
-                raise misfit(name, f"answered {action!r}: return SampleMore, Retire or None")
+                raise misfit(name, f"answered {shown(action)}: return SampleMore, Retire or None")
             if isinstance(action, SampleMore):
                 job = self._jobs[group.id]
                 self._runner.more(group, num_samples=action.num_samples, job=job)

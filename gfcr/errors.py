@@ -5,7 +5,9 @@ Every message says what was given, what is allowed and what to do. The command l
 """
 
 import difflib
-from collections.abc import Iterable
+import traceback
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 
 
 class GfcrError(Exception):
@@ -30,6 +32,10 @@ class BatchCannotFill(GfcrError, RuntimeError):
 
 class PartError(GfcrError, RuntimeError):
     """A part of the strategy failed or gave back what cannot be used; names its address."""
+
+
+class TrainingError(GfcrError, ArithmeticError):
+    """A loss, a gradient or a weight is not finite."""
 
 
 class CheckpointError(GfcrError, RuntimeError):
@@ -75,3 +81,36 @@ def shortened(text: str, most: int = 2000) -> str:
         return text
     half = most // 2
     return f"{text[:half]} [... {len(text) - 2 * half:,} characters left out ...] {text[-half:]}"
+
+
+@contextmanager
+def asking(address: str) -> Generator[None]:
+    """Names the part that is asked: what it raises becomes a `PartError` with its address.
+
+    A `GfcrError` stays what it is: it was written for the user.
+    """
+    try:
+        yield
+    except GfcrError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise blamed(address, error) from error
+
+
+def blamed(address: str, error: BaseException) -> PartError:
+    """The error that says which part raised `error`, and where."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({frames[-1].filename}:{frames[-1].lineno}, in {frames[-1].name})" if frames else ""
+    return PartError(
+        f"strategy.{address} failed: {described(error)}{where}. Mend the part, or take it out of "
+        "the strategy; --debug shows the traceback."
+    )
+
+
+def described(error: BaseException) -> str:
+    """An exception in one text of bounded length."""
+    try:
+        words = str(error)
+    except Exception as worse:  # written by whoever wrote the part
+        words = f"its message cannot be shown ({type(worse).__name__})"
+    return shortened(f"{type(error).__name__}: {words}")

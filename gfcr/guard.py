@@ -4,16 +4,14 @@ A part that raises, or gives back what nobody can train on, stops the run with i
 strategy. A verifier that does makes one rollout unscorable.
 """
 
-import traceback
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Final, TypeGuard
 
 import numpy as np
 
-from gfcr.errors import GfcrError, PartError, TaskError, shortened
+from gfcr.errors import PartError, TaskError, shown
 from gfcr.stages import Job, Plan
 from gfcr.types import Floats, Group, Prompt, Rollout, Sampling, Signal
 
@@ -40,35 +38,6 @@ def real(value: object) -> float | None:
     except (OverflowError, ValueError):
         return None
     return number if abs(number) <= _LARGEST else None
-
-
-@contextmanager
-def asking(address: str) -> Generator[None]:
-    """Names the part that is asked: what it raises becomes a `PartError` with its address.
-
-    A `GfcrError` stays what it is: it was written for the user.
-    """
-    try:
-        yield
-    except GfcrError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise blamed(address, error) from error
-
-
-def blamed(address: str, error: BaseException) -> PartError:
-    """The error that says which part raised `error`, and where."""
-    frames = traceback.extract_tb(error.__traceback__)
-    where = f" ({frames[-1].filename}:{frames[-1].lineno}, in {frames[-1].name})" if frames else ""
-    return PartError(
-        f"strategy.{address} failed: {described(error)}{where}. Mend the part, or take it out of "
-        "the strategy; --debug shows the traceback."
-    )
-
-
-def described(error: BaseException) -> str:
-    """An exception in one text of bounded length."""
-    return shortened(f"{type(error).__name__}: {error}")
 
 
 def misfit(address: str, problem: str) -> PartError:
@@ -215,7 +184,7 @@ def check_numbers(values: Mapping[Any, Any], *, by: str, what: str) -> None:
     """
     for key, value in values.items():
         if not isinstance(key, str) or not is_number(value):
-            raise misfit(by, f"{what} hold {key!r}: {shortened(repr(value))}: give names numbers")
+            raise misfit(by, f"{what} hold {key!r}: {shown(value)}: give names numbers")
 
 
 def _problem(signal: Any, *, rollout: Rollout, kept: bool) -> str | None:
@@ -229,14 +198,14 @@ def _problem(signal: Any, *, rollout: Rollout, kept: bool) -> str | None:
     for name in ("reward", "weight"):
         value = getattr(signal, name)
         if real(value) is None:
-            return f"its {name} is {shortened(repr(value))}, not a finite number"
+            return f"its {name} is {shown(value)}, not a finite number"
     return None if signal.advantage is None else _advantage_problem(signal.advantage, rollout)
 
 
 def _advantage_problem(advantage: Floats | float, rollout: Rollout) -> str | None:
     if not isinstance(advantage, np.ndarray):
         finite = real(advantage) is not None
-        return None if finite else f"its advantage is {shortened(repr(advantage))}, not finite"
+        return None if finite else f"its advantage is {shown(advantage)}, not finite"
     if advantage.shape != (len(rollout),) or advantage.dtype.kind not in "fiub":
         return (
             f"its advantages have shape {advantage.shape} and type {advantage.dtype}: give one "
@@ -270,4 +239,4 @@ def _is(value: object, kind: type) -> bool:
 
 
 def _kind(value: object) -> str:
-    return f"{type(value).__name__} {shortened(repr(value), 80)}"
+    return f"{type(value).__name__} {shown(value)}"

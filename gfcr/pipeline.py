@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, final
 from gfcr import batch as batches
 from gfcr.collector import Collector, check_harvest, check_scorable
 from gfcr.engine.base import Engine
-from gfcr.guard import asking, check_numbers
+from gfcr.errors import asking
+from gfcr.guard import check_numbers
 from gfcr.ledger import ABORTED, BUFFERED, EVALUATION, IN_FLIGHT, Ledger
 from gfcr.metrics import batch_metrics, recorded
 from gfcr.runner import Runner

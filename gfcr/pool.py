@@ -14,6 +14,9 @@ from typing import Any, Final, final
 
 import pebble
 
+from gfcr import confined
+from gfcr.errors import described
+
 _CLOSING_S: Final = 2.0
 """How long `close` waits for what is running to end."""
 
@@ -35,22 +38,33 @@ class ProcessPool:
 
     Processes come from a fork server, never from a fork of the caller, whose engine has threads and
     locks that do not survive a fork. As always with such processes, a script that uses one keeps
-    its work below `if __name__ == "__main__":`.
+    its work below `if __name__ == "__main__":`. What a call starts ends with it, and its memory,
+    processes and result are bounded: see `gfcr.confined`.
     """
 
-    def __init__(self, *, num_processes: int = 2) -> None:
-        """Makes the pool; processes start with the first call."""
+    def __init__(self, *, num_processes: int = 2, memory_gib: float = 4.0) -> None:
+        """Makes the pool; processes start with the first call.
+
+        Args:
+            num_processes: calls at a time.
+            memory_gib: data that a call, and every process it forks, may have.
+        """
         context = multiprocessing.get_context("forkserver")
-        self._pool = pebble.ProcessPool(max_workers=num_processes, context=context)
+        self._pool = pebble.ProcessPool(
+            max_workers=num_processes, context=context, initializer=confined.keep
+        )
+        self._memory = int(memory_gib * 2**30)
         self._queue = _Queue(decode=pickle.loads)
 
     def submit(self, function: Callable[..., Any], *args: Any, timeout_s: float) -> int:
         """Queues a call; its time starts when a process takes it up."""
         try:
-            call = pickle.dumps((function, args))
+            call = confined.pack(function, *args)
         except Exception as error:  # what an argument's own pickling raises is not known
             return self._queue.add(_failed(error))
-        future: Any = self._pool.schedule(_call_pickled, args=(call,), timeout=timeout_s)
+        future: Any = self._pool.schedule(
+            confined.run, args=(call, self._memory), timeout=timeout_s
+        )
         return self._queue.add(future, timeout_s=timeout_s)
 
     def poll(self) -> list[Done]:
@@ -126,16 +140,7 @@ def _call(function: Callable[..., Any], *args: Any) -> tuple[Any, str | None]:
     try:
         return function(*args), None
     except BaseException as error:
-        return None, _describe(error)
-
-
-def _call_pickled(call: bytes) -> bytes:
-    """In the process: what cannot be unpickled there or sent back must fail this call only."""
-    try:
-        function, args = pickle.loads(call)
-        return pickle.dumps(_call(function, *args))
-    except Exception as error:
-        return pickle.dumps((None, _describe(error)))
+        return None, described(error)
 
 
 def _done(
@@ -151,17 +156,13 @@ def _done(
     except pebble.ProcessExpired as error:
         return Done(handle=handle, error=f"its process died (exit code {error.exitcode})")
     except BaseException as error:
-        return Done(handle=handle, error=_describe(error))
+        return Done(handle=handle, error=described(error))
 
 
 def _failed(error: Exception) -> Future[Any]:
     future: Future[Any] = Future()
     future.set_exception(error)
     return future
-
-
-def _describe(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
 
 
 def _close(pool: "pebble.ProcessPool | pebble.ThreadPool") -> None:

@@ -8,11 +8,9 @@ groups named like the packages (`gfcr.filter`). Nothing is imported before it is
 import ast
 import dataclasses
 import importlib
-import importlib.util
 import inspect
 import pkgutil
 import sys
-import zlib
 from dataclasses import MISSING, dataclass
 from functools import lru_cache
 from importlib.metadata import EntryPoints, entry_points
@@ -20,7 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from gfcr import plain
+from gfcr import loose, plain
 from gfcr.errors import ConfigError, shown, unknown_name
 from gfcr.part import Part
 from gfcr.plain import mapping
@@ -146,7 +144,7 @@ def name_of(kind: str, part: type[Part]) -> str:
     for name, point in _entry_points(kind).items():
         if point.value == f"{part.__module__}:{part.__qualname__}":
             return name
-    if part.__module__.startswith(_LOOSE):
+    if part.__module__.startswith(loose.PREFIX):
         return f"{inspect.getfile(part)}:{part.__qualname__}"
     return f"{part.__module__}:{part.__qualname__}"
 
@@ -175,7 +173,7 @@ def load_object(address: str) -> Any:
     """Imports `package.module:Name` or `path/to/file.py:Name`."""
     module_name, _, attribute = address.rpartition(":")
     try:
-        module = _load_file(Path(module_name)) if module_name.endswith(".py") else None
+        module = loose.load(Path(module_name)) if module_name.endswith(".py") else None
         return getattr(module or importlib.import_module(module_name), attribute)
     except Exception as error:  # whatever the file does when it is imported
         raise ConfigError(
@@ -202,9 +200,6 @@ def _inner_kinds(part: type[Part]) -> dict[str, str]:
         if f.init and isinstance(hints[f.name], type) and issubclass(hints[f.name], Part)
     }
     return {name: kind for name, kind in kinds.items() if kind in KINDS}
-
-
-_LOOSE = "gfcr_loose_"
 
 
 def _files(kind: str) -> dict[str, Path]:
@@ -281,20 +276,3 @@ def _ask(kind: str, name: str) -> Entry:
     summary = (inspect.getdoc(part) or "").partition("\n")[0]
     source = _entry_points(kind)[name].value
     return Entry(name=name, kind=kind, summary=summary, paper=part.paper, source=source)
-
-
-def _load_file(path: Path) -> Any:
-    if not path.is_file():
-        raise FileNotFoundError(f"no file {path}")
-    # Two folders may hold files of the same name.
-    name = f"{_LOOSE}{path.stem}_{zlib.crc32(str(path.resolve()).encode()):08x}"
-    if name not in sys.modules:
-        module_spec = importlib.util.spec_from_file_location(name, path.resolve())
-        assert module_spec is not None and module_spec.loader is not None
-        sys.modules[name] = importlib.util.module_from_spec(module_spec)
-        try:
-            module_spec.loader.exec_module(sys.modules[name])
-        except BaseException:
-            del sys.modules[name]
-            raise
-    return sys.modules[name]

@@ -9,8 +9,8 @@ from typing import Any, final
 from gfcr.batch import first_signal
 from gfcr.coroutine import Pending
 from gfcr.engine.base import Delta, Engine, Request
-from gfcr.errors import EngineError, GfcrError
-from gfcr.guard import asking, check_fits, described, misfit
+from gfcr.errors import EngineError, GfcrError, asking, described, shown
+from gfcr.guard import check_fits, misfit
 from gfcr.ledger import Ledger
 from gfcr.metrics import reason_of
 from gfcr.scoring import Desk
@@ -212,7 +212,7 @@ class Runner:
             with asking(name):
                 action: Any = watcher.watch(trajectory, new=len(delta.tokens), view=self._view)
             if not isinstance(action, Halt | Abort | Cap | None):
-                raise misfit(name, f"answered {action!r}: return Halt, Abort, Cap or None")
+                raise misfit(name, f"answered {shown(action)}: return Halt, Abort, Cap or None")
             if isinstance(action, Cap):
                 sampled = trajectory.spans[-1].stop - trajectory.spans[-1].start
                 self._engine.limit(delta.request_id, max_tokens=sampled + action.max_tokens)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from gfcr.coroutine import Pending
-from gfcr.errors import shortened
-from gfcr.guard import described, real
+from gfcr.errors import described, shortened, shown
+from gfcr.guard import real
 from gfcr.tasks.base import Task, Verdict
 from gfcr.types import Prompt
 
@@ -44,7 +44,7 @@ class Desk:
             return
         from gfcr.pool import ProcessPool
 
-        self._processes = self._processes or ProcessPool()
+        self._processes = self._processes or ProcessPool(memory_gib=self._task.memory_gib)
         handle = self._processes.submit(
             verify_safely, self._task, prompt, text, timeout_s=self._task.timeout_s
         )
@@ -119,7 +119,7 @@ def verify_safely(task: Task, prompt: Prompt, text: str) -> Verdict:
         return _unscorable(described(error))
     by = f"VerdictError: {type(task).__name__}.verify"
     if not isinstance(given, Verdict):
-        return _unscorable(f"{by} returned {given!r} ({type(given).__name__}), not a Verdict")
+        return _unscorable(f"{by} returned {shown(given)} ({type(given).__name__}), not a Verdict")
     if given.error is not None:
         return _unscorable(str(given.error))
     if given.reward is None:
@@ -127,7 +127,8 @@ def verify_safely(task: Task, prompt: Prompt, text: str) -> Verdict:
     reward = real(given.reward)
     if reward is None:
         kind = type(given.reward).__name__
-        return _unscorable(f"{by} gave the reward {given.reward!r} ({kind}), not a finite number")
+        said = f"gave the reward {shown(given.reward)} ({kind}), not a finite number"
+        return _unscorable(f"{by} {said}")
     return Verdict(reward=reward)
 
 

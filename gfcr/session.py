@@ -6,8 +6,7 @@ from typing import Any, Protocol, final
 
 from gfcr.coroutine import Pending, Run, gather
 from gfcr.engine.base import Request
-from gfcr.errors import GfcrError
-from gfcr.guard import asking, described
+from gfcr.errors import GfcrError, asking, described
 from gfcr.seeds import seed_of
 from gfcr.stages import Generate, Job, View
 from gfcr.trajectory import LiveTrajectory

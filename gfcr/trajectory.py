@@ -7,7 +7,7 @@ import numpy as np
 
 from gfcr.coroutine import Pending
 from gfcr.engine.base import Delta
-from gfcr.errors import shortened
+from gfcr.errors import shown
 from gfcr.guard import is_number
 from gfcr.stages import Sampled
 from gfcr.types import FinishReason, Prompt, Rollout, Span
@@ -152,7 +152,7 @@ class LiveTrajectory:
         if not any(self.mask):
             return "no token was sampled for it" + (f" ({self.detail})" if self.detail else "")
         odd = {k: v for k, v in self.notes.items() if not is_number(v)}
-        return f"its notes are no numbers: {shortened(repr(odd))}" if odd else None
+        return f"its notes are no numbers: {shown(odd)}" if odd else None
 
     def seal(self) -> None:
         """Generate is done with it: an open end becomes the reason of its last request."""

@@ -8,8 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gfcr.engine.base import Request
-from gfcr.speculation.base import Draft, Drafter, Law, Proposer, Row
+from gfcr.errors import asking
+from gfcr.speculation.base import Draft, Drafter, Law, Proposer, Row, Step
 from gfcr.types import Floats, Ints
+
+_ONE = 1 + 1e-3
+"""Rounding included."""
 
 
 @dataclass(kw_only=True)
@@ -68,7 +72,20 @@ class Drafting:
         if live is None or self.core is None or live.request.draft_budget == 0:
             return
         tokens = np.array([*live.request.tokens, *live.emitted], np.int32)
-        self.core.finished(_row(live, tokens_T=tokens, limit=0), law=_joined(live.laws))
+        with asking("drafter"):
+            self.core.finished(_row(live, tokens_T=tokens, limit=0), law=_joined(live.laws))
+
+    def set_pace(self, *, running: int) -> None:
+        """Asks the drafter how much to draft while so many requests run; with none, nothing."""
+        assert self.drafter is not None
+        with asking("drafter"):
+            self.pace = int(self.drafter.pace(running=running)) if running else 0
+
+    def saw(self, step: Step) -> None:
+        """Tells the drafter of a step."""
+        assert self.drafter is not None
+        with asking("drafter"):
+            self.drafter.saw(step)
 
     def budgets(self) -> dict[str, int]:
         """Most tokens that may be verified for each request in the next step."""
@@ -92,10 +109,16 @@ class Drafting:
         return _row(live, tokens_T=tokens_T, limit=limit) if limit > 0 else None
 
     def propose(self, rows: Sequence[Row]) -> list[Draft]:
-        """Asks the drafter; drafts longer than allowed are cut."""
+        """Asks the drafter; drafts longer than allowed are cut.
+
+        Raises:
+            PartError: it failed, or a draft's probabilities are none: the verification of such a
+                draft would follow no law.
+        """
         assert self.proposer is not None
-        drafts = self.proposer.propose(rows) if rows else ()
-        return [_cut(d, row.limit) for d, row in zip(drafts, rows, strict=True)]
+        with asking("drafter"):
+            drafts = self.proposer.propose(rows) if rows else ()
+            return [_checked(_cut(d, row.limit)) for d, row in zip(drafts, rows, strict=True)]
 
 
 def likeliest(laws: Sequence[Floats], *, most: int) -> Law | None:
@@ -125,6 +148,13 @@ def _cut(draft: Draft, most: int) -> Draft:
         return draft
     law = draft.law and Law(ids_TM=draft.law.ids_TM[:most], probs_TM=draft.law.probs_TM[:most])
     return Draft(tokens=draft.tokens[:most], law=law)
+
+
+def _checked(draft: Draft) -> Draft:
+    probs_TM = draft.law.probs_TM if draft.law is not None else None
+    if probs_TM is not None and not ((probs_TM >= 0) & (probs_TM <= _ONE)).all():
+        raise ValueError(f"a draft's law has probabilities outside [0, 1]: {probs_TM[:2]} ...")
+    return draft
 
 
 def _joined(laws: Sequence[Law]) -> Law | None:

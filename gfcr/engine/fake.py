@@ -228,7 +228,7 @@ class FakeEngine:
         if drafting.drafter is None:
             return {}
         self._told = not drafting.idle
-        drafting.pace = drafting.drafter.pace(running=len(running)) if self._told else 0
+        drafting.set_pace(running=len(running) if self._told else 0)
         rows: list[Row] = []
         for r in running:
             tokens = np.array([*r.request.tokens, *r.done], np.int32)
@@ -254,7 +254,7 @@ class FakeEngine:
                 accepted=accepted,
                 seconds=busy,
             )
-            self._drafting.drafter.saw(step)
+            self._drafting.saw(step)
 
     def _full(self, running: _Running) -> bool:
         return len(running.request.tokens) + len(running.done) >= self.max_length

@@ -13,6 +13,7 @@ from gfcr.engine import vllm_fixes
 from gfcr.engine.base import Request
 from gfcr.engine.drafting import Drafting
 from gfcr.engine.vllm_model import Counters
+from gfcr.errors import asking
 from gfcr.speculation.base import NOTHING, BuiltIn, Draft, Drafter, Law, Step
 
 BRIDGE: Final = f"{__name__}.Bridge"
@@ -91,22 +92,22 @@ class Speculation:
         drafting = self._drafting
         if drafting.drafter is None or not self._warm:
             return
-        fresh = drafting.drafter.fresh_weights()
+        with asking("drafter"):
+            fresh = drafting.drafter.fresh_weights()
         if fresh is not None:
             self._runner.get_draft_model().load_weights(fresh)
             # The draft's keys and values of cached prompts are its predecessor's. Refused, without
             # harm, while requests are in flight: those keep what they have.
             self._core.reset_prefix_cache()
         was, idle = drafting.pace, drafting.idle
-        drafting.pace = 0 if idle else drafting.drafter.pace(running=min(running, self._seats))
+        drafting.set_pace(running=0 if idle else min(running, self._seats))
         self._told = not idle
         if drafting.pace != was and drafting.proposer is None:
             self._set_length(drafting.pace)
 
     def after(self, *, running: int, was: Counters, now: Counters, seconds: float) -> None:
         """A step was made: trims drafts to budgets and tells the drafter."""
-        drafter = self._drafting.drafter
-        if drafter is None:
+        if self._drafting.drafter is None:
             return
         self._trim()
         step = Step(
@@ -119,7 +120,7 @@ class Speculation:
             seconds=seconds,
         )
         if self._told:
-            drafter.saw(step)
+            self._drafting.saw(step)
 
     def _set_length(self, pace: int) -> None:
         """How many tokens vLLM's own methods draft: as many as the scheduler's table says."""

@@ -55,6 +55,8 @@ class Task(Part):
     slow: ClassVar[bool] = False
     """True runs `verify` in a pool of killable processes with `timeout_s`, beside generation."""
     timeout_s: float = 10.0
+    memory_gib: float = 4.0
+    """Data that a slow `verify`, and every process it starts, may have."""
     reward_range: ClassVar[tuple[float, float] | None] = None
     """Least and largest reward, infinite where there is none: intervals stay inside. None is not
     known: scores that all lie in [0, 1] are then taken for shares."""

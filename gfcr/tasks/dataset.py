@@ -45,6 +45,8 @@ class Dataset(Task):
     """Most held-out prompts to evaluate on."""
     timeout_s: Annotated[float, Interval(gt=0, le=86400)] = 10.0
     """Of one verification, for slow verifiers."""
+    memory_gib: Annotated[float, Interval(ge=0.1, le=1e6)] = 4.0
+    """Data that one verification may have, for slow verifiers."""
 
     def __post_init__(self) -> None:
         if "{prompt}" not in self.template:

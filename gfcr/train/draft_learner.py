@@ -57,6 +57,8 @@ class Student:
         for examples in self._minibatches():
             batch = collate(examples, device=self.model.device)
             loss = divergence(self.model, batch, rejected=self._course.rejected)
+            if not bool(loss.isfinite()):
+                raise FloatingPointError(f"the loss of the draft model is {loss.item()}")
             loss.backward()  # pyright: ignore[reportUnknownMemberType]
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), _CLIP)
             self._optimizer.step()

@@ -6,14 +6,14 @@ optimizer, schedule, checkpoint) is TRL's and transformers' own code. Imports no
 
 import time
 from collections import deque
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, final
+from typing import Any, Final, NamedTuple, final
 
 import torch
 from datasets import Dataset  # pyright: ignore[reportMissingTypeStubs]
-from torch import nn
+from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, TrainerCallback
 from transformers.utils import logging
 
@@ -21,6 +21,7 @@ from gfcr.errors import ConfigError
 from gfcr.train import checkpoint
 from gfcr.train.base import TrainJob
 from gfcr.train.collate import Padded, collate, loss_tokens, micro_batches, trainable
+from gfcr.train.health import Pass, check_logged, check_update, check_weights
 from gfcr.train.loss_inputs import BUILDERS
 from gfcr.types import RolloutBatch, Sample
 
@@ -36,6 +37,12 @@ _REPORTED: Final = {
 """TRL's log keys and ours."""
 
 
+class _Micro(NamedTuple):
+    padded: Padded
+    inputs: dict[str, Any]
+    samples: list[Sample]
+
+
 class SeamMixin:
     """Goes before a TRL trainer in the bases of a class."""
 
@@ -44,6 +51,14 @@ class SeamMixin:
     def _prepare_inputs(self, generation_batch: object) -> dict[str, Any]:
         """Returns the next micro-batch; the dataset row TRL passes is a placeholder."""
         return self.feed.next_inputs(self)
+
+    def compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        """TRL's, shown to the feed."""
+        trl: Any = super()
+        loss = trl.compute_loss(model, inputs, *args, **kwargs)
+        if model.training:
+            self.feed.computed(loss)
+        return loss
 
 
 @final
@@ -68,8 +83,11 @@ class Feed(TrainerCallback):
         self._job = job
         self._count = micro_batches
         self._save_every, self._keep = save_every, keep_checkpoints
-        self._queue: deque[tuple[Padded, dict[str, Any]]] = deque()
+        self._queue: deque[_Micro] = deque()
         self._current: Padded | None = None
+        self._samples: Sequence[Sample] = ()
+        """Of the current micro-batch."""
+        self._passes: list[Pass] = []
         self._skip = False
         self._saved: int | None = None
         self._synced: int | None = None
@@ -102,6 +120,8 @@ class Feed(TrainerCallback):
         """Hands the policy to the engine, unless it has this version."""
         if version == self._synced:
             return
+        if self._synced is None:
+            check_weights(model, update=version)
         started = time.perf_counter()
         self._job.source.sync(model.named_parameters(), version=version)
         self._synced = version
@@ -111,8 +131,12 @@ class Feed(TrainerCallback):
         """The inputs of the next forward pass; begins an update when the last one is used up."""
         if not self._queue:
             self._begin_update(trainer)
-        self._current, inputs = self._queue.popleft()
+        self._current, inputs, self._samples = self._queue.popleft()
         return inputs
+
+    def computed(self, loss: Tensor) -> None:
+        """Keeps the loss of the current micro-batch until the optimizer is about to step."""
+        self._passes.append(Pass(loss=loss.detach(), samples=self._samples))
 
     def _begin_update(self, trainer: Any) -> None:
         batch = self._fetch(trainer)
@@ -121,7 +145,7 @@ class Feed(TrainerCallback):
             # training ends before the optimizer step.
             trainer.control.should_training_stop = True
         samples = trainable(batch.samples) if batch else []
-        self._skip = not samples
+        self._skip, self._passes = not samples, []
         self._sums = torch.zeros(4, device=trainer.accelerator.device)
         self._ready_at = time.perf_counter()
         self._queue.extend(self._micro_batches(trainer, samples))
@@ -134,19 +158,17 @@ class Feed(TrainerCallback):
         )
         return self._job.source.next_batch()
 
-    def _micro_batches(
-        self, trainer: Any, samples: list[Sample]
-    ) -> list[tuple[Padded, dict[str, Any]]]:
+    def _micro_batches(self, trainer: Any, samples: list[Sample]) -> list[_Micro]:
         loss = self._job.loss
         averages_rows = loss.estimator == "rloo" or loss.aggregation != "dapo"
-        made: list[tuple[Padded, dict[str, Any]]] = []
+        made: list[_Micro] = []
         for run in micro_batches(samples, count=self._count):
             padded = collate(run, device=trainer.accelerator.device)
             # TRL averages the micro-batches' row means: undo it, so that each row weighs the same.
             scale = len(run) * self._count / len(samples) if averages_rows and samples else 1.0
             build = BUILDERS[loss.estimator]
             inputs = build(trainer, padded, loss=loss, scale=scale, tokens=loss_tokens(samples))
-            made.append((padded, inputs))
+            made.append(_Micro(padded, inputs, run))
         return made
 
     @torch.no_grad()
@@ -162,12 +184,21 @@ class Feed(TrainerCallback):
         self._sums += torch.stack([term.sum() for term in terms])
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Skips the update when nothing is trainable: without gradients optimizers do nothing."""
+        """Skips the update when nothing is trainable: without gradients optimizers do nothing.
+
+        Raises:
+            TrainingError: a loss or a gradient is not finite.
+        """
         if self._skip:
             kwargs["model"].zero_grad(set_to_none=True)
+            return
+        # In half precision a scaler finds gradients that overflow, and skips the step itself.
+        model = None if args.fp16 else kwargs["model"]
+        check_update(self._passes, model=model, update=state.global_step + 1)
 
     def on_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Stops the clock."""
+        check_weights(kwargs["model"], update=state.global_step + 1)
         self._timing["train_s"] = time.perf_counter() - self._ready_at
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -184,6 +215,7 @@ class Feed(TrainerCallback):
     def on_log(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Reports an update to the source."""
         if "loss" in kwargs["logs"]:  # the summary at the end has none
+            check_logged(kwargs["logs"], update=state.global_step)
             metrics = self._metrics(kwargs["logs"])
             self._job.source.updated(step=state.global_step, metrics=metrics)
 

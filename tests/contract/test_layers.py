@@ -21,11 +21,11 @@ LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("stages",), ("engine.base",), ("tasks.base", "tasks.codec"), ("tracking.base",)),
     (("train.base",),),
     (("generate",), ("filter",), ("control",), ("replay",), ("speculation",), ("tasks",)),
-    (("engine",), ("registry", "strategy")),
+    (("engine",), ("registry", "strategy", "loose")),
     # The event loop is one unit: pipeline and the machinery only it uses.
     (
         (
-            *("pipeline", "batch", "collector", "guard", "metrics", "pool", "runner"),
+            *("pipeline", "batch", "collector", "confined", "guard", "metrics", "pool", "runner"),
             *("scoring", "session", "stream", "trajectory", "view"),
         ),
     ),

@@ -1,18 +1,23 @@
 """Parts, verifiers and engines that fail or hand over nonsense are named; nothing is trained."""
 
 import fractions
+import json
 import logging
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from gfcr import cli
 from gfcr.errors import EngineError, GfcrError, PartError, TaskError
 from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.generate.sample import Sample
 from gfcr.scoring import verify_safely
+from gfcr.speculation.base import Draft, Law, Proposer
 from gfcr.stages import (
     BatchMap,
     Control,
@@ -28,10 +33,11 @@ from gfcr.stages import (
 )
 from gfcr.strategy import Strategy
 from gfcr.tasks.base import Verdict
-from gfcr.types import FinishReason, Loss, Prompt, Signal
+from gfcr.types import FinishReason, Loss, Prompt, Sampling, Signal
 from tests import factories as make
 
 NAN, INF = float("nan"), float("inf")
+HELDOUT = make.CoinTask().problems(make.CODEC).heldout
 
 
 @dataclass(kw_only=True)
@@ -42,6 +48,13 @@ class Answers(make.CoinTask):
 
     def verify(self, prompt: Prompt, *, text: str) -> Any:
         return self.answer(text)
+
+
+def evaluate(pipeline: Any, generate: Generate) -> Any:
+    sampling = Sampling(max_tokens=40)
+    return pipeline.evaluate(
+        HELDOUT, generate=generate, num_samples=1, sampling=sampling, label="e"
+    )
 
 
 def judged(answer: Any) -> Verdict:
@@ -58,7 +71,19 @@ def test_real_numbers_of_python_and_numpy_are_rewards(reward: Any) -> None:
 
 @pytest.mark.parametrize(
     "reward",
-    [NAN, INF, -INF, 1e39, 10**400, np.float32("nan"), 1j, "1", np.ones(1), np.array(1.0), [1.0]],
+    [
+        NAN,
+        INF,
+        -INF,
+        1e39,
+        10**400,
+        np.float32("nan"),
+        1j,
+        "1",
+        np.ones(1),
+        np.array(1.0),
+        [1.0],
+    ],
 )
 def test_what_is_no_finite_number_is_unscorable_and_named(reward: Any) -> None:
     verdict = judged(Verdict(reward=reward))
@@ -71,6 +96,20 @@ def test_what_is_no_finite_number_is_unscorable_and_named(reward: Any) -> None:
 def test_an_answer_that_is_no_verdict_is_unscorable_and_named(answer: Any) -> None:
     verdict = judged(answer)
     assert verdict.reward is None and "not a Verdict" in str(verdict.error)
+
+
+def test_what_cannot_be_written_down_is_unscorable_too() -> None:
+    class Mute(ValueError):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    assert "too large to write" in str(judged(Verdict(reward=10**9999)).error)
+    verdict = verify_safely(Answers(answer=lambda text: throw(Mute())), make.prompt(), "x")
+    assert verdict.reward is None and "cannot be shown" in str(verdict.error)
+
+
+def throw(error: BaseException) -> Any:
+    raise error
 
 
 def test_a_verdict_with_an_error_has_no_reward() -> None:
@@ -102,9 +141,8 @@ def test_one_nan_reward_costs_its_rollout_and_is_counted_by_reason(
 
 def test_an_evaluation_without_one_scorable_answer_stops_the_run() -> None:
     pipeline = make.pipeline(strategy(), task=Answers(answer=lambda text: Verdict(reward=NAN)))
-    heldout = make.CoinTask().problems(make.CODEC).heldout
     with pytest.raises(GfcrError, match=r"none of 8 .*gave the reward nan"):
-        pipeline.evaluate(heldout, generate=Sample(), num_samples=1, label="e")
+        evaluate(pipeline, Sample())
 
 
 # ---------------------------------------------------------------- parts
@@ -272,9 +310,6 @@ def test_a_weight_that_makes_an_advantage_infinite_is_refused() -> None:
         make.pipeline(strategy(answer=heavy), prompts=2).next_batch()
 
 
-HELDOUT = make.CoinTask().problems(make.CODEC).heldout
-
-
 def _sampled(plan: Any, view: Any, **sampling: Any) -> Any:
     (prompt,) = view.draw(1)
     return plan.add([replace(view.job(prompt), sampling=replace(view.sampling, **sampling))])
@@ -405,7 +440,7 @@ def test_when_every_job_fails_the_run_does(when: str, evaluating: bool) -> None:
     with pytest.raises(GfcrError, match="could be scored"):
         if evaluating:
             pipeline = make.pipeline(strategy())
-            pipeline.evaluate(HELDOUT, generate=generate, num_samples=1, label="e")
+            evaluate(pipeline, generate)
         else:
             make.pipeline(strategy(generate=generate)).next_batch()
 
@@ -468,7 +503,7 @@ def test_an_engine_that_fails_stops_the_run(generate: Generate, at: str, error: 
         pipeline.next_batch()
     pipeline.engine = faulty(whole, at=at, error=error)
     with pytest.raises(EngineError, match="lost its state"):
-        pipeline.evaluate(HELDOUT, generate=generate, num_samples=1, label="e")
+        evaluate(pipeline, generate)
 
 
 @pytest.mark.parametrize("max_length", [3, 4, 20])
@@ -478,7 +513,7 @@ def test_a_prompt_that_leaves_no_room_stops_training_and_evaluation(max_length: 
     with pytest.raises(TaskError, match=said):
         pipeline.next_batch()
     with pytest.raises(TaskError, match=said):
-        pipeline.evaluate(HELDOUT, generate=Sample(), num_samples=1, label="e")
+        evaluate(pipeline, Sample())
 
 
 def test_growth_to_the_cap_ends_a_rollout_as_truncated_and_says_why() -> None:
@@ -497,3 +532,100 @@ def test_growth_to_the_cap_ends_a_rollout_as_truncated_and_says_why() -> None:
     for rollout in (r for g in batch.groups for r in g.rollouts):
         assert rollout.finish == FinishReason.LENGTH and len(rollout) == 2
         assert rollout.detail == "7 tokens to append did not fit"
+
+
+# ---------------------------------------------------------------- drafters
+
+
+@dataclass(kw_only=True)
+class Drafts(Proposer):
+    """Drafts what nobody accepts; answers one event as told."""
+
+    hook: str
+    answer: Callable[..., Any] = field(default=broken, repr=False)
+
+    @property
+    def max_draft(self) -> int:
+        return 2
+
+    def propose(self, rows: Any) -> Any:
+        return self._asked("propose", [Draft(tokens=[5]) for _ in rows])
+
+    def pace(self, *, running: int) -> int:
+        return self._asked("pace", 2)
+
+    def finished(self, row: Any, *, law: Any) -> None:
+        self._asked("finished", None)
+
+    def saw(self, step: Any) -> None:
+        self._asked("saw", None)
+
+    def _asked(self, hook: str, usual: Any) -> Any:
+        return self.answer() if hook == self.hook else usual
+
+
+@pytest.mark.parametrize("hook", ["propose", "pace", "finished", "saw"])
+def test_a_drafter_that_raises_stops_the_run_under_its_name(hook: str) -> None:
+    with pytest.raises(PartError, match=r"strategy\.drafter failed: ValueError: no such thing"):
+        make.pipeline(strategy(drafter=Drafts(hook=hook))).next_batch()
+
+
+@pytest.mark.parametrize("value", [NAN, -0.5, 1.5])
+def test_a_draft_whose_law_is_none_is_not_verified(value: float) -> None:
+    law = Law(ids_TM=np.array([[5]], np.int32), probs_TM=np.array([[value]], np.float32))
+    drafter = Drafts(hook="propose", answer=lambda: [Draft(tokens=[5], law=law)] * 16)
+    with pytest.raises(PartError, match=r"strategy\.drafter failed: .*outside \[0, 1\]"):
+        make.pipeline(strategy(drafter=drafter), prompts=4).next_batch()
+
+
+# ---------------------------------------------------------------- the command line
+
+PARTS = """
+from dataclasses import dataclass
+from gfcr.stages import Filter
+from gfcr.tasks.base import Verdict
+from tests.factories import CoinTask
+
+@dataclass(kw_only=True)
+class Spoil(Filter):
+    def apply(self, group, *, view):
+        return group.with_advantages([float("nan")] * len(group.rollouts)) if view.step else group
+
+@dataclass(kw_only=True)
+class Odd(CoinTask):
+    share: int = 3
+    def verify(self, prompt, *, text):
+        return Verdict(reward=float("inf") if len(text) % self.share == 0 else 1.0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "said"),
+    [
+        (["task.name=PARTS:Odd"], 0, r"UNSCORABLE \d+% \(VerdictError\)"),
+        (["task={name: 'PARTS:Odd', share: 1}"], 2, "none of .* gave the reward inf"),
+        (["strategy.filters={bad: {name: 'PARTS:Spoil'}}"], 2, r"filters\.bad: group 1:.* is nan"),
+        (["engine.max_length=30"], 2, r"prompt '.*' has \d+ tokens, .* max_length=30"),
+    ],
+)
+def test_a_run_says_what_is_wrong_and_ends_accordingly(
+    changes: list[str], code: int, said: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "parts.py").write_text(PARTS)
+    values = {
+        "model": "none",
+        "folder": str(tmp_path),
+        "engine": {"name": "fake", "mean_length": 6},
+        "trainer": {"name": "dry", "max_steps": 2, "save_every": 1},
+        "tracking": {"name": "local"},
+        "prompts": 4,
+        "evaluation": {"prompts": 8},
+        "sampling": {"max_tokens": 24},
+    }
+    file = tmp_path / "e.yaml"
+    file.write_text(json.dumps(values))
+    given = [c.replace("PARTS", f"{tmp_path}/parts.py") for c in changes]
+    assert cli.main(["run", str(file), "--json", *given]) == code
+    shown = capfd.readouterr()
+    assert re.search(said, shown.err), shown.err
+    assert code or json.loads(shown.out)["status"] == "finished"

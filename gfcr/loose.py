@@ -1,0 +1,38 @@
+"""Modules of files that no import statement finds, by path."""
+
+import importlib.util
+import sys
+import zlib
+from pathlib import Path
+from typing import Any, Final
+
+PREFIX: Final = "gfcr_loose_"
+"""Of their names."""
+
+
+def files() -> dict[str, str]:
+    """Name and file of every module loaded by `load`: what no import statement finds."""
+    found = {n: m for n, m in sys.modules.items() if n.startswith(PREFIX)}
+    return {name: str(module.__file__) for name, module in found.items()}
+
+
+def load(path: Path) -> Any:
+    """Loads a module of a file; twice gives the same module.
+
+    Raises:
+        FileNotFoundError: there is none.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"no file {path}")
+    # Two folders may hold files of the same name.
+    name = f"{PREFIX}{path.stem}_{zlib.crc32(str(path.resolve()).encode()):08x}"
+    if name not in sys.modules:
+        module_spec = importlib.util.spec_from_file_location(name, path.resolve())
+        assert module_spec is not None and module_spec.loader is not None
+        sys.modules[name] = importlib.util.module_from_spec(module_spec)
+        try:
+            module_spec.loader.exec_module(sys.modules[name])
+        except BaseException:
+            del sys.modules[name]
+            raise
+    return sys.modules[name]

@@ -1,0 +1,95 @@
+"""What is not finite reaches no optimizer, no checkpoint and no engine: the run stops before."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from gfcr.errors import TrainingError
+from gfcr.types import Sample
+
+_ADVICE = (
+    "Nothing of this update was saved: the last checkpoint is sound, and the same command goes on "
+    "from it. Lower trainer.learning_rate, raise the precision, or look for extreme advantages."
+)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pass:
+    """One forward pass of an update."""
+
+    loss: Tensor
+    samples: Sequence[Sample]
+    """What it was taken over."""
+
+
+def check_update(passes: Sequence[Pass], *, model: nn.Module | None, update: int) -> None:
+    """Vouches for what the optimizer is about to apply.
+
+    Args:
+        passes: the forward passes.
+        model: holds their gradients; None leaves these to the trainer.
+        update: number of the update, for messages.
+
+    Raises:
+        TrainingError: a loss or a gradient is not finite; names the rollouts and their numbers.
+    """
+    for number, each in enumerate(passes, start=1):
+        if not math.isfinite(loss := float(each.loss)):
+            raise TrainingError(
+                f"update {update}: the loss of micro-batch {number} of {len(passes)} is {loss} "
+                f"({_contents(each.samples)}). {_ADVICE}"
+            )
+
+    if model is not None:
+        held = ((name, p.grad) for name, p in model.named_parameters() if p.grad is not None)
+        everything = [s for each in passes for s in each.samples]
+        _check(held, what=f"update {update}: a gradient ({_contents(everything)})")
+
+
+def check_weights(model: nn.Module, *, update: int) -> None:
+    """Vouches for the policy that an engine or a checkpoint is about to get.
+
+    Raises:
+        TrainingError: a weight is not finite; names the first tensor.
+    """
+    _check(model.named_parameters(), what=f"update {update}: a weight")
+
+
+def check_logged(logs: dict[str, Any], *, update: int) -> None:
+    """Vouches for the trainer's own figures: a norm that overflows clips gradients to nothing.
+
+    Raises:
+        TrainingError: loss or gradient norm is not finite.
+    """
+    for key in ("loss", "grad_norm"):
+        if not math.isfinite(value := float(logs.get(key, 0.0))):
+            raise TrainingError(f"update {update}: {key} is {value}. {_ADVICE}")
+
+
+@torch.no_grad()
+def _check(tensors: Iterable[tuple[str, Tensor]], *, what: str) -> None:
+    named = dict(tensors)
+    # One norm over all, so that a GPU is waited for once.
+    if named and not bool(torch.nn.utils.get_total_norm(list(named.values())).isfinite()):
+        bad = [name for name, t in named.items() if not bool(t.isfinite().all())]
+        first = f"{len(bad)} of {len(named)} tensors, {bad[0]!r} for one" if bad else "their norm"
+        raise TrainingError(f"{what} is not finite ({first}). {_ADVICE}")
+
+
+def _contents(samples: Sequence[Sample]) -> str:
+    if not samples:
+        return "no rollouts"
+    names = [s.rollout.id for s in samples]
+    advantages = np.concatenate([s.advantage_T for s in samples])
+    sampled = np.concatenate([s.rollout.logprobs_T for s in samples])
+    return (
+        f"rollouts {', '.join(names[:4])}{' ...' if names[4:] else ''}; advantages "
+        f"{advantages.min():g} to {advantages.max():g}, log-probs sampled with {sampled.min():g} "
+        f"to {sampled.max():g}"
+    )
