@@ -7,18 +7,21 @@ NAME/ARM.yaml     an experiment file for every row: `gfcr run NAME/ARM.yaml seed
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+import shlex
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gfcr import config, experiment, reading
+from gfcr import config, experiment, names, reading
 from gfcr import strategy as strategies
 from gfcr.errors import ConfigError, GfcrError
 from gfcr.leaderboard.json_rows import to_dict
 from gfcr.leaderboard.measure import heldout, result_of
 from gfcr.leaderboard.rows import Leaderboard
 from gfcr.leaderboard.tables import to_markdown
+from gfcr.leaderboard.text import markdown
 from gfcr.plain import mapping
 from gfcr.provenance import card_of
 from gfcr.tracking.folder import write_atomic
@@ -26,7 +29,6 @@ from gfcr.tracking.names import digest, spec_hash
 from gfcr.tracking.records import RunRecord
 
 FORMAT = 1
-_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*")
 _LEFT_TO_STORE = ("curves", "series", "profile", "notes", "pareto")
 
 
@@ -53,10 +55,9 @@ class Entry:
         if held.exists() and read(held)["hash"] != self.content["hash"]:
             raise ConfigError(f"{place} holds another entry: give another --name, or remove it.")
         write_atomic(held, json.dumps(self.content, indent=1, sort_keys=True) + "\n")
+        files = file_names(self.experiments)
         for arm, values in self.experiments.items():
-            write_atomic(
-                place / f"{_file_name(arm)}.yaml", _experiment_text(self.name, arm, values)
-            )
+            write_atomic(place / files[arm], _experiment_text(self.name, arm, values))
         write_atomic(place / "README.md", self._readme())
         return place
 
@@ -64,13 +65,16 @@ class Entry:
         arm = next(iter(self.experiments))
         content = self.content
         accepted = "".join(
-            f"- Accepted by the submitter: {text}.\n" for text in content["accepted"]
+            f"- Accepted by the submitter: {markdown(text)}.\n" for text in content["accepted"]
         )
+        task, model, commit = (markdown(content[key]) for key in ("task", "model", "commit"))
+        name = file_names(self.experiments)[arm]
+        file = shlex.quote(f"experiments/leaderboard/{self.name}/{name}")
         return (
-            f"# {self.name}\n\nStudy `{content['study']}`, task {content['task']}, model "
-            f"{content['model']}, commit {content['commit']}.\n\n{self.table}{accepted}\n"
-            f"Run a row again, with any of its seeds:\n\n```bash\ngfcr run "
-            f"experiments/leaderboard/{self.name}/{_file_name(arm)}.yaml seed=0\n```\n\n"
+            f"# {self.name}\n\nStudy `{content['study']}`, task {task}, model "
+            f"{model}, commit {commit}.\n\n{self.table}{accepted}\n"
+            f"Run a row again, with any of its seeds:\n\n```bash\ngfcr run {file} seed=0\n"
+            f"```\n\n"
             f"`entry.json` holds specs, scores by seed, costs and versions; its hash is "
             f"`{content['hash'][:12]}`.\n"
         )
@@ -94,10 +98,7 @@ def entry_of(
     Raises:
         ConfigError: the name cannot be a folder's, or a row cannot be run again from its record.
     """
-    if not _NAME.fullmatch(name):
-        raise ConfigError(
-            f"--name {name!r} is not allowed: give small letters, digits, and - _ . between them."
-        )
+    names.check_slug(name, key="--name")
     experiments = {row.arm: experiment_of(arms[row.arm][0]) for row in board.rows}
     rows = [_row(row, runs=arms[row["arm"]]) for row in to_dict(board)["rows"]]
     own = ("study", "baseline", "margin", "target", "noise_floor", "excluded")
@@ -217,8 +218,21 @@ def _experiment_text(name: str, arm: str, values: Mapping[str, Any]) -> str:
     return f"# Row {arm} of the leaderboard entry {name}, every value resolved.\n{body}"
 
 
-def _file_name(arm: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_.+-]", "-", arm)
+def file_names(arms: Collection[str]) -> dict[str, str]:
+    """Returns the file of each arm's experiment, all different where file names know no case.
+
+    Characters that need quoting in a shell become `-`; an arm whose name is then another's too
+    gets a digest of its own name.
+    """
+    plain = {arm: re.sub(r"[^A-Za-z0-9_.+-]", "-", arm) for arm in arms}
+    taken = Counter(name.lower() for name in plain.values())
+    found = {
+        arm: f"{name}-{digest(arm)[:6]}.yaml" if taken[name.lower()] > 1 else f"{name}.yaml"
+        for arm, name in plain.items()
+    }
+    if len({file.lower() for file in found.values()}) < len(found):
+        raise ConfigError(f"arms {', '.join(arms)} share a file name: rename one of them.")
+    return found
 
 
 def _tag(run: RunRecord, name: str) -> str:

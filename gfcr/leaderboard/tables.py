@@ -11,6 +11,7 @@ from gfcr.config import HELDOUT
 from gfcr.leaderboard.json_rows import delta_of, plain
 from gfcr.leaderboard.rows import Leaderboard, Row
 from gfcr.leaderboard.seats import by_arm
+from gfcr.leaderboard.text import csv_cell, markdown
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -24,12 +25,13 @@ def to_markdown(board: Leaderboard) -> str:
     heads = list(columns)
     lines = ["| " + " | ".join(heads) + " |", "|" + " --- |" * len(heads)]
     for row in board.rows:
-        lines.append("| " + " | ".join(_escape(cell(row)) for cell in columns.values()) + " |")
-    lines += ["", caption(board)]
-    lines += [f"- {row.arm}: {note}." for row in board.rows for note in row.notes]
-    lines += [
-        f"- Left out: {e.arm}, seed {e.seed} ({e.run_id}): {e.reason}." for e in board.excluded
-    ]
+        cells = (
+            markdown(show(row)) if name in _WORDS else show(row) for name, show in columns.items()
+        )
+        lines.append("| " + " | ".join(cells) + " |")
+    said = [f"{row.arm}: {note}." for row in board.rows for note in row.notes]
+    said += [f"Left out: {e.arm}, seed {e.seed} ({e.run_id}): {e.reason}." for e in board.excluded]
+    lines += ["", markdown(caption(board)), *(f"- {markdown(line)}" for line in said)]
     return "\n".join(lines) + "\n"
 
 
@@ -52,8 +54,8 @@ def to_rich(board: Leaderboard, *, width: int = 120) -> "Table":
     from rich.table import Table
 
     table = Table(
-        title=board.study or "no runs",
-        caption=caption(board),
+        title=escape(board.study or "no runs"),
+        caption=escape(caption(board)),
         box=SIMPLE_HEAD,
         pad_edge=False,
         collapse_padding=True,
@@ -170,6 +172,8 @@ _COLUMNS: Mapping[str, Callable[[Row], str]] = {
     "verified": lambda row: _number(row.cost.verifier_calls),
     "R_gen": lambda row: _percent(row.cost.r_gen),
 }
+_WORDS = ("arm", "certificate")
+"""Columns of words that come from a store."""
 _LEFT = ("arm", "verdict", "certificate", "front", "bias")
 _FIRST = ("#", "arm", "score", "difference", "verdict", "tokens", "wasted", "seconds")
 """Columns of a narrow terminal; a wider one takes the others as they fit, in this order."""
@@ -229,7 +233,7 @@ def _flat(row: Row) -> dict[str, str]:
         "notes": "; ".join(row.notes),
         **{f"tokens:{name}": tokens for name, tokens in row.cost.ledger.items()},
     }
-    return {key: "" if plain(v) is None else str(v) for key, v in values.items()}
+    return {csv_cell(key): "" if plain(v) is None else csv_cell(v) for key, v in values.items()}
 
 
 def _scores(row: Row) -> list[tuple[str, float]]:
@@ -251,7 +255,3 @@ def _number(value: float) -> str:
 
 def _percent(value: float) -> str:
     return f"{value:.0%}" if isfinite(value) else ""
-
-
-def _escape(cell: str) -> str:
-    return cell.replace("|", "\\|")

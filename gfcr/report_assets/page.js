@@ -53,6 +53,7 @@ const COLUMNS = [
   { name: "Seconds to target", key: (r) => target(r, "seconds"), show: (r) => reached(r, "seconds") },
   { name: "Front", key: (r) => front(r).length, show: (r) => [front(r).join(", ") || "–"] },
   { name: "Bias", key: (r) => biases(r).length, show: (r) => [biases(r).join(", ") || "–"] },
+  { name: "Unscorable", key: (r) => r.unscorable || null, show: (r) => [r.unscorable ? `${r.unscorable} of ${r.answers}` : "–"] },
   { name: "Passes", key: (r) => r.cost.forward_passes },
   { name: "Verified", key: (r) => r.cost.verifier_calls },
   { name: "R_gen", key: (r) => r.cost.r_gen, show: (r) => [percent(r.cost.r_gen)] },
