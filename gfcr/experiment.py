@@ -7,19 +7,18 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from gfcr import registry
+from gfcr import ending, registry
 from gfcr.audit.certify import recertify, standing
 from gfcr.config import Experiment
 from gfcr.engine.base import Engine
 from gfcr.heldout import question
 from gfcr.pipeline import Pipeline
 from gfcr.resolved import Resolved, resolve
-from gfcr.signals import Heard, Interrupted, interruptible
+from gfcr.signals import Heard, interruptible
 from gfcr.source import SPECULATION, Pause, Progress, RunSource
 from gfcr.tasks.base import Codec
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.lock import locked
-from gfcr.train import checkpoint
 from gfcr.train.base import TrainJob, TrainResult
 
 __all__ = ["Resolved", "resolve", "run"]
@@ -46,10 +45,16 @@ def run(
 
     Raises:
         FolderInUse: another process runs it.
+        StoreError: the disk is full, or cannot be written to.
     """
     resolved = resolve(config)
     with interruptible() as heard, locked(resolved.folder, patience_s=patience_s):
-        return _open(resolved, fresh=fresh, until=until, heard=heard, watch=watch, say=say)
+        try:
+            return _open(resolved, fresh=fresh, until=until, heard=heard, watch=watch, say=say)
+        except Exception as error:
+            if (problem := ending.disk_problem(error, folder=resolved.folder)) is not None:
+                raise problem from error
+            raise
 
 
 def _open(
@@ -79,7 +84,7 @@ def _open(
     except KeyboardInterrupt as error:
         # Met outside of training.
         if records.exists() and records.status not in ("paused", "finished"):
-            _break_off(resolved, records=records, source=None, error=error)
+            ending.break_off(resolved, records=records, source=None, error=error)
         raise
 
 
@@ -134,39 +139,15 @@ def _run(
             result = _result(resolved, source=source, pipeline=pipeline, trained=trained)
             result["certificate"] = stands.word
         except BaseException as error:
-            _break_off(resolved, records=records, source=source, error=error)
+            ending.break_off(resolved, records=records, source=source, error=error)
             raise
-    _end(resolved, records=records, result=result)
+    ending.end(resolved, records=records, result=result)
     return result
-
-
-def _end(resolved: Resolved, *, records: RunFolder, result: Mapping[str, Any]) -> None:
-    records.write_result(result)
-    records.set_status(result["status"])
-    resolved.tracker.finish(status=result["status"], result=result)
-
-
-def _break_off(
-    resolved: Resolved, *, records: RunFolder, source: RunSource | None, error: BaseException
-) -> None:
-    """Writes down that the run was interrupted, or that it failed."""
-    result: dict[str, Any] = {**_identity(resolved), "folder": str(resolved.folder)}
-    if isinstance(error, KeyboardInterrupt):
-        last = checkpoint.newest(resolved.folder / "checkpoints")
-        result |= {"status": "paused", "interrupted": str(error) or "SIGINT"}
-        result |= {"updates": checkpoint.step_of(last) if last else 0}
-    else:
-        result |= {"status": "failed", "error": str(error)}
-    if isinstance(error, Interrupted):
-        error.paused = result
-    if source is None or not source.begun:
-        resolved.tracker.start(records.card(), folder=resolved.folder)
-    _end(resolved, records=records, result=result)
 
 
 def _there(done: Mapping[str, Any], *, until: Pause) -> bool:
     curve = done.get("curve")
-    return done["status"] == "paused" and bool(curve) and until.reached(curve[-1])
+    return done.get("status") == "paused" and bool(curve) and until.reached(curve[-1])
 
 
 def _train(
@@ -201,7 +182,7 @@ def _result(
     step_s, generate_s = (totals.get(f"time/{part}_s", 0.0) for part in ("step", "generate"))
     assert memory.before is not None and memory.latest is not None
     return {
-        **_identity(resolved),
+        **ending.identity(resolved),
         "status": "paused" if _unfinished(resolved, source=source, trained=trained) else "finished",
         "updates": trained.updates,
         "resumed_from": trained.resumed_from,
@@ -237,17 +218,6 @@ def _unfinished(resolved: Resolved, *, source: RunSource, trained: TrainResult) 
     """Whether the run was only paused: neither its updates nor its budget are used up."""
     more = trained.updates < resolved.trainer.max_steps and source.spent() is None
     return more and source.paused()
-
-
-def _identity(resolved: Resolved) -> dict[str, Any]:
-    config = resolved.config
-    return {
-        "run_id": resolved.run_id,
-        "study": config.study,
-        "arm": config.name,
-        "strategy": resolved.strategy.name,
-        "seed": config.seed,
-    }
 
 
 def _model(resolved: Resolved, *, say: Callable[[str], None]) -> str:

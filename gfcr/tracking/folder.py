@@ -160,10 +160,23 @@ class RunFolder:
         if (self.path / "metrics.jsonl").exists():
             os.truncate(self.path / "metrics.jsonl", mark.metrics)
         made = [f for f in self.rollouts.glob("update-*.parquet") if f.name not in mark.rollouts]
-        cut = [f for f in self.path.rglob(".*") if _TEMPORARY.fullmatch(f.name)]
-        for file in [*made, *cut]:
+        for file in made:
             file.unlink()
+        self.drop_halves()
         self._written = dict(mark.rollouts)
+
+    def make_room(self, *, updates: int) -> None:
+        """Removes what a run resumed after `updates` would make again: rollouts, and halves."""
+        for file in self.rollouts.glob("update-*.parquet"):
+            if int(file.stem.removeprefix("update-")) >= updates:
+                file.unlink()
+        self.drop_halves()
+
+    def drop_halves(self) -> None:
+        """Removes what writes that were cut short have left."""
+        for file in self.path.rglob(".*"):
+            if _TEMPORARY.fullmatch(file.name):
+                file.unlink()
 
     def _metrics_bytes(self) -> bytes:
         file = self.path / "metrics.jsonl"

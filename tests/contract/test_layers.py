@@ -31,7 +31,10 @@ LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
     ),
     (("train",), ("tracking",)),
     (("models",), ("audit.certificate", "audit.certify", "audit.cell", "audit.settings")),
-    (("experiment", "config", "heldout", "provenance", "resolved", "source"), ("drop_in",)),
+    (
+        ("experiment", "ending", "config", "heldout", "provenance", "resolved", "source"),
+        ("drop_in",),
+    ),
     (("launch",), ("search",)),
     (("sweep", "factors", "designs"), ("offline",), ("simulation",), ("audit",)),
     (("leaderboard", "report"), ("bench",)),

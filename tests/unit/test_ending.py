@@ -1,0 +1,77 @@
+"""A disk that is full, or closed to writing, is named with what to do; the run goes on after."""
+
+import json
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gfcr.tracking.folder import RunFolder
+from tests.launchers import VALUES
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 400 kB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", str(place)]
+    if subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("not allowed to mount a file system")
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def gfcr(file: Path, *words: str, **how: Any) -> tuple[int, dict[str, Any], str]:
+    command = [sys.executable, "-m", "gfcr", "run", str(file), "--json", *words]
+    done = subprocess.run(command, capture_output=True, text=True, **how)
+    return done.returncode, json.loads(done.stdout), done.stderr
+
+
+def experiment(tmp_path: Path, folder: Path) -> Path:
+    file = tmp_path / "experiment.yaml"
+    trainer = {"name": "dry", "max_steps": 40, "save_every": 2}
+    file.write_text(yaml.safe_dump({**VALUES, "folder": str(folder), "trainer": trainer}))
+    return file
+
+
+def test_a_full_disk_is_named_and_with_room_the_run_goes_on(
+    tmp_path: Path, small_disk: Path
+) -> None:
+    file = experiment(tmp_path, small_disk)
+    (small_disk / "ballast").write_bytes(bytes(200_000))
+    code, answer, words = gfcr(file)
+    assert code == 2 and "No space left on device" in answer["error"]
+    assert str(small_disk) in answer["error"] and "free some space" in words
+    (card,) = small_disk.rglob("run.json")
+    assert RunFolder(card.parent).status == "failed"
+    (small_disk / "ballast").unlink()
+    subprocess.run(["mount", "-o", "remount,size=20m", str(small_disk)], check=True)
+    code, answer, _ = gfcr(file)
+    assert code == 0 and answer["status"] == "finished" and answer["resumed_from"] > 0
+
+
+def test_a_disk_closed_to_writing_is_named(tmp_path: Path, small_disk: Path) -> None:
+    file = experiment(tmp_path, small_disk / "runs")
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    code, answer, words = gfcr(file)
+    assert code == 2 and str(small_disk) in answer["error"]
+    assert "Read-only file system" in words and "may write to" in words
+
+
+def test_a_file_that_may_not_grow_is_named(tmp_path: Path) -> None:
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (12_000, 12_000))
+
+    file = experiment(tmp_path, tmp_path / "runs")
+    code, answer, _ = gfcr(file, preexec_fn=limit)
+    assert code == 2 and "File too large" in answer["error"]
+    (card,) = tmp_path.rglob("run.json")
+    assert RunFolder(card.parent).status == "failed"
+    code, answer, _ = gfcr(file)
+    assert code == 0 and answer["status"] == "finished" and answer["resumed_from"] > 0
