@@ -9,6 +9,7 @@ from typing import Any
 
 from gfcr import ending, registry
 from gfcr.audit.certify import recertify, standing
+from gfcr.check import check, check_problems
 from gfcr.config import Experiment
 from gfcr.engine.base import Engine
 from gfcr.heldout import question
@@ -48,6 +49,7 @@ def run(
         StoreError: the disk is full, or cannot be written to.
     """
     resolved = resolve(config)
+    check(resolved)
     with interruptible() as heard, locked(resolved.folder, patience_s=patience_s):
         try:
             return _open(resolved, fresh=fresh, until=until, heard=heard, watch=watch, say=say)
@@ -107,6 +109,7 @@ def _run(
         codec = _codec(resolved, model=model)
         problems = resolved.task.problems(codec)
         asked = question(problems, evaluation=config.evaluation)
+        check_problems(resolved, problems, codec=codec, model=model)
         say("starting the engine")
         engine = stack.enter_context(closing(_engine(resolved, model=model)))
         pipeline = Pipeline(

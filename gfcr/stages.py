@@ -17,7 +17,7 @@ that have a hook, in the order the strategy names them.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -63,6 +63,17 @@ class Generate(Part):
             await session.gather(*(t.sample() for t in opened))
     """
 
+    def rollouts(self, num_samples: int) -> int:
+        """Most rollouts that a job of so many samples becomes."""
+        return num_samples
+
+    def check(self, encode: Callable[[str], Sequence[int]]) -> None:
+        """Refuses a model whose tokens the part cannot work with, before anything starts.
+
+        Raises:
+            ConfigError: it cannot, naming the key.
+        """
+
     @abstractmethod
     async def run(self, session: Session) -> None:
         """Opens trajectories and samples them; each one opened becomes a rollout on return.
@@ -82,6 +93,17 @@ class Filter(Part):
         def apply(self, group: Group, *, view: View) -> Group:
             return group.reject("zero_variance") if group.rewards_N.std() == 0 else group
     """
+
+    gives_advantages: ClassVar[bool | None] = None
+    """Whether the filter is an advantage map; None is not known. A strategy without a map is
+    refused where all its filters say that they are none."""
+
+    def check(self, rollouts: int, *, where: str) -> None:
+        """Refuses groups of so many rollouts that the filter could do nothing.
+
+        Raises:
+            ConfigError: it could not, naming the key.
+        """
 
     @abstractmethod
     def apply(self, group: Group, *, view: View) -> Group:

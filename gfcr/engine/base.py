@@ -143,6 +143,14 @@ class EngineConfig(Part):
     needs_model: ClassVar[bool] = True
     """False for engines that invent their tokens."""
 
+    def context(self, model: str) -> int | None:
+        """Most tokens (prompt and completion) of one sequence, without starting; None: not known.
+
+        Args:
+            model: folder of the model.
+        """
+        return None
+
     @abstractmethod
     def start(self, *, model: str, seed: int, drafter: Drafter | None = None) -> Engine:
         """Starts the engine on a model folder.

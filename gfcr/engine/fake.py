@@ -52,6 +52,10 @@ class Fake(EngineConfig):
         """Tokens, special ones included."""
         return 4 + len(self.alphabet)
 
+    def context(self, model: str) -> int:
+        """See `EngineConfig.context`."""
+        return self.max_length
+
     def start(self, *, model: str, seed: int, drafter: Drafter | None = None) -> Engine:
         """See `EngineConfig.start`; `model` only salts the toy distribution."""
         if drafter is not None:

@@ -40,6 +40,10 @@ class Vllm(EngineConfig):
     fixes: bool = True
     """False runs vLLM as shipped, to audit it; only in a process that has no fixed engine."""
 
+    def context(self, model: str) -> int:
+        """See `EngineConfig.context`."""
+        return _max_length(self, folder=open_folder(model))
+
     def start(self, *, model: str, seed: int, drafter: Drafter | None = None) -> "VllmEngine":
         """Starts vLLM on a model folder, repaired where this device needs it, and warms it up.
 

@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, final
 import numpy as np
 from annotated_types import Interval
 
+from gfcr.errors import ConfigError
 from gfcr.stages import Filter, View
 from gfcr.types import Group
 
@@ -24,10 +25,19 @@ class BalancedSubset(Filter):
     """
 
     paper: ClassVar[str] = "2510.04996"
+    gives_advantages = False
 
     keep: Annotated[int, Interval(ge=2, le=100000)] = 8
     threshold: Annotated[float, Interval(ge=-1000000.0, le=1000000.0)] = 0.7
     """Reward from which a rollout is right."""
+
+    def check(self, rollouts: int, *, where: str) -> None:
+        """See `Filter.check`."""
+        if self.keep > rollouts:
+            raise ConfigError(
+                f"{where}.keep={self.keep} of {rollouts} rollouts a group: give at most as many "
+                "(strategy.group_size)."
+            )
 
     def apply(self, group: Group, *, view: View) -> Group:
         """See `Filter.apply`."""

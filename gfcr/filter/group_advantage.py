@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Literal, final
 import numpy as np
 from annotated_types import Interval
 
+from gfcr.errors import ConfigError
 from gfcr.stages import Filter, View
 from gfcr.types import Floats, Group
 
@@ -25,9 +26,18 @@ class GroupAdvantage(Filter):
     """
 
     paper: ClassVar[str] = "2402.03300"
+    gives_advantages = True
 
     kind: Literal["grpo", "dr_grpo", "rloo"] = "grpo"
     epsilon: Annotated[float, Interval(gt=0, le=1000000.0)] = 1e-4
+
+    def check(self, rollouts: int, *, where: str) -> None:
+        """See `Filter.check`."""
+        if rollouts < 2 and self.kind != "rloo":
+            raise ConfigError(
+                f"strategy.group_size={rollouts} with {where}: a group of one has no baseline. "
+                "Give 2 or more."
+            )
 
     def apply(self, group: Group, *, view: View) -> Group:
         """See `Filter.apply`."""

@@ -19,6 +19,7 @@ class SoftOverlong(Filter):
     """
 
     paper: ClassVar[str] = "2503.14476"
+    gives_advantages = False
 
     buffer: SomeShare = 0.2
     """Share of the cap in which the penalty grows (the paper: 4,096 of 20,480 tokens)."""

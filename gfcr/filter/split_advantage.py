@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar, Literal, final
 
 from annotated_types import Interval
 
+from gfcr.errors import ConfigError
 from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.ranges import NonNegative
 from gfcr.stages import Filter, View
@@ -24,11 +25,20 @@ class SplitAdvantage(Filter):
     """
 
     paper: ClassVar[str] = "2506.09340"
+    gives_advantages = True
 
     kind: Literal["grpo", "dr_grpo", "rloo"] = "grpo"
     epsilon: Annotated[float, Interval(gt=0, le=1000000.0)] = 1e-4
     replay_weight: NonNegative = 1.0
     """Coefficient of the off-policy part of the loss."""
+
+    def check(self, rollouts: int, *, where: str) -> None:
+        """See `Filter.check`."""
+        if rollouts < 2 and self.kind != "rloo":
+            raise ConfigError(
+                f"strategy.group_size={rollouts} with {where}: a group of one has no baseline. "
+                "Give 2 or more."
+            )
 
     def apply(self, group: Group, *, view: View) -> Group:
         """See `Filter.apply`."""

@@ -29,6 +29,7 @@ class TreeAdvantage(Filter):
     """
 
     paper: ClassVar[str] = "2506.11902"
+    gives_advantages = True
 
     def apply(self, group: Group, *, view: View) -> Group:
         """See `Filter.apply`."""

@@ -5,6 +5,7 @@ from typing import ClassVar, final
 
 import numpy as np
 
+from gfcr.errors import ConfigError
 from gfcr.ranges import NonNegative
 from gfcr.stages import Filter, View
 from gfcr.types import Group
@@ -20,8 +21,17 @@ class ZeroVariance(Filter):
     """
 
     paper: ClassVar[str] = "2503.14476"
+    gives_advantages = False
 
     min_std: NonNegative = 0.0
+
+    def check(self, rollouts: int, *, where: str) -> None:
+        """See `Filter.check`."""
+        if rollouts < 2:
+            raise ConfigError(
+                f"strategy.group_size={rollouts} with {where}: a group of one has no variance. "
+                "Give 2 or more."
+            )
 
     def apply(self, group: Group, *, view: View) -> Group:
         """See `Filter.apply`."""

@@ -44,6 +44,10 @@ class EntropyTree(Generate):
     continuations: Annotated[int, Interval(ge=1, le=1000)] = 2
     tail: Annotated[float, Interval(ge=0, lt=1)] = 0.1
 
+    def rollouts(self, num_samples: int) -> int:
+        """See `Generate.rollouts`."""
+        return num_samples * (1 + self.forks * self.rounds * self.continuations)
+
     async def run(self, session: Session) -> None:
         """See `Generate.run`."""
         roots = [session.open(index) for index in range(session.job.num_samples)]

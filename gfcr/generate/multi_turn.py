@@ -1,6 +1,6 @@
 """Multi-turn rollouts: the policy calls a tool, whose answer joins its text."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, final
 
@@ -9,7 +9,7 @@ from annotated_types import Len
 from gfcr.errors import ConfigError
 from gfcr.generate.tools.base import Tool, ToolError, load_tool
 from gfcr.ranges import Count, Text, Word
-from gfcr.stages import Generate, Session, Trajectory, View
+from gfcr.stages import Generate, Session, Trajectory
 
 
 @final
@@ -43,9 +43,19 @@ class MultiTurn(Generate):
     def __post_init__(self) -> None:
         load_tool(self.tool)
 
+    def check(self, encode: Callable[[str], Sequence[int]]) -> None:
+        """See `Generate.check`."""
+        encode(self.error)
+        tokens = encode(self.stop)
+        if len(tokens) != 1:
+            raise ConfigError(
+                f"multi_turn.stop={self.stop!r} is {len(tokens)} tokens in the model's vocabulary: "
+                "give a text of one token."
+            )
+
     async def run(self, session: Session) -> None:
         """See `Generate.run`."""
-        stop, tool = self._stop_tokens(session.view), load_tool(self.tool)
+        stop, tool = session.view.encode(self.stop), load_tool(self.tool)
         opened = [session.open(index) for index in range(session.job.num_samples)]
         await session.gather(
             *(self._converse(t, tool=tool, stop=stop, session=session) for t in opened)
@@ -70,15 +80,6 @@ class MultiTurn(Generate):
         text = session.view.decode(trajectory.tokens)
         answer = await session.call(_attempt, tool, text) if tool.slow else _attempt(tool, text)
         return self.error if answer is None else answer
-
-    def _stop_tokens(self, view: View) -> tuple[int, ...]:
-        tokens = view.encode(self.stop)
-        if len(tokens) != 1:
-            raise ConfigError(
-                f"multi_turn.stop={self.stop!r} is {len(tokens)} tokens in the model's vocabulary: "
-                "give a text of one token."
-            )
-        return tokens
 
 
 def _attempt(tool: Tool, text: str) -> str | None:

@@ -1,6 +1,6 @@
 """What a search may choose: keys of an experiment, and the values each may take."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, cast
 
@@ -43,6 +43,15 @@ class Search(Checked):
             )
         for key, values in self.space.items():
             _check(key, values)
+
+    def corners(self) -> Iterator[dict[str, Any]]:
+        """Candidates that have every value of a list, and both ends of a range, once."""
+        ends: dict[str, list[Any]] = {
+            key: [values["low"], values["high"]] if is_mapping(values) else values
+            for key, values in self.space.items()
+        }
+        for number in range(max(len(values) for values in ends.values())):
+            yield {key: values[min(number, len(values) - 1)] for key, values in ends.items()}
 
 
 def nested(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from gfcr import config as configs
 from gfcr import experiment, factors, names, plain, registry
+from gfcr.check import check
 from gfcr.errors import ConfigError
 from gfcr.plain import mapping
 from gfcr.search.space import Search, nested
@@ -71,6 +72,9 @@ def from_values(values: Mapping[str, Any], *, where: str) -> Study:
         launcher=launcher,
         search=Candidates(spec=spec, make=candidate) if spec is not None else None,
     )
+    if spec is not None:
+        for chosen in spec.corners():
+            candidate("candidate", chosen)
     if stopping is not None:
         stopping.rounds(seeds=study.seeds, length=study.length)
     return study
@@ -116,6 +120,7 @@ def _trial(shared: Mapping[str, Any], *, arm: str, changes: Any, seed: int, wher
     values = configs.merge(shared, {**own, "arm": arm, "seed": seed})
     config = configs.experiment(values, where=f"{where}: arms.{arm}")
     resolved = experiment.resolve(config)
+    check(resolved)
     return Trial(config=config, folder=resolved.folder, updates=resolved.trainer.max_steps)
 
 

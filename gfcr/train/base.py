@@ -71,6 +71,13 @@ class TrainerConfig(Part):
     max_steps: int
     """Updates to make."""
 
+    def check(self, loss: Loss, *, sampling: Sampling) -> None:
+        """Vouches for an exact way to compute the loss, before anything starts.
+
+        Raises:
+            ConfigError: there is none; names the settings.
+        """
+
     @abstractmethod
     def train(self, job: TrainJob) -> TrainResult:
         """Trains, resuming from the newest complete checkpoint in `job.folder`."""

@@ -32,7 +32,10 @@ LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("train",), ("tracking",)),
     (("models",), ("audit.certificate", "audit.certify", "audit.cell", "audit.settings")),
     (
-        ("experiment", "ending", "config", "heldout", "provenance", "resolved", "source"),
+        (
+            *("experiment", "check", "config", "ending", "heldout", "provenance", "resolved"),
+            "source",
+        ),
         ("drop_in",),
     ),
     (("launch",), ("search",)),

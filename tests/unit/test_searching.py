@@ -103,7 +103,7 @@ BAD = {
         },
         "one objective",
     ),
-    "the budget": ({"search": {"space": {"trainer.max_steps": [4, 8]}}}, "one budget"),
+    "the budget": ({"search": {"space": {"trainer.max_steps": [4, 8]}}}, "one question"),
     "no such knob": ({"search": {"space": {"strategy.group_sise": [4, 8]}}}, "group_sise"),
 }
 

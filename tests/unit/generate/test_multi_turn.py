@@ -155,4 +155,4 @@ def test_settings_are_checked() -> None:
     with pytest.raises(ConfigError, match="max_turns=0"):
         MultiTurn(max_turns=0)
     with pytest.raises(ConfigError, match=r"multi_turn.stop='#=' is 2 tokens"):
-        ran(stop="#=")
+        MultiTurn(stop="#=").check(list)

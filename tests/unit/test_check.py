@@ -1,0 +1,117 @@
+"""Parts that do not fit each other are refused before anything starts."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gfcr import config as configs
+from gfcr import experiment, sweep
+from gfcr.errors import GfcrError
+
+EXPERIMENT: dict[str, Any] = {
+    "study": "t",
+    "model": "none",
+    "engine": {"name": "fake", "mean_length": 6},
+    "trainer": {"name": "dry", "max_steps": 1},
+    "tracking": {"name": "local"},
+    "prompts": 2,
+    "evaluation": {"prompts": 4, "sampling": {"max_tokens": 32}},
+    "sampling": {"max_tokens": 32},
+}
+TRL = {"name": "trl"}
+BAD: dict[str, tuple[dict[str, Any], str]] = {
+    "more tokens than the context": (
+        {"sampling": {"max_tokens": 1024}},
+        r"sampling\.max_tokens=1024 does not fit: prompt .* at most 1024 .* Give at most 10",
+    ),
+    "more held-out tokens than the context": (
+        {"evaluation": {"sampling": {"max_tokens": 1024}}},
+        r"evaluation\.sampling\.max_tokens=1024 does not fit",
+    ),
+    "a context shorter than the prompts": (
+        {"engine": {"max_length": 4}},
+        r"max_tokens=32 does not fit: .*engine\.max_length.*Give at most 0, or shorter",
+    ),
+    "a group of one with a group's baseline": (
+        {"strategy": {"name": "grpo", "group_size": 1}},
+        r"strategy\.group_size=1 with strategy\.filters\.advantage: a group of one",
+    ),
+    "keep above the group": (
+        {"strategy": {"name": "pods", "keep": 9, "group_size": 8}},
+        r"strategy\.filters\.pods\.keep=9 of 8 rollouts",
+    ),
+    "no advantage map": (
+        {"strategy": {"name": "grpo", "filters": {"advantage": None}}},
+        r"strategy\.filters=\[\] give no advantages",
+    ),
+    "only filters that are no map": (
+        {"strategy": {"name": "dapo", "filters": {"advantage": None}}},
+        r"zero_variance.* give no advantages.*group_advantage",
+    ),
+    "an update that fits no memory": (
+        {"prompts": 1000, "strategy": {"name": "grpo", "group_size": 100_000}},
+        r"prompts=1000 with 100000 rollouts a prompt are 100000000 rollouts at once",
+    ),
+    "an evaluation that fits no memory": (
+        {"evaluation": {"prompts": 100_000, "samples": 100}},
+        r"evaluation\.prompts=100000 with 100 evaluation\.samples",
+    ),
+    "an unknown held-out metric": (
+        {"metric": "heldout/acuracy"},
+        r"Did you mean 'heldout/accuracy'",
+    ),
+    "a loss that the trainer cannot compute": (
+        {"trainer": {**TRL, "beta": 0.1}, "strategy": {"name": "rloo"}},
+        r"trainer\.beta=0\.1",
+    ),
+    "greedy training": (
+        {"trainer": TRL, "sampling": {"temperature": 0}},
+        r"sampling\.temperature=0 is not allowed in training",
+    ),
+    "a stop text of several tokens": (
+        {"strategy": {"name": "multi_turn", "generate": {"stop": "##"}}},
+        r"multi_turn\.stop='##' is 2 tokens",
+    ),
+}
+
+
+def _experiment(changes: dict[str, Any], *, folder: Path) -> configs.Experiment:
+    values = configs.merge({**EXPERIMENT, "folder": str(folder)}, changes)
+    return configs.experiment(values, where="t")
+
+
+@pytest.mark.parametrize(("changes", "message"), BAD.values(), ids=BAD.keys())
+def test_what_does_not_fit_is_refused_before_the_engine_starts(
+    changes: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    said: list[str] = []
+    with pytest.raises(GfcrError, match=message):
+        experiment.run(_experiment(changes, folder=tmp_path), say=said.append)
+    assert not [line for line in said if "engine" in line]
+
+
+@pytest.mark.parametrize("max_tokens", [1, 950])
+def test_what_just_fits_runs(max_tokens: int, tmp_path: Path) -> None:
+    changes = {"sampling": {"max_tokens": max_tokens}, "strategy": "grpo"}
+    result = experiment.run(_experiment(changes, folder=tmp_path))
+    assert result["status"] == "finished" and result["tokens"]["remainder"] == 0
+
+
+def test_a_group_that_grows_may_begin_small(tmp_path: Path) -> None:
+    strategy = {"name": "reinforce_ada", "group_size": 2, "keep": 8}
+    experiment.run(_experiment({"strategy": strategy}, folder=tmp_path))
+
+
+def test_a_study_is_checked_whole_before_its_first_trial(tmp_path: Path) -> None:
+    arms = {"fits": {"strategy": "grpo"}, "one": {"strategy": {"name": "grpo", "group_size": 1}}}
+    values = {**EXPERIMENT, "folder": str(tmp_path), "arms": arms}
+    with pytest.raises(GfcrError, match="a group of one"):
+        sweep.from_values(values, where="t")
+    space = {"strategy.group_size": [4, 1]}
+    values = {**EXPERIMENT, "folder": str(tmp_path), "search": {"space": space}}
+    with pytest.raises(GfcrError, match="a group of one"):
+        sweep.from_values(values, where="t")
+    values["search"] = {"space": {"strategy.group_sise": [4, 8]}}
+    with pytest.raises(GfcrError, match="group_sise"):
+        sweep.from_values(values, where="t")
