@@ -13,6 +13,7 @@ from gfcr.errors import StoreError
 from gfcr.resolved import Resolved
 from gfcr.signals import Interrupted
 from gfcr.source import RunSource
+from gfcr.tracking import sealing
 from gfcr.tracking.folder import RunFolder
 from gfcr.train import checkpoint
 
@@ -43,8 +44,7 @@ def identity(resolved: Resolved) -> dict[str, Any]:
 
 def end(resolved: Resolved, *, records: RunFolder, result: Mapping[str, Any]) -> None:
     """Writes down how the run ended: the folder first, then the store."""
-    records.write_result(result)
-    records.set_status(result["status"])
+    sealing.end(records, status=result["status"], result=result)
     resolved.tracker.finish(status=result["status"], result=result)
 
 

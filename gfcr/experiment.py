@@ -18,6 +18,7 @@ from gfcr.resolved import Resolved, resolve
 from gfcr.signals import Heard, interruptible
 from gfcr.source import SPECULATION, Pause, Progress, RunSource
 from gfcr.tasks.base import Codec
+from gfcr.tracking import sealing
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.lock import locked
 from gfcr.train.base import TrainJob, TrainResult
@@ -73,8 +74,9 @@ def _open(
         _set_aside(resolved.folder)
     elif (done := records.result()) is not None and done["status"] == "finished":
         say(f"already finished: {resolved.folder} (--fresh runs it again)")
+        if records.status in (None, "running"):  # killed before the last file was written
+            sealing.end(records, status="finished", result=done)
         done = {**done, "certificate": recertify(records)}
-        records.set_status("finished")
         resolved.tracker.start(records.card(), folder=resolved.folder)
         resolved.tracker.finish(status="finished", result=done)
         return done

@@ -18,6 +18,7 @@ from typing import Any, Final, Literal, TypeAlias, final
 from gfcr import registry
 from gfcr.audit.certificate import VERSIONED, Certificate, Circumstances, certificate_for, covered
 from gfcr.speculation.base import Drafter
+from gfcr.tracking import sealing
 from gfcr.tracking.folder import RunFolder, write_atomic
 from gfcr.types import Sampling
 
@@ -91,9 +92,14 @@ def standing(
 def recertify(run: RunFolder, *, folder: Path | None = None) -> Word:
     """Brings a run folder up to date with the certificates there are now.
 
-    An audit may follow a run: it speaks for it when versions and device were the same.
+    An audit may follow a run: it speaks for it when versions and device were the same. The run is
+    sealed again then; one that has not ended, or has no seal, is left as it is.
+
+    Raises:
+        CheckpointError: the folder is not as its run left it.
     """
-    card = run.card()
+    sealing.check(run)
+    card, result, status = run.card(), run.result(), run.status
     device = card.tags.get(_DEVICE)
     if device is None:
         return "none"
@@ -104,8 +110,12 @@ def recertify(run: RunFolder, *, folder: Path | None = None) -> Word:
     }
     under = Circumstances(versions=versions, device=device)
     now = standing(card.spec, folder=folder, under=under)
-    run.create(replace(card, tags={**card.tags, **now.tags}))
+    tags = {**card.tags, **now.tags}
+    if result is None or run.sealed_as is None or tags == card.tags:
+        return now.word
+    if status is None or status == "running":
+        return now.word
+    run.create(replace(card, tags=tags))
     now.keep(run.path)
-    if (result := run.result()) is not None:
-        run.write_result({**result, "certificate": now.word})
+    sealing.end(run, status=status, result={**result, "certificate": now.word})
     return now.word

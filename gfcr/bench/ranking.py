@@ -88,7 +88,9 @@ def read(records: Sequence[RunRecord], *, baseline: str | None = None) -> Record
     out: list[str] = []
     for run in records:
         curve: Sequence[Point] = (run.result or {}).get("curve", ())
-        if run.status == "finished" and len(curve) > 1 and np.isfinite(np.asarray(curve)).all():
+        if run.damage:
+            out.append(f"{run.arm}/{run.seed}: {run.damage}")
+        elif run.status == "finished" and len(curve) > 1 and np.isfinite(np.asarray(curve)).all():
             found.setdefault(run.arm, {})[run.seed] = curve
         else:
             out.append(f"{run.arm}/{run.seed}: {run.status}, {len(curve)} evaluations")
@@ -99,7 +101,7 @@ def read(records: Sequence[RunRecord], *, baseline: str | None = None) -> Record
             "that all of them finished: a ranking needs 3 and 2 or more. Run the study to its end, "
             "without `stopping` and with `evaluation.every`."
         )
-    named = {r.tags.get("gfcr.baseline", "") for r in records}
+    named = {r.tags.get("gfcr.baseline", "") for r in records if not r.damage}
     reference = baseline or (named.pop() if len(named) == 1 else "") or next(iter(found))
     if reference not in found:
         raise ConfigError(f"baseline={reference!r} has no whole curve. Arms: {', '.join(found)}.")

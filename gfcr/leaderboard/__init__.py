@@ -117,8 +117,8 @@ def read(uri: str, *, study: str | None = None, runs: Collection[str] = ()) -> l
 def baseline_of(records: Sequence[RunRecord]) -> str | None:
     """Returns the baseline that the runs' study names; None when they name several or none.
 
-    Runs that did not finish have no say where others did.
+    Runs that did not finish, or whose records are damaged, have no say where others have.
     """
-    ended = [run for run in records if run.status == "finished"] or records
+    ended = [r for r in records if r.status == "finished" and not r.damage] or records
     named = {run.tags.get("gfcr.baseline", "") for run in ended}
     return (named.pop() or None) if len(named) == 1 else None

@@ -1,7 +1,7 @@
-"""Contradictions inside what a store holds of a run: signs that it was edited or mixed up.
+"""Contradictions in a record that agrees with its seal: signs that seal and record were remade.
 
-A run is written once in several places (tags, parameters, metrics, result and spec files) that
-must agree. Whoever changes all of them consistently is not found out.
+A run's figures follow from each other; whoever changes all of them consistently, and the seal, is
+found only by running the run again.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,11 +11,8 @@ from typing import Any
 from gfcr.config import HELDOUT
 from gfcr.leaderboard.certificates import TAG
 from gfcr.leaderboard.measure import asked_of, heldout, result_of, section
-from gfcr.tracking.names import flatten, spec_hash
+from gfcr.tracking.names import fit_param, flatten, spec_hash
 from gfcr.tracking.records import RunRecord
-
-_LONGEST = 6000
-"""Longer parameters are stored as a digest."""
 
 
 def contradiction(run: RunRecord) -> str | None:
@@ -28,17 +25,13 @@ def contradiction(run: RunRecord) -> str | None:
 
 
 def _identity(run: RunRecord) -> str | None:
-    result = result_of(run)
-    for name in ("run_id", "study", "arm", "seed"):
-        tagged = getattr(run, name)
-        if name in result and result[name] != tagged:
-            return f"the tag says {name} {tagged}, result.json says {result[name]}"
-    certified, told = run.tags.get(TAG), result.get("certificate")
+    for file, held in (("result.json", result_of(run)), ("spec.yaml", run.spec or {})):
+        for name in ("run_id", "study", "arm", "seed"):
+            if name in held and held[name] != getattr(run, name):
+                return f"the tag says {name} {getattr(run, name)}, {file} says {held[name]}"
+    certified, told = run.tags.get(TAG), result_of(run).get("certificate")
     if told is not None and told != certified:
         return f"the tag says certificate {certified}, result.json says {told}"
-    for name in ("study", "arm", "seed"):
-        if name in run.params and run.params[name] != str(getattr(run, name)):
-            return f"the tag says {name} {getattr(run, name)}, the parameter {run.params[name]}"
     return None
 
 
@@ -48,10 +41,11 @@ def _spec(run: RunRecord) -> str | None:
     tagged, own = run.tags.get("gfcr.spec_hash"), spec_hash(run.spec)
     if tagged != own:
         return f"the tag says spec {tagged}, spec.yaml has {own}"
-    wanted = {k: v for k, v in flatten(run.spec).items() if len(v) <= _LONGEST}
-    for name in sorted({*wanted} | {*run.params}):
+    wanted = {k: fit_param(v) for k, v in flatten(run.spec).items()}
+    # A folder's record has them of its spec, in full; a store may shorten them.
+    for name in sorted({*wanted, *run.params}):
         given, want = run.params.get(name), wanted.get(name)
-        if given != want and not (want is None and "see spec.yaml" in str(given)):
+        if want is None or given is None or fit_param(given) != want:
             return f"the parameter {name} is {given}, in spec.yaml it is {want}"
     return None
 

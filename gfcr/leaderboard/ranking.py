@@ -33,7 +33,8 @@ def rank(
 ) -> Leaderboard:
     """Ranks runs that have been read. Arguments and errors as `build`."""
     expressions = sort_out([Where(text) for text in where], runs=records)
-    studies = sorted({record.study for record in records})
+    # What a damaged record says of its study is left out with it.
+    studies = sorted({r.study for r in records if not r.damage} or {r.study for r in records})
     kept = keep_runs(records, where=expressions.of_runs, baseline=baseline)
     if len(studies) > 1:
         records, kept = ([replace(r, arm=f"{r.study}/{r.arm}") for r in k] for k in (records, kept))

@@ -12,6 +12,7 @@ from gfcr.errors import ConfigError
 from gfcr.search.base import Scores
 from gfcr.source import Pause
 from gfcr.sweep.study import Study, Trial
+from gfcr.tracking import sealing
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.lock import locked
 
@@ -106,9 +107,9 @@ def _give_up(trial: Trial, *, why: str) -> dict[str, Any]:
     result = {**known, "status": "stopped", "stopped": why, "complete": complete}
     if folder.status == "stopped" and known == result:
         return result
+    sealing.check(folder)
     folder.create(card)
-    folder.write_result(result)
-    folder.set_status("stopped")
+    sealing.end(folder, status="stopped", result=result)
     resolved.tracker.start(card, folder=trial.folder)
     resolved.tracker.finish(status="stopped", result=result)
     return result

@@ -2,8 +2,9 @@
 
 run.json          who the run is (RunCard), written before anything is generated
 metrics.jsonl     one line per update: {"step": 3, "metrics": {...}, "time": 1700000000.0}
-status.json       how it stands (`Status`)
+status.json       how it stands (`Status`), and the seal's digest once it has ended
 result.json       the summary, written once at the end
+record.json       the seal of all of it, see `gfcr.tracking.seal`
 certificate.json  of the drafter, where one holds (`gfcr.audit.certify`)
 rollouts/         one Parquet file per update (`gfcr.tracking.rollouts`)
 """
@@ -28,6 +29,8 @@ Status: TypeAlias = Literal["running", "paused", "finished", "failed", "stopped"
 """Paused: continues when it is run again. Stopped: a study's stopping rule gave it up."""
 
 
+RECORD = "record.json"
+CERTIFICATE = "certificate.json"
 _CHANGED = "it is not what the run wrote before its checkpoint"
 _TEMPORARY = re.compile(r"\.(.+)\.\d+")
 """What `write_atomic` and `write_rollouts` leave when they are cut short."""
@@ -193,13 +196,32 @@ class RunFolder:
             raise _damaged(file, why=f"its status is {status!r}")
         return status
 
-    def set_status(self, status: Status) -> None:
-        """Writes `status.json`."""
-        write_atomic(self.path / "status.json", _dump({"status": status}))
+    @property
+    def sealed_as(self) -> str | None:
+        """Digest of the seal that the run ended with; None before it has ended."""
+        return (self._read("status.json") or {}).get("record")
+
+    def set_status(self, status: Status, *, record: str | None = None) -> None:
+        """Writes `status.json`. A run that goes on has no seal: an earlier one is removed."""
+        if record is None:
+            (self.path / RECORD).unlink(missing_ok=True)
+        sealed = {} if record is None else {"record": record}
+        write_atomic(self.path / "status.json", _dump({"status": status, **sealed}))
 
     def result(self) -> dict[str, Any] | None:
         """Returns `result.json`, or None when the run has not ended."""
-        file = self.path / "result.json"
+        return self._read("result.json")
+
+    def seal(self) -> dict[str, Any] | None:
+        """Returns `record.json`, or None when the run has not ended."""
+        return self._read(RECORD)
+
+    def certificate(self) -> dict[str, Any] | None:
+        """Returns `certificate.json`, or None without one."""
+        return self._read(CERTIFICATE)
+
+    def _read(self, name: str) -> dict[str, Any] | None:
+        file = self.path / name
         return _load(file) if file.exists() else None
 
     def write_result(self, result: Mapping[str, object]) -> None:

@@ -1,11 +1,13 @@
 """Run folders read back as records, for whoever has no tracking store at hand."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.names import flatten, spec_hash
 from gfcr.tracking.records import Curve, RunRecord
+from gfcr.tracking.seal import TAG, contradiction
 
 
 def find_folders(root: Path | str) -> list[Path]:
@@ -24,31 +26,36 @@ def read_folders(folders: Iterable[Path], *, series: Sequence[str] = ()) -> list
     Raises:
         CheckpointError: one is not a run folder.
     """
-    found = [_record(RunFolder(folder), series=series) for folder in folders]
+    found = [read_folder(RunFolder(folder), series=series) for folder in folders]
     return sorted(found, key=lambda r: (r.study, r.arm, r.seed, r.run_id))
 
 
-def _record(folder: RunFolder, *, series: Sequence[str]) -> RunRecord:
-    card = folder.card()
+def read_folder(folder: RunFolder, *, series: Sequence[str] | None = None) -> RunRecord:
+    """Reads one run folder, with the metrics named; None is all that it has."""
+    card, sealed = folder.card(), folder.sealed_as
     tags = {**card.tags, "gfcr.spec_hash": spec_hash(card.spec)}
-    return RunRecord(
+    mirrored = {} if sealed is None else {TAG: sealed}
+    record = RunRecord(
         run_id=card.run_id,
         study=card.study,
         arm=card.arm,
         seed=card.seed,
         status=folder.status or "running",
-        tags=dict(sorted(tags.items())),
+        tags=dict(sorted({**tags, **mirrored}.items())),
         params=dict(sorted(flatten(card.spec).items())),
         result=folder.result(),
         spec=card.spec,
-        series=_series(folder, names=series) if series else {},
+        certificate=folder.certificate(),
+        seal=folder.seal(),
+        series={} if series is not None and not series else _series(folder, names=series),
     )
+    return replace(record, damage=contradiction(record) or "")
 
 
-def _series(folder: RunFolder, *, names: Sequence[str]) -> dict[str, Curve]:
-    lines = list(folder.metrics())
-    found = {
-        name: tuple((line.step, line.metrics[name]) for line in lines if name in line.metrics)
-        for name in names
-    }
-    return {name: curve for name, curve in found.items() if curve}
+def _series(folder: RunFolder, *, names: Sequence[str] | None) -> dict[str, Curve]:
+    found: dict[str, dict[int, float]] = {name: {} for name in names or ()}
+    for line in folder.metrics():
+        for name, value in line.metrics.items():
+            if names is None or name in found:
+                found.setdefault(name, {})[line.step] = value
+    return {name: tuple(sorted(curve.items())) for name, curve in found.items()}

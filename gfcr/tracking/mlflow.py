@@ -16,21 +16,23 @@ from typing import TYPE_CHECKING, Literal, final
 from gfcr.errors import GfcrError
 from gfcr.ranges import File, Word
 from gfcr.tracking.base import RunCard, Tracker
-from gfcr.tracking.folder import RunFolder
+from gfcr.tracking.folder import CERTIFICATE, RECORD, RunFolder
 from gfcr.tracking.mlflow_store import (
+    OWN_TAGS,
+    ROSTER,
     find_experiment,
     find_run,
     list_files,
     open_client,
     store_lock,
 )
-from gfcr.tracking.names import digest, encode_name, flatten, spec_hash
+from gfcr.tracking.names import encode_name, fit_param, flatten, spec_hash
+from gfcr.tracking.seal import TAG
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
     from mlflow.tracking import MlflowClient
 
-_MAX_PARAM = 6000
 _BATCH = 100
 """Params and tags that one request may carry."""
 _ENDED = {"finished": "FINISHED", "failed": "FAILED", "stopped": "KILLED"}
@@ -163,12 +165,14 @@ class _Mirror:
                 client.delete_run(run.info.run_id)
                 run = find_run(client, where, kind="seed", names=names, parent=arm)
             client.set_tag(run.info.run_id, "gfcr.attempt", attempt)
+            told = json.dumps([card.study, card.arm, card.seed])
+            client.set_tag(arm.info.run_id, ROSTER + card.run_id, told)
         mirror = cls(client=client, run_id=run.info.run_id)
         mirror.seen = set(seen)
-        mirror.describe(card)
+        mirror.describe(card, held=run.data.tags)
         return mirror
 
-    def describe(self, card: RunCard) -> None:
+    def describe(self, card: RunCard, *, held: Mapping[str, str]) -> None:
         from mlflow.entities import Param, RunTag
 
         tags = {
@@ -179,7 +183,11 @@ class _Mirror:
             "gfcr.seed": str(card.seed),
             "gfcr.spec_hash": spec_hash(card.spec),
         }
-        params = {encode_name(k): _fit(v) for k, v in flatten(card.spec).items()}
+        # A run that goes on is not what it was called before: stopped, say.
+        for name in held:
+            if name.startswith("gfcr.") and name not in tags and name not in OWN_TAGS:
+                self.client.delete_tag(self.run_id, name)
+        params = {encode_name(k): fit_param(v) for k, v in flatten(card.spec).items()}
         for part in _chunks(sorted(tags.items())):
             self.client.log_batch(self.run_id, tags=[RunTag(k, v) for k, v in part])
         for part in _chunks(sorted(params.items())):
@@ -210,11 +218,13 @@ class _Mirror:
 
         spec = yaml.safe_dump(json.loads(json.dumps(folder.card().spec)), sort_keys=False)
         self.client.log_text(self.run_id, spec, "spec.yaml")
-        certificate = folder.path / "certificate.json"
-        if certificate.exists():
-            self.client.log_artifact(  # pyright: ignore[reportUnknownMemberType]
-                self.run_id, str(certificate)
-            )
+        for file in (folder.path / CERTIFICATE, folder.path / RECORD):
+            if file.exists():
+                self.client.log_artifact(  # pyright: ignore[reportUnknownMemberType]
+                    self.run_id, str(file)
+                )
+        if (sealed := folder.sealed_as) is not None:
+            self.client.set_tag(self.run_id, TAG, sealed)
         if not rollouts:
             return
         held = list_files(self.client, run_id=self.run_id, folder="rollouts")
@@ -260,12 +270,6 @@ def _is_part(points: Mapping[tuple[str, int], list[float]], *, of: RunFolder) ->
 def _same(stored: float, value: float) -> bool:
     """A database holds infinity as its largest number, and some hold no number as 0."""
     return stored == value or not isfinite(value)
-
-
-def _fit(value: str) -> str:
-    if len(value) <= _MAX_PARAM:
-        return value
-    return f"{len(value)} characters, sha256 {digest(value)[:16]}: see spec.yaml"
 
 
 def _chunks(items: list[tuple[str, str]]) -> list[list[tuple[str, str]]]:

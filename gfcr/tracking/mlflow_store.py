@@ -3,20 +3,31 @@
 import json
 import os
 import tempfile
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gfcr.errors import StoreError
+from gfcr.tracking.folder import CERTIFICATE, RECORD
 from gfcr.tracking.mlflow_sqlite import check_readable, check_writable
 from gfcr.tracking.names import decode_name, digest
 from gfcr.tracking.records import Curve, RunRecord
+from gfcr.tracking.seal import contradiction
 
 if TYPE_CHECKING:
     from filelock import FileLock
     from mlflow.entities import Run
     from mlflow.tracking import MlflowClient
+
+ROSTER = "gfcr.seed."
+"""Tags of an arm's run, one for each of its seeds' runs: `[study, arm, seed]` by run id."""
+OWN_TAGS = {
+    f"gfcr.{name}"
+    for name in ("run_id", "study", "arm", "seed", "status", "kind", "key", "attempt")
+}
+"""Tags by which the store finds runs: fields of a record, and none of its tags."""
 
 
 def read_runs(uri: str, *, study: str | None = None, series: Sequence[str] = ()) -> list[RunRecord]:
@@ -34,6 +45,7 @@ def read_runs(uri: str, *, study: str | None = None, series: Sequence[str] = ())
     with _reading(uri):
         runs = list(_seeds(client, study=study))
         found = [_read_run(client, run=run, series=series) for run in runs]
+        found += _lost(client, study=study, held={record.run_id for record in found})
     return sorted(found, key=lambda r: (r.study, r.arm, r.seed, r.run_id))
 
 
@@ -72,15 +84,52 @@ def _read_run(client: "MlflowClient", *, run: "Run", series: Sequence[str]) -> R
 
 
 def _seeds(client: "MlflowClient", *, study: str | None) -> "Iterator[Run]":
+    """Runs that any of their tags and parameters says are of the study: no one edit hides one."""
+    found: dict[str, Run] = {}
+    for query in ("tags.`gfcr.kind` = 'seed'", "tags.`gfcr.run_id` LIKE '%'"):
+        found |= {run.info.run_id: run for run in _search(client, query)}
+    for run in found.values():
+        if study in (None, run.data.tags.get("gfcr.study"), run.data.params.get("study")):
+            yield run
+
+
+def _search(client: "MlflowClient", query: str) -> "Iterator[Run]":
     found = client.search_experiments()  # pyright: ignore[reportUnknownMemberType]
     experiments = [e.experiment_id for e in found]
     token: str | None = None
     while experiments:
-        page = client.search_runs(experiments, "tags.`gfcr.kind` = 'seed'", page_token=token)
-        yield from (r for r in page if study in (None, r.data.tags.get("gfcr.study")))
+        page = client.search_runs(experiments, query, page_token=token)
+        yield from page
         token = str(page.token or "")  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
         if not token:
             return
+
+
+def _lost(
+    client: "MlflowClient", *, study: str | None, held: Collection[str]
+) -> Iterator[RunRecord]:
+    """Runs that were in the store, as their arm's roster has them, and are there no longer."""
+    for arm in _search(client, "tags.`gfcr.kind` = 'arm'"):
+        for name, value in sorted(arm.data.tags.items()):
+            run_id = name.removeprefix(ROSTER)
+            if run_id == name or run_id in held:
+                continue
+            try:
+                of, arm_name, seed = json.loads(value)
+            except ValueError:
+                of, arm_name, seed = arm.data.tags.get("gfcr.study", "?"), "?", -1
+            if study in (None, of):
+                yield RunRecord(
+                    run_id=run_id,
+                    study=of,
+                    arm=arm_name,
+                    seed=seed,
+                    status="running",
+                    tags={},
+                    params={},
+                    result=None,
+                    damage="the run was there and is no longer: deleted, or hidden",
+                )
 
 
 def _record(client: "MlflowClient", *, run: "Run", series: Sequence[str]) -> RunRecord:
@@ -91,30 +140,33 @@ def _record(client: "MlflowClient", *, run: "Run", series: Sequence[str]) -> Run
     numbered = seed.removeprefix("-").isdecimal()
     if not numbered:
         damage.append(f"the tag gfcr.seed is {seed!r}")
-    return RunRecord(
+    record = RunRecord(
         run_id=tags.get("gfcr.run_id", run_id),
         study=tags.get("gfcr.study", "?"),
         arm=tags.get("gfcr.arm", "?"),
         seed=int(seed) if numbered else -1,
         status=tags.get("gfcr.status", "running"),
-        tags={k: v for k, v in sorted(tags.items()) if k.startswith("gfcr.")},
+        tags={k: v for k, v in sorted(tags.items()) if k.startswith("gfcr.") and k not in OWN_TAGS},
         params={decode_name(k): v for k, v in sorted(run.data.params.items())},
         result=files.get("result.json"),
         spec=files.get("spec.yaml"),
-        damage="; ".join(damage),
-        series={name: _curve(client, run_id, held[name]) for name in series if name in held},
+        certificate=files.get(CERTIFICATE),
+        seal=files.get(RECORD),
+        series={n: _curve(client, run_id, held[n]) if n in held else () for n in series},
     )
+    return replace(record, damage="; ".join(damage) or contradiction(record) or "")
 
 
 def _read_files(client: "MlflowClient", run_id: str) -> tuple[dict[str, dict[str, Any]], list[str]]:
-    """Returns the contents of the run's result and spec files, and what is wrong with them."""
+    """Returns the contents of the run's files, and what is wrong with them."""
     import yaml
 
     found: dict[str, dict[str, Any]] = {}
     damage: list[str] = []
     held = list_files(client, run_id=run_id)
     with tempfile.TemporaryDirectory() as folder:
-        for name, parse in (("result.json", json.loads), ("spec.yaml", yaml.safe_load)):
+        for name in ("result.json", "spec.yaml", CERTIFICATE, RECORD):
+            parse: Callable[[str], Any] = yaml.safe_load if name == "spec.yaml" else json.loads
             if name not in held:
                 continue
             path = client.download_artifacts(run_id, name, folder)
@@ -126,7 +178,8 @@ def _read_files(client: "MlflowClient", run_id: str) -> tuple[dict[str, dict[str
 
 
 def _curve(client: "MlflowClient", run_id: str, key: str) -> Curve:
-    return tuple(sorted((p.step, p.value) for p in client.get_metric_history(run_id, key)))
+    points = sorted(client.get_metric_history(run_id, key), key=lambda p: p.timestamp)
+    return tuple(sorted({p.step: p.value for p in points}.items()))
 
 
 def list_files(

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9_/.\- :]|_(?=x[0-9a-f]{4,6}_)")
+_LONGEST = 6000
 _ESCAPE = re.compile(r"_x([0-9a-f]{4,6})_")
 
 
@@ -49,6 +50,13 @@ def digest(value: object) -> str:
     """Returns the SHA-256 of a value's canonical JSON."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=str)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def fit_param(value: str) -> str:
+    """Returns a parameter's value as stores take it; of a long one, its length and digest."""
+    if len(value) <= _LONGEST:
+        return value
+    return f"{len(value)} characters, sha256 {digest(value)[:16]}: see spec.yaml"
 
 
 def _escape(match: re.Match[str]) -> str:

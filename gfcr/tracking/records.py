@@ -17,15 +17,20 @@ class RunRecord:
     arm: str
     seed: int
     status: str
-    """`running`, `finished` or `failed`."""
+    """`running`, or how it ended."""
     tags: Mapping[str, str]
+    """The run card's, the hash of its spec, and `gfcr.record`, the seal's digest."""
     params: Mapping[str, str]
     """The resolved spec, flattened with dots."""
     result: Mapping[str, Any] | None
     """The run's `result.json`; None until it has ended."""
     spec: Mapping[str, Any] | None = None
     """The resolved spec as it was stored; None where it was not (the run did not end)."""
+    certificate: Mapping[str, Any] | None = None
+    """Of its drafter, as it was stored; None where it has none."""
+    seal: Mapping[str, Any] | None = None
+    """See `tracking.seal`; None where the run has not ended, or had none."""
     damage: str = ""
-    """What of the record cannot be read; empty when all can."""
+    """What of the record cannot be read, or contradicts its seal; empty when nothing does."""
     series: Mapping[str, Curve] = field(default_factory=dict[str, Curve])
-    """The metrics asked for, over updates."""
+    """The metrics asked for, over updates; empty curves for those that it has not."""

@@ -17,7 +17,7 @@ import pytest
 
 from gfcr import leaderboard, report
 from gfcr.errors import ConfigError, GfcrError, StoreError
-from gfcr.tracking import mlflow_sqlite
+from gfcr.tracking import mlflow_sqlite, sealing
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.mlflow import Mlflow
@@ -80,8 +80,7 @@ def write_run(path, card, *, tracker=None, steps=range(1, 6), end=True):
     if end:
         folder.rollouts.mkdir(exist_ok=True)
         (folder.rollouts / "update-000001.parquet").write_bytes(b"PAR1 or so")
-        folder.write_result(result_of(card))
-        folder.set_status("finished")
+        sealing.end(folder, status="finished", result=result_of(card))
         if tracker:
             tracker.finish(status="finished", result=result_of(card))
     return folder
@@ -557,8 +556,7 @@ def test_a_run_outlives_its_server_and_is_uploaded_later_once(server, tmp_path, 
         began = time.monotonic()
         tracker.log(step, metrics_of(card, step))
         assert time.monotonic() - began < 30
-    folder.write_result(result_of(card))
-    folder.set_status("finished")
+    sealing.end(folder, status="finished", result=result_of(card))
     tracker.finish(status="finished", result=result_of(card))
     assert capfd.readouterr().err.count("gfcr: MLflow at") == 1
     with pytest.raises(GfcrError, match="Start the server"):

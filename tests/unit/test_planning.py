@@ -14,6 +14,7 @@ from gfcr import experiment, planning, sweep
 from gfcr.errors import ConfigError
 from gfcr.planning.tables import _sentences
 from gfcr.statistics import compare
+from gfcr.tracking import sealing
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import RunFolder
 from tests.heldout import asked, measured
@@ -63,8 +64,7 @@ def finished(study: sweep.Study, *, scores: dict[str, np.ndarray], **changes: An
                 "curve": [[0, 0, 0.0, 0.1], [6, 6000, 70.0, after["accuracy"]]],
                 **changes,
             }
-            folder.write_result(result)
-            folder.set_status("finished")
+            sealing.end(folder, status="finished", result=result)
 
 
 def scores(rng: np.random.Generator, *, seeds: int, prompts: int = 8) -> np.ndarray:

@@ -16,6 +16,7 @@ from gfcr.bench.ranking_report import measure
 from gfcr.errors import ConfigError
 from gfcr.leaderboard import entry
 from gfcr.search.halving import Halving
+from gfcr.tracking import sealing
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.records import RunRecord
@@ -211,8 +212,7 @@ def test_the_command_reads_run_folders(tmp_path: Path) -> None:
                 tags=record.tags,
             )
         )
-        folder.write_result(record.result or {})
-        folder.set_status("finished")
+        sealing.end(folder, status="finished", result=record.result or {})
     command = [sys.executable, "-m", "gfcr", "bench", "ranking", "t", "--folder", str(tmp_path)]
     command += ["--resamples", "3", "--rule", "halving", "--first", "5", "--factor", "3", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
