@@ -14,7 +14,7 @@ from gfcr import models, registry
 from gfcr import strategy as strategies
 from gfcr.drop_in.encode import encode, sampling_of
 from gfcr.engine.base import Engine
-from gfcr.errors import ConfigError, GfcrError
+from gfcr.errors import ConfigError, GfcrError, asking
 from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.ledger import Ledger
 from gfcr.runner import Runner
@@ -158,8 +158,9 @@ class DropIn:
     def _observe(self, groups: Sequence[Group], *, runner: Runner, view: RunView) -> None:
         cut = tuple(runner.take_cut())
         harvest = Harvest(step=view.step, groups=tuple(groups), aborted=cut)
-        for observer in self._strategy.hooks(Observer).values():
-            observer.observe(harvest, view=view)
+        for name, observer in self._strategy.hooks(Observer).items():
+            with asking(name):
+                observer.observe(harvest, view=view)
 
     def _prompt(self, given: TrlPrompt) -> Prompt:
         tokens = encode(given, trainer=self._trainer)

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from gfcr.guard import real
 from gfcr.types import FinishReason, Floats, Group, Prompt, Rollout, RolloutBatch, Signal, Span
 
 
@@ -205,6 +206,7 @@ def _signal(row: Mapping[str, Any]) -> Signal:
 
 
 def _rollout(row: Mapping[str, Any]) -> Rollout:
+    reward = real(row["reward"])  # older records may hold NaN
     return Rollout(
         id=row["rollout_id"],
         group_id=row["group_id"],
@@ -226,8 +228,8 @@ def _rollout(row: Mapping[str, Any]) -> Rollout:
         step=row["step"],
         parent=row["parent"],
         fork_at=row["fork_at"],
-        reward=row["reward"],
-        error=row["error"],
+        reward=reward,
+        error=row["error"] if reward == row["reward"] else "VerdictError: no finite number",
         origin=row["origin"],
         notes=json.loads(row["notes"]),
     )

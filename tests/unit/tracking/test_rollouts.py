@@ -20,6 +20,7 @@ from gfcr.types import (
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 numbers = st.floats(allow_nan=False, width=32)
+finite = st.floats(allow_nan=False, allow_infinity=False, width=32)
 counts = st.integers(0, 2**31 - 1)
 notes = st.dictionaries(texts, numbers, max_size=2)
 spans = st.builds(Span, request_id=texts, start=counts, stop=counts)
@@ -68,7 +69,7 @@ def rollouts(draw, prompt, group_id="g"):
         step=draw(counts),
         parent=draw(st.none() | texts),
         fork_at=draw(counts),
-        reward=draw(st.none() | numbers),
+        reward=draw(st.none() | finite),
         error=draw(st.none() | texts),
         origin=draw(st.sampled_from(["fresh", "replay"])),
         notes=draw(notes),
@@ -173,6 +174,14 @@ def test_writing_an_update_again_replaces_it_and_leaves_nothing_else(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["update-000001.parquet"]
     (group,) = read_rollouts(tmp_path)
     assert [r.reward for r in group.rollouts] == [0.0, 1.0]
+
+
+@pytest.mark.parametrize("reward", [float("nan"), float("inf")])
+def test_a_reward_on_record_that_is_no_finite_number_is_unscorable(tmp_path, reward):
+    write_rollouts(tmp_path, batch=make_batch(rewards=(reward, 1.0)))
+    (group,) = read_rollouts(tmp_path)
+    assert [r.reward for r in group.rollouts] == [None, 1.0]
+    assert [r.error for r in group.rollouts] == ["VerdictError: no finite number", None]
 
 
 def test_datasets_loads_the_files(tmp_path, monkeypatch):
