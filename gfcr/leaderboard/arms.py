@@ -45,7 +45,7 @@ def row_of(arm: str, *, runs: Sequence[RunRecord], limits: Limits) -> Row:
         stages={stage: first.tags.get(f"gfcr.{stage}", "") for stage in STAGES},
         seeds=tuple(run.seed for run in runs),
         before=mean_of(heldout(run, "before").get("accuracy") for run in runs),
-        score=_score(runs, limits=limits),
+        score=score_of(runs, limits=limits),
         versus=None,
         answers=sum(map(answers_of, runs)),
         unscorable=sum(map(unscorable, runs)),
@@ -80,7 +80,8 @@ def _finals(runs: Sequence[RunRecord]) -> list[float]:
     return [heldout(run)["accuracy"] for run in runs]
 
 
-def _score(runs: Sequence[RunRecord], *, limits: Limits) -> Score:
+def score_of(runs: Sequence[RunRecord], *, limits: Limits) -> Score:
+    """Returns the arm's score with its intervals; unscorable answers at either limit."""
     prompts = shared_prompts(runs)
     ends = [np.asarray(scores_of(runs, prompts=prompts, unscored=end)) for end in limits]
     bounds = declared_bounds(runs)

@@ -17,9 +17,11 @@ from typing import Any
 from gfcr import config, experiment, names, reading
 from gfcr import strategy as strategies
 from gfcr.errors import ConfigError, GfcrError
+from gfcr.leaderboard.answers import pack, prompts_of
 from gfcr.leaderboard.json_rows import to_dict
 from gfcr.leaderboard.measure import heldout, result_of
 from gfcr.leaderboard.rows import Leaderboard
+from gfcr.leaderboard.screen import compares_of
 from gfcr.leaderboard.tables import to_markdown
 from gfcr.leaderboard.text import markdown
 from gfcr.plain import mapping
@@ -100,8 +102,9 @@ def entry_of(
     """
     names.check_slug(name, key="--name")
     experiments = {row.arm: experiment_of(arms[row.arm][0]) for row in board.rows}
-    rows = [_row(row, runs=arms[row["arm"]]) for row in to_dict(board)["rows"]]
-    own = ("study", "baseline", "margin", "target", "noise_floor", "excluded")
+    prompts = prompts_of([run for runs in arms.values() for run in runs])
+    rows = [_row(row, runs=arms[row["arm"]], prompts=prompts) for row in to_dict(board)["rows"]]
+    own = ("study", "baseline", "margin", "target", "comparisons", "noise_floor", "excluded")
     provenance = board.rows[0].provenance
     content = {
         "format": FORMAT,
@@ -110,6 +113,10 @@ def entry_of(
         **{key: provenance.get(key, "") for key in ("task", "model", "commit")},
         "versions": {k: v for k, v in provenance.items() if k.startswith("version.")},
         "accepted": list(accepted),
+        "compares": compares_of(
+            [r for runs in arms.values() for r in runs], baseline=board.baseline
+        ),
+        "prompts": prompts,
         "rows": rows,
     }
     return Entry(
@@ -193,7 +200,9 @@ def _strategy(spec: Mapping[str, Any]) -> dict[str, Any]:
     return values
 
 
-def _row(row: Mapping[str, Any], *, runs: Sequence[RunRecord]) -> dict[str, Any]:
+def _row(
+    row: Mapping[str, Any], *, runs: Sequence[RunRecord], prompts: Sequence[str]
+) -> dict[str, Any]:
     kept = {key: value for key, value in row.items() if key not in _LEFT_TO_STORE}
     return {
         **kept,
@@ -206,6 +215,7 @@ def _row(row: Mapping[str, Any], *, runs: Sequence[RunRecord]) -> dict[str, Any]
                 "tokens": result_of(run)["tokens"],
                 "wall_s": result_of(run)["wall_s"],
                 "curve": result_of(run).get("curve", []),
+                "answers": pack(run, prompts=prompts),
             }
             for run in runs
         ],

@@ -1,6 +1,6 @@
 """Verdicts: every arm against the baseline, corrected for all arms of the study."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gfcr.leaderboard.measure import budget_notes
@@ -48,11 +48,27 @@ def judged(
     }
     rows = [without_rank(row, reasons=reasons.get(row.arm, [])) for row in rows]
     ranked = {row.arm for row in rows if row.rank is not None}
-    told = {arm: c for arm, c in found.items() if c and c.shown.pairs > 1 and arm in ranked}
-    absent = [1.0] * (study.comparisons - len(told))
-    adjusted = holm([*(c.p_value for c in told.values()), *absent])
-    p_values = dict(zip(told, adjusted, strict=False))
+    p_values = corrected(found, ranked=ranked, comparisons=study.comparisons)
     return [_versus(row, found=found, p_values=p_values, study=study) for row in rows]
+
+
+def corrected(
+    found: Mapping[str, Compared | None], *, ranked: Collection[str], comparisons: int
+) -> dict[str, float]:
+    """Returns Holm's p-values of the arms that have a verdict, among so many comparisons."""
+    told = {arm: c for arm, c in found.items() if c and c.shown.pairs > 1 and arm in ranked}
+    absent = [1.0] * (comparisons - len(told))
+    adjusted = holm([*(c.p_value for c in told.values()), *absent])
+    return dict(zip(told, adjusted, strict=False))
+
+
+def versus_of(comparison: Compared, *, p_value: float | None, margin: float) -> Versus:
+    """Returns the verdict; inconclusive for an arm without a corrected p-value."""
+    verdict = (
+        "inconclusive" if p_value is None else comparison.verdict(p_value=p_value, margin=margin)
+    )
+    shown = 1.0 if p_value is None else p_value
+    return Versus(comparison=comparison.shown, p_adjusted=shown, verdict=verdict)
 
 
 def without_rank(row: Row, *, reasons: Sequence[str]) -> Row:
@@ -82,10 +98,10 @@ def _versus(
     if comparison is None:
         missing = () if row.arm == study.baseline else (f"no seed in common with {study.baseline}",)
         return replace(row, notes=(*row.notes, *missing))
-    told, p_value = row.arm in p_values, p_values.get(row.arm, 1.0)
-    verdict = comparison.verdict(p_value=p_value, margin=study.margin) if told else "inconclusive"
-    versus = Versus(comparison=comparison.shown, p_adjusted=p_value, verdict=verdict)
-    notes = [_BY_CHANCE] if told and comparison.p_value < 0.05 <= p_value else []
+    p_value = p_values.get(row.arm)
+    versus = versus_of(comparison, p_value=p_value, margin=study.margin)
+    by_chance = p_value is not None and comparison.p_value < 0.05 <= p_value
+    notes = [_BY_CHANCE] if by_chance else []
     start = comparison.start
     if start is not None and not any(start.note(study.baseline) in note for note in row.notes):
         notes.append(start.note(study.baseline))

@@ -46,14 +46,10 @@ def rank(
     rows = [row_of(arm, runs=runs, limits=limits) for arm, runs in arms.items()]
     _check_certified(baseline, rows=rows)
     rows = [_whole(row, expected=expected, rows=rows, baseline=baseline) for row in rows]
+    biased = {row.arm for row in rows if row.certificate == "biased"}
+    comparisons = 0 if baseline is None else len({*expected} - biased) - 1
     if baseline is not None:
-        biased = {row.arm for row in rows if row.certificate == "biased"}
-        study = Terms(
-            baseline=baseline,
-            margin=margin,
-            limits=limits,
-            comparisons=len({*expected} - biased) - 1,
-        )
+        study = Terms(baseline=baseline, margin=margin, limits=limits, comparisons=comparisons)
         rows = judged(rows, arms=arms, study=study)
     if target is None and baseline is not None:
         target = mean_of(heldout(run)["accuracy"] for run in arms[baseline])
@@ -70,6 +66,7 @@ def rank(
         noise_floor=noise_floor(scores_of(floor, prompts=shared_prompts(floor))) if floor else None,
         rows=tuple(rows),
         excluded=tuple(sorted(excluded, key=lambda e: (e.arm, e.seed, e.run_id))),
+        comparisons=comparisons,
         missing=missing_of(expected, records=records, by_file=bool(asked)),
         notes=(*notes, *_taken_out(records, kept=kept), *_compares(usable, baseline=baseline)),
     )

@@ -170,6 +170,8 @@ class Leaderboard:
     """Of the baseline's seeds; None below four of them."""
     rows: tuple[Row, ...]
     excluded: tuple[Excluded, ...]
+    comparisons: int = 0
+    """Arms of the study that p-values are corrected for, whatever became of them."""
     missing: tuple[Seat, ...] = ()
     """What the study asks for, or other arms have, and the store has no run of."""
     notes: tuple[str, ...] = ()

@@ -13,6 +13,7 @@ from gfcr.tracking.records import RunRecord
 from tests.campaign import judging
 from tests.campaign.calibration import ARMS, MARGINS, PROMPTS, SEEDS
 from tests.campaign.noises import BINARY, EFFECTS, NOISES, SHARES
+from tests.heldout import asked, measured
 
 MISS = 1e-4
 """Chance that a cell at its nominal rate fails; there are some 2,000, many far below it."""
@@ -107,7 +108,7 @@ def test_the_simulation_says_what_the_leaderboard_s_functions_say(noise):
 
 
 def record(arm: str, *, seed: int, answers) -> RunRecord:
-    score = float(np.mean(answers))
+    after = measured({f"p{i}": float(a) for i, a in enumerate(answers)})
     return RunRecord(
         run_id=f"{arm}-{seed}",
         study="study",
@@ -121,13 +122,11 @@ def record(arm: str, *, seed: int, answers) -> RunRecord:
             "updates": 1,
             "wall_s": 1.0,
             "tokens": {"generated": 10, "trained": 10},
-            "curve": [[1, 10, 1.0, score]],
+            "curve": [[0, 0, 0.0, 0.5], [1, 10, 1.0, after["accuracy"]]],
             "heldout": {
-                "after": {
-                    "accuracy": score,
-                    "n": len(answers),
-                    "per_prompt": {f"p{i}": float(a) for i, a in enumerate(answers)},
-                }
+                "asked": asked(len(answers)),
+                "before": measured({f"p{i}": 0.5 for i in range(len(answers))}),
+                "after": after,
             },
         },
     )

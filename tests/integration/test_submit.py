@@ -3,6 +3,7 @@
 import argparse
 import json
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import yaml
 from gfcr import config, experiment, sweep
 from gfcr.commands import submit as command
 from gfcr.errors import ConfigError, GfcrError
+from gfcr.leaderboard.answers import recomputed
 from gfcr.leaderboard.entry import read
 from gfcr.tracking.names import spec_hash
 
@@ -108,6 +110,22 @@ def test_submitting_twice_changes_nothing_and_another_entry_keeps_its_name(place
     assert {f: f.read_bytes() for f in entry.iterdir()} == before
     with pytest.raises(ConfigError, match="holds another entry"):
         submit(place, *CLEAN, "--margin", "0.3")
+
+
+def test_every_interval_and_verdict_can_be_computed_again_from_the_entry_alone(entry):
+    content = read(entry / "entry.json")
+    found = recomputed(content)
+    for row in content["rows"]:
+        again = found[row["arm"]]
+        assert asdict(again.score) == pytest.approx(row["score"])
+        if row["arm"] == content["baseline"]:
+            assert again.versus is None
+            continue
+        assert again.versus.verdict == row["verdict"]
+        assert again.versus.p_adjusted == pytest.approx(row["delta"]["p_adjusted"])
+        difference = again.versus.comparison.difference
+        limits = (difference.value, difference.low, difference.high)
+        assert limits == pytest.approx([row["delta"][k] for k in ("value", "low", "high")])
 
 
 def test_a_changed_entry_is_found_out(entry, tmp_path):

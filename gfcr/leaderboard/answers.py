@@ -1,0 +1,127 @@
+"""What an entry's verdicts are computed from, and computing them again from the entry alone.
+
+An entry holds the ids of its held-out prompts once, and for every run and evaluation the mean
+reward of each prompt in their order, as text (`-` where nobody could score an answer), with how
+many answers were asked for and could not be scored.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gfcr.errors import GfcrError
+from gfcr.leaderboard.arms import score_of
+from gfcr.leaderboard.judging import corrected, versus_of
+from gfcr.leaderboard.measure import asked_of, heldout, result_of, section_of
+from gfcr.leaderboard.readings import compared, limits_of
+from gfcr.leaderboard.rows import Score, Versus
+from gfcr.tracking.records import RunRecord
+
+_WHENS = ("before", "after")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recomputed:
+    """An arm's score and verdict, from an entry's answers."""
+
+    score: Score
+    versus: Versus | None
+    """None for the baseline, and where no seed is shared with it."""
+
+
+def prompts_of(runs: Sequence[RunRecord]) -> list[str]:
+    """Returns the ids of all prompts that the runs were evaluated on, sorted."""
+    return sorted(
+        {
+            prompt
+            for run in runs
+            for when in _WHENS
+            for key in ("per_prompt", "unscorable")
+            for prompt in section_of(run, key, when=when)
+        }
+    )
+
+
+def pack(run: RunRecord, *, prompts: Sequence[str]) -> dict[str, Any]:
+    """Returns a run's answers as an entry holds them."""
+    packed: dict[str, Any] = {
+        "asked": dict(asked_of(run)),
+        "reward_range": result_of(run).get("reward_range"),
+    }
+    for when in _WHENS:
+        scores = section_of(run, "per_prompt", when=when)
+        packed[when] = {
+            "accuracy": heldout(run, when).get("accuracy"),
+            "scores": " ".join(_text(scores.get(prompt)) for prompt in prompts),
+            "unscorable": dict(section_of(run, "unscorable", when=when)),
+        }
+    return packed
+
+
+def unpack(packed: Mapping[str, Any], *, prompts: Sequence[str]) -> dict[str, Any]:
+    """Returns what of a run's result `pack` was given."""
+    sections: dict[str, Any] = {"asked": packed["asked"]}
+    for when in _WHENS:
+        words = zip(prompts, packed[when]["scores"].split(), strict=True)
+        sections[when] = {
+            "accuracy": packed[when]["accuracy"],
+            "per_prompt": {prompt: float(word) for prompt, word in words if word != "-"},
+            "unscorable": packed[when]["unscorable"],
+        }
+    return {"heldout": sections, "reward_range": packed["reward_range"]}
+
+
+def recomputed(content: Mapping[str, Any]) -> dict[str, Recomputed]:
+    """Computes an entry's scores and verdicts again, by arm, from its answers.
+
+    Raises:
+        GfcrError: the entry is older than this and holds no answers.
+    """
+    if "prompts" not in content:
+        raise GfcrError(
+            f"entry {content['name']} holds no answers (it was written by an older version of "
+            "gfcr): make the study again and submit it to have its verdicts checked."
+        )
+    arms = {row["arm"]: _runs(row, prompts=content["prompts"]) for row in content["rows"]}
+    limits = limits_of([run for runs in arms.values() for run in runs])
+    baseline = content["baseline"]
+    found = {
+        arm: compared(
+            runs, baseline=arms[baseline], limits=limits, same_start=not content["compares"]
+        )
+        for arm, runs in arms.items()
+        if baseline is not None and arm != baseline
+    }
+    ranked = {row["arm"] for row in content["rows"] if row["rank"] is not None}
+    p_values = corrected(found, ranked=ranked, comparisons=content["comparisons"])
+
+    def versus(arm: str) -> Versus | None:
+        comparison = found.get(arm)
+        if comparison is None:
+            return None
+        return versus_of(comparison, p_value=p_values.get(arm), margin=content["margin"])
+
+    return {
+        arm: Recomputed(score=score_of(runs, limits=limits), versus=versus(arm))
+        for arm, runs in arms.items()
+    }
+
+
+def _runs(row: Mapping[str, Any], *, prompts: Sequence[str]) -> list[RunRecord]:
+    return [
+        RunRecord(
+            run_id=run["run_id"],
+            study="",
+            arm=row["arm"],
+            seed=run["seed"],
+            status="finished",
+            tags={},
+            params={},
+            result=unpack(run["answers"], prompts=prompts),
+        )
+        for run in row["runs"]
+    ]
+
+
+def _text(score: float | None) -> str:
+    return "-" if score is None else f"{score:.17g}"
