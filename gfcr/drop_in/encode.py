@@ -1,11 +1,23 @@
 """Text and tokens as the trainer of a script has them, and its sampling settings."""
 
 from collections.abc import Sequence
-from typing import Any, final
+from typing import Any, Final, final
 
+from gfcr.errors import ConfigError
 from gfcr.tasks.codec import HfCodec
 from gfcr.train.rollout_func import TrlPrompt
 from gfcr.types import Sampling
+
+UNSAMPLED: Final = {
+    "repetition_penalty": 1.0,
+    "generation_kwargs": None,
+    "vllm_structured_outputs_regex": None,
+}
+"""What `GRPOConfig` has to change the law that is sampled from, and its defaults."""
+WHY_UNSAMPLED: Final = (
+    "rollouts are sampled from the policy itself, with temperature, top_p, top_k and min_p: "
+    "leave it out"
+)
 
 
 def encode(given: TrlPrompt, *, trainer: Any) -> tuple[int, ...]:
@@ -25,7 +37,15 @@ def encode(given: TrlPrompt, *, trainer: Any) -> tuple[int, ...]:
 
 
 def sampling_of(args: Any) -> Sampling:
-    """What `GRPOConfig` says of sampling."""
+    """What `GRPOConfig` says of sampling.
+
+    Raises:
+        ConfigError: it says what the engine does not do; TRL would generate so.
+    """
+    for name, plain in UNSAMPLED.items():
+        given = getattr(args, name)
+        if given not in (plain, {}):
+            raise ConfigError(f"{name}={given!r}: {WHY_UNSAMPLED}.")
     return Sampling(
         max_tokens=args.max_completion_length,
         temperature=args.temperature,

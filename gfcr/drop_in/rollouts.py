@@ -118,8 +118,9 @@ class DropIn:
         self._scored = not isinstance(task, _Unscored)
         self._desk = Desk(task)
         self._trainer: Any = None
-        self._uses: Counter[tuple[int, str]] = Counter()
-        """How often a prompt was begun under a policy version: a repeat draws anew."""
+        self._uses: Counter[tuple[int, bool, str]] = Counter()
+        """How often a prompt was begun under a policy version, in training or in TRL's
+        evaluation, which leaves training's draws as they are: a repeat draws anew."""
         self._call = make_rollout_func(self._generate, sync=self._sync)
 
     def __call__(self, prompts: list[TrlPrompt], trainer: Any) -> dict[str, list[Any]]:
@@ -141,7 +142,7 @@ class DropIn:
         view = self._view(made, group_size=max(counts))
         runner = self._runner(view)
         for index, (prompt, num) in enumerate(zip(made, counts, strict=True)):
-            use = (view.version, prompt.id)
+            use = (view.version, self._trainer.model.training, prompt.id)
             job = view.job(prompt, num_samples=num)
             # The index leads, so that groups sort by it.
             runner.start(job, group_id=f"{index}:{prompt.id}", repeat=self._uses[use])

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields
 from typing import Any, Final
 
+from gfcr.drop_in.encode import UNSAMPLED, WHY_UNSAMPLED
 from gfcr.strategy import Strategy
 
 _AS_IN_TRL: Final = """
@@ -82,10 +83,6 @@ _ADVANTAGE: Final = (
     "strategy={'name': ..., 'filters': {'advantage': {'name': 'group_advantage', 'kind': ...}}}"
 )
 _LOSS: Final = "the loss is the strategy's: strategy={'name': ..., 'loss': {'aggregation': ...}}"
-_SAMPLED: Final = (
-    "rollouts are sampled from the policy itself, with temperature, top_p, top_k and min_p: "
-    "leave it out"
-)
 _CUT: Final = (
     "TRL takes it over each micro-batch, and micro-batches are cut otherwise here, so that the "
     "update would be another: leave it out"
@@ -121,7 +118,7 @@ AT_DEFAULT: Final[Mapping[str, str]] = {
             "sapo_temperature_neg sapo_temperature_pos vespo_k_pos vespo_lambda_pos vespo_k_neg "
             "vespo_lambda_neg",
         ),
-        (_SAMPLED, "repetition_penalty generation_kwargs vllm_structured_outputs_regex"),
+        (WHY_UNSAMPLED, " ".join(UNSAMPLED)),
         (
             _CUT,
             "top_entropy_quantile entropy_coef use_adaptive_entropy entropy_coef_min "

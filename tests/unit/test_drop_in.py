@@ -8,22 +8,22 @@ import pytest
 from gfcr import drop_in
 from gfcr import strategy as strategies
 from gfcr.drop_in import DropIn, rollouts
+from gfcr.drop_in.encode import UNSAMPLED
 from gfcr.engine.fake import Fake, FakeEngine
 from gfcr.errors import ConfigError
 from gfcr.strategy import Strategy
 from tests import factories as make
 
 
-def trainer(*, step: int = 0, cap: int = 12) -> Any:
+def trainer(*, step: int = 0, cap: int = 12, training: bool = True, **settings: Any) -> Any:
     """What a drop-in reads of a GRPOTrainer."""
-    model = SimpleNamespace(named_parameters=dict)
+    model = SimpleNamespace(named_parameters=dict, training=training)
+    plain = {"max_completion_length": cap, "temperature": 1.0, "top_p": 1.0, "top_k": 0}
     return SimpleNamespace(
         state=SimpleNamespace(global_step=step),
         model=model,
         accelerator=SimpleNamespace(unwrap_model=lambda m: m),
-        args=SimpleNamespace(
-            max_completion_length=cap, temperature=1.0, top_p=1.0, top_k=0, min_p=None
-        ),
+        args=SimpleNamespace(**(plain | {"min_p": None} | UNSAMPLED | settings)),
         processing_class=lambda text: {"input_ids": list(make.CODEC.prompt(text))},
     )
 
@@ -103,3 +103,28 @@ def test_a_task_scores_its_own_prompts_only() -> None:
     assert scored(["3=", "3="], trainer())["rollout_reward"] == [1.0, 1.0]
     with pytest.raises(ConfigError, match=r"'9999=' is none of the task's 72 problems"):
         scored(["9999="], trainer())
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"repetition_penalty": 1.1},
+        {"generation_kwargs": {"no_repeat_ngram_size": 2}},
+        {"vllm_structured_outputs_regex": "[0-9]+"},
+    ],
+)
+def test_a_law_that_the_engine_does_not_sample_is_refused(settings: dict[str, Any]) -> None:
+    (name,) = settings
+    with pytest.raises(ConfigError, match=rf"{name}=.*: rollouts are sampled from the policy"):
+        made(strategies.load("grpo"))(["1+1=", "1+1="], trainer(**settings))
+    out = made(strategies.load("grpo"))(["1+1=", "1+1="], trainer(generation_kwargs={}))
+    assert len(out["completion_ids"]) == 2
+
+
+def test_trl_s_evaluation_leaves_training_s_draws_as_they_are() -> None:
+    plain, evaluated = made(strategies.load("grpo")), made(strategies.load("grpo"))
+    prompts = ["1+1="] * 4
+    plain(list(prompts), trainer())
+    evaluated(list(prompts), trainer())
+    evaluated(list(prompts), trainer(training=False))
+    assert evaluated(list(prompts), trainer()) == plain(list(prompts), trainer())
