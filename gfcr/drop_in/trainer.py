@@ -93,6 +93,8 @@ class GRPOTrainer(SeamMixin, _Trl):
         vouch(self)
         self._codec = TrlCodec(HfCodec(self._folder), trainer=self)
         given.check_loaded(self, folder=self._folder)
+        # TRL copies these out of its arguments too: later changes of `trainer.args` are none.
+        self._sampling = sampling_of(args)
         try:
             Rows(self.train_dataset, trainer=self)[0]
         except Exception as error:
@@ -102,16 +104,20 @@ class GRPOTrainer(SeamMixin, _Trl):
         """Trains, as TRL's `train`.
 
         Raises:
-            CheckpointError: the checkpoint has no rollout side: another trainer wrote it.
+            CheckpointError: the checkpoint has no rollout side, or that of another strategy, seed
+                or dataset.
+            ConfigError: `trainer.args` was changed to what is not honoured.
             EngineError: the engine cannot start.
             FolderInUse: another trainer writes to `output_dir`.
         """
+        given.check_args(self.args, strategy=self.strategy)
         with locked(self.args.output_dir):
             return self._train(resume_from_checkpoint, **trl)
 
     def _train(self, resume_from_checkpoint: str | bool | None, **trl: Any) -> Any:
         folder = Path(self.args.output_dir)
         resumed = _checkpoint(resume_from_checkpoint, folder=folder)
+        state = self._resumed(resumed) if resumed else None
         _clear(folder / "rollouts", resumed=resumed)
         if self.strategy.drafter is not None:
             self.strategy.drafter.fetch(models.resolve)
@@ -119,8 +125,8 @@ class GRPOTrainer(SeamMixin, _Trl):
         engine = start(model=self._folder, seed=self.args.seed, drafter=self.strategy.drafter)
         with closing(engine), closing(self._pipeline(engine)) as pipeline:
             source = _Source(pipeline, trainer=self, folder=folder / "rollouts")
-            if resumed is not None:
-                source.load_state_dict(checkpoint.load(resumed))
+            if state is not None:
+                source.load_state_dict(state)
             job = TrainJob(
                 model=self._folder,
                 source=source,
@@ -138,6 +144,22 @@ class GRPOTrainer(SeamMixin, _Trl):
             with feed.feeding(self):
                 return _Trl.train(self, str(resumed) if resumed else None, **trl)
 
+    def identity(self) -> dict[str, Any]:
+        """What a run that is resumed must be equal in."""
+        rows = len(self.train_dataset)
+        return {"strategy": self.strategy.spec(), "seed": self.args.seed, "rows": rows}
+
+    def _resumed(self, folder: Path) -> dict[str, Any]:
+        state = checkpoint.load(folder)
+        held, own = state["of"], self.identity()
+        changed = [f"{key}={own[key]!r}, not {held[key]!r}" for key in own if held[key] != own[key]]
+        if changed:
+            raise CheckpointError(
+                f"{folder} is of another run: this one has {'; '.join(changed)}. Give what it was "
+                "written with, or train from the start."
+            )
+        return state
+
     def _prepare_inputs(self, generation_batch: Any) -> dict[str, Any]:
         """Micro-batches of the strategy in training; in evaluation TRL generates by itself."""
         training = self.model.training
@@ -152,7 +174,7 @@ class GRPOTrainer(SeamMixin, _Trl):
             train=rows,
             codec=self._codec,
             prompts=given.prompts_of(self.args),
-            sampling=sampling_of(self.args),
+            sampling=self._sampling,
             seed=self.args.seed,
         )
         if not self.args.shuffle_dataset:
@@ -183,10 +205,10 @@ class _Source:
         """TRL has logged it."""
 
     def state_dict(self) -> dict[str, Any]:
-        return self._pipeline.state_dict()
+        return {"of": self._trainer.identity(), "pipeline": self._pipeline.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self._pipeline.load_state_dict(state)
+        self._pipeline.load_state_dict(state["pipeline"])
 
     def _write(self, batch: RolloutBatch) -> None:
         write_rollouts(self._folder, batch=batch)

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 import torch
 from datasets import Dataset
+from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import GRPOConfig
 
 from gfcr.drop_in import GRPOTrainer
-from gfcr.errors import FolderInUse
+from gfcr.drop_in.encode import encode
+from gfcr.errors import CheckpointError, ConfigError, FolderInUse
 from gfcr.tracking.rollouts import read_rollouts
 from tests.integration.tiny_model import tiny_chain_sum
 from tests.integration.trl_stock import arguments, train_stock
@@ -28,14 +30,24 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     return tiny_chain_sum(tmp_path_factory.mktemp("model"))
 
 
-def make(model: str, folder: Path, *, reward: Any = brief, rows: Any = None, **changes: Any) -> Any:
+def make(
+    model: str,
+    folder: Path,
+    *,
+    reward: Any = brief,
+    prompts: Any = None,
+    rows: Any = None,
+    strategy: Any = "grpo",
+    **changes: Any,
+) -> Any:
     given = arguments(folder, rollouts=16, size=4, max_completion_length=12, logging_steps=1)
     return GRPOTrainer(
         model,
         reward_funcs=reward,
         args=GRPOConfig(**(given | changes)),
-        train_dataset=Dataset.from_dict(ROWS),
+        train_dataset=Dataset.from_dict({"prompt": prompts} if prompts else ROWS),
         eval_dataset=rows,
+        strategy=strategy,
         engine={"name": "fake"},
     )
 
@@ -192,3 +204,59 @@ def test_what_a_reward_function_gets_wrong_is_no_reward(
     after = trainer.model.state_dict()
     assert all(torch.isfinite(t).all() for t in after.values())
     assert any(not torch.equal(before[n], after[n]) for n in before)
+
+
+def test_a_checkpoint_of_another_run_is_refused(model: str, tmp_path: Path) -> None:
+    make(model, tmp_path, save_strategy="steps", save_steps=1).train()
+    others = {
+        "strategy=": {"strategy": "dr_grpo"},
+        "seed=3, not 42": {"seed": 3},
+        "rows=6, not 4": {"prompts": ["1+2="] * 6},
+    }
+    for words, changes in others.items():
+        with pytest.raises(CheckpointError, match=f"is of another run: this one has {words}"):
+            make(model, tmp_path, **changes).train(resume_from_checkpoint=True)
+    assert len(list((tmp_path / "rollouts").iterdir())) == 2  # nothing was touched
+
+
+def test_settings_changed_after_construction(model: str, tmp_path: Path) -> None:
+    trainer = make(model, tmp_path)
+    trainer.args.temperature = 0.1  # TRL's loss has its own copy, and so has the engine's sampling
+    trainer.args.gradient_accumulation_steps = 4
+    with pytest.raises(ConfigError, match="generation_batch_size=16"):
+        trainer.train()
+    trainer.args.gradient_accumulation_steps = 2
+    plain = make(model, tmp_path / "plain")
+    assert torch.equal(train_stock(trainer), train_stock(plain))
+
+
+CHAT = "{% for m in messages %}{{ m.content }}{% endfor %}{% if add_generation_prompt %}{% endif %}"
+
+
+def test_messages_are_encoded_and_told_as_trl_does(model: str, tmp_path: Path) -> None:
+    seen: list[Any] = []
+
+    def reward(prompts: Any, completions: Any, **_: Any) -> list[float]:
+        seen.append((prompts[0], completions[0]))
+        return [-float(len(turns[0]["content"])) for turns in completions]
+
+    tokenizer: Any = AutoTokenizer.from_pretrained(model)
+    tokenizer.chat_template = CHAT.replace("{% endif %}", "{{ mark }}{% endif %}")
+    tokenizer.save_pretrained(tmp_path / "model")
+    AutoModelForCausalLM.from_pretrained(model).save_pretrained(tmp_path / "model")
+    turns = [[{"role": "user", "content": f"{n}+2="}] for n in range(4)]
+    trainer = make(
+        str(tmp_path / "model"),
+        tmp_path / "run",
+        reward=reward,
+        prompts=turns,
+        chat_template_kwargs={"mark": "?"},
+    )
+    asked, *_ = trainer._tokenize_prompts(turns)
+    assert [list(encode(each, trainer=trainer)) for each in turns] == asked
+    trainer.train()
+    held = {g.prompt.id: g.prompt.tokens for g in read_rollouts(tmp_path / "run" / "rollouts")}
+    assert [list(held[str(n)]) for n in range(4)] == asked
+    prompt, ((answer),) = seen[0]
+    assert prompt in turns and answer.keys() == {"role", "content"}
+    assert answer["role"] == "assistant"
