@@ -56,28 +56,12 @@ def sampling_of(args: Any) -> Sampling:
 
 
 @final
-class Completion(str):
-    """Decoded text that knows its tokens: reward functions are given both."""
-
-    tokens: tuple[int, ...]
-
-    def __new__(cls, text: str, *, tokens: Sequence[int]) -> "Completion":
-        """Makes text of `tokens`."""
-        made = super().__new__(cls, text)
-        made.tokens = tuple(map(int, tokens))
-        return made
-
-    def __reduce__(self) -> tuple[type[str], tuple[str]]:
-        """Copies and checkpoints hold plain text."""
-        return str, (str(self),)
-
-
-@final
 class TrlCodec:
     """The model folder's tokenizer, but completions are decoded by the trainer's own."""
 
     def __init__(self, inner: HfCodec, *, trainer: Any) -> None:
         self._inner, self._trainer = inner, trainer
+        self._last: tuple[str, tuple[int, ...]] = ("", ())
 
     @property
     def eos_id(self) -> int:
@@ -92,8 +76,18 @@ class TrlCodec:
         """See `Codec`."""
         return self._inner.encode(text)
 
-    def decode(self, tokens: Sequence[int]) -> Completion:
+    def decode(self, tokens: Sequence[int]) -> str:
         """Decodes a completion as TRL does."""
-        tokenizer = self._trainer.processing_class
-        (text,) = tokenizer.batch_decode([list(tokens)], skip_special_tokens=True)
-        return Completion(text, tokens=tokens)
+        ids = tuple(map(int, tokens))
+        (text,) = self._trainer.processing_class.batch_decode([ids], skip_special_tokens=True)
+        self._last = (text, ids)
+        return text
+
+    def tokens_of(self, text: str) -> list[int]:
+        """The tokens of the text decoded last, which is what is scored: reward functions see both.
+
+        Encoding the text again would give others, and no end of sequence.
+        """
+        last, tokens = self._last
+        assert text is last, "a completion is scored when it has been decoded"
+        return list(tokens)

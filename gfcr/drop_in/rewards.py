@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any, final, overload
 
-from gfcr.drop_in.encode import Completion, encode
+from gfcr.drop_in.encode import TrlCodec, encode
 from gfcr.tasks.base import Codec, Problems, Task, Verdict
 from gfcr.train.rollout_func import TrlPrompt
 from gfcr.types import Prompt
@@ -47,6 +47,7 @@ class TrlRewards(Task):
 
     trainer: Any
     rows: Rows
+    codec: TrlCodec
 
     def problems(self, codec: Codec) -> Problems:
         """The rows of the training set; evaluation is TRL's."""
@@ -58,10 +59,10 @@ class TrlRewards(Task):
         row = trainer.train_dataset[int(prompt.id)]
         asked = row["prompt"]
         told = text if isinstance(asked, str) else [{"role": "assistant", "content": text}]
-        assert isinstance(text, Completion), "the pipeline decodes with `TrlCodec`"
         # TRL's own: functions, reward models and coroutines, columns and callbacks alike.
+        ids = self.codec.tokens_of(text)
         with _heard(trainer) as given:
-            found = trainer._calculate_rewards([row], [asked], [told], [list(text.tokens)])[0]
+            found = trainer._calculate_rewards([row], [asked], [told], [ids])[0]
         rewards: list[float] = found.tolist()
         for name, reward in zip(trainer.reward_func_names, rewards, strict=True):
             none = math.isnan(reward) and name in given and given[name] is None

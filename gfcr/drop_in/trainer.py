@@ -170,7 +170,7 @@ class GRPOTrainer(SeamMixin, _Trl):
         pipeline = Pipeline(
             self.strategy,
             engine=engine,
-            task=TrlRewards(trainer=self, rows=rows),
+            task=TrlRewards(trainer=self, rows=rows, codec=self._codec),
             train=rows,
             codec=self._codec,
             prompts=given.prompts_of(self.args),

@@ -155,18 +155,17 @@ def test_two_trainers_on_one_folder_are_refused(model: str, tmp_path: Path) -> N
 
 
 def test_rollouts_of_an_earlier_run_do_not_mix_with_a_new_one_s(model: str, tmp_path: Path) -> None:
-    make(model, tmp_path, max_steps=3, save_strategy="steps", save_steps=1).train()
+    saving = {"max_steps": 3, "save_strategy": "steps", "save_steps": 1}
+    make(model, tmp_path, **saving).train()
     earlier = texts(tmp_path / "rollouts")
+    back = make(model, tmp_path, **saving)
+    back.train(resume_from_checkpoint=str(tmp_path / "checkpoint-1"))
+    assert texts(tmp_path / "rollouts") == earlier  # made again, and the same
+    aside = sorted(p.name for p in (tmp_path / "rollouts.before-1").iterdir())
+    assert aside == ["update-000001.parquet", "update-000002.parquet"]
     make(model, tmp_path, max_steps=2, seed=5).train()
     assert len(list((tmp_path / "rollouts").iterdir())) == 2
-    assert texts(tmp_path / "rollouts.before-1") == earlier
-    # Back to update 1 of it, which is again done under the seed of then.
-    make(model, tmp_path, max_steps=2, seed=5).train(
-        resume_from_checkpoint=str(tmp_path / "checkpoint-1")
-    )
-    names = sorted(p.name for p in (tmp_path / "rollouts").iterdir())
-    assert names == ["update-000000.parquet", "update-000001.parquet"]
-    assert [p.name for p in (tmp_path / "rollouts.before-2").iterdir()] == names[1:]
+    assert texts(tmp_path / "rollouts.before-2") == earlier
 
 
 def texts(folder: Path) -> list[str]:
@@ -217,6 +216,18 @@ def test_a_checkpoint_of_another_run_is_refused(model: str, tmp_path: Path) -> N
         with pytest.raises(CheckpointError, match=f"is of another run: this one has {words}"):
             make(model, tmp_path, **changes).train(resume_from_checkpoint=True)
     assert len(list((tmp_path / "rollouts").iterdir())) == 2  # nothing was touched
+
+
+@pytest.mark.parametrize("strategy", ["repo", "april"])
+def test_replay_survives_a_checkpoint(model: str, tmp_path: Path, strategy: str) -> None:
+    saving = {"max_steps": 3, "save_strategy": "steps", "save_steps": 2, "strategy": strategy}
+    whole = train_stock(make(model, tmp_path, **saving))
+    held = texts(tmp_path / "rollouts")
+    again = make(model, tmp_path, **saving)
+    begun = copy.deepcopy(again.model.state_dict())
+    again.train(resume_from_checkpoint=True)
+    assert texts(tmp_path / "rollouts") == held and whole.norm() > 0
+    assert any(not torch.equal(begun[n], t) for n, t in again.model.state_dict().items())
 
 
 def test_settings_changed_after_construction(model: str, tmp_path: Path) -> None:
