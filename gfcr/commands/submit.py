@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> Outcome:
     """Checks and writes the entry; exit code 1 when a check fails."""
     from gfcr import leaderboard
-    from gfcr.leaderboard.checks import problems_of
+    from gfcr.leaderboard.checks import code_of, problems_of
     from gfcr.leaderboard.entry import entry_of
 
     study, seats = asked(options.study)
@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> Outcome:
         target=options.target,
         asked=seats.values(),
     )
-    problems = problems_of(board)
+    problems = [*problems_of(board), *code_of(records)]
     fatal = [p for p in problems if p.check not in options.accept]
     if fatal:
         lines = [f"{p.check}: {p.text}" for p in fatal]

@@ -1,13 +1,15 @@
 """What must hold before a leaderboard may be committed."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
 from gfcr.leaderboard.certificates import NOTES
 from gfcr.leaderboard.rows import Leaderboard, Row
+from gfcr.plain import is_mapping
+from gfcr.tracking.records import RunRecord
 
-Check: TypeAlias = Literal["finished", "seeds", "ranked", "certificates", "provenance"]
+Check: TypeAlias = Literal["finished", "seeds", "ranked", "certificates", "provenance", "code"]
 CHECKS: tuple[Check, ...] = get_args(Check)
 MIN_SEEDS = 5
 STOPPED = "the run was stopped early"
@@ -45,6 +47,29 @@ def problems_of(board: Leaderboard) -> list[Problem]:
     if len(commits) > 1:
         add("provenance", f"arms were run at different commits: {', '.join(sorted(commits))}")
     return found
+
+
+def code_of(runs: Iterable[RunRecord]) -> list[Problem]:
+    """Names the code that resolving the specs of a store's runs would load, gfcr's own left out."""
+    found = {(run.arm, name) for run in runs for name in _code(run.spec)}
+    return [
+        Problem(
+            check="code",
+            text=f"{arm}: its spec names {name}, code of this machine that would be loaded to see "
+            "that it can be run again: read it first",
+        )
+        for arm, name in sorted(found)
+    ]
+
+
+def _code(value: object) -> Iterator[str]:
+    """Every `package.module:Class` and `path/to/file.py:Class` under a `name`."""
+    if is_mapping(value):
+        name = value.get("name")
+        if isinstance(name, str) and ":" in name and not name.startswith("gfcr."):
+            yield name
+        for each in value.values():
+            yield from _code(each)
 
 
 def _few_seeds(rows: Sequence[Row]) -> list[str]:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from gfcr import leaderboard
 from gfcr.leaderboard import Seat
-from gfcr.leaderboard.checks import problems_of
+from gfcr.leaderboard.checks import code_of, problems_of
 from tests.unit.test_leaderboard import SPECULATES, arm, run
 
 
@@ -66,3 +66,22 @@ def test_nothing_to_compare_and_unequal_budgets_are_problems():
     spent = {"generated": 2000, "trained": 2000}
     long = arm("long", accuracy=0.9, updates=80, wall_s=130.0, tokens=spent)
     assert any(p.startswith("ranked: long: unequal budgets") for p in problems(*long))
+
+
+def test_code_that_a_store_names_is_told_before_it_is_loaded():
+    spec = {
+        "task": {"name": "chain_sum"},
+        "engine": {"name": "gfcr.engine.fake:Fake"},
+        "strategy": {
+            "name": "/tmp/theirs.py:strategy",
+            "filters": {"a": {"name": "zero_variance"}, "b": {"name": "os:system"}},
+            "drafter": {"name": "auto", "inner": {"name": "pack.age:Drafter"}},
+        },
+    }
+    found = code_of([replace(run("dapo", seed, accuracy=0.6), spec=spec) for seed in range(3)])
+    assert [p.text.split(",")[0] for p in found] == [
+        "dapo: its spec names /tmp/theirs.py:strategy",
+        "dapo: its spec names os:system",
+        "dapo: its spec names pack.age:Drafter",
+    ]
+    assert {p.check for p in found} == {"code"}
