@@ -36,7 +36,7 @@ def check_equal(trials: Sequence[Trial], *, baseline: str, where: str) -> None:
             more = f" ({len(unequal)} keys differ)" if len(unequal) > 1 else ""
             raise ConfigError(
                 f"{where}: arms.{arm} has {key}={terms.get(key)} and the baseline {baseline} has "
-                f"{wanted.get(key)}{more}: arms are compared on one question with equal means. "
+                f"{wanted.get(key)}{more}: arms are compared on one question at one budget. "
                 f"Give {key} once for all of them{_or_say(key)}."
             )
 
