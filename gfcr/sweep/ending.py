@@ -22,8 +22,8 @@ def notes(study: Study, *, ends: Sequence[TrialEnd]) -> list[str]:
             lines.append(f"{arm} has no run that can be compared: it is in no table.")
     if study.baseline in broken:
         lines.append(
-            f"The baseline {study.baseline} lacks seeds: no arm has a rank or a verdict before they "
-            "are run."
+            f"The baseline {study.baseline} lacks seeds: no arm has a rank or a verdict before "
+            "they are run."
         )
     if study.search is not None:
         lines.append(
