@@ -6,7 +6,7 @@ from typing import Any, final
 
 from gfcr import batch as batches
 from gfcr.errors import BatchCannotFill, GfcrError, asking, shown
-from gfcr.guard import Rules, check_group, check_groups, check_recalled, misfit
+from gfcr.guard import Rules, check_group, check_groups, check_recalled, is_count, misfit
 from gfcr.runner import Runner
 from gfcr.stages import BatchMap, Harvest, Job, Plan, Planner, Recaller, Referee, Retire, SampleMore
 from gfcr.strategy import Strategy
@@ -104,6 +104,8 @@ class Collector:
                 action: Any = referee.decide(group, view=view)
             if not isinstance(action, SampleMore | Retire | None):
                 raise misfit(name, f"answered {shown(action)}: return SampleMore, Retire or None")
+            if isinstance(action, SampleMore) and not is_count(action.num_samples):
+                raise misfit(name, f"answered {shown(action)}: give an integer >= 1")
             if isinstance(action, SampleMore):
                 job = self._jobs[group.id]
                 self._runner.more(group, num_samples=action.num_samples, job=job)

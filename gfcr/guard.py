@@ -7,12 +7,13 @@ strategy. A verifier that does makes one rollout unscorable.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
+from types import UnionType
 from typing import Any, Final, TypeGuard
 
 import numpy as np
 
 from gfcr.errors import PartError, TaskError, shown
-from gfcr.stages import Job, Plan
+from gfcr.stages import Abort, Cap, Halt, Job, Plan
 from gfcr.types import Floats, Group, Prompt, Rollout, Sampling, Signal
 
 _LARGEST: Final = float(np.finfo(np.float32).max)
@@ -23,6 +24,12 @@ _LAW: Final = ("temperature", "top_p", "top_k", "min_p")
 def is_number(value: object) -> TypeGuard[float]:
     """Whether it is a real number of Python or numpy, finite or not."""
     return isinstance(value, Real | np.bool_)
+
+
+def is_count(value: object, *, least: int = 1) -> bool:
+    """Whether it is an integer of at least that much."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return whole and int(value) >= least
 
 
 def real(value: object) -> float | None:
@@ -67,6 +74,10 @@ class Rules:
         """
         if not isinstance(plan, Plan):
             raise misfit(by, f"returned {_kind(plan)} for a plan: return the Plan")
+        for key, least in (("num_groups", 0), ("target", 1)):
+            if not is_count(getattr(plan, key), least=least):
+                given = shown(getattr(plan, key))
+                raise misfit(by, f"planned {key}={given}: give an integer >= {least}")
         known = {id(job) for job in before}
         for job in plan.jobs:
             if id(job) not in known:
@@ -84,8 +95,12 @@ class Rules:
                 "held out is ever trained on. Take prompts from `view.draw`, and keep the splits "
                 "of the task apart",
             )
-        if type(job.num_samples) is not int or job.num_samples < 1:
-            raise misfit(by, f"{where} with num_samples={job.num_samples!r}: give an integer >= 1")
+        if not is_count(job.num_samples):
+            given = shown(job.num_samples)
+            raise misfit(by, f"{where} with num_samples={given}: give an integer >= 1")
+        for rollout in job.resume:
+            if problem := _rollout_problem(rollout, prompt=job.prompt):
+                raise misfit(by, f"{where} that resumes what cannot be continued: {problem}")
         self._check_law(job, by=by, where=where)
 
     def _check_law(self, job: Job, *, by: str, where: str) -> None:
@@ -119,6 +134,18 @@ def check_fits(job: Job, *, max_length: int) -> None:
         )
 
 
+def check_watched(action: Any, *, by: str) -> None:
+    """Vouches for what a Watcher answered.
+
+    Raises:
+        PartError: it is no answer.
+    """
+    if not isinstance(action, Halt | Abort | Cap | None):
+        raise misfit(by, f"answered {shown(action)}: return Halt, Abort, Cap or None")
+    if isinstance(action, Cap) and not is_count(action.max_tokens, least=0):
+        raise misfit(by, f"answered {shown(action)}: give an integer >= 0")
+
+
 # ---------------------------------------------------------------- groups
 
 
@@ -137,6 +164,8 @@ def check_group(group: Any, *, before: Group, by: str) -> Group:
             f"{where} came back with other rollouts than its {len(before.rollouts)}: annotate them "
             "(`reject_rollouts`, `with_rewards`, `with_advantages`), never add or delete any",
         )
+    if not _is(group.rejected, str | None):
+        raise misfit(by, f"rejected {where} for {shown(group.rejected)}: give a reason in words")
     if len(group.signals) != len(group.rollouts):
         raise misfit(
             by, f"{where} came back with {len(group.signals)} signals for {len(group.rollouts)}"
@@ -170,7 +199,9 @@ def check_recalled(rollouts: Iterable[Any], *, group: Group, by: str) -> list[Ro
     """
     recalled = list(rollouts)
     for rollout in recalled:
-        problem = _recall_problem(rollout, group=group)
+        problem = _rollout_problem(rollout, prompt=group.prompt)
+        if problem is None and not rollout.complete:
+            problem = f"rollout {rollout.id} is incomplete (finish={rollout.finish.value})"
         if problem is not None:
             raise misfit(by, f"recalled for group {group.id}: {problem}")
     return recalled
@@ -191,6 +222,8 @@ def _problem(signal: Any, *, rollout: Rollout, kept: bool) -> str | None:
     """What is wrong with a signal; of a rollout that is not trained on nothing need be right."""
     if not isinstance(signal, Signal):
         return f"its signal is {_kind(signal)}, not a Signal"
+    if not _is(signal.rejected, str | None):
+        return f"it is rejected for {shown(signal.rejected)}: give a reason in words"
     if not kept or signal.rejected is not None:
         return None
     if signal.reward is None:
@@ -217,13 +250,12 @@ def _advantage_problem(advantage: Floats | float, rollout: Rollout) -> str | Non
     return None
 
 
-def _recall_problem(rollout: Any, *, group: Group) -> str | None:
+def _rollout_problem(rollout: Any, *, prompt: Prompt) -> str | None:
+    """Why an earlier rollout cannot be used again for a prompt, if so."""
     if not isinstance(rollout, Rollout):
         return f"{_kind(rollout)} is no Rollout"
-    if rollout.prompt.tokens != group.prompt.tokens:
-        return f"rollout {rollout.id} answers prompt {rollout.prompt.id!r}, not {group.prompt.id!r}"
-    if not rollout.complete:
-        return f"rollout {rollout.id} is incomplete (finish={rollout.finish.value})"
+    if rollout.prompt.tokens != prompt.tokens:
+        return f"rollout {rollout.id} answers prompt {rollout.prompt.id!r}, not {prompt.id!r}"
     if rollout.reward is not None and real(rollout.reward) is None:
         return f"rollout {rollout.id} has reward {rollout.reward!r}"
     arrays = (rollout.logprobs_T, rollout.versions_T, rollout.mask_T)
@@ -234,7 +266,7 @@ def _recall_problem(rollout: Any, *, group: Group) -> str | None:
     return None
 
 
-def _is(value: object, kind: type) -> bool:
+def _is(value: object, kind: type | UnionType) -> bool:
     return isinstance(value, kind)
 
 

@@ -9,8 +9,8 @@ from typing import Any, final
 from gfcr.batch import first_signal
 from gfcr.coroutine import Pending
 from gfcr.engine.base import Delta, Engine, Request
-from gfcr.errors import EngineError, GfcrError, asking, described, shown
-from gfcr.guard import check_fits, misfit
+from gfcr.errors import EngineError, GfcrError, asking, described
+from gfcr.guard import check_fits, check_watched
 from gfcr.ledger import Ledger
 from gfcr.metrics import reason_of
 from gfcr.scoring import Desk
@@ -59,7 +59,7 @@ class Runner:
         address: str = "generate",
         told: set[str] | None = None,
     ) -> None:
-        """Makes a runner; `told` holds the kinds of failures that the user has been shown."""
+        """Makes a runner; `told` holds the kinds of failures that were shown."""
         self.seed, self.step, self.eos_id = seed, step, codec.eos_id
         self._address, self._told = address, set[str]() if told is None else told
         self._fault: GfcrError | None = None
@@ -210,9 +210,8 @@ class Runner:
             return
         for name, watcher in self._watchers.items():
             with asking(name):
-                action: Any = watcher.watch(trajectory, new=len(delta.tokens), view=self._view)
-            if not isinstance(action, Halt | Abort | Cap | None):
-                raise misfit(name, f"answered {shown(action)}: return Halt, Abort, Cap or None")
+                action = watcher.watch(trajectory, new=len(delta.tokens), view=self._view)
+            check_watched(action, by=name)
             if isinstance(action, Cap):
                 sampled = trajectory.spans[-1].stop - trajectory.spans[-1].start
                 self._engine.limit(delta.request_id, max_tokens=sampled + action.max_tokens)

@@ -20,14 +20,17 @@ from gfcr.scoring import verify_safely
 from gfcr.speculation.base import Draft, Law, Proposer
 from gfcr.stages import (
     BatchMap,
+    Cap,
     Control,
     Filter,
     Generate,
+    Halt,
     Observer,
     Planner,
     Recaller,
     Referee,
     Replay,
+    SampleMore,
     Session,
     Watcher,
 )
@@ -260,6 +263,8 @@ GROUPS: dict[str, tuple[Callable[[Any], Any], str]] = {
         "have shape",
     ),
     "texts": (lambda g: g.with_advantages([np.array(["1"] * len(r)) for r in g.rollouts]), "type"),
+    "a reason in no words": (lambda g: _first(g, rejected=True), "rejected for True"),
+    "a group's reason": (lambda g: replace(g, rejected=1), "reason in words"),
     "nan weight": (lambda g: _first(g, weight=NAN), "its weight is nan"),
     "nan reward": (lambda g: g.with_rewards([NAN] * 4), "its reward is nan"),
     "no reward": (lambda g: g.with_rewards([None] * 4), "unscorable, and kept"),
@@ -327,6 +332,14 @@ PLANS: dict[str, tuple[Callable[..., Any], str]] = {
         lambda plan, view: plan.add([view.job(replace(HELDOUT[1], id="new", text="new"))]),
         "'new', which is held out",
     ),
+    "half a group": (lambda plan, view: replace(plan, num_groups=1.5), "num_groups=1.5"),
+    "no target": (lambda plan, view: replace(plan, target=0), "target=0"),
+    "what another prompt's rollout began": (
+        lambda plan, view: plan.add(
+            [replace(view.job(view.draw(1)[0]), resume=(make.rollout(of=HELDOUT[0]),))]
+        ),
+        "resumes what cannot be continued: .* answers prompt 'c1000'",
+    ),
     "another temperature": (lambda p, v: _sampled(p, v, temperature=0.5), "temperature=0.5"),
     "another top_p": (lambda p, v: _sampled(p, v, top_p=0.5), "top_p=0.5"),
 }
@@ -361,6 +374,23 @@ def test_a_job_may_sample_otherwise_where_the_loss_corrects_for_it(
     else:
         with pytest.raises(PartError, match="can be corrected"):
             pipeline.next_batch()
+
+
+@pytest.mark.parametrize(
+    ("hook", "action"),
+    [
+        ("watch", Cap(max_tokens=-1)),
+        ("watch", Cap(max_tokens=2.5)),  # pyright: ignore[reportArgumentType]
+        ("watch", "stop"),
+        ("decide", SampleMore(num_samples=0)),
+        ("decide", SampleMore(num_samples=True)),
+        ("decide", Halt(reason="enough")),
+    ],
+)
+def test_an_answer_that_is_none_names_the_part(hook: str, action: Any) -> None:
+    part = Every(hook=hook, answer=lambda *given: action)
+    with pytest.raises(PartError, match=r"strategy\.controls\.mine: answered "):
+        make.pipeline(strategy(controls={"mine": part}), prompts=2).next_batch()
 
 
 def test_held_out_prompts_in_the_training_split_are_refused() -> None:
@@ -605,7 +635,7 @@ class Odd(CoinTask):
         (["task.name=PARTS:Odd"], 0, r"UNSCORABLE \d+% \(VerdictError\)"),
         (["task={name: 'PARTS:Odd', share: 1}"], 2, "none of .* gave the reward inf"),
         (["strategy.filters={bad: {name: 'PARTS:Spoil'}}"], 2, r"filters\.bad: group 1:.* is nan"),
-        (["engine.max_length=30"], 2, r"prompt '.*' has \d+ tokens, .* max_length=30"),
+        (["engine.max_length=30"], 2, r"prompt \S+ has \d+ tokens and a sequence at most 30"),
     ],
 )
 def test_a_run_says_what_is_wrong_and_ends_accordingly(
