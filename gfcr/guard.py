@@ -6,7 +6,7 @@ strategy. A verifier that does makes one rollout unscorable.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Real
+from numbers import Integral, Real
 from types import UnionType
 from typing import Any, Final, TypeGuard
 
@@ -28,8 +28,9 @@ def is_number(value: object) -> TypeGuard[float]:
 
 def is_count(value: object, *, least: int = 1) -> bool:
     """Whether it is an integer of at least that much."""
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    return whole and int(value) >= least
+    if isinstance(value, bool):
+        return False
+    return isinstance(value, Integral) and int(value) >= least
 
 
 def real(value: object) -> float | None:
