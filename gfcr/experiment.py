@@ -110,7 +110,9 @@ def _run(
         model = _model(resolved, say=say)
         codec = _codec(resolved, model=model)
         problems = resolved.task.problems(codec)
-        asked = question(problems, evaluation=config.evaluation)
+        asked = question(
+            problems, evaluation=config.evaluation, parts=(resolved.task, resolved.generate)
+        )
         check_problems(resolved, problems, codec=codec, model=model)
         say("starting the engine")
         engine = stack.enter_context(closing(_engine(resolved, model=model)))

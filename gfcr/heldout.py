@@ -1,16 +1,19 @@
 """The held-out question and its answers: the same for every arm, and what nobody could score."""
 
 import hashlib
+import inspect
 import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import nan
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from gfcr.config import Evaluation
 from gfcr.errors import GfcrError, TaskError
+from gfcr.part import Part
 from gfcr.tasks.base import Problems
 from gfcr.types import FinishReason, Group, Prompt
 
@@ -37,6 +40,8 @@ class Question:
 
     prompts: tuple[Prompt, ...]
     samples: int
+    code: str = ""
+    """Digest of the files outside gfcr that ask and score; empty where there are none."""
 
     def record(self) -> dict[str, Any]:
         """What two runs must have in common for their scores to be compared."""
@@ -44,6 +49,7 @@ class Question:
             "digest": digest(self.prompts),
             "prompts": len(self.prompts),
             "samples": self.samples,
+            "code": self.code,
         }
 
     def summarise(self, groups: Sequence[Group]) -> Heldout:
@@ -72,8 +78,13 @@ class Question:
         )
 
 
-def question(problems: Problems, *, evaluation: Evaluation) -> Question:
+def question(problems: Problems, *, evaluation: Evaluation, parts: Sequence[Part] = ()) -> Question:
     """Takes the first held-out prompts, after a look at both splits.
+
+    Args:
+        problems: of the task.
+        evaluation: how many prompts and answers.
+        parts: those that ask and score, the task among them.
 
     Raises:
         TaskError: there are too few, two have one id, or training would see one of them.
@@ -100,7 +111,7 @@ def question(problems: Problems, *, evaluation: Evaluation) -> Question:
             f"token, such as {first.text[:80]!r}: what is trained on measures nothing. Give the "
             "task splits without a common prompt."
         )
-    return Question(prompts=chosen, samples=evaluation.samples)
+    return Question(prompts=chosen, samples=evaluation.samples, code=_code_of(parts))
 
 
 def digest(prompts: Sequence[Prompt]) -> str:
@@ -126,6 +137,14 @@ def floored(result: Mapping[str, Any]) -> list[list[float]]:
         else list(point)
         for point, num in zip(curve, lost, strict=True)
     ]
+
+
+def _code_of(parts: Sequence[Part]) -> str:
+    """A user's own task may be edited between two arms: its file is part of the question."""
+    own = [part for part in parts if not type(part).__module__.startswith("gfcr.")]
+    files = sorted({Path(inspect.getfile(type(part))) for part in own})
+    content = b"".join(file.read_bytes() for file in files)
+    return hashlib.sha256(content).hexdigest() if files else ""
 
 
 def _text(value: object) -> str:

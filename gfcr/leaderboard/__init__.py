@@ -111,7 +111,15 @@ def read(uri: str, *, study: str | None = None, runs: Collection[str] = ()) -> l
     if study is not None and not chosen:
         names = {record.study for record in read_runs(uri)}
         raise unknown_name(study, kind="study", allowed=names, where=uri)
-    return [record for record in chosen if record.run_id in runs] or chosen
+    asked = [record for record in chosen if record.run_id in runs]
+    # Seeds of the very arms that the file asks for belong to them, whatever the file says now:
+    # nobody takes the unlucky ones off its list after they were run.
+    arms = {_specified(record) for record in asked}
+    return [r for r in chosen if r.run_id in runs or _specified(r) in arms] if asked else chosen
+
+
+def _specified(run: RunRecord) -> tuple[str, str]:
+    return run.arm, run.tags.get("gfcr.spec_hash", "?")
 
 
 def baseline_of(records: Sequence[RunRecord]) -> str | None:

@@ -68,8 +68,19 @@ def rank(
         excluded=tuple(sorted(excluded, key=lambda e: (e.arm, e.seed, e.run_id))),
         comparisons=comparisons,
         missing=missing_of(expected, records=records, by_file=bool(asked)),
-        notes=(*notes, *_taken_out(records, kept=kept), *_compares(usable, baseline=baseline)),
+        notes=(
+            *notes,
+            *_own_baseline(usable, baseline=baseline),
+            *_taken_out(records, kept=kept),
+            *_compares(usable, baseline=baseline),
+        ),
     )
+
+
+def _own_baseline(runs: Sequence[RunRecord], *, baseline: str | None) -> list[str]:
+    """A note where the study's file names another baseline than the table's."""
+    named = sorted({run.tags.get("gfcr.baseline", "") for run in runs} - {"", baseline})
+    return [f"The study's own baseline is {', '.join(named)}."] if named else []
 
 
 def _stated(runs: Sequence[RunRecord], *, margin: float | None) -> tuple[str, float, list[str]]:
@@ -82,8 +93,10 @@ def _stated(runs: Sequence[RunRecord], *, margin: float | None) -> tuple[str, fl
         for name in ("metric", "minimum_effect")
     )
     metric = (metrics[0] if len(metrics) == 1 else "") or HELDOUT
+    own = sorted(float(effect) for effect in effects if effect)
     if margin is not None:
-        return metric, margin, []
+        other = [f"The study's own minimum effect is {e:g}." for e in own[:1] if e != margin]
+        return metric, margin, other
     if metric != HELDOUT:
         return metric, MARGIN, []
     said = sorted(float(effect or MARGIN) for effect in effects) or [MARGIN]

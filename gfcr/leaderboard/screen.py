@@ -164,7 +164,8 @@ def _param(run: RunRecord, *, name: str) -> str:
 
 
 def _question(asked: Mapping[str, Any]) -> str:
-    return f"{str(asked['digest'])[:12]} ({asked['prompts']} x {asked['samples']} answers)"
+    code = f", by code {str(asked['code'])[:12]}" if asked.get("code") else ""
+    return f"{str(asked['digest'])[:12]} ({asked['prompts']} x {asked['samples']} answers){code}"
 
 
 def _spec(run: RunRecord) -> str:

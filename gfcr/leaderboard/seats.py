@@ -11,14 +11,11 @@ def expected_of(
 ) -> dict[str, frozenset[int]]:
     """Returns every arm of the study with its seeds.
 
-    Those that the study's file asks for; without one, and for arms that it does not name, those
-    the arm has a run of, whatever became of it.
+    Those that the study's file asks for, and those that the arm has a run of, whatever became of
+    it.
     """
-    found = {seat.arm: frozenset(s.seed for s in asked if s.arm == seat.arm) for seat in asked}
-    for run in records:
-        if run.arm not in found:
-            found[run.arm] = frozenset(r.seed for r in records if r.arm == run.arm)
-    return found
+    seats = [*((s.arm, s.seed) for s in asked), *((r.arm, r.seed) for r in records)]
+    return {arm: frozenset(seed for a, seed in seats if a == arm) for arm, _ in seats}
 
 
 def missing_of(

@@ -161,3 +161,21 @@ def test_a_study_may_say_that_it_compares_models_or_engines(tmp_path: Path) -> N
         sweep.from_values({**values, "compares": ["model", "engine.max_len"]}, where="t")
     with pytest.raises(ConfigError, match="'evaluation' is not allowed"):
         sweep.from_values({**values, "compares": ["evaluation"]}, where="t")
+
+
+def test_a_task_of_one_s_own_is_part_of_the_question(tmp_path: Path) -> None:
+    """The file may be edited between two arms: same name, prompts and answers, other verdicts."""
+    file = tmp_path / "mine.py"
+    text = Path(make.__file__).read_text()
+
+    def code() -> str:
+        file.write_text(text)
+        task = {"name": f"{file}:CoinTask"}
+        evaluation = {"prompts": 4}
+        result = ran(tmp_path, task=task, evaluation=evaluation, arm=f"a{len(text)}")
+        return result["heldout"]["asked"]["code"]
+
+    first = code()
+    text += "\n# mended\n"
+    assert first and code() != first
+    assert ran(tmp_path, arm="ours")["heldout"]["asked"]["code"] == ""

@@ -305,3 +305,22 @@ def test_a_slightly_better_start_is_named_and_the_gain_must_show_too():
     assert row.versus.verdict == "better" and row.rank == 1
     assert any("before training 1 of 500 held-out scores differ from a's" in n for n in row.notes)
     assert math.isfinite(row.versus.p_adjusted)
+
+
+def test_a_baseline_or_margin_that_is_not_the_study_s_is_named():
+    said = {"gfcr.minimum_effect": "0.05", "gfcr.baseline": "a"}
+    runs = [r for n in "ab" for r in arm(n, accuracy=0.5, tags=said)]
+    told = leaderboard.caption(leaderboard.rank(runs, baseline="b", margin=0.3))
+    assert "The study's own baseline is a." in told
+    assert "The study's own minimum effect is 0.05." in told
+    assert "own" not in leaderboard.caption(judged(runs))
+
+
+def test_seeds_taken_off_the_file_after_they_were_run_stay_in_the_table(monkeypatch):
+    every = [run(n, s, accuracy=0.5 + 0.01 * s) for n in "ab" for s in range(8)]
+    old = [replace(run("b", 9), tags={**run("b").tags, "gfcr.spec_hash": "older"})]
+    monkeypatch.setattr(leaderboard, "read_runs", lambda uri, **_: [*every, *old])
+    file = {r.run_id: Seat(arm=r.arm, seed=r.seed) for r in every if r.seed < 3}
+    board = leaderboard.build("sqlite:///store.db", asked=file, baseline="a")
+    assert {row.seeds for row in board.rows} == {tuple(range(8))}
+    assert all(row.rank for row in board.rows) and not board.excluded
