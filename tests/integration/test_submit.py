@@ -32,7 +32,7 @@ SHARED = {
                 "controls": {"refill": None},
             }
         },
-        "wide/16": {"strategy": {"name": "grpo", "group_size": 6}},
+        "wide (16)": {"strategy": {"name": "grpo", "group_size": 6}},
     },
     "seeds": [0, 1, 2, 3, 4],
 }
@@ -75,7 +75,7 @@ def entry(place):
 def test_an_entry_holds_what_was_run_and_what_came_out(entry):
     assert {f.name for f in entry.iterdir()} == {
         *("README.md", "entry.json"),
-        *("dapo.yaml", "wide-16.yaml"),
+        *("dapo.yaml", "wide--16-.yaml"),
     }
     content = read(entry / "entry.json")
     assert content["study"] == "sizes" and content["baseline"] == "dapo"
@@ -87,7 +87,7 @@ def test_an_entry_holds_what_was_run_and_what_came_out(entry):
         assert row["provenance"]["spec_hash"] == spec_hash(row["spec"])
         assert row["certificate"] == "none" and row["tokens"] > 0
     assert list(rows["dapo"]["spec"]["strategy"]["filters"]) == ["advantage", "soft_overlong"]
-    assert "| wide/16 |" in (entry / "README.md").read_text()
+    assert "| wide (16) |" in (entry / "README.md").read_text()
 
 
 @pytest.mark.parametrize("seed", [0, 3])
@@ -144,7 +144,7 @@ def test_a_study_that_is_not_finished_is_refused_until_accepted(place):
     assert code == 1 and told["submitted"] is None
     assert told["problems"] == [
         "finished: dapo, seed 5 has not been run",
-        "finished: wide/16, seed 5 has not been run",
+        "finished: wide (16), seed 5 has not been run",
     ]
     assert not (place / "board" / "more").exists()
     code, told = submit(place, *CLEAN, "--accept", "finished", study="more.yaml", name="more")
