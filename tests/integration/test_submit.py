@@ -13,7 +13,7 @@ from gfcr import config, experiment, sweep
 from gfcr.commands import submit as command
 from gfcr.errors import ConfigError, GfcrError
 from gfcr.leaderboard.answers import recomputed
-from gfcr.leaderboard.entry import read
+from gfcr.leaderboard.entry import file_names, read
 from gfcr.tracking.names import spec_hash
 
 SHARED = {
@@ -92,8 +92,10 @@ def test_an_entry_holds_what_was_run_and_what_came_out(entry):
 
 @pytest.mark.parametrize("seed", [0, 3])
 def test_a_row_run_again_from_its_entry_is_the_same_run(place, entry, seed, tmp_path):
-    for row in read(entry / "entry.json")["rows"]:
-        file = entry / f"{row['arm'].replace('/', '-')}.yaml"
+    rows = read(entry / "entry.json")["rows"]
+    files = file_names([row["arm"] for row in rows])
+    for row in rows:
+        file = entry / files[row["arm"]]
         overrides = [f"seed={seed}", "tracking=local", f"folder={tmp_path}"]
         again = experiment.resolve(config.load(file, overrides=overrides))
         assert spec_hash(again.spec) == row["provenance"]["spec_hash"]
@@ -142,12 +144,15 @@ def test_a_study_that_is_not_finished_is_refused_until_accepted(place):
     more.write_text(yaml.safe_dump({**values, "seeds": [0, 1, 2, 3, 4, 5]}, sort_keys=False))
     code, told = submit(place, *CLEAN, study="more.yaml", name="more")
     assert code == 1 and told["submitted"] is None
-    assert told["problems"] == [
+    finished, ranked = told["problems"][:2], told["problems"][2:]
+    assert finished == [
         "finished: dapo, seed 5 has not been run",
         "finished: wide (16), seed 5 has not been run",
     ]
+    assert len(ranked) == 2 and all("no verdict over some of the seeds" in r for r in ranked)
     assert not (place / "board" / "more").exists()
-    code, told = submit(place, *CLEAN, "--accept", "finished", study="more.yaml", name="more")
+    lax = ("--accept", "finished", "--accept", "ranked")
+    code, told = submit(place, *CLEAN, *lax, study="more.yaml", name="more")
     assert code == 0
     accepted = read(place / told["submitted"] / "entry.json")["accepted"]
     assert "finished: dapo, seed 5 has not been run" in accepted
