@@ -31,7 +31,8 @@ def check(resolved: Resolved) -> None:
     """
     config, strategy = resolved.config, resolved.strategy
     rollouts = strategy.generate.rollouts(strategy.group_size)
-    _check_size("prompts", config.prompts, "rollouts a prompt", rollouts)
+    each = f"rollouts a prompt (strategy.group_size={strategy.group_size})"
+    _check_size("prompts", config.prompts, each, rollouts)
     evaluation = config.evaluation
     _check_size("evaluation.prompts", evaluation.prompts, "evaluation.samples", evaluation.samples)
     _check_filters(strategy, rollouts=rollouts)

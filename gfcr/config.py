@@ -124,7 +124,10 @@ def experiment(values: Mapping[str, Any], *, where: str) -> Experiment:
         if record is Evaluation:
             given = _evaluation(given, trained=typed["sampling"], where=f"{where}: {key}")
         typed[key] = record(**plain.merge(record, {}, given, where=f"{where}: {key}"))
-    return Experiment(**typed)
+    try:
+        return Experiment(**typed)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from error
 
 
 def _evaluation(given: dict[str, Any], *, trained: Sampling, where: str) -> dict[str, Any]:

@@ -48,11 +48,10 @@ def merge(
     return {k: conform(v, hints[k], key=f"{where}.{k}") for k, v in merged.items()}
 
 
-def check_types(function: Callable[..., Any], values: Mapping[str, Any], *, where: str) -> None:
-    """Checks keyword arguments against a function's annotations."""
+def typed(function: Callable[..., Any], values: Mapping[str, Any], *, where: str) -> dict[str, Any]:
+    """Returns keyword arguments as a function's annotations take them; errors as `merge`."""
     hints = get_type_hints(function, include_extras=True)
-    for name, value in values.items():
-        conform(value, hints.get(name, Any), key=f"{where}.{name}")
+    return {k: conform(v, hints.get(k, Any), key=f"{where}.{k}") for k, v in values.items()}
 
 
 def is_required(field: "dataclasses.Field[Any]") -> bool:

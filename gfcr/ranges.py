@@ -45,6 +45,7 @@ Positive: TypeAlias = Annotated[float, Interval(gt=0, le=1e12)]
 NonNegative: TypeAlias = Annotated[float, Interval(ge=0, le=1e12)]
 DraftLength: TypeAlias = Annotated[int, Interval(ge=1, le=128)]
 """Tokens drafted for one verification."""
+Finite: TypeAlias = Annotated[float, Interval(ge=-1e12, le=1e12)]
 Text: TypeAlias = Annotated[str, Len(0, 10_000)]
 """Free text: templates, patterns, addresses."""
 Word: TypeAlias = Annotated[str, Len(0, 200)]

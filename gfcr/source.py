@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, final
 from annotated_types import Interval
 
 from gfcr.config import HELDOUT, Budget, Evaluation
-from gfcr.errors import ConfigError
+from gfcr.errors import ConfigError, shown
 from gfcr.heldout import Heldout, Question
 from gfcr.pipeline import Pipeline
 from gfcr.ranges import Checked, Natural
@@ -62,7 +62,10 @@ class Pause(Checked):
         key, _, value = text.partition("=")
         if key not in ("updates", "generated_tokens") or not value.isdigit():
             raise ConfigError(f"until '{text}': give updates=NUMBER or generated_tokens=NUMBER.")
-        return cls(**{key: int(value)})
+        try:
+            return cls(**{key: int(value)})
+        except ValueError as error:
+            raise ConfigError(f"until {shown(text)}: {error}") from error
 
     def __str__(self) -> str:
         """What `parse` reads."""

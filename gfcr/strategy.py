@@ -86,7 +86,7 @@ def load(name: str, **overrides: Any) -> Strategy:
         if key not in allowed:
             options = [*allowed, *_ADDRESSES]
             raise unknown_name(key, kind="key", allowed=options, where=f"strategy '{name}'")
-    plain.check_types(function, knobs, where=f"strategy.{name}")
+    knobs = plain.typed(function, knobs, where=f"strategy.{name}")
     for key, parameter in allowed.items():
         if parameter.default is parameter.empty and key not in knobs:
             raise ConfigError(f"strategy.{key} is missing: strategy '{name}' needs it.")

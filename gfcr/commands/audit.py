@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gfcr.commands import Outcome
+from gfcr.commands.arguments import within
 from gfcr.errors import ConfigError
+from gfcr.ranges import Count, Large, Seed
 
 if TYPE_CHECKING:
     from gfcr.audit import run as audits
@@ -26,14 +28,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--settings", help="names with commas, or all; a run's own by default")
     parser.add_argument(
-        "--max-tokens", type=int, help="of a completion; a run's own by default, or 256"
+        "--max-tokens", type=within(Count), help="of a completion; a run's own by default, or 256"
     )
-    parser.add_argument("--samples", type=int, help="most tokens of a cell (300000)")
+    parser.add_argument("--samples", type=within(Large), help="most tokens of a cell (300000)")
     parser.add_argument("--unpatched", action="store_true", help="vLLM as shipped, without fixes")
     parser.add_argument("--folder", type=Path, help="for certificates (GFCR_AUDITS, or audits)")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=within(Seed), default=0)
     parser.add_argument(
-        "--calibrate", type=int, metavar="N", help="audit N toy engines of each kind instead"
+        "--calibrate",
+        type=within(Count),
+        metavar="N",
+        help="audit N toy engines of each kind instead",
     )
 
 

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gfcr.commands import Outcome, bench_drafts, bench_ranking, bench_time_to_target
+from gfcr.commands.arguments import within
 from gfcr.errors import ConfigError
+from gfcr.ranges import Count, Seed, Share
 
 if TYPE_CHECKING:
     from gfcr.bench.speculation import Cell
@@ -19,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
     overhead = what.add_parser("overhead", help="the pipeline against bare LLM.generate")
     _common(overhead, pairs=7, max_tokens=96)
-    overhead.add_argument("--requests", type=int, default=256, help="requests a run")
+    overhead.add_argument("--requests", type=within(Count), default=256, help="requests a run")
     speculation = what.add_parser("speculation", help="drafters against no drafts")
     _common(speculation, pairs=5, max_tokens=160)
     _speculation(speculation)
@@ -48,8 +50,12 @@ def run(options: argparse.Namespace) -> Outcome:
 
 def _common(parser: argparse.ArgumentParser, *, pairs: int, max_tokens: int) -> None:
     parser.add_argument("--model", default="demo", help="demo model, folder or Hub id")
-    parser.add_argument("--pairs", type=int, default=pairs, help="alternating pairs, at least 5")
-    parser.add_argument("--max-tokens", type=int, default=max_tokens, help="tokens a request")
+    parser.add_argument(
+        "--pairs", type=within(Count), default=pairs, help="alternating pairs, at least 5"
+    )
+    parser.add_argument(
+        "--max-tokens", type=within(Count), default=max_tokens, help="tokens a request"
+    )
     _json(parser)
 
 
@@ -66,16 +72,20 @@ def _speculation(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--batch", default="1,8,64", help="requests at a time; commas")
     parser.add_argument("--k", default="", help="draft lengths; none leaves each drafter its own")
-    parser.add_argument("--prompts", type=int, default=8, help="prompts, the same every epoch")
-    parser.add_argument("--group", type=int, default=8, help="samples of a prompt")
+    parser.add_argument(
+        "--prompts", type=within(Count), default=8, help="prompts, the same every epoch"
+    )
+    parser.add_argument("--group", type=within(Count), default=8, help="samples of a prompt")
     parser.add_argument("--draft-model", metavar="MODEL", help="for drafters that need one")
     parser.add_argument(
         "--policies", default="", metavar="MODELS", help="the policy of each epoch; commas"
     )
     parser.add_argument("--compile", action="store_true", help="on a compiled engine")
-    parser.add_argument("--share", type=float, help="generation's share of a training step (R_gen)")
+    parser.add_argument(
+        "--share", type=within(Share), help="generation's share of a training step (R_gen)"
+    )
     parser.add_argument("--table", type=Path, metavar="FILE", help="write the speeds for `auto`")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=within(Seed), default=0)
 
 
 def _run_overhead(options: argparse.Namespace) -> Outcome:

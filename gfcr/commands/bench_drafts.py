@@ -4,8 +4,10 @@ import argparse
 from typing import Any
 
 from gfcr.commands import Outcome
+from gfcr.commands.arguments import within
 from gfcr.commands.audit_display import say
 from gfcr.errors import ConfigError
+from gfcr.ranges import Count, Seed
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -15,8 +17,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--generic", default="demo-draft-generic", help="one of its shape, trained on other text"
     )
-    parser.add_argument("--rounds", type=int, default=12, help="of each draft that learns")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--rounds", type=within(Count), default=12, help="of each draft that learns"
+    )
+    parser.add_argument("--seed", type=within(Seed), default=0)
 
 
 def run(options: argparse.Namespace) -> Outcome:

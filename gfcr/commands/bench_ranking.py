@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from gfcr.commands import Outcome
+from gfcr.commands.arguments import within
 from gfcr.errors import ConfigError, unknown_name
+from gfcr.ranges import Count, Fraction, Large, NonNegative
 
 ENTRY = Path("experiments/leaderboard/chain-sum/entry.json")
 
@@ -23,19 +25,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--folder", default="runs", help="where its run folders are")
     parser.add_argument("--uri", help="read it from this MLflow store instead")
     parser.add_argument("--baseline", help="the study's own by default")
-    parser.add_argument("--arms", type=int, default=12, help="arms in a resample")
-    parser.add_argument("--resamples", type=int, default=200, help="resamples a rule")
-    parser.add_argument("--restart-s", type=float, default=0.0, help="seconds a restart costs")
-    parser.add_argument("--margin", type=float, default=0.02, help="difference that is no matter")
+    parser.add_argument("--arms", type=within(Count), default=12, help="arms in a resample")
+    parser.add_argument("--resamples", type=within(Count), default=200, help="resamples a rule")
+    parser.add_argument(
+        "--restart-s", type=within(NonNegative), default=0.0, help="seconds a restart costs"
+    )
+    parser.add_argument(
+        "--margin", type=within(NonNegative), default=0.02, help="difference that is no matter"
+    )
     parser.add_argument(
         "--with-baseline", action="store_true", help="run the baseline to its end, as studies do"
     )
     parser.add_argument("--rule", choices=list(_RULES), help="one rule; many halvings without")
-    parser.add_argument("--first", type=int, help="halving: first rung")
-    parser.add_argument("--factor", type=int, help="halving: one in so many goes on")
+    parser.add_argument("--first", type=within(Large), help="halving: first rung")
+    parser.add_argument("--factor", type=within(Count), help="halving: one in so many goes on")
     parser.add_argument("--resource", help="halving: updates or generated_tokens")
-    parser.add_argument("--p", type=float, help="wilcoxon: level")
-    parser.add_argument("--after", type=int, help="wilcoxon: seeds before the first decision")
+    parser.add_argument("--p", type=within(Fraction), help="wilcoxon: level")
+    parser.add_argument(
+        "--after", type=within(Count), help="wilcoxon: seeds before the first decision"
+    )
 
 
 def run(options: argparse.Namespace) -> Outcome:

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from gfcr.commands import Outcome
+from gfcr.commands.arguments import within
 from gfcr.errors import ConfigError
+from gfcr.ranges import Finite
 
 STUDY = Path("experiments/time_to_target/study.yaml")
 
@@ -17,7 +19,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "study", nargs="?", default=str(STUDY), help=f"path of a study's YAML file ({STUDY})"
     )
     parser.add_argument("overrides", nargs="*", help="KEY=VALUE for every arm")
-    parser.add_argument("--target", type=float, default=0.65, help="held-out reward to come to")
+    parser.add_argument(
+        "--target", type=within(Finite), default=0.65, help="held-out reward to come to"
+    )
 
 
 def run(options: argparse.Namespace) -> Outcome:

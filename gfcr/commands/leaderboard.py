@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gfcr.commands import Outcome, terminal_width
+from gfcr.commands.arguments import within
+from gfcr.ranges import Finite, NonNegative
 
 if TYPE_CHECKING:
     from gfcr.leaderboard.rows import Seat
@@ -26,10 +28,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="keep what this holds for, e.g. 'tokens < 2e6 and strategy.filters.zero_variance'",
     )
     parser.add_argument(
-        "--margin", type=float, help="difference that is no matter; the study's own, or 0.02"
+        "--margin",
+        type=within(NonNegative),
+        help="difference that is no matter; the study's own, or 0.02",
     )
     parser.add_argument(
-        "--target", type=float, help="held-out score to reach; the baseline's final one by default"
+        "--target",
+        type=within(Finite),
+        help="held-out score to reach; the baseline's final one by default",
     )
     parser.add_argument("--html", type=Path, help="write the report there too")
     parser.add_argument("--markdown", type=Path, help="write the table there too")

@@ -7,7 +7,9 @@ from pathlib import Path
 from gfcr import config
 from gfcr import strategy as strategies
 from gfcr.commands import Outcome
+from gfcr.commands.arguments import within
 from gfcr.errors import ConfigError
+from gfcr.ranges import Count
 
 HELP = "Compare what strategies would select from one recorded run's rollouts; generates nothing."
 
@@ -22,7 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="'NAME KEY=VALUE ...'",
         help="a strategy and its knobs, e.g. 'dapo group_size=4'; the first is the reference",
     )
-    parser.add_argument("--prompts", type=int, help="groups that fill a batch; the run's own")
+    parser.add_argument(
+        "--prompts", type=within(Count), help="groups that fill a batch; the run's own"
+    )
 
 
 def run(options: argparse.Namespace) -> Outcome:

@@ -4,6 +4,8 @@ import argparse
 
 from gfcr import sweep
 from gfcr.commands import Outcome
+from gfcr.commands.arguments import within
+from gfcr.ranges import Fraction, Positive, Share
 
 HELP = "Say what a study will cost and which differences it can show, before it runs."
 
@@ -12,15 +14,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds this command's arguments."""
     parser.add_argument("study", help="path of a study's YAML file")
     parser.add_argument("overrides", nargs="*", help="KEY=VALUE for every arm")
-    parser.add_argument("--effect", type=float, help="difference for which seeds are wanted")
+    parser.add_argument(
+        "--effect", type=within(Positive), help="difference for which seeds are wanted"
+    )
     parser.add_argument(
         "--calibrate", action="store_true", help="run two updates of each arm of unknown cost"
     )
     parser.add_argument(
-        "--seed-sd", type=float, default=0.03, help="assumed spread between runs of one arm"
+        "--seed-sd", type=within(Share), default=0.03, help="assumed spread between runs of one arm"
     )
     parser.add_argument(
-        "--accuracy", type=float, default=0.5, help="assumed held-out score; 0.5 varies most"
+        "--accuracy",
+        type=within(Fraction),
+        default=0.5,
+        help="assumed held-out score; 0.5 varies most",
     )
 
 

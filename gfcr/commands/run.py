@@ -5,7 +5,9 @@ from typing import Any
 
 from gfcr import config
 from gfcr.commands import Outcome
+from gfcr.commands.arguments import within
 from gfcr.commands.display import RunDisplay
+from gfcr.ranges import NonNegative
 
 HELP = "Run an experiment; the same command again resumes it."
 
@@ -17,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--fresh", action="store_true", help="start over, keeping the old folder")
     parser.add_argument(
         "--wait",
-        type=float,
+        type=within(NonNegative),
         default=0.0,
         metavar="SECONDS",
         help="wait so long for another process that runs it",

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gfcr.commands import Outcome
+from gfcr.commands.arguments import within
 from gfcr.errors import ConfigError
+from gfcr.ranges import Count, NonNegative, Seed
 
 if TYPE_CHECKING:
     from gfcr.simulation.acceptance import Acceptance
@@ -42,8 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="0.8",
         help="one number: every position alike; several: shares accepted by position",
     )
-    parser.add_argument("--updates", type=int, default=8, help="simulated updates")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--updates", type=within(Count), default=8, help="simulated updates")
+    parser.add_argument("--seed", type=within(Seed), default=0)
     for name, text in (
         ("median", "tokens of the median response"),
         ("tail", "99th percentile of lengths over median"),
@@ -56,8 +58,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("prepare-s", "weight sync an update"),
     ):
         default = _SYNTHETIC[name.replace("-", "_")]
-        number = int if isinstance(default, int) else float
-        parser.add_argument(f"--{name}", type=number, help=f"{text} ({default})")
+        kind = Count if isinstance(default, int) else NonNegative
+        parser.add_argument(f"--{name}", type=within(kind), help=f"{text} ({default})")
     parser.add_argument("--plot", type=Path, metavar="FILE.png", help="draw the arms there")
 
 

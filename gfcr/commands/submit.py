@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from gfcr.commands import Outcome
+from gfcr.commands.arguments import within
 from gfcr.commands.leaderboard import asked
+from gfcr.ranges import Finite, NonNegative
 
 HELP = "Add a finished study to the committed leaderboard, after checks."
 FOLDER = Path("experiments/leaderboard")
@@ -19,8 +21,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", required=True, help="of the entry: small letters, digits, - _ .")
     parser.add_argument("--uri", default="sqlite:///mlflow.db", help="MLflow tracking URI")
     parser.add_argument("--baseline", help="arm to compare with; the study's own by default")
-    parser.add_argument("--margin", type=float, help="difference that is no matter")
-    parser.add_argument("--target", type=float, help="held-out score to reach")
+    parser.add_argument("--margin", type=within(NonNegative), help="difference that is no matter")
+    parser.add_argument("--target", type=within(Finite), help="held-out score to reach")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where entries are")
     parser.add_argument(
         "--accept",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
-from gfcr.errors import ConfigError, did_you_mean
+from gfcr.errors import ConfigError, did_you_mean, shown
 from gfcr.leaderboard.measure import result_of
 from gfcr.tracking.records import RunRecord
 
@@ -23,6 +23,9 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.NotIn: lambda a, b: a not in b,
 }
 
+_MOST = 500
+"""Characters: what is nested deeper than that allows cannot be walked."""
+
 
 @final
 @dataclass(frozen=True)
@@ -35,6 +38,11 @@ class Where:
     text: str
 
     def __post_init__(self) -> None:
+        if len(self.text) > _MOST or "\0" in self.text:
+            raise ConfigError(
+                f"where {shown(self.text)} is not allowed: give at most {_MOST} characters, none "
+                "of them NUL."
+            )
         _check(self._tree(), where=self.text)
 
     @property
@@ -70,9 +78,9 @@ class Where:
             return ast.Constant(value=True)
         try:
             return ast.parse(self.text.strip(), mode="eval").body
-        except SyntaxError as error:
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise ConfigError(
-                f"where '{self.text}' cannot be read ({error.msg}): give an expression, e.g. "
+                f"where '{self.text}' cannot be read ({error}): give an expression, e.g. "
                 f"{_EXAMPLE}."
             ) from error
 

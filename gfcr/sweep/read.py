@@ -117,6 +117,11 @@ def _arms(
 
 def _trial(shared: Mapping[str, Any], *, arm: str, changes: Any, seed: int, where: str) -> Trial:
     own = mapping(changes, where=f"{where}: arms.{arm}", example="{strategy: grpo}")
+    for key in own.keys() & {"arm", "base", "seed"}:
+        raise ConfigError(
+            f"{where}: arms.{arm}.{key}={own[key]!r} is not allowed: an arm's name is its key, "
+            "seeds are the study's (`seeds: [0, 1]`), and a base is a file's."
+        )
     values = configs.merge(shared, {**own, "arm": arm, "seed": seed})
     config = configs.experiment(values, where=f"{where}: arms.{arm}")
     resolved = experiment.resolve(config)

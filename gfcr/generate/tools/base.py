@@ -1,11 +1,12 @@
 """What a tool is, and how one is found by name: one file per tool."""
 
 import importlib
+import inspect
 import pkgutil
 from abc import ABC, abstractmethod
 from typing import ClassVar, final
 
-from gfcr.errors import ConfigError, unknown_name
+from gfcr.errors import ConfigError, shown, unknown_name
 
 _PACKAGE = "gfcr.generate.tools"
 
@@ -48,9 +49,14 @@ def load_tool(name: str) -> Tool:
         name = f"{_PACKAGE}.{name}:{name.title().replace('_', '')}"
     module, _, attribute = name.partition(":")
     try:
-        return getattr(importlib.import_module(module), attribute)()
-    except (ModuleNotFoundError, AttributeError) as error:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
         raise ConfigError(
             f"tool '{name}' cannot be loaded: {error}. Give {', '.join(tool_names())} or "
             "`package.module:Class`."
         ) from error
+    if not (inspect.isclass(found) and issubclass(found, Tool)) or inspect.isabstract(found):
+        raise ConfigError(
+            f"tool {shown(name)} is none: give a class that inherits {__name__}.Tool."
+        )
+    return found()

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
+from gfcr import plain
 from gfcr.errors import ConfigError, unknown_name
 from gfcr.tasks.base import Verdict
 
@@ -50,4 +51,4 @@ def load(name: str, *, options: Mapping[str, Any], where: str) -> Verifier:
             if not fields:
                 raise ConfigError(f"unknown key '{key}' in {place}: it has no options.")
             raise unknown_name(key, kind="key", allowed=fields, where=place)
-    return verifier(**options)
+    return verifier(**plain.merge(verifier, {}, options, where=f"{where}_options"))
