@@ -149,6 +149,33 @@ def test_the_variance_goes_to_what_made_it_and_one_seed_tests_nothing() -> None:
     assert all(np.isnan(t.f) and t.p_adjusted == 1 for t in alone)
 
 
+@pytest.mark.parametrize("seeds", [2, 3])
+def test_answers_of_zero_and_one_that_agree_by_chance_show_no_effect(seeds: int) -> None:
+    """16 prompts, four arms alike: a contrast's means over seeds are often equal, or nearly so."""
+    rng, wrong, studies = np.random.default_rng(seeds), {"anova": 0, "effects": 0}, 200
+    factors = {"a": ["a0", "a1"], "b": ["b0", "b1"]}
+    for _ in range(studies):
+        levels = [dict(zip("ab", chosen, strict=True)) for chosen in product(*factors.values())]
+        arms = {frozenset(chosen.items()): "+".join(chosen.values()) for chosen in levels}
+        design = Crossed(
+            factors=factors,
+            arms=arms,
+            scores={
+                arm: rng.integers(0, 2, (seeds, 16)) + rng.normal(0, 1e-5, (seeds, 16))
+                for arm in arms.values()
+            },
+            seeds=tuple(range(seeds)),
+            span=1.0,
+        )
+        found = effects(design)
+        wrong["anova"] += any(t.p_adjusted < 0.05 for t in anova(design))
+        wrong["effects"] += any(e.p_adjusted < 0.05 for e in found)
+        for effect in found:
+            assert -effect.order <= effect.difference.low <= effect.difference.high <= effect.order
+    # 200 studies at a true rate of 5 %: more than 19 happens once in 200 tries.
+    assert max(wrong.values()) <= 19
+
+
 @pytest.mark.parametrize("design", ["fractional", "screening"])
 def test_a_fraction_of_the_arms_gives_the_main_effects(design: str) -> None:
     given = {f: {f"{f}0": {}, f"{f}1": {"group_size" if f == "a" else f"x{f}": 2}} for f in "abcde"}

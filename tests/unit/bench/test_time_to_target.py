@@ -82,6 +82,15 @@ def test_stock_that_is_not_there_makes_the_ratio_a_bound() -> None:
     assert found.interval is not None and found.interval.value == pytest.approx(0.25)
 
 
+def test_ratios_that_are_all_equal_have_no_limits() -> None:
+    study = from_values({"arms": {"a": {"strategy": "grpo"}}, "seeds": [0, 1]}, where="test")
+    found = time_report.data(
+        [measured(STOCK, 40, 80), measured("a", 10, 20)], study=study, target=1
+    )
+    assert found["arms"][0]["seconds_ratio"]["low"] is None
+    assert "seconds x 0.25;" in time_report.text(found)
+
+
 def test_the_best_arm_is_named() -> None:
     study = from_values(
         {
