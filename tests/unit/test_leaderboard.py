@@ -178,6 +178,30 @@ def test_equal_tokens_are_an_equal_budget():
     assert row.versus.verdict == "better"
 
 
+def two_seeds(name, *, accuracies, declared):
+    return [run(name, s, accuracy=a, reward_range=declared) for s, a in enumerate(accuracies)]
+
+
+@pytest.mark.parametrize("declared", [[0.0, 1.0], None])
+def test_intervals_of_shares_stay_within_0_and_1(declared):
+    runs = [
+        *two_seeds("grpo", accuracies=(0.4, 0.6), declared=declared),
+        *two_seeds("dapo", accuracies=(0.65, 0.35), declared=declared),
+    ]
+    board = leaderboard.rank(runs, baseline="grpo")
+    for row in board.rows:
+        assert 0 <= row.score.low < row.score.value < row.score.high <= 1
+    difference = only(board, "dapo").versus.comparison.difference
+    assert (difference.low, difference.high) == (-1, 1)
+
+
+def test_rewards_that_are_declared_unbounded_are_no_shares():
+    runs = two_seeds("grpo", accuracies=(0.4, 0.6), declared=[None, None])
+    score = leaderboard.rank(runs).rows[0].score
+    assert score.low < 0 and score.high > 1
+    assert score.value - score.low == pytest.approx(score.high - score.value)
+
+
 def test_the_more_arms_are_compared_the_more_a_difference_must_show():
     base, odd = arm("grpo", accuracy=0.5), arm("weak", accuracy=0.515)
     alone = leaderboard.rank([*base, *odd], baseline="grpo", margin=0.001)
