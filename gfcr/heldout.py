@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import nan
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeAlias
 
 from gfcr.config import Evaluation
 from gfcr.errors import GfcrError, TaskError
@@ -121,7 +121,11 @@ def digest(prompts: Sequence[Prompt]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def floored(result: Mapping[str, Any]) -> list[list[float]]:
+Point: TypeAlias = tuple[float, float, float, float]
+"""(update, generated tokens, seconds, held-out score) of a run's curve."""
+
+
+def floored(result: Mapping[str, Any]) -> list[Point]:
     """Returns a run's curve with its scores where unscorable answers count as the lowest reward.
 
     A stopping rule, a target or a search that read the scores as they are would favour an arm
@@ -131,12 +135,12 @@ def floored(result: Mapping[str, Any]) -> list[list[float]]:
     total = asked.get("prompts", 0) * asked.get("samples", 0)
     curve: Sequence[Sequence[float]] = result.get("curve") or ()
     lost: Sequence[int] = result.get("unscorable") or [0] * len(curve)
-    return [
-        [*point[:3], (1 - num / total) * point[3] + (num / total) * min(0.0, point[3])]
-        if num
-        else list(point)
-        for point, num in zip(curve, lost, strict=True)
-    ]
+    found: list[Point] = []
+    for (update, tokens, seconds, score), num in zip(curve, lost, strict=True):
+        share = num / total if num else 0.0
+        floor = (1 - share) * score + share * min(0.0, score) if num else score
+        found.append((update, tokens, seconds, floor))
+    return found
 
 
 def _code_of(parts: Sequence[Part]) -> str:

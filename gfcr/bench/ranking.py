@@ -16,6 +16,7 @@ import numpy as np
 
 from gfcr import registry
 from gfcr.errors import ConfigError
+from gfcr.heldout import floored
 from gfcr.search.base import Length, Round, StoppingRule
 from gfcr.source import Pause
 from gfcr.tracking.records import RunRecord
@@ -87,7 +88,7 @@ def read(records: Sequence[RunRecord], *, baseline: str | None = None) -> Record
     found: dict[str, dict[int, Sequence[Point]]] = {}
     out: list[str] = []
     for run in records:
-        curve: Sequence[Point] = (run.result or {}).get("curve", ())
+        curve = [] if run.damage else floored(run.result or {})
         if run.damage:
             out.append(f"{run.arm}/{run.seed}: {run.damage}")
         elif run.status == "finished" and len(curve) > 1 and np.isfinite(np.asarray(curve)).all():

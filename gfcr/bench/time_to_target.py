@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 from gfcr import config as configs
 from gfcr import experiment
 from gfcr.errors import ConfigError
+from gfcr.heldout import Point, floored
 from gfcr.launch.base import Job
 from gfcr.launch.local import Local
 from gfcr.statistics import UNBOUNDED, Interval, mean_interval
@@ -26,9 +27,6 @@ from gfcr.sweep.study import Study, Trial
 from gfcr.tracking.folder import RunFolder, write_atomic
 
 STOCK = "stock TRL"
-
-Point: TypeAlias = tuple[float, float, float, float]
-"""(update, generated tokens, seconds, held-out reward)."""
 Say: TypeAlias = Callable[[str], None]
 
 
@@ -138,7 +136,7 @@ def course(folder: Path) -> list[Point]:
     records = RunFolder(folder)
     result = records.result() or {}
     aside = {m.step: m.metrics["heldout/seconds"] for m in records.metrics() if _evaluated(m)}
-    curve: list[Point] = [tuple(point) for point in result["curve"]]
+    curve = floored(result)
     begun = curve[0][2]
     evaluating = accumulate([0.0, *(aside[int(point[0])] for point in curve[1:])])
     return [

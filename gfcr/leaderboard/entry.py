@@ -104,7 +104,10 @@ def entry_of(
     experiments = {row.arm: experiment_of(arms[row.arm][0]) for row in board.rows}
     prompts = prompts_of([run for runs in arms.values() for run in runs])
     rows = [_row(row, runs=arms[row["arm"]], prompts=prompts) for row in to_dict(board)["rows"]]
-    own = ("study", "baseline", "margin", "target", "comparisons", "noise_floor", "excluded")
+    own = (
+        *("study", "baseline", "margin", "target", "comparisons", "noise_floor"),
+        *("excluded", "missing", "notes"),
+    )
     provenance = board.rows[0].provenance
     content = {
         "format": FORMAT,

@@ -34,7 +34,7 @@ def judged(
     """
     theirs = arms[study.baseline]
     others = [row.arm for row in rows if row.arm != study.baseline]
-    same_start = not compares_of(theirs, baseline=study.baseline)
+    same_start = "model" not in compares_of(theirs, baseline=study.baseline)
     found = {
         arm: compared(arms[arm], baseline=theirs, limits=study.limits, same_start=same_start)
         for arm in others

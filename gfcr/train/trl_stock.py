@@ -173,7 +173,9 @@ def _callback(
             [list(p.tokens) for p in job.heldout], images=None, num_generations=1
         )
         rewards = [score(p, ids) for p, ids in zip(job.heldout, completions, strict=True)]
-        accuracy = fmean([r for r in rewards if r is not None])
+        # As gfcr's own curves: an answer that nobody could score reaches no target.
+        low = min([0.0, *(r for r in rewards if r is not None)])
+        accuracy = fmean(low if r is None else r for r in rewards)
         course.aside_s += time.perf_counter() - began
         course.curve.append((update, course.tokens, course.seconds, accuracy))
         watch(f"update {update}: {course.tokens:,} tokens, held-out {accuracy:.3f}")

@@ -324,3 +324,13 @@ def test_seeds_taken_off_the_file_after_they_were_run_stay_in_the_table(monkeypa
     board = leaderboard.build("sqlite:///store.db", asked=file, baseline="a")
     assert {row.seeds for row in board.rows} == {tuple(range(8))}
     assert all(row.rank for row in board.rows) and not board.excluded
+
+
+def test_a_study_that_compares_engines_still_begins_with_one_policy():
+    tags = {"gfcr.compares": "engine.max_running"}
+    runs = [*started("a", before=0.4, after=0.5), *started("b", before=0.8, after=0.9)]
+    told = [replace(r, tags={**r.tags, **tags}) for r in runs]
+    assert only(judged(told), "b").rank is None
+    models = [replace(r, tags={**r.tags, "gfcr.compares": "model"}) for r in runs]
+    row = only(judged(models), "b")
+    assert row.versus.verdict == "better" and any("before training" in n for n in row.notes)

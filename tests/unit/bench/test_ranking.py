@@ -232,5 +232,5 @@ def test_a_committed_entry_is_played_again_without_its_runs():
     recorded = ranking.read(entry.records_of(held))
     assert recorded.baseline == held["baseline"] and not recorded.left_out
     for row in held["rows"]:
-        curves = {run["seed"]: run["curve"] for run in row["runs"]}
+        curves = {run["seed"]: [tuple(point) for point in run["curve"]] for run in row["runs"]}
         assert recorded.curves[row["arm"]] == curves
