@@ -72,7 +72,8 @@ def _open(
     records = RunFolder(resolved.folder)
     if fresh and resolved.folder.exists():
         _set_aside(resolved.folder)
-    elif (done := records.result()) is not None and done["status"] == "finished":
+    records.drop_halves()
+    if (done := records.result()) is not None and done.get("status") == "finished":
         say(f"already finished: {resolved.folder} (--fresh runs it again)")
         if records.status in (None, "running"):  # killed before the last file was written
             sealing.end(records, status="finished", result=done)
@@ -80,7 +81,7 @@ def _open(
         resolved.tracker.start(records.card(), folder=resolved.folder)
         resolved.tracker.finish(status="finished", result=done)
         return done
-    elif until is not None and done is not None and _there(done, until=until):
+    if until is not None and done is not None and _there(done, until=until):
         say(f"already {until}: {resolved.folder}")
         return done
     try:

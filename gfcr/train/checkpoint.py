@@ -56,10 +56,7 @@ def commit(checkpoint: Path, *, state: Mapping[str, Any], keep: int) -> None:
     draft.replace(checkpoint / MARKER)
     _flush(checkpoint)
     _flush(checkpoint.parent)
-    for old in complete(checkpoint.parent)[:-keep]:
-        # The marker goes first, so that a deletion cut short leaves no complete-looking folder.
-        (old / MARKER).unlink()
-        shutil.rmtree(old)
+    _drop_old(checkpoint.parent, keep=keep)
 
 
 def complete(folder: Path) -> list[Path]:
@@ -75,11 +72,12 @@ def newest(folder: Path) -> Path | None:
     return next(reversed(complete(folder)), None)
 
 
-def resume(folder: Path, *, source: BatchSource) -> Path | None:
+def resume(folder: Path, *, source: BatchSource, keep: int) -> Path | None:
     """Brings `source` to the newest checkpoint that is whole, and returns it; None is a new run.
 
     One that is damaged is said so on stderr and renamed `...damaged`: the updates after the one
-    before it are made again, and are the same.
+    before it are made again, and are the same. All but the newest `keep` are dropped, where a kill
+    came before that.
 
     Raises:
         CheckpointError: there are checkpoints, and all are damaged.
@@ -96,6 +94,7 @@ def resume(folder: Path, *, source: BatchSource) -> Path | None:
             _rename(path, suffix="damaged")
             words = f"It is now {path.name}.damaged, and the run goes on from {found.name}."
             print(f"gfcr: {error} {words}", file=sys.stderr)
+        _drop_old(folder, keep=keep)
         return found
     if damaged:
         raise CheckpointError(
@@ -169,6 +168,13 @@ def _digest(path: Path) -> str:
 def _all(folder: Path) -> list[Path]:
     found = [p for p in folder.glob("checkpoint-*") if _NAME.fullmatch(p.name) and p.is_dir()]
     return sorted(found, key=step_of)
+
+
+def _drop_old(folder: Path, *, keep: int) -> None:
+    for old in complete(folder)[:-keep]:
+        # The marker goes first, so that a deletion cut short leaves no complete-looking folder.
+        (old / MARKER).unlink()
+        shutil.rmtree(old)
 
 
 def _rename(path: Path, *, suffix: str) -> None:

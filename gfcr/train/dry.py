@@ -26,7 +26,7 @@ class Dry(TrainerConfig):
     def train(self, job: TrainJob) -> TrainResult:
         """Runs updates until `max_steps`, the source's end, or `job.should_stop`."""
         source = job.source
-        found = checkpoint.resume(job.folder, source=source)
+        found = checkpoint.resume(job.folder, source=source, keep=self.keep_checkpoints)
         resumed = saved = step = checkpoint.step_of(found) if found else 0
         while True:
             started = time.perf_counter()

@@ -71,7 +71,7 @@ class Trl(TrainerConfig):
         self.check(job.loss, sampling=job.sampling)
         from gfcr.train.seam import Feed, load_policy, quiet_transformers
 
-        found = checkpoint.resume(job.folder, source=job.source)
+        found = checkpoint.resume(job.folder, source=job.source, keep=self.keep_checkpoints)
         resumed = checkpoint.step_of(found) if found else 0
         feed = Feed(
             job,

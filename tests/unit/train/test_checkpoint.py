@@ -94,7 +94,7 @@ def test_any_changed_byte_is_found_and_the_one_before_is_resumed_from(tmp_path, 
         with pytest.raises(CheckpointError, match=f"{name} is damaged.*before it is .*-1"):
             checkpoint.load(folder / "checkpoint-2")
         source = Source()
-        assert checkpoint.resume(folder, source=source) == folder / "checkpoint-1"
+        assert checkpoint.resume(folder, source=source, keep=9) == folder / "checkpoint-1"
         assert source.state["step"] == 1 and (folder / "checkpoint-2.damaged").is_dir()
         words = capsys.readouterr().err
         assert name in words and "goes on from checkpoint-1" in words
@@ -113,5 +113,12 @@ def test_without_a_whole_one_nothing_starts_over(tmp_path):
     for step in (1, 2):
         (tmp_path / f"checkpoint-{step}" / "optimizer.pt").write_bytes(b"")
     with pytest.raises(CheckpointError, match=r"checkpoint-2/optimizer.pt is damaged.*--fresh"):
-        checkpoint.resume(tmp_path, source=Source())
+        checkpoint.resume(tmp_path, source=Source(), keep=9)
     assert [p.name for p in checkpoint.complete(tmp_path)] == ["checkpoint-1", "checkpoint-2"]
+
+
+def test_what_a_kill_left_undropped_is_dropped_when_resumed(tmp_path):
+    for step in (1, 2, 3):
+        made(tmp_path, step=step)
+    assert checkpoint.resume(tmp_path, source=Source(), keep=2) == tmp_path / "checkpoint-3"
+    assert list(map(checkpoint.step_of, checkpoint.complete(tmp_path))) == [2, 3]
