@@ -105,7 +105,7 @@ class Collector:
             if not isinstance(action, SampleMore | Retire | None):
                 raise misfit(name, f"answered {shown(action)}: return SampleMore, Retire or None")
             if isinstance(action, SampleMore) and not is_count(action.num_samples):
-                raise misfit(name, f"answered {shown(action)}: give an integer >= 1")
+                raise misfit(name, f"answered {shown(action)}: give 1 to a million")
             if isinstance(action, SampleMore):
                 job = self._jobs[group.id]
                 self._runner.more(group, num_samples=action.num_samples, job=job)

@@ -17,6 +17,7 @@ from gfcr.stages import Abort, Cap, Halt, Job, Plan
 from gfcr.types import Floats, Group, Prompt, Rollout, Sampling, Signal
 
 _LARGEST: Final = float(np.finfo(np.float32).max)
+_MOST: Final = 1_000_000
 _LAW: Final = ("temperature", "top_p", "top_k", "min_p")
 """What of a job's sampling decides which distribution its tokens have."""
 
@@ -27,10 +28,10 @@ def is_number(value: object) -> TypeGuard[float]:
 
 
 def is_count(value: object, *, least: int = 1) -> bool:
-    """Whether it is an integer of at least that much."""
+    """Whether it is an integer of at least that much, and few enough to be gone through."""
     if isinstance(value, bool):
         return False
-    return isinstance(value, Integral) and int(value) >= least
+    return isinstance(value, Integral) and least <= int(value) <= _MOST
 
 
 def real(value: object) -> float | None:
@@ -78,7 +79,7 @@ class Rules:
         for key, least in (("num_groups", 0), ("target", 1)):
             if not is_count(getattr(plan, key), least=least):
                 given = shown(getattr(plan, key))
-                raise misfit(by, f"planned {key}={given}: give an integer >= {least}")
+                raise misfit(by, f"planned {key}={given}: give an integer from {least} to {_MOST}")
         known = {id(job) for job in before}
         for job in plan.jobs:
             if id(job) not in known:
@@ -98,7 +99,10 @@ class Rules:
             )
         if not is_count(job.num_samples):
             given = shown(job.num_samples)
-            raise misfit(by, f"{where} with num_samples={given}: give an integer >= 1")
+            raise misfit(by, f"{where} with num_samples={given}: give an integer from 1 to {_MOST}")
+        if not _is(job.resume, tuple) or not _is(job.notes, Mapping):
+            raise misfit(by, f"{where} with resume={shown(job.resume)}, notes={shown(job.notes)}")
+        check_numbers(job.notes, by=by, what=f"the notes of a job for {job.prompt.id!r}")
         for rollout in job.resume:
             if problem := _rollout_problem(rollout, prompt=job.prompt):
                 raise misfit(by, f"{where} that resumes what cannot be continued: {problem}")

@@ -1,16 +1,19 @@
 """Trajectories in the making: what a Generate part builds and a Watcher sees."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from numbers import Integral
+from typing import Any, Final, Protocol
 
 import numpy as np
 
 from gfcr.coroutine import Pending
 from gfcr.engine.base import Delta
 from gfcr.errors import shown
-from gfcr.guard import is_number
+from gfcr.guard import is_number, real
 from gfcr.stages import Sampled
 from gfcr.types import FinishReason, Prompt, Rollout, Span
+
+_TOKENS: Final = 2**31
 
 
 class Floor(Protocol):
@@ -146,12 +149,13 @@ class LiveTrajectory:
 
     def problem(self) -> str | None:
         """Why this is no rollout although Generate returned, if it is none."""
-        lengths = {len(self.tokens), len(self.logprobs), len(self.versions), len(self.mask)}
-        if len(lengths) > 1 or sum(self.mask) != sum(s.stop - s.start for s in self.spans):
+        if self._changed_by_hand():
+            # What they hold is anybody's guess; where the engine's tokens went, the spans say.
+            self.tokens, self.logprobs, self.versions, self.mask = [], [], [], []
             return "its tokens were changed by hand: use `sample`, `append` and `fork` only"
         if not any(self.mask):
             return "no token was sampled for it" + (f" ({self.detail})" if self.detail else "")
-        odd = {k: v for k, v in self.notes.items() if not is_number(v)}
+        odd = {k: v for k, v in self.notes.items() if not _is_note(k, v)}
         return f"its notes are no numbers: {shown(odd)}" if odd else None
 
     def seal(self) -> None:
@@ -189,12 +193,24 @@ class LiveTrajectory:
             parent=self.parent,
             fork_at=self.fork_at,
             error=self.error,
-            notes={k: float(v) for k, v in self.notes.items() if is_number(v)},
+            notes={k: float(v) for k, v in self.notes.items() if _is_note(k, v)},
         )
 
     def _end(self, finish: FinishReason, *, detail: str = "") -> None:
         self.finish, self.detail = finish, detail
         self._floor.ended(self)
+
+    def _changed_by_hand(self) -> bool:
+        columns = (self.tokens, self.logprobs, self.versions, self.mask)
+        if len(set(map(len, columns))) > 1:
+            return True
+        sound = (
+            all(isinstance(t, Integral) and 0 <= t < _TOKENS for t in self.tokens)
+            and all(real(p) is not None for p in self.logprobs)
+            and all(isinstance(v, Integral) and -1 <= v < _TOKENS for v in self.versions)
+            and set(map(type, self.mask)) <= {bool}
+        )
+        return not sound or sum(self.mask) != sum(s.stop - s.start for s in self.spans)
 
     def _sampled(self) -> Sampled:
         return Sampled(
@@ -202,6 +218,11 @@ class LiveTrajectory:
             stopped=self.stopped,
             ended=self.finish is not None,
         )
+
+
+def _is_note(key: Any, value: Any) -> bool:
+    nothing = is_number(value) and value != value  # NaN: it was not measured
+    return isinstance(key, str) and (nothing or real(value) is not None)
 
 
 def cut_spans(spans: Sequence[Span], *, num: int) -> list[Span]:
