@@ -173,7 +173,7 @@ def test_a_run_reads_back_with_params_metrics_and_files(study):
         "tags.`gfcr.run_id` = 'dapo-0'",
     )
     held = {f.path for f in client.list_artifacts(seeds[0].info.run_id)}
-    assert held == {"result.json", "rollouts", "spec.yaml"}
+    assert held == {"record.json", "result.json", "rollouts", "spec.yaml"}
 
 
 def test_the_leaderboard_is_rebuilt_from_the_store_alone_byte_for_byte(study, tmp_path):
@@ -232,7 +232,7 @@ RUN = "(select run_uuid from tags where key = 'gfcr.run_id' and value = 'dapo-2'
 EDITS = {
     "score": (
         lambda uri, path: edit_result(path, lambda r: r["heldout"]["after"].update(accuracy=0.99)),
-        "0.99, and 0.72 on its curve",
+        "result.json: heldout was changed after the run ended",
     ),
     "score and curve": (
         lambda uri, path: edit_result(
@@ -242,24 +242,24 @@ EDITS = {
                 r["curve"][-1].__setitem__(3, 0.99),
             ),
         ),
-        "the metric heldout/accuracy ends at 0.72, result.json says 0.99",
+        "result.json: curve was changed after the run ended; result.json: heldout",
     ),
     "metric": (
         lambda uri, path: edit(
             uri,
             f"update metrics set value = 0.99 where key = 'heldout/accuracy' and run_uuid = {RUN}",
         ),
-        "the metric heldout/accuracy ends at 0.99",
+        "metric heldout/accuracy was changed after the run ended",
     ),
     "tokens": (
         lambda uri, path: edit_result(path, lambda r: r["tokens"].update(generated=5)),
-        "5 tokens were generated, the ledger's bins hold 500",
+        "result.json: tokens was changed after the run ended",
     ),
     "seed": (
         lambda uri, path: edit(
             uri, f"update tags set value = '7' where key = 'gfcr.seed' and run_uuid = {RUN}"
         ),
-        "the tag says seed 7",
+        "seed was changed after the run ended",
     ),
     "seed that is none": (
         lambda uri, path: edit(
@@ -279,7 +279,7 @@ EDITS = {
             for f in files(path, "spec.yaml")
             if "dapo" in f.read_text() and "seed: 2" in f.read_text()
         ],
-        "spec.yaml has",
+        "spec.yaml: trainer was changed after the run ended",
     ),
     "broken file": (
         lambda uri, path: [
@@ -505,7 +505,7 @@ def test_results_only_leaves_rollouts_in_the_folder(tmp_path):
     uri = sqlite(tmp_path)
     write_run(tmp_path / "run", make_card(), tracker=Mlflow(uri=uri, artifacts="results"))
     files = {path for run in content(uri) for path, _ in run[-1]}
-    assert files == {"result.json", "spec.yaml"}
+    assert files == {"record.json", "result.json", "spec.yaml"}
     with pytest.raises(ConfigError, match=r"tracking\.artifacts='none'"):
         Mlflow(artifacts="none")
 
