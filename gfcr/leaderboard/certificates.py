@@ -1,8 +1,9 @@
-"""What is known of the losslessness of an arm's drafter, from the tags of its runs."""
+"""What is known of the losslessness of an arm's drafter, from the certificates of its runs."""
 
 from collections.abc import Collection, Sequence
 from typing import Literal, TypeAlias
 
+from gfcr.audit.certify import word_of
 from gfcr.tracking.records import RunRecord
 
 Certificate: TypeAlias = Literal["none", "lossless", "inconclusive", "uncertified", "biased"]
@@ -27,18 +28,16 @@ NOTES: dict[Certificate, str] = {
 def certificate_of(runs: Sequence[RunRecord]) -> Certificate:
     """Returns the worst state among an arm's runs.
 
-    A run that speculates and carries no state, or one that is not known, is `uncertified`; so is
-    one that claims not to speculate.
+    A run that speculates without a certificate that holds for it is `uncertified`.
     """
-    found = {_state(run) for run in runs}
-    return _first(found)
+    return _first({state_of(run) for run in runs})
 
 
-def _state(run: RunRecord) -> Certificate:
-    tagged = run.tags.get(TAG)
-    if not _speculates(run):
-        return "biased" if tagged == "biased" else "none"
-    return "uncertified" if tagged in (None, "none") else _first({tagged})
+def state_of(run: RunRecord) -> Certificate:
+    """Judges a run's own certificate anew; the run's tag only says what was found before."""
+    if not _speculates(run) or run.spec is None:
+        return "uncertified" if _speculates(run) else "none"
+    return word_of(run.spec, tags=run.tags, certificate=run.certificate)
 
 
 def _first(found: Collection[str | None]) -> Certificate:

@@ -9,7 +9,7 @@ from math import isclose
 from typing import Any
 
 from gfcr.config import HELDOUT
-from gfcr.leaderboard.certificates import TAG
+from gfcr.leaderboard.certificates import TAG, state_of
 from gfcr.leaderboard.measure import asked_of, heldout, result_of, section
 from gfcr.tracking.names import fit_param, flatten, spec_hash
 from gfcr.tracking.records import RunRecord
@@ -29,9 +29,10 @@ def _identity(run: RunRecord) -> str | None:
         for name in ("run_id", "study", "arm", "seed"):
             if name in held and held[name] != getattr(run, name):
                 return f"the tag says {name} {getattr(run, name)}, {file} says {held[name]}"
-    certified, told = run.tags.get(TAG), result_of(run).get("certificate")
-    if told is not None and told != certified:
-        return f"the tag says certificate {certified}, result.json says {told}"
+    now = state_of(run)
+    for place, told in (("tag", run.tags.get(TAG)), ("result", result_of(run).get("certificate"))):
+        if told is not None and told != now:
+            return f"its {place} says certificate {told}, what certificate.json says is {now}"
     return None
 
 

@@ -30,7 +30,13 @@ LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
         ),
     ),
     (("train",), ("tracking",)),
-    (("models",), ("audit.certificate", "audit.certify", "audit.cell", "audit.settings")),
+    (
+        ("models",),
+        tuple(
+            f"audit.{name}"
+            for name in ("certificate", "certify", "cell", "figures", "settings", "sources")
+        ),
+    ),
     (
         (
             *("experiment", "check", "config", "ending", "heldout", "provenance", "resolved"),

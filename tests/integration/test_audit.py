@@ -14,7 +14,7 @@ import torch
 
 from gfcr import registry
 from gfcr.audit import Verdict, certificate_for, covered
-from gfcr.engine.vllm import Vllm
+from gfcr.audit.run import engine_for
 from gfcr.speculation.ngram import Ngram
 from gfcr.types import Sampling
 from tests.integration.tiny_model import tiny_qwen3
@@ -50,7 +50,8 @@ def test_the_engine_is_lossless_with_ngram_drafts(model: Path, tmp_path: Path) -
         assert 0 < cells[name]["accepted"] < cells[name]["drafted"]
         assert cells[name]["power"] >= 0.99
     drafter = registry.spec("drafter", Ngram(longest=2, shortest=1))
-    held = certificate_for(registry.spec("engine", Vllm()), drafter, folder=tmp_path)
+    engine = registry.spec("engine", engine_for(model))
+    held = certificate_for(engine, drafter, model=str(model), folder=tmp_path)
     assert held is not None and covered(held, sampling=Sampling()) is Verdict.LOSSLESS
 
 

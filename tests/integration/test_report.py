@@ -10,6 +10,7 @@ import pytest
 
 from gfcr import leaderboard, report
 from gfcr.tracking.records import RunRecord
+from tests.certified import certified
 from tests.heldout import asked, measured
 
 ARMS = {
@@ -50,16 +51,15 @@ def make_run(arm, seed):
         "gfcr.spec_hash": f"{len(arm):06d}",
         "gfcr.commit": "0123abc",
         "gfcr.version.vllm": "0.32.0",
-        **({"gfcr.certificate": "lossless"} if arm == "spec_exact" else {}),
     }
-    return RunRecord(
+    record = RunRecord(
         run_id=f"{arm}-{seed}",
         study="demo",
         arm=arm,
         seed=seed,
         status="failed" if (arm, seed) == ("replay", 4) else "finished",
         tags=tags,
-        params={"strategy.drafter.name": "ngram"} if arm == "spec_exact" else {},
+        params={},
         result={
             "strategy": arm,
             "updates": UPDATES,
@@ -85,6 +85,7 @@ def make_run(arm, seed):
             "engine/forward_passes": tuple((int(s), 300 * cost) for s in steps),
         },
     )
+    return certified(record, "lossless") if arm == "spec_exact" else record
 
 
 def make_board(**kwargs):

@@ -11,6 +11,7 @@ from rich.console import Console
 from gfcr import leaderboard
 from gfcr.errors import ConfigError
 from gfcr.tracking.records import RunRecord
+from tests.certified import certified
 from tests.heldout import asked, measured
 
 TAGS = {
@@ -272,21 +273,14 @@ def test_an_empty_store_renders():
     assert "| arm |" in leaderboard.to_markdown(board)
 
 
-SPECULATES = {"trainer.lr": "0.001", "strategy.drafter.name": "ngram"}
-
-
 def speculating(name, *, state=None, **kwargs):
-    tags = {} if state is None else {"gfcr.certificate": state}
-    return [replace(r, params=SPECULATES) for r in arm(name, tags=tags, **kwargs)]
+    return [certified(r, state) for r in arm(name, **kwargs)]
 
 
 @pytest.mark.parametrize(
     ("state", "shown"),
     [
         (None, "uncertified"),
-        ("none", "uncertified"),
-        ("expired", "uncertified"),
-        ("uncertified", "uncertified"),
         ("inconclusive", "inconclusive"),
         ("lossless", "lossless"),
     ],
@@ -298,6 +292,15 @@ def test_what_speculates_shows_its_certificate_and_is_ranked(state, shown):
     assert (row.certificate, row.rank, row.versus.verdict) == (shown, 1, "better")
     assert only(board, "grpo").certificate == "none"
     assert (shown == "lossless") == (not any("lossless" in note for note in row.notes))
+
+
+@pytest.mark.parametrize("state", [None, "inconclusive"])
+def test_a_tag_that_says_more_than_the_certificate_is_a_contradiction(state):
+    fast = speculating("fast", state=state, accuracy=0.7)
+    fast[0] = replace(fast[0], tags={**fast[0].tags, "gfcr.certificate": "lossless"})
+    board = leaderboard.rank([*arm("grpo", accuracy=0.5), *fast], baseline="grpo")
+    (out,) = board.excluded
+    assert out.seed == 0 and "its tag says certificate lossless" in out.reason
 
 
 def test_a_biased_drafter_is_shown_last_without_rank_verdict_or_front():
@@ -314,7 +317,7 @@ def test_a_biased_drafter_is_shown_last_without_rank_verdict_or_front():
 
 def test_one_biased_seed_is_enough_and_a_biased_baseline_is_refused():
     mixed = speculating("fast", state="lossless", accuracy=0.7, seeds=4)
-    mixed.append(replace(run("fast", 4, tags={"gfcr.certificate": "biased"}), params=SPECULATES))
+    mixed.append(certified(run("fast", 4), "biased"))
     assert only(leaderboard.rank(mixed), "fast").certificate == "biased"
     with pytest.raises(ConfigError, match="another policy"):
         leaderboard.rank([*mixed, *arm("grpo", accuracy=0.5)], baseline="fast")

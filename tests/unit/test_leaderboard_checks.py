@@ -1,11 +1,10 @@
 """What keeps a study out of the committed leaderboard."""
 
-from dataclasses import replace
-
 from gfcr import leaderboard
 from gfcr.leaderboard import Seat
 from gfcr.leaderboard.checks import code_of, problems_of
-from tests.unit.test_leaderboard import SPECULATES, arm, run
+from tests.certified import certified
+from tests.unit.test_leaderboard import arm, run
 
 
 def problems(*runs, asked=()):
@@ -42,11 +41,10 @@ def test_an_arm_that_was_given_up_early_is_none():
 
 def test_speculation_without_a_lossless_certificate_is_a_problem():
     for state, word in (("biased", "biased"), ("inconclusive", "could not tell"), ("", "without")):
-        fast = arm("fast", accuracy=0.6, tags={"gfcr.certificate": state})
-        fast = [replace(r, params=SPECULATES) for r in fast]
+        fast = [certified(r, state) for r in arm("fast", accuracy=0.6)]
         assert any(p.startswith("certificates: fast") and word in p for p in problems(*fast))
-    fast = arm("fast", accuracy=0.6, tags={"gfcr.certificate": "lossless"})
-    assert problems(*(replace(r, params=SPECULATES) for r in fast)) == []
+    fast = [certified(r, "lossless") for r in arm("fast", accuracy=0.6)]
+    assert not any(p.startswith("certificates") for p in problems(*fast))
 
 
 def test_local_changes_unknown_and_mixed_commits_are_problems():

@@ -18,7 +18,7 @@ def sound(setting: str = "t1", **changes: Any) -> Cell:
         "law": SETTINGS[setting].law,
         "distance": SETTINGS[setting].distance,
         "test": "top",
-        "p_value": 0.9,
+        "p_value": 0.8,
         "power": 0.995,
         "power_of": {"runner-up": 0.995, "uniform": 0.999},
         "tests": {"law": {"top": 0.2, "surprise": 0.7}},

@@ -9,8 +9,7 @@ import pytest
 
 from gfcr import registry
 from gfcr.audit import certificate, certify
-from gfcr.audit.cell import Cell, Verdict
-from gfcr.audit.settings import SETTINGS
+from gfcr.audit.cell import Verdict, judged
 from gfcr.engine.fake import Fake
 from gfcr.errors import CheckpointError
 from gfcr.speculation.ngram import Ngram
@@ -18,14 +17,17 @@ from gfcr.tracking import sealing
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.folder_store import read_folder
+from tests.unit.audit.test_cell import sound
+from tests.unit.audit.test_certificate import GIVES
 
-UNDER = certificate.Circumstances(versions={"vllm": "1"}, device="x86_64 CPU")
+UNDER = certificate.Circumstances(versions={"vllm": "1"}, device="x86_64 CPU", sources="s")
 
 
 def spec(drafter: Any = Ngram(), **sampling: float) -> dict[str, Any]:  # noqa: B008
     return {
         "engine": registry.spec("engine", Fake()),
         "strategy": {"drafter": drafter and registry.spec("drafter", drafter)},
+        "model": "m",
         "sampling": {"max_tokens": 8, **sampling},
     }
 
@@ -33,23 +35,15 @@ def spec(drafter: Any = Ngram(), **sampling: float) -> dict[str, Any]:  # noqa: 
 def audited(folder: Path, *verdicts: Verdict, setting: str = "t1", day: int = 1) -> str:
     run = spec()
     held = certificate.Certificate(
-        subject=certificate.essence(run["engine"], run["strategy"]["drafter"]),
+        subject=certificate.essence(run["engine"], run["strategy"]["drafter"], model="m"),
         drafter="ngram",
         model="m",
         device=UNDER.device,
         fixes=(),
         versions=UNDER.versions,
+        sources=UNDER.sources,
         made=f"2026-01-0{day}T00:00:00+00:00",
-        cells=tuple(
-            Cell(
-                drafter="ngram",
-                setting=setting,
-                verdict=v,
-                law=SETTINGS[setting].law,
-                longest=8,
-            )
-            for v in verdicts
-        ),
+        cells=tuple(sound(setting, longest=8, lengths={}, **GIVES[v]) for v in verdicts),
     )
     certificate.write(held, folder=folder)
     return held.hash
@@ -79,6 +73,8 @@ def test_without_a_certificate_that_fits_it_is_uncertified(tmp_path: Path) -> No
     assert word(tmp_path, spec(Ngram(draft_length=4))) == "uncertified"
     assert word(tmp_path, spec(), replace(UNDER, versions={"vllm": "2"})) == "uncertified"
     assert word(tmp_path, spec(), replace(UNDER, device="a GPU")) == "uncertified"
+    assert word(tmp_path, spec(), replace(UNDER, sources="t")) == "uncertified"
+    assert word(tmp_path, {**spec(), "model": "n"}) == "uncertified"
     assert word(tmp_path / "empty", spec()) == "uncertified"
 
 
@@ -95,11 +91,36 @@ def test_a_drafter_that_says_it_is_not_exact_is_never_lossless(tmp_path: Path) -
 
     run = spec(SpecRl(rule="released"))
     assert word(tmp_path, run) == "uncertified"
-    subject = certificate.essence(run["engine"], run["strategy"]["drafter"])
+    subject = certificate.essence(run["engine"], run["strategy"]["drafter"], model="m")
     audited(tmp_path, Verdict.LOSSLESS)
     held = certificate.read(next(tmp_path.glob("*.json")))
-    certificate.write(replace(held, subject=subject), folder=tmp_path)
+    cells = tuple(judged(replace(cell, exact=False)) for cell in held.cells)
+    held = replace(held, subject=subject, cells=cells)
+    certificate.write(held, folder=tmp_path)
     assert word(tmp_path, run) == "biased"
+
+
+def test_a_record_alone_says_what_its_certificate_says(tmp_path: Path) -> None:
+    audited(tmp_path, Verdict.LOSSLESS)
+    stands = certify.standing(spec(), folder=tmp_path, under=UNDER)
+    assert stands.certificate is not None
+    content = json.loads(json.dumps(certificate.content_of(stands.certificate)))
+
+    def said(
+        tags: dict[str, str] | None = None, held: Any = content, run: dict[str, Any] | None = None
+    ) -> str:
+        return certify.word_of(
+            run or spec(), tags={**stands.tags, **(tags or {})}, certificate=held
+        )
+
+    assert said() == "lossless" == stands.word
+    assert said(held=None) == "uncertified"
+    assert said(held={**content, "made": "today"}) == "uncertified"
+    for name, value in (("device", "a GPU"), ("sources", "t"), ("version.vllm", "2")):
+        assert said({f"gfcr.{name}": value}) == "uncertified"
+    assert said({"gfcr.max_draft": "x"}) == "uncertified"
+    assert said(run={**spec(), "model": "n"}) == "uncertified"
+    assert said(run=spec(temperature=0.5)) == "uncertified"
 
 
 def test_an_audit_may_follow_its_run(tmp_path: Path) -> None:
