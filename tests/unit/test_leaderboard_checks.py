@@ -1,5 +1,7 @@
 """What keeps a study out of the committed leaderboard."""
 
+from dataclasses import replace
+
 from gfcr import leaderboard
 from gfcr.leaderboard import Seat
 from gfcr.leaderboard.checks import code_of, problems_of
