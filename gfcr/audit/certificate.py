@@ -11,9 +11,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final, final
 
-from gfcr.audit import figures, sources
 from gfcr.audit.cell import POWER, Cell, Verdict
+from gfcr.audit.figures import problem_of
 from gfcr.audit.settings import law_of
+from gfcr.audit.sources import digest_of
 from gfcr.errors import GfcrError
 from gfcr.plain import is_mapping
 from gfcr.types import Sampling
@@ -168,7 +169,7 @@ def _unsound(certificate: Certificate, *, content: Mapping[str, Any]) -> str:
     if certificate.hash != content["hash"]:
         return "it does not match its own hash: it was changed after it was written"
     drafts = certificate.subject["drafter"] is not None
-    if found := figures.problem_of(certificate.cells, drafts=drafts):
+    if found := problem_of(certificate.cells, drafts=drafts):
         return found
     if certificate.power < POWER:
         return f"its power is {certificate.power}, an audit's is {POWER}"
@@ -188,7 +189,7 @@ class Circumstances:
     @classmethod
     def here(cls, engine: Mapping[str, Any], drafter: Mapping[str, Any] | None) -> "Circumstances":
         """Those of this process, for the specs of an engine and its drafter."""
-        held = sources.digest_of(engine, drafter)
+        held = digest_of(engine, drafter)
         return cls(versions=now_versions(), device=device_name(), sources=held)
 
     def allow(self, certificate: Certificate) -> bool:
