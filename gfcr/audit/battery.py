@@ -79,9 +79,9 @@ def scope(evidence: Evidence) -> checks.Mask:
 
 
 def tails(e: Evidence, *, kind: int) -> Iterator[Tail]:
-    """The tokens of `scope` from each octave of positions, or of draft lengths, on."""
-    values = e.position_N if kind == POSITION else e.length_N
-    bands, mask = shifts.band(values), scope(e)
+    """The tokens from each octave of positions on; those of `scope` from one of draft lengths."""
+    bands = shifts.band(e.position_N if kind == POSITION else e.length_N)
+    mask = np.ones(len(e), np.bool_) if kind == POSITION else scope(e)
     for first in range(EARLY if kind == POSITION else 1, int(bands[mask].max(initial=0)) + 1):
         yield Tail(kind=kind, first=first, mask=mask & (bands >= first))
 

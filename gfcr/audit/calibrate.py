@@ -1,13 +1,14 @@
 """How often the audit errs: exact toy engines called biased, planted biases not found."""
 
 import importlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, final
 
 import numpy as np
 
 from gfcr.audit.cell import DISTANCE, LEVEL, SAMPLES, Cell, Prompts, Verdict
+from gfcr.audit.faults import DRIFT, Trial, faults
 from gfcr.audit.judge import audit_cell
 from gfcr.audit.law import Laws
 from gfcr.audit.settings import SETTINGS
@@ -21,26 +22,8 @@ def _stats() -> Any:
     return importlib.import_module("scipy.stats")
 
 
-DRIFT: Final = {"temperature": 1.2, "noise": 0.3}
-"""Of the drafting policy from the target; mean total variation 0.127."""
 UPDATE: Final = {"temperature": 1.0, "noise": 0.1}
 """Of a policy one update old: total variation 0.038, in another direction in every context."""
-
-Make = Callable[[int], ToyEngine]
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class Trial:
-    """Engines of one kind: a function of the seed, and what is right to say of them."""
-
-    name: str
-    make: Make
-    exact: bool
-    drafter: str = "none"
-    deterministic: bool = True
-    policy: ToyModel | None = None
-    """The drafting policy."""
 
 
 @final
@@ -89,7 +72,7 @@ def trials(model: ToyModel) -> list[Trial]:
         return Trial(
             name=name,
             make=lambda seed: ToyEngine(
-                law=law, drafter=drafter, residual=exact, once=once, seed=seed
+                law=law, drafter=drafter, no_residual=1.0 - exact, once=once, seed=seed
             ),
             exact=exact,
             drafter="toy",
@@ -103,10 +86,9 @@ def trials(model: ToyModel) -> list[Trial]:
         spec("exact, greedy drafts", policy=old, exact=True, sampled=False),
         spec("SPEC-RL made exact", policy=old, exact=True, once=True),
         *(_tilted(name, tilt, law=law) for name, tilt in TILTS.items()),
-        spec("no residual, sampled drafts", policy=old, exact=False),
-        spec("no residual, greedy drafts", policy=old, exact=False, sampled=False),
         spec("SPEC-RL as released", policy=old, exact=False, once=True),
         spec("SPEC-RL as released, one update", policy=newer, exact=False, once=True),
+        *faults(model),
     ]
 
 
@@ -140,7 +122,7 @@ def one(
     return audit_cell(
         engine,
         target=ToyTarget(model),
-        setting=SETTINGS["t1"],
+        setting=SETTINGS[trial.setting],
         prompts=prompts,
         drafter=trial.drafter,
         deterministic=trial.deterministic,

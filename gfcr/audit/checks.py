@@ -20,10 +20,24 @@ def _stats() -> Any:
 
 ENOUGH = 25.0
 """Least variance of a count for which its sum is taken as normal, far into the tail."""
+FEW = 2e8
+"""Products in a covariance up to which one thread is enough."""
 SMOOTH = 4
 """Legendre polynomials in the test of uniformity."""
 
 Mask = NDArray[np.bool_]
+
+
+class Spread(NamedTuple):
+    """Covariance of a partition's counts, diagonalised over the cells with enough variance."""
+
+    cells: NDArray[np.intp]
+    vectors: Array
+    values: Array
+
+    def form(self, excess: Array) -> float:
+        """The quadratic form that is chi-square with `len(values)` degrees of freedom."""
+        return float((((excess[self.cells] @ self.vectors) ** 2) / self.values).sum())
 
 
 class Check(NamedTuple):
@@ -34,6 +48,8 @@ class Check(NamedTuple):
     df: int
     """Degrees of freedom of a chi-square; 0 for a standard normal; -1 for a count."""
     p_value: float
+    spread: Spread | None = None
+    """Of a chi-square: what its power depends on."""
 
 
 def normal(name: str, total: float, *, variance: float) -> Check | None:
@@ -67,22 +83,13 @@ def top(name: str, f: Features, *, mask: Mask) -> Check | None:
     return normal(name, hits - float(mass.sum()), variance=variance)
 
 
-class Spread(NamedTuple):
-    """Covariance of a partition's counts, diagonalised over the cells with enough variance."""
-
-    cells: NDArray[np.intp]
-    vectors: Array
-    values: Array
-
-    def form(self, excess: Array) -> float:
-        """The quadratic form that is chi-square with `len(values)` degrees of freedom."""
-        return float((((excess[self.cells] @ self.vectors) ** 2) / self.values).sum())
-
-
 def spread_of(partition: Partition, *, mask: Mask) -> Spread | None:
     """None where no two cells have enough variance."""
     mass = partition.mass_NK[mask]
-    covariance = np.diag(mass.sum(0)) - mass.T @ mass
+    # Matrix products of this shape make BLAS threads wait for each other on a busy machine.
+    small = mass.size * mass.shape[1] < FEW
+    products = np.einsum("nj,nk->jk", mass, mass) if small else mass.T @ mass
+    covariance = np.diag(mass.sum(0)) - products
     cells = np.flatnonzero(np.diag(covariance) >= ENOUGH)
     if len(cells) < 1:
         return None
@@ -99,7 +106,7 @@ def cells(name: str, partition: Partition, *, mask: Mask) -> Check | None:
     mass = partition.mass_NK[mask]
     counts = np.bincount(partition.hit_N[mask], minlength=mass.shape[1])
     value, df = spread.form(counts - mass.sum(0)), len(spread.values)
-    return Check(name, value, df, float(_stats().chi2.sf(value, df)))
+    return Check(name, value, df, float(_stats().chi2.sf(value, df)), spread)
 
 
 def uniform(name: str, u: Array) -> Check | None:

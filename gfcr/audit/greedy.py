@@ -25,9 +25,9 @@ class Tally:
     """Left out: the best two are closer than float32 can tell."""
     unreported: int = 0
     positions: Counter[int] = field(default_factory=Counter[int])
-    """Clear tokens of verification steps (all, without any) by band of position."""
+    """Clear tokens by band of position."""
     drafts: Counter[int] = field(default_factory=Counter[int])
-    """The same by band of the draft's length."""
+    """Clear tokens of verification steps by band of the draft's length."""
     logprobs: dict[str, dict[str, float]] = field(default_factory=dict[str, dict[str, float]])
 
     def plus(self, other: "Tally") -> "Tally":
@@ -37,7 +37,7 @@ class Tally:
         return Tally(**sums, logprobs=reported.plus(self.logprobs, other.logprobs))
 
 
-def compare(sampled: Sequence[Sampled], *, target: Target, speculates: bool) -> Tally:
+def compare(sampled: Sequence[Sampled], *, target: Target) -> Tally:
     """Compares each token with the argmax after the engine's own tokens before it."""
     used = [s for s in sampled if s.tokens]
     total = Tally()
@@ -52,8 +52,8 @@ def compare(sampled: Sequence[Sampled], *, target: Target, speculates: bool) -> 
         # Either convention: of the point mass sampled from, or of temperature 1 without filters.
         said = reported.gaps([one])
         gap = np.where(np.abs(said) < np.abs(said - own), said, said - own)
-        use = clear & ((state != PLAIN) | (not speculates))
-        positions = shifts.band(np.arange(len(clear), dtype=np.int32))[use]
+        use = clear & (state != PLAIN)
+        positions = shifts.band(np.arange(len(clear), dtype=np.int32))[clear]
         total = total.plus(
             Tally(
                 tokens=int(clear.sum()),

@@ -189,7 +189,7 @@ def _powers(
         share=share,
         deterministic=asked.deterministic,
     )
-    lengths = power.of_lengths(e, families, setting=setting, level=level, share=share)
+    lengths = power.of_lengths(e, families, setting=setting, level=level)
     return {
         "power": min(powers.values()),
         "power_of": powers,
@@ -242,8 +242,7 @@ def _greedy(
 ) -> _Found:
     total, ended, said = greedy.Tally(), Ended(), dict[str, Any]()
     for found in rounds:
-        speculates = asked.hooked and asked.drafter != NONE
-        total = total.plus(greedy.compare(found, target=asked.target, speculates=speculates))
+        total = total.plus(greedy.compare(found, target=asked.target))
         ended.plus(found, asked)
         speculated = _speculated(asked, total, before=before, now=engine.stats())
         told = total.tokens if asked.drafter == NONE else speculated

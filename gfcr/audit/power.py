@@ -41,7 +41,7 @@ def of_law(
     return _powers(
         e,
         made,
-        e.shifts.tail(POSITION),
+        e.shifts.tail(DRAFT),
         mask=battery.scope(e),
         place="",
         level=each,
@@ -51,11 +51,10 @@ def of_law(
 
 
 def of_lengths(
-    e: Evidence, families: Families, *, setting: Setting, level: float, share: float = 1.0
+    e: Evidence, families: Families, *, setting: Setting, level: float
 ) -> dict[str, float]:
     """By position: against biases of `LATE` from there to the end. The least over the tilts."""
-    distance = LATE * share
-    return dict(_tails(e, families, kind=POSITION, distance=distance, setting=setting, level=level))
+    return dict(_tails(e, families, kind=POSITION, distance=LATE, setting=setting, level=level))
 
 
 def of_drafts(
@@ -167,11 +166,10 @@ def _best(
     if f"top{place}" in made:
         mass = parts["rank"].mass_NK[mask, 0]
         add("top", scale * float(moved.cells[tilt]["rank"][0]) / _deviation(mass))
-    for name, partition in parts.items():
-        if name + place in made:
-            spread = checks.spread_of(partition, mask=mask)
-            assert spread is not None, "the test was made"
-            add(name, scale**2 * spread.form(moved.cells[tilt][name]))
+    for name in parts:
+        check = made.get(name + place)
+        if check is not None and check.spread is not None:
+            add(name, scale**2 * check.spread.form(moved.cells[tilt][name]))
     return max(found)
 
 

@@ -16,9 +16,9 @@ from gfcr.audit.law import Laws
 from gfcr.types import Bools, Ints
 
 POSITION: Final = 0
-"""Bands of the token's position in its completion."""
+"""Bands of the token's position in its completion; biases are supposed in every token."""
 DRAFT: Final = 1
-"""Bands of the length of the draft that its step verified."""
+"""Bands of the length of the draft that its step verified; in tokens of such steps, if any."""
 BANDS: Final = 20
 
 
@@ -68,21 +68,27 @@ def start(number: int) -> int:
 def measure(
     law: Laws, *, bands_2N: Ints, counted: Bools, cells: Mapping[str, Cells], distance: float
 ) -> Shifts:
-    """What each tilt of `distance` would do to the counted tokens of these laws, (N, V)."""
+    """What each tilt of `distance` would do to the tokens of these laws, (N, V).
+
+    Args:
+        law: the laws.
+        bands_2N: by kind, the band of each token.
+        counted: the tokens in which `DRAFT` supposes biases.
+        cells: of the vocabulary, by partition.
+        distance: total variation.
+    """
     log = logs(law)
 
     def by_band(values: Array) -> Array:
         sums = np.zeros((2, BANDS, *values.shape[1:]))
-        for kind in (POSITION, DRAFT):
-            np.add.at(sums[kind], bands_2N[kind], values)
+        np.add.at(sums[POSITION], bands_2N[POSITION], values)
+        np.add.at(sums[DRAFT], bands_2N[DRAFT][counted], values[counted])
         return sums
 
-    moved = {
-        n: (t(law, distance=distance) - law) * counted[:, None] for n, t in tilts.TILTS.items()
-    }
-    open_ = counted & (law.max(-1) <= 1 - distance)
+    moved = {name: tilt(law, distance=distance) - law for name, tilt in tilts.TILTS.items()}
+    open_ = law.max(-1) <= 1 - distance
     return Shifts(
-        counted=by_band(counted.astype(np.float64)),
+        counted=by_band(np.ones(len(law))),
         open=by_band(open_.astype(np.float64)),
         room={n: by_band(0.5 * np.abs(d).sum(-1)) for n, d in moved.items()},
         surprise={n: by_band((d * log).sum(-1)) for n, d in moved.items()},

@@ -68,7 +68,9 @@ class ToyTarget:
 
 
 @dataclass(kw_only=True)
-class _Running:
+class Running:
+    """A request in flight."""
+
     request: Request
     last: tuple[int, ...]
     made: int = 0
@@ -79,8 +81,9 @@ class _Running:
 class ToyEngine:
     """Samples one token a step from `law`, whatever the audit believes the law to be.
 
-    Speculation: `drafter` proposes, `law` verifies. With `residual` the rule is exact: accept d
-    with probability min(1, p(d)/q(d)), on rejection draw from (p - q)+, after all drafts from p.
+    Speculation: `drafter` proposes, `law` verifies: accept d with probability min(1, p(d)/q(d)),
+    on rejection draw from (p - q)+, after all drafts from p. What a fault changes is a method that
+    has no underscore.
     """
 
     law: Laws
@@ -88,24 +91,27 @@ class ToyEngine:
     drafter: Laws | None = None
     length: int = 3
     """Draft tokens per verification."""
-    residual: bool = True
-    """False draws from p itself after a rejection: SPEC-RL's released rule (2509.23232)."""
+    no_residual: float = 0.0
+    """Share of the rejections after which it draws from p itself: with 1, SPEC-RL's released rule
+    (2509.23232)."""
+    lenience: float = 1.0
+    """Factor on the probability that a draft is kept."""
     reported: Laws | None = None
     """What the log-probs it reports are of; None is `law`."""
     once: bool = False
     """Drafts a whole rollout when the request starts and no more, as replay does (SPEC-RL)."""
     seed: int = 0
-    _running: dict[str, _Running] = field(init=False, default_factory=dict[str, _Running])
+    _running: dict[str, Running] = field(init=False, default_factory=dict[str, Running])
     _proposed: dict[str, Draft] = field(init=False, default_factory=dict[str, Draft])
     _stats: EngineStats = field(init=False, default_factory=EngineStats)
 
     def __post_init__(self) -> None:
-        self._rng = np.random.default_rng(seed_of(self.seed, "toy"))
+        self.rng = np.random.default_rng(seed_of(self.seed, "toy"))
         self._point = self.drafter is not None and bool((self.drafter.max(-1) == 1).all())
 
     def submit(self, request: Request) -> None:
         """See `Engine.submit`; prompts have two tokens at least."""
-        self._running[request.id] = _Running(request=request, last=request.tokens[-2:])
+        self._running[request.id] = Running(request=request, last=request.tokens[-2:])
 
     def stats(self) -> EngineStats:
         """See `Engine.stats`."""
@@ -132,7 +138,7 @@ class ToyEngine:
         self._count(forward_passes=1, generated_tokens=sum(len(d.tokens) for d in deltas))
         return deltas
 
-    def _propose(self, rows: Sequence[_Running]) -> list[Draft]:
+    def _propose(self, rows: Sequence[Running]) -> list[Draft]:
         assert self.drafter is not None
         if not rows or not self.length:
             return [NOTHING] * len(rows)
@@ -141,7 +147,7 @@ class ToyEngine:
         laws: list[Laws] = []
         for _ in range(rows[0].request.sampling.max_tokens if self.once else self.length):
             laws.append(self.drafter[last[:, 0], last[:, 1]])
-            made.append(self._draw(laws[-1]))
+            made.append(self._guess(laws[-1]))
             last = np.stack([last[:, 1], made[-1]], 1)
         tokens, probs = np.stack(made, 1).tolist(), np.stack(laws, 1)
         return [
@@ -158,49 +164,63 @@ class ToyEngine:
         return Draft(tokens=tuple(tokens), law=Law(ids_TM=ids, probs_TM=used))
 
     def _verify(
-        self, rows: Sequence[_Running], drafts: Sequence[tuple[int, ...]]
+        self, rows: Sequence[Running], drafts: Sequence[tuple[int, ...]]
     ) -> list[list[int]]:
         out: list[list[int]] = [[] for _ in rows]
         last = np.array([r.last for r in rows])
         alive = np.arange(len(rows))
         for j in range(max(map(len, drafts)) + 1):
-            p = self.law[last[alive, 0], last[alive, 1]]
+            going = [rows[i] for i in alive.tolist()]
+            p = self.next_law(going, last=last[alive], place=j)
             d = np.array([drafts[i][j] if j < len(drafts[i]) else -1 for i in alive.tolist()])
-            token, accepted = self._rule(p, d, last=last[alive])
+            token, accepted = self.rule(p, d, rows=going, last=last[alive])
             for i, t in zip(alive.tolist(), token.tolist(), strict=True):
                 out[i].append(t)
             last[alive] = np.stack([last[alive, 1], token], 1)
             self._count(drafted_tokens=int((d >= 0).sum()), accepted_tokens=int(accepted.sum()))
-            going = np.array([rows[i].request.endless for i in alive.tolist()], np.bool_)
-            alive = alive[accepted & ((token != END) | going)]
+            endless = np.array([r.request.endless for r in going], np.bool_)
+            alive = alive[accepted & ((token != END) | endless)]
             if not len(alive):
                 break
         self._count(drafts=sum(map(bool, drafts)))
         return out
 
-    def _rule(self, p: Laws, draft: Ints, *, last: Ints) -> tuple[Ints, Bools]:
+    def next_law(self, rows: Sequence[Running], *, last: Ints, place: int) -> Laws:
+        """The law that each request's next token is drawn from, at a place in the step."""
+        return self.law[last[:, 0], last[:, 1]]
+
+    def rule(
+        self, p: Laws, draft: Ints, *, rows: Sequence[Running], last: Ints
+    ) -> tuple[Ints, Bools]:
         """Tokens, and which of them are accepted drafts. A draft of -1 is none."""
         if self.drafter is None:
-            return self._draw(p), np.zeros(len(p), np.bool_)
+            return self.draw(p, rows=rows), np.zeros(len(p), np.bool_)
         q = self.drafter[last[:, 0], last[:, 1]]
-        rows, drafted = np.arange(len(p)), draft >= 0
-        ratio = p[rows, draft] / np.maximum(q[rows, draft], 1e-300)
-        accepted = drafted & (self._rng.random(len(p)) < ratio)
+        all_, drafted = np.arange(len(p)), draft >= 0
+        ratio = p[all_, draft] / np.maximum(q[all_, draft], 1e-300)
+        accepted = drafted & (self.rng.random(len(p)) < ratio * self.lenience)
         left = np.maximum(p - q, 0)
-        use = drafted & self.residual & (left.sum(-1) > 1e-12)
-        other = self._draw(np.where(use[:, None], left, p))
+        wrong = self.rng.random(len(p)) < self.no_residual
+        use = drafted & ~wrong & (left.sum(-1) > 1e-12)
+        other = self.draw(np.where(use[:, None], left, p), rows=rows)
         return np.where(accepted, draft, other), accepted
 
-    def _draw(self, weights: Laws) -> Ints:
-        """One token a row, by inverse of the cumulated weights."""
-        up = np.cumsum(weights, -1)
-        u = self._rng.random(len(up)) * up[:, -1]
-        return np.minimum((up <= u[:, None]).sum(-1), up.shape[1] - 1).astype(np.int32)
+    def _guess(self, q: Laws) -> Ints:
+        up = np.cumsum(q, -1)
+        return _inverse(up, self.rng.random(len(up)))
 
-    def _delta(self, running: _Running, tokens: list[int]) -> Delta:
+    def draw(self, weights: Laws, *, rows: Sequence[Running]) -> Ints:
+        """One token a request, by inverse of the cumulated weights."""
+        return _inverse(np.cumsum(weights, -1), self.uniform(rows))
+
+    def uniform(self, rows: Sequence[Running]) -> Laws:
+        """The random number behind each request's token."""
+        return self.rng.random(len(rows))
+
+    def _delta(self, running: Running, tokens: list[int]) -> Delta:
         request = running.request
         kept = tokens[: request.sampling.max_tokens - running.made]
-        logprobs = self._logprobs(running.last, kept)
+        logprobs = self.logprobs(running.last, kept)
         running.made, running.fresh = running.made + len(kept), False
         running.last = (*running.last, *kept)[-2:]
         full = running.made >= request.sampling.max_tokens
@@ -210,7 +230,8 @@ class ToyEngine:
             del self._running[request.id]
         return Delta(request_id=request.id, tokens=tuple(kept), logprobs=logprobs, finish=finish)
 
-    def _logprobs(self, last: Sequence[int], tokens: Sequence[int]) -> tuple[float, ...]:
+    def logprobs(self, last: Sequence[int], tokens: Sequence[int]) -> tuple[float, ...]:
+        """Those reported of tokens that follow the last two."""
         law = self.law if self.reported is None else self.reported
         seen = np.array([*last, *tokens])
         with np.errstate(divide="ignore"):
@@ -224,6 +245,11 @@ class ToyEngine:
 def greedy_drafts(law: Laws) -> Laws:
     """The point mass on each context's likeliest token: drafts that are not sampled."""
     return np.eye(law.shape[-1])[law.argmax(-1)]
+
+
+def _inverse(up: Laws, u: Laws) -> Ints:
+    below = up <= (u * up[:, -1])[:, None]
+    return np.minimum(below.sum(-1), up.shape[1] - 1).astype(np.int32)
 
 
 def _ended(tokens: list[int]) -> tuple[int, ...]:

@@ -75,7 +75,10 @@ def test_a_one_percent_bias_is_found_at_the_default_sample_size(name: str) -> No
     assert audit(f"1% {name}", samples=300_000).verdict is Verdict.BIASED
 
 
-@pytest.mark.parametrize("name", ["no residual, sampled drafts", "no residual, greedy drafts"])
+RULES = [f"no residual after 100% of rejections, {how} drafts" for how in ("sampled", "greedy")]
+
+
+@pytest.mark.parametrize("name", RULES)
 def test_a_rule_without_residual_is_found(name: str) -> None:
     assert audit(name, samples=60_000).verdict is Verdict.BIASED
 
@@ -122,14 +125,7 @@ def test_a_drafter_that_never_drafts_proves_nothing() -> None:
 
 
 def test_requests_that_share_their_randomness_are_found() -> None:
-    law = world()[0].law(sampling=Sampling())
-
-    class Shared(ToyEngine):
-        def _draw(self, weights):  # type: ignore[no-untyped-def]
-            up = np.cumsum(weights, -1)
-            return (up <= self._rng.random() * up[:, -1:]).sum(-1).astype(np.int32)
-
-    found = cell(Shared(law=law))
+    found = audit("one randomness for all requests")
     assert found.verdict is Verdict.BIASED
     tests = found.tests["dependence"]
     assert tests["request to request"] < 1e-9 < tests["token to token"]
