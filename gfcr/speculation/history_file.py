@@ -38,6 +38,7 @@ class HistoryFile:
         """Corrupt files found."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
+            path.is_file()  # a name that no file can have
         except OSError as error:
             raise ConfigError(
                 f"drafter.history={path} cannot be used ({error}): give a file in a folder that "

@@ -264,8 +264,13 @@ def _runs(case: Case) -> bool:
 
 
 def test_what_is_accepted_runs(
-    tried: Any, whole: bool, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    tried: Any,
+    whole: bool,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     cases = [c for c in inputs.field_cases() if _runs(c)]
     random.Random(2).shuffle(cases)
     fell: list[str] = []
