@@ -23,6 +23,7 @@ from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.mlflow import Mlflow
 from gfcr.tracking.mlflow_store import open_client, read_runs
 from gfcr.tracking.names import encode_name
+from tests.heldout import asked, measured
 from tests.integration.mlflow_server import Server
 
 ARMS = {"grpo": 0.5, "dapo": 0.7}
@@ -60,7 +61,11 @@ def result_of(card):
         "wall_s": 9.5,
         "r_gen": 0.5,
         "rollout_tokens_per_s": 700.0,
-        "heldout": {"before": {"accuracy": 0.3}, "after": {"accuracy": score, "n": 8}},
+        "heldout": {
+            "asked": asked(8),
+            "before": measured({f"p{i}": 0.3 for i in range(8)}),
+            "after": measured({f"p{i}": score for i in range(8)}),
+        },
         "tokens": {"generated": 500, "trained": 400, "aborted": 100, "remainder": 0},
         "curve": [[0, 0, 0.0, 0.3], [5, 500, 9.5, score]],
     }
@@ -506,7 +511,7 @@ def test_results_only_leaves_rollouts_in_the_folder(tmp_path):
     write_run(tmp_path / "run", make_card(), tracker=Mlflow(uri=uri, artifacts="results"))
     files = {path for run in content(uri) for path, _ in run[-1]}
     assert files == {"record.json", "result.json", "spec.yaml"}
-    with pytest.raises(ConfigError, match=r"tracking\.artifacts='none'"):
+    with pytest.raises(ConfigError, match=r"artifacts='none'"):
         Mlflow(artifacts="none")
 
 
