@@ -378,7 +378,7 @@ def test_a_killed_runs_points_are_those_of_its_folder(tmp_path, kept):
     again = Mlflow(uri=uri)
     again.start(card, folder=folder.path)
     for step in range(kept, 6):
-        made = {**metrics_of(card, step), "time/step_s": 77.0 + step}
+        made = {name: value + 77.0 for name, value in metrics_of(card, step).items()}
         folder.append(step, metrics=made)
         again.log(step, made)
     folder.write_result(result_of(card))
