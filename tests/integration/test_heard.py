@@ -10,7 +10,6 @@ import torch
 from safetensors.torch import load_file
 
 from gfcr import strategy as strategies
-from gfcr.drop_in.encode import Completion
 from gfcr.drop_in.rewards import Rows, TrlRewards
 from gfcr.engine.vllm import Vllm
 from gfcr.errors import EngineError, PartError, TaskError, TrainingError
@@ -238,6 +237,13 @@ def test_a_request_that_vllm_refuses_stops_the_run(floor, tmp_path, monkeypatch)
         trained(floor, tmp_path, task=Judge(reward=len))
 
 
+class Tokens:
+    """Of texts that the model's alphabet does not have."""
+
+    def tokens_of(self, text):
+        return [5]
+
+
 def test_what_a_reward_function_gives_is_heard(model, tmp_path):
     from datasets import Dataset
     from trl import GRPOConfig
@@ -260,9 +266,10 @@ def test_what_a_reward_function_gives_is_heard(model, tmp_path):
         args=GRPOConfig(**settings),
         train_dataset=Dataset.from_dict({"prompt": ["a", "b"]}),
     )
-    task = TrlRewards(trainer=trainer, rows=Rows(trainer.train_dataset, trainer=trainer))
+    rows = Rows(trainer.train_dataset, trainer=trainer)
+    task = TrlRewards(trainer=trainer, rows=rows, codec=Tokens())
     texts = {"1.5": 2.0, "": 0.5, "nan": "'told' gave nan", "inf": "'told' gave inf"}
     for text, right in {**texts, "5": "'later' gave nan"}.items():
-        verdict = verify_safely(task, task.rows[0], Completion(text, tokens=[5]))
+        verdict = verify_safely(task, task.rows[0], text)
         assert verdict.reward == right if isinstance(right, float) else right in verdict.error
         assert trainer.reward_funcs == [none, told, later]
