@@ -70,10 +70,14 @@ def break_off(
         result |= {"status": "failed", "error": str(error)}
     if isinstance(error, Interrupted):
         error.paused = result
-    with suppress(OSError):  # the error that led here is told, not that its record has no room
+    try:
         if source is None or not source.begun:
             resolved.tracker.start(records.card(), folder=resolved.folder)
         end(resolved, records=records, result=result)
+    except OSError:  # the error that led here is told, not that its record has no room
+        with suppress(OSError):
+            records.drop_halves()
+            records.set_status(result["status"])
 
 
 def disk_problem(error: BaseException, *, folder: Path) -> StoreError | None:

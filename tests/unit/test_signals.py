@@ -36,7 +36,13 @@ def wait_for(folder: Path, pattern: str) -> None:
 
 
 def begun(line: list[str]) -> subprocess.Popen[str]:
-    return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    """Starts a process that hears SIGINT, also where the tests are a background job's."""
+
+    def hear() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(line, text=True, preexec_fn=hear, **pipes)
 
 
 @pytest.mark.parametrize("number", SIGNALS)

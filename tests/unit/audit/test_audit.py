@@ -127,8 +127,7 @@ def test_a_drafter_that_never_drafts_proves_nothing() -> None:
 def test_requests_that_share_their_randomness_are_found() -> None:
     found = audit("one randomness for all requests")
     assert found.verdict is Verdict.BIASED
-    tests = found.tests["dependence"]
-    assert tests["request to request"] < 1e-9 < tests["token to token"]
+    assert found.tests["dependence"]["request to request"] < 1e-9
 
 
 def test_greedy_tokens_must_be_the_argmax() -> None:
