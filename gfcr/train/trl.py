@@ -1,13 +1,16 @@
 """Training with TRL, which generates nothing here. Only `gfcr.train.trl*` import trl."""
 
+import ast
 import warnings
 from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, final
 
 from annotated_types import Interval
 
-from gfcr.errors import ConfigError, did_you_mean
+from gfcr.errors import ConfigError, did_you_mean, unknown_name
 from gfcr.ranges import Count, Natural, NonNegative, Word
 from gfcr.train import checkpoint
 from gfcr.train.base import TrainerConfig, TrainJob, TrainResult
@@ -89,11 +92,14 @@ class Trl(TrainerConfig):
         return TrainResult(updates=checkpoint.step_of(last), resumed_from=resumed, model=str(last))
 
     def check(self, loss: Loss, *, sampling: Sampling) -> None:
-        """Vouches that TRL has an exact way to compute the loss.
+        """Vouches for the optimizer's name, and that TRL has an exact way to compute the loss.
 
         Raises:
             ConfigError: it has not; names the settings.
         """
+        known = optimizers()
+        if known and self.optimizer not in known:
+            raise unknown_name(self.optimizer, kind="trainer.optimizer", allowed=known)
         if self.beta and loss.estimator == "rloo":
             raise ConfigError(
                 f"trainer.beta={self.beta!r} has no effect with loss.estimator='rloo' (TRL puts "
@@ -196,6 +202,26 @@ def classes(estimator: str) -> tuple[Any, Any]:
         if estimator == "grpo":
             return trl.GRPOTrainer, trl.GRPOConfig
         return trl.RLOOTrainer, trl.RLOOConfig
+
+
+@cache
+def optimizers() -> tuple[str, ...]:
+    """The installed transformers' `OptimizerNames`, () without it.
+
+    Read from its source: a study is checked whole before anything starts, and importing torch for
+    it takes seconds.
+    """
+    found = find_spec("transformers")
+    if found is None or found.origin is None:
+        return ()
+    source = Path(found.origin).with_name("training_args.py").read_text("utf-8")
+    names = next(
+        node.body
+        for node in ast.parse(source).body
+        if isinstance(node, ast.ClassDef) and node.name == "OptimizerNames"
+    )
+    values = [statement.value for statement in names if isinstance(statement, ast.Assign)]
+    return tuple(str(value.value) for value in values if isinstance(value, ast.Constant))
 
 
 def vouch(trainer: Any) -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from gfcr.errors import ConfigError
-from gfcr.train.trl import Trl
+from gfcr.train.trl import Trl, optimizers
 from gfcr.types import Loss, Sample
 from tests.integration.trl_script import (
     Scripted,
@@ -153,8 +153,11 @@ def test_the_end_of_the_source_ends_training(model, tmp_path, updates):
     )
 
 
-def test_settings_that_trl_refuses_are_the_user_s_error(model, tmp_path):
-    with pytest.raises(ConfigError, match="sgdd"):
+def test_an_optimizer_is_one_that_transformers_knows(model, tmp_path):
+    from transformers.training_args import OptimizerNames
+
+    assert optimizers() == tuple(name.value for name in OptimizerNames)
+    with pytest.raises(ConfigError, match="unknown trainer.optimizer 'sgdd'"):
         step(model, tmp_path, unequal(), optimizer="sgdd")
 
 

@@ -49,6 +49,10 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         {"strategy": {"name": "dapo", "filters": {"advantage": None}}},
         r"zero_variance.* give no advantages.*group_advantage",
     ),
+    "an optimizer that nobody has": (
+        {"trainer": {"name": "trl", "optimizer": "adamw_torch_fusde"}},
+        r"unknown trainer\.optimizer 'adamw_torch_fusde'\. Did you mean 'adamw_torch_fused'",
+    ),
     "an update that fits no memory": (
         {"prompts": 1000, "strategy": {"name": "grpo", "group_size": 100_000}},
         r"prompts=1000 with 100000 rollouts a prompt .* are 100000000 rollouts at once",
