@@ -157,7 +157,7 @@ def test_an_optimizer_is_one_that_transformers_knows(model, tmp_path):
     from transformers.training_args import OptimizerNames
 
     assert optimizers() == tuple(name.value for name in OptimizerNames)
-    with pytest.raises(ConfigError, match="unknown trainer.optimizer 'sgdd'"):
+    with pytest.raises(ConfigError, match=r"unknown trainer\.optimizer 'sgdd'"):
         step(model, tmp_path, unequal(), optimizer="sgdd")
 
 
