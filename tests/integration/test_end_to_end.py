@@ -1,5 +1,7 @@
-"""vLLM, TRL and MLflow through the command line, killed and resumed. Three runs, about 60 s."""
+"""vLLM, TRL and MLflow through the command line, killed, told to end, and resumed. About 80 s."""
 
+import json
+import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,6 +12,8 @@ import numpy as np
 import pytest
 
 from gfcr.tracking.folder import RunFolder
+from gfcr.tracking.lock import is_locked
+from gfcr.tracking.mlflow_store import read_runs
 from tests.integration.cli import QUICK, gfcr, start, wait_for
 from tests.integration.tiny_model import reference_logprobs
 
@@ -53,15 +57,43 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     return Ran(result=gfcr(*RUN, folder=folder), cwd=folder)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Stopped:
+    """A run that was stopped, and what was said when it was."""
+
+    cwd: Path
+    second: Mapping[str, Any]
+    """Of another run on the folder, meanwhile."""
+    paused: Mapping[str, Any]
+    codes: tuple[int, int]
+    """Exit codes of the two."""
+
+
 @pytest.fixture(scope="module")
-def resumed(tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    """The same run, killed while its fourth update is trained, and started again."""
-    folder = tmp_path_factory.mktemp("killed")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Stopped:
+    """The same run, killed in its fourth update; again, and told to end in its next checkpoint."""
+    folder = tmp_path_factory.mktemp("stopped")
     process = start(*RUN, "--json", folder=folder)
     wait_for(process, "update-000003.parquet", folder=folder)
     process.kill()
     process.wait()
-    return Ran(result=gfcr(*RUN, folder=folder), cwd=folder)
+    (card,) = folder.rglob("run.json")
+    process = start(*RUN, "--json", folder=folder)
+    while not is_locked(card.parent):
+        assert process.poll() is None
+    other = start(*RUN, "--json", folder=folder)
+    second = json.loads(other.communicate(timeout=100)[0])
+    wait_for(process, "checkpoint-4/model.safetensors", folder=folder)
+    process.terminate()
+    paused = json.loads(process.communicate(timeout=100)[0])
+    codes = (other.returncode, process.returncode)
+    return Stopped(cwd=folder, second=second, paused=paused, codes=codes)
+
+
+@pytest.fixture(scope="module")
+def resumed(stopped: Stopped) -> Ran:
+    """The run that was stopped, to its end."""
+    return Ran(result=gfcr(*RUN, folder=stopped.cwd), cwd=stopped.cwd)
 
 
 def test_a_run_prints_its_result(whole: Ran) -> None:
@@ -71,7 +103,7 @@ def test_a_run_prints_its_result(whole: Ran) -> None:
     remainder, generated = tokens.pop("remainder"), tokens.pop("generated")
     assert remainder == 0 and generated == sum(tokens.values())
     assert min(tokens["trained"], tokens["evaluation"]) > 0
-    for point in result["heldout"].values():
+    for point in (result["heldout"]["before"], result["heldout"]["after"]):
         assert point["n"] == len(point["per_prompt"]) == 16
         assert point["accuracy"] == pytest.approx(np.mean(list(point["per_prompt"].values())))
     assert 0 < result["r_gen"] < 1 and 0 < result["time"]["step_s"] < result["wall_s"]
@@ -142,6 +174,28 @@ def test_a_killed_run_resumes_as_if_nothing_had_happened(whole: Ran, resumed: Ra
     ours, theirs = ([[row[k] for k in keys] for row in r.rollouts] for r in (whole, resumed))
     assert ours == theirs
     assert [m["train/loss"] for m in resumed.updates] == [m["train/loss"] for m in whole.updates]
+
+
+def test_a_second_run_on_the_folder_and_sigterm_in_a_checkpoint_harm_nothing(
+    stopped: Stopped, whole: Ran, resumed: Ran
+) -> None:
+    assert stopped.codes == (2, 128 + signal.SIGTERM)
+    assert "is in use by process" in stopped.second["error"]
+    assert stopped.paused["status"] == "paused" and stopped.paused["updates"] in (2, 4)
+    assert stopped.paused["resume"].startswith("gfcr run ")
+    assert resumed.result["resumed_from"] == stopped.paused["updates"]
+    ours, theirs = (
+        [(m.step, sorted(m.metrics)) for m in r.folder.metrics()] for r in (whole, resumed)
+    )
+    assert ours == theirs
+    uri = f"sqlite:///{resumed.cwd / 'mlflow.db'}"
+    (record,) = read_runs(uri, series=["train/loss"])
+    losses = [
+        (m.step, m.metrics["train/loss"])
+        for m in resumed.folder.metrics()
+        if "train/loss" in m.metrics
+    ]
+    assert record.status == "finished" and list(record.series["train/loss"]) == losses
 
 
 def test_the_same_command_again_reports_the_result(whole: Ran) -> None:
