@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import load_file
 
 from gfcr import strategy as strategies
+from gfcr.drop_in.encode import TrlCodec
 from gfcr.drop_in.rewards import Rows, TrlRewards
 from gfcr.engine.vllm import Vllm
 from gfcr.errors import EngineError, PartError, TaskError, TrainingError
@@ -237,13 +238,6 @@ def test_a_request_that_vllm_refuses_stops_the_run(floor, tmp_path, monkeypatch)
         trained(floor, tmp_path, task=Judge(reward=len))
 
 
-class Tokens:
-    """Of texts that the model's alphabet does not have."""
-
-    def tokens_of(self, text):
-        return [5]
-
-
 def test_what_a_reward_function_gives_is_heard(model, tmp_path):
     from datasets import Dataset
     from trl import GRPOConfig
@@ -254,10 +248,11 @@ def test_what_a_reward_function_gives_is_heard(model, tmp_path):
         return [None] * len(completions)
 
     def told(completions, **_):
-        return [float(text) if text else None for text in completions]
+        numbers = {"": None, "a": 1.5, "b": np.nan, "c": np.inf, "d": 5.0}
+        return [numbers[text] for text in completions]
 
     async def later(completions, **_):
-        return [np.nan if text == "5" else 0.5 for text in completions]
+        return [np.nan if text == "d" else 0.5 for text in completions]
 
     settings = arguments(tmp_path, rollouts=8, size=4, max_completion_length=8, max_steps=1)
     trainer = GRPOTrainer(
@@ -267,9 +262,10 @@ def test_what_a_reward_function_gives_is_heard(model, tmp_path):
         train_dataset=Dataset.from_dict({"prompt": ["a", "b"]}),
     )
     rows = Rows(trainer.train_dataset, trainer=trainer)
-    task = TrlRewards(trainer=trainer, rows=rows, codec=Tokens())
-    texts = {"1.5": 2.0, "": 0.5, "nan": "'told' gave nan", "inf": "'told' gave inf"}
-    for text, right in {**texts, "5": "'later' gave nan"}.items():
-        verdict = verify_safely(task, task.rows[0], text)
+    codec = TrlCodec(HfCodec(model), trainer=trainer)
+    task = TrlRewards(trainer=trainer, rows=rows, codec=codec)
+    words = {"'told' gave nan": 3, "'told' gave inf": 4, "'later' gave nan": 5}
+    for right, token in {0.5: 1, 2.0: 2, **words}.items():
+        verdict = verify_safely(task, rows[0], codec.decode([token]))
         assert verdict.reward == right if isinstance(right, float) else right in verdict.error
         assert trainer.reward_funcs == [none, told, later]
