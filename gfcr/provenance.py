@@ -48,17 +48,22 @@ def _version(package: str) -> str | None:
 
 
 def _commit() -> str:
-    """The commit of the checkout gfcr runs from, `+` when it has local changes."""
+    """The commit of the checkout gfcr runs from, `+` with local changes or code git does not track.
+
+    A new part is a file that nobody has added yet: the commit would not tell that it ran.
+    """
     folder = Path(__file__).parent
     try:
-        head = subprocess.run(
-            ["git", "describe", "--always", "--dirty=+", "--abbrev=12"],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=5,
-            check=False,
-        )
+        head = _git("describe", "--always", "--dirty=+", "--abbrev=12", folder=folder)
+        code = [str(folder), str(folder.parent / "strategies")]
+        added = _git("ls-files", "--others", "--exclude-standard", "--", *code, folder=folder)
     except OSError:
         return "unknown"
-    return head.stdout.strip() or "unknown"
+    return f"{head.removesuffix('+')}+" if head and added else head or "unknown"
+
+
+def _git(*words: str, folder: Path) -> str:
+    done = subprocess.run(
+        ["git", *words], cwd=folder, capture_output=True, text=True, timeout=5, check=False
+    )
+    return done.stdout.strip()

@@ -1,8 +1,9 @@
 """What must hold before a leaderboard may be committed."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import Final, Literal, TypeAlias, cast, get_args
 
 from gfcr.leaderboard.certificates import NOTES
 from gfcr.leaderboard.rows import Leaderboard, Row
@@ -13,6 +14,8 @@ Check: TypeAlias = Literal["finished", "seeds", "ranked", "certificates", "prove
 CHECKS: tuple[Check, ...] = get_args(Check)
 MIN_SEEDS = 5
 STOPPED = "the run was stopped early"
+_ADDRESS: Final = re.compile(r"(?:[^:]+\.py|[A-Za-z_]\w*(?:\.\w+)*):[A-Za-z_]\w*")
+"""Of code: `path/to/file.py:Name` or `package.module:Name`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,13 +66,14 @@ def code_of(runs: Iterable[RunRecord]) -> list[Problem]:
 
 
 def _code(value: object) -> Iterator[str]:
-    """Every `package.module:Class` and `path/to/file.py:Class` under a `name`."""
-    if is_mapping(value):
-        name = value.get("name")
-        if isinstance(name, str) and ":" in name and not name.startswith("gfcr."):
-            yield name
-        for each in value.values():
-            yield from _code(each)
+    """Every `package.module:Class` and `path/to/file.py:Class`, under whichever key it stands."""
+    if isinstance(value, str) and _ADDRESS.fullmatch(value) and not value.startswith("gfcr."):
+        yield value
+    inner: Iterable[object] = value.values() if is_mapping(value) else ()
+    if isinstance(value, list | tuple):
+        inner = cast(Sequence[object], value)
+    for each in inner:
+        yield from _code(each)
 
 
 def _few_seeds(rows: Sequence[Row]) -> list[str]:

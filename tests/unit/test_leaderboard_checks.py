@@ -72,6 +72,7 @@ def test_code_that_a_store_names_is_told_before_it_is_loaded():
     spec = {
         "task": {"name": "chain_sum"},
         "engine": {"name": "gfcr.engine.fake:Fake"},
+        "evaluation": {"generate": {"name": "multi_turn", "tool": "their.tools:Memory"}},
         "strategy": {
             "name": "/tmp/theirs.py:strategy",
             "filters": {"a": {"name": "zero_variance"}, "b": {"name": "os:system"}},
@@ -83,5 +84,6 @@ def test_code_that_a_store_names_is_told_before_it_is_loaded():
         "dapo: its spec names /tmp/theirs.py:strategy",
         "dapo: its spec names os:system",
         "dapo: its spec names pack.age:Drafter",
+        "dapo: its spec names their.tools:Memory",
     ]
     assert {p.check for p in found} == {"code"}
