@@ -10,7 +10,7 @@ from vllm.v1.sample import rejection_sampler
 
 from gfcr import strategy as strategies
 from gfcr.audit import SETTINGS, Cell, Prompts, Verdict, audit_cell
-from gfcr.audit.sampler import Sampled, sample
+from gfcr.audit.sampler import Asking, Sampled, sample
 from gfcr.audit.target import ModelTarget
 from gfcr.audit.weights import noisy
 from gfcr.engine.vllm import Vllm
@@ -46,13 +46,10 @@ class Floor:
     def visit(self, policy: ModelTarget) -> list[Sampled]:
         """A round of prompts as a batch of its own under a policy."""
         self.engine.update_weights(policy.weights(), version=self.step)
-        made = sample(
-            self.engine,
-            prompts=PROMPTS.round(),
-            setting=SETTINGS["t1"],
-            max_tokens=PROMPTS.max_tokens,
-            seed=1000 + self.step,
+        asking = Asking(
+            setting=SETTINGS["t1"], prompts=PROMPTS.round(), max_tokens=PROMPTS.max_tokens
         )
+        made = sample(self.engine, asking, seed=1000 + self.step)
         self.after(made, sampling=Sampling())
         return made
 

@@ -281,9 +281,9 @@ def test_length_beyond_the_model_is_refused(policy: tuple[Path, Qwen3ForCausalLM
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ({"dtype": "fp32"}, "engine.dtype='fp32'"),
+        ({"dtype": "fp32"}, "dtype='fp32' is not allowed"),
         ({"block_size": 20}, "multiple of 16"),
-        ({"max_running": 0}, "engine.max_running=0"),
+        ({"max_running": 0}, "max_running=0 is not allowed"),
     ],
     ids=str,
 )
