@@ -169,8 +169,9 @@ def test_a_cluster_that_is_not_there_is_named() -> None:
 
 
 def test_bad_settings_say_what_is_allowed() -> None:
-    for changes in ({"cpus": -1}, {"cpus": 0}, {"retries": -1}):
-        with pytest.raises(ConfigError, match="give numbers >= 0"):
+    bad = {"give a number from 0": {"cpus": -1}, "give one > 0": {"cpus": 0}}
+    for words, changes in {**bad, "give an integer from 0": {"retries": -1}}.items():
+        with pytest.raises(ConfigError, match=words):
             Ray(**changes)
 
 
