@@ -17,6 +17,11 @@ from tests.contract.sources import LIBRARY, ROOT, imports
 
 FOLDERS = {"gfcr": "gfcr", "strategies": "gfcr_strategies"}
 IGNORED = shutil.ignore_patterns("__pycache__")
+SOURCES = {
+    *(".py", ".md", ".yaml", ".toml", ".json", ".ipynb", ".sh", ".lock", ".typed"),
+    *(".html", ".css", ".js", ".png"),
+}
+BARE = {"LICENSE", "Makefile", "run", ".gitignore"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,3 +87,10 @@ def test_every_library_imported_is_declared() -> None:
                 f"{path}:{statement.line} imports {statement.top}: declare it in pyproject.toml "
                 "(base or extra), then `make lock`"
             )
+
+
+def test_no_output_of_a_run_is_tracked() -> None:
+    names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True)
+    files = [Path(name) for name in names.stdout.decode().split("\0") if name]
+    odd = [str(f) for f in files if f.suffix not in SOURCES and f.name not in BARE]
+    assert len(files) > 300 and not odd, "git rm --cached them"

@@ -49,7 +49,7 @@ def begun(line: list[str]) -> subprocess.Popen[str]:
 def test_a_run_is_paused_and_says_how_to_go_on(number: signal.Signals, tmp_path: Path) -> None:
     line = command(tmp_path)
     process = begun([*line, "--fresh"])
-    wait_for(tmp_path, "checkpoint-3/gfcr_checkpoint.json")
+    wait_for(tmp_path, "checkpoint-*/gfcr_checkpoint.json")
     process.send_signal(number)
     out, err = process.communicate(timeout=60)
     answer = json.loads(out)
@@ -69,7 +69,7 @@ def test_a_sweep_tells_its_trials(number: signal.Signals, tmp_path: Path) -> Non
     arms = {"arms": {"a": {}, "b": {}}, "seeds": [0], "launcher": {"name": "local", "parallel": 2}}
     process = begun(command(tmp_path, "sweep", **arms))
     for arm in "ab":
-        wait_for(tmp_path / "runs", f"t/{arm}/*/checkpoints/checkpoint-3/gfcr_checkpoint.json")
+        wait_for(tmp_path / "runs", f"t/{arm}/*/checkpoints/checkpoint-*/gfcr_checkpoint.json")
     process.send_signal(number)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 128 + number
@@ -81,7 +81,7 @@ def test_a_sweep_tells_its_trials(number: signal.Signals, tmp_path: Path) -> Non
 def test_a_trial_that_was_interrupted_alone_is_named(tmp_path: Path) -> None:
     arms = {"arms": {"a": {}, "b": {}}, "seeds": [0], "trainer": {**LONG, "max_steps": 60}}
     process = begun(command(tmp_path, "sweep", **arms))
-    wait_for(tmp_path / "runs", "t/a/*/checkpoints/checkpoint-3/gfcr_checkpoint.json")
+    wait_for(tmp_path / "runs", "t/a/*/checkpoints/checkpoint-*/gfcr_checkpoint.json")
     found = subprocess.run(
         ["pgrep", "-f", f"gfcr.launch.child .*{tmp_path}"], capture_output=True, text=True
     )
