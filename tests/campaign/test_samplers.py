@@ -28,6 +28,7 @@ HARDER = (
     "no rare tokens",
     "no residual after 10% of rejections, greedy drafts",
     "T = 1.5 after all drafts",
+    "half of the law missing in one request of 50",
 )
 """Faults in few of the tokens, or small ones."""
 
