@@ -30,7 +30,7 @@ from typing import (
 from annotated_types import Ge, GroupedMetadata, Gt, Interval, Le, Len, Lt, MaxLen, MinLen
 from annotated_types import MultipleOf as Multiple
 
-from gfcr.errors import ConfigError, shown
+from gfcr.errors import ConfigError, did_you_mean, shown
 
 Count: TypeAlias = Annotated[int, Interval(ge=1, le=1_000_000)]
 """How many of something that is held in memory or gone through one by one."""
@@ -83,7 +83,9 @@ def conform(value: Any, hint: Any, *, key: str) -> Any:
     try:
         return reader(hint)(value)
     except (ValueError, OverflowError, RecursionError) as error:
-        raise ConfigError(f"{key}={shown(value)} is not allowed: give {describe(hint)}.") from error
+        near = did_you_mean(str(value), get_args(hint)) if get_origin(hint) is Literal else ""
+        told = f"{key}={shown(value)} is not allowed: give {describe(hint)}.{near}"
+        raise ConfigError(told) from error
 
 
 @lru_cache(maxsize=1024)

@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, final
+from typing import Annotated, Any, Literal, TypeAlias, final
 
 from annotated_types import Interval
 
-from gfcr.errors import ConfigError, did_you_mean, unknown_name
+from gfcr.errors import ConfigError, unknown_name
 from gfcr.ranges import Count, Natural, NonNegative, Word
 from gfcr.train import checkpoint
 from gfcr.train.base import TrainerConfig, TrainJob, TrainResult
 from gfcr.types import Loss, Sampling
 
-SCHEDULES = ("constant", "constant_with_warmup", "linear", "cosine")
+Schedule: TypeAlias = Literal["constant", "constant_with_warmup", "linear", "cosine"]
 
 
 @final
@@ -30,8 +30,7 @@ class Trl(TrainerConfig):
 
     max_steps: Count = 40
     learning_rate: Annotated[float, Interval(gt=0, le=1000.0)] = 2e-4
-    schedule: Word = "constant"
-    """constant, constant_with_warmup, linear or cosine."""
+    schedule: Schedule = "constant"
     warmup_steps: Natural = 0
     optimizer: Word = "adamw_torch_fused"
     """A name of transformers' `OptimizerNames`."""
@@ -52,18 +51,11 @@ class Trl(TrainerConfig):
     """Trades a second forward pass for memory."""
 
     def __post_init__(self) -> None:
-        _require(
-            self.schedule in SCHEDULES,
-            "schedule",
-            self.schedule,
-            f"one of {', '.join(SCHEDULES)}" + did_you_mean(self.schedule, SCHEDULES),
-        )
-        _require(
-            self.schedule != "constant" or not self.warmup_steps,
-            "warmup_steps",
-            self.warmup_steps,
-            "0, or another schedule: 'constant' has no warm-up, 'constant_with_warmup' has",
-        )
+        if self.schedule == "constant" and self.warmup_steps:
+            raise ConfigError(
+                f"trainer.warmup_steps={self.warmup_steps} is not allowed: give 0, or another "
+                "schedule: 'constant' has no warm-up, 'constant_with_warmup' has."
+            )
 
     def train(self, job: TrainJob) -> TrainResult:
         """See `TrainerConfig.train`.
@@ -256,8 +248,3 @@ def _compiler(trainer: Any) -> str:
 
 def _never(**_: Any) -> list[float]:
     raise AssertionError("TRL was about to score completions of its own")
-
-
-def _require(ok: bool, key: str, given: object, allowed: str) -> None:
-    if not ok:
-        raise ConfigError(f"trainer.{key}={given!r} is not allowed: give {allowed}.")
