@@ -13,10 +13,8 @@ from gfcr import names, plain, reading
 from gfcr.errors import ConfigError, shown
 from gfcr.plain import is_mapping, mapping
 from gfcr.ranges import Checked, Count, File, Large, Natural, NonNegative, Positive, Seed, Word
+from gfcr.tracking.names import HELDOUT
 from gfcr.types import Sampling
-
-HELDOUT = "heldout/accuracy"
-"""Metric of a run's held-out score."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +46,20 @@ class Budget(Checked):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Roster(Checked):
+    """What is to be compared once it has run, written down before anything has.
+
+    A study's file says it for all its runs. Seeds that a run's roster does not have were added
+    after a look, and so was each run that has none: p-values pay for it.
+    """
+
+    seeds: tuple[Seed, ...] = ()
+    """Empty is the run's own seed alone."""
+    arms: tuple[Word, ...] = ()
+    """Empty is the run's own arm alone."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Experiment(Checked):
     """One run: everything that decides its outcome."""
 
@@ -76,6 +88,7 @@ class Experiment(Checked):
     """Smallest difference of the metric that matters; null takes the leaderboard's margin."""
     compares: tuple[Word, ...] = ()
     """Keys of what else than training the study's arms may differ in: `model`, `engine.KEY`."""
+    roster: Roster = field(default_factory=Roster)
     folder: File = "runs"
     """Where run folders go."""
 
@@ -98,7 +111,7 @@ class Experiment(Checked):
 
 COMPARABLE = ("model", "engine")
 PARTS = ("task", "strategy", "engine", "trainer", "tracking", "launcher", "stopping")
-RECORDS = {"sampling": Sampling, "evaluation": Evaluation, "budget": Budget}
+RECORDS = {"sampling": Sampling, "evaluation": Evaluation, "budget": Budget, "roster": Roster}
 
 
 def load(path: str | Path, *, overrides: Sequence[str] = ()) -> Experiment:

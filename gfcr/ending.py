@@ -13,7 +13,7 @@ from gfcr.errors import StoreError
 from gfcr.resolved import Resolved
 from gfcr.signals import Interrupted
 from gfcr.source import RunSource
-from gfcr.tracking import sealing
+from gfcr.tracking import attempts, sealing
 from gfcr.tracking.folder import RunFolder
 from gfcr.train import checkpoint
 
@@ -39,6 +39,7 @@ def identity(resolved: Resolved) -> dict[str, Any]:
         "arm": config.name,
         "strategy": resolved.strategy.name,
         "seed": config.seed,
+        **attempts.told(RunFolder(resolved.folder)),
     }
 
 

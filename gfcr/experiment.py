@@ -18,7 +18,7 @@ from gfcr.resolved import Resolved, resolve
 from gfcr.signals import Heard, interruptible
 from gfcr.source import SPECULATION, Pause, Progress, RunSource
 from gfcr.tasks.base import Codec
-from gfcr.tracking import sealing
+from gfcr.tracking import attempts, sealing
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.lock import locked
 from gfcr.train.base import TrainJob, TrainResult
@@ -106,6 +106,7 @@ def _run(
     stands, card = standing(resolved.spec), resolved.card()
     card = replace(card, tags={**card.tags, **stands.tags})
     records.create(card)
+    attempts.keep(records)
     stands.keep(resolved.folder)
     with ExitStack() as stack:
         model = _model(resolved, say=say)

@@ -36,8 +36,18 @@ def card_of(config: Experiment, *, spec: Mapping[str, Any], run_id: str) -> RunC
         arm=config.name,
         seed=config.seed,
         spec=spec,
+        roster=_roster(config),
         tags=tags,
     )
+
+
+def _roster(config: Experiment) -> dict[str, list[int] | list[str]]:
+    """What the run is one of; a seed that no roster has was asked for by itself."""
+    seeds, arms = config.roster.seeds, config.roster.arms
+    return {
+        "seeds": [*seeds] if config.seed in seeds else [config.seed],
+        "arms": [*arms] or [config.name],
+    }
 
 
 def _version(package: str) -> str | None:

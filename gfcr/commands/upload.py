@@ -28,7 +28,9 @@ def run(options: argparse.Namespace) -> Outcome:
     tracker: Tracker = registry.build(
         "tracking", {"name": "mlflow", **({"uri": options.uri} if options.uri else {})}
     )
-    runs = sorted({card.parent for f in options.folders for card in f.rglob("run.json")})
+    found = {(f, card.parent) for f in options.folders for card in f.rglob("run.json")}
+    # Attempts that were set aside are told of by those that came after them.
+    runs = sorted({run for given, run in found if run == given or ".old-" not in run.name})
     if not runs:
         given = ", ".join(map(str, options.folders))
         raise ConfigError(f"{given}: no run folder (one with a run.json) there.")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gfcr import experiment, registry
+from gfcr import ending, experiment, registry
 from gfcr.errors import ConfigError
 from gfcr.search.base import Scores
 from gfcr.source import Pause
@@ -96,13 +96,10 @@ def _give_up(trial: Trial, *, why: str) -> dict[str, Any]:
     resolved = experiment.resolve(trial.config)
     folder, card = RunFolder(trial.folder), resolved.card()
     card = replace(card, tags={**card.tags, STOPPED: why})
-    known = folder.result() or {
-        "run_id": card.run_id,
-        "study": card.study,
-        "arm": card.arm,
-        "strategy": resolved.strategy.name,
-        "seed": card.seed,
-    }
+    known = folder.result()
+    if known is None:
+        folder.create(card)
+        known = ending.identity(resolved)
     complete = known.get("status") == "finished" or bool(known.get("complete"))
     result = {**known, "status": "stopped", "stopped": why, "complete": complete}
     if folder.status == "stopped" and known == result:
@@ -110,6 +107,6 @@ def _give_up(trial: Trial, *, why: str) -> dict[str, Any]:
     sealing.check(folder)
     folder.create(card)
     sealing.end(folder, status="stopped", result=result)
-    resolved.tracker.start(card, folder=trial.folder)
+    resolved.tracker.start(folder.card(), folder=trial.folder)
     resolved.tracker.finish(status="stopped", result=result)
     return result

@@ -47,6 +47,7 @@ def from_values(values: Mapping[str, Any], *, where: str) -> Study:
     if baseline not in arms:
         raise ConfigError(f"{where}: baseline={baseline!r} is no arm. Arms: {', '.join(arms)}.")
     shared["baseline"] = baseline
+    shared["roster"] = {"seeds": seeds, "arms": [*arms]}
     # Seeds go outside: every arm has its first result before any has its second.
     trials = [
         _trial(shared, arm=arm, changes=changes or {}, seed=seed, where=where)
@@ -117,10 +118,11 @@ def _arms(
 
 def _trial(shared: Mapping[str, Any], *, arm: str, changes: Any, seed: int, where: str) -> Trial:
     own = mapping(changes, where=f"{where}: arms.{arm}", example="{strategy: grpo}")
-    for key in own.keys() & {"arm", "base", "seed"}:
+    for key in own.keys() & {"arm", "base", "seed", "roster"}:
         raise ConfigError(
             f"{where}: arms.{arm}.{key}={own[key]!r} is not allowed: an arm's name is its key, "
-            "seeds are the study's (`seeds: [0, 1]`), and a base is a file's."
+            "seeds are the study's (`seeds: [0, 1]`), a base is a file's, and the roster all of "
+            "the file's arms and seeds."
         )
     values = configs.merge(shared, {**own, "arm": arm, "seed": seed})
     config = configs.experiment(values, where=f"{where}: arms.{arm}")

@@ -4,7 +4,7 @@ A run writes to its folder first (`RunFolder`); a tracker mirrors it and may fai
 """
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,6 +22,10 @@ class RunCard:
     seed: int
     spec: Mapping[str, object]
     """The resolved experiment, every part with every value."""
+    roster: Mapping[str, Sequence[int] | Sequence[str]] = field(
+        default_factory=dict[str, Sequence[int]]
+    )
+    """`seeds` and `arms` that the run's study asked for when the run began."""
     tags: Mapping[str, str] = field(default_factory=dict[str, str])
     """gfcr.generate, gfcr.filters, gfcr.controls, gfcr.replay, gfcr.task, gfcr.model,
     gfcr.version.*, gfcr.commit; gfcr.certificate and more of it, see `gfcr.audit.certify`."""

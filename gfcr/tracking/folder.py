@@ -5,6 +5,7 @@ metrics.jsonl     one line per update: {"step": 3, "metrics": {...}, "time": 170
 status.json       how it stands (`Status`), and the seal's digest once it has ended
 result.json       the summary, written once at the end
 record.json       the seal of all of it, see `gfcr.tracking.seal`
+attempt           which of the attempts at this run it is; attempts.json has those before it
 certificate.json  of the drafter, where one holds (`gfcr.audit.certify`)
 rollouts/         one Parquet file per update (`gfcr.tracking.rollouts`)
 """
@@ -15,7 +16,7 @@ import os
 import re
 import time as clock
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, final, get_args
 from uuid import uuid4
@@ -32,6 +33,8 @@ Status: TypeAlias = Literal["running", "paused", "finished", "failed", "stopped"
 RECORD = "record.json"
 CERTIFICATE = "certificate.json"
 _CHANGED = "it is not what the run wrote before its checkpoint"
+_PLANNED = ("gfcr.baseline", "gfcr.minimum_effect")
+"""Tags that say what would be compared."""
 _TEMPORARY = re.compile(r"\.(.+)\.\d+")
 """What `write_atomic` and `write_rollouts` leave when they are cut short."""
 
@@ -82,6 +85,8 @@ class RunFolder:
     def create(self, card: RunCard) -> None:
         """Writes `run.json`, or reopens the folder when it already holds this run.
 
+        What a study said it would compare stands once a run of it has measured anything.
+
         Raises:
             CheckpointError: the folder holds another run.
         """
@@ -94,13 +99,15 @@ class RunFolder:
                 )
             if _identity(held) != _identity(card):
                 raise _damaged(self.path / "run.json", why="it is not the spec of its run_id")
+            if (self.path / "metrics.jsonl").exists():
+                card = _as_planned(card, held=held)
         if not (self.path / "attempt").exists():
-            write_atomic(self.path / "attempt", uuid4().hex + "\n")
+            write_atomic(self.path / "attempt", _new_attempt() + "\n")
         write_atomic(self.path / "run.json", _dump(asdict(card)))
 
     @property
     def attempt(self) -> str:
-        """Tells this folder from others of the same run; kept when the run is resumed."""
+        """Tells this folder from others of the same run; kept when it is resumed, sorts by time."""
         return (self.path / "attempt").read_text("utf-8").strip()
 
     def card(self) -> RunCard:
@@ -263,7 +270,16 @@ def _damaged(file: Path, *, why: str) -> CheckpointError:
 
 def _identity(card: RunCard) -> dict[str, Any]:
     """What a run id is a hash of, as JSON holds it."""
-    return json.loads(_dump({**asdict(card), "tags": {}}))
+    return json.loads(_dump({**asdict(card), "tags": {}, "roster": {}}))
+
+
+def _as_planned(card: RunCard, *, held: RunCard) -> RunCard:
+    planned = {name: held.tags[name] for name in _PLANNED if name in held.tags}
+    return replace(card, roster=held.roster, tags={**card.tags, **planned})
+
+
+def _new_attempt() -> str:
+    return f"{clock.time_ns():020d}-{uuid4().hex[:12]}"
 
 
 def _dump(value: Mapping[str, Any]) -> str:

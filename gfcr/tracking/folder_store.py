@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from gfcr.tracking import attempts
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.names import flatten, spec_hash
 from gfcr.tracking.records import Curve, RunRecord
@@ -34,6 +35,7 @@ def read_folder(folder: RunFolder, *, series: Sequence[str] | None = None) -> Ru
     """Reads one run folder, with the metrics named; None is all that it has."""
     card, sealed = folder.card(), folder.sealed_as
     tags = {**card.tags, "gfcr.spec_hash": spec_hash(card.spec)}
+    result = folder.result()
     mirrored = {} if sealed is None else {TAG: sealed}
     record = RunRecord(
         run_id=card.run_id,
@@ -43,10 +45,11 @@ def read_folder(folder: RunFolder, *, series: Sequence[str] | None = None) -> Ru
         status=folder.status or "running",
         tags=dict(sorted({**tags, **mirrored}.items())),
         params=dict(sorted(flatten(card.spec).items())),
-        result=folder.result(),
+        result=result,
         spec=card.spec,
         certificate=folder.certificate(),
         seal=folder.seal(),
+        earlier=attempts.of_result(result),
         series={} if series is not None and not series else _series(folder, names=series),
     )
     return replace(record, damage=contradiction(record) or "")

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Literal, final
 
 from gfcr.errors import GfcrError
 from gfcr.ranges import File, Word
+from gfcr.tracking import attempts
 from gfcr.tracking.base import RunCard, Tracker
 from gfcr.tracking.folder import CERTIFICATE, RECORD, RunFolder
-from gfcr.tracking.mlflow_store import (
-    OWN_TAGS,
-    ROSTER,
+from gfcr.tracking.mlflow_client import (
     find_experiment,
     find_run,
     list_files,
     open_client,
     store_lock,
 )
+from gfcr.tracking.mlflow_store import ATTEMPT, OWN_TAGS, ROSTER, read_attempts
 from gfcr.tracking.names import encode_name, fit_param, flatten, spec_hash
 from gfcr.tracking.seal import TAG
 
@@ -45,7 +45,8 @@ class Mlflow(Tracker):
 
     The run folder is the record, and the store its mirror: where a kill or a resume leaves points
     that the folder does not hold, the run is made again from the folder (MLflow cannot take a point
-    back; it keeps the earlier one among the deleted runs).
+    back; it keeps the earlier one among the deleted runs). Those that were another attempt at the
+    run are told of in its result.
     """
 
     uri: File = "sqlite:///mlflow.db"
@@ -64,6 +65,7 @@ class Mlflow(Tracker):
         self._folder = folder
         try:
             mirror = self._open(card, folder=RunFolder(folder))
+            attempts.keep(RunFolder(folder), known=read_attempts(mirror.client, run_id=card.run_id))
             mirror.reopen()
             mirror.log_lines(RunFolder(folder))
             self._mirror = mirror
@@ -158,13 +160,13 @@ class _Mirror:
             arm = find_run(client, where, kind="arm", names=(card.study, card.arm), parent=study)
             names = (card.study, card.arm, f"seed {card.seed}", card.run_id)
             run = find_run(client, where, kind="seed", names=names, parent=arm)
-            other = run.data.tags.get("gfcr.attempt", attempt) != attempt
+            other = run.data.tags.get(ATTEMPT, attempt) != attempt
             seen = _points(client, run)
             if other or not _is_part(seen, of=folder):
                 seen = {}
                 client.delete_run(run.info.run_id)
                 run = find_run(client, where, kind="seed", names=names, parent=arm)
-            client.set_tag(run.info.run_id, "gfcr.attempt", attempt)
+            client.set_tag(run.info.run_id, ATTEMPT, attempt)
             told = json.dumps([card.study, card.arm, card.seed])
             client.set_tag(arm.info.run_id, ROSTER + card.run_id, told)
         mirror = cls(client=client, run_id=run.info.run_id)

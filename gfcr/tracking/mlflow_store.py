@@ -1,7 +1,6 @@
-"""An MLflow store: opening it, finding runs in it, reading them back."""
+"""Runs of an MLflow store, read back."""
 
 import json
-import os
 import tempfile
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,19 +9,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gfcr.errors import StoreError
+from gfcr.tracking import attempts
+from gfcr.tracking.attempts import Attempt
 from gfcr.tracking.folder import CERTIFICATE, RECORD
-from gfcr.tracking.mlflow_sqlite import check_readable, check_writable
-from gfcr.tracking.names import decode_name, digest
+from gfcr.tracking.mlflow_client import list_files, open_client, search
+from gfcr.tracking.names import HELDOUT, decode_name, encode_name
 from gfcr.tracking.records import Curve, RunRecord
 from gfcr.tracking.seal import contradiction
 
 if TYPE_CHECKING:
-    from filelock import FileLock
     from mlflow.entities import Run
     from mlflow.tracking import MlflowClient
 
 ROSTER = "gfcr.seed."
 """Tags of an arm's run, one for each of its seeds' runs: `[study, arm, seed]` by run id."""
+ATTEMPT = "gfcr.attempt"
+"""Tag: which of the attempts at a run it is."""
 OWN_TAGS = {
     f"gfcr.{name}"
     for name in ("run_id", "study", "arm", "seed", "status", "kind", "key", "attempt")
@@ -43,8 +45,9 @@ def read_runs(uri: str, *, study: str | None = None, series: Sequence[str] = ())
     """
     client = open_client(uri, reading=True)
     with _reading(uri):
-        runs = list(_seeds(client, study=study))
-        found = [_read_run(client, run=run, series=series) for run in runs]
+        every = list(_seeds(client, study=study))
+        runs = [run for run in every if run.info.lifecycle_stage == "active"]
+        found = [_read_run(client, run=run, series=series, of=every) for run in runs]
         found += _lost(client, study=study, held={record.run_id for record in found})
     return sorted(found, key=lambda r: (r.study, r.arm, r.seed, r.run_id))
 
@@ -64,10 +67,17 @@ def _reading(uri: str) -> Generator[None]:
         ) from error
 
 
-def _read_run(client: "MlflowClient", *, run: "Run", series: Sequence[str]) -> RunRecord:
+def _read_run(
+    client: "MlflowClient", *, run: "Run", series: Sequence[str], of: "Sequence[Run]"
+) -> RunRecord:
     """One run; one that cannot be read is a record that says so, and hides no other."""
     try:
-        return _record(client, run=run, series=series)
+        record = _record(client, run=run, series=series)
+        own = run.data.tags.get(ATTEMPT, "")
+        others = (o for o in of if o.data.tags.get("gfcr.run_id") == record.run_id)
+        replaced = [o for o in others if o.data.tags.get(ATTEMPT, own) < own]
+        known = [*record.earlier, *(_attempt(client, run=o) for o in replaced)]
+        return replace(record, earlier=attempts.before(own, known=known))
     except Exception as error:
         tags = run.data.tags
         return RunRecord(
@@ -83,33 +93,45 @@ def _read_run(client: "MlflowClient", *, run: "Run", series: Sequence[str]) -> R
         )
 
 
+def read_attempts(client: "MlflowClient", *, run_id: str) -> list[Attempt]:
+    """Returns every attempt at a run that the store was told of, deleted ones among them."""
+    query = f"tags.`gfcr.run_id` = '{run_id}'"
+    found = search(client, query, deleted=True)
+    return [_attempt(client, run=run) for run in found if ATTEMPT in run.data.tags]
+
+
+def _attempt(client: "MlflowClient", *, run: "Run") -> Attempt:
+    metrics, tags = run.data.metrics, run.data.tags
+    score, others = encode_name(HELDOUT), sorted(m for m in metrics if "heldout" not in m)
+    scores = [p for p in _curve(client, run.info.run_id, score) if p[0]] if score in metrics else []
+    steps = [step for name in others[:1] for step, _ in _curve(client, run.info.run_id, name)]
+    return Attempt(
+        id=tags[ATTEMPT],
+        status=tags.get("gfcr.status", "running"),
+        updates=max([*steps, *(step for step, _ in scores)], default=0),
+        score=scores[-1][1] if scores else None,
+        commit=tags.get("gfcr.commit", ""),
+    )
+
+
 def _seeds(client: "MlflowClient", *, study: str | None) -> "Iterator[Run]":
-    """Runs that any of their tags and parameters says are of the study: no one edit hides one."""
+    """Runs that any of their tags and parameters says are of the study: no one edit hides one.
+
+    Deleted ones too: what was run before is known by them.
+    """
     found: dict[str, Run] = {}
     for query in ("tags.`gfcr.kind` = 'seed'", "tags.`gfcr.run_id` LIKE '%'"):
-        found |= {run.info.run_id: run for run in _search(client, query)}
+        found |= {run.info.run_id: run for run in search(client, query, deleted=True)}
     for run in found.values():
         if study in (None, run.data.tags.get("gfcr.study"), run.data.params.get("study")):
             yield run
-
-
-def _search(client: "MlflowClient", query: str) -> "Iterator[Run]":
-    found = client.search_experiments()  # pyright: ignore[reportUnknownMemberType]
-    experiments = [e.experiment_id for e in found]
-    token: str | None = None
-    while experiments:
-        page = client.search_runs(experiments, query, page_token=token)
-        yield from page
-        token = str(page.token or "")  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
-        if not token:
-            return
 
 
 def _lost(
     client: "MlflowClient", *, study: str | None, held: Collection[str]
 ) -> Iterator[RunRecord]:
     """Runs that were in the store, as their arm's roster has them, and are there no longer."""
-    for arm in _search(client, "tags.`gfcr.kind` = 'arm'"):
+    for arm in search(client, "tags.`gfcr.kind` = 'arm'"):
         for name, value in sorted(arm.data.tags.items()):
             run_id = name.removeprefix(ROSTER)
             if run_id == name or run_id in held:
@@ -152,6 +174,7 @@ def _record(client: "MlflowClient", *, run: "Run", series: Sequence[str]) -> Run
         spec=files.get("spec.yaml"),
         certificate=files.get(CERTIFICATE),
         seal=files.get(RECORD),
+        earlier=attempts.of_result(files.get("result.json")),
         series={n: _curve(client, run_id, held[n]) if n in held else () for n in series},
     )
     return replace(record, damage="; ".join(damage) or contradiction(record) or "")
@@ -180,87 +203,3 @@ def _read_files(client: "MlflowClient", run_id: str) -> tuple[dict[str, dict[str
 def _curve(client: "MlflowClient", run_id: str, key: str) -> Curve:
     points = sorted(client.get_metric_history(run_id, key), key=lambda p: p.timestamp)
     return tuple(sorted({p.step: p.value for p in points}.items()))
-
-
-def list_files(
-    client: "MlflowClient", *, run_id: str, folder: str | None = None
-) -> dict[str, int | None]:
-    """Returns the run's artifacts (in `folder`, or at the top) with their sizes in bytes."""
-    found = client.list_artifacts(run_id, folder)  # pyright: ignore[reportUnknownMemberType]
-    return {file.path: file.file_size for file in found}
-
-
-def find_experiment(client: "MlflowClient", *, name: str, uri: str) -> str:
-    """Returns the id of the experiment of this name, created when missing."""
-    found = client.get_experiment_by_name(name)
-    if found is not None:
-        return found.experiment_id
-    file = _sqlite_file(uri)
-    # MLflow's own default is relative to whatever folder the reader happens to stand in.
-    place = (file.parent / "mlartifacts" / digest(name)[:12]).as_uri() if file else None
-    return client.create_experiment(name, artifact_location=place)
-
-
-def find_run(
-    client: "MlflowClient",
-    experiment: str,
-    *,
-    kind: str,
-    names: tuple[str, ...],
-    parent: "Run | None" = None,
-) -> "Run":
-    """Finds the run with these names or creates it.
-
-    Two machines that create it in the same moment agree afterwards: the older one is the run.
-    """
-    key = digest((kind, *names))
-    query = f"tags.`gfcr.key` = '{key}'"
-    found = client.search_runs([experiment], query)
-    if not found:
-        tags = {"gfcr.key": key, "gfcr.kind": kind, "gfcr.study": names[0]}
-        if parent is not None:
-            tags["mlflow.parentRunId"] = parent.info.run_id
-        name = names[min(len(names), 3) - 1]
-        made = client.create_run(experiment, run_name=name, tags=tags)
-        if kind != "seed":
-            client.set_terminated(made.info.run_id)
-        found = client.search_runs([experiment], query)
-    return min(found, key=lambda run: (run.info.start_time, run.info.run_id))
-
-
-def open_client(uri: str, *, reading: bool = False) -> "MlflowClient":
-    """Opens the store, quiet, and quick to say when it is down.
-
-    Args:
-        uri: MLflow tracking URI.
-        reading: make and migrate nothing.
-
-    Raises:
-        StoreError: it is a SQLite file that cannot be used.
-    """
-    for name, value in {
-        "MLFLOW_DISABLE_TELEMETRY": "true",
-        "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
-        "MLFLOW_LOGGING_LEVEL": "WARNING",
-        "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
-        "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
-    }.items():
-        os.environ.setdefault(name, value)
-    from mlflow.tracking import MlflowClient
-
-    file = _sqlite_file(uri)
-    if file is not None:
-        (check_readable if reading else check_writable)(file)
-    return MlflowClient(tracking_uri=f"sqlite:///{file}" if file else uri)
-
-
-def _sqlite_file(uri: str) -> Path | None:
-    return Path(uri.removeprefix("sqlite:///")).resolve() if uri.startswith("sqlite:///") else None
-
-
-def store_lock(uri: str) -> "FileLock":
-    """Makes this machine's processes create tables, experiments and parents one at a time."""
-    from filelock import FileLock
-
-    name = f"gfcr-{os.getuid()}-{digest(str(_sqlite_file(uri) or uri))[:16]}.lock"
-    return FileLock(Path(tempfile.gettempdir()) / name, timeout=60)

@@ -6,6 +6,8 @@ import posixpath
 import re
 from collections.abc import Mapping
 
+HELDOUT = "heldout/accuracy"
+"""Metric of a run's held-out score."""
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9_/.\- :]|_(?=x[0-9a-f]{4,6}_)")
 _LONGEST = 6000
 _ESCAPE = re.compile(r"_x([0-9a-f]{4,6})_")

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from gfcr.tracking.attempts import Attempt
+
 Curve: TypeAlias = tuple[tuple[int, float], ...]
 """(step, value) pairs in the order of steps."""
 
@@ -32,5 +34,7 @@ class RunRecord:
     """See `tracking.seal`; None where the run has not ended, or had none."""
     damage: str = ""
     """What of the record cannot be read, or contradicts its seal; empty when nothing does."""
+    earlier: tuple[Attempt, ...] = ()
+    """Attempts at the run that began before this one, as its result or the store has them."""
     series: Mapping[str, Curve] = field(default_factory=dict[str, Curve])
     """The metrics asked for, over updates; empty curves for those that it has not."""

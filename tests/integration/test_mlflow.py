@@ -17,11 +17,12 @@ import pytest
 
 from gfcr import leaderboard, report
 from gfcr.errors import ConfigError, GfcrError, StoreError
-from gfcr.tracking import mlflow_sqlite, sealing
+from gfcr.tracking import attempts, mlflow_sqlite, sealing
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.mlflow import Mlflow
-from gfcr.tracking.mlflow_store import open_client, read_runs
+from gfcr.tracking.mlflow_client import open_client
+from gfcr.tracking.mlflow_store import read_runs
 from gfcr.tracking.names import encode_name
 from tests.heldout import asked, measured
 from tests.integration.mlflow_server import Server
@@ -486,6 +487,26 @@ def test_a_run_started_over_replaces_its_earlier_attempt(tmp_path):
     assert steps_logged(uri) == [1, 2, 3, 4, 5]
     Mlflow(uri=uri).upload(second.path)
     assert steps_logged(uri) == [1, 2, 3, 4, 5]
+
+
+def test_a_store_knows_what_an_earlier_attempt_had_shown(tmp_path):
+    """Also where every trace of it on disk is gone, and whoever deleted it in the store."""
+    uri, card = sqlite(tmp_path), make_card()
+    write_run(tmp_path / "first", card, tracker=Mlflow(uri=uri))
+    write_run(tmp_path / "elsewhere", card, tracker=Mlflow(uri=uri, experiment="other"))
+    client = open_client(uri)
+    for experiment in client.search_experiments():
+        for run in client.search_runs([experiment.experiment_id], "tags.`gfcr.kind` = 'seed'"):
+            client.delete_run(run.info.run_id)
+    third = write_run(tmp_path / "third", card, tracker=Mlflow(uri=uri))
+    shutil.rmtree(tmp_path / "first")
+    (record,) = [r for r in read_runs(uri) if not r.damage]
+    assert [(a.status, a.updates, a.score) for a in record.earlier] == [("finished", 5, 0.5)] * 2
+    told = attempts.told(third)["attempts"]
+    assert [a["id"] for a in told] == [a.id for a in record.earlier]
+    Mlflow(uri=uri).upload(tmp_path / "elsewhere")
+    (back,) = [r for r in read_runs(uri) if not r.damage]
+    assert len(back.earlier) == 1, "put back, it has those alone that were before it"
 
 
 def test_a_killed_run_is_left_out_of_the_leaderboard(tmp_path):

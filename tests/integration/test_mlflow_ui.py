@@ -7,7 +7,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
 from gfcr import cli
-from gfcr.tracking.mlflow_store import open_client
+from gfcr.tracking.mlflow_client import open_client
 from tests.integration.mlflow_server import Server
 
 ROOT = Path(__file__).parents[2]

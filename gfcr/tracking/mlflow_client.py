@@ -1,0 +1,115 @@
+"""An MLflow store: opening it, finding and making runs in it."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gfcr.tracking.mlflow_sqlite import check_readable, check_writable
+from gfcr.tracking.names import digest
+
+if TYPE_CHECKING:
+    from filelock import FileLock
+    from mlflow.entities import Run
+    from mlflow.tracking import MlflowClient
+
+
+def search(client: "MlflowClient", query: str, *, deleted: bool = False) -> "Iterator[Run]":
+    """Yields the runs of all experiments that a query finds, deleted ones too if so asked."""
+    from mlflow.entities import ViewType
+
+    view = ViewType.ALL if deleted else ViewType.ACTIVE_ONLY
+    found = client.search_experiments(view)  # pyright: ignore[reportUnknownMemberType]
+    experiments = [e.experiment_id for e in found]
+    token: str | None = None
+    while experiments:
+        page = client.search_runs(experiments, query, view, page_token=token)
+        yield from page
+        token = str(page.token or "")  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+        if not token:
+            return
+
+
+def list_files(
+    client: "MlflowClient", *, run_id: str, folder: str | None = None
+) -> dict[str, int | None]:
+    """Returns the run's artifacts (in `folder`, or at the top) with their sizes in bytes."""
+    found = client.list_artifacts(run_id, folder)  # pyright: ignore[reportUnknownMemberType]
+    return {file.path: file.file_size for file in found}
+
+
+def find_experiment(client: "MlflowClient", *, name: str, uri: str) -> str:
+    """Returns the id of the experiment of this name, created when missing."""
+    found = client.get_experiment_by_name(name)
+    if found is not None:
+        return found.experiment_id
+    file = _sqlite_file(uri)
+    # MLflow's own default is relative to whatever folder the reader happens to stand in.
+    place = (file.parent / "mlartifacts" / digest(name)[:12]).as_uri() if file else None
+    return client.create_experiment(name, artifact_location=place)
+
+
+def find_run(
+    client: "MlflowClient",
+    experiment: str,
+    *,
+    kind: str,
+    names: tuple[str, ...],
+    parent: "Run | None" = None,
+) -> "Run":
+    """Finds the run with these names or creates it.
+
+    Two machines that create it in the same moment agree afterwards: the older one is the run.
+    """
+    key = digest((kind, *names))
+    query = f"tags.`gfcr.key` = '{key}'"
+    found = client.search_runs([experiment], query)
+    if not found:
+        tags = {"gfcr.key": key, "gfcr.kind": kind, "gfcr.study": names[0]}
+        if parent is not None:
+            tags["mlflow.parentRunId"] = parent.info.run_id
+        name = names[min(len(names), 3) - 1]
+        made = client.create_run(experiment, run_name=name, tags=tags)
+        if kind != "seed":
+            client.set_terminated(made.info.run_id)
+        found = client.search_runs([experiment], query)
+    return min(found, key=lambda run: (run.info.start_time, run.info.run_id))
+
+
+def open_client(uri: str, *, reading: bool = False) -> "MlflowClient":
+    """Opens the store, quiet, and quick to say when it is down.
+
+    Args:
+        uri: MLflow tracking URI.
+        reading: make and migrate nothing.
+
+    Raises:
+        StoreError: it is a SQLite file that cannot be used.
+    """
+    for name, value in {
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+        "MLFLOW_LOGGING_LEVEL": "WARNING",
+        "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+        "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
+    }.items():
+        os.environ.setdefault(name, value)
+    from mlflow.tracking import MlflowClient
+
+    file = _sqlite_file(uri)
+    if file is not None:
+        (check_readable if reading else check_writable)(file)
+    return MlflowClient(tracking_uri=f"sqlite:///{file}" if file else uri)
+
+
+def _sqlite_file(uri: str) -> Path | None:
+    return Path(uri.removeprefix("sqlite:///")).resolve() if uri.startswith("sqlite:///") else None
+
+
+def store_lock(uri: str) -> "FileLock":
+    """Makes this machine's processes create tables, experiments and parents one at a time."""
+    from filelock import FileLock
+
+    name = f"gfcr-{os.getuid()}-{digest(str(_sqlite_file(uri) or uri))[:16]}.lock"
+    return FileLock(Path(tempfile.gettempdir()) / name, timeout=60)
