@@ -100,7 +100,10 @@ def test_a_damaged_folder_can_be_set_aside(tmp_path: Path) -> None:
 
 def test_what_was_to_be_compared_stands_once_something_was_measured(tmp_path: Path) -> None:
     asked: dict[str, Any] = {"roster": {"seeds": [0, 1], "arms": ["grpo"]}, "baseline": "grpo"}
-    later: dict[str, Any] = {"roster": {"seeds": [0, 1, 2], "arms": ["grpo", "dapo"]}, "baseline": "dapo"}
+    later: dict[str, Any] = {
+        "roster": {"seeds": [0, 1, 2], "arms": ["grpo", "dapo"]},
+        "baseline": "dapo",
+    }
     run(tmp_path, until="updates=1", **asked)
     ended = run(tmp_path, **later)
     assert ended["roster"] == asked["roster"]
