@@ -1,7 +1,7 @@
 """Whether the parts of an experiment fit each other, before anything starts.
 
-Each part says what it needs: `Filter.check`, `TrainerConfig.check`, `EngineConfig.context`. What
-one field may hold is `gfcr.ranges`'s matter.
+Each part says what it needs: `Strategy.check`, `Filter.check`, `TrainerConfig.check`,
+`EngineConfig.context`. What one field may hold is `gfcr.ranges`'s matter.
 """
 
 from collections.abc import Sequence
@@ -10,8 +10,6 @@ from typing import Final
 from gfcr.config import Experiment
 from gfcr.errors import ConfigError, TaskError, unknown_name
 from gfcr.resolved import Resolved
-from gfcr.stages import BatchMap, Filter, Referee
-from gfcr.strategy import Strategy
 from gfcr.tasks.base import Codec, Problems
 from gfcr.types import Prompt, Sampling
 
@@ -35,7 +33,7 @@ def check(resolved: Resolved) -> None:
     _check_size("prompts", config.prompts, each, rollouts)
     evaluation = config.evaluation
     _check_size("evaluation.prompts", evaluation.prompts, "evaluation.samples", evaluation.samples)
-    _check_filters(strategy, rollouts=rollouts)
+    strategy.check()
     _check_metric(config)
     resolved.trainer.check(strategy.loss, sampling=config.sampling)
 
@@ -64,19 +62,6 @@ def _check_size(key: str, groups: int, each: str, rollouts: int) -> None:
             f"{key}={groups} with {rollouts} {each} are {groups * rollouts} rollouts at once: give "
             f"at most {MOST_ROLLOUTS} in all."
         )
-
-
-def _check_filters(strategy: Strategy, *, rollouts: int) -> None:
-    filters = strategy.hooks(Filter)
-    unmapped = all(part.gives_advantages is False for part in filters.values())
-    if unmapped and not strategy.hooks(BatchMap):
-        raise ConfigError(
-            f"strategy.filters={list(strategy.filters)} give no advantages, so nothing could be "
-            "trained: add a map such as `filters: {advantage: {name: group_advantage}}`."
-        )
-    if not strategy.hooks(Referee):  # which may ask for more rollouts of a group
-        for address, part in filters.items():
-            part.check(rollouts, where=f"strategy.{address}")
 
 
 def _check_metric(config: Experiment) -> None:

@@ -14,7 +14,7 @@ from gfcr.part import Part
 from gfcr.plain import is_mapping, mapping
 from gfcr.ranges import Checked, Count, Word
 from gfcr.speculation.base import Drafter
-from gfcr.stages import Control, Filter, Generate, Replay
+from gfcr.stages import BatchMap, Control, Filter, Generate, Referee, Replay
 from gfcr.types import Loss
 
 H = TypeVar("H")
@@ -50,6 +50,24 @@ class Strategy(Checked):
     def hooks(self, kind: type[H]) -> dict[str, H]:
         """The parts that answer an event, by address, in order."""
         return {name: part for name, part in self.parts.items() if isinstance(part, kind)}
+
+    def check(self) -> None:
+        """Refuses filters that leave nothing to train on, or that such groups cannot have.
+
+        Raises:
+            ConfigError: naming the keys.
+        """
+        filters = self.hooks(Filter)
+        unmapped = all(part.gives_advantages is False for part in filters.values())
+        if unmapped and not self.hooks(BatchMap):
+            raise ConfigError(
+                f"strategy.filters={list(self.filters)} give no advantages, so nothing could be "
+                "trained: add a map such as `filters: {advantage: {name: group_advantage}}`."
+            )
+        if not self.hooks(Referee):  # which may ask for more rollouts of a group
+            rollouts = self.generate.rollouts(self.group_size)
+            for address, part in filters.items():
+                part.check(rollouts, where=f"strategy.{address}")
 
     def spec(self) -> dict[str, Any]:
         """The resolved strategy as plain data: every part with every value."""

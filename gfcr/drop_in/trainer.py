@@ -81,6 +81,7 @@ class GRPOTrainer(SeamMixin, _Trl):
             strategy=self.strategy,
             others=trl,
         )
+        self.strategy.check()
         Trl(beta=args.beta).check(self.strategy.loss, sampling=sampling_of(args))
         self._engine_config = registry.build("engine", {"name": "vllm", **(engine or {})})
         self._folder = str(models.resolve(model))

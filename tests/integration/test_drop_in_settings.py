@@ -192,6 +192,10 @@ def construct(model: Any, folder: Path, **changes: Any) -> Any:
         ({"call_backs": []}, "call_backs: unknown. Did you mean 'callbacks'?"),
         ({"strategy": {"name": "grpo", "oversample": 2}}, "oversample"),
         ({"strategy": ""}, "strategy"),
+        (
+            {"strategy": {"name": "grpo", "filters": {"advantage": None}}},
+            "strategy.filters=[] give no advantages, so nothing could be trained",
+        ),
     ],
 )  # fmt: skip
 def test_the_constructor_names_what_it_cannot_take(
