@@ -8,19 +8,22 @@ from pathlib import Path
 from typing import Any
 
 from gfcr import ending, registry
-from gfcr.audit.certify import recertify, standing
+from gfcr.audit.certify import Standing, circumstances, recertify, standing
 from gfcr.check import check, check_problems
 from gfcr.config import Experiment
 from gfcr.engine.base import Engine
-from gfcr.heldout import question
+from gfcr.heldout import Question, digest, question
 from gfcr.pipeline import Pipeline
+from gfcr.provenance import DIGEST, went_on
 from gfcr.resolved import Resolved, resolve
 from gfcr.signals import Heard, interruptible
 from gfcr.source import SPECULATION, Pause, Progress, RunSource
 from gfcr.tasks.base import Codec
 from gfcr.tracking import attempts, sealing
+from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.lock import locked
+from gfcr.train import checkpoint
 from gfcr.train.base import TrainJob, TrainResult
 
 __all__ = ["Resolved", "resolve", "run"]
@@ -102,9 +105,12 @@ def _run(
     watch: Callable[[Progress], None],
     say: Callable[[str], None],
 ) -> dict[str, Any]:
-    config = resolved.config
-    stands, card = standing(resolved.spec), resolved.card()
-    card = replace(card, tags={**card.tags, **stands.tags})
+    config, held = resolved.config, _begun(records)
+    stands = standing(resolved.spec)
+    card = _card(resolved, stands=stands, held=held)
+    if (under := circumstances(card.tags)) != stands.under:  # it was begun under others
+        stands = standing(resolved.spec, under=under)
+        card = _card(resolved, stands=stands, held=held)
     records.create(card)
     attempts.keep(records)
     stands.keep(resolved.folder)
@@ -112,10 +118,10 @@ def _run(
         model = _model(resolved, say=say)
         codec = _codec(resolved, model=model)
         problems = resolved.task.problems(codec)
-        asked = question(
-            problems, evaluation=config.evaluation, parts=(resolved.task, resolved.generate)
-        )
+        asked = question(problems, evaluation=config.evaluation, code=resolved.asking())
         check_problems(resolved, problems, codec=codec, model=model)
+        card = replace(card, tags={**card.tags, **_given(resolved, asked=asked, model=model)})
+        records.create(went_on(card, held=held))
         say("starting the engine")
         engine = stack.enter_context(closing(_engine(resolved, model=model)))
         pipeline = Pipeline(
@@ -152,6 +158,27 @@ def _run(
             raise
     ending.end(resolved, records=records, result=result)
     return result
+
+
+def _begun(records: RunFolder) -> RunCard | None:
+    """Who the run was when it was left with a checkpoint to go on from."""
+    left = checkpoint.newest(records.path / "checkpoints") is not None
+    return records.card() if left and records.exists() else None
+
+
+def _card(resolved: Resolved, *, stands: Standing, held: RunCard | None) -> RunCard:
+    card = resolved.card()
+    return went_on(replace(card, tags={**card.tags, **stands.tags}), held=held)
+
+
+def _given(resolved: Resolved, *, asked: Question, model: str) -> dict[str, str]:
+    """Tags of what the run was given that its spec only names."""
+    found = {"training": asked.training, "heldout": digest(asked.prompts), "asking": asked.code}
+    if resolved.engine.needs_model:
+        from gfcr import models
+
+        found["model"] = models.digest_of(Path(model))
+    return {f"{DIGEST}{name}": value[:16] for name, value in found.items()}
 
 
 def _there(done: Mapping[str, Any], *, until: Pause) -> bool:

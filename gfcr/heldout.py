@@ -1,19 +1,17 @@
 """The held-out question and its answers: the same for every arm, and what nobody could score."""
 
 import hashlib
-import inspect
 import json
 import re
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import nan
-from pathlib import Path
 from statistics import fmean
 from typing import Any, TypeAlias
 
 from gfcr.config import Evaluation
 from gfcr.errors import GfcrError, TaskError
-from gfcr.part import Part
 from gfcr.tasks.base import Problems
 from gfcr.types import FinishReason, Group, Prompt
 
@@ -41,7 +39,9 @@ class Question:
     prompts: tuple[Prompt, ...]
     samples: int
     code: str = ""
-    """Digest of the files outside gfcr that ask and score; empty where there are none."""
+    """Digest of the files that ask and score, gfcr's among them, see `sources.asking`."""
+    training: str = ""
+    """Digest of the prompts to train on, which are the same for all arms too."""
 
     def record(self) -> dict[str, Any]:
         """What two runs must have in common for their scores to be compared."""
@@ -78,13 +78,13 @@ class Question:
         )
 
 
-def question(problems: Problems, *, evaluation: Evaluation, parts: Sequence[Part] = ()) -> Question:
+def question(problems: Problems, *, evaluation: Evaluation, code: str = "") -> Question:
     """Takes the first held-out prompts, after a look at both splits.
 
     Args:
         problems: of the task.
         evaluation: how many prompts and answers.
-        parts: those that ask and score, the task among them.
+        code: digest of what asks and scores.
 
     Raises:
         TaskError: there are too few, two have one id, or training would see one of them.
@@ -103,7 +103,15 @@ def question(problems: Problems, *, evaluation: Evaluation, parts: Sequence[Part
             "give every prompt an id of its own, and each prompt once."
         )
     asked = {prompt.tokens for prompt in chosen}
-    seen = {tokens: p for p in problems.train if (tokens := p.tokens) in asked}
+    seen: dict[tuple[int, ...], Prompt] = {}
+
+    def looked_at() -> Iterable[Prompt]:
+        for prompt in problems.train:
+            if prompt.tokens in asked:
+                seen[prompt.tokens] = prompt
+            yield prompt
+
+    training = digest(looked_at())
     if seen:
         first = next(iter(seen.values()))
         raise TaskError(
@@ -111,14 +119,20 @@ def question(problems: Problems, *, evaluation: Evaluation, parts: Sequence[Part
             f"token, such as {first.text[:80]!r}: what is trained on measures nothing. Give the "
             "task splits without a common prompt."
         )
-    return Question(prompts=chosen, samples=evaluation.samples, code=_code_of(parts))
+    return Question(prompts=chosen, samples=evaluation.samples, code=code, training=training)
 
 
-def digest(prompts: Sequence[Prompt]) -> str:
-    """Returns the SHA-256 of what is asked and what counts as right, in the order asked."""
-    content = [[p.id, p.tokens, p.answer, dict(p.meta)] for p in prompts]
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"), default=_text)
-    return hashlib.sha256(text.encode()).hexdigest()
+def digest(prompts: Iterable[Prompt]) -> str:
+    """Returns the SHA-256 of what is asked and what counts as right, in the order asked.
+
+    Prompts are looked at one by one: a large split need not fit in memory.
+    """
+    total = hashlib.sha256()
+    for prompt in prompts:
+        tokens = array("q", prompt.tokens).tobytes()
+        text = _PLAIN.encode([len(tokens), prompt.id, prompt.answer, dict(prompt.meta)])
+        total.update(text.encode() + b"\n" + tokens)
+    return total.hexdigest()
 
 
 Point: TypeAlias = tuple[float, float, float, float]
@@ -143,14 +157,9 @@ def floored(result: Mapping[str, Any]) -> list[Point]:
     return found
 
 
-def _code_of(parts: Sequence[Part]) -> str:
-    """A user's own task may be edited between two arms: its file is part of the question."""
-    own = [part for part in parts if not type(part).__module__.startswith("gfcr.")]
-    files = sorted({Path(inspect.getfile(type(part))) for part in own})
-    content = b"".join(file.read_bytes() for file in files)
-    return hashlib.sha256(content).hexdigest() if files else ""
-
-
 def _text(value: object) -> str:
     """An object of a prompt's `meta` as text that is the same in every process."""
     return re.sub(r" at 0x[0-9a-f]+", "", str(value))
+
+
+_PLAIN = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=_text)

@@ -1,5 +1,6 @@
 """Models by name: a folder is itself, a demo model is made once and cached, the rest is the Hub."""
 
+import hashlib
 import os
 import pickle
 import shutil
@@ -76,6 +77,11 @@ RECIPES: Final[Mapping[str, Recipe]] = {
 }
 
 
+_MODEL_FILES: Final = (".safetensors", ".bin", ".json", ".txt", ".jinja", ".model")
+_BLOCKS: Final = 64
+_BLOCK: Final = 1 << 20
+
+
 def resolve(name_or_path: str | Path) -> Path:
     """Returns the folder of a model: an existing folder, a demo model, or a Hub download.
 
@@ -98,6 +104,31 @@ def resolve(name_or_path: str | Path) -> Path:
     if given.count("/") == 1 and not given.startswith((".", "~", "/")):
         return _from_hub(given)
     raise _no_such_model(given)
+
+
+def digest_of(folder: Path) -> str:
+    """Returns sixteen digits of a model's files: weights, configuration, tokenizer and template.
+
+    Of a file over 64 MiB its size counts and 64 blocks of 1 MiB spread over it: training changes
+    all weights, and reading all of a large model takes minutes.
+    """
+    total = hashlib.sha256()
+    for file in sorted(f for f in folder.rglob("*") if f.suffix in _MODEL_FILES and f.is_file()):
+        total.update(f"{file.relative_to(folder)} {file.stat().st_size}\n".encode())
+        for block in _blocks(file):
+            total.update(block)
+    return total.hexdigest()[:16]
+
+
+def _blocks(file: Path) -> Iterator[bytes]:
+    size = file.stat().st_size
+    if size <= _BLOCKS * _BLOCK:
+        yield file.read_bytes()
+        return
+    with file.open("rb") as held:
+        for number in range(_BLOCKS):
+            held.seek((size - _BLOCK) * number // (_BLOCKS - 1))
+            yield held.read(_BLOCK)
 
 
 def cache_folder() -> Path:

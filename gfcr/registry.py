@@ -11,12 +11,13 @@ import importlib
 import inspect
 import pkgutil
 import sys
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import MISSING, dataclass
 from functools import lru_cache
 from importlib.metadata import EntryPoints, entry_points
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, cast, get_type_hints
 
 from gfcr import loose, plain
 from gfcr.errors import ConfigError, shown, unknown_name
@@ -147,6 +148,21 @@ def name_of(kind: str, part: type[Part]) -> str:
     if part.__module__.startswith(loose.PREFIX):
         return f"{inspect.getfile(part)}:{part.__qualname__}"
     return f"{part.__module__}:{part.__qualname__}"
+
+
+def installed_names(value: object) -> Iterator[str]:
+    """Every name in a spec that an installed distribution answers to."""
+    inner: Iterable[object] = ()
+    if plain.is_mapping(value):
+        inner, name = value.values(), value.get("name")
+        groups = (*KINDS.values(), "gfcr.strategies")
+        theirs = {e.name for group in groups for e in _installed(group, tuple(sys.path))}
+        if isinstance(name, str) and name in theirs:
+            yield name
+    elif isinstance(value, list | tuple):
+        inner = cast(Sequence[object], value)
+    for each in inner:
+        yield from installed_names(each)
 
 
 def fields_of(part: type[Part]) -> list[dict[str, str]]:

@@ -2,15 +2,17 @@
 
 import hashlib
 import json
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from gfcr import registry
+from gfcr import registry, sources
 from gfcr import strategy as strategies
 from gfcr.config import Experiment
 from gfcr.engine.base import EngineConfig
 from gfcr.errors import ConfigError
+from gfcr.part import Part
 from gfcr.provenance import card_of
 from gfcr.stages import Generate
 from gfcr.strategy import Strategy
@@ -48,8 +50,23 @@ class Resolved:
         return Path(config.folder) / config.study / config.name / name
 
     def card(self) -> RunCard:
-        """The run's identity, with versions and commit."""
-        return card_of(self.config, spec=self.spec, run_id=self.run_id)
+        """The run's identity, with versions, commit and code."""
+        own = (self.task, self.engine, self.trainer, self.tracker, self.generate)
+        parts = [*self.strategy.parts.values(), *(p for part in own for p in _nest(part))]
+        function = strategies.find(str(self.config.strategy["name"]))
+        return card_of(self.config, spec=self.spec, run_id=self.run_id, parts=[function, *parts])
+
+    def asking(self) -> str:
+        """Digest of the code that asks held-out prompts and scores the answers."""
+        parts = [part for own in (self.task, self.generate) for part in _nest(own)]
+        spec = [self.spec["task"], self.spec["evaluation"]["generate"]]
+        return sources.asking(sources.roots(parts, spec=spec))
+
+
+def _nest(part: Part) -> Iterator[Part]:
+    yield part
+    for inner in registry.inner(part).values():
+        yield from _nest(inner)
 
 
 def resolve(config: Experiment) -> Resolved:

@@ -119,7 +119,7 @@ def word_of(
     drafting = spec["strategy"].get("drafter")
     if not drafting:
         return "none"
-    under, longest = _under(tags), tags.get(_MAX_DRAFT, "")
+    under, longest = circumstances(tags), tags.get(_MAX_DRAFT, "")
     if certificate is None or under is None or not longest.isdecimal():
         return "uncertified"
     try:
@@ -139,8 +139,8 @@ def _word(held: Certificate, sampling: Sampling, max_draft: int) -> Word:
     return verdict.value if all(cell.exact for cell in held.cells) else "biased"
 
 
-def _under(tags: Mapping[str, str]) -> Circumstances | None:
-    """What the run was made under, as its tags say."""
+def circumstances(tags: Mapping[str, str]) -> Circumstances | None:
+    """What the run was made under, as its tags say; None for one that does not speculate."""
     if _DEVICE not in tags or _SOURCES not in tags:
         return None
     named = {name.removeprefix(_VERSION): value for name, value in tags.items()}
@@ -159,7 +159,7 @@ def recertify(run: RunFolder, *, folder: Path | None = None) -> Word:
     """
     sealing.check(run)
     card, result, status = run.card(), run.result(), run.status
-    under = _under(card.tags)
+    under = circumstances(card.tags)
     if under is None:
         return "none"
     now = standing(card.spec, folder=folder, under=under)

@@ -1,21 +1,21 @@
 """What must hold before a leaderboard may be committed."""
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias, cast, get_args
+from typing import Literal, TypeAlias, get_args
 
+from gfcr import registry, sources
 from gfcr.leaderboard.certificates import NOTES
+from gfcr.leaderboard.measure import differs
 from gfcr.leaderboard.rows import Leaderboard, Row
-from gfcr.plain import is_mapping
+from gfcr.provenance import CODE, SEVERAL
+from gfcr.tracking.names import decode_name
 from gfcr.tracking.records import RunRecord
 
 Check: TypeAlias = Literal["finished", "seeds", "ranked", "certificates", "provenance", "code"]
 CHECKS: tuple[Check, ...] = get_args(Check)
 MIN_SEEDS = 5
 STOPPED = "the run was stopped early"
-_ADDRESS: Final = re.compile(r"(?:[^:]+\.py|[A-Za-z_]\w*(?:\.\w+)*):[A-Za-z_]\w*")
-"""Of code: `path/to/file.py:Name` or `package.module:Name`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,31 +49,52 @@ def problems_of(board: Leaderboard) -> list[Problem]:
     commits = {row.provenance.get("commit", "unknown") for row in board.rows}
     if len(commits) > 1:
         add("provenance", f"arms were run at different commits: {', '.join(sorted(commits))}")
+    add("provenance", *_other_code(board.rows))
     return found
+
+
+def _other_code(rows: Sequence[Row]) -> list[str]:
+    """What arms have in common must be the same code; a part that one arm has is its own."""
+    told: list[str] = []
+    for name in sorted({n for row in rows for n in row.provenance if f"gfcr.{n}".startswith(CODE)}):
+        held = {row.provenance[name] for row in rows if name in row.provenance}
+        what = _unit(name)
+        if len(held) > 1:
+            told.append(f"arms were run with different code of {what}: {', '.join(sorted(held))}")
+        if sources.UNKNOWN in held:
+            told.append(f"the code of {what} has no file that a record could tell")
+    without = [row.arm for row in rows if "code" not in row.provenance]
+    return [*told, *(f"{arm}: its runs do not tell the code that ran" for arm in without)]
+
+
+def _unit(name: str) -> str:
+    return decode_name(name.removeprefix("code").removeprefix(".")) or "gfcr"
 
 
 def code_of(runs: Iterable[RunRecord]) -> list[Problem]:
     """Names the code that resolving the specs of a store's runs would load, gfcr's own left out."""
-    found = {(run.arm, name) for run in runs for name in _code(run.spec)}
+    found = {(run.arm, name) for run in runs for name in _code(run)}
     return [
         Problem(
             check="code",
-            text=f"{arm}: its spec names {name}, code of this machine that would be loaded to see "
+            text=f"{arm}: its {name}, code of this machine that would be loaded to see "
             "that it can be run again: read it first",
         )
         for arm, name in sorted(found)
     ]
 
 
-def _code(value: object) -> Iterator[str]:
-    """Every `package.module:Class` and `path/to/file.py:Class`, under whichever key it stands."""
-    if isinstance(value, str) and _ADDRESS.fullmatch(value) and not value.startswith("gfcr."):
-        yield value
-    inner: Iterable[object] = value.values() if is_mapping(value) else ()
-    if isinstance(value, list | tuple):
-        inner = cast(Sequence[object], value)
-    for each in inner:
-        yield from _code(each)
+def _code(run: RunRecord) -> Iterator[str]:
+    """Addresses in its spec, names there that are parts of distributions, and code that it tells.
+
+    The tags tell what lay behind a name where the run was made, and what that imports.
+    """
+    named = {*sources.addresses(run.spec)}
+    units = {_unit(name.removeprefix("gfcr.")) for name in run.tags if name.startswith(f"{CODE}.")}
+    yield from (f"spec names {name}" for name in named | {*registry.installed_names(run.spec)})
+    places = {name.rpartition(":")[0] for name in named}
+    heads = {place.partition(".")[0] for place in places}
+    yield from (f"runs loaded {unit}" for unit in units - places - heads)
 
 
 def _few_seeds(rows: Sequence[Row]) -> list[str]:
@@ -93,7 +114,5 @@ def _unclean(row: Row) -> list[str]:
     if "+" in commit:
         return [f"{row.arm}: run from a checkout with local changes ({commit})"]
     return [
-        f"{row.arm}: seeds differ in {name}"
-        for name, value in row.provenance.items()
-        if " | " in value
+        f"{row.arm}: {differs(name)}" for name, value in row.provenance.items() if SEVERAL in value
     ]

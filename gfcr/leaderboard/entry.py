@@ -115,6 +115,7 @@ def entry_of(
         **{key: to_dict(board)[key] for key in own},
         **{key: provenance.get(key, "") for key in ("task", "model", "commit")},
         "versions": {k: v for k, v in provenance.items() if k.startswith("version.")},
+        "code": provenance.get("code", ""),
         "accepted": list(accepted),
         "compares": compares_of(
             [r for runs in arms.values() for r in runs], baseline=board.baseline

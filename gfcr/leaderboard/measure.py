@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 from gfcr.leaderboard.rows import ArmCost
 from gfcr.ledger import EVALUATION, REPLAYED, TRAINED
+from gfcr.provenance import CODE, DIGEST, SEVERAL
 from gfcr.statistics import UNBOUNDED, Bounds
 from gfcr.tracking.records import RunRecord
 
@@ -15,6 +16,7 @@ When: TypeAlias = Literal["before", "after"]
 _SAME_BUDGET = 0.05
 _CUT = 0.05
 """Share of answers that met the cap on tokens from which a row says so."""
+_MADE_WITH = ("gfcr.version.", CODE, DIGEST)
 _RATES = ("wall_s", "verifier_calls", "rollout_tokens_per_s", "r_gen")
 
 
@@ -129,11 +131,22 @@ def cost_of(runs: Sequence[RunRecord]) -> ArmCost:
 
 
 def provenance_of(runs: Sequence[RunRecord]) -> dict[str, str]:
-    """Returns where the runs come from: task, model, spec, commit, versions; `a | b` if several."""
-    names = {name for run in runs for name in run.tags if name.startswith("gfcr.version.")}
+    """Returns where the runs come from, `a | b` if they differ, or one was resumed with another.
+
+    Task, model, spec, commit, versions, and digests of the code and of what the runs were given.
+    """
+    names = {name for run in runs for name in run.tags if name.startswith(_MADE_WITH)}
     names |= {"gfcr.task", "gfcr.model", "gfcr.spec_hash", "gfcr.commit"}
-    found = {name: {r.tags[name] for r in runs if name in r.tags} for name in sorted(names)}
-    return {name.removeprefix("gfcr."): " | ".join(sorted(v)) for name, v in found.items() if v}
+    found = {
+        name: {one for r in runs if name in r.tags for one in r.tags[name].split(SEVERAL)}
+        for name in sorted(names)
+    }
+    return {name.removeprefix("gfcr."): SEVERAL.join(sorted(v)) for name, v in found.items() if v}
+
+
+def differs(name: str) -> str:
+    """Returns what is said of a value of `provenance_of` that is several."""
+    return f"seeds differ in {name}, or one was resumed with another"
 
 
 def notes_of(runs: Sequence[RunRecord]) -> list[str]:
@@ -155,8 +168,8 @@ def notes_of(runs: Sequence[RunRecord]) -> list[str]:
     cut = sum(heldout(run).get("cut", 0) for run in runs)
     if cut > _CUT * asked:
         notes.append(f"{cut / asked:.0%} of held-out answers met evaluation.sampling.max_tokens")
-    mixed = [name for name, value in provenance_of(runs).items() if " | " in value]
-    return [*notes, *(f"seeds differ in {name}" for name in mixed)]
+    mixed = [name for name, value in provenance_of(runs).items() if SEVERAL in value]
+    return [*notes, *map(differs, mixed)]
 
 
 def budget_notes(runs: Sequence[RunRecord], *, baseline: Sequence[RunRecord]) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any, final
 from gfcr.leaderboard.integrity import contradiction
 from gfcr.leaderboard.measure import asked_of, heldout, result_of, section
 from gfcr.leaderboard.rows import Excluded
+from gfcr.provenance import DIGEST
 from gfcr.sweep.terms import compared
 from gfcr.tracking.records import RunRecord
 
@@ -43,6 +44,13 @@ def screen(
 
 _SAME = ("task.", "evaluation.", "engine.")
 """Parameters that decide what the held-out score measures, and by what means."""
+_GIVEN = {
+    "model.files": "model",
+    "training prompts": "training",
+    "held-out prompts at any time": "heldout",
+    "code that asks and scores": "asking",
+}
+"""What a spec only names, and a run's tags tell by a digest; `a | b` where a run was resumed."""
 
 
 def compares_of(runs: Sequence[RunRecord], *, baseline: str | None) -> list[str]:
@@ -148,6 +156,7 @@ def _settings(runs: Sequence[RunRecord], *, compares: Sequence[str]) -> Callable
         "model": lambda run: run.tags.get("gfcr.model", "?"),
         **{n: partial(_param, name=n) for n in names},
         "held-out prompts": lambda run: _question(asked_of(run)),
+        **{told: partial(_given, name=name) for told, name in _GIVEN.items()},
     }
     facts = {n: of for n, of in values.items() if not compared(n, keys=compares)}
     differ = [n for n, of in facts.items() if n == "model" or len({of(run) for run in runs}) > 1]
@@ -163,9 +172,12 @@ def _param(run: RunRecord, *, name: str) -> str:
     return str(run.params.get(name))
 
 
+def _given(run: RunRecord, *, name: str) -> str:
+    return run.tags.get(f"{DIGEST}{name}", "?")
+
+
 def _question(asked: Mapping[str, Any]) -> str:
-    code = f", by code {str(asked['code'])[:12]}" if asked.get("code") else ""
-    return f"{str(asked['digest'])[:12]} ({asked['prompts']} x {asked['samples']} answers){code}"
+    return f"{str(asked['digest'])[:12]} ({asked['prompts']} x {asked['samples']} answers)"
 
 
 def _spec(run: RunRecord) -> str:

@@ -178,4 +178,3 @@ def test_a_task_of_one_s_own_is_part_of_the_question(tmp_path: Path) -> None:
     first = code()
     text += "\n# mended\n"
     assert first and code() != first
-    assert ran(tmp_path, arm="ours")["heldout"]["asked"]["code"] == ""

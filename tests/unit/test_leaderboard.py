@@ -23,6 +23,7 @@ TAGS = {
     "gfcr.model": "demo",
     "gfcr.spec_hash": "aaaa",
     "gfcr.commit": "c0ffee",
+    "gfcr.code": "decaf",
     "gfcr.version.vllm": "1.0",
 }
 

@@ -1,0 +1,235 @@
+"""The code that ran is told by the record, wherever it lies; so is what a run was given."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gfcr import config as configs
+from gfcr import experiment, leaderboard, loose, sources
+from gfcr.leaderboard.checks import code_of, problems_of
+from gfcr.source import Pause
+from gfcr.tasks.rows import content_key, fraction
+from gfcr.tracking.folder import RunFolder
+from gfcr.tracking.folder_store import read_folder
+from gfcr.tracking.records import RunRecord
+from tests.launchers import values_of
+
+ROOT = Path(__file__).parents[2]
+FILTER = '''
+from dataclasses import dataclass
+from gfcr.filter.group_advantage import GroupAdvantage
+{more}
+
+@dataclass(kw_only=True)
+class Mine(GroupAdvantage):
+    """Does it its own way."""
+'''
+TASK = '''
+from dataclasses import dataclass
+from gfcr.tasks.base import Task, Verdict
+from gfcr.tasks.chain_sum import ChainSum
+
+@dataclass(kw_only=True)
+class Sums(Task):
+    """Sums by a verifier of one's own."""
+
+    num_train: int = 8
+    num_heldout: int = 4
+
+    def problems(self, codec):
+        inner = ChainSum(num_train=self.num_train, num_heldout=self.num_heldout)
+        return inner.problems(codec)
+
+    def verify(self, prompt, *, text):
+        import my_judge
+        return Verdict(reward=my_judge.score(text))
+'''
+
+
+def forget(*modules: str) -> None:
+    """Another process would import them anew."""
+    for name in [m for m in sys.modules if m.startswith((loose.PREFIX, *modules))]:
+        del sys.modules[name]
+
+
+def ran(folder: Path, *, until: int | None = None, **changes: Any) -> RunRecord:
+    forget("my_")
+    config = configs.experiment(values_of(folder, **changes), where="t")
+    stop = None if until is None else Pause(updates=until)
+    return read_folder(RunFolder(experiment.run(config, until=stop)["folder"]))
+
+
+def using(name: str) -> dict[str, Any]:
+    return {"strategy": {"name": "grpo", "filters": {"mine": {"name": name}}}}
+
+
+def code(run: RunRecord) -> dict[str, str]:
+    return {k: v for k, v in run.tags.items() if k.startswith("gfcr.code.")}
+
+
+@pytest.fixture
+def theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of modules, and of a distribution that adds the filter `visiting`."""
+    place = tmp_path / "theirs"
+    for package in ("my_parts", "my_helpers"):
+        (place / package / "deep").mkdir(parents=True)
+        (place / package / "__init__.py").touch()
+    more = "from my_helpers.deep import size"
+    (place / "my_parts" / "filters.py").write_text(FILTER.format(more=more))
+    (place / "my_parts" / "deep" / "unused.py").write_text("")
+    (place / "my_helpers" / "deep" / "size.py").write_text("SIZE = 1\n")
+    (place / "my_judge.py").write_text("def score(text): return 0.0\n")
+    (place / "my_task.py").write_text(TASK)
+    (place / "my_lone.py").write_text(FILTER.format(more="import my_judge"))
+    info = place / "visitor-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: visitor\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[gfcr.filter]\nvisiting = my_parts.filters:Mine\n")
+    monkeypatch.syspath_prepend(str(place))
+    forget("my_")
+    return place
+
+
+REACHED = {
+    "an installed part": ("visiting", "my_parts/filters.py", "my_parts"),
+    "its package": ("visiting", "my_parts/deep/unused.py", "my_parts"),
+    "its helper": ("visiting", "my_helpers/deep/size.py", "my_helpers"),
+    "a module": ("my_parts.filters:Mine", "my_parts/filters.py", "my_parts"),
+    "a lone module's helper": ("my_lone:Mine", "my_judge.py", "my_judge"),
+    "a file": ("{theirs}/my_lone.py:Mine", "my_lone.py", "{theirs}/my_lone.py"),
+    "a file's helper": ("{theirs}/my_lone.py:Mine", "my_judge.py", "my_judge"),
+}
+
+
+@pytest.mark.parametrize("case", REACHED)
+def test_an_edit_of_code_that_ran_is_told_by_name(case: str, theirs: Path, tmp_path: Path) -> None:
+    name, file, unit = (text.format(theirs=theirs) for text in REACHED[case])
+    first = ran(tmp_path / "a", **using(name))
+    again = ran(tmp_path / "b", **using(name))
+    (theirs / file).open("a").write("\n# edited\n")
+    other = ran(tmp_path / "c", **using(name))
+    assert code(first) == code(again) and first.tags["gfcr.code"] == other.tags["gfcr.code"]
+    differ = {k for k in code(first) if code(first)[k] != code(other).get(k)}
+    assert differ == {f"gfcr.code.{unit}"}
+
+
+def test_what_a_verifier_calls_is_part_of_the_question(theirs: Path, tmp_path: Path) -> None:
+    task = {"name": "my_task:Sums"}
+    runs = [ran(tmp_path, arm="a", seed=seed, task=task) for seed in range(2)]
+    (theirs / "my_judge.py").write_text("def score(text): return 1.0\n")
+    runs.append(ran(tmp_path, arm="b", task=task))
+    runs.append(ran(tmp_path, arm="b", seed=1, task=task))
+    board = leaderboard.rank(runs, baseline="a")
+    assert {(out.arm, out.seed) for out in board.excluded} == {("b", 0), ("b", 1)}
+    assert all("code that asks and scores" in out.reason for out in board.excluded)
+
+
+def test_arms_of_other_code_are_refused_and_an_arm_s_own_part_is_its_own(
+    theirs: Path, tmp_path: Path
+) -> None:
+    def board(folder: str, *, edit: str) -> list[str]:
+        runs = [ran(tmp_path / folder, arm="a", seed=s, **using("visiting")) for s in range(2)]
+        if edit:
+            (theirs / edit).open("a").write("\n# edited\n")
+        runs += [ran(tmp_path / folder, arm="b", seed=s, **using("my_lone:Mine")) for s in (0, 1)]
+        runs += [ran(tmp_path / folder, arm="c", seed=s, **using("visiting")) for s in range(2)]
+        found = problems_of(leaderboard.rank(runs, baseline="a"))
+        return [p.text for p in found if "different code" in p.text]
+
+    assert board("same", edit="") == []
+    assert board("own", edit="my_lone.py") == []
+    told = board("edited", edit="my_helpers/deep/size.py")
+    assert len(told) == 1 and told[0].startswith("arms were run with different code of my_helpers")
+
+
+@pytest.mark.usefixtures("theirs")
+def test_submit_names_installed_parts_and_what_they_import(tmp_path: Path) -> None:
+    run = ran(tmp_path, **using("visiting"))
+    told = [p.text.split(", code")[0] for p in code_of([run])]
+    assert told == [
+        "grpo: its runs loaded my_helpers",
+        "grpo: its runs loaded my_parts",
+        "grpo: its spec names visiting",
+    ]
+    assert code_of([ran(tmp_path, arm="ours")]) == []
+
+
+def test_a_run_resumed_under_other_code_tells_both(theirs: Path, tmp_path: Path) -> None:
+    paused = ran(tmp_path, until=2, **using("visiting"))
+    assert paused.status == "paused"
+    (theirs / "my_parts" / "filters.py").open("a").write("\n# edited\n")
+    ended = ran(tmp_path, **using("visiting"))
+    before, after = (run.tags["gfcr.code.my_parts"] for run in (paused, ended))
+    assert ended.status == "finished"
+    assert after.split(" | ")[0] == before and after.count(" | ") == 1
+    assert ended.tags["gfcr.code"] == paused.tags["gfcr.code"] and ended.damage == ""
+
+
+RUN = """
+import sys
+from gfcr import config, experiment
+from gfcr.tracking.folder import RunFolder
+values = {
+    "model": "none", "engine": {"name": "fake", "mean_length": 6}, "folder": sys.argv[1],
+    "task": {"name": "chain_sum", "num_train": 8, "num_heldout": 4}, "prompts": 2,
+    "trainer": {"name": "dry", "max_steps": 1}, "tracking": {"name": "local"},
+    "evaluation": {"prompts": 4},
+}
+result = experiment.run(config.experiment(values, where="t"))
+tags = RunFolder(result["folder"]).card().tags
+print(tags["gfcr.code"], tags["gfcr.digest.asking"])
+"""
+
+
+def test_an_edit_of_an_installed_gfcr_is_told(tmp_path: Path) -> None:
+    """Without any checkout: the commit is unknown, the code is not."""
+    ignore = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "gfcr", tmp_path / "gfcr", ignore=ignore)
+
+    def told(folder: str) -> list[str]:
+        words = [sys.executable, "-c", RUN, str(tmp_path / folder)]
+        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
+        return done.stdout.split()
+
+    first = told("a")
+    (tmp_path / "gfcr" / "filter" / "group_advantage.py").open("a").write("\n# edited\n")
+    second = told("b")
+    assert first[0] != second[0] and first[1] == second[1]
+    (tmp_path / "gfcr" / "scoring.py").open("a").write("\n# edited\n")
+    third = told("c")
+    assert second[0] != third[0] and second[1] != third[1]
+
+
+def write(file: Path, rows: Mapping[str, str]) -> None:
+    lines = [f'{{"prompt": "{prompt}", "answer": "{answer}"}}' for prompt, answer in rows.items()]
+    file.write_text("\n".join(lines) + "\n")
+
+
+def test_training_prompts_edited_between_two_arms_are_found(tmp_path: Path) -> None:
+    rows = {f"{a}+{b}=": str(a + b) for a in range(5) for b in range(5)}
+    file = tmp_path / "train.jsonl"
+    task = {"name": "dataset", "path": str(file), "heldout_fraction": 0.3, "num_heldout": 4}
+    write(file, rows)
+    runs = [ran(tmp_path, arm="a", seed=s, task=task) for s in range(2)]
+    asked = {run.tags["gfcr.digest.heldout"] for run in runs}
+    prompt = next(p for p in rows if fraction(content_key(p)) >= 0.3)
+    write(file, {**rows, prompt: "99"})
+    runs += [ran(tmp_path, arm="b", seed=s, task=task) for s in range(2)]
+    assert {run.tags["gfcr.digest.heldout"] for run in runs} == asked
+    board = leaderboard.rank(runs, baseline="a")
+    assert {out.arm for out in board.excluded} == {"b"}
+    first, second = runs[0].tags["gfcr.digest.training"], runs[2].tags["gfcr.digest.training"]
+    reason = board.excluded[0].reason
+    assert f"training prompts {second}" in reason and f"training prompts {first}" in reason
+
+
+def test_what_has_no_file_is_unknown_and_texts_are_no_code() -> None:
+    made = type("Made", (), {"__module__": "__main__"})
+    assert sources.units(sources.roots([made]))["__main__"]
+    assert sources.units({"sys_of_nobody"}) == {}
+    assert sources.units(sources.roots([], spec={"template": "Q:A", "x": ["no.such:Name"]})) == {}
