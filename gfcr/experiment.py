@@ -106,11 +106,7 @@ def _run(
     say: Callable[[str], None],
 ) -> dict[str, Any]:
     config, held = resolved.config, _begun(records)
-    stands = standing(resolved.spec)
-    card = _card(resolved, stands=stands, held=held)
-    if (under := circumstances(card.tags)) != stands.under:  # it was begun under others
-        stands = standing(resolved.spec, under=under)
-        card = _card(resolved, stands=stands, held=held)
+    card, stands = _who(resolved, held=held)
     records.create(card)
     attempts.keep(records)
     stands.keep(resolved.folder)
@@ -166,9 +162,17 @@ def _begun(records: RunFolder) -> RunCard | None:
     return records.card() if left and records.exists() else None
 
 
-def _card(resolved: Resolved, *, stands: Standing, held: RunCard | None) -> RunCard:
-    card = resolved.card()
-    return went_on(replace(card, tags={**card.tags, **stands.tags}), held=held)
+def _who(resolved: Resolved, *, held: RunCard | None) -> tuple[RunCard, Standing]:
+    """The run's card, and how its speculation stands under all that it was made with."""
+
+    def told(stands: Standing) -> RunCard:
+        card = resolved.card()
+        return went_on(replace(card, tags={**card.tags, **stands.tags}), held=held)
+
+    stands = standing(resolved.spec)
+    if (under := circumstances(told(stands).tags)) != stands.under:  # it was begun under others
+        stands = standing(resolved.spec, under=under)
+    return told(stands), stands
 
 
 def _given(resolved: Resolved, *, asked: Question, model: str) -> dict[str, str]:
