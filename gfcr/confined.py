@@ -28,6 +28,9 @@ MOST_PROCESSES: Final = 64
 MOST_BYTES: Final = 1 << 20
 """Of a pickled result."""
 
+UNBOUNDED: Final = -1
+"""Memory without a limit."""
+
 _LOOK_S: Final = 0.1
 """Between two looks at what a running call has started."""
 _PDEATHSIG, _SUBREAPER = 1, 36
@@ -49,6 +52,12 @@ def pack(function: Callable[..., Any], *args: Any) -> bytes:
     return pickle.dumps((loose.files(), pickle.dumps((function, args))))
 
 
+def unpack(call: bytes) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """The inverse of `pack`, in another process."""
+    files, packed = pickle.loads(call)
+    return _Unpickler(packed, files=files).load()
+
+
 def keep() -> None:
     """Makes this process a keeper; before its first call."""
     _prctl(_SUBREAPER, 1)
@@ -61,7 +70,7 @@ def run(call: bytes, memory: int) -> bytes:
 
     Args:
         call: see `pack`.
-        memory: bytes of data that the child, and every process it forks, may have.
+        memory: bytes of data that the child, and every process it forks, may have, or `UNBOUNDED`.
     """
     global _child
     child = _child = _child or _fork(memory)
@@ -108,7 +117,8 @@ def _serve(pipe: Any, *, memory: int) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+    if memory != UNBOUNDED:
+        resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
     # The pool's own pipes would tell that the keeper lives as long as anything holds them.
     os.closerange(3, pipe.fileno())
     os.closerange(pipe.fileno() + 1, 4096)
@@ -122,8 +132,7 @@ def _serve(pipe: Any, *, memory: int) -> None:
 
 def _answer(call: bytes, *, memory: int) -> bytes:
     try:
-        files, packed = pickle.loads(call)
-        function, args = _Unpickler(packed, files=files).load()
+        function, args = unpack(call)
         answer = pickle.dumps((function(*args), None))
     except MemoryError:
         return pickle.dumps((None, f"MemoryError: more than {memory / 2**30:g} GiB of data"))

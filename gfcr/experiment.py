@@ -16,6 +16,7 @@ from gfcr.heldout import Question, digest, question
 from gfcr.pipeline import Pipeline
 from gfcr.provenance import DIGEST, went_on
 from gfcr.resolved import Resolved, resolve
+from gfcr.scoring import apart
 from gfcr.signals import Heard, interruptible
 from gfcr.source import SPECULATION, Pause, Progress, RunSource
 from gfcr.tasks.base import Codec
@@ -114,7 +115,8 @@ def _run(
         model = _model(resolved, say=say)
         codec = _codec(resolved, model=model)
         problems = resolved.task.problems(codec)
-        asked = question(problems, evaluation=config.evaluation, code=resolved.asking())
+        own = apart(resolved.task, codec=codec, prompts=config.evaluation.prompts)
+        asked = question(problems, evaluation=config.evaluation, code=resolved.asking(), apart=own)
         check_problems(resolved, problems, codec=codec, model=model)
         card = replace(card, tags={**card.tags, **_given(resolved, asked=asked, model=model)})
         records.create(went_on(card, held=held))

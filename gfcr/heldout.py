@@ -5,13 +5,14 @@ import json
 import re
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import nan
 from statistics import fmean
 from typing import Any, TypeAlias
 
 from gfcr.config import Evaluation
 from gfcr.errors import GfcrError, TaskError
+from gfcr.scoring import Apart
 from gfcr.tasks.base import Problems
 from gfcr.types import FinishReason, Group, Prompt
 
@@ -42,6 +43,8 @@ class Question:
     """Digest of the files that ask and score, gfcr's among them, see `sources.asking`."""
     training: str = ""
     """Digest of the prompts to train on, which are the same for all arms too."""
+    carried: bytes = field(default=b"", repr=False)
+    """What scores in processes of its own, see `gfcr.scoring.Apart`; empty for tasks of gfcr's."""
 
     def record(self) -> dict[str, Any]:
         """What two runs must have in common for their scores to be compared."""
@@ -78,13 +81,16 @@ class Question:
         )
 
 
-def question(problems: Problems, *, evaluation: Evaluation, code: str = "") -> Question:
+def question(
+    problems: Problems, *, evaluation: Evaluation, code: str = "", apart: Apart | None = None
+) -> Question:
     """Takes the first held-out prompts, after a look at both splits.
 
     Args:
         problems: of the task.
         evaluation: how many prompts and answers.
         code: digest of what asks and scores.
+        apart: of a task that is not gfcr's, whose held-out prompts are then taken.
 
     Raises:
         TaskError: there are too few, two have one id, or training would see one of them.
@@ -95,7 +101,7 @@ def question(problems: Problems, *, evaluation: Evaluation, code: str = "") -> Q
             f"evaluation.prompts={prompts} and the task has {there} held-out prompts: give at most "
             "as many, or make the task's held-out split larger."
         )
-    chosen = tuple(problems.heldout[:prompts])
+    chosen = tuple((apart.prompts if apart else problems.heldout)[:prompts])
     ids = {prompt.id for prompt in chosen}
     if len(ids) < len(chosen):
         raise TaskError(
@@ -119,7 +125,13 @@ def question(problems: Problems, *, evaluation: Evaluation, code: str = "") -> Q
             f"token, such as {first.text[:80]!r}: what is trained on measures nothing. Give the "
             "task splits without a common prompt."
         )
-    return Question(prompts=chosen, samples=evaluation.samples, code=code, training=training)
+    return Question(
+        prompts=chosen,
+        samples=evaluation.samples,
+        code=code,
+        training=training,
+        carried=apart.carried if apart else b"",
+    )
 
 
 def digest(prompts: Iterable[Prompt]) -> str:

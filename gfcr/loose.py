@@ -16,6 +16,12 @@ def files() -> dict[str, str]:
     return {name: str(module.__file__) for name, module in found.items()}
 
 
+def name_of(path: Path) -> str:
+    """The name that a file's module has, or would have."""
+    # Two folders may hold files of the same name.
+    return f"{PREFIX}{path.stem}_{zlib.crc32(str(path.resolve()).encode()):08x}"
+
+
 def load(path: Path) -> Any:
     """Loads a module of a file; twice gives the same module.
 
@@ -24,8 +30,7 @@ def load(path: Path) -> Any:
     """
     if not path.is_file():
         raise FileNotFoundError(f"no file {path}")
-    # Two folders may hold files of the same name.
-    name = f"{PREFIX}{path.stem}_{zlib.crc32(str(path.resolve()).encode()):08x}"
+    name = name_of(path)
     if name not in sys.modules:
         module_spec = importlib.util.spec_from_file_location(name, path.resolve())
         assert module_spec is not None and module_spec.loader is not None

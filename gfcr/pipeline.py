@@ -188,19 +188,19 @@ class Pipeline:
         num_samples: int,
         sampling: Sampling,
         label: str,
+        desk: Desk | None = None,
     ) -> list[Group]:
         """Rolls out held-out prompts under the current policy; tokens count as evaluation.
 
         The draws depend on (seed, prompt, sample) alone: the same in every arm and at every update.
-        What `generate` sees holds nothing of how the arm trains.
+        What `generate` sees holds nothing of how the arm trains. `desk` scores, or else the run's.
 
         Raises:
             GfcrError: no answer could be scored.
         """
         own = {"sampling": sampling, "group_size": num_samples, "target": len(prompts)}
         view = replace(self._view(0), **own)
-        where = "evaluation.generate"
-        runner = self._runner(view, generate=generate, watchers={}, step=-1, address=where)
+        runner = self._runner(view, generate=generate, watchers={}, step=-1, desk=desk)
         for index, prompt in enumerate(prompts):
             # No drafts: what is measured must not depend on how rollouts are made.
             job = replace(view.job(prompt, num_samples=num_samples), draft_budget=0)
@@ -268,19 +268,19 @@ class Pipeline:
         generate: Generate,
         watchers: Mapping[str, Watcher],
         step: int,
-        address: str = "generate",
+        desk: Desk | None = None,
     ) -> Runner:
         return Runner(
             engine=self.engine,
             codec=self.codec,
-            desk=self.desk,
+            desk=desk or self.desk,
             ledger=self.ledger,
             generate=generate,
             watchers=watchers,
             view=view,
             seed=self.seed,
             step=step,
-            address=address,
+            address="generate" if step >= 0 else "evaluation.generate",
             told=self._told,
         )
 

@@ -2,17 +2,26 @@
 
 import time
 from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final
 
+from gfcr import anew, confined, registry
 from gfcr.coroutine import Pending
-from gfcr.errors import described, shortened, shown
+from gfcr.errors import TaskError, described, shortened, shown
 from gfcr.guard import real
-from gfcr.tasks.base import Task, Verdict
+from gfcr.tasks.base import Codec, Task, Verdict
 from gfcr.types import Prompt
 
 if TYPE_CHECKING:
     from gfcr.pool import ProcessPool, ThreadPool
+
+
+_NO_LIMIT_S: Final = 86400.0
+"""Of a verifier that is not declared slow: nothing bounds it in the run's own process either."""
 
 
 class Desk:
@@ -21,8 +30,15 @@ class Desk:
     Verifiers go to processes that can be killed; tools and judges (`Session.call`) to threads.
     """
 
-    def __init__(self, task: Task) -> None:
-        self._task = task
+    def __init__(self, task: Task, *, carried: bytes = b"") -> None:
+        """Opens a desk.
+
+        Args:
+            task: scores.
+            carried: see `Apart`; scores in its place, in new processes, where it is given.
+        """
+        self.task = task
+        self._carried = _folder_of(carried) if carried else None
         self._verdicts: deque[tuple[str, Verdict]] = deque()
         self._processes: ProcessPool | None = None
         self._threads: ThreadPool | None = None
@@ -39,16 +55,22 @@ class Desk:
     def verify(self, key: str, *, prompt: Prompt, text: str) -> None:
         """Scores a completion; the verdict comes from `verdicts`."""
         self.verifier_calls += 1
-        if not self._task.slow:
-            self._verdicts.append((key, verify_safely(self._task, prompt, text)))
+        task = self.task
+        if not task.slow and not self._carried:
+            self._verdicts.append((key, verify_safely(task, prompt, text)))
             return
         from gfcr.pool import ProcessPool
 
-        self._processes = self._processes or ProcessPool(memory_gib=self._task.memory_gib)
-        handle = self._processes.submit(
-            verify_safely, self._task, prompt, text, timeout_s=self._task.timeout_s
-        )
-        self._verifying[handle] = key
+        if self._processes is None:
+            # What is not slow is scored in order and unbounded, as it is in the run's own process.
+            bounded = task.slow and ProcessPool(memory_gib=task.memory_gib)
+            self._processes = bounded or ProcessPool(num_processes=1, memory_gib=None)
+        if self._carried:
+            call = (_verify_carried, self._carried.name, prompt.id, text)
+        else:
+            call = (verify_safely, task, prompt, text)
+        limit = task.timeout_s if task.slow else _NO_LIMIT_S
+        self._verifying[self._processes.submit(*call, timeout_s=limit)] = key
 
     def call(self, function: Callable[..., Any], *args: Any) -> Pending[Any]:
         """Runs `function(*args)` in a thread."""
@@ -88,6 +110,8 @@ class Desk:
             if pool is not None:
                 pool.close()
         self._processes = self._threads = None
+        if self._carried is not None:
+            self._carried.cleanup()
 
     def _poll_processes(self) -> None:
         for done in self._processes.poll() if self._processes else ():
@@ -130,6 +154,62 @@ def verify_safely(task: Task, prompt: Prompt, text: str) -> Verdict:
         said = f"gave the reward {shown(given.reward)} ({kind}), not a finite number"
         return _unscorable(f"{by} {said}")
     return Verdict(reward=reward)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Apart:
+    """A task that is not gfcr's, as it is before a run has asked it anything."""
+
+    prompts: tuple[Prompt, ...]
+    """Held-out ones; what is taught to those of the run's own task does not reach them."""
+    carried: bytes = field(repr=False)
+    """The task and these, packed for processes."""
+
+
+def apart(task: Task, *, codec: Codec, prompts: int) -> Apart | None:
+    """Makes a task a second time, to score its first held-out prompts; None for one of gfcr's.
+
+    Raises:
+        TaskError: something in it or them cannot be pickled.
+    """
+    values = registry.spec("task", task)
+
+    def again() -> Apart:
+        new = registry.build("task", values)
+        chosen = tuple(new.problems(codec).heldout[:prompts])
+        return Apart(prompts=chosen, carried=_packed(new, chosen))
+
+    modules = anew.modules_of("task", task)
+    return anew.made(again, modules=modules) if modules else None
+
+
+def _packed(task: Task, prompts: Sequence[Prompt]) -> bytes:
+    try:
+        return confined.pack(verify_safely, task, {prompt.id: prompt for prompt in prompts})
+    except Exception as error:  # what their own pickling raises is not known
+        raise TaskError(
+            f"task {type(task).__name__} cannot be carried to another process: {described(error)}. "
+            "Held-out answers are scored there, where nothing of training is: make what cannot be "
+            "pickled (clients, locks, lambdas) when `verify` first needs it."
+        ) from error
+
+
+def _folder_of(carried: bytes) -> "TemporaryDirectory[str]":
+    """A folder with a file of it: a task may hold more than every call should send."""
+    folder = TemporaryDirectory(prefix="gfcr-task-")
+    (Path(folder.name) / "task").write_bytes(carried)
+    return folder
+
+
+def _verify_carried(folder: str, prompt: str, text: str) -> Verdict:
+    verify, (task, prompts) = _unpacked(folder)
+    return verify(task, prompts[prompt], text)
+
+
+@lru_cache(maxsize=1)
+def _unpacked(folder: str) -> tuple[Callable[..., Verdict], tuple[Any, ...]]:
+    """Kept for the process: a task may load something heavy when it first verifies."""
+    return confined.unpack((Path(folder) / "task").read_bytes())
 
 
 def _unscorable(error: str) -> Verdict:

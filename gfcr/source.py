@@ -1,18 +1,21 @@
 """The run behind the trainer: budgets, evaluation, records, progress, state."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, final
 
 from annotated_types import Interval
 
+from gfcr import anew
 from gfcr.config import HELDOUT, Budget, Evaluation
 from gfcr.errors import ConfigError, shown
 from gfcr.heldout import Heldout, Question
 from gfcr.pipeline import Pipeline
 from gfcr.ranges import Checked, Natural
+from gfcr.scoring import Desk
 from gfcr.stages import Generate
 from gfcr.tracking.base import Tracker
 from gfcr.tracking.folder import Mark, RunFolder
@@ -211,13 +214,15 @@ class RunSource:
     def evaluate(self, *, update: int) -> Heldout:
         """Measures held-out reward under the engine's policy and adds a point to the curve."""
         began = time.perf_counter()
-        groups = self._pipeline.evaluate(
-            self.question.prompts,
-            generate=self._generate,
-            num_samples=self.question.samples,
-            sampling=self._evaluation.sampling,
-            label=f"eval@{update}",
-        )
+        with self._scorer() as desk, anew.part("generate", self._generate) as generate:
+            groups = self._pipeline.evaluate(
+                self.question.prompts,
+                generate=generate,
+                num_samples=self.question.samples,
+                sampling=self._evaluation.sampling,
+                label=f"eval@{update}",
+                desk=desk,
+            )
         heldout = self._memory.latest = self.question.summarise(groups)
         lost = sum(heldout.unscorable.values())
         point = (update, self._training_tokens(), self.elapsed_s, heldout.accuracy)
@@ -235,6 +240,16 @@ class RunSource:
         return heldout
 
     # ------------------------------------------------------------ private
+
+    @contextmanager
+    def _scorer(self) -> Generator[Desk]:
+        """Who scores held-out answers: a task that training may have taught something does not."""
+        shared = self._pipeline.desk
+        if not self.question.carried:
+            yield shared
+            return
+        with closing(Desk(shared.task, carried=self.question.carried)) as own:
+            yield own
 
     def _due(self) -> bool:
         every, step = self._evaluation.every, self._pipeline.step

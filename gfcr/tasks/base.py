@@ -71,4 +71,8 @@ class Task(Part):
 
     @abstractmethod
     def verify(self, prompt: Prompt, *, text: str) -> Verdict:
-        """Scores a completion's text. What it raises is recorded as unscorable."""
+        """Scores a completion's text: a function of the two, whatever was asked before.
+
+        What it raises is recorded as unscorable. What it remembers of training does not reach
+        held-out answers: they are scored by a task made anew, in a process of its own.
+        """

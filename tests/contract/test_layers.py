@@ -21,7 +21,7 @@ LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("stages",), ("engine.base",), ("tasks.base", "tasks.codec"), ("tracking.base",)),
     (("train.base",),),
     (("generate",), ("filter",), ("control",), ("replay",), ("speculation",), ("tasks",)),
-    (("engine",), ("registry", "strategy", "loose", "sources")),
+    (("engine",), ("registry", "strategy", "loose", "sources", "anew")),
     # The event loop is one unit: pipeline and the machinery only it uses.
     (
         (

@@ -26,6 +26,8 @@ class Tool(ABC):
     def answer(self, text: str) -> str:
         """Returns the text to append behind `text`, the completion so far, stop text included.
 
+        A function of it: a tool outside gfcr is imported anew for each evaluation.
+
         Raises:
             ToolError: the call makes no sense.
         """

@@ -1,0 +1,89 @@
+"""A user's code as it was before this process had run it: what held-out answers are asked with.
+
+A class or a module remembers what training did with it. Where such code takes part in measuring,
+its modules are imported a second time, and the parts are made of those.
+"""
+
+import sys
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final, TypeVar
+
+from gfcr import loose, registry, sources
+from gfcr.part import Part
+
+T = TypeVar("T")
+
+_INSTALLED: Final = {"site-packages", "dist-packages"}
+"""Folders of libraries."""
+_ONCE: Final = {"gfcr", "gfcr_strategies", "__main__", "__mp_main__"} | sys.stdlib_module_names
+"""Modules that are what they are in a process."""
+
+
+def modules_of(kind: str, part: Part) -> set[str]:
+    """Names of the modules outside gfcr that hold the classes of a part, and that it names."""
+    roots = sources.roots([part], spec=registry.spec(kind, part))
+    found = {loose.name_of(Path(root)) if root.endswith(".py") else root for root in roots}
+    return {name for name in found if name in sys.modules and _is_outside(name)}
+
+
+def made(make: Callable[[], T], *, modules: set[str]) -> T:
+    """Calls `make` where these modules, and all that the user wrote, are imported anew."""
+    return _made(make, modules=modules)[0]
+
+
+@contextmanager
+def part(kind: str, made: Part) -> Generator[Any]:
+    """Makes a part again of its values, without what it, its class or its module remembers.
+
+    A part of gfcr's that names no other code is given back. Within the context the modules of the
+    part, and of the tools that it names, are the new ones for whoever imports them.
+    """
+    modules = modules_of(kind, made)
+    if not modules:
+        yield made
+        return
+    values = registry.spec(kind, made)
+    again, fresh = _made(lambda: registry.build(kind, values), modules=modules)
+    with _swapped(fresh):
+        yield again
+
+
+def _made(make: Callable[[], T], *, modules: set[str]) -> tuple[T, dict[str, ModuleType | None]]:
+    gone = modules | {name for name, module in sys.modules.items() if _is_users(name, module)}
+    with _swapped(dict.fromkeys(gone)):
+        return make(), {name: sys.modules.get(name) for name in modules}
+
+
+@contextmanager
+def _swapped(modules: Mapping[str, ModuleType | None]) -> Generator[None]:
+    """Puts modules in the place of those of their names; None is one not imported yet."""
+    old = {name: sys.modules.get(name) for name in modules}
+    _put(modules)
+    try:
+        yield
+    finally:
+        _put(old)
+
+
+def _put(modules: Mapping[str, ModuleType | None]) -> None:
+    for name, module in modules.items():
+        if module is None:
+            sys.modules.pop(name, None)
+            continue
+        sys.modules[name] = module
+        package, _, leaf = name.rpartition(".")
+        if package in sys.modules:
+            setattr(sys.modules[package], leaf, module)
+
+
+def _is_users(name: str, module: ModuleType) -> bool:
+    """Whether it is Python that nobody installed: a project's own."""
+    file = str(getattr(module, "__file__", None) or "")
+    return file.endswith(".py") and not _INSTALLED & {*Path(file).parts} and _is_outside(name)
+
+
+def _is_outside(name: str) -> bool:
+    return name.partition(".")[0] not in _ONCE

@@ -1,0 +1,223 @@
+"""What training leaves in a task, a tool or a Generate part does not reach the held-out score."""
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+from gfcr import anew, experiment, leaderboard, registry
+from gfcr import config as configs
+from gfcr.errors import TaskError
+from gfcr.generate.multi_turn import MultiTurn
+from gfcr.leaderboard.rows import Row
+from gfcr.tasks.chain_sum import ChainSum
+from gfcr.tracking.folder_store import find_folders, read_folders
+from tests.launchers import values_of
+
+MEMORIES = {
+    "the instance": ("self.seen += 1", "self.seen"),
+    "its class": ("type(self).total += 1", "self.total"),
+    "a class it inherits": ("Counting.count += 1", "self.count"),
+    "its module": ("SEEN.append(1)", "len(SEEN)"),
+    "another module": ("memory.SEEN.append(1)", "len(memory.SEEN)"),
+    "what it is made with": ("SEEN.append(1)", "self.begun"),
+    "its prompts": ("for p in self.kept: p.meta['n'] += 1", "prompt.meta['n']"),
+    "a library": ("json.seen = vars(json).get('seen', 0) + 1", "json.seen"),
+}
+"""Where code remembers how often it was asked: how it does, and how it reads that."""
+ASKING = [("judge:Oracle", kind) for kind in [*MEMORIES][1:5]]
+ASKING += [("judge:Own", kind) for kind in ("its class", "another module")]
+
+JUDGE = """
+import json
+from dataclasses import dataclass, field
+from gfcr.generate.tools.base import Tool
+from gfcr.stages import Generate
+from gfcr.tasks.base import Problems, Task, Verdict
+from gfcr.types import Prompt
+import memory
+from memory import Counting
+
+SEEN = []
+
+@dataclass(kw_only=True)
+class Judge(Counting, Task):
+    slow = SLOW
+    reward_range = (0.0, 1.0)
+    total = 0
+    seen: int = field(init=False, default=0)
+
+    def __post_init__(self):
+        self.begun = len(SEEN)
+
+    def problems(self, codec):
+        self.kept = [
+            Prompt(id=f"p{i}", tokens=codec.prompt(f"{i}="), text="", answer="", meta={"n": 0})
+            for i in range(48)
+        ]
+        return Problems(train=self.kept[:16], heldout=self.kept[16:])
+
+    def verify(self, prompt, *, text):
+        TOLD
+        return Verdict(reward=min(1.0, (READ) / 100))
+
+@dataclass(kw_only=True)
+class Nines(Judge):
+    def verify(self, prompt, *, text):
+        return Verdict(reward=text.count("9") / max(1, len(text)))
+
+class Oracle(Counting, Tool):
+    total = 0
+
+    def answer(self, text):
+        TOLD
+        return "9" if (READ) > 40 else "1"
+
+@dataclass(kw_only=True)
+class Own(Counting, Generate):
+    total = 0
+    seen: int = field(init=False, default=0)
+
+    async def run(self, session):
+        opened = [session.open(i) for i in range(session.job.num_samples)]
+        for trajectory in opened:
+            TOLD
+            trajectory.append(session.view.encode("9" if (READ) > 40 else "1"))
+        await session.gather(*(t.sample() for t in opened))
+"""
+
+Write: TypeAlias = Callable[..., None]
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
+    """Writes a user's modules `judge` and `memory`, and forgets them as a new process would."""
+
+    def written(kind: str, *, slow: bool = False) -> None:
+        told, read = MEMORIES[kind]
+        text = JUDGE.replace("TOLD", told).replace("READ", read).replace("SLOW", str(slow))
+        (tmp_path / "judge.py").write_text(text)
+        forget()
+
+    (tmp_path / "memory.py").write_text("SEEN = []\n\nclass Counting:\n    count = 0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    yield written
+    forget()
+
+
+def forget() -> None:
+    sys.modules.pop("judge", None)
+    sys.modules.pop("memory", None)
+    vars(sys.modules["json"]).pop("seen", None)
+
+
+def ran(folder: Path, **changes: Any) -> dict[str, Any]:
+    """The dry trainer changes no weights: arms that differ in their scores differ in memory."""
+    values = values_of(folder, **{"prompts": 8, "evaluation": {"prompts": 8}, **changes})
+    return experiment.run(configs.experiment(values, where="t"))["heldout"]
+
+
+def judged(folder: Path, *, arms: dict[str, Any], **changes: Any) -> Row:
+    """The second arm on the board; each run as in a process of its own."""
+    for seed in range(2):
+        for arm, strategy in arms.items():
+            forget()
+            ran(folder, arm=arm, seed=seed, strategy=strategy, **changes)
+    base, other = arms
+    board = leaderboard.rank(read_folders(find_folders(folder)), baseline=base, margin=0.05)
+    return next(row for row in board.rows if row.arm == other)
+
+
+def alike(row: Row) -> bool:
+    """Whether there is no difference at all, and nobody is called better for it."""
+    assert row.versus is not None
+    return row.versus.comparison.difference.value == 0 and row.versus.verdict != "better"
+
+
+@pytest.mark.parametrize("kind", MEMORIES)
+def test_a_verifier_that_remembers_training_scores_no_better_for_it(
+    kind: str, tmp_path: Path, write: Write
+) -> None:
+    write(kind)
+    found = ran(tmp_path, task={"name": "judge:Judge"})
+    assert found["before"] == found["after"]
+
+
+def test_a_slow_verifier_has_no_memory_of_training_either(tmp_path: Path, write: Write) -> None:
+    write("its class", slow=True)
+    found = ran(tmp_path, task={"name": "judge:Judge"})
+    assert 0 < found["after"]["accuracy"] <= 0.045, "8 answers were counted, by two processes"
+
+
+def test_nor_is_it_better_on_the_board(tmp_path: Path, write: Write) -> None:
+    write("its class")
+    arms = {arm: {"name": "grpo", "group_size": n} for arm, n in {"base": 2, "more": 8}.items()}
+    assert alike(judged(tmp_path, arms=arms, task={"name": "judge:Judge"}))
+
+
+TOOL = {"name": "multi_turn", "tool": "judge:Oracle"}
+
+
+@pytest.mark.parametrize(("name", "kind"), ASKING)
+def test_what_asks_tells_nothing_of_what_it_saw_in_training(
+    name: str, kind: str, tmp_path: Path, write: Write
+) -> None:
+    write(kind)
+    part = TOOL if name == TOOL["tool"] else {"name": name}
+    changes = {"task": {"name": "judge:Nines"}, "evaluation": {"prompts": 8, "generate": part}}
+    apart = ran(tmp_path, arm="apart", strategy={"name": "grpo", "group_size": 6}, **changes)
+    forget()
+    shared = {"name": "grpo", "group_size": 6, "generate": part}
+    assert ran(tmp_path, arm="shared", strategy=shared, **changes) == apart
+
+
+def test_nor_is_an_arm_better_on_the_board_for_its_tool(tmp_path: Path, write: Write) -> None:
+    write("its class")
+    arms = {
+        "base": {"name": "grpo", "group_size": 6},
+        "tool": {"name": "multi_turn", "group_size": 6, "tool": "judge:Oracle"},
+    }
+    asked = {"prompts": 16, "generate": TOOL}
+    assert alike(judged(tmp_path, arms=arms, task={"name": "judge:Nines"}, evaluation=asked))
+
+
+def test_modules_are_put_back_and_gfcr_s_own_parts_are_not_made_again(
+    tmp_path: Path, write: Write
+) -> None:
+    write("its module")
+    part = registry.build("generate", TOOL)
+    held = {name: sys.modules[name] for name in ("judge", "memory", "tests.launchers")}
+    with anew.part("generate", part) as again:
+        assert again == part and again is not part
+        assert sys.modules["judge"] is not held["judge"]
+        # Others in the process may import what is not the part's, and mean their own.
+        assert sys.modules["tests.launchers"] is held["tests.launchers"]
+    assert {name: sys.modules[name] for name in held} == held
+    ours = MultiTurn()
+    with anew.part("generate", ours) as same:
+        assert same is ours
+    assert not anew.modules_of("task", ChainSum())
+
+
+def test_a_task_that_cannot_be_carried_is_refused(tmp_path: Path, write: Write) -> None:
+    write("its module")
+    file = tmp_path / "judge.py"
+    file.write_text(
+        file.read_text().replace("self.begun =", "self.held = lambda: 0\n        self.begun =")
+    )
+    with pytest.raises(TaskError, match=r"Judge cannot be carried to another process.*lambda"):
+        ran(tmp_path, task={"name": "judge:Judge"})
+
+
+def test_a_flaky_verifier_leaves_a_usable_run(tmp_path: Path, write: Write) -> None:
+    """One answer in twenty is lost to chance, in every evaluation."""
+    write("its module")
+    file = tmp_path / "judge.py"
+    flaky = "import random; return Verdict(reward=None if random.random() < 0.05 else 1.0)"
+    file.write_text(file.read_text().replace("SEEN.append(1)", flaky))
+    found = ran(tmp_path, task={"name": "judge:Judge"}, evaluation={"prompts": 32, "samples": 4})
+    for when in ("before", "after"):
+        lost = sum(found[when]["unscorable"].values())
+        assert found[when]["n"] + lost == 128 and lost < 24 and found[when]["accuracy"] == 1
