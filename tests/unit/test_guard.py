@@ -353,6 +353,15 @@ def test_a_job_that_must_not_be_trained_on_names_the_planner(case: str) -> None:
         make.pipeline(plan, prompts=2, heldout=HELDOUT).next_batch()
 
 
+def test_a_prompt_without_tokens_is_not_asked() -> None:
+    empty = replace(HELDOUT[0], id="empty", text="", tokens=())
+    plan = strategy(
+        controls={"mine": Every(hook="plan", answer=lambda p, v: p.add([v.job(empty)]))}
+    )
+    with pytest.raises(TaskError, match="prompt 'empty' has no tokens"):
+        make.pipeline(plan, prompts=2).next_batch()
+
+
 @pytest.mark.parametrize(
     ("off_policy", "sampling", "right"),
     [
