@@ -416,6 +416,35 @@ def test_rollouts_of_another_prompt_cannot_be_recalled() -> None:
         make.pipeline(strategy(replay=part), prompts=2).next_batch()
 
 
+SPOILT: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "no rollout": (lambda rollout: "mine", "str 'mine' is no Rollout"),
+    "a reward of nan": (lambda rollout: replace(rollout, reward=NAN), "has reward nan"),
+    "log-probs of nan": (
+        lambda rollout: replace(rollout, logprobs_T=rollout.logprobs_T * NAN),
+        "log-probs that are not finite",
+    ),
+    "one log-prob too few": (
+        lambda rollout: replace(rollout, logprobs_T=rollout.logprobs_T[1:]),
+        "do not fit its tokens",
+    ),
+    "incomplete": (lambda rollout: replace(rollout, finish=FinishReason.ABORTED), "is incomplete"),
+}
+
+
+@pytest.mark.parametrize("case", SPOILT)
+def test_a_rollout_that_cannot_be_used_again_is_not_recalled(case: str) -> None:
+    spoil, said = SPOILT[case]
+    part = Every(hook="recall", answer=lambda group: [spoil(make.rollout(of=group.prompt))])
+    with pytest.raises(PartError, match=rf"strategy\.replay: recalled .*{said}"):
+        make.pipeline(strategy(replay=part), prompts=2).next_batch()
+
+
+def test_a_batch_map_returns_every_group() -> None:
+    part = Every(hook="map_batch", answer=lambda groups: groups[1:])
+    with pytest.raises(PartError, match=r"controls\.mine: returned 1 groups for 2"):
+        make.pipeline(strategy(controls={"mine": part}), prompts=2).next_batch()
+
+
 # ---------------------------------------------------------------- Generate
 
 
