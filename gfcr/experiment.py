@@ -166,9 +166,9 @@ def _begun(records: RunFolder) -> RunCard | None:
 
 def _who(resolved: Resolved, *, held: RunCard | None) -> tuple[RunCard, Standing]:
     """The run's card, and how its speculation stands under all that it was made with."""
+    card = resolved.card()
 
     def told(stands: Standing) -> RunCard:
-        card = resolved.card()
         return went_on(replace(card, tags={**card.tags, **stands.tags}), held=held)
 
     stands = standing(resolved.spec)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gfcr import config as configs
-from gfcr import experiment, leaderboard, loose, sources
+from gfcr import experiment, leaderboard, loose, models, sources
 from gfcr.leaderboard.checks import code_of, problems_of
 from gfcr.source import Pause
 from gfcr.tasks.rows import content_key, fraction
@@ -18,6 +18,7 @@ from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.folder_store import read_folder
 from gfcr.tracking.records import RunRecord
 from tests.launchers import values_of
+from tests.unit.test_leaderboard import run
 
 ROOT = Path(__file__).parents[2]
 FILTER = '''
@@ -149,8 +150,7 @@ def test_arms_of_other_code_are_refused_and_an_arm_s_own_part_is_its_own(
 
 @pytest.mark.usefixtures("theirs")
 def test_submit_names_installed_parts_and_what_they_import(tmp_path: Path) -> None:
-    run = ran(tmp_path, **using("visiting"))
-    told = [p.text.split(", code")[0] for p in code_of([run])]
+    told = [p.text.split(", code")[0] for p in code_of([ran(tmp_path, **using("visiting"))])]
     assert told == [
         "grpo: its runs loaded my_helpers",
         "grpo: its runs loaded my_parts",
@@ -226,6 +226,38 @@ def test_training_prompts_edited_between_two_arms_are_found(tmp_path: Path) -> N
     first, second = runs[0].tags["gfcr.digest.training"], runs[2].tags["gfcr.digest.training"]
     reason = board.excluded[0].reason
     assert f"training prompts {second}" in reason and f"training prompts {first}" in reason
+
+
+def test_every_file_of_a_model_counts_and_a_large_one_is_read_in_parts(tmp_path: Path) -> None:
+    files = {"config.json": "{}", "tokenizer.json": "{}", "chat_template.jinja": "{{ x }}"}
+    for name, text in {**files, "model.safetensors": "weights"}.items():
+        (tmp_path / name).write_text(text)
+    seen = {models.digest_of(tmp_path)}
+    (tmp_path / "README.md").write_text("no part of it")
+    assert models.digest_of(tmp_path) in seen
+    for name in (*files, "model.safetensors"):
+        (tmp_path / name).write_text("other")
+        seen.add(models.digest_of(tmp_path))
+    with (tmp_path / "model.safetensors").open("wb") as file:
+        file.truncate(1 << 30)
+    seen.add(models.digest_of(tmp_path))
+    with (tmp_path / "model.safetensors").open("r+b") as file:
+        for place in range(0, 1 << 30, 1 << 22):
+            file.seek(place)
+            file.write(b"trained")
+    seen.add(models.digest_of(tmp_path))
+    assert len(seen) == 1 + 4 + 2
+
+
+def test_models_of_one_name_and_other_files_are_compared_only_by_a_study_of_models() -> None:
+    def board(**tags: str) -> list[str]:
+        runs = [run("a", s, tags={"gfcr.digest.model": "1a", **tags}) for s in range(2)]
+        runs += [run("b", s, tags={"gfcr.digest.model": "2b", **tags}) for s in range(2)]
+        return [out.reason for out in leaderboard.rank(runs, baseline="a").excluded]
+
+    told = board()
+    assert len(told) == 2 and all("model.files 2b, where this table" in reason for reason in told)
+    assert board(**{"gfcr.compares": "model"}) == []
 
 
 def test_what_has_no_file_is_unknown_and_texts_are_no_code() -> None:
