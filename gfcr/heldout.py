@@ -52,7 +52,6 @@ class Question:
             "digest": digest(self.prompts),
             "prompts": len(self.prompts),
             "samples": self.samples,
-            "code": self.code,
         }
 
     def summarise(self, groups: Sequence[Group]) -> Heldout:

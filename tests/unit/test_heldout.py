@@ -12,6 +12,7 @@ from gfcr.config import Evaluation
 from gfcr.errors import ConfigError, GfcrError, TaskError
 from gfcr.heldout import Question, digest, floored, question
 from gfcr.tasks.base import Problems
+from gfcr.tracking.folder import RunFolder
 from gfcr.types import Prompt, Sampling
 from tests import factories as make
 from tests.launchers import values_of
@@ -173,7 +174,7 @@ def test_a_task_of_one_s_own_is_part_of_the_question(tmp_path: Path) -> None:
         task = {"name": f"{file}:CoinTask"}
         evaluation = {"prompts": 4}
         result = ran(tmp_path, task=task, evaluation=evaluation, arm=f"a{len(text)}")
-        return result["heldout"]["asked"]["code"]
+        return RunFolder(result["folder"]).card().tags["gfcr.digest.asking"]
 
     first = code()
     text += "\n# mended\n"
