@@ -9,9 +9,10 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, final
 
 from gfcr import loose, registry, sources
+from gfcr.errors import GfcrError
 from gfcr.part import Part
 
 T = TypeVar("T")
@@ -49,6 +50,36 @@ def part(kind: str, made: Part) -> Generator[Any]:
     again, fresh = _made(lambda: registry.build(kind, values), modules=modules)
     with _swapped(fresh):
         yield again
+
+
+@final
+class Unedited:
+    """Vouches that the files of some parts' code stay what they were: they are read again."""
+
+    def __init__(self, parts: Mapping[str, Part]) -> None:
+        """Takes down the code outside gfcr of parts by kind."""
+        self._parts = parts
+        self._held = self._now()
+
+    def check(self) -> None:
+        """Looks again.
+
+        Raises:
+            GfcrError: a file was edited.
+        """
+        now = self._now()
+        edited = [name for name in {*self._held, *now} if self._held.get(name) != now.get(name)]
+        if edited:
+            raise GfcrError(
+                f"{', '.join(sorted(edited))} was edited while the run went on: it asks held-out "
+                "prompts or scores the answers, and one run's scores are of one code. Put it back "
+                "and run the same command again, which goes on from the last checkpoint, or start "
+                "over with --fresh."
+            )
+
+    def _now(self) -> dict[str, str]:
+        roots = [sources.roots([p], spec=registry.spec(k, p)) for k, p in self._parts.items()]
+        return sources.units(set[str]().union(*roots))
 
 
 def _made(make: Callable[[], T], *, modules: set[str]) -> tuple[T, dict[str, ModuleType | None]]:

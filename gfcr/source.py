@@ -128,6 +128,7 @@ class RunSource:
         self.question = question
         self._evaluation, self._generate, self._budget = evaluation, generate, budget
         self._pause, self._watch = pause, watch
+        self._code = anew.Unedited({"task": pipeline.desk.task, "generate": generate})
         self._memory = _Memory()
         self.begun = False
         """Whether records and store are those of this session."""
@@ -214,6 +215,7 @@ class RunSource:
     def evaluate(self, *, update: int) -> Heldout:
         """Measures held-out reward under the engine's policy and adds a point to the curve."""
         began = time.perf_counter()
+        self._code.check()
         with self._scorer() as desk, anew.part("generate", self._generate) as generate:
             groups = self._pipeline.evaluate(
                 self.question.prompts,

@@ -9,9 +9,10 @@ import pytest
 
 from gfcr import anew, experiment, leaderboard, registry
 from gfcr import config as configs
-from gfcr.errors import TaskError
+from gfcr.errors import GfcrError, TaskError
 from gfcr.generate.multi_turn import MultiTurn
 from gfcr.leaderboard.rows import Row
+from gfcr.source import Progress
 from gfcr.tasks.chain_sum import ChainSum
 from gfcr.tracking.folder_store import find_folders, read_folders
 from tests.launchers import values_of
@@ -199,6 +200,19 @@ def test_modules_are_put_back_and_gfcr_s_own_parts_are_not_made_again(
     with anew.part("generate", ours) as same:
         assert same is ours
     assert not anew.modules_of("task", ChainSum())
+
+
+def test_code_that_is_edited_while_a_run_goes_on_is_named(tmp_path: Path, write: Write) -> None:
+    """The second evaluation would read the file again: half of the run would be of other code."""
+    write("its module")
+    memory = tmp_path / "memory.py"
+    values = values_of(tmp_path, task={"name": "judge:Judge"}, evaluation={"prompts": 8})
+
+    def edit(progress: Progress) -> None:
+        memory.write_text(memory.read_text() + "MORE = 1\n")
+
+    with pytest.raises(GfcrError, match=r"^memory was edited while the run went on"):
+        experiment.run(configs.experiment(values, where="t"), watch=edit)
 
 
 def test_a_task_that_cannot_be_carried_is_refused(tmp_path: Path, write: Write) -> None:
