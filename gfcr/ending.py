@@ -6,10 +6,12 @@ import shutil
 import traceback
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from gfcr.errors import StoreError
+from gfcr.provenance import went_on
 from gfcr.resolved import Resolved
 from gfcr.signals import Interrupted
 from gfcr.source import RunSource
@@ -44,7 +46,10 @@ def identity(resolved: Resolved) -> dict[str, Any]:
 
 
 def end(resolved: Resolved, *, records: RunFolder, result: Mapping[str, Any]) -> None:
-    """Writes down how the run ended: the folder first, then the store."""
+    """Writes down how the run ended, and by which code: the folder first, then the store."""
+    held = records.card()
+    now = replace(held, tags={**held.tags, **resolved.code()})
+    records.create(went_on(now, held=held))
     sealing.end(records, status=result["status"], result=result)
     resolved.tracker.finish(status=result["status"], result=result)
 

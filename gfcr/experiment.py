@@ -116,7 +116,7 @@ def _run(
         codec = _codec(resolved, model=model)
         problems = resolved.task.problems(codec)
         own = apart(resolved.task, codec=codec, prompts=config.evaluation.prompts)
-        asked = question(problems, evaluation=config.evaluation, code=resolved.asking(), apart=own)
+        asked = question(problems, evaluation=config.evaluation, apart=own)
         check_problems(resolved, problems, codec=codec, model=model)
         card = replace(card, tags={**card.tags, **_given(resolved, asked=asked, model=model)})
         records.create(went_on(card, held=held))
@@ -179,7 +179,7 @@ def _who(resolved: Resolved, *, held: RunCard | None) -> tuple[RunCard, Standing
 
 def _given(resolved: Resolved, *, asked: Question, model: str) -> dict[str, str]:
     """Tags of what the run was given that its spec only names."""
-    found = {"training": asked.training, "heldout": digest(asked.prompts), "asking": asked.code}
+    found = {"training": asked.training, "heldout": digest(asked.prompts)}
     if resolved.engine.needs_model:
         from gfcr import models
 

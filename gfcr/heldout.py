@@ -39,8 +39,6 @@ class Question:
 
     prompts: tuple[Prompt, ...]
     samples: int
-    code: str = ""
-    """Digest of the files that ask and score, gfcr's among them, see `sources.asking`."""
     training: str = ""
     """Digest of the prompts to train on, which are the same for all arms too."""
     carried: bytes = field(default=b"", repr=False)
@@ -80,15 +78,12 @@ class Question:
         )
 
 
-def question(
-    problems: Problems, *, evaluation: Evaluation, code: str = "", apart: Apart | None = None
-) -> Question:
+def question(problems: Problems, *, evaluation: Evaluation, apart: Apart | None = None) -> Question:
     """Takes the first held-out prompts, after a look at both splits.
 
     Args:
         problems: of the task.
         evaluation: how many prompts and answers.
-        code: digest of what asks and scores.
         apart: of a task that is not gfcr's, whose held-out prompts are then taken.
 
     Raises:
@@ -127,7 +122,6 @@ def question(
     return Question(
         prompts=chosen,
         samples=evaluation.samples,
-        code=code,
         training=training,
         carried=apart.carried if apart else b"",
     )

@@ -28,9 +28,13 @@ _LONGEST: Final = 250
 
 
 def card_of(
-    config: Experiment, *, spec: Mapping[str, Any], run_id: str, parts: Iterable[object] = ()
+    config: Experiment,
+    *,
+    spec: Mapping[str, Any],
+    run_id: str,
+    code: Mapping[str, str] | None = None,
 ) -> RunCard:
-    """The run's identity, with tags for its stages, versions, commit and the code of its parts."""
+    """The run's identity, with tags for its stages, versions, commit and code."""
     named = spec["strategy"]
     tags = {
         "gfcr.strategy": str(named["name"]),
@@ -47,7 +51,7 @@ def card_of(
         "gfcr.commit": _commit(),
         **{f"gfcr.version.{name}": v for name in VERSIONED if (v := _version(name))},
         CODE: sources.ours(),
-        **{_tag(n): v for n, v in sources.units(sources.roots(parts, spec=spec)).items()},
+        **(code or {}),
     }
     return RunCard(
         run_id=run_id,
@@ -67,6 +71,12 @@ def _roster(config: Experiment) -> dict[str, list[int] | list[str]]:
         "seeds": [*seeds] if config.seed in seeds else [config.seed],
         "arms": [*arms] or [config.name],
     }
+
+
+def code_tags(parts: Iterable[object], *, spec: Mapping[str, Any], asking: str) -> dict[str, str]:
+    """Tags of the code as it lies now: what is not gfcr's, and all that asks and scores."""
+    units = sources.units(sources.roots(parts, spec=spec))
+    return {**{_tag(name): held for name, held in units.items()}, f"{DIGEST}asking": asking}
 
 
 def went_on(card: RunCard, *, held: RunCard | None) -> RunCard:

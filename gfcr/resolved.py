@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from gfcr.config import Experiment
 from gfcr.engine.base import EngineConfig
 from gfcr.errors import ConfigError
 from gfcr.part import Part
-from gfcr.provenance import card_of
+from gfcr.provenance import card_of, code_tags
 from gfcr.stages import Generate
 from gfcr.strategy import Strategy
 from gfcr.tasks.base import Task
@@ -51,16 +52,27 @@ class Resolved:
 
     def card(self) -> RunCard:
         """The run's identity, with versions, commit and code."""
-        own = (self.task, self.engine, self.trainer, self.tracker, self.generate)
-        parts = [*self.strategy.parts.values(), *(p for part in own for p in _nest(part))]
-        function = strategies.find(str(self.config.strategy["name"]))
-        return card_of(self.config, spec=self.spec, run_id=self.run_id, parts=[function, *parts])
+        return card_of(self.config, spec=self.spec, run_id=self.run_id, code=self.code())
 
-    def asking(self) -> str:
-        """Digest of the code that asks held-out prompts and scores the answers."""
-        parts = [part for own in (self.task, self.generate) for part in _nest(own)]
-        spec = [self.spec["task"], self.spec["evaluation"]["generate"]]
-        return sources.asking(sources.roots(parts, spec=spec))
+    @cached_property
+    def _function(self) -> object:
+        """Makes the strategy."""
+        return strategies.find(str(self.config.strategy["name"]))
+
+    def code(self) -> dict[str, str]:
+        """Tags of the code that is not gfcr's, and of what asks and scores, as files hold it now.
+
+        Code that is not gfcr's is imported again to measure: an edit in the course of a run counts.
+        """
+        asking = [part for own in (self.task, self.generate) for part in _nest(own)]
+        asked = [self.spec["task"], self.spec["evaluation"]["generate"]]
+        own = (self.engine, self.trainer, self.tracker)
+        rest = [*self.strategy.parts.values(), *(part for each in own for part in _nest(each))]
+        return code_tags(
+            [self._function, *asking, *rest],
+            spec=self.spec,
+            asking=sources.asking(sources.roots(asking, spec=asked)),
+        )
 
 
 def _nest(part: Part) -> Iterator[Part]:

@@ -29,6 +29,7 @@ UNKNOWN: Final = "unknown"
 _ADDRESS: Final = re.compile(r"([^:]+\.py|[A-Za-z_]\w*(?:\.\w+)*):[A-Za-z_]\w*")
 """Of code: `path/to/file.py:Name` or `package.module:Name`."""
 _OURS: Final = ("gfcr", "gfcr_strategies")
+_HOME: Final = Path(__file__).parent
 _BY_VERSION: Final = frozenset(
     {"datasets", "numpy", "torch", "transformers", "trl", "vllm"} | sys.stdlib_module_names
 )
@@ -244,11 +245,16 @@ def _libraries() -> frozenset[str]:
 def _held(files: frozenset[Path]) -> str:
     if not files:
         return UNKNOWN
-    return _library(files) if all(_installed(file) for file in files) else digest(files)
+    # What a process imports once is told as it was when the process first asked.
+    kept = all(_installed(file) or file.is_relative_to(_HOME) for file in files)
+    try:
+        return _first(files) if kept else digest(files)
+    except OSError:
+        return UNKNOWN
 
 
 @lru_cache(maxsize=256)
-def _library(files: frozenset[Path]) -> str:
+def _first(files: frozenset[Path]) -> str:
     return digest(files)
 
 

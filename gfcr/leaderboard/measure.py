@@ -131,7 +131,7 @@ def cost_of(runs: Sequence[RunRecord]) -> ArmCost:
 
 
 def provenance_of(runs: Sequence[RunRecord]) -> dict[str, str]:
-    """Returns where the runs come from, `a | b` if they differ, or one was resumed with another.
+    """Returns where the runs come from, `a | b` if they differ, or it changed in one.
 
     Task, model, spec, commit, versions, and digests of the code and of what the runs were given.
     """
@@ -146,7 +146,7 @@ def provenance_of(runs: Sequence[RunRecord]) -> dict[str, str]:
 
 def differs(name: str) -> str:
     """Returns what is said of a value of `provenance_of` that is several."""
-    return f"seeds differ in {name}, or one was resumed with another"
+    return f"seeds differ in {name}, or it changed in the course of one"
 
 
 def notes_of(runs: Sequence[RunRecord]) -> list[str]:

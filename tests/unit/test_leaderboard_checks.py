@@ -58,7 +58,7 @@ def test_local_changes_unknown_and_mixed_commits_are_problems():
     assert at("decade") == ["provenance: arms were run at different commits: c0ffee, decade"]
     mixed = [*arm("dapo", accuracy=0.6, seeds=4)]
     mixed.append(run("dapo", 4, accuracy=0.6, tags={"gfcr.version.vllm": "2.0"}))
-    told = "seeds differ in version.vllm, or one was resumed with another"
+    told = "seeds differ in version.vllm, or it changed in the course of one"
     assert f"provenance: dapo: {told}" in problems(*mixed)
 
 

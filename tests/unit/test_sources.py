@@ -170,6 +170,30 @@ def test_a_run_resumed_under_other_code_tells_both(theirs: Path, tmp_path: Path)
     assert ended.tags["gfcr.code"] == paused.tags["gfcr.code"] and ended.damage == ""
 
 
+HELPED = """
+from dataclasses import dataclass
+from pathlib import Path
+from gfcr.stages import Filter
+
+@dataclass(kw_only=True)
+class Mine(Filter):
+    gives_advantages = False
+    place: str
+
+    def apply(self, group, *, view):
+        Path(self.place).write_text("# edited while it runs")
+        return group
+"""
+
+
+def test_code_edited_in_the_course_of_a_run_is_told(theirs: Path, tmp_path: Path) -> None:
+    (theirs / "my_editor.py").write_text("import my_judge\n" + HELPED)
+    mine = {"name": "my_editor:Mine", "place": str(theirs / "my_judge.py")}
+    run = ran(tmp_path, strategy={"name": "grpo", "filters": {"mine": mine}})
+    assert run.tags["gfcr.code.my_judge"].count(" | ") == 1 and run.damage == ""
+    assert " | " not in run.tags["gfcr.code.my_editor"] + run.tags["gfcr.digest.asking"]
+
+
 RUN = """
 import sys
 from gfcr import config, experiment
