@@ -128,7 +128,7 @@ def _reached(start: Collection[Root], *, follow: Callable[[str], bool]) -> dict[
         if file is None or not file.is_file():
             continue
         found.setdefault(_unit(name), set()).update(_files(name, file))
-        if file.suffix == ".py" and (_head(name) in heads or not _installed(file)):
+        if file.suffix == ".py" and (_head(name) in heads or _is_own(name, file)):
             stat = file.stat()
             todo += _imports(name, file, (stat.st_mtime_ns, stat.st_size))
     return found
@@ -230,16 +230,26 @@ def _head(name: str) -> str:
 
 
 def _skipped(name: str) -> bool:
-    return _head(name) in _BY_VERSION
+    """Not where a folder of one's own holds a module of a library's name, which is imported then."""
+    if _head(name) not in _BY_VERSION:
+        return False
+    file = _top(_head(name))[0]
+    return file is None or _installed(file)
 
 
+def _is_own(name: str, file: Path) -> bool:
+    return not _installed(file) and _head(name) not in _BY_VERSION
+
+
+@lru_cache(maxsize=8192)
 def _installed(file: Path) -> bool:
     return any(file.is_relative_to(folder) for folder in _libraries())
 
 
 @lru_cache(maxsize=1)
 def _libraries() -> frozenset[str]:
-    return frozenset(sysconfig.get_path(name) for name in ("purelib", "platlib"))
+    names = ("purelib", "platlib", "stdlib", "platstdlib")
+    return frozenset(sysconfig.get_path(name) for name in names)
 
 
 def _held(files: frozenset[Path]) -> str:

@@ -72,6 +72,14 @@ def entry(place):
     return Path(place / told["submitted"])
 
 
+def test_an_entry_tells_the_code_and_what_its_runs_were_given(entry):
+    content = read(entry / "entry.json")
+    for row in content["rows"]:
+        told = row["provenance"]
+        assert told["code"] == content["code"] and len(content["code"]) == 16
+        assert {"digest.asking", "digest.heldout", "digest.training"} <= {*told}
+
+
 def test_an_entry_holds_what_was_run_and_what_came_out(entry):
     assert {f.name for f in entry.iterdir()} == {
         *("README.md", "entry.json"),

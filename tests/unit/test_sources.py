@@ -59,7 +59,7 @@ def forget(*modules: str) -> None:
 
 
 def ran(folder: Path, *, until: int | None = None, **changes: Any) -> RunRecord:
-    forget("my_")
+    forget("my_", "colorsys")
     config = configs.experiment(values_of(folder, **changes), where="t")
     stop = None if until is None else Pause(updates=until)
     return read_folder(RunFolder(experiment.run(config, until=stop)["folder"]))
@@ -84,7 +84,8 @@ def theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (place / "my_parts" / "filters.py").write_text(FILTER.format(more=more))
     (place / "my_parts" / "deep" / "unused.py").write_text("")
     (place / "my_helpers" / "deep" / "size.py").write_text("SIZE = 1\n")
-    (place / "my_judge.py").write_text("def score(text): return 0.0\n")
+    (place / "my_judge.py").write_text("import colorsys\ndef score(text): return 0.0\n")
+    (place / "colorsys.py").write_text("")
     (place / "my_task.py").write_text(TASK)
     (place / "my_lone.py").write_text(FILTER.format(more="import my_judge"))
     info = place / "visitor-1.0.dist-info"
@@ -103,6 +104,7 @@ REACHED = {
     "a module": ("my_parts.filters:Mine", "my_parts/filters.py", "my_parts"),
     "a lone module's helper": ("my_lone:Mine", "my_judge.py", "my_judge"),
     "a file": ("{theirs}/my_lone.py:Mine", "my_lone.py", "{theirs}/my_lone.py"),
+    "a module of a library's name": ("my_lone:Mine", "colorsys.py", "colorsys"),
     "a file's helper": ("{theirs}/my_lone.py:Mine", "my_judge.py", "my_judge"),
 }
 
@@ -135,14 +137,12 @@ def test_arms_of_other_code_are_refused_and_an_arm_s_own_part_is_its_own(
 ) -> None:
     def board(folder: str, *, edit: str) -> list[str]:
         runs = [ran(tmp_path / folder, arm="a", seed=s, **using("visiting")) for s in range(2)]
-        if edit:
-            (theirs / edit).open("a").write("\n# edited\n")
+        (theirs / edit).open("a").write("\n# edited\n")
         runs += [ran(tmp_path / folder, arm="b", seed=s, **using("my_lone:Mine")) for s in (0, 1)]
         runs += [ran(tmp_path / folder, arm="c", seed=s, **using("visiting")) for s in range(2)]
         found = problems_of(leaderboard.rank(runs, baseline="a"))
         return [p.text for p in found if "different code" in p.text]
 
-    assert board("same", edit="") == []
     assert board("own", edit="my_lone.py") == []
     told = board("edited", edit="my_helpers/deep/size.py")
     assert len(told) == 1 and told[0].startswith("arms were run with different code of my_helpers")
