@@ -230,7 +230,7 @@ def _head(name: str) -> str:
 
 
 def _skipped(name: str) -> bool:
-    """Not where a folder of one's own holds a module of a library's name, which is imported then."""
+    """Not where a folder of one's own holds a module of a library's name: that one is imported."""
     if _head(name) not in _BY_VERSION:
         return False
     file = _top(_head(name))[0]
