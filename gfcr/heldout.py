@@ -31,6 +31,8 @@ class Heldout:
     """Answers without a score by prompt id, where there are any."""
     cut: int
     """Answers that met the cap on tokens."""
+    disagreed: int | None = None
+    """Answers that got another reward when they were asked again; None where they were not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

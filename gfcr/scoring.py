@@ -2,9 +2,11 @@
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
+from math import isclose
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
@@ -14,7 +16,7 @@ from gfcr.coroutine import Pending
 from gfcr.errors import TaskError, described, shortened, shown
 from gfcr.guard import real
 from gfcr.tasks.base import Codec, Task, Verdict
-from gfcr.types import Prompt
+from gfcr.types import Group, Prompt
 
 if TYPE_CHECKING:
     from gfcr.pool import ProcessPool, ThreadPool
@@ -181,6 +183,33 @@ def apart(task: Task, *, codec: Codec, prompts: int) -> Apart | None:
 
     modules = anew.modules_of("task", task)
     return anew.made(again, modules=modules) if modules else None
+
+
+@contextmanager
+def scorer(desk: Desk, *, carried: bytes) -> Generator[Desk]:
+    """Gives the desk that scores held-out answers: one of their own where a task is carried."""
+    if not carried:
+        yield desk
+        return
+    with closing(Desk(desk.task, carried=carried)) as own:
+        yield own
+
+
+def asked_again(groups: Sequence[Group], *, desk: Desk, carried: bytes) -> int:
+    """Scores answers once more, in another order; returns how many get another reward, or none.
+
+    A verifier that is a function of prompt and text gives each the same.
+    """
+    given = {r.id: r for g in groups for r in g.rollouts if r.reward is not None}
+    with scorer(desk, carried=carried) as again:
+        for key, rollout in reversed(given.items()):
+            again.verify(key, prompt=rollout.prompt, text=rollout.text)
+        told: dict[str, Verdict] = {}
+        while again.busy:
+            again.wait()
+            told |= again.verdicts()
+    rewards = ((given[key].reward, told[key].reward) for key in given)
+    return sum(new is None or not isclose(old or 0.0, new, abs_tol=1e-9) for old, new in rewards)
 
 
 def _packed(task: Task, prompts: Sequence[Prompt]) -> bytes:

@@ -1,8 +1,7 @@
 """The run behind the trainer: budgets, evaluation, records, progress, state."""
 
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, final
@@ -15,7 +14,7 @@ from gfcr.errors import ConfigError, shown
 from gfcr.heldout import Heldout, Question
 from gfcr.pipeline import Pipeline
 from gfcr.ranges import Checked, Natural
-from gfcr.scoring import Desk
+from gfcr.scoring import asked_again, scorer
 from gfcr.stages import Generate
 from gfcr.tracking.base import Tracker
 from gfcr.tracking.folder import Mark, RunFolder
@@ -214,18 +213,22 @@ class RunSource:
 
     def evaluate(self, *, update: int) -> Heldout:
         """Measures held-out reward under the engine's policy and adds a point to the curve."""
-        began = time.perf_counter()
+        began, shared, carried = time.perf_counter(), self._pipeline.desk, self.question.carried
         self._code.check()
-        with self._scorer() as desk, anew.part("generate", self._generate) as generate:
+        with scorer(shared, carried=carried) as desk, anew.part("generate", self._generate) as part:
             groups = self._pipeline.evaluate(
                 self.question.prompts,
-                generate=generate,
+                generate=part,
                 num_samples=self.question.samples,
                 sampling=self._evaluation.sampling,
                 label=f"eval@{update}",
                 desk=desk,
             )
-        heldout = self._memory.latest = self.question.summarise(groups)
+        heldout = self.question.summarise(groups)
+        if carried and not self._memory.curve:
+            differing = asked_again(groups, desk=shared, carried=carried)
+            heldout = replace(heldout, disagreed=differing)
+        self._memory.latest = heldout
         lost = sum(heldout.unscorable.values())
         point = (update, self._training_tokens(), self.elapsed_s, heldout.accuracy)
         self._memory.curve.append(point)
@@ -242,16 +245,6 @@ class RunSource:
         return heldout
 
     # ------------------------------------------------------------ private
-
-    @contextmanager
-    def _scorer(self) -> Generator[Desk]:
-        """Who scores held-out answers: a task that training may have taught something does not."""
-        shared = self._pipeline.desk
-        if not self.question.carried:
-            yield shared
-            return
-        with closing(Desk(shared.task, carried=self.question.carried)) as own:
-            yield own
 
     def _due(self) -> bool:
         every, step = self._evaluation.every, self._pipeline.step

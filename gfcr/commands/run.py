@@ -52,10 +52,13 @@ def run(options: argparse.Namespace) -> Outcome:
 def _text(result: dict[str, Any]) -> str:
     before, after = (result["heldout"][k]["accuracy"] for k in ("before", "after"))
     bins = ", ".join(f"{n} {t:,}" for n, t in result["tokens"].items())
+    start = result["heldout"]["before"]
+    other = start.get("disagreed")
+    said = f"the verifier gave {other} of {start['n']} answers another reward when asked again\n"
     return (
         f"[bold]{result['arm']}[/] seed {result['seed']}: held-out accuracy {before:.3f} -> "
         f"[bold]{after:.3f}[/] in {result['updates']} updates, {result['wall_s']:.0f} s\n"
-        f"tokens: {bins}\n"
+        f"{said if other else ''}tokens: {bins}\n"
         f"{result['rollout_tokens_per_s']:.0f} rollout tokens/s, generation share "
         f"{result['r_gen']:.0%}\nrun folder: {result['folder']}"
     )

@@ -165,6 +165,13 @@ def notes_of(runs: Sequence[RunRecord]) -> list[str]:
             f"{gone} of {asked} held-out answers could not be scored: they count as the lowest "
             "reward in its rank, and against whoever a verdict would favour"
         )
+    starts = [heldout(run, "before") for run in runs]
+    if other := sum(start.get("disagreed") or 0 for start in starts):
+        asked_again = sum(start.get("n", 0) for start in starts)
+        notes.append(
+            f"the verifier gave {other} of {asked_again} held-out answers another reward when they "
+            "were asked again: it is no function of prompt and text"
+        )
     cut = sum(heldout(run).get("cut", 0) for run in runs)
     if cut > _CUT * asked:
         notes.append(f"{cut / asked:.0%} of held-out answers met evaluation.sampling.max_tokens")

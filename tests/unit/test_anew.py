@@ -1,5 +1,6 @@
 """What training leaves in a task, a tool or a Generate part does not reach the held-out score."""
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -28,8 +29,8 @@ MEMORIES = {
     "a library": ("json.seen = vars(json).get('seen', 0) + 1", "json.seen"),
 }
 """Where code remembers how often it was asked: how it does, and how it reads that."""
-ASKING = [("judge:Oracle", kind) for kind in [*MEMORIES][1:5]]
-ASKING += [("judge:Own", kind) for kind in ("its class", "another module")]
+ASKING = [("judge:Oracle", kind) for kind in ("its class", "its module", "another module")]
+ASKING += [("judge:Own", "a class it inherits")]
 
 JUDGE = """
 import json
@@ -143,7 +144,10 @@ def test_a_verifier_that_remembers_training_scores_no_better_for_it(
 ) -> None:
     write(kind)
     found = ran(tmp_path, task={"name": "judge:Judge"})
-    assert found["before"] == found["after"]
+    disagreed = found["before"].pop("disagreed")
+    assert found["after"].pop("disagreed") is None and found["before"] == found["after"]
+    # What it is made with is the same in every process; anything else depends on who came first.
+    assert (disagreed > 0) == (kind != "what it is made with"), "and is named"
 
 
 def test_a_slow_verifier_has_no_memory_of_training_either(tmp_path: Path, write: Write) -> None:
@@ -155,7 +159,10 @@ def test_a_slow_verifier_has_no_memory_of_training_either(tmp_path: Path, write:
 def test_nor_is_it_better_on_the_board(tmp_path: Path, write: Write) -> None:
     write("its class")
     arms = {arm: {"name": "grpo", "group_size": n} for arm, n in {"base": 2, "more": 8}.items()}
-    assert alike(judged(tmp_path, arms=arms, task={"name": "judge:Judge"}))
+    row = judged(tmp_path, arms=arms, task={"name": "judge:Judge"})
+    assert alike(row)
+    said = r"the verifier gave \d+ of 16 held-out answers another reward"
+    assert any(re.match(said, note) for note in row.notes)
 
 
 TOOL = {"name": "multi_turn", "tool": "judge:Oracle"}
@@ -172,6 +179,7 @@ def test_what_asks_tells_nothing_of_what_it_saw_in_training(
     forget()
     shared = {"name": "grpo", "group_size": 6, "generate": part}
     assert ran(tmp_path, arm="shared", strategy=shared, **changes) == apart
+    assert apart["before"]["disagreed"] == 0
 
 
 def test_nor_is_an_arm_better_on_the_board_for_its_tool(tmp_path: Path, write: Write) -> None:
