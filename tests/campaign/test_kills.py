@@ -47,7 +47,8 @@ def records(place: Path) -> dict[str, Any]:
     run = run_of(place)
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     result = json.loads((run / "result.json").read_text())
-    for key in ("wall_s", "time", "rollout_tokens_per_s", "r_gen", "sync_share", "resumed_from"):
+    clocked = ("wall_s", "time", "rollout_tokens_per_s", "r_gen", "sync_share")
+    for key in (*clocked, "resumed_from", "attempt"):
         result.pop(key)
     result["curve"] = [[u, tokens, score] for u, tokens, _, score in result["curve"]]
     result["folder"] = Path(result["folder"]).name
