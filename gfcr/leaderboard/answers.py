@@ -87,13 +87,19 @@ def recomputed(content: Mapping[str, Any]) -> dict[str, Recomputed]:
     baseline = content["baseline"]
     found = {
         arm: compared(
-            runs, baseline=arms[baseline], limits=limits, same_start=not content["compares"]
+            runs,
+            baseline=arms[baseline],
+            limits=limits,
+            same_start=not content["compares"],
+            looks=content["looks"],
         )
         for arm, runs in arms.items()
         if baseline is not None and arm != baseline
     }
     ranked = {row["arm"] for row in content["rows"] if row["rank"] is not None}
-    p_values = corrected(found, ranked=ranked, comparisons=content["comparisons"])
+    p_values = corrected(
+        found, ranked=ranked, comparisons=content["comparisons"], looks=content["looks"]
+    )
 
     def versus(arm: str) -> Versus | None:
         comparison = found.get(arm)

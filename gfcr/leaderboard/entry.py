@@ -105,7 +105,7 @@ def entry_of(
     prompts = prompts_of([run for runs in arms.values() for run in runs])
     rows = [_row(row, runs=arms[row["arm"]], prompts=prompts) for row in to_dict(board)["rows"]]
     own = (
-        *("study", "baseline", "margin", "target", "comparisons", "noise_floor"),
+        *("study", "baseline", "margin", "target", "comparisons", "looks", "noise_floor"),
         *("excluded", "missing", "notes"),
     )
     provenance = board.rows[0].provenance
@@ -177,9 +177,10 @@ def experiment_of(run: RunRecord) -> dict[str, Any]:
     if run.spec is None:
         raise ConfigError(f"{who}: the store holds no spec.yaml, so it cannot be run again.")
     study = {key: run.tags[f"gfcr.{key}"] for key in ("baseline", "metric") if _tag(run, key)}
+    roster = {"roster": result_of(run).get("roster", {})}
     if _tag(run, "minimum_effect"):
         study["minimum_effect"] = json.loads(_tag(run, "minimum_effect"))
-    values = {**run.spec, **study, "strategy": _strategy(run.spec["strategy"])}
+    values = {**run.spec, **study, **roster, "strategy": _strategy(run.spec["strategy"])}
     resolved = experiment.resolve(config.experiment(values, where=who))
     card = card_of(resolved.config, spec=resolved.spec, run_id=resolved.run_id)
     rebuilt, recorded = spec_hash(resolved.spec), spec_hash(run.spec)

@@ -3,14 +3,17 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gfcr.leaderboard.measure import budget_notes
+from gfcr.leaderboard.chosen import price
+from gfcr.leaderboard.measure import budget_of
 from gfcr.leaderboard.readings import Compared, Limits, compared
 from gfcr.leaderboard.rows import Row, Versus
 from gfcr.leaderboard.screen import compares_of
 from gfcr.statistics import holm
 from gfcr.tracking.records import RunRecord
 
-_BY_CHANCE = "the interval excludes 0, but among this many arms one does so by chance too often"
+_BY_CHANCE = (
+    "the interval excludes 0, but among so many arms and looks one does so by chance too often"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +24,9 @@ class Terms:
     margin: float
     limits: Limits
     comparisons: int
-    """Arms of the study beside the baseline, whatever became of them."""
+    """See `chosen.compared_with`."""
+    looks: int
+    """See `chosen.looks_of`."""
 
 
 def judged(
@@ -36,29 +41,48 @@ def judged(
     others = [row.arm for row in rows if row.arm != study.baseline]
     same_start = "model" not in compares_of(theirs, baseline=study.baseline)
     found = {
-        arm: compared(arms[arm], baseline=theirs, limits=study.limits, same_start=same_start)
+        arm: compared(
+            arms[arm],
+            baseline=theirs,
+            limits=study.limits,
+            same_start=same_start,
+            looks=study.looks,
+        )
         for arm in others
     }
+    budgets = {arm: budget_of(arms[arm], baseline=theirs) for arm in others}
     reasons = {
         arm: [
             *_other_start(found[arm], study=study, same_start=same_start),
-            *budget_notes(arms[arm], baseline=theirs),
+            *budgets[arm].unequal,
         ]
         for arm in others
     }
     rows = [without_rank(row, reasons=reasons.get(row.arm, [])) for row in rows]
+    rows = [
+        replace(row, notes=(*row.notes, *budgets[row.arm].told)) if row.arm in budgets else row
+        for row in rows
+    ]
     ranked = {row.arm for row in rows if row.rank is not None}
-    p_values = corrected(found, ranked=ranked, comparisons=study.comparisons)
+    p_values = corrected(found, ranked=ranked, comparisons=study.comparisons, looks=study.looks)
     return [_versus(row, found=found, p_values=p_values, study=study) for row in rows]
 
 
 def corrected(
-    found: Mapping[str, Compared | None], *, ranked: Collection[str], comparisons: int
+    found: Mapping[str, Compared | None],
+    *,
+    ranked: Collection[str],
+    comparisons: int,
+    looks: int,
 ) -> dict[str, float]:
-    """Returns Holm's p-values of the arms that have a verdict, among so many comparisons."""
+    """Returns Holm's p-values of the arms that have a verdict, among so many comparisons.
+
+    Each look after the first is paid for: see `chosen.price`.
+    """
     told = {arm: c for arm, c in found.items() if c and c.shown.pairs > 1 and arm in ranked}
     absent = [1.0] * (comparisons - len(told))
-    adjusted = holm([*(c.p_value for c in told.values()), *absent])
+    among = holm([*(c.p_value for c in told.values()), *absent])
+    adjusted = [min(1.0, price(looks) * p_value) for p_value in among]
     return dict(zip(told, adjusted, strict=False))
 
 

@@ -1,6 +1,7 @@
 """What runs scored and spent, read from their results."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from math import isfinite, nan
 from statistics import fmean
 from typing import Any, Literal, TypeAlias
@@ -14,6 +15,8 @@ from gfcr.tracking.records import RunRecord
 When: TypeAlias = Literal["before", "after"]
 """Training."""
 _SAME_BUDGET = 0.05
+_SPENT = {"generated_tokens": "tokens", "seconds": "seconds", "verifier_calls": "verifier calls"}
+"""What each bound of `config.Budget` bounds."""
 _CUT = 0.05
 """Share of answers that met the cap on tokens from which a row says so."""
 _MADE_WITH = ("gfcr.version.", CODE, DIGEST)
@@ -179,23 +182,46 @@ def notes_of(runs: Sequence[RunRecord]) -> list[str]:
     return [*notes, *map(differs, mixed)]
 
 
-def budget_notes(runs: Sequence[RunRecord], *, baseline: Sequence[RunRecord]) -> list[str]:
-    """Returns a note when the arms share no budget: updates, tokens and seconds all differ.
+@dataclass(frozen=True, kw_only=True)
+class SharedBudget:
+    """Whether an arm and the baseline had one budget."""
 
-    Arms that one bound of the study ended have spent the same, but for their last update.
+    unequal: tuple[str, ...]
+    """Why they had not; empty where they had."""
+    told: tuple[str, ...]
+    """In what they are equal, where not in all."""
+
+
+def budget_of(runs: Sequence[RunRecord], *, baseline: Sequence[RunRecord]) -> SharedBudget:
+    """Compares what two arms were given to spend.
+
+    Where bounds ended runs, they are the study's budget: all of them are equal. Arms that one bound
+    ended have spent the same, but for their last update. Where none did, updates are, or tokens;
+    equal seconds alone are none, for anybody can make a run slower.
     """
     ends = {_bound(run) for run in (*runs, *baseline)}
-    if len(ends) == 1 and None not in ends:
-        return []
+    bounds = {_SPENT[end[0]] for end in ends if end is not None}
+    if bounds and len(ends) == 1:
+        return SharedBudget(unequal=(), told=())
     pairs = {
         "updates": (_mean(runs, "updates"), _mean(baseline, "updates")),
         "tokens": (cost_of(runs).rollout_tokens, cost_of(baseline).rollout_tokens),
         "seconds": (_mean(runs, "wall_s"), _mean(baseline, "wall_s")),
+        "verifier calls": (_mean(runs, "verifier_calls"), _mean(baseline, "verifier_calls")),
     }
-    if any(abs(a - b) <= _SAME_BUDGET * max(a, b) for a, b in pairs.values()):
-        return []
-    given = ", ".join(f"{a:,.0f} for {b:,.0f} {name}" for name, (a, b) in pairs.items())
-    return [f"unequal budgets, arm for baseline: {given}"]
+    equal = {n for n, (a, b) in pairs.items() if abs(a - b) <= _SAME_BUDGET * max(a, b)}
+    own = sorted(bounds or {"updates", "tokens"} & equal)
+    told = {
+        name: f"{a:,.0f} for {b:,.0f} {name}"
+        for name, (a, b) in pairs.items()
+        if name in {"updates", "tokens", "seconds", *bounds}
+    }
+    if not own or not equal.issuperset(own):
+        shown = ", ".join(told.values())
+        return SharedBudget(unequal=(f"unequal budgets, arm for baseline: {shown}",), told=())
+    other = ", ".join(told[name] for name in ("updates", "tokens") if name not in equal)
+    notes = (f"equal budget in {' and '.join(own)}; arm for baseline: {other}",) if other else ()
+    return SharedBudget(unequal=(), told=notes)
 
 
 def _bound(run: RunRecord) -> tuple[str, str | None] | None:

@@ -7,6 +7,7 @@ from gfcr.config import HELDOUT
 from gfcr.errors import ConfigError, unknown_name
 from gfcr.leaderboard.arms import row_of
 from gfcr.leaderboard.certificates import NOTES
+from gfcr.leaderboard.chosen import compared_with, differences, looks_of, started_over
 from gfcr.leaderboard.judging import Terms, judged, without_rank
 from gfcr.leaderboard.measure import heldout, mean_of, scores_of, shared_prompts
 from gfcr.leaderboard.readings import limits_of
@@ -45,17 +46,25 @@ def rank(
     limits, expected = limits_of(usable), expected_of(records, asked=asked)
     rows = [row_of(arm, runs=runs, limits=limits) for arm, runs in arms.items()]
     _check_certified(baseline, rows=rows)
-    rows = [_whole(row, expected=expected, rows=rows, baseline=baseline) for row in rows]
+    base = [] if baseline is None else arms[baseline]
+    again = {arm: started_over(runs, baseline=base) for arm, runs in arms.items()}
+    rows = [
+        _whole(row, expected=expected, rows=rows, baseline=baseline, again=again) for row in rows
+    ]
     biased = {row.arm for row in rows if row.certificate == "biased"}
-    comparisons = 0 if baseline is None else len({*expected} - biased) - 1
+    comparisons, looks = 0, looks_of(usable)
     if baseline is not None:
-        study = Terms(baseline=baseline, margin=margin, limits=limits, comparisons=comparisons)
+        num = len({*expected} - biased)
+        comparisons, told = compared_with(usable, baseline=baseline, arms=num)
+        notes += [*told, *differences(arms, baseline=baseline)]
+        study = Terms(
+            baseline=baseline, margin=margin, limits=limits, comparisons=comparisons, looks=looks
+        )
         rows = judged(rows, arms=arms, study=study)
     if target is None and baseline is not None:
         target = mean_of(heldout(run)["accuracy"] for run in arms[baseline])
     if target is not None:
         rows = [replace(row, to_target=to_target(arms[row.arm], target=target)) for row in rows]
-    floor = arms[baseline] if baseline is not None else []
     rows = keep_rows(_ordered(rows), where=expressions.of_rows, arms=arms, baseline=baseline)
     return Leaderboard(
         study=", ".join(studies),
@@ -63,24 +72,18 @@ def rank(
         baseline=baseline,
         margin=margin,
         target=target,
-        noise_floor=noise_floor(scores_of(floor, prompts=shared_prompts(floor))) if floor else None,
+        noise_floor=noise_floor(scores_of(base, prompts=shared_prompts(base))) if base else None,
         rows=tuple(rows),
         excluded=tuple(sorted(excluded, key=lambda e: (e.arm, e.seed, e.run_id))),
         comparisons=comparisons,
+        looks=looks,
         missing=missing_of(expected, records=records, by_file=bool(asked)),
         notes=(
             *notes,
-            *_own_baseline(usable, baseline=baseline),
             *_taken_out(records, kept=kept),
             *_compares(usable, baseline=baseline),
         ),
     )
-
-
-def _own_baseline(runs: Sequence[RunRecord], *, baseline: str | None) -> list[str]:
-    """A note where the study's file names another baseline than the table's."""
-    named = sorted({run.tags.get("gfcr.baseline", "") for run in runs} - {"", baseline})
-    return [f"The study's own baseline is {', '.join(named)}."] if named else []
 
 
 def _stated(runs: Sequence[RunRecord], *, margin: float | None) -> tuple[str, float, list[str]]:
@@ -106,15 +109,23 @@ def _stated(runs: Sequence[RunRecord], *, margin: float | None) -> tuple[str, fl
 
 
 def _whole(
-    row: Row, *, expected: Mapping[str, Collection[int]], rows: Sequence[Row], baseline: str | None
+    row: Row,
+    *,
+    expected: Mapping[str, Collection[int]],
+    rows: Sequence[Row],
+    baseline: str | None,
+    again: Mapping[str, tuple[Sequence[str], Sequence[str]]],
 ) -> Row:
-    """The row without a rank where it, or the baseline beside it, lacks seeds of either."""
+    """The row without a rank where it, or the baseline beside it, lacks seeds or was run again."""
     others = [other for other in rows if other.arm == baseline and other.arm != row.arm]
     arms = [row.arm, *(other.arm for other in others)]
     wanted = {seed for arm in arms for seed in expected[arm]}
     reasons = [
-        why for other in (row, *others) for why in lack(other.arm, wanted=wanted, seeds=other.seeds)
+        why
+        for other in (row, *others)
+        for why in (*lack(other.arm, wanted=wanted, seeds=other.seeds), *again[other.arm][0])
     ]
+    row = replace(row, notes=(*row.notes, *again[row.arm][1]))
     return without_rank(row, reasons=reasons)
 
 

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from gfcr.leaderboard.chosen import price
 from gfcr.leaderboard.measure import (
     When,
     declared_bounds,
@@ -83,6 +84,7 @@ def compared(
     baseline: Sequence[RunRecord],
     limits: Limits,
     same_start: bool = True,
+    looks: int = 1,
 ) -> Compared | None:
     """Compares the seeds that both have; None where they have none in common.
 
@@ -91,6 +93,7 @@ def compared(
         baseline: of the baseline.
         limits: lowest and highest reward.
         same_start: whether both are to begin with one policy: not where a study compares models.
+        looks: how often a verdict could be looked at, see `chosen.looks_of`.
     """
     shared = sorted({run.seed for run in runs} & {run.seed for run in baseline})
     if not shared:
@@ -99,6 +102,7 @@ def compared(
         ours=[run for run in runs if run.seed in shared],
         theirs=[run for run in baseline if run.seed in shared],
         limits=limits,
+        level=0.05 / price(looks),
     )
     scores = pair.read("after")
     start = pair.start()
@@ -129,6 +133,8 @@ class _Pair:
     ours: Sequence[RunRecord]
     theirs: Sequence[RunRecord]
     limits: Limits
+    level: float
+    """Of tests of equivalence."""
 
     def read(self, when: When, *, since: When | None = None) -> tuple[Comparison, ...]:
         """The comparison, or the two at the ends where answers could not be scored."""
@@ -147,7 +153,8 @@ class _Pair:
             return now - np.asarray(scores_of(runs, prompts=prompts, unscored=other, when=since))
 
         ours, theirs = read(self.ours, *ends), read(self.theirs, *ends[::-1])
-        return compare(ours, baseline=theirs, span=self._span(ours, theirs, gain=since is not None))
+        span = self._span(ours, theirs, gain=since is not None)
+        return compare(ours, baseline=theirs, span=span, level=self.level)
 
     def _span(self, ours: NDArray[np.float64], theirs: NDArray[np.float64], *, gain: bool) -> float:
         """Largest size that a difference can have; of a gain, twice that of a score."""

@@ -33,7 +33,7 @@ class Versus:
 
     comparison: Comparison
     p_adjusted: float
-    """p-value corrected for the number of arms compared (Holm)."""
+    """p-value corrected for the number of arms compared (Holm) and of looks."""
     verdict: Verdict
 
 
@@ -171,7 +171,9 @@ class Leaderboard:
     rows: tuple[Row, ...]
     excluded: tuple[Excluded, ...]
     comparisons: int = 0
-    """Arms of the study that p-values are corrected for, whatever became of them."""
+    """That p-values are corrected for: arms of the study, whatever became of them, or pairs."""
+    looks: int = 1
+    """How often a verdict could be looked at, by seeds that were added: p-values pay for it."""
     missing: tuple[Seat, ...] = ()
     """What the study asks for, or other arms have, and the store has no run of."""
     notes: tuple[str, ...] = ()

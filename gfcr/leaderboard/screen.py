@@ -7,6 +7,7 @@ from functools import partial
 from math import isfinite
 from typing import Any, final
 
+from gfcr.leaderboard.chosen import attempt_of
 from gfcr.leaderboard.integrity import contradiction
 from gfcr.leaderboard.measure import asked_of, heldout, result_of, section
 from gfcr.leaderboard.rows import Excluded
@@ -93,8 +94,9 @@ class _Sieve:
         self.drop(lambda run: None if fact(run) == usual else why.format(fact(run), usual))
 
     def drop_repeated_seeds(self) -> None:
-        """Keeps one run of each seed, the first by id."""
-        first = {run.seed: run for run in sorted(self.runs, key=lambda r: r.run_id, reverse=True)}
+        """Keeps one run of each seed, the first by id, and of its attempts the first."""
+        order = sorted(self.runs, key=lambda r: (r.run_id, attempt_of(r)), reverse=True)
+        first = {run.seed: run for run in order}
         self.drop(
             lambda run: (
                 None

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from gfcr.leaderboard.measure import result_of, section
 from gfcr.leaderboard.rows import Seat
 from gfcr.tracking.records import RunRecord
 
@@ -11,11 +12,21 @@ def expected_of(
 ) -> dict[str, frozenset[int]]:
     """Returns every arm of the study with its seeds.
 
-    Those that the study's file asks for, and those that the arm has a run of, whatever became of
-    it.
+    Those that the study's file asks for, or asked for when any of the runs was begun, and those
+    that the arm has a run of, whatever became of it.
     """
     seats = [*((s.arm, s.seed) for s in asked), *((r.arm, r.seed) for r in records)]
+    seats += {seat for run in records for seat in _roster(run)}
     return {arm: frozenset(seed for a, seed in seats if a == arm) for arm, _ in seats}
+
+
+def _roster(run: RunRecord) -> list[tuple[str, int]]:
+    """What a run's study asked for: what of it is no longer in the store was there or was to be."""
+    roster = section(result_of(run), "roster")
+    # A table of several studies puts theirs before the arms' names.
+    prefix = run.arm.removesuffix(str(result_of(run).get("arm", run.arm)))
+    seeds = roster.get("seeds", ())
+    return [(f"{prefix}{arm}", seed) for arm in roster.get("arms", ()) for seed in seeds]
 
 
 def missing_of(

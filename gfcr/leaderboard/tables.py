@@ -8,6 +8,7 @@ from math import isfinite
 from typing import TYPE_CHECKING
 
 from gfcr.config import HELDOUT
+from gfcr.leaderboard.chosen import price
 from gfcr.leaderboard.json_rows import delta_of, plain
 from gfcr.leaderboard.rows import Leaderboard, Row
 from gfcr.leaderboard.seats import by_arm
@@ -94,6 +95,11 @@ def caption(board: Leaderboard) -> str:
             f"Differences are paired by seed with {board.baseline}, 95 % intervals, "
             f"Holm-corrected; equivalent means within ±{board.margin:g}."
         )
+        if board.looks > 1:
+            told.append(
+                f"Seeds were added after a look ({board.looks} looks): p x {price(board.looks)}, "
+                "and equivalent is tested at a level as much smaller."
+            )
     else:
         told.append("No baseline is named, so nothing is compared.")
     floor = board.noise_floor

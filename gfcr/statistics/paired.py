@@ -25,8 +25,8 @@ class Comparison:
     difference: Interval
     """95 % interval; the limits are NaN with one pair, infinite where the error is unknown."""
     inner: Interval
-    """Of two one-sided tests at 5 %: inside the margin, it proves equivalence. The 90 % interval,
-    wider between shares by what so many prompts may have missed."""
+    """Of two one-sided tests: inside the margin, it proves equivalence. At their usual level of 5 %
+    the 90 % interval, wider between shares by what so many prompts may have missed."""
     p_value: float
     """Two-sided, of no difference; 1 with one pair."""
     detectable: float
@@ -35,7 +35,9 @@ class Comparison:
     """Probability that a run of the arm beats a run of the baseline."""
 
 
-def compare(arm: ArrayLike, *, baseline: ArrayLike, span: float | None = None) -> Comparison:
+def compare(
+    arm: ArrayLike, *, baseline: ArrayLike, span: float | None = None, level: float = 0.05
+) -> Comparison:
     """Compares paired scores `(S,)` or `(S, P)`, same seeds and prompts in the same order.
 
     The difference is taken cell by cell, which removes what seeds and prompts share; its error is
@@ -47,6 +49,7 @@ def compare(arm: ArrayLike, *, baseline: ArrayLike, span: float | None = None) -
         baseline: scores.
         span: largest size that a difference can have: 1 between shares. None goes by whether
             all these scores lie in [0, 1], and is infinite elsewhere.
+        level: of each of the two one-sided tests behind the inner interval.
     """
     arm_SP, baseline_SP = table(arm), table(baseline)
     assert arm_SP.shape == baseline_SP.shape, "paired scores have one shape"
@@ -67,7 +70,7 @@ def compare(arm: ArrayLike, *, baseline: ArrayLike, span: float | None = None) -
     return Comparison(
         pairs=pairs,
         difference=mean.interval(),
-        inner=mean.inner(level=0.05),
+        inner=mean.inner(level=level),
         p_value=mean.p_value(),
         detectable=quantiles * mean.error or np.nan,
         improves=improves,

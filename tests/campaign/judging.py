@@ -16,6 +16,8 @@ from gfcr.statistics.share import share_limits
 from tests.campaign.noises import BINARY, EFFECTS, NOISES, SHARES, Draw, Scores, everywhere
 
 SEED = 20261122
+MOST = 20
+"""Seeds at which those who add some until there is a verdict give up."""
 _CELLS = 4_000_000
 """Scores held at once."""
 
@@ -28,13 +30,13 @@ class Judged:
     error: NDArray[np.float64]
     p_value: NDArray[np.float64]
 
-    def false(self, *, arms: int) -> NDArray[np.bool_]:
+    def false(self, *, arms: int, price: float = 1.0) -> NDArray[np.bool_]:
         """Whether a study of so many arms names any as better or worse.
 
         Holm rejects something exactly when it rejects the smallest p-value.
         """
         compared = arms - 1
-        return self.p_value[:, :compared].min(1) * compared < 0.05
+        return self.p_value[:, :compared].min(1) * compared * price < 0.05
 
     def equivalent(self, *, margin: float, span: float = 1.0) -> NDArray[np.bool_]:
         """Whether each comparison's inner interval lies inside the margin."""
@@ -74,6 +76,30 @@ def false_verdicts(
         judged = judge(scores, share=share)
         for k in arms:
             wrong[k] += int(judged.false(arms=k).sum())
+    return wrong
+
+
+def stopped_when_told(
+    noise: str, *, of: int, prompts: int, arms: int, add: int, begin: int, factors: Sequence[float]
+) -> dict[float, int]:
+    """Returns, by factor, how many A/A studies ever say better or worse when seeds are added.
+
+    There are `begin` seeds at the first look and `add` more at each further one, `MOST` at the
+    last; at the k-th look p-values are multiplied by factor^(k - 1).
+    """
+    wrong = dict.fromkeys(factors, 0)
+    share = noise in BINARY and "form" not in noise
+    entropy = (6, [*NOISES].index(noise), prompts)
+    for scores in studies(
+        NOISES[noise], of=of, arms=arms, seeds=MOST, prompts=prompts, entropy=entropy
+    ):
+        told = {factor: np.zeros(len(scores), np.bool_) for factor in factors}
+        for look, seeds in enumerate(range(begin, MOST + 1, add)):
+            judged = judge(scores[:, :, :seeds], share=share)
+            for factor in factors:
+                told[factor] |= judged.false(arms=arms, price=factor**look)
+        for factor in factors:
+            wrong[factor] += int(told[factor].sum())
     return wrong
 
 

@@ -70,6 +70,11 @@ def arm(name, *, accuracy, seeds=5, spread=0.01, **kwargs):
     return [run(name, s, accuracy=accuracy + float(luck[s]), **kwargs) for s in range(seeds)]
 
 
+def planned(record, *, baseline):
+    """A run whose study named its baseline before it began."""
+    return replace(record, tags={**record.tags, "gfcr.baseline": baseline})
+
+
 def only(board, name):
     (row,) = [row for row in board.rows if row.arm == name]
     return row
@@ -95,6 +100,7 @@ def test_rows_are_ranked_and_judged_against_the_baseline():
 def test_arms_stopped_early_count_among_the_comparisons():
     runs = [*arm("grpo", accuracy=0.5, spread=0.03), *arm("dapo", accuracy=0.55, spread=0.03)]
     stopped = [r for n in range(3) for r in arm(f"s{n}", accuracy=0.4, status="stopped")]
+    runs, stopped = ([planned(r, baseline="grpo") for r in some] for some in (runs, stopped))
     alone = only(leaderboard.rank(runs, baseline="grpo"), "dapo").versus
     board = leaderboard.rank([*runs, *stopped], baseline="grpo")
     beside = only(board, "dapo").versus

@@ -12,7 +12,7 @@ from gfcr.leaderboard import Seat
 from gfcr.leaderboard.readings import limits_of
 from gfcr.statistics import compare, judge
 from tests.heldout import asked, measured
-from tests.unit.test_leaderboard import arm, only, run
+from tests.unit.test_leaderboard import arm, only, planned, run
 
 
 def answered(name, seed, *, right, lost=(), before=None, samples=1):
@@ -236,6 +236,7 @@ def test_the_luckiest_seeds_of_many_buy_no_verdict():
 
 def test_whole_arms_that_are_missing_are_named_and_count():
     runs = [*arm("a", accuracy=0.5, spread=0.03), *arm("b", accuracy=0.54, spread=0.03)]
+    runs = [planned(r, baseline="a") for r in runs]
     file = [Seat(arm=n, seed=s) for n in "abcd" for s in range(5)]
     alone, board = judged(runs), judged(runs, asked=file)
     p = only(alone, "b").versus.p_adjusted
@@ -246,6 +247,7 @@ def test_whole_arms_that_are_missing_are_named_and_count():
 
 def test_arms_that_a_filter_takes_out_count_all_the_same():
     runs = [r for n in "abcd" for r in arm(n, accuracy=0.5 + 0.04 * (n == "b"), spread=0.03)]
+    runs = [planned(r, baseline="a") for r in runs]
     whole, part = judged(runs), judged(runs, where=["arm in ('a', 'b')"])
     assert only(part, "b").versus.p_adjusted >= only(whole, "b").versus.p_adjusted
     assert only(part, "b").versus.p_adjusted == pytest.approx(
