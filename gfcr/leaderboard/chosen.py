@@ -12,11 +12,11 @@ from gfcr.leaderboard.measure import result_of, section
 from gfcr.tracking.attempts import Attempt
 from gfcr.tracking.records import RunRecord
 
-FACTOR: Final = 3
+FACTOR: Final = 5
 """By which p-values are multiplied for each look after the first.
 
-The least whole number that keeps the share of false verdicts over all looks at what it is with one,
-in `tests/campaign/calibration.py`.
+The least whole number that keeps the share of false verdicts over all looks within the 5.7 % that
+one look has at worst: 5.6 % for 5, 5.8 % for 4, 6.3 % for 3 (10,000 studies, runs that differ).
 """
 
 

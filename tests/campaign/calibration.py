@@ -5,12 +5,24 @@ python -m tests.campaign.calibration --studies 2000 > docs/results/calibration.m
 
 import argparse
 from collections.abc import Iterator, Mapping
+from math import inf
 
-from tests.campaign.judging import SEED, coverage, false_equivalence, false_verdicts, planted
+from gfcr.leaderboard.chosen import FACTOR
+from tests.campaign.judging import (
+    MOST,
+    SEED,
+    coverage,
+    false_equivalence,
+    false_verdicts,
+    planted,
+    stopped_when_told,
+)
 from tests.campaign.noises import EFFECTS, NOISES, SHARES
 
 SEEDS, PROMPTS, ARMS = (2, 3, 5, 10), (16, 32, 64, 128, 256), (2, 3, 5, 12, 20)
 MARGINS = (0.02, 0.05, 0.1)
+STOPPING = ((2, 1), (3, 1), (5, 1), (3, 2), (5, 2), (3, 5), (5, 5), (10, 5))
+"""Seeds at the first look, and added for each further one."""
 
 
 def tables(*, of: int) -> Iterator[str]:
@@ -27,6 +39,7 @@ def tables(*, of: int) -> Iterator[str]:
     yield from _equivalence(of=of)
     yield from _coverage(of=of)
     yield from _power(of=of)
+    yield from optional_stopping(of=of)
 
 
 Wrong = Mapping[tuple[str, int, int], Mapping[int, int]]
@@ -108,6 +121,28 @@ def _power(*, of: int) -> Iterator[str]:
             yield _row(str(s), str(p), *(f"{f.better:.0%} ({f.planned:.0%})" for f in found))
 
 
+def optional_stopping(*, of: int) -> Iterator[str]:
+    """Yields the section on seeds that are added until there is a verdict."""
+    yield from _section(
+        "Optional stopping",
+        f"Two identical arms, seeds added after each look without a verdict, {MOST} at most: how "
+        "often there ever is a *better* or *worse*. *Unpaid*: each look as if it were the only "
+        f"one. *Paid*: p x {FACTOR} for each look after the first, as the leaderboard does. Each "
+        "figure is the largest over all kinds of noise, 64 and 256 prompts (42 cells).",
+    )
+    yield from _header("seeds at first", "added", "the first look", "unpaid", "paid")
+    for begin, add in STOPPING:
+        found = [
+            stopped_when_told(
+                noise, of=of, prompts=p, arms=2, begin=begin, add=add, factors=(inf, 1, FACTOR)
+            )
+            for noise in NOISES
+            for p in (64, 256)
+        ]
+        rates = [max(wrong[factor] for wrong in found) / of for factor in (inf, 1, FACTOR)]
+        yield _row(str(begin), str(add), *map(_share, rates))
+
+
 _HEAD = """# Calibration: what verdicts and intervals are worth
 
 Made by `python -m tests.campaign.calibration --studies {of}` (seed {seed}): {of:,} simulated
@@ -141,5 +176,8 @@ def _share(value: float) -> str:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--studies", type=int, default=2000)
-    for line in tables(of=parser.parse_args().studies):
+    parser.add_argument("--only", choices=["stopping"], help="one section in place of the page")
+    options = parser.parse_args()
+    made = optional_stopping if options.only else tables
+    for line in made(of=options.studies):
         print(line, flush=True)

@@ -8,6 +8,7 @@ import pytest
 from scipy.stats import binom
 
 from gfcr import leaderboard
+from gfcr.leaderboard.chosen import FACTOR
 from gfcr.statistics import compare, holm, judge
 from gfcr.tracking.records import RunRecord
 from tests.campaign import judging
@@ -38,6 +39,19 @@ def test_identical_arms_are_told_apart_in_one_study_of_twenty_at_most(noise, stu
     fell = {cell: n / studies for cell, n in rates.items() if n > at_most(0.05, of=studies)}
     tried("studies", what=f"identical arms: {noise}", cases=len(rates) * studies, fell=len(fell))
     assert not fell
+
+
+@pytest.mark.parametrize(("begin", "add"), [(3, 1), (5, 5)])
+@pytest.mark.parametrize("noise", ["answers, beta(2, 2), runs 0.05", "normal, runs 0.1"])
+def test_seeds_added_until_there_is_a_verdict_are_paid_for(noise, begin, add, studies, tried):
+    of = 5 * studies
+    wrong = judging.stopped_when_told(
+        noise, of=of, prompts=64, arms=2, begin=begin, add=add, factors=(1, FACTOR)
+    )
+    fell = wrong[FACTOR] > at_most(0.057, of=of)
+    what = f"{begin} seeds and {add} more until a verdict: {noise}"
+    tried("studies", what=what, cases=of, fell=int(fell))
+    assert not fell and wrong[1] > 1.5 * wrong[FACTOR]
 
 
 @pytest.mark.parametrize("kind", EFFECTS)
