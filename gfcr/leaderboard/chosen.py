@@ -5,11 +5,11 @@ same seed again until it is lucky, adds seeds until a verdict comes, or names th
 which the others look good, makes several.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from gfcr.leaderboard.measure import result_of, section
-from gfcr.tracking.attempts import Attempt
+from gfcr.tracking.attempts import Attempt, code_of
 from gfcr.tracking.records import RunRecord
 
 FACTOR: Final = 5
@@ -59,33 +59,33 @@ def started_over(
     """Returns why an arm cannot be judged of which a run was made again, and notes if it can.
 
     It cannot where an attempt had shown something, unless by other code than that by which all of
-    the arm and the baseline were made since: whoever changes the code has a reason to run again.
+    the arm was made since, and gfcr's own is the baseline's: whoever changes the code has a reason
+    to run again.
     """
-    codes = {run.tags.get("gfcr.commit", "") for run in (*runs, *baseline)}
+    codes = {code_of(run.tags) for run in runs}
+    own = {run.tags.get("gfcr.code", run.tags.get("gfcr.commit")) for run in (*runs, *baseline)}
+    mixed = len(codes) > 1 or len(own) > 1
     why: list[str] = []
     notes: list[str] = []
+    by = "by other code than some of the runs beside it" if mixed else "by the same code"
     for run in runs:
-        bad = [a for a in run.earlier if a.seen and (len(codes) > 1 or a.commit in ("", *codes))]
+        bad = [a for a in run.earlier if a.seen and (mixed or a.code in ("", *codes))]
         if bad:
             why.append(
-                f"{run.arm}, seed {run.seed} was run before{_by(codes)} ({_told(bad)}) and started "
-                "over: the first score stands. Starting over is for a run that failed, or for all "
-                "arms once the code has changed; an interrupted run goes on without --fresh, and "
-                "another look takes more seeds or a study of another name"
+                f"{run.arm}, seed {run.seed} was run before {by} ({_told(bad)}) and started "
+                "over: the first score stands. Starting over is for a run that failed, or for "
+                "every run whose code has changed; an interrupted run goes on without --fresh, "
+                "and another look takes more seeds or a study of another name"
             )
         elif run.earlier:
             notes.append(f"seed {run.seed} was run before ({_told(run.earlier)})")
     return why, notes
 
 
-def _by(codes: Collection[str]) -> str:
-    return " by the same code" if len(codes) == 1 else ", and the arms are of different commits"
-
-
 def _told(attempts: Iterable[Attempt]) -> str:
     return ", ".join(
         (f"{a.status} after {a.updates} updates" if a.score is None else f"{a.score:.3f}")
-        + f" by code {a.commit or 'unknown'}"
+        + f" by code {a.code or 'unknown'}"
         for a in attempts
     )
 

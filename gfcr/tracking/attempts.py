@@ -12,7 +12,7 @@ from typing import Any
 
 from gfcr.errors import CheckpointError
 from gfcr.tracking.folder import RunFolder, write_atomic
-from gfcr.tracking.names import HELDOUT
+from gfcr.tracking.names import HELDOUT, digest
 
 _FILE = "attempts.json"
 
@@ -27,8 +27,8 @@ class Attempt:
     updates: int
     score: float | None
     """Latest held-out score of a policy that had been trained; None where none was measured."""
-    commit: str
-    """Of the code that made it; empty where nobody can tell."""
+    code: str
+    """See `code_of`; empty where nobody can tell."""
 
     @property
     def seen(self) -> bool:
@@ -37,6 +37,12 @@ class Attempt:
         It has a score, or it was left in the course of training and had not failed.
         """
         return self.score is not None or (self.updates > 0 and self.status != "failed")
+
+
+def code_of(tags: Mapping[str, str]) -> str:
+    """Returns what tells the code that a run was made with from other code, or the commit."""
+    made = {n: v for n, v in tags.items() if n == "gfcr.code" or n.startswith("gfcr.code.")}
+    return digest(made)[:12] if made else tags.get("gfcr.commit", "")
 
 
 def told(folder: RunFolder) -> dict[str, Any]:
@@ -91,15 +97,15 @@ def _attempt(folder: RunFolder) -> Attempt:
         result, status = {}, "running"
     after: dict[str, Any] = result.get("heldout", {}).get("after", {})
     try:
-        commit = folder.card().tags.get("gfcr.commit", "")
+        code = code_of(folder.card().tags)
     except CheckpointError:
-        commit = ""
+        code = ""
     return Attempt(
         id=_id(folder),
         status=status,
         updates=max([*updates, result.get("updates", 0)]),
         score=after.get("accuracy", scores[-1] if scores else None),
-        commit=commit,
+        code=code,
     )
 
 

@@ -110,7 +110,7 @@ def _attempt(client: "MlflowClient", *, run: "Run") -> Attempt:
         status=tags.get("gfcr.status", "running"),
         updates=max([*steps, *(step for step, _ in scores)], default=0),
         score=scores[-1][1] if scores else None,
-        commit=tags.get("gfcr.commit", ""),
+        code=attempts.code_of(tags),
     )
 
 

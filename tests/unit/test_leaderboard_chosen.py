@@ -7,8 +7,8 @@ import pytest
 from gfcr import leaderboard
 from gfcr.leaderboard.checks import problems_of
 from gfcr.leaderboard.chosen import FACTOR, looks_of
-from gfcr.tracking.attempts import Attempt
-from tests.unit.test_leaderboard import arm, only
+from gfcr.tracking.attempts import Attempt, code_of
+from tests.unit.test_leaderboard import TAGS, arm, only
 
 PLAN = {"gfcr.baseline": "a"}
 
@@ -31,8 +31,11 @@ def ranked(runs, **kwargs):
     return leaderboard.rank(runs, baseline=kwargs.pop("baseline", "a"), **kwargs)
 
 
-def tried(score, *, commit="c0ffee", status="finished", updates=40, number=0):
-    return Attempt(id=f"{number:03d}", status=status, updates=updates, score=score, commit=commit)
+SAME = code_of(TAGS)
+
+
+def tried(score, *, code=SAME, status="finished", updates=40, number=0):
+    return Attempt(id=f"{number:03d}", status=status, updates=updates, score=score, code=code)
 
 
 def again(runs, name, *attempts):
@@ -45,10 +48,8 @@ def test_an_arm_whose_run_was_made_again_after_a_score_has_no_verdict(lucky):
     board = ranked(again(study(), lucky, *scores))
     row = only(board, "b")
     assert (row.rank, row.versus.verdict) == (None, "inconclusive")
-    assert (
-        f"{lucky}, seed 3 was run before by the same code (0.410 by code c0ffee, 0.430 by"
-        in row.unranked
-    )
+    assert f"{lucky}, seed 3 was run before by the same code (0.410 by" in row.unranked
+    assert "0.430 by" in row.unranked
     assert "the first score stands" in row.unranked
     assert any("started over" in p.text for p in problems_of(board) if p.check == "ranked")
     assert only(ranked(study()), "b").versus.verdict == "better"
@@ -60,11 +61,11 @@ def test_an_arm_whose_run_was_made_again_after_a_score_has_no_verdict(lucky):
         (tried(None, status="failed"), True),
         (tried(None, status="failed", updates=0), True),
         (tried(None, status="running", updates=0), True),
-        (tried(0.4, commit="older"), True),
+        (tried(0.4, code="older"), True),
         (tried(0.4, status="failed"), False),
         (tried(None, status="paused", updates=39), False),
         (tried(None, status="running", updates=39), False),
-        (tried(0.4, commit=""), False),
+        (tried(0.4, code=""), False),
     ],
 )
 def test_starting_over_is_for_failures_and_for_other_code(attempt, stands):
@@ -72,16 +73,25 @@ def test_starting_over_is_for_failures_and_for_other_code(attempt, stands):
 
 
 def test_an_attempt_by_other_code_is_named_and_all_arms_have_to_be_run_again():
-    runs = again(study(), "b", tried(0.4, commit="older"))
+    runs = again(study(), "b", tried(0.4, code="older"))
     row = only(ranked(runs), "b")
     assert row.rank == 1 and any("0.400 by code older" in note for note in row.notes)
-    newer = [replace(r, tags={**r.tags, "gfcr.commit": "newer"}) for r in runs]
+    newer = [replace(r, tags={**r.tags, "gfcr.code": "newer"}) for r in runs]
     for part in (
         [n if n.seed == 3 and n.arm == "b" else r for n, r in zip(newer, runs, strict=True)],
         [n if n.arm == "b" else r for n, r in zip(newer, runs, strict=True)],
     ):
-        assert "the arms are of different commits" in only(ranked(part), "b").unranked
+        assert "by other code than some of the runs beside it" in only(ranked(part), "b").unranked
     assert only(ranked(newer), "b").rank == 1
+
+
+def test_an_arm_with_code_of_its_own_may_be_run_again_when_that_has_changed():
+    part = {"b": {"gfcr.code": "1", "gfcr.code.mine": "2"}, "a": {"gfcr.code": "1"}}
+    runs = [replace(r, tags={**r.tags, **part[r.arm]}) for r in study()]
+    row = only(ranked(again(runs, "b", tried(0.4, code="older"))), "b")
+    assert row.rank == 1 and any("was run before (0.400" in note for note in row.notes)
+    same = tried(0.4, code=code_of(runs[-1].tags))
+    assert only(ranked(again(runs, "b", same)), "b").rank is None
 
 
 def test_of_two_attempts_in_a_store_the_first_is_the_seed_s_run():

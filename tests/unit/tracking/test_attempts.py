@@ -10,6 +10,7 @@ import pytest
 from gfcr import config as configs
 from gfcr import experiment, sweep
 from gfcr.source import Pause
+from gfcr.tracking.attempts import code_of
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.folder_store import read_folder
 from gfcr.tracking.records import RunRecord
@@ -47,7 +48,7 @@ def test_each_attempt_is_in_the_sealed_result_of_those_after_it(tmp_path: Path) 
     assert [a.id for a in earlier] == [m["attempt"] for m in made[:2]]
     assert [(a.status, a.updates) for a in earlier] == [("finished", 4)] * 2
     assert [a.score for a in earlier] == [m["heldout"]["after"]["accuracy"] for m in made[:2]]
-    assert {a.commit for a in earlier} == {record(made[-1]).tags["gfcr.commit"]}
+    assert {a.code for a in earlier} == {code_of(record(made[-1]).tags)} != {""}
     assert all(a.seen for a in earlier)
     held = json.loads((Path(made[-1]["folder"]) / "result.json").read_text())
     held["attempts"] = []
