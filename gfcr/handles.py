@@ -53,7 +53,7 @@ class View(Protocol):
     step: int
     """Update the batch is for, from 0."""
     version: int
-    """Policy version now in the engine."""
+    """Policy version now in the engine; 0 in an evaluation."""
     round: int
     """Generation round within the batch, from 0."""
     target: int
@@ -77,7 +77,10 @@ class View(Protocol):
         ...
 
     def draw(self, num: int) -> list[Prompt]:
-        """Takes the next prompts of the paired stream; each is used once an epoch."""
+        """Takes the next prompts of the paired stream; each is used once an epoch.
+
+        In an evaluation those are the held-out ones, in order.
+        """
         ...
 
     def job(self, prompt: Prompt, *, num_samples: int | None = None) -> Job:

@@ -199,7 +199,7 @@ class Pipeline:
             GfcrError: no answer could be scored.
         """
         own = {"sampling": sampling, "group_size": num_samples, "target": len(prompts)}
-        view = replace(self._view(0), **own)
+        view = replace(self._view(0), version=0, stream=PromptStream(prompts, seed=None), **own)
         runner = self._runner(view, generate=generate, watchers={}, step=-1, desk=desk)
         for index, prompt in enumerate(prompts):
             # No drafts: what is measured must not depend on how rollouts are made.

@@ -1,7 +1,7 @@
 """The pipeline on the fake engine: pairing, refill, conservation, resume, failures."""
 
 import pickle
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -119,6 +119,42 @@ def test_every_generated_token_is_in_exactly_one_bin(
     assert pipeline.ledger.total == pipeline.engine.stats().generated_tokens
     assert IN_FLIGHT not in bins and _remainder(pipeline) == 0
     assert bins[EVALUATION] > 0 and all(n > 0 for n in bins.values())
+
+
+@dataclass(kw_only=True)
+class _Curious(Generate):
+    """Looks at all that it may see of the run."""
+
+    seen: list[Any] = field(default_factory=list[Any], init=False)
+
+    async def run(self, session: Session) -> None:
+        view = session.view
+        told = (
+            view.step,
+            view.version,
+            view.round,
+            view.target,
+            view.group_size,
+            view.num_accepted,
+        )
+        drawn = [prompt.id for prompt in view.draw(2)]
+        self.seen.append((told, view.sampling, drawn, view.rng("a").random(), len(view.groups)))
+        await session.open(0).sample()
+
+
+def test_an_evaluation_tells_nothing_of_how_long_a_run_has_trained() -> None:
+    pipeline = make.pipeline(strategies.load("grpo"))
+    heldout = make.CoinTask().problems(make.CODEC).heldout
+    told: list[Any] = []
+    for version in range(2):
+        part, stream = _Curious(), pipeline.stream.state_dict()
+        sampling = Sampling(max_tokens=8)
+        pipeline.evaluate(heldout, generate=part, num_samples=1, sampling=sampling, label="e")
+        assert pipeline.stream.state_dict() == stream, "training's prompts stay in their order"
+        told.append(part.seen)
+        pipeline.next_batch()
+        pipeline.engine.update_weights((), version=version + 1)
+    assert told[0] == told[1] and told[0][0][2] == [p.id for p in heldout[:2]]
 
 
 @pytest.mark.parametrize("name", strategies.names())
