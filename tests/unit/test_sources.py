@@ -11,13 +11,19 @@ import pytest
 
 from gfcr import config as configs
 from gfcr import experiment, leaderboard, loose, models, sources
+from gfcr.audit import certificate
+from gfcr.audit.cell import Verdict
+from gfcr.leaderboard.certificates import state_of
 from gfcr.leaderboard.checks import code_of, problems_of
+from gfcr.leaderboard.integrity import contradiction
 from gfcr.source import Pause
 from gfcr.tasks.rows import content_key, fraction
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.folder_store import read_folder
 from gfcr.tracking.records import RunRecord
 from tests.launchers import values_of
+from tests.unit.audit.test_cell import sound
+from tests.unit.audit.test_certificate import GIVES
 from tests.unit.test_leaderboard import run
 
 ROOT = Path(__file__).parents[2]
@@ -289,3 +295,39 @@ def test_what_has_no_file_is_unknown_and_texts_are_no_code() -> None:
     assert sources.units(sources.roots([made]))["__main__"]
     assert sources.units({"sys_of_nobody"}) == {}
     assert sources.units(sources.roots([], spec={"template": "Q:A", "x": ["no.such:Name"]})) == {}
+
+
+def test_a_run_resumed_with_another_drafter_s_code_keeps_no_certificate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And its record does not contradict itself: tag, result and certificate say the same."""
+    file = tmp_path / "my_drafter.py"
+    file.write_text((ROOT / "gfcr" / "speculation" / "das.py").read_text())
+    changes: dict[str, Any] = {
+        "strategy": {"name": "grpo", "drafter": {"name": f"{file}:Das"}},
+        "sampling": {"max_tokens": 8},
+        "evaluation": {"prompts": 4, "every": 1, "sampling": {"max_tokens": 8}},
+    }
+    spec = experiment.resolve(configs.experiment(values_of(tmp_path, **changes), where="t")).spec
+    parts = (spec["engine"], spec["strategy"]["drafter"])
+    here = certificate.Circumstances.here(*parts)
+    held = certificate.Certificate(
+        subject=certificate.essence(*parts, model="none"),
+        drafter="mine",
+        model="none",
+        device=here.device,
+        fixes=(),
+        versions=here.versions,
+        sources=here.sources,
+        made="2026-01-01T00:00:00+00:00",
+        cells=(sound("t1", longest=8, lengths={}, **GIVES[Verdict.LOSSLESS]),),
+    )
+    monkeypatch.setenv("GFCR_AUDITS", str(tmp_path / "audits"))
+    certificate.write(held, folder=tmp_path / "audits")
+    paused = ran(tmp_path, until=2, **changes)
+    assert (state_of(paused), paused.tags["gfcr.certificate"]) == ("lossless", "lossless")
+    file.open("a").write("\n# edited\n")
+    ended = ran(tmp_path, **changes)
+    assert ended.status == "finished" and " | " in ended.tags["gfcr.sources"]
+    assert state_of(ended) == ended.tags["gfcr.certificate"] == "uncertified"
+    assert contradiction(ended) is None and ended.damage == ""
