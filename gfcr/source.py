@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, final
@@ -217,7 +218,7 @@ class RunSource:
         self._code.check()
         with scorer(shared, carried=carried) as desk, anew.part("generate", self._generate) as part:
             groups = self._pipeline.evaluate(
-                self.question.prompts,
+                deepcopy(self.question.prompts),  # what is left in their `meta` is gone
                 generate=part,
                 num_samples=self.question.samples,
                 sampling=self._evaluation.sampling,

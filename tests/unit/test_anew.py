@@ -97,8 +97,8 @@ Write: TypeAlias = Callable[..., None]
 def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
     """Writes a user's modules `judge` and `memory`, and forgets them as a new process would."""
 
-    def written(kind: str, *, slow: bool = False) -> None:
-        told, read = MEMORIES[kind]
+    def written(kind: str, *, slow: bool = False, **own: str) -> None:
+        told, read = own.get("told", MEMORIES[kind][0]), own.get("read", MEMORIES[kind][1])
         text = JUDGE.replace("TOLD", told).replace("READ", read).replace("SLOW", str(slow))
         (tmp_path / "judge.py").write_text(text)
         forget()
@@ -180,6 +180,19 @@ def test_what_asks_tells_nothing_of_what_it_saw_in_training(
     shared = {"name": "grpo", "group_size": 6, "generate": part}
     assert ran(tmp_path, arm="shared", strategy=shared, **changes) == apart
     assert apart["before"]["disagreed"] == 0
+
+
+@pytest.mark.parametrize("kind", ["its class", "the prompt"])
+def test_an_evaluation_tells_the_next_nothing(kind: str, tmp_path: Path, write: Write) -> None:
+    """Who trains for longer is evaluated more often."""
+    n = "session.job.prompt.meta['n']"
+    write("its class", **({} if kind == "its class" else {"told": f"{n} += 20", "read": n}))
+    found: list[Any] = []
+    for every in (0, 1):
+        forget()
+        asked = {"prompts": 8, "every": every, "generate": {"name": "judge:Own"}}
+        found.append(ran(tmp_path, task={"name": "judge:Nines"}, evaluation=asked))
+    assert found[0] == found[1]
 
 
 def test_nor_is_an_arm_better_on_the_board_for_its_tool(tmp_path: Path, write: Write) -> None:
