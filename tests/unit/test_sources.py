@@ -297,7 +297,7 @@ def test_what_has_no_file_is_unknown_and_texts_are_no_code() -> None:
     assert sources.units(sources.roots([], spec={"template": "Q:A", "x": ["no.such:Name"]})) == {}
 
 
-def test_a_run_resumed_with_another_drafter_s_code_keeps_no_certificate(
+def test_a_run_begun_with_another_drafter_s_code_has_no_certificate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And its record does not contradict itself: tag, result and certificate say the same."""
@@ -324,10 +324,13 @@ def test_a_run_resumed_with_another_drafter_s_code_keeps_no_certificate(
     )
     monkeypatch.setenv("GFCR_AUDITS", str(tmp_path / "audits"))
     certificate.write(held, folder=tmp_path / "audits")
+    sound_text = file.read_text()
+    file.write_text(f"{sound_text}\n# edited\n")
     paused = ran(tmp_path, until=2, **changes)
-    assert (state_of(paused), paused.tags["gfcr.certificate"]) == ("lossless", "lossless")
-    file.open("a").write("\n# edited\n")
+    assert state_of(paused) == "uncertified"
+    file.write_text(sound_text)
     ended = ran(tmp_path, **changes)
     assert ended.status == "finished" and " | " in ended.tags["gfcr.sources"]
     assert state_of(ended) == ended.tags["gfcr.certificate"] == "uncertified"
     assert contradiction(ended) is None and ended.damage == ""
+    assert state_of(ran(tmp_path, arm="whole", **changes)) == "lossless"
