@@ -16,7 +16,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds this command's arguments."""
     parser.add_argument("experiment", help="path of a YAML file")
     parser.add_argument("overrides", nargs="*", help="KEY=VALUE, e.g. trainer.max_steps=3")
-    parser.add_argument("--fresh", action="store_true", help="start over, keeping the old folder")
+    parser.add_argument(
+        "--fresh",
+        action="store_true",
+        help="start over, keeping the old folder; by the same code after a score, it has no verdict",
+    )
     parser.add_argument(
         "--wait",
         type=within(NonNegative),

@@ -17,7 +17,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds this command's arguments."""
     parser.add_argument("study", help="path of a study's YAML file")
     parser.add_argument("overrides", nargs="*", help="KEY=VALUE for every arm")
-    parser.add_argument("--fresh", action="store_true", help="run finished trials again")
+    parser.add_argument(
+        "--fresh",
+        action="store_true",
+        help="run finished trials again; by the same code, they have no verdict",
+    )
     parser.add_argument("--arms", help="run only these arms, as in --arms grpo,dapo")
     known = ", ".join(registry.names("launcher"))
     parser.add_argument("--launcher", help=f"where trials run, in place of the file's: {known}")
