@@ -105,11 +105,12 @@ def test_what_was_to_be_compared_stands_once_something_was_measured(tmp_path: Pa
         "roster": {"seeds": [0, 1, 2], "arms": ["grpo", "dapo"]},
         "baseline": "dapo",
     }
-    run(tmp_path, until="updates=1", **asked)
-    ended = run(tmp_path, **later)
+    every = {"prompts": 6, "every": 1}
+    assert run(tmp_path, until="updates=1", evaluation=every, **asked)["status"] == "paused"
+    ended = run(tmp_path, evaluation=every, **later)
     assert ended["roster"] == asked["roster"]
     assert record(ended).tags["gfcr.baseline"] == "grpo"
-    assert run(tmp_path, **later)["roster"] == asked["roster"]
+    assert run(tmp_path, evaluation=every, **later)["roster"] == asked["roster"]
 
 
 def test_a_run_by_itself_was_asked_for_by_itself(tmp_path: Path) -> None:
