@@ -78,9 +78,7 @@ def _open(
         _set_aside(resolved.folder)
     records.drop_halves()
     if (done := records.result()) is not None and done.get("status") == "finished":
-        say(
-            f"already finished: {resolved.folder} (--fresh runs it again; by the same code, it has no verdict then)"
-        )
+        say(f"already finished: {resolved.folder} (--fresh runs it again)")
         if records.status in (None, "running"):  # killed before the last file was written
             sealing.end(records, status="finished", result=done)
         done = {**done, "certificate": recertify(records)}

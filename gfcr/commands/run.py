@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fresh",
         action="store_true",
-        help="start over, keeping the old folder; by the same code after a score, it has no verdict",
+        help="start over, keeping the old folder; once it had a score, for no verdict",
     )
     parser.add_argument(
         "--wait",
