@@ -90,6 +90,18 @@ def _told(attempts: Iterable[Attempt]) -> str:
     )
 
 
+def variants_of(records: Iterable[RunRecord]) -> dict[str, int]:
+    """Returns how many specs of each arm have been run to a score: each is an arm, chosen or not.
+
+    Whoever gives one name to several settings and shows the luckiest has compared all of them.
+    """
+    found: dict[str, set[str]] = {}
+    for run in records:
+        if run.status == "finished":
+            found.setdefault(run.arm, set()).add(run.tags.get("gfcr.spec_hash", ""))
+    return {arm: len(specs) for arm, specs in found.items()}
+
+
 def compared_with(runs: Sequence[RunRecord], *, baseline: str, arms: int) -> tuple[int, list[str]]:
     """Returns the comparisons that p-values are corrected for, and notes on the baseline.
 

@@ -7,7 +7,13 @@ from gfcr.config import HELDOUT
 from gfcr.errors import ConfigError, unknown_name
 from gfcr.leaderboard.arms import row_of
 from gfcr.leaderboard.certificates import NOTES
-from gfcr.leaderboard.chosen import compared_with, differences, looks_of, started_over
+from gfcr.leaderboard.chosen import (
+    compared_with,
+    differences,
+    looks_of,
+    started_over,
+    variants_of,
+)
 from gfcr.leaderboard.judging import Terms, judged, without_rank
 from gfcr.leaderboard.measure import heldout, mean_of, scores_of, shared_prompts
 from gfcr.leaderboard.readings import limits_of
@@ -54,9 +60,10 @@ def rank(
     biased = {row.arm for row in rows if row.certificate == "biased"}
     comparisons, looks = 0, looks_of(usable)
     if baseline is not None:
-        num = len({*expected} - biased)
+        variants = variants_of(records)
+        num = sum(max(1, variants.get(arm, 1)) for arm in expected if arm not in biased)
         comparisons, told = compared_with(usable, baseline=baseline, arms=num)
-        notes += [*told, *differences(arms, baseline=baseline)]
+        notes += [*told, *_variants(variants), *differences(arms, baseline=baseline)]
         study = Terms(
             baseline=baseline, margin=margin, limits=limits, comparisons=comparisons, looks=looks
         )
@@ -127,6 +134,12 @@ def _whole(
     ]
     row = replace(row, notes=(*row.notes, *again[row.arm][1]))
     return without_rank(row, reasons=reasons)
+
+
+def _variants(variants: Mapping[str, int]) -> list[str]:
+    several = [f"{arm} ({num})" for arm, num in sorted(variants.items()) if num > 1]
+    told = f"Arms of which several specs were run: {', '.join(several)}. Each counts as an arm."
+    return [told] if several else []
 
 
 def _taken_out(records: Sequence[RunRecord], *, kept: Sequence[RunRecord]) -> list[str]:

@@ -233,3 +233,21 @@ def test_a_budget_is_equal_in_what_the_study_bounds(ours, theirs, equal):
     unlike = ours["updates"] != theirs["updates"] or ours["tokens"] != theirs["tokens"]
     bounded = "stopped_by" in ours and "stopped_by" in theirs
     assert any("equal budget in" in n for n in row.notes) == (equal and unlike and not bounded)
+
+
+def test_several_specs_under_one_name_are_as_many_arms():
+    """Whoever tries five learning rates as arm `b` and shows the luckiest has compared five."""
+    others = [
+        replace(r, run_id=f"{r.run_id}-{n}", tags={**r.tags, "gfcr.spec_hash": f"other-{n}"})
+        for n in range(4)
+        for r in study(seeds=range(3))
+        if r.arm == "b"
+    ]
+    alone, board = ranked(study()), ranked([*study(), *others])
+    assert (alone.comparisons, board.comparisons) == (1, 5)
+    assert "Arms of which several specs were run: b (5). Each counts as an arm." in board.notes
+    assert only(board, "b").seeds == (0, 1, 2, 3, 4)
+    p_alone, p = (only(b, "b").versus.p_adjusted for b in (alone, board))
+    assert p == pytest.approx(5 * p_alone)
+    failed = [replace(r, status="failed", result=None) for r in others]
+    assert ranked([*study(), *failed]).comparisons == 1, "a run without a score was no choice"
