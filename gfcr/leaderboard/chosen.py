@@ -5,7 +5,8 @@ same seed again until it is lucky, adds seeds until a verdict comes, or names th
 which the others look good, makes several.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from gfcr.leaderboard.measure import result_of, section
@@ -90,36 +91,40 @@ def _told(attempts: Iterable[Attempt]) -> str:
     )
 
 
-def variants_of(records: Iterable[RunRecord]) -> dict[str, int]:
-    """Returns how many specs of each arm have been run to a score: each is an arm, chosen or not.
-
-    Whoever gives one name to several settings and shows the luckiest has compared all of them.
-    """
-    found: dict[str, set[str]] = {}
-    for run in records:
-        if run.status == "finished":
-            found.setdefault(run.arm, set()).add(run.tags.get("gfcr.spec_hash", ""))
-    return {arm: len(specs) for arm, specs in found.items()}
-
-
-def compared_with(runs: Sequence[RunRecord], *, baseline: str, arms: int) -> tuple[int, list[str]]:
-    """Returns the comparisons that p-values are corrected for, and notes on the baseline.
+def compared_with(
+    runs: Sequence[RunRecord],
+    *,
+    baseline: str,
+    arms: Collection[str],
+    records: Sequence[RunRecord],
+) -> tuple[int, list[str]]:
+    """Returns the comparisons that p-values are corrected for, and notes on what they are.
 
     With a baseline that the runs name, every other arm's; with one that was chosen afterwards, all
-    pairs of arms, since any of them could have been chosen.
+    pairs of arms, since any of them could have been chosen. An arm counts as often as there are
+    specs of it in `records` that were run to a score: whoever gives one name to several settings
+    and shows the luckiest has compared all of them.
     """
+    specs = {(r.arm, r.tags.get("gfcr.spec_hash", "")) for r in records if r.status == "finished"}
+    several = {arm: num for arm, num in Counter(arm for arm, _ in specs).items() if num > 1}
+    count = sum(several.get(arm, 1) for arm in arms)
+    notes = [
+        f"Of arm {arm} {num} specs were run: each counts as an arm in the correction of p-values."
+        for arm, num in sorted(several.items())
+    ]
     named = {run.tags.get("gfcr.baseline", "") for run in runs}
     if named == {baseline}:
-        return arms - 1, []
-    pairs = arms * (arms - 1) // 2
+        return count - 1, notes
+    pairs = count * (count - 1) // 2
     own = ", ".join(sorted(named - {"", baseline}))
     why = f"The study's own baseline is {own}" if own else "Not all runs name a baseline"
-    if pairs <= arms - 1:
-        return arms - 1, [f"{why}."] if own else []
-    return pairs, [
+    if pairs <= count - 1:
+        return count - 1, [*notes, *([f"{why}."] if own else [])]
+    told = (
         f"{why}: {baseline} may have been chosen afterwards, and p-values are corrected for all "
         f"{pairs} pairs of arms."
-    ]
+    )
+    return pairs, [*notes, told]
 
 
 def differences(arms: Mapping[str, Sequence[RunRecord]], *, baseline: str) -> list[str]:

@@ -7,13 +7,7 @@ from gfcr.config import HELDOUT
 from gfcr.errors import ConfigError, unknown_name
 from gfcr.leaderboard.arms import row_of
 from gfcr.leaderboard.certificates import NOTES
-from gfcr.leaderboard.chosen import (
-    compared_with,
-    differences,
-    looks_of,
-    started_over,
-    variants_of,
-)
+from gfcr.leaderboard.chosen import compared_with, differences, looks_of, started_over
 from gfcr.leaderboard.judging import Terms, judged, without_rank
 from gfcr.leaderboard.measure import heldout, mean_of, scores_of, shared_prompts
 from gfcr.leaderboard.readings import limits_of
@@ -53,17 +47,14 @@ def rank(
     rows = [row_of(arm, runs=runs, limits=limits) for arm, runs in arms.items()]
     _check_certified(baseline, rows=rows)
     base = [] if baseline is None else arms[baseline]
-    again = {arm: started_over(runs, baseline=base) for arm, runs in arms.items()}
-    rows = [
-        _whole(row, expected=expected, rows=rows, baseline=baseline, again=again) for row in rows
-    ]
-    biased = {row.arm for row in rows if row.certificate == "biased"}
+    rows = _whole(rows, arms=arms, expected=expected, baseline=baseline)
     comparisons, looks = 0, looks_of(usable)
     if baseline is not None:
-        variants = variants_of(records)
-        num = sum(max(1, variants.get(arm, 1)) for arm in expected if arm not in biased)
-        comparisons, told = compared_with(usable, baseline=baseline, arms=num)
-        notes += [*told, *_variants(variants), *differences(arms, baseline=baseline)]
+        biased = {row.arm for row in rows if row.certificate == "biased"}
+        comparisons, told = compared_with(
+            usable, baseline=baseline, arms={*expected} - biased, records=records
+        )
+        notes += [*told, *differences(arms, baseline=baseline)]
         study = Terms(
             baseline=baseline, margin=margin, limits=limits, comparisons=comparisons, looks=looks
         )
@@ -116,30 +107,28 @@ def _stated(runs: Sequence[RunRecord], *, margin: float | None) -> tuple[str, fl
 
 
 def _whole(
-    row: Row,
-    *,
-    expected: Mapping[str, Collection[int]],
     rows: Sequence[Row],
+    *,
+    arms: Mapping[str, Sequence[RunRecord]],
+    expected: Mapping[str, Collection[int]],
     baseline: str | None,
-    again: Mapping[str, tuple[Sequence[str], Sequence[str]]],
-) -> Row:
-    """The row without a rank where it, or the baseline beside it, lacks seeds or was run again."""
-    others = [other for other in rows if other.arm == baseline and other.arm != row.arm]
-    arms = [row.arm, *(other.arm for other in others)]
-    wanted = {seed for arm in arms for seed in expected[arm]}
-    reasons = [
-        why
-        for other in (row, *others)
-        for why in (*lack(other.arm, wanted=wanted, seeds=other.seeds), *again[other.arm][0])
-    ]
-    row = replace(row, notes=(*row.notes, *again[row.arm][1]))
-    return without_rank(row, reasons=reasons)
+) -> list[Row]:
+    """The rows, without a rank where an arm or the baseline lacks seeds or was run again."""
+    base = () if baseline is None else arms[baseline]
+    again = {arm: started_over(runs, baseline=base) for arm, runs in arms.items()}
+    theirs = [row for row in rows if row.arm == baseline]
 
+    def whole(row: Row) -> Row:
+        both = [row, *(other for other in theirs if other.arm != row.arm)]
+        wanted = {seed for other in both for seed in expected[other.arm]}
+        reasons = [
+            why
+            for other in both
+            for why in (*lack(other.arm, wanted=wanted, seeds=other.seeds), *again[other.arm][0])
+        ]
+        return without_rank(replace(row, notes=(*row.notes, *again[row.arm][1])), reasons=reasons)
 
-def _variants(variants: Mapping[str, int]) -> list[str]:
-    several = [f"{arm} ({num})" for arm, num in sorted(variants.items()) if num > 1]
-    told = f"Arms of which several specs were run: {', '.join(several)}. Each counts as an arm."
-    return [told] if several else []
+    return [whole(row) for row in rows]
 
 
 def _taken_out(records: Sequence[RunRecord], *, kept: Sequence[RunRecord]) -> list[str]:

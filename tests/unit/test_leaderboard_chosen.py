@@ -245,7 +245,10 @@ def test_several_specs_under_one_name_are_as_many_arms():
     ]
     alone, board = ranked(study()), ranked([*study(), *others])
     assert (alone.comparisons, board.comparisons) == (1, 5)
-    assert "Arms of which several specs were run: b (5). Each counts as an arm." in board.notes
+    assert (
+        "Of arm b 5 specs were run: each counts as an arm in the correction of p-values."
+        in board.notes
+    )
     assert only(board, "b").seeds == (0, 1, 2, 3, 4)
     p_alone, p = (only(b, "b").versus.p_adjusted for b in (alone, board))
     assert p == pytest.approx(5 * p_alone)
