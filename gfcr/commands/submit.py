@@ -40,9 +40,10 @@ def run(options: argparse.Namespace) -> Outcome:
     from gfcr.leaderboard.entry import entry_of
 
     study, seats = asked(options.study)
-    records = leaderboard.read(options.uri, study=study, runs=seats)
+    records, others = leaderboard.of_file(leaderboard.read(options.uri, study=study), runs=seats)
     board = leaderboard.rank(
         records,
+        others=others,
         baseline=options.baseline or leaderboard.baseline_of(records),
         margin=options.margin,
         target=options.target,

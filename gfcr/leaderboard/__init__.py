@@ -38,6 +38,7 @@ __all__ = [
     "baseline_of",
     "build",
     "caption",
+    "of_file",
     "rank",
     "read",
     "remarks",
@@ -92,30 +93,45 @@ def build(
         ConfigError: no such store, study, baseline or parameter.
     """
     seats = asked or {}
-    records = read(uri, study=study, runs=seats)
+    records, others = of_file(read(uri, study=study), runs=seats)
     board = rank(
         records,
+        others=others,
         baseline=baseline_of(records) if baseline is None else baseline,
         where=where,
         margin=margin,
         target=target,
         asked=seats.values(),
     )
-    others = bool(seats) and not any(run.run_id in seats for run in records)
-    return replace(board, notes=(*board.notes, *([_OTHERS] if others else [])))
+    unasked = bool(seats) and not any(run.run_id in seats for run in records)
+    return replace(board, notes=(*board.notes, *([_OTHERS] if unasked else [])))
 
 
-def read(uri: str, *, study: str | None = None, runs: Collection[str] = ()) -> list[RunRecord]:
-    """Reads the runs that a leaderboard is about. Arguments and errors as `build`."""
-    chosen = read_runs(uri, study=study, series=SERIES)
-    if study is not None and not chosen:
+def read(uri: str, *, study: str | None = None) -> list[RunRecord]:
+    """Reads the runs of a study, or of all. Arguments and errors as `build`."""
+    found = read_runs(uri, study=study, series=SERIES)
+    if study is not None and not found:
         names = {record.study for record in read_runs(uri)}
         raise unknown_name(study, kind="study", allowed=names, where=uri)
-    asked = [record for record in chosen if record.run_id in runs]
-    # Seeds of the very arms that the file asks for belong to them, whatever the file says now:
-    # nobody takes the unlucky ones off its list after they were run.
-    arms = {_specified(record) for record in asked}
-    return [r for r in chosen if r.run_id in runs or _specified(r) in arms] if asked else chosen
+    return found
+
+
+def of_file(
+    records: Sequence[RunRecord], *, runs: Collection[str]
+) -> tuple[list[RunRecord], list[RunRecord]]:
+    """Returns the runs that a study's file is about, and the study's others.
+
+    Seeds of the very arms that the file asks for belong to them, whatever it says now: nobody takes
+    the unlucky ones off its list after they were run. The others were compared before, or may have
+    been; all runs are the file's where it asks for none of them.
+
+    Args:
+        records: of the study.
+        runs: ids of the runs that the file asks for.
+    """
+    specs = {_specified(r) for r in records if r.run_id in runs}
+    own = [r for r in records if r.run_id in runs or _specified(r) in specs]
+    return (own, [r for r in records if r not in own]) if own else ([*records], [])
 
 
 def _specified(run: RunRecord) -> tuple[str, str]:

@@ -96,22 +96,21 @@ def compared_with(
     *,
     baseline: str,
     arms: Collection[str],
-    records: Sequence[RunRecord],
+    scored: Sequence[RunRecord],
 ) -> tuple[int, list[str]]:
     """Returns the comparisons that p-values are corrected for, and notes on what they are.
 
     With a baseline that the runs name, every other arm's; with one that was chosen afterwards, all
-    pairs of arms, since any of them could have been chosen. An arm counts as often as there are
-    specs of it in `records` that were run to a score: whoever gives one name to several settings
-    and shows the luckiest has compared all of them.
+    pairs of arms, since any of them could have been chosen. Of `scored`, all runs of the study that
+    came to a score, each spec is an arm: whoever gives one name to several settings, or several
+    names to one arm, and shows the luckiest has compared all of them.
     """
-    specs = {(r.arm, r.tags.get("gfcr.spec_hash", "")) for r in records if r.status == "finished"}
-    several = {arm: num for arm, num in Counter(arm for arm, _ in specs).items() if num > 1}
-    count = sum(several.get(arm, 1) for arm in arms)
-    notes = [
-        f"Of arm {arm} {num} specs were run: each counts as an arm in the correction of p-values."
-        for arm, num in sorted(several.items())
-    ]
+    specs = Counter(arm for arm, _ in {(r.arm, r.tags.get("gfcr.spec_hash", "")) for r in scored})
+    count = sum(max(1, specs[arm]) for arm in {*arms, *specs})
+    several = [f"{arm} ({specs[arm]} specs)" for arm in sorted(specs) if specs[arm] > 1]
+    several += [f"{arm} (not in the table)" for arm in sorted({*specs} - {*arms})]
+    tried = f"Arms were tried beside these: {', '.join(several)}; p-values are corrected for each."
+    notes = [tried] if several else []
     named = {run.tags.get("gfcr.baseline", "") for run in runs}
     if named == {baseline}:
         return count - 1, notes

@@ -31,8 +31,13 @@ def rank(
     margin: float | None = None,
     target: float | None = None,
     asked: Collection[Seat] = (),
+    others: Sequence[RunRecord] = (),
 ) -> Leaderboard:
-    """Ranks runs that have been read. Arguments and errors as `build`."""
+    """Ranks runs that have been read.
+
+    Args and errors as `build`, and `others`: the study's runs that the table is not about, of specs
+    that its file no longer names. They were looked at, or could have been.
+    """
     expressions = sort_out([Where(text) for text in where], runs=records)
     # What a damaged record says of its study is left out with it.
     studies = sorted({r.study for r in records if not r.damage} or {r.study for r in records})
@@ -48,11 +53,12 @@ def rank(
     _check_certified(baseline, rows=rows)
     base = [] if baseline is None else arms[baseline]
     rows = _whole(rows, arms=arms, expected=expected, baseline=baseline)
-    comparisons, looks = 0, looks_of(usable)
+    biased = {row.arm for row in rows if row.certificate == "biased"}
+    scored = [r for r in (*records, *others) if r.status == "finished" and r.arm not in biased]
+    comparisons, looks = 0, looks_of(scored)
     if baseline is not None:
-        biased = {row.arm for row in rows if row.certificate == "biased"}
         comparisons, told = compared_with(
-            usable, baseline=baseline, arms={*expected} - biased, records=records
+            usable, baseline=baseline, arms={*expected} - biased, scored=scored
         )
         notes += [*told, *differences(arms, baseline=baseline)]
         study = Terms(

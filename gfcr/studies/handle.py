@@ -16,7 +16,7 @@ from gfcr.planning import Assumed, StudyPlan, plan
 from gfcr.studies import attribution, effects, frames, plots, progress, screened
 from gfcr.studies.crossed import Crossed, crossed
 from gfcr.tracking.folder import RunFolder
-from gfcr.tracking.folder_store import read_folders
+from gfcr.tracking.folder_store import find_folders, read_folders
 from gfcr.tracking.records import RunRecord
 
 if TYPE_CHECKING:
@@ -111,9 +111,14 @@ class StudyHandle:
         Raises:
             ConfigError: no run of the study, or none of its baseline, has finished.
         """
-        records = self._records(series=leaderboard.SERIES)
+        runs = {record.run_id for record in self._records()}
+        root, name = Path(self.study.trials[0].config.folder), self.study.name
+        folders = [folder for folder in find_folders(root) if folder.parts[-3] == name]
+        every = read_folders(folders, series=leaderboard.SERIES)
+        records, others = leaderboard.of_file(every, runs=runs)
         return leaderboard.rank(
             records,
+            others=others,
             baseline=self.study.baseline,
             margin=margin,
             target=target,

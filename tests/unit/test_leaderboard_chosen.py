@@ -245,12 +245,33 @@ def test_several_specs_under_one_name_are_as_many_arms():
     ]
     alone, board = ranked(study()), ranked([*study(), *others])
     assert (alone.comparisons, board.comparisons) == (1, 5)
-    assert (
-        "Of arm b 5 specs were run: each counts as an arm in the correction of p-values."
-        in board.notes
-    )
+    assert any("tried beside these: b (5 specs); p-values" in note for note in board.notes)
     assert only(board, "b").seeds == (0, 1, 2, 3, 4)
     p_alone, p = (only(b, "b").versus.p_adjusted for b in (alone, board))
     assert p == pytest.approx(5 * p_alone)
     failed = [replace(r, status="failed", result=None) for r in others]
     assert ranked([*study(), *failed]).comparisons == 1, "a run without a score was no choice"
+
+
+def test_what_the_file_no_longer_names_was_tried_all_the_same(monkeypatch):
+    """Arms tuned, renamed or given other seeds, in one study, until the file's last one wins."""
+    last = study()
+    older = [replace(r, run_id=f"old-{r.run_id}", arm="earlier") for r in last if r.arm == "b"]
+    tuned = [
+        replace(r, run_id=f"{r.run_id}-{n}", tags={**r.tags, "gfcr.spec_hash": f"spec-{n}"})
+        for n in range(3)
+        for r in last
+        if r.arm == "b"
+    ]
+    monkeypatch.setattr(leaderboard, "read_runs", lambda uri, **_: [*last, *older, *tuned])
+    file = {r.run_id: leaderboard.Seat(arm=r.arm, seed=r.seed) for r in last}
+    board = leaderboard.build("sqlite:///store.db", asked=file, baseline="a")
+    assert board.comparisons == 1 + 1 + 3 and {row.arm for row in board.rows} == {"a", "b"}
+    assert any("b (4 specs), earlier (not in the table)" in note for note in board.notes)
+    other_seeds = [
+        replace(r, tags={**r.tags, "gfcr.spec_hash": "saves-oftener"})
+        for r in study(seeds=range(5, 10), begun=-1)
+    ]
+    monkeypatch.setattr(leaderboard, "read_runs", lambda uri, **_: [*other_seeds, *last])
+    board = leaderboard.build("sqlite:///store.db", asked=file, baseline="a")
+    assert board.looks == 2, "another five seeds were looked at first"
