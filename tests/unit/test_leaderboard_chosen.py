@@ -233,6 +233,8 @@ def test_a_budget_is_equal_in_what_the_study_bounds(ours, theirs, equal):
     unlike = ours["updates"] != theirs["updates"] or ours["tokens"] != theirs["tokens"]
     bounded = "stopped_by" in ours and "stopped_by" in theirs
     assert any("equal budget in" in n for n in row.notes) == (equal and unlike and not bounded)
+    both = f"{ours['tokens']['generated']:,} for {theirs['tokens']['generated']:,} tokens"
+    assert any(both in n for n in row.notes) == (ours["tokens"] != theirs["tokens"])
 
 
 def test_several_specs_under_one_name_are_as_many_arms():
