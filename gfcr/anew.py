@@ -5,7 +5,7 @@ its modules are imported a second time, and the parts are made of those.
 """
 
 import sys
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -19,13 +19,40 @@ T = TypeVar("T")
 
 _INSTALLED: Final = {"site-packages", "dist-packages"}
 """Folders of libraries."""
-_ONCE: Final = {"gfcr", "gfcr_strategies", "__main__", "__mp_main__"} | sys.stdlib_module_names
+_ONCE: Final = {"__main__", "__mp_main__"} | sys.stdlib_module_names
 """Modules that are what they are in a process."""
+_HOMES: Final = ("gfcr.tasks.", "gfcr.generate.", "gfcr_strategies.")
+"""Where in a checkout of gfcr parts that ask and score are added."""
+SHIPPED: Final = frozenset(
+    {
+        *("gfcr.tasks.chain_sum", "gfcr.tasks.dataset", "gfcr.tasks.reasoning_gym"),
+        *("gfcr.tasks.verifiers.exact", "gfcr.tasks.verifiers.math_verify"),
+        *("gfcr.tasks.verifiers.numeric", "gfcr.tasks.verifiers.regex"),
+        *("gfcr.generate.entropy_tree", "gfcr.generate.multi_turn", "gfcr.generate.sample"),
+        "gfcr.generate.tools.calculator",
+    }
+)
+"""Modules of parts that have no memory, as `tests/contract/test_verdicts.py` tries out on each of
+them, and on no other. Any other part is made anew, also where it lies in gfcr's own folders."""
+_FRAME: Final = frozenset(
+    {
+        *("gfcr.part", "gfcr.ranges", "gfcr.stages"),
+        *("gfcr.tasks.base", "gfcr.tasks.codec", "gfcr.tasks.rows"),
+        *("gfcr.tasks.demos", "gfcr.tasks.demos.base", "gfcr.tasks.demos.chain_sum"),
+        *("gfcr.tasks.demos.facts", "gfcr.tasks.demos.reasoning_gym"),
+        *("gfcr.tasks.verifiers", "gfcr.tasks.verifiers.base"),
+        *("gfcr.generate.tools", "gfcr.generate.tools.base", "gfcr.tasks", "gfcr.generate"),
+    }
+)
+"""What the parts stand on; others hold these classes, so that there must be one of each."""
 
 
 def modules_of(kind: str, part: Part) -> set[str]:
-    """Names of the modules outside gfcr that hold the classes of a part, and that it names."""
-    roots = sources.roots([part], spec=registry.spec(kind, part))
+    """Names of the modules that hold the classes of a part, and that it names, but `SHIPPED` ones.
+
+    A part may be made of other parts, and hold addresses and names of code.
+    """
+    roots = sources.roots(_whole(part), spec=registry.spec(kind, part))
     found = {loose.name_of(Path(root)) if root.endswith(".py") else root for root in roots}
     return {name for name in found if name in sys.modules and _is_outside(name)}
 
@@ -39,8 +66,8 @@ def made(make: Callable[[], T], *, modules: set[str]) -> T:
 def part(kind: str, made: Part) -> Generator[Any]:
     """Makes a part again of its values, without what it, its class or its module remembers.
 
-    A part of gfcr's that names no other code is given back. Within the context the modules of the
-    part, and of the tools that it names, are the new ones for whoever imports them.
+    A part that comes with gfcr and names no other code is given back. Within the context the
+    modules of the part, and of the tools that it names, are the new ones for whoever imports them.
     """
     modules = modules_of(kind, made)
     if not modules:
@@ -78,8 +105,11 @@ class Unedited:
             )
 
     def _now(self) -> dict[str, str]:
-        roots = [sources.roots([p], spec=registry.spec(k, p)) for k, p in self._parts.items()]
-        return sources.units(set[str]().union(*roots))
+        parts = self._parts.items()
+        roots = [sources.roots(_whole(p), spec=registry.spec(k, p)) for k, p in parts]
+        ours = {n for k, p in parts for n in modules_of(k, p) if _head(n) in sources.OURS}
+        files = {name: sources.digest([Path(str(sys.modules[name].__file__))]) for name in ours}
+        return sources.units(set[str]().union(*roots)) | files
 
 
 def _made(make: Callable[[], T], *, modules: set[str]) -> tuple[T, dict[str, ModuleType | None]]:
@@ -110,11 +140,24 @@ def _put(modules: Mapping[str, ModuleType | None]) -> None:
             setattr(sys.modules[package], leaf, module)
 
 
+def _whole(part: Part) -> Iterator[Part]:
+    """The part, and those that it is made of."""
+    yield part
+    for inner in registry.inner(part).values():
+        yield from _whole(inner)
+
+
 def _is_users(name: str, module: ModuleType) -> bool:
     """Whether it is Python that nobody installed: a project's own."""
     file = str(getattr(module, "__file__", None) or "")
+    if _head(name) in sources.OURS:
+        return name.startswith(_HOMES) and _is_outside(name)
     return file.endswith(".py") and not _INSTALLED & {*Path(file).parts} and _is_outside(name)
 
 
 def _is_outside(name: str) -> bool:
-    return name.partition(".")[0] not in _ONCE
+    return _head(name) not in _ONCE and name not in SHIPPED and name not in _FRAME
+
+
+def _head(name: str) -> str:
+    return name.partition(".")[0]

@@ -28,7 +28,7 @@ UNKNOWN: Final = "unknown"
 """Digest of code that has no file, such as a class typed into an interpreter."""
 _ADDRESS: Final = re.compile(r"([^:]+\.py|[A-Za-z_]\w*(?:\.\w+)*):[A-Za-z_]\w*")
 """Of code: `path/to/file.py:Name` or `package.module:Name`."""
-_OURS: Final = ("gfcr", "gfcr_strategies")
+OURS: Final = ("gfcr", "gfcr_strategies")
 _HOME: Final = Path(__file__).parent
 _BY_VERSION: Final = frozenset(
     {"datasets", "numpy", "torch", "transformers", "trl", "vllm"} | sys.stdlib_module_names
@@ -57,13 +57,13 @@ def digest(files: Iterable[Path]) -> str:
 @lru_cache(maxsize=1)
 def ours() -> str:
     """Returns the digest of gfcr and its strategies, as they lie when it is first asked for."""
-    return digest(file for name in _OURS for file in _package(tuple(_top(name)[1])))
+    return digest(file for name in OURS for file in _package(tuple(_top(name)[1])))
 
 
 def addresses(value: object) -> Iterator[str]:
     """Yields every address of code that is not gfcr's in a spec, under whichever key it stands."""
-    for text in _texts(value):
-        if _ADDRESS.fullmatch(text) and text.partition(".")[0] not in _OURS:
+    for text in _addresses(value):
+        if text.partition(".")[0] not in OURS:
             yield text
 
 
@@ -80,7 +80,7 @@ def roots(objects: Iterable[object], *, spec: object = None) -> set[Root]:
         found |= {base.__module__ for base in getattr(kind, "__mro__", (kind,))}
     files = loose.files()
     found = {files.get(module, module) for module in found}
-    for address in addresses(spec):
+    for address in _addresses(spec):
         place = address.rpartition(":")[0]
         found.add(str(Path(place).resolve()) if place.endswith(".py") else place)
     words = {text for text in _texts(spec) if text.isidentifier()}
@@ -90,8 +90,8 @@ def roots(objects: Iterable[object], *, spec: object = None) -> set[Root]:
 
 def units(start: Collection[Root]) -> dict[str, str]:
     """Returns the digest of each package, module or file outside gfcr that roots lead to."""
-    own = {root for root in start if _head(root) not in _OURS}
-    found = _reached(own, follow=lambda name: _head(name) not in _OURS)
+    own = {root for root in start if _head(root) not in OURS}
+    found = _reached(own, follow=lambda name: _head(name) not in OURS)
     # An address may be a text that only looks like one, but a class that was made has a module.
     known = {_unit(root) for root in own if root.endswith(".py") or _head(root) in sys.modules}
     return {unit: _held(frozenset(found.get(unit, ()))) for unit in sorted({*found, *known})}
@@ -109,7 +109,7 @@ def asking(start: Collection[Root]) -> str:
 
 
 def _asks(name: str) -> bool:
-    return _head(name) not in _OURS or name.startswith(_ASKED_BY)
+    return _head(name) not in OURS or name.startswith(_ASKED_BY)
 
 
 # ---------------------------------------------------------------- following imports
@@ -208,7 +208,7 @@ def _below(word: str, folders: Sequence[str]) -> tuple[Path | None, list[str]]:
 def _files(name: str, file: Path) -> Collection[Path]:
     """Of a package of one's own or a library: all of its code. Of gfcr, and of others: the file."""
     top, folders = _top(_head(name)) if not name.endswith(".py") else (None, [])
-    if _head(name) in _OURS or not folders or top is None:
+    if _head(name) in OURS or not folders or top is None:
         return [file]
     return _package(tuple(folders))
 
@@ -221,8 +221,8 @@ def _package(folders: tuple[str, ...]) -> list[Path]:
 def _unit(name: str) -> str:
     """What is told as one: a package, a module that is in none, a file."""
     head = _head(name)
-    whole = name.endswith(".py") or head in _OURS or _top(head)[0] is None
-    return name if whole and head not in _OURS else head
+    whole = name.endswith(".py") or head in OURS or _top(head)[0] is None
+    return name if whole and head not in OURS else head
 
 
 def _head(name: str) -> str:
@@ -266,6 +266,10 @@ def _held(files: frozenset[Path]) -> str:
 @lru_cache(maxsize=256)
 def _first(files: frozenset[Path]) -> str:
     return digest(files)
+
+
+def _addresses(value: object) -> Iterator[str]:
+    return (text for text in _texts(value) if _ADDRESS.fullmatch(text))
 
 
 def _texts(value: object) -> Iterator[str]:

@@ -1,6 +1,6 @@
-"""Every task, verifier and tool that comes with gfcr is a function of what it is asked.
+"""Every task, verifier, tool and Generate part that comes with gfcr is a function of its input.
 
-Held-out answers are scored by a task made anew only where it is a user's: ours remember nothing.
+Held-out prompts are asked and answers scored by parts made anew, but for those on a list: these.
 """
 
 import json
@@ -11,14 +11,18 @@ from typing import Any
 
 import pytest
 
-from gfcr import registry
+from gfcr import anew, registry
+from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.generate.tools.base import ToolError, load_tool, tool_names
 from gfcr.scoring import verify_safely
+from gfcr.strategy import Strategy
 from gfcr.tasks import verifiers
 from gfcr.tasks.base import Task
 from gfcr.tasks.codec import CharCodec
 from gfcr.tasks.demos.reasoning_gym import ALPHABET
 from gfcr.tasks.verifiers.base import load
+from gfcr.types import Sampling
+from tests import factories as make
 
 VERIFIERS = [m.name for m in pkgutil.iter_modules(verifiers.__path__) if m.name != "base"]
 NEEDED: dict[str, dict[str, Any]] = {"regex": {"pattern": r"#(\d+)"}}
@@ -86,3 +90,41 @@ def test_a_tool_has_no_memory(name: str) -> None:
         return ask
 
     always(make, ["1+2=", "3*4=", "1+2=3,3-9=", "1/0=", "", "=", "x+1=", "7/2="])
+
+
+@pytest.mark.parametrize("name", registry.names("generate"))
+def test_a_generate_part_has_no_memory(name: str) -> None:
+    """Between two evaluations it has trained, as another instance of it, and itself once more."""
+    task = make.CoinTask()
+    asked = task.problems(make.CODEC).heldout
+    needed = {"multi_turn": {"stop": "1"}}.get(name, {})
+    parts = [registry.build("generate", {"name": name, **needed}) for _ in range(2)]
+    strategy = Strategy(
+        name="t", generate=parts[0], filters={"advantage": GroupAdvantage()}, group_size=4
+    )
+    pipeline = make.pipeline(strategy, task=task, prompts=2)
+
+    def answers(part: Any) -> list[Any]:
+        own = {"num_samples": 2, "sampling": Sampling(max_tokens=24)}
+        groups = pipeline.evaluate(asked, generate=part, label="e", **own)
+        return [[(r.tokens_T.tolist(), r.reward) for r in g.rollouts] for g in groups]
+
+    found = [answers(parts[0]), pipeline.next_batch() and answers(parts[0])]
+    found += [answers(parts[1]), answers(parts[0])]
+    assert found == [found[0]] * 4
+    pipeline.close()
+
+
+def test_these_parts_and_no_others_are_trusted_to_have_none() -> None:
+    """Whoever adds one adds it to the list when the tests above hold for it."""
+    parts = {
+        "gfcr.tasks.verifiers": VERIFIERS,
+        "gfcr.generate.tools": tool_names(),
+        **{registry.KINDS[kind]: registry.names(kind) for kind in ("task", "generate")},
+    }
+    tried = {f"{package}.{name}" for package, names in parts.items() for name in names}
+    assert tried == anew.SHIPPED
+    for kind in ("task", "generate"):
+        for name in registry.names(kind):
+            needed = {"path": "rows.jsonl"} if name == "dataset" else {}
+            assert not anew.modules_of(kind, registry.build(kind, {"name": name, **needed}))

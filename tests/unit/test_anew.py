@@ -1,6 +1,10 @@
 """What training leaves in a task, a tool or a Generate part does not reach the held-out score."""
 
+import json
+import os
 import re
+import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -203,6 +207,76 @@ def test_nor_is_an_arm_better_on_the_board_for_its_tool(tmp_path: Path, write: W
     }
     asked = {"prompts": 16, "generate": TOOL}
     assert alike(judged(tmp_path, arms=arms, task={"name": "judge:Nines"}, evaluation=asked))
+
+
+CHECKOUT = """
+import json, sys
+from pathlib import Path
+from tests.unit.test_anew import TOOL, ran
+from tests.launchers import values_of
+
+folder = Path(sys.argv[1])
+rows = [{"prompt": f"{i}=", "answer": "1"} for i in range(64)]
+(folder / "rows.jsonl").write_text("".join(json.dumps(row) + chr(10) for row in rows))
+told = {"name": "dataset", "path": str(folder / "rows.jsonl"), "heldout_fraction": 0.5}
+found = {}
+found["task"] = ran(folder, arm="task", task={"name": "judge"})
+found["verifier"] = ran(folder, arm="verifier", task={**told, "verifier": "counts"})
+for kind, part in {
+    "tool": {**TOOL, "tool": "oracle"},
+    "tool by address": {**TOOL, "tool": "gfcr.generate.tools.oracle:Oracle"},
+    "generate": {"name": "own"},
+}.items():
+    asked = {"evaluation": {"prompts": 8, "generate": part}}
+    asked["task"] = {"name": "gfcr.tasks.judge:Nines"}
+    for arm in ("apart", "shared"):
+        own = {"generate": part} if arm == "shared" else {}
+        strategy = {"name": "grpo", "group_size": 6, **own}
+        found[f"{kind}, {arm}"] = ran(folder, arm=f"{kind} {arm}", strategy=strategy, **asked)
+print(json.dumps(found))
+"""
+
+COUNTS = """
+from dataclasses import dataclass
+from gfcr.tasks.base import Verdict
+from gfcr.tasks.verifiers.base import Verifier
+
+SEEN = []
+
+@dataclass(kw_only=True)
+class Counts(Verifier):
+    def verify(self, text, *, answer):
+        SEEN.append(1)
+        return Verdict(reward=min(1.0, len(SEEN) / 100))
+"""
+
+
+def test_what_lies_in_gfcr_s_own_folders_is_made_anew_too(tmp_path: Path) -> None:
+    """A contributor's files, in a checkout: nothing has vouched for them yet."""
+    root = Path(anew.__file__).parent
+    shutil.copytree(root, tmp_path / "gfcr", ignore=shutil.ignore_patterns("__pycache__"))
+    memory = "SEEN = []\n\nclass Counting:\n    count = 0\n"
+    text = JUDGE.replace("SLOW", "False").replace("import memory", "import gfcr.tasks.memory")
+    text = text.replace("from memory", "from gfcr.tasks.memory")
+    text = text.replace("READ", "self.count").replace("TOLD", "Counting.count += 1")
+    (tmp_path / "gfcr/tasks/memory.py").write_text(memory)
+    # The same file under three names, for the class of each.
+    for place in ("tasks/judge", "generate/own", "generate/tools/oracle"):
+        (tmp_path / f"gfcr/{place}.py").write_text(text)
+    (tmp_path / "gfcr/tasks/verifiers/counts.py").write_text(COUNTS)
+    python = [sys.executable, "-c", CHECKOUT, str(tmp_path)]
+    path = os.pathsep.join([str(tmp_path), str(root.parent)])
+    done = subprocess.run(
+        python, env={**os.environ, "PYTHONPATH": path}, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert not done.returncode, done.stderr[-2000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    for kind in ("task", "verifier"):
+        before, after = found[kind]["before"], found[kind]["after"]
+        assert before.pop("disagreed") > 0 and after.pop("disagreed") is None
+        assert before == after and before["accuracy"] > 0, kind
+    for kind in ("tool", "tool by address", "generate"):
+        assert found[f"{kind}, shared"] == found[f"{kind}, apart"], kind
 
 
 def test_modules_are_put_back_and_gfcr_s_own_parts_are_not_made_again(
