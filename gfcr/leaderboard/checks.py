@@ -12,7 +12,9 @@ from gfcr.provenance import CODE, SEVERAL
 from gfcr.tracking.names import decode_name
 from gfcr.tracking.records import RunRecord
 
-Check: TypeAlias = Literal["finished", "seeds", "ranked", "certificates", "provenance", "code"]
+Check: TypeAlias = Literal[
+    "finished", "seeds", "ranked", "margin", "certificates", "provenance", "code"
+]
 CHECKS: tuple[Check, ...] = get_args(Check)
 MIN_SEEDS = 5
 STOPPED = "the run was stopped early"
@@ -39,6 +41,9 @@ def problems_of(board: Leaderboard) -> list[Problem]:
             add("finished", f"{out.arm}, seed {out.seed}: {out.reason}")
     if board.baseline is None or len(board.rows) < 2:
         add("ranked", "there is no second arm, or no baseline, to compare")
+    if board.margin > board.own_margin:
+        what = f"{board.margin:g} was chosen after the runs, the study's own is"
+        add("margin", f"{what} {board.own_margin:g}: a larger one is no finding of equivalence")
     for row in board.rows:
         if row.unranked and len(row.seeds) > 1:
             add("ranked", f"{row.arm}: {row.unranked}")

@@ -47,7 +47,8 @@ def rank(
     arms, excluded = screen(kept, baseline=baseline)
     _check_baseline(baseline, arms=arms, excluded=excluded)
     usable = [run for runs in arms.values() for run in runs]
-    metric, margin, notes = _stated(usable, margin=margin)
+    metric, own, notes = _stated(usable, margin=margin)
+    margin = own if margin is None else margin
     limits, expected = limits_of(usable), expected_of(records, asked=asked)
     rows = [row_of(arm, runs=runs, limits=limits) for arm, runs in arms.items()]
     _check_certified(baseline, rows=rows)
@@ -75,6 +76,7 @@ def rank(
         metric=metric,
         baseline=baseline,
         margin=margin,
+        own_margin=own,
         target=target,
         noise_floor=noise_floor(scores_of(base, prompts=shared_prompts(base))) if base else None,
         rows=tuple(rows),
@@ -82,11 +84,7 @@ def rank(
         comparisons=comparisons,
         looks=looks,
         missing=missing_of(expected, records=records, by_file=bool(asked)),
-        notes=(
-            *notes,
-            *_taken_out(records, kept=kept),
-            *_compares(usable, baseline=baseline),
-        ),
+        notes=(*notes, *_taken_out(records, kept=kept), *_compares(usable, baseline=baseline)),
     )
 
 
@@ -100,16 +98,15 @@ def _stated(runs: Sequence[RunRecord], *, margin: float | None) -> tuple[str, fl
         for name in ("metric", "minimum_effect")
     )
     metric = (metrics[0] if len(metrics) == 1 else "") or HELDOUT
-    own = sorted(float(effect) for effect in effects if effect)
-    if margin is not None:
-        other = [f"The study's own minimum effect is {e:g}." for e in own[:1] if e != margin]
-        return metric, margin, other
-    if metric != HELDOUT:
-        return metric, MARGIN, []
-    said = sorted(float(effect or MARGIN) for effect in effects) or [MARGIN]
-    shown = ", ".join(f"{effect:g}" for effect in said)
-    notes = [f"The runs name several minimum effects ({shown}): the smallest counts."]
-    return metric, said[0], notes if len(said) > 1 else []
+    said = sorted(float(effect or MARGIN) for effect in effects if metric == HELDOUT) or [MARGIN]
+    notes: list[str] = []
+    if len(said) > 1:
+        shown = ", ".join(f"{effect:g}" for effect in said)
+        notes.append(f"The runs name several minimum effects ({shown}): the smallest counts.")
+    if margin is not None and margin != said[0]:
+        when = " was chosen after the runs" if margin > said[0] else " is given"
+        notes.append(f"Margin {margin:g}{when}: the study's own is {said[0]:g}.")
+    return metric, said[0], notes
 
 
 def _whole(

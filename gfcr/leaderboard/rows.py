@@ -164,6 +164,8 @@ class Leaderboard:
     """What the study is about; rows are ranked by the held-out score whatever it is."""
     baseline: str | None
     margin: float
+    own_margin: float
+    """What the runs say, chosen before them: their minimum effect, or else the default."""
     target: float | None
     """Held-out score that `to_target` is about."""
     noise_floor: NoiseFloor | None

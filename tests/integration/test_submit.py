@@ -72,6 +72,19 @@ def entry(place):
     return Path(place / told["submitted"])
 
 
+def test_a_margin_that_was_chosen_after_the_runs_is_accepted_by_name_or_not_at_all(place):
+    code, told = submit(place, *CLEAN, "--margin", "0.3", name="wide")
+    assert code == 1 and not (place / "board" / "wide").exists()
+    assert [p for p in told["problems"] if p.startswith("margin: 0.3 was chosen after the runs")]
+    code, told = submit(place, *CLEAN, "--margin", "0.3", "--accept", "margin", name="wide")
+    text = (Path(told["submitted"]) / "README.md").read_text()
+    assert code == 0 and any(p.startswith("margin: 0.3") for p in told["accepted"])
+    assert "Accepted by the submitter: margin: 0.3" in text
+    assert "Margin 0.3 was chosen after the runs: the study's own is 0.05." in text
+    code, told = submit(place, *CLEAN, "--margin", "0.01", name="narrow")
+    assert code == 0, told
+
+
 def test_an_entry_tells_the_code_and_what_its_runs_were_given(entry):
     content = read(entry / "entry.json")
     for row in content["rows"]:
@@ -119,7 +132,7 @@ def test_submitting_twice_changes_nothing_and_another_entry_keeps_its_name(place
     assert submit(place, *CLEAN)[0] == 0
     assert {f: f.read_bytes() for f in entry.iterdir()} == before
     with pytest.raises(ConfigError, match="holds another entry"):
-        submit(place, *CLEAN, "--margin", "0.3")
+        submit(place, *CLEAN, "--margin", "0.03")
 
 
 def test_every_interval_and_verdict_can_be_computed_again_from_the_entry_alone(entry):

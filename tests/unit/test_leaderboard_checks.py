@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from gfcr import leaderboard
 from gfcr.leaderboard import Seat
 from gfcr.leaderboard.checks import code_of, problems_of
@@ -28,6 +30,32 @@ def test_what_is_missing_failed_or_short_of_seeds_is_named():
         "seeds",
         "seeds: dapo has 4 seeds, at least 5 are asked for",
     ]
+
+
+@pytest.mark.parametrize(
+    ("own", "margin", "fatal"),
+    [
+        (None, 0.3, True),
+        (None, 0.021, True),
+        (None, 0.02, False),
+        ("0.05", 0.3, True),
+        ("0.05", 0.05, False),
+        ("0.05", 0.02, False),
+        ("0.05", None, False),
+    ],
+)
+def test_a_margin_that_was_chosen_after_the_runs_and_is_larger_is_a_problem(own, margin, fatal):
+    said = {} if own is None else {"gfcr.minimum_effect": own}
+    runs = [r for n, s in (("grpo", 0.5), ("dapo", 0.56)) for r in arm(n, accuracy=s, tags=said)]
+    board = leaderboard.rank(runs, baseline="grpo", margin=margin)
+    found = [p.text for p in problems_of(board) if p.check == "margin"]
+    words = f"{margin or 0:g} was chosen after the runs"
+    assert [words in text and f"own is {own or '0.02'}" in text for text in found] == [True] * fatal
+    assert any(f"Margin {words}" in note for note in board.notes) == fatal
+    of_another = {**said, "gfcr.metric": "length/all/mean"}
+    other = [replace(r, tags={**r.tags, **of_another}) for r in runs]
+    loose = leaderboard.rank(other, baseline="grpo", margin=0.05)
+    assert [p.check for p in problems_of(loose)] == ["margin"], "5 tokens are no margin of a score"
 
 
 def test_other_seeds_than_the_others_are_a_problem():

@@ -314,7 +314,7 @@ def test_a_baseline_or_margin_that_is_not_the_study_s_is_named():
     runs = [r for n in "ab" for r in arm(n, accuracy=0.5, tags=said)]
     told = leaderboard.caption(leaderboard.rank(runs, baseline="b", margin=0.3))
     assert "The study's own baseline is a." in told
-    assert "The study's own minimum effect is 0.05." in told
+    assert "Margin 0.3 was chosen after the runs: the study's own is 0.05." in told
     assert "own" not in leaderboard.caption(judged(runs))
 
 
