@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from gfcr.leaderboard.measure import result_of, section
+from gfcr.leaderboard.stock import overridden
 from gfcr.tracking.attempts import Attempt, code_of
 from gfcr.tracking.records import RunRecord
 
@@ -127,9 +128,9 @@ def compared_with(
 
 
 def differences(arms: Mapping[str, Sequence[RunRecord]], *, baseline: str) -> list[str]:
-    """Returns in what, beside its strategy, each arm differs from the baseline, with both values.
+    """Returns in what each arm differs from the baseline, and its strategy from the stock one.
 
-    A baseline may be made to lose by a learning rate of its own.
+    A baseline may be made to lose by a learning rate of its own, or by a knob of its strategy.
     """
     theirs, found = _settings(arms[baseline]), list[str]()
     for arm, runs in arms.items():
@@ -140,7 +141,7 @@ def differences(arms: Mapping[str, Sequence[RunRecord]], *, baseline: str) -> li
                 f"{k}: {ours.get(k, 'none')}, baseline {theirs.get(k, 'none')}" for k in unequal
             )
             found.append(f"{arm} differs in {told}.")
-    return found
+    return [*found, *overridden(arms, baseline=baseline)]
 
 
 def _settings(runs: Sequence[RunRecord]) -> dict[str, str]:
