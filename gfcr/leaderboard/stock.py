@@ -6,6 +6,7 @@ in `strategies/` whatever a distribution has installed under it; of any other th
 """
 
 import importlib
+import inspect
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -53,7 +54,9 @@ def _stock(name: str) -> _Stock | None:
     package = importlib.import_module(PACKAGE)
     if name.startswith("_") or name not in {m.name for m in pkgutil.iter_modules(package.__path__)}:
         return None
-    make: Callable[[], Strategy] = getattr(importlib.import_module(f"{PACKAGE}.{name}"), name)
+    make: Callable[..., Strategy] = getattr(importlib.import_module(f"{PACKAGE}.{name}"), name)
+    if any(p.default is p.empty for p in inspect.signature(make).parameters.values()):
+        return None  # ours need nothing; a file that somebody added may
     spec = make().spec()
     return _Stock(
         params={key: fit_param(value) for key, value in flatten(spec).items()},

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import gfcr_strategies
 import pytest
 
 from gfcr import leaderboard, strategy
@@ -96,6 +97,14 @@ def test_a_strategy_that_is_not_gfcr_s_is_named_and_not_loaded(name, monkeypatch
     notes = ranked(runs).notes
     assert f"a: its strategy is not gfcr's: {name}." in notes
     assert "foreign_part" not in sys.modules
+
+
+def test_an_added_strategy_without_defaults_is_none_of_gfcr_s(monkeypatch, tmp_path):
+    text = "def needy(*, size):\n    raise RuntimeError('this was called')\n"
+    (tmp_path / "needy.py").write_text(text)
+    monkeypatch.setattr(gfcr_strategies, "__path__", [*gfcr_strategies.__path__, str(tmp_path)])
+    runs = recorded(study(), "a", replace(GRPO, name="needy"))
+    assert "a: its strategy is not gfcr's: needy." in ranked(runs).notes
 
 
 @pytest.mark.parametrize("shadowed", ["grpo"])
