@@ -1,13 +1,17 @@
 """Who a run is: its card, with the versions, the commit and the code it was made with."""
 
+import hashlib
+import os
 import subprocess
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
 
 from gfcr import sources
+from gfcr.code_files import foreign, is_code
 from gfcr.config import Experiment
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.names import digest, encode_name
@@ -108,22 +112,62 @@ def _version(package: str) -> str | None:
 
 
 def _commit() -> str:
-    """The commit of the checkout gfcr runs from, `+` with local changes or code git does not track.
+    """The commit of gfcr's own files; `+` where they, or another file of the checkout, differ.
 
-    A new part is a file that nobody has added yet: the commit would not tell that it ran.
+    Git is not asked which code changed: it can be told to overlook files (`update-index`,
+    excludes), or to speak of another checkout. What is digested is compared with the commit's.
     """
-    folder = Path(__file__).parent
+    here = Path(__file__).resolve().parent
     try:
-        head = _git("describe", "--always", "--dirty=+", "--abbrev=12", folder=folder)
-        code = [str(folder), str(folder.parent / "strategies")]
-        added = _git("ls-files", "--others", "--exclude-standard", "--", *code, folder=folder)
-    except OSError:
+        top, head = _git("rev-parse", "--show-toplevel", "HEAD", folder=here).splitlines()
+        listed = _git("ls-tree", "-rz", "--full-tree", "HEAD", folder=here)
+        changed = _git("status", "--porcelain", "--untracked-files=no", folder=here)
+    except (OSError, ValueError, subprocess.SubprocessError):
         return "unknown"
-    return f"{head.removesuffix('+')}+" if head and added else head or "unknown"
+    folders = sources.own_files()
+    files = {top.resolve() / f.relative_to(top): f for top in folders for f in folders[top]}
+    homes = [folder.resolve() for folder in folders]
+    wanted = {
+        path: blob
+        for path, blob in _blobs(listed, top=Path(top)).items()
+        if is_code(path) and any(path.is_relative_to(home) for home in homes)
+    }
+    if here / "__init__.py" not in wanted:
+        return "unknown"  # the checkout is of something else that gfcr is installed in
+    same = wanted == {path: _blob(file, like=head) for path, file in files.items()}
+    clean = same and not changed and _is_what_runs(files.values())
+    return head[:12] if clean else f"{head[:12]}+"
+
+
+def _is_what_runs(files: Collection[Path]) -> bool:
+    """Whether what is loaded of gfcr came from these files, and their bytecode is of them."""
+    loaded = [m for name, m in [*sys.modules.items()] if name.partition(".")[0] in sources.OURS]
+    found = {file for module in loaded if (file := getattr(module, "__file__", None))}
+    return found <= {str(file) for file in files} and not any(map(foreign, files))
+
+
+def _blobs(listed: str, *, top: Path) -> dict[Path, str]:
+    """Id by path of what `git ls-tree -rz` lists: `MODE blob ID<tab>PATH`."""
+    lines = [line.split("\t", 1) for line in listed.split("\0") if line]
+    return {top / path: about.split()[2] for about, path in lines}
+
+
+def _blob(file: Path, *, like: str) -> str:
+    """The id that git gives a file's bytes, in a repository whose ids are as long as `like`."""
+    held = file.read_bytes()
+    made = hashlib.sha1 if len(like) == 40 else hashlib.sha256
+    return made(b"blob %d\0" % len(held) + held).hexdigest()
 
 
 def _git(*words: str, folder: Path) -> str:
+    """What git says of the checkout that `folder` lies in, wherever the environment points it."""
     done = subprocess.run(
-        ["git", *words], cwd=folder, capture_output=True, text=True, timeout=5, check=False
+        ["git", "--no-replace-objects", "-c", "core.fsmonitor=false", *words],
+        cwd=folder,
+        env={name: value for name, value in os.environ.items() if not name.startswith("GIT_")},
+        capture_output=True,
+        text=True,
+        timeout=5,
+        check=True,
     )
     return done.stdout.strip()

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
 
 from gfcr import loose
+from gfcr.code_files import digest, package
 from gfcr.plain import is_mapping
 
 Root: TypeAlias = str
@@ -29,6 +30,7 @@ UNKNOWN: Final = "unknown"
 _ADDRESS: Final = re.compile(r"([^:]+\.py|[A-Za-z_]\w*(?:\.\w+)*):[A-Za-z_]\w*")
 """Of code: `path/to/file.py:Name` or `package.module:Name`."""
 OURS: Final = ("gfcr", "gfcr_strategies")
+"""Packages that are gfcr's own."""
 _HOME: Final = Path(__file__).parent
 _BY_VERSION: Final = frozenset(
     {"datasets", "numpy", "torch", "transformers", "trl", "vllm"} | sys.stdlib_module_names
@@ -46,18 +48,16 @@ _NAMED_FOLDERS: Final = ("gfcr.tasks.verifiers", "gfcr.generate.tools")
 _IMPORTERS: Final = ("import_module", "__import__")
 
 
-def digest(files: Iterable[Path]) -> str:
-    """Returns sixteen digits of the files' names and contents, in the order of their paths."""
-    total = hashlib.sha256()
-    for file in sorted(files):
-        total.update(file.name.encode() + b"\0" + file.read_bytes())
-    return total.hexdigest()[:16]
-
-
 @lru_cache(maxsize=1)
 def ours() -> str:
     """Returns the digest of gfcr and its strategies, as they lie when it is first asked for."""
-    return digest(file for name in OURS for file in _package(tuple(_top(name)[1])))
+    return digest(file for files in own_files().values() for file in files)
+
+
+def own_files() -> dict[Path, list[Path]]:
+    """Returns the folders of gfcr and its strategies with the files of code in each."""
+    folders = [Path(folder) for name in OURS for folder in _top(name)[1]]
+    return {folder: package([folder]) for folder in folders}
 
 
 def addresses(value: object) -> Iterator[str]:
@@ -210,12 +210,7 @@ def _files(name: str, file: Path) -> Collection[Path]:
     top, folders = _top(_head(name)) if not name.endswith(".py") else (None, [])
     if _head(name) in OURS or not folders or top is None:
         return [file]
-    return _package(tuple(folders))
-
-
-def _package(folders: tuple[str, ...]) -> list[Path]:
-    found = [file for folder in folders for file in Path(folder).rglob("*")]
-    return [file for file in found if file.suffix in (".py", ".so", ".pyd") and file.is_file()]
+    return package(folders)
 
 
 def _unit(name: str) -> str:

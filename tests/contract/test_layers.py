@@ -14,7 +14,7 @@ from tests.contract.sources import LIBRARY, ROOT, STRATEGIES, Import, imports, m
 # Lowest first. A module belongs to the unit with the longest matching name; it may import its own
 # unit and the layers above this line's, never a neighbour.
 LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
-    (("errors",), ("seeds",), ("coroutine",), ("signals",), ("statistics",)),
+    (("errors",), ("seeds",), ("code_files",), ("coroutine",), ("signals",), ("statistics",)),
     (("ranges",),),
     (("types",), ("part",), ("plain",), ("names",), ("reading",)),
     (("handles",), ("subsets",), ("ledger",), ("speculation.base",)),
