@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Any, final
 
 from gfcr import batch as batches
+from gfcr.custody import Custody
 from gfcr.errors import BatchCannotFill, GfcrError, asking, shown
 from gfcr.guard import Rules, check_group, check_groups, check_recalled, is_count, misfit
 from gfcr.runner import Runner
@@ -24,11 +25,12 @@ class Collector:
         *,
         runner: Runner,
         view: RunView,
-        heldout: frozenset[tuple[int, ...]],
+        custody: Custody,
     ) -> None:
         self._strategy, self._runner, self.view = strategy, runner, view
+        self._custody = custody
         corrected = strategy.loss.off_policy != "none"
-        self._rules = Rules(sampling=view.sampling, corrected=corrected, heldout=heldout)
+        self._rules = Rules(sampling=view.sampling, corrected=corrected, custody=custody)
         self._jobs: dict[str, Job] = {}
         self._order: dict[str, int] = {}
         self._uses: Counter[str] = Counter()
@@ -51,6 +53,7 @@ class Collector:
                 self._start(job)
             while self._runner.busy and view.accepted < view.target:
                 for group in self._runner.advance():
+                    self._custody.take(group.rollouts)
                     if view.accepted < view.target:
                         self._judge(group)
                     else:
@@ -122,7 +125,8 @@ class Collector:
         for name, recaller in self._strategy.hooks(Recaller).items():
             with asking(name):
                 recalled = list(recaller.recall(group, view=self.view))
-            recalled = check_recalled(recalled, group=group, by=name)
+            recalled = check_recalled(recalled, group=group, custody=self._custody, by=name)
+            self._custody.join(recalled)
             group = batches.join(group, rollouts=recalled)
         return group
 
@@ -140,7 +144,9 @@ class Collector:
         return group
 
     def _stop(self) -> None:
-        self._aborted += [*self._runner.take_cut(), *self._spare, *self._runner.abort()]
+        cut = [*self._runner.take_cut(), *self._runner.abort()]
+        self._custody.take(cut)
+        self._aborted += [*self._spare, *cut]
         self._spare = []
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeGuard
 
 import numpy as np
 
+from gfcr.custody import Custody
 from gfcr.errors import PartError, TaskError, shown
 from gfcr.stages import Abort, Cap, Halt, Job, Plan
 from gfcr.types import Floats, Group, Prompt, Rollout, Sampling, Signal
@@ -65,8 +66,8 @@ class Rules:
     """Of the run: what the trainer takes log-probs of the policy under."""
     corrected: bool
     """Whether the loss weighs tokens by the log-probs that they were sampled with."""
-    heldout: frozenset[tuple[int, ...]] = frozenset()
-    """Token ids of the held-out prompts."""
+    custody: Custody
+    """Knows the held-out prompts, those handed out, and the rollouts that were made."""
 
     def check(self, plan: Any, *, before: Sequence[Job], by: str) -> Plan:
         """Vouches for a plan and the jobs that are new in it.
@@ -90,12 +91,19 @@ class Rules:
         if not isinstance(job, Job) or not _is(job.prompt, Prompt):
             raise misfit(by, f"planned {_kind(job)}: make jobs with `view.job(prompt)`")
         where = f"planned a job for prompt {job.prompt.id!r}"
-        if job.prompt.tokens in self.heldout:
+        if job.prompt.tokens in self.custody.heldout:
             raise misfit(
                 by,
                 f"{where}, which is held out (its tokens are those of a held-out prompt): nothing "
                 "held out is ever trained on. Take prompts from `view.draw`, and keep the splits "
                 "of the task apart",
+            )
+        if not self.custody.handed_out(job.prompt):
+            raise misfit(
+                by,
+                f"{where}, which is none that `view.draw` gave in this run, or not as it was given "
+                "(id, tokens, answer and meta are compared): plan prompts as they were drawn, or "
+                "as an earlier rollout of the run has them",
             )
         if not is_count(job.num_samples):
             given = shown(job.num_samples)
@@ -104,7 +112,8 @@ class Rules:
             raise misfit(by, f"{where} with resume={shown(job.resume)}, notes={shown(job.notes)}")
         check_numbers(job.notes, by=by, what=f"the notes of a job for {job.prompt.id!r}")
         for rollout in job.resume:
-            if problem := _rollout_problem(rollout, prompt=job.prompt):
+            problem = _rollout_problem(rollout, prompt=job.prompt, custody=self.custody)
+            if problem is not None:
                 raise misfit(by, f"{where} that resumes what cannot be continued: {problem}")
         self._check_law(job, by=by, where=where)
 
@@ -196,15 +205,17 @@ def check_groups(groups: Any, *, before: Sequence[Group], by: str) -> list[Group
     return [check_group(g, before=b, by=by) for g, b in zip(found, before, strict=True)]
 
 
-def check_recalled(rollouts: Iterable[Any], *, group: Group, by: str) -> list[Rollout]:
+def check_recalled(
+    rollouts: Iterable[Any], *, group: Group, custody: Custody, by: str
+) -> list[Rollout]:
     """Vouches that what was recalled may join the group.
 
     Raises:
-        PartError: it is of another prompt, incomplete, or its numbers are not finite.
+        PartError: it is of another prompt, incomplete, or not what this run made.
     """
     recalled = list(rollouts)
     for rollout in recalled:
-        problem = _rollout_problem(rollout, prompt=group.prompt)
+        problem = _rollout_problem(rollout, prompt=group.prompt, custody=custody)
         if problem is None and not rollout.complete:
             problem = f"rollout {rollout.id} is incomplete (finish={rollout.finish.value})"
         if problem is not None:
@@ -255,19 +266,17 @@ def _advantage_problem(advantage: Floats | float, rollout: Rollout) -> str | Non
     return None
 
 
-def _rollout_problem(rollout: Any, *, prompt: Prompt) -> str | None:
+def _rollout_problem(rollout: Any, *, prompt: Prompt, custody: Custody) -> str | None:
     """Why an earlier rollout cannot be used again for a prompt, if so."""
     if not isinstance(rollout, Rollout):
         return f"{_kind(rollout)} is no Rollout"
     if rollout.prompt.tokens != prompt.tokens:
         return f"rollout {rollout.id} answers prompt {rollout.prompt.id!r}, not {prompt.id!r}"
-    if rollout.reward is not None and real(rollout.reward) is None:
-        return f"rollout {rollout.id} has reward {rollout.reward!r}"
-    arrays = (rollout.logprobs_T, rollout.versions_T, rollout.mask_T)
-    if any(a.shape != (len(rollout),) for a in arrays):
-        return f"rollout {rollout.id}: log-probs, versions or mask do not fit its tokens"
-    if not np.isfinite(rollout.logprobs_T).all():
-        return f"rollout {rollout.id} has log-probs that are not finite"
+    if not custody.made(rollout):
+        return (
+            f"rollout {rollout.id} is none that this run made, not as it was made, or one of an "
+            "earlier update that `holds` did not name: give rollouts back as they were stored"
+        )
     return None
 
 

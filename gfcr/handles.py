@@ -111,11 +111,15 @@ class View(Protocol):
 class Trajectory(Protocol):
     """A rollout in the making. Await `sample`; everything else is immediate."""
 
-    prompt: Prompt
     tokens: list[int]
     logprobs: list[float]
     mask: list[bool]
     notes: dict[str, float]
+
+    @property
+    def prompt(self) -> Prompt:
+        """What is answered."""
+        ...
 
     def sample(
         self, *, max_tokens: int | None = None, stop: Sequence[int] = ()

@@ -1,9 +1,5 @@
 """The held-out question and its answers: the same for every arm, and what nobody could score."""
 
-import hashlib
-import json
-import re
-from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import nan
@@ -11,6 +7,7 @@ from statistics import fmean
 from typing import Any, TypeAlias
 
 from gfcr.config import Evaluation
+from gfcr.custody import digest
 from gfcr.errors import GfcrError, TaskError
 from gfcr.scoring import Apart
 from gfcr.tasks.base import Problems
@@ -129,19 +126,6 @@ def question(problems: Problems, *, evaluation: Evaluation, apart: Apart | None 
     )
 
 
-def digest(prompts: Iterable[Prompt]) -> str:
-    """Returns the SHA-256 of what is asked and what counts as right, in the order asked.
-
-    Prompts are looked at one by one: a large split need not fit in memory.
-    """
-    total = hashlib.sha256()
-    for prompt in prompts:
-        tokens = array("q", prompt.tokens).tobytes()
-        text = _PLAIN.encode([len(tokens), prompt.id, prompt.answer, dict(prompt.meta)])
-        total.update(text.encode() + b"\n" + tokens)
-    return total.hexdigest()
-
-
 Point: TypeAlias = tuple[float, float, float, float]
 """(update, generated tokens, seconds, held-out score) of a run's curve."""
 
@@ -162,11 +146,3 @@ def floored(result: Mapping[str, Any]) -> list[Point]:
         floor = (1 - share) * score + share * min(0.0, score) if num else score
         found.append((update, tokens, seconds, floor))
     return found
-
-
-def _text(value: object) -> str:
-    """An object of a prompt's `meta` as text that is the same in every process."""
-    return re.sub(r" at 0x[0-9a-f]+", "", str(value))
-
-
-_PLAIN = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=_text)

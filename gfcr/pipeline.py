@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, final
 
 from gfcr import batch as batches
 from gfcr.collector import Collector, check_harvest, check_scorable
+from gfcr.custody import Custody
 from gfcr.engine.base import Engine
 from gfcr.errors import asking
 from gfcr.guard import check_numbers
-from gfcr.ledger import ABORTED, BUFFERED, EVALUATION, IN_FLIGHT, Ledger
+from gfcr.ledger import EVALUATION, IN_FLIGHT, Ledger
 from gfcr.metrics import batch_metrics, recorded
 from gfcr.runner import Runner
 from gfcr.scoring import Desk
@@ -21,7 +22,7 @@ from gfcr.stages import Generate, Harvest, Observer, Watcher
 from gfcr.strategy import Strategy
 from gfcr.stream import Prompts, PromptStream
 from gfcr.tasks.base import Codec, Task
-from gfcr.types import Cost, Group, Prompt, Rollout, RolloutBatch, Sample, Sampling
+from gfcr.types import Cost, Group, Prompt, RolloutBatch, Sample, Sampling
 from gfcr.view import RunView
 
 if TYPE_CHECKING:
@@ -68,12 +69,8 @@ class Pipeline:
         self.desk = Desk(task)
         self.step = 0
         """Update the next batch is for."""
-        self._held: dict[str, Rollout] = {}
-        """Aborted rollouts a Replay part keeps: their tokens are buffered."""
-        self._requests: dict[str, set[str]] = {}
-        """Engine requests behind each rollout a Replay part keeps: their tokens may yet move."""
+        self._custody = Custody(ledger=self.ledger, heldout=heldout)
         self._generated_before = 0 - engine.stats().generated_tokens
-        self._heldout = frozenset(p.tokens for p in heldout)
         self._told = set[str]()
         """Tokens generated in the sessions before a resume."""
 
@@ -98,6 +95,7 @@ class Pipeline:
 
         Raises:
             BatchCannotFill: a Planner's bound on refilling is spent, or nothing can be trained on.
+            PartError: a part failed, or handed over what cannot be trained on.
         """
         meter = batches.Meter(self.engine, desk=self.desk)
         view = self._view(self.step)
@@ -107,19 +105,23 @@ class Pipeline:
             collector.map_batch()
             harvest = collector.harvest()
             check_harvest(harvest)
+            self._custody.check(harvest)
             samples = batches.samples(harvest.groups)
         except BaseException:
             self.sink(self._batch(collector.harvest()))
             raise
         batches.settle(self.ledger, harvest=harvest, samples=samples)
         self._remember(harvest, view=view)
+        parts = self._part_metrics()
+        self._custody.check(harvest)  # once more: memories and observers had it in hand
+        self._custody.forget()
         trained = sum(int(s.rollout.mask_T.sum()) for s in samples)
         cost = replace(meter.read(), trained_tokens=trained)
         metrics = {
             **batch_metrics(harvest, samples=samples, version=self.engine.version),
             **meter.metrics(cost),
             **self._ledger_metrics(),
-            **self._part_metrics(),
+            **parts,
         }
         metrics = recorded(metrics)
         batch = self._batch(harvest, samples=samples, cost=cost, metrics=metrics)
@@ -150,8 +152,8 @@ class Pipeline:
         runner = self._runner(
             view, generate=self.strategy.generate, watchers=watchers, step=self.step
         )
-        view.in_flight = lambda: runner.running
-        return Collector(self.strategy, runner=runner, view=view, heldout=self._heldout)
+        view.in_flight, view.note = lambda: runner.running, self._custody.hand_out
+        return Collector(self.strategy, runner=runner, view=view, custody=self._custody)
 
     def _remember(self, harvest: Harvest, *, view: RunView) -> None:
         for name, observer in self.strategy.hooks(Observer).items():
@@ -162,21 +164,7 @@ class Pipeline:
             with asking("replay"):
                 self.strategy.replay.store(harvest, view=view)
                 kept = set(self.strategy.replay.holds())
-        self._settle_aborted(harvest, kept=kept)
-        self._fold(harvest, kept=kept)
-
-    def _settle_aborted(self, harvest: Harvest, *, kept: set[str]) -> None:
-        """What Replay holds is buffered; what it held and dropped since is aborted after all."""
-        for rollout in [*self._held.values(), *harvest.aborted]:
-            self.ledger.settle(rollout.spans, bin=BUFFERED if rollout.id in kept else ABORTED)
-        candidates = [*self._held.values(), *harvest.aborted]
-        self._held = {r.id: r for r in candidates if r.id in kept}
-
-    def _fold(self, harvest: Harvest, *, kept: set[str]) -> None:
-        rollouts = [*(r for g in harvest.groups for r in g.rollouts), *harvest.aborted]
-        seen = {r.id: {s.request_id for s in r.spans} for r in rollouts}
-        self._requests = {i: s for i, s in (self._requests | seen).items() if i in kept}
-        self.ledger.fold(keep=set[str]().union(*self._requests.values()))
+        self._custody.keep(harvest, kept=kept)
 
     # ------------------------------------------------------------ evaluation, weights, state
 
@@ -225,8 +213,7 @@ class Pipeline:
             "step": self.step,
             "stream": self.stream.state_dict(),
             "ledger": self.ledger.state_dict(),
-            "held": dict(self._held),
-            "requests": dict(self._requests),
+            "custody": self._custody.state_dict(),
             "generated": self.generated,
             "parts": {name: part.state_dict() for name, part in self.strategy.parts.items()},
         }
@@ -236,8 +223,7 @@ class Pipeline:
         self.step = state["step"]
         self.stream.load_state_dict(state["stream"])
         self.ledger.load_state_dict(state["ledger"])
-        self._held = dict(state["held"])
-        self._requests = dict(state["requests"])
+        self._custody.load_state_dict(state["custody"])
         self._generated_before = state["generated"] - self.engine.stats().generated_tokens
         for name, part in self.strategy.parts.items():
             part.load_state_dict(state["parts"][name])

@@ -40,7 +40,7 @@ class LiveTrajectory:
     """See `stages.Trajectory`. Spans remember which request generated which token."""
 
     def __init__(self, *, id: str, prompt: Prompt, floor: Floor, eos_id: int) -> None:
-        self.id, self.prompt, self.eos_id = id, prompt, eos_id
+        self.id, self._prompt, self.eos_id = id, prompt, eos_id
         self.tokens: list[int] = []
         self.logprobs: list[float] = []
         self.versions: list[int] = []
@@ -56,9 +56,16 @@ class LiveTrajectory:
         self.forks = 0
         self.stopped = False
         self.request_id: str | None = None
+        self._own: tuple[list[Any], ...] = ([], [], [], [])
+        """The columns as they were filled; what parts see is compared with them at the end."""
         self._floor = floor
         self._wait: Pending[Sampled] = Pending()
         self._from = 0
+
+    @property
+    def prompt(self) -> Prompt:
+        """What is answered; read-only, so that no part has it judged as another's answer."""
+        return self._prompt
 
     def sample(
         self, *, max_tokens: int | None = None, stop: Sequence[int] = ()
@@ -84,10 +91,8 @@ class LiveTrajectory:
         if len(tokens) > self._floor.room(self):
             self._end(FinishReason.LENGTH, detail=f"{len(tokens)} tokens to append did not fit")
             return
-        self.tokens += tokens
-        self.logprobs += [0.0] * len(tokens)
-        self.versions += [-1] * len(tokens)
-        self.mask += [False] * len(tokens)
+        num = len(tokens)
+        self._fill(tokens, [0.0] * num, [-1] * num, [False] * num)
 
     def fork(self, at: int) -> "LiveTrajectory":
         """See `stages.Trajectory.fork`."""
@@ -96,8 +101,7 @@ class LiveTrajectory:
             id=f"{self.id}.{self.forks}", prompt=self.prompt, floor=self._floor, eos_id=self.eos_id
         )
         self.forks += 1
-        child.tokens, child.logprobs = self.tokens[:at], self.logprobs[:at]
-        child.versions, child.mask = self.versions[:at], self.mask[:at]
+        child._fill(*(column[:at] for column in self._own))
         child.spans = cut_spans(self.spans, num=sum(child.mask))
         child.parent, child.fork_at = self.id, at
         self._floor.forked(child)
@@ -105,10 +109,8 @@ class LiveTrajectory:
 
     def resume(self, rollout: Rollout) -> None:
         """Starts from what an earlier update generated."""
-        self.tokens = rollout.tokens_T.tolist()
-        self.logprobs = rollout.logprobs_T.tolist()
-        self.versions = rollout.versions_T.tolist()
-        self.mask = rollout.mask_T.tolist()
+        held = (rollout.tokens_T, rollout.logprobs_T, rollout.versions_T, rollout.mask_T)
+        self._fill(*(column.tolist() for column in held))
         self.spans = list(rollout.spans)
         self.notes = dict(rollout.notes)
         if rollout.complete:
@@ -119,10 +121,7 @@ class LiveTrajectory:
         num = len(delta.tokens)
         if not num:
             return
-        self.tokens += delta.tokens
-        self.logprobs += delta.logprobs
-        self.versions += [version] * num
-        self.mask += [True] * num
+        self._fill(delta.tokens, delta.logprobs, [version] * num, [True] * num)
         last = self.spans[-1] if self.spans else None
         if last is not None and last.request_id == delta.request_id:
             self.spans[-1] = Span(
@@ -200,6 +199,13 @@ class LiveTrajectory:
         self.finish, self.detail = finish, detail
         self._floor.ended(self)
 
+    def _fill(self, *new: Sequence[Any]) -> None:
+        """Appends to tokens, log-probs, versions and mask."""
+        shown = (self.tokens, self.logprobs, self.versions, self.mask)
+        for column, own, values in zip(shown, self._own, new, strict=True):
+            column += values
+            own += values
+
     def _changed_by_hand(self) -> bool:
         columns = (self.tokens, self.logprobs, self.versions, self.mask)
         if len(set(map(len, columns))) > 1:
@@ -210,7 +216,8 @@ class LiveTrajectory:
             and all(isinstance(v, Integral) and -1 <= v < _TOKENS for v in self.versions)
             and set(map(type, self.mask)) <= {bool}
         )
-        return not sound or sum(self.mask) != sum(s.stop - s.start for s in self.spans)
+        spanned = sum(s.stop - s.start for s in self.spans)
+        return not sound or columns != self._own or sum(self.mask) != spanned
 
     def _sampled(self) -> Sampled:
         return Sampled(

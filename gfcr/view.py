@@ -27,6 +27,8 @@ class RunView:
     engine: Engine
     codec: Codec
     in_flight: Callable[[], int] = lambda: 0
+    note: Callable[[list[Prompt]], list[Prompt]] = list[Prompt]
+    """Is told of the prompts that are drawn, and gives them back."""
     round: int = 0
     groups: list[Group] = field(default_factory=list[Group])
     accepted: int = 0
@@ -43,7 +45,7 @@ class RunView:
 
     def draw(self, num: int) -> list[Prompt]:
         """See `stages.View.draw`."""
-        return self.stream.draw(num)
+        return self.note(self.stream.draw(num))
 
     def job(self, prompt: Prompt, *, num_samples: int | None = None) -> Job:
         """See `stages.View.job`."""

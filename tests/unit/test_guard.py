@@ -35,6 +35,7 @@ from gfcr.stages import (
     Watcher,
 )
 from gfcr.strategy import Strategy
+from gfcr.stream import PromptStream
 from gfcr.tasks.base import Verdict
 from gfcr.types import FinishReason, Loss, Prompt, Sampling, Signal
 from tests import factories as make
@@ -332,6 +333,24 @@ PLANS: dict[str, tuple[Callable[..., Any], str]] = {
         lambda plan, view: plan.add([view.job(replace(HELDOUT[1], id="new", text="new"))]),
         "'new', which is held out",
     ),
+    "held out behind one more token": (
+        lambda plan, view: plan.add(
+            [view.job(replace(HELDOUT[1], tokens=(0, *HELDOUT[1].tokens)))]
+        ),
+        "'c1001', which is none that `view.draw` gave",
+    ),
+    "a training prompt with another answer": (
+        lambda plan, view: plan.add([view.job(replace(view.draw(1)[0], answer="7"))]),
+        "not as it was given",
+    ),
+    "a training prompt judged otherwise": (
+        lambda plan, view: plan.add([view.job(replace(view.draw(1)[0], meta={"rate": 1.0}))]),
+        "not as it was given",
+    ),
+    "a training prompt with other tokens": (
+        lambda plan, view: plan.add([view.job(replace(view.draw(1)[0], tokens=(1, 2)))]),
+        "not as it was given",
+    ),
     "half a group": (lambda plan, view: replace(plan, num_groups=1.5), "num_groups=1.5"),
     "no target": (lambda plan, view: replace(plan, target=0), "target=0"),
     "what another prompt's rollout began": (
@@ -355,11 +374,10 @@ def test_a_job_that_must_not_be_trained_on_names_the_planner(case: str) -> None:
 
 def test_a_prompt_without_tokens_is_not_asked() -> None:
     empty = replace(HELDOUT[0], id="empty", text="", tokens=())
-    plan = strategy(
-        controls={"mine": Every(hook="plan", answer=lambda p, v: p.add([v.job(empty)]))}
-    )
+    pipeline = make.pipeline(strategy(), prompts=2)
+    pipeline.stream = PromptStream([empty], seed=0)
     with pytest.raises(TaskError, match="prompt 'empty' has no tokens"):
-        make.pipeline(plan, prompts=2).next_batch()
+        pipeline.next_batch()
 
 
 @pytest.mark.parametrize(
@@ -416,25 +434,30 @@ def test_rollouts_of_another_prompt_cannot_be_recalled() -> None:
         make.pipeline(strategy(replay=part), prompts=2).next_batch()
 
 
+NOT_MADE = "is none that this run made, not as it was made"
 SPOILT: dict[str, tuple[Callable[[Any], Any], str]] = {
     "no rollout": (lambda rollout: "mine", "str 'mine' is no Rollout"),
-    "a reward of nan": (lambda rollout: replace(rollout, reward=NAN), "has reward nan"),
+    "a reward of nan": (lambda rollout: replace(rollout, reward=NAN), NOT_MADE),
+    "another reward": (lambda rollout: replace(rollout, reward=0.75), NOT_MADE),
     "log-probs of nan": (
         lambda rollout: replace(rollout, logprobs_T=rollout.logprobs_T * NAN),
-        "log-probs that are not finite",
+        NOT_MADE,
     ),
     "one log-prob too few": (
         lambda rollout: replace(rollout, logprobs_T=rollout.logprobs_T[1:]),
-        "do not fit its tokens",
+        NOT_MADE,
     ),
-    "incomplete": (lambda rollout: replace(rollout, finish=FinishReason.ABORTED), "is incomplete"),
+    "incomplete": (lambda rollout: replace(rollout, finish=FinishReason.ABORTED), NOT_MADE),
+    "tokens of no request": (lambda rollout: replace(rollout, spans=()), NOT_MADE),
+    "another name": (lambda rollout: replace(rollout, id="mine"), NOT_MADE),
+    "an invented one": (lambda rollout: make.rollout(of=rollout.prompt), NOT_MADE),
 }
 
 
 @pytest.mark.parametrize("case", SPOILT)
 def test_a_rollout_that_cannot_be_used_again_is_not_recalled(case: str) -> None:
     spoil, said = SPOILT[case]
-    part = Every(hook="recall", answer=lambda group: [spoil(make.rollout(of=group.prompt))])
+    part = Every(hook="recall", answer=lambda group: [spoil(group.rollouts[0])])
     with pytest.raises(PartError, match=rf"strategy\.replay: recalled .*{said}"):
         make.pipeline(strategy(replay=part), prompts=2).next_batch()
 
