@@ -13,6 +13,7 @@ from gfcr.stages import BatchMap, Harvest, Job, Plan, Planner, Recaller, Referee
 from gfcr.strategy import Strategy
 from gfcr.types import Group, Rollout
 from gfcr.view import RunView
+from gfcr.view import shown as as_shown
 
 
 @final
@@ -28,7 +29,7 @@ class Collector:
         custody: Custody,
     ) -> None:
         self._strategy, self._runner, self.view = strategy, runner, view
-        self._custody = custody
+        self._custody, self._shown = custody, as_shown(view)
         corrected = strategy.loss.off_policy != "none"
         self._rules = Rules(sampling=view.sampling, corrected=corrected, custody=custody)
         self._jobs: dict[str, Job] = {}
@@ -70,7 +71,7 @@ class Collector:
         for name, map_ in self._strategy.hooks(BatchMap).items():
             before = list(accepted.values())
             with asking(name):
-                mapped = list(map_.map_batch(list(before), view=view))
+                mapped = list(map_.map_batch(list(before), view=self._shown))
             mapped = check_groups(mapped, before=before, by=name)
             accepted = dict(zip(accepted, mapped, strict=True))
         view.groups = [accepted.get(g.id, g) for g in view.groups]
@@ -87,7 +88,7 @@ class Collector:
         for name, planner in sorted(planners, key=lambda p: not p[1].begun_first):
             before = plan.jobs
             with asking(name):
-                plan = planner.plan(plan, view=self.view)
+                plan = planner.plan(plan, view=self._shown)
             plan = self._rules.check(plan, before=before, by=name)
         filled = self.view.fill(plan)
         return self._rules.check(filled, before=plan.jobs, by="prompts")
@@ -104,7 +105,7 @@ class Collector:
         view = self.view
         for name, referee in self._strategy.hooks(Referee).items():
             with asking(name):
-                action: Any = referee.decide(group, view=view)
+                action: Any = referee.decide(group, view=self._shown)
             if not isinstance(action, SampleMore | Retire | None):
                 raise misfit(name, f"answered {shown(action)}: return SampleMore, Retire or None")
             if isinstance(action, SampleMore) and not is_count(action.num_samples):
@@ -124,7 +125,7 @@ class Collector:
     def _recall(self, group: Group) -> Group:
         for name, recaller in self._strategy.hooks(Recaller).items():
             with asking(name):
-                recalled = list(recaller.recall(group, view=self.view))
+                recalled = list(recaller.recall(group, view=self._shown))
             recalled = check_recalled(recalled, group=group, custody=self._custody, by=name)
             self._custody.join(recalled)
             group = batches.join(group, rollouts=recalled)
@@ -136,7 +137,7 @@ class Collector:
                 break
             address, before = f"filters.{name}", group
             with asking(address):
-                group = filter_.apply(group, view=self.view)
+                group = filter_.apply(group, view=self._shown)
             group = check_group(group, before=before, by=address)
         if group.rejected is None and not group.kept_N.any():
             reasons = [s.rejected for s in group.signals if s.rejected]

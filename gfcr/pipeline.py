@@ -18,12 +18,12 @@ from gfcr.ledger import EVALUATION, IN_FLIGHT, Ledger
 from gfcr.metrics import batch_metrics, recorded
 from gfcr.runner import Runner
 from gfcr.scoring import Desk
-from gfcr.stages import Generate, Harvest, Observer, Watcher
+from gfcr.stages import Generate, Harvest, Observer, View, Watcher
 from gfcr.strategy import Strategy
 from gfcr.stream import Prompts, PromptStream
 from gfcr.tasks.base import Codec, Task
 from gfcr.types import Cost, Group, Prompt, RolloutBatch, Sample, Sampling
-from gfcr.view import RunView
+from gfcr.view import RunView, shown
 
 if TYPE_CHECKING:
     from gfcr.engine.base import Weights
@@ -111,7 +111,7 @@ class Pipeline:
             self.sink(self._batch(collector.harvest()))
             raise
         batches.settle(self.ledger, harvest=harvest, samples=samples)
-        self._remember(harvest, view=view)
+        self._remember(harvest, view=shown(view))
         parts = self._part_metrics()
         self._custody.check(harvest)  # once more: memories and observers had it in hand
         self._custody.forget()
@@ -155,7 +155,7 @@ class Pipeline:
         view.in_flight, view.note = lambda: runner.running, self._custody.hand_out
         return Collector(self.strategy, runner=runner, view=view, custody=self._custody)
 
-    def _remember(self, harvest: Harvest, *, view: RunView) -> None:
+    def _remember(self, harvest: Harvest, *, view: View) -> None:
         for name, observer in self.strategy.hooks(Observer).items():
             with asking(name):
                 observer.observe(harvest, view=view)
@@ -263,7 +263,7 @@ class Pipeline:
             ledger=self.ledger,
             generate=generate,
             watchers=watchers,
-            view=view,
+            view=shown(view),
             seed=self.seed,
             step=step,
             address="generate" if step >= 0 else "evaluation.generate",

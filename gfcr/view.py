@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Final, cast, final
 
 import numpy as np
 
 from gfcr import seeds
 from gfcr.engine.base import Engine
-from gfcr.stages import Job, Plan
+from gfcr.stages import Job, Plan, View
 from gfcr.stream import Prompts
 from gfcr.tasks.base import Codec
 from gfcr.types import Floats, Group, Prompt, Sampling
@@ -71,3 +72,31 @@ class RunView:
     def decode(self, tokens: Sequence[int]) -> str:
         """See `stages.View.decode`."""
         return self.codec.decode(tokens)
+
+
+_NAMES: Final = frozenset({*View.__annotations__, *vars(View)} - set(vars(object)))
+"""What `stages.View` promises."""
+
+
+@final
+class _Shown:
+    """A view of that much alone, in which nothing can be set."""
+
+    __slots__ = ("_run",)
+
+    def __init__(self, run: RunView) -> None:
+        object.__setattr__(self, "_run", run)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name not in _NAMES:
+            raise AttributeError(f"a part's view has no {name!r}: see `gfcr.stages.View`")
+        found = getattr(self._run, name)
+        return tuple(found) if name == "groups" else found
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a part's view is read-only, and so is its {name!r}")
+
+
+def shown(run: RunView) -> View:
+    """Returns what a part is given: the engine, the stream and the batch stay the run's."""
+    return cast("View", _Shown(run))

@@ -17,7 +17,7 @@ from gfcr.engine.base import Engine
 from gfcr.speculation.base import Drafter, Proposer
 from gfcr.stages import Harvest, Observer
 from gfcr.types import FinishReason, Group, Prompt, Rollout, Sampling, Signal
-from gfcr.view import RunView
+from gfcr.view import RunView, shown
 
 if TYPE_CHECKING:
     from gfcr.engine.base import Weights
@@ -82,7 +82,8 @@ class Learning:
         self._step += 1
         if isinstance(self._drafter, Observer):
             harvest = Harvest(step=self._step, groups=_groups(found, step=self._step), aborted=())
-            self._drafter.observe(harvest, view=self._view(sampling, groups=harvest.groups))
+            view = self._view(sampling, groups=harvest.groups)
+            self._drafter.observe(harvest, view=shown(view))
 
     def _view(self, sampling: Sampling, *, groups: Sequence[Group]) -> RunView:
         return RunView(

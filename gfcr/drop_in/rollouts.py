@@ -26,7 +26,7 @@ from gfcr.tasks.base import Codec, Problems, Task, Verdict
 from gfcr.tasks.codec import HfCodec
 from gfcr.train.rollout_func import TrlPrompt, make_rollout_func
 from gfcr.types import FinishReason, Group, Prompt, Rollout
-from gfcr.view import RunView
+from gfcr.view import RunView, shown
 
 
 def rollout_func(
@@ -161,7 +161,7 @@ class DropIn:
         harvest = Harvest(step=view.step, groups=tuple(groups), aborted=cut)
         for name, observer in self._strategy.hooks(Observer).items():
             with asking(name):
-                observer.observe(harvest, view=view)
+                observer.observe(harvest, view=shown(view))
 
     def _prompt(self, given: TrlPrompt) -> Prompt:
         tokens = encode(given, trainer=self._trainer)
@@ -199,7 +199,7 @@ class DropIn:
             ledger=Ledger(),
             generate=self._strategy.generate,
             watchers=self._strategy.hooks(Watcher),
-            view=view,
+            view=shown(view),
             seed=self._seed,
             step=view.step,
         )

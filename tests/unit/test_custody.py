@@ -122,3 +122,29 @@ def test_a_trajectory_is_judged_as_its_own_prompt_s() -> None:
     part = Every(hook="watch", answer=lambda t: setattr(t, "prompt", HELDOUT[0]))
     with pytest.raises(PartError, match=r"controls\.mine failed: AttributeError"):
         make.pipeline(strategy(controls={"mine": part}), prompts=2).next_batch()
+
+
+BEYOND: dict[str, Callable[[Any], Any]] = {
+    "its engine": lambda view: view.engine.step(),
+    "its stream": lambda view: view.stream.draw(1),
+    "its codec": lambda view: view.codec,
+    "its counter": lambda view: view.in_flight,
+    "its notes": lambda view: view.note,
+    "a group added": lambda view: view.groups.append(make.group([1.0, 0.0])),
+    "a batch that is full": lambda view: setattr(view, "accepted", 99),
+    "another step": lambda view: setattr(view, "step", 0),
+    "a method replaced": lambda view: setattr(view, "draw", lambda num: [HELDOUT[0]] * num),
+}
+"""What a part does with its view that no part may."""
+
+
+@pytest.mark.parametrize("case", BEYOND)
+def test_a_part_s_view_shows_what_it_promises_and_takes_nothing(case: str) -> None:
+    def look(plan: Any, view: Any) -> Any:
+        assert (view.step, view.round, view.groups, view.num_accepted) == (0, 0, (), 0)
+        BEYOND[case](view)
+        return plan
+
+    part = Every(hook="plan", answer=look)
+    with pytest.raises(PartError, match=r"controls\.mine failed: AttributeError"):
+        make.pipeline(strategy(controls={"mine": part}), prompts=2).next_batch()
