@@ -42,6 +42,10 @@ class CheckpointError(GfcrError, RuntimeError):
     """A checkpoint is missing, incomplete or belongs to another experiment."""
 
 
+class ForeignCheckpointError(CheckpointError):
+    """A whole checkpoint is another run's, or another attempt's: no run goes on from it."""
+
+
 class StoreError(GfcrError, RuntimeError):
     """A tracking store cannot be reached, read or written."""
 

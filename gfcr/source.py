@@ -11,7 +11,7 @@ from annotated_types import Interval
 
 from gfcr import anew
 from gfcr.config import HELDOUT, Budget, Evaluation
-from gfcr.errors import ConfigError, shown
+from gfcr.errors import ConfigError, ForeignCheckpointError, shown
 from gfcr.heldout import Heldout, Question
 from gfcr.pipeline import Pipeline
 from gfcr.ranges import Checked, Natural
@@ -169,7 +169,7 @@ class RunSource:
     def state_dict(self) -> dict[str, Any]:
         """See `BatchSource.state_dict`."""
         memory = replace(self._memory, elapsed_s=self.elapsed_s)
-        held = {"memory": memory, "mark": self._records.mark()}
+        held = {"of": self._records.whose(), "memory": memory, "mark": self._records.mark()}
         return {"pipeline": self._pipeline.state_dict(), **held}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -177,7 +177,15 @@ class RunSource:
 
         Raises:
             CheckpointError: what was recorded before the checkpoint is damaged.
+            ForeignCheckpointError: another run, or another attempt at this one, wrote it.
         """
+        held, own = state.get("of", "an earlier version of gfcr"), self._records.whose()
+        if held != own:
+            raise ForeignCheckpointError(
+                f"The checkpoint in {self._records.path} was written by {held}, and this is {own} "
+                "(files run.json and attempt): put back the files that this run wrote, or start "
+                "over with --fresh, which keeps this folder under another name."
+            )
         self._begin(state["mark"])
         self._pipeline.load_state_dict(state["pipeline"])
         self._memory = replace(state["memory"])

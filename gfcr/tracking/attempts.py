@@ -113,7 +113,7 @@ def _id(folder: RunFolder) -> str:
     """The folder's attempt; where nobody can tell any more, one before all others."""
     try:
         name = folder.attempt
-    except (OSError, ValueError):
+    except (OSError, CheckpointError):
         name = ""
     return name if name[:1].isalnum() else f"0-{folder.path.name}"
 

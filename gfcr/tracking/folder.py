@@ -108,7 +108,14 @@ class RunFolder:
     @property
     def attempt(self) -> str:
         """Tells this folder from others of the same run; kept when it is resumed, sorts by time."""
-        return (self.path / "attempt").read_text("utf-8").strip()
+        try:
+            return (self.path / "attempt").read_text("utf-8").strip()
+        except ValueError as error:
+            raise _damaged(self.path / "attempt", why=str(error)) from error
+
+    def whose(self) -> str:
+        """Returns which attempt at which run this is: what its checkpoints say."""
+        return f"run {self.card().run_id}, attempt {self.attempt}"
 
     def card(self) -> RunCard:
         """Returns who the run is.

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from gfcr.errors import CheckpointError
+from gfcr.errors import CheckpointError, ForeignCheckpointError
 from gfcr.train import state_file
 from gfcr.train.base import BatchSource
 
@@ -81,12 +81,15 @@ def resume(folder: Path, *, source: BatchSource, keep: int) -> Path | None:
 
     Raises:
         CheckpointError: there are checkpoints, and all are damaged.
+        ForeignCheckpointError: one is whole, and another run's; nothing is renamed.
     """
     newest(folder)
     damaged: list[tuple[Path, CheckpointError]] = []
     for found in reversed(complete(folder)):
         try:
             source.load_state_dict(load(found))
+        except ForeignCheckpointError:
+            raise
         except CheckpointError as error:
             damaged.append((found, error))
             continue

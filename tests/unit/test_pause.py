@@ -1,5 +1,6 @@
 """A run that stops for now and goes on later is the run that never stopped."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 
 from gfcr import config as configs
 from gfcr import experiment
-from gfcr.errors import ConfigError
+from gfcr.errors import CheckpointError, ConfigError, ForeignCheckpointError
 from gfcr.source import Pause
 from gfcr.tracking.folder import RunFolder
 
@@ -59,6 +60,53 @@ def test_the_end_comes_before_a_later_pause(tmp_path: Path) -> None:
     assert run(tmp_path / "b", "updates=60")["status"] == "finished"
     budget = {"verifier_calls": 1}
     assert run(tmp_path / "c", "updates=2", budget=budget)["status"] == "finished"
+
+
+def transplanted(donor: Path, onto: Path) -> None:
+    """Another run's training under the name of a run that was paused."""
+    for name in ("checkpoints", "rollouts"):
+        shutil.rmtree(onto / name)
+        shutil.copytree(donor / name, onto / name)
+    shutil.copy(donor / "metrics.jsonl", onto / "metrics.jsonl")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"trainer": {"name": "dry", "max_steps": 7}},
+        {"seed": 1},
+        {"strategy": {"name": "grpo", "group_size": 2}},
+        {},
+    ],
+    ids=["trainer", "seed", "strategy", "attempt"],
+)
+@pytest.mark.parametrize("until", ["updates=2", "updates=4"])
+def test_a_paused_run_goes_on_from_no_other_run_s_checkpoint(
+    other: dict[str, Any], until: str, tmp_path: Path
+) -> None:
+    donor = Path(run(tmp_path / "donor", until, **other)["folder"])
+    folder = Path(run(tmp_path / "own", "updates=2")["folder"])
+    shutil.copytree(folder, tmp_path / "kept")
+    transplanted(donor, folder)
+    theirs = RunFolder(donor).whose()
+    files = sorted((folder / "checkpoints").iterdir())
+    with pytest.raises(ForeignCheckpointError, match=f"{theirs}, and this is .*--fresh"):
+        run(tmp_path / "own")
+    assert sorted((folder / "checkpoints").iterdir()) == files
+    assert (folder / "metrics.jsonl").read_bytes() == (donor / "metrics.jsonl").read_bytes()
+    transplanted(tmp_path / "kept", folder)
+    done = run(tmp_path / "own")
+    assert done["status"] == "finished" and done["resumed_from"] == 2
+
+
+@pytest.mark.parametrize("held", [b"", b"\xff", None])
+def test_a_run_whose_attempt_is_lost_does_not_go_on(held: bytes | None, tmp_path: Path) -> None:
+    folder = Path(run(tmp_path, "updates=2")["folder"])
+    (folder / "attempt").unlink()
+    if held is not None:
+        (folder / "attempt").write_bytes(held)
+    with pytest.raises(CheckpointError, match=r"attempt.*--fresh"):
+        run(tmp_path)
 
 
 @pytest.mark.parametrize("text", ["updates", "updates=x", "tokens=3", "updates=-1", ""])
