@@ -14,7 +14,7 @@ import pytest
 
 from gfcr import anew, experiment, leaderboard, registry
 from gfcr import config as configs
-from gfcr.errors import GfcrError, TaskError
+from gfcr.errors import GfcrError, PartError, TaskError
 from gfcr.generate.multi_turn import MultiTurn
 from gfcr.leaderboard.rows import Row
 from gfcr.source import Progress
@@ -29,7 +29,7 @@ MEMORIES = {
     "its module": ("SEEN.append(1)", "len(SEEN)"),
     "another module": ("memory.SEEN.append(1)", "len(memory.SEEN)"),
     "what it is made with": ("SEEN.append(1)", "self.begun"),
-    "its prompts": ("for p in self.kept: p.meta['n'] += 1", "prompt.meta['n']"),
+    "its prompts": ("for p in self.kept[16:]: p.meta['n'] += 1", "prompt.meta['n']"),
     "a library": ("json.seen = vars(json).get('seen', 0) + 1", "json.seen"),
 }
 """Where code remembers how often it was asked: how it does, and how it reads that."""
@@ -152,6 +152,12 @@ def test_a_verifier_that_remembers_training_scores_no_better_for_it(
     assert found["after"].pop("disagreed") is None and found["before"] == found["after"]
     # What it is made with is the same in every process; anything else depends on who came first.
     assert (disagreed > 0) == (kind != "what it is made with"), "and is named"
+
+
+def test_a_verifier_that_changes_training_prompts_is_refused(tmp_path: Path, write: Write) -> None:
+    write("its prompts", told="for p in self.kept[:16]: p.meta['n'] += 1")
+    with pytest.raises(PartError, match=r"training prompt 'p\d+' is another one than it was"):
+        ran(tmp_path, task={"name": "judge:Judge"})
 
 
 def test_a_slow_verifier_has_no_memory_of_training_either(tmp_path: Path, write: Write) -> None:
