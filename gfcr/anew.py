@@ -5,7 +5,7 @@ its modules are imported a second time, and the parts are made of those.
 """
 
 import sys
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -52,7 +52,7 @@ def modules_of(kind: str, part: Part) -> set[str]:
 
     A part may be made of other parts, and hold addresses and names of code.
     """
-    roots = sources.roots(_whole(part), spec=registry.spec(kind, part))
+    roots = sources.roots(registry.whole(part), spec=registry.spec(kind, part))
     found = {loose.name_of(Path(root)) if root.endswith(".py") else root for root in roots}
     return {name for name in found if name in sys.modules and _is_outside(name)}
 
@@ -106,7 +106,7 @@ class Unedited:
 
     def _now(self) -> dict[str, str]:
         parts = self._parts.items()
-        roots = [sources.roots(_whole(p), spec=registry.spec(k, p)) for k, p in parts]
+        roots = [sources.roots(registry.whole(p), spec=registry.spec(k, p)) for k, p in parts]
         ours = {n for k, p in parts for n in modules_of(k, p) if _head(n) in sources.OURS}
         files = {name: sources.digest([Path(str(sys.modules[name].__file__))]) for name in ours}
         return sources.units(set[str]().union(*roots)) | files
@@ -138,13 +138,6 @@ def _put(modules: Mapping[str, ModuleType | None]) -> None:
         package, _, leaf = name.rpartition(".")
         if package in sys.modules:
             setattr(sys.modules[package], leaf, module)
-
-
-def _whole(part: Part) -> Iterator[Part]:
-    """The part, and those that it is made of."""
-    yield part
-    for inner in registry.inner(part).values():
-        yield from _whole(inner)
 
 
 def _is_users(name: str, module: ModuleType) -> bool:

@@ -7,8 +7,7 @@ from functools import lru_cache
 from importlib.machinery import SourceFileLoader, all_suffixes
 from importlib.util import cache_from_source
 from pathlib import Path
-from types import CodeType
-from typing import Any, Final, final
+from typing import Any, Final, NoReturn, final
 
 _CODE: Final = (*all_suffixes(), ".pyd")
 
@@ -62,8 +61,9 @@ def _differs(file: Path, stamp: tuple[tuple[int, int], ...]) -> bool:
     """`stamp` tells the files from what they were before."""
     try:
         cached = _Cached("cached", str(file)).get_code("cached")
-        wanted = cached and compile(file.read_bytes(), str(file), "exec", dont_inherit=True)
-        return cached != wanted
+        return cached != compile(file.read_bytes(), str(file), "exec", dont_inherit=True)
+    except _StaleError:
+        return False
     except Exception:  # a damaged one, whatever it comes to
         return True
 
@@ -72,13 +72,17 @@ def _cache(file: Path) -> Path:
     return Path(cache_from_source(file))
 
 
+class _StaleError(Exception):
+    pass
+
+
 @final
 class _Cached(SourceFileLoader):
     """Reads what is cached as `import` does, all rules of when it is stale included."""
 
-    def source_to_code(self, *_: Any, **__: Any) -> CodeType | None:  # type: ignore[override]
-        """Nothing: what has to be compiled was not cached."""
-        return None
+    def source_to_code(self, *_: Any, **__: Any) -> NoReturn:
+        """What has to be compiled was not cached."""
+        raise _StaleError
 
     def set_data(self, *_: Any, **__: Any) -> None:
         """Caches nothing."""

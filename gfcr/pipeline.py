@@ -71,8 +71,8 @@ class Pipeline:
         """Update the next batch is for."""
         self._custody = Custody(ledger=self.ledger, heldout=heldout)
         self._generated_before = 0 - engine.stats().generated_tokens
-        self._told = set[str]()
         """Tokens generated in the sessions before a resume."""
+        self._told = set[str]()
 
     @property
     def generated(self) -> int:

@@ -137,6 +137,13 @@ def inner(part: Part) -> dict[str, Part]:
     return {name: getattr(part, name) for name in _inner_kinds(type(part))}
 
 
+def whole(part: Part) -> Iterator[Part]:
+    """The part, and those that it is made of."""
+    yield part
+    for each in inner(part).values():
+        yield from whole(each)
+
+
 def name_of(kind: str, part: type[Part]) -> str:
     """The name under which `find` gives the class back."""
     module = part.__module__.rpartition(".")

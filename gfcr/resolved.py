@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +12,6 @@ from gfcr import strategy as strategies
 from gfcr.config import Experiment
 from gfcr.engine.base import EngineConfig
 from gfcr.errors import ConfigError
-from gfcr.part import Part
 from gfcr.provenance import card_of, code_tags
 from gfcr.stages import Generate
 from gfcr.strategy import Strategy
@@ -64,21 +62,15 @@ class Resolved:
 
         Code that is not gfcr's is imported again to measure: an edit in the course of a run counts.
         """
-        asking = [part for own in (self.task, self.generate) for part in _nest(own)]
+        asking = [part for own in (self.task, self.generate) for part in registry.whole(own)]
         asked = [self.spec["task"], self.spec["evaluation"]["generate"]]
         own = (self.engine, self.trainer, self.tracker)
-        rest = [*self.strategy.parts.values(), *(part for each in own for part in _nest(each))]
+        rest = [part for each in own for part in registry.whole(each)]
         return code_tags(
-            [self._function, *asking, *rest],
+            [self._function, *self.strategy.parts.values(), *asking, *rest],
             spec=self.spec,
             asking=sources.asking(sources.roots(asking, spec=asked)),
         )
-
-
-def _nest(part: Part) -> Iterator[Part]:
-    yield part
-    for inner in registry.inner(part).values():
-        yield from _nest(inner)
 
 
 def resolve(config: Experiment) -> Resolved:

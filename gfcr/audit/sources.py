@@ -1,7 +1,7 @@
 """A digest of the code that decides how tokens are sampled, ours and a user's own."""
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -9,7 +9,6 @@ from typing import Any, Final
 import gfcr
 from gfcr import registry
 from gfcr import sources as code
-from gfcr.part import Part
 
 _OURS: Final = ("engine/*.py", "speculation/*.py", "seeds.py", "types.py")
 
@@ -22,7 +21,7 @@ def digest_of(engine: Mapping[str, Any], drafter: Mapping[str, Any] | None) -> s
     """
     classes = {registry.find("engine", str(engine["name"]))}
     if drafter:
-        classes |= set(_classes(registry.build("drafter", drafter)))
+        classes |= {type(part) for part in registry.whole(registry.build("drafter", drafter))}
     total = hashlib.sha256(_ours())
     for held in code.units(code.roots(classes, spec=[engine, drafter])).values():
         total.update(held.encode())
@@ -33,9 +32,3 @@ def digest_of(engine: Mapping[str, Any], drafter: Mapping[str, Any] | None) -> s
 def _ours() -> bytes:
     root = Path(gfcr.__file__).parent
     return code.digest(f for pattern in _OURS for f in root.glob(pattern)).encode()
-
-
-def _classes(part: Part) -> Iterator[type[Part]]:
-    yield type(part)
-    for inner in registry.inner(part).values():
-        yield from _classes(inner)
