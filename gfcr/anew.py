@@ -52,7 +52,7 @@ def modules_of(kind: str, part: Part) -> set[str]:
 
     A part may be made of other parts, and hold addresses and names of code.
     """
-    roots = sources.roots(registry.whole(part), spec=registry.spec(kind, part))
+    roots = sources.roots(registry.nested(part).values(), spec=registry.spec(kind, part))
     found = {loose.name_of(Path(root)) if root.endswith(".py") else root for root in roots}
     return {name for name in found if name in sys.modules and _is_outside(name)}
 
@@ -106,7 +106,9 @@ class Unedited:
 
     def _now(self) -> dict[str, str]:
         parts = self._parts.items()
-        roots = [sources.roots(registry.whole(p), spec=registry.spec(k, p)) for k, p in parts]
+        roots = [
+            sources.roots(registry.nested(p).values(), spec=registry.spec(k, p)) for k, p in parts
+        ]
         ours = {n for k, p in parts for n in modules_of(k, p) if _head(n) in sources.OURS}
         files = {name: sources.digest([Path(str(sys.modules[name].__file__))]) for name in ours}
         return sources.units(set[str]().union(*roots)) | files

@@ -132,16 +132,12 @@ def spec(kind: str, part: Part) -> dict[str, Any]:
     return {"name": name_of(kind, type(part)), **values, **inner}
 
 
-def inner(part: Part) -> dict[str, Part]:
-    """The parts that a part is made of, by field."""
-    return {name: getattr(part, name) for name in _inner_kinds(type(part))}
-
-
-def whole(part: Part) -> Iterator[Part]:
-    """The part, and those that it is made of."""
-    yield part
-    for each in inner(part).values():
-        yield from whole(each)
+def nested(part: Part, *, at: str = "") -> dict[str, Part]:
+    """The part and those that it is made of, by address, outermost first."""
+    found = {at: part}
+    for name in _inner_kinds(type(part)):
+        found |= nested(getattr(part, name), at=f"{at}.{name}")
+    return found
 
 
 def name_of(kind: str, part: type[Part]) -> str:

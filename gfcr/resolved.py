@@ -62,10 +62,12 @@ class Resolved:
 
         Code that is not gfcr's is imported again to measure: an edit in the course of a run counts.
         """
-        asking = [part for own in (self.task, self.generate) for part in registry.whole(own)]
+        asking = [
+            part for own in (self.task, self.generate) for part in registry.nested(own).values()
+        ]
         asked = [self.spec["task"], self.spec["evaluation"]["generate"]]
         own = (self.engine, self.trainer, self.tracker)
-        rest = [part for each in own for part in registry.whole(each)]
+        rest = [part for each in own for part in registry.nested(each).values()]
         return code_tags(
             [self._function, *self.strategy.parts.values(), *asking, *rest],
             spec=self.spec,

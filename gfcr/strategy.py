@@ -45,7 +45,8 @@ class Strategy(Checked):
         named |= {f"controls.{n}": p for n, p in self.controls.items()}
         optional = {"replay": self.replay, "drafter": self.drafter}
         named |= {name: part for name, part in optional.items() if part}
-        return {a: p for address, part in named.items() for a, p in _nest(address, part).items()}
+        nests = [registry.nested(part, at=address) for address, part in named.items()]
+        return {address: part for nest in nests for address, part in nest.items()}
 
     def hooks(self, kind: type[H]) -> dict[str, H]:
         """The parts that answer an event, by address, in order."""
@@ -196,13 +197,6 @@ def _entry(name: str) -> registry.Entry:
 
 
 _ADDRESSES = ("generate", "filters", "controls", "replay", "drafter", "loss")
-
-
-def _nest(address: str, part: Part) -> dict[str, Part]:
-    """A part and those within it, outermost first."""
-    within = registry.inner(part).items()
-    nests = [_nest(f"{address}.{field}", inner) for field, inner in within]
-    return {address: part} | {a: p for nest in nests for a, p in nest.items()}
 
 
 def _override_map(parts: Mapping[str, Any], changes: Any, *, stage: str) -> dict[str, Any]:

@@ -21,7 +21,9 @@ def digest_of(engine: Mapping[str, Any], drafter: Mapping[str, Any] | None) -> s
     """
     classes = {registry.find("engine", str(engine["name"]))}
     if drafter:
-        classes |= {type(part) for part in registry.whole(registry.build("drafter", drafter))}
+        classes |= {
+            type(part) for part in registry.nested(registry.build("drafter", drafter)).values()
+        }
     total = hashlib.sha256(_ours())
     for held in code.units(code.roots(classes, spec=[engine, drafter])).values():
         total.update(held.encode())

@@ -116,7 +116,7 @@ def test_a_missing_value_name_or_part_is_named() -> None:
 def test_a_part_within_a_part_has_a_spec_of_its_own() -> None:
     spec = {"name": "auto", "drafter": {"name": "ngram", "longest": 3}}
     outer = registry.build("drafter", spec)
-    assert outer.drafter == Ngram(longest=3) and registry.inner(outer) == {"drafter": outer.drafter}
+    assert outer.drafter == Ngram(longest=3) and registry.nested(outer)[".drafter"] is outer.drafter
     assert registry.build("drafter", registry.spec("drafter", outer)) == outer
     assert registry.build("drafter", {"name": "auto", "drafter": "ngram"}).drafter == Ngram()
     with pytest.raises(ConfigError, match=r"unknown key 'longes' in drafter\.drafter"):
