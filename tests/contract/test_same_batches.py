@@ -16,12 +16,15 @@ from tests import factories as make
 
 RECORDED = Path(__file__).with_name("batches.json")
 RATES = {"easy, mixed and hard prompts": (0.0, 0.25, 0.5, 0.75, 1.0), "mixed prompts": (0.4, 0.6)}
-UPDATES = 5
+UPDATES = 8
+PROMPTS = 10
+"""They come back: what is replayed and what is skipped is recorded too."""
 
 
 def digests(name: str, *, rates: tuple[float, ...]) -> str:
     """One per update: trained samples, all groups and what was cut, with the tokens' bins."""
-    run = make.pipeline(strategies.load(name), task=make.CoinTask(rates=rates), prompts=4, seed=5)
+    task = make.CoinTask(rates=rates, num_train=PROMPTS)
+    run = make.pipeline(strategies.load(name), task=task, prompts=4, seed=5)
     found: list[str] = []
     for _ in range(UPDATES):
         run.sync((), version=run.step)
