@@ -1,7 +1,7 @@
-"""One batch in the making: plans rounds, starts jobs, judges groups, stops when it is full."""
+"""One batch in the making: plans and starts jobs, judges groups, stops when it is full."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, final
 
 from gfcr import batch as batches
@@ -9,7 +9,19 @@ from gfcr.custody import Custody
 from gfcr.errors import BatchCannotFill, GfcrError, asking, shown
 from gfcr.guard import Rules, check_group, check_groups, check_recalled, is_count, misfit
 from gfcr.runner import Runner
-from gfcr.stages import BatchMap, Harvest, Job, Plan, Planner, Recaller, Referee, Retire, SampleMore
+from gfcr.stages import (
+    Allocator,
+    BatchMap,
+    Harvest,
+    Job,
+    Plan,
+    Planner,
+    Recaller,
+    Referee,
+    Retire,
+    SampleMore,
+    Selector,
+)
 from gfcr.strategy import Strategy
 from gfcr.types import Group, Rollout
 from gfcr.view import RunView
@@ -41,27 +53,22 @@ class Collector:
         self._aborted: list[Rollout] = []
 
     def collect(self) -> None:
-        """Runs rounds of generation until the batch is full or no round is planned.
+        """Begins groups and judges those complete, until the batch is full or none is begun.
 
         Raises:
             BatchCannotFill: a Planner's bound on refilling is spent.
         """
         view = self.view
-        plan = self._plan(num_groups=view.target)
-        view.target = plan.target
-        while plan.jobs and view.accepted < view.target:
-            for job in plan.jobs:
-                self._start(job)
-            while self._runner.busy and view.accepted < view.target:
-                for group in self._runner.advance():
-                    self._custody.take(group.rollouts)
-                    if view.accepted < view.target:
-                        self._judge(group)
-                    else:
-                        self._spare += group.rollouts
-            view.round += 1
-            if view.accepted < view.target:
-                plan = self._plan(num_groups=0)
+        self._begin(num_groups=view.target)
+        while self._runner.num_groups and view.accepted < view.target:
+            for group in self._runner.advance():
+                self._custody.take(group.rollouts)
+                if view.accepted < view.target:
+                    self._judge(group)
+                else:
+                    self._spare += group.rollouts
+            if self._missing > 0:
+                self._begin(num_groups=0)
         self._stop()
 
     def map_batch(self) -> None:
@@ -82,16 +89,50 @@ class Collector:
         begun = sorted(self.view.groups, key=lambda g: self._order[g.id])
         return Harvest(step=self.view.step, groups=tuple(begun), aborted=tuple(self._aborted))
 
-    def _plan(self, *, num_groups: int) -> Plan:
-        plan = Plan(num_groups=num_groups, target=self.view.target)
-        planners = self._strategy.hooks(Planner).items()
-        for name, planner in sorted(planners, key=lambda p: not p[1].begun_first):
+    @property
+    def _missing(self) -> int:
+        """Accepted groups that the batch lacks, should all in flight be accepted."""
+        return self.view.target - self.view.accepted - self._runner.num_groups
+
+    def _begin(self, *, num_groups: int) -> None:
+        """Asks how many groups to begin, of which prompts and how; and begins them."""
+        plan = self._plan(num_groups)
+        self.view.target = plan.target if not self._order else self.view.target
+        jobs = self._allocate([*plan.jobs, *self._select(plan.unfilled)])
+        for job in jobs:
+            self._start(job)
+        self.view.round += bool(jobs)
+
+    def _plan(self, num_groups: int) -> Plan:
+        plan = Plan(
+            num_groups=num_groups,
+            target=self.view.target,
+            in_flight=self._runner.num_groups,
+            missing=self._missing,
+        )
+        for name, planner in self._strategy.hooks(Planner).items():
             before = plan.jobs
             with asking(name):
                 plan = planner.plan(plan, view=self._shown)
             plan = self._rules.check(plan, before=before, by=name)
-        filled = self.view.fill(plan)
-        return self._rules.check(filled, before=plan.jobs, by="prompts")
+        return plan
+
+    def _select(self, num: int) -> Sequence[Job]:
+        chosen = next(iter(self._strategy.hooks(Selector).items()), None)
+        if chosen is None or not num:
+            by, prompts = "prompts", self.view.draw(num)
+        else:
+            by, selector = chosen
+            with asking(by):
+                prompts = list(selector.select(num, view=self._shown))
+        return self._rules.check_selected(list(map(self.view.job, prompts)), num=num, by=by)
+
+    def _allocate(self, jobs: Sequence[Job]) -> Sequence[Job]:
+        for name, allocator in self._strategy.hooks(Allocator).items():
+            with asking(name):
+                allocated = list(allocator.allocate(jobs, view=self._shown))
+            jobs = self._rules.check_allocated(allocated, before=jobs, by=name)
+        return jobs
 
     def _start(self, job: Job) -> None:
         index = len(self._order)

@@ -87,6 +87,39 @@ class Rules:
                 self._check(job, by=by)
         return plan
 
+    def check_selected(self, jobs: Sequence[Job], *, num: int, by: str) -> Sequence[Job]:
+        """Vouches for the jobs of prompts that were selected.
+
+        Raises:
+            PartError: they are not as many as asked for, or one cannot be trained on.
+        """
+        if len(jobs) != num:
+            raise misfit(by, f"selected {len(jobs)} prompts of the {num} asked for: give as many")
+        for job in jobs:
+            self._check(job, by=by)
+        return jobs
+
+    def check_allocated(
+        self, jobs: Sequence[Any], *, before: Sequence[Job], by: str
+    ) -> Sequence[Job]:
+        """Vouches for what an Allocator made of the jobs.
+
+        Raises:
+            PartError: one is missing, is for another prompt, or cannot be trained on.
+        """
+        if len(jobs) != len(before):
+            raise misfit(by, f"returned {len(jobs)} jobs for {len(before)}: return each, in order")
+        for job, old in zip(jobs, before, strict=True):
+            self._check(job, by=by)
+            if job.prompt is not old.prompt or [*map(id, job.resume)] != [*map(id, old.resume)]:
+                raise misfit(
+                    by,
+                    f"returned a job for prompt {job.prompt.id!r} in the place of one for "
+                    f"{old.prompt.id!r}, or with other rollouts to resume: change samples, caps, "
+                    "priorities and budgets alone",
+                )
+        return jobs
+
     def _check(self, job: Any, *, by: str) -> None:
         if not isinstance(job, Job) or not _is(job.prompt, Prompt):
             raise misfit(by, f"planned {_kind(job)}: make jobs with `view.job(prompt)`")

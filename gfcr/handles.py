@@ -29,16 +29,20 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One round of generation. What `jobs` lack towards `num_groups` is drawn from the task."""
+    """What is begun next. For the groups that `jobs` lack, the Selector chooses prompts."""
 
     jobs: tuple[Job, ...] = ()
     num_groups: int
-    """Groups to start in this round; 0 ends the batch with what it has."""
+    """Groups to begin now, those of `jobs` included."""
     target: int
-    """Accepted groups that fill the batch. Read in the first round."""
+    """Accepted groups that fill the batch. Read when the batch is begun."""
+    in_flight: int = 0
+    """Groups in the making."""
+    missing: int = 0
+    """Accepted groups that the batch lacks, should all in flight be accepted."""
 
     @property
-    def missing(self) -> int:
+    def unfilled(self) -> int:
         """Groups not yet given a job."""
         return max(0, self.num_groups - len(self.jobs))
 
@@ -55,7 +59,7 @@ class View(Protocol):
     version: int
     """Policy version now in the engine; 0 in an evaluation."""
     round: int
-    """Generation round within the batch, from 0."""
+    """How often groups were begun for the batch, so far."""
     target: int
     """Accepted groups that fill the batch."""
     group_size: int
@@ -83,12 +87,12 @@ class View(Protocol):
         """
         ...
 
-    def job(self, prompt: Prompt, *, num_samples: int | None = None) -> Job:
-        """A job with the run's group size and sampling."""
+    def put_back(self, prompts: Sequence[Prompt]) -> None:
+        """Gives prompts back to the stream: they are drawn next, in this order."""
         ...
 
-    def fill(self, plan: Plan) -> Plan:
-        """Draws prompts for the groups the plan still misses."""
+    def job(self, prompt: Prompt, *, num_samples: int | None = None) -> Job:
+        """A job with the run's group size and sampling."""
         ...
 
     def rng(self, *key: str | int) -> np.random.Generator:

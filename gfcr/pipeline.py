@@ -194,7 +194,7 @@ class Pipeline:
             job = replace(view.job(prompt, num_samples=num_samples), draft_budget=0)
             runner.start(job, group_id=f"{label}:{index}:{prompt.id}")
         groups: list[Group] = []
-        while runner.busy:
+        while runner.num_groups:
             groups += runner.advance()
         for group in groups:
             for rollout in group.rollouts:

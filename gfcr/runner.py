@@ -73,9 +73,9 @@ class Runner:
         self._cut: list[Rollout] = []
 
     @property
-    def busy(self) -> bool:
-        """Whether any group is in the making."""
-        return bool(self._cells)
+    def num_groups(self) -> int:
+        """Groups in the making."""
+        return len(self._cells)
 
     @property
     def running(self) -> int:

@@ -6,7 +6,9 @@ written fails when the part is made, not in the middle of a run. The pipeline as
 that have a hook, in the order the strategy names them.
 
     event                        who answers
-    a round is planned           Planner.plan          which prompts, how many samples, what caps
+    groups are missing           Planner.plan          how many to begin, which earlier ones go on
+                                 Selector.select       which prompts (one part, or the stream)
+                                 Allocator.allocate    samples, caps, priorities, draft budgets
     a job starts                 Generate.run          requests, forks, tools -> trajectories
     tokens appended              Watcher.watch         halt, abort, cap a trajectory in flight
     a group is complete, scored  Referee.decide        sample more, retire
@@ -23,11 +25,12 @@ from typing import ClassVar, Final
 
 from gfcr.handles import Job, Plan, Sampled, Session, Trajectory, View
 from gfcr.part import Part
-from gfcr.types import Group, Rollout
+from gfcr.types import Group, Prompt, Rollout
 
 __all__ = [
     "BATCH_FULL",
     "Abort",
+    "Allocator",
     "BatchMap",
     "Cap",
     "Control",
@@ -45,6 +48,7 @@ __all__ = [
     "Retire",
     "SampleMore",
     "Sampled",
+    "Selector",
     "Session",
     "Trajectory",
     "View",
@@ -114,21 +118,38 @@ class Filter(Part):
 
 
 class Planner(ABC):
-    """Chooses prompts, group sizes, caps, priorities and draft budgets of a round."""
-
-    begun_first: ClassVar[bool] = False
-    """True plans before the others: work already begun leaves them fewer prompts to draw."""
+    """Says how many groups are begun, and adds jobs for groups that go on from earlier."""
 
     @abstractmethod
     def plan(self, plan: Plan, *, view: View) -> Plan:
-        """Returns the plan changed. Called once a round, after earlier parts' plans.
+        """Returns the plan changed, after earlier parts' plans.
 
-        Round 0 comes with `num_groups == target == prompts per update` and no jobs. Later rounds
-        come when nothing is in flight and groups are still missing, with `num_groups == 0`: leave
-        it and the batch is trained short; raise it and the batch is refilled.
+        Asked when a batch is begun, with `num_groups == target == prompts per update`, and from
+        then on whenever groups are missing beyond those in flight, with `num_groups == 0`. Leave
+        it, and those in flight are waited for; when none is, the batch is trained short. Raise it,
+        and more are begun at once: to do so round by round, wait until `plan.in_flight` is 0.
 
         Raises:
             BatchCannotFill: the part's bound on refilling is spent.
+        """
+
+
+class Selector(ABC):
+    """Chooses prompts. A strategy has one at most; without one they come as the stream has them."""
+
+    @abstractmethod
+    def select(self, num: int, *, view: View) -> Sequence[Prompt]:
+        """Returns `num` prompts, from `view.draw`; candidates not taken may be put back."""
+
+
+class Allocator(ABC):
+    """Divides compute among the jobs to begin: samples, caps, priorities and draft budgets."""
+
+    @abstractmethod
+    def allocate(self, jobs: Sequence[Job], *, view: View) -> Sequence[Job]:
+        """Returns the jobs changed, each for its prompt, same order and number.
+
+        Those that go on from earlier groups are among them.
         """
 
 
@@ -236,7 +257,7 @@ class Control(Part):
 
     def __init_subclass__(cls) -> None:
         """Refuses a Control that would never be asked anything."""
-        hooks = (Planner, Watcher, Referee, Observer)
+        hooks = (Planner, Selector, Allocator, Watcher, Referee, Observer)
         if not issubclass(cls, hooks):
             names = ", ".join(h.__name__ for h in hooks)
             raise TypeError(f"{cls.__name__} answers no event: inherit at least one of {names}.")
@@ -245,14 +266,16 @@ class Control(Part):
 class Replay(Part):
     """Keeps artifacts across updates and gives them back.
 
-    Giving back is by hook: `Recaller` for whole rollouts, `Planner` for prompts and prefixes.
+    Giving back is by hook: `Recaller` for whole rollouts, `Planner` for groups that were cut,
+    `Selector` for prompts.
     """
 
     def __init_subclass__(cls) -> None:
         """Refuses a Replay that stores and never gives back."""
-        if not issubclass(cls, (Recaller, Planner)):
+        if not issubclass(cls, (Recaller, Planner, Selector)):
             raise TypeError(
-                f"{cls.__name__} stores but never gives back: inherit Recaller or Planner."
+                f"{cls.__name__} stores but never gives back: inherit Recaller, Planner or "
+                "Selector."
             )
 
     @abstractmethod

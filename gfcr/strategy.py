@@ -14,7 +14,7 @@ from gfcr.part import Part
 from gfcr.plain import is_mapping, mapping
 from gfcr.ranges import Checked, Count, Word
 from gfcr.speculation.base import Drafter
-from gfcr.stages import BatchMap, Control, Filter, Generate, Referee, Replay
+from gfcr.stages import BatchMap, Control, Filter, Generate, Referee, Replay, Selector
 from gfcr.types import Loss
 
 H = TypeVar("H")
@@ -58,6 +58,12 @@ class Strategy(Checked):
         Raises:
             ConfigError: naming the keys.
         """
+        selectors = list(self.hooks(Selector))
+        if len(selectors) > 1:
+            raise ConfigError(
+                f"strategy: {', '.join(selectors)} each choose the prompts, and one part may. "
+                "Remove all but one, or make the others Allocators of the jobs that it fills."
+            )
         filters = self.hooks(Filter)
         unmapped = all(part.gives_advantages is False for part in filters.values())
         if unmapped and not self.hooks(BatchMap):

@@ -1,5 +1,6 @@
 """The paired prompt stream: the same order of prompts for a seed, whatever the strategy."""
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -13,6 +14,10 @@ class Prompts(Protocol):
 
     def draw(self, num: int) -> list[Prompt]:
         """Takes the next `num` prompts."""
+        ...
+
+    def put_back(self, prompts: Sequence[Prompt]) -> None:
+        """Takes prompts back: they are drawn next, in this order."""
         ...
 
     def state_dict(self) -> dict[str, Any]:
@@ -35,7 +40,8 @@ class PromptStream:
             raise TaskError("the task has no training prompts: give it at least one.")
         self._prompts, self._seed = prompts, seed
         self.drawn = 0
-        """Prompts handed out so far."""
+        """Prompts handed out so far, each counted once an epoch."""
+        self._returned: deque[Prompt] = deque()
         self._order = self._shuffled(epoch=0)
 
     @property
@@ -45,15 +51,19 @@ class PromptStream:
 
     def draw(self, num: int) -> list[Prompt]:
         """Takes the next `num` prompts."""
-        return [self._next() for _ in range(num)]
+        return [self._returned.popleft() if self._returned else self._next() for _ in range(num)]
+
+    def put_back(self, prompts: Sequence[Prompt]) -> None:
+        """Takes prompts back: they are drawn next, in this order."""
+        self._returned.extendleft(reversed(prompts))
 
     def state_dict(self) -> dict[str, Any]:
         """The position in the stream."""
-        return {"drawn": self.drawn}
+        return {"drawn": self.drawn, "returned": list(self._returned)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continues after the prompts already handed out."""
-        self.drawn = int(state["drawn"])
+        self.drawn, self._returned = int(state["drawn"]), deque(state["returned"])
         self._order = self._shuffled(epoch=self.epoch)
 
     def _next(self) -> Prompt:

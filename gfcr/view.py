@@ -8,7 +8,7 @@ import numpy as np
 
 from gfcr import seeds
 from gfcr.engine.base import Engine
-from gfcr.stages import Job, Plan, View
+from gfcr.stages import Job, View
 from gfcr.stream import Prompts
 from gfcr.tasks.base import Codec
 from gfcr.types import Floats, Group, Prompt, Sampling
@@ -48,14 +48,14 @@ class RunView:
         """See `stages.View.draw`."""
         return self.note(self.stream.draw(num))
 
+    def put_back(self, prompts: Sequence[Prompt]) -> None:
+        """See `stages.View.put_back`."""
+        self.stream.put_back(prompts)
+
     def job(self, prompt: Prompt, *, num_samples: int | None = None) -> Job:
         """See `stages.View.job`."""
         num = self.group_size if num_samples is None else num_samples
         return Job(prompt=prompt, num_samples=num, sampling=self.sampling)
-
-    def fill(self, plan: Plan) -> Plan:
-        """See `stages.View.fill`."""
-        return plan.add(self.job(prompt) for prompt in self.draw(plan.missing))
 
     def rng(self, *key: str | int) -> np.random.Generator:
         """See `stages.View.rng`."""

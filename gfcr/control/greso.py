@@ -1,6 +1,6 @@
 """Skips prompts that are probably dead before any token is spent on them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, final
 
@@ -8,8 +8,8 @@ import numpy as np
 from annotated_types import Interval
 
 from gfcr.ranges import Count, Share, SomeShare
-from gfcr.stages import Control, Harvest, Job, Observer, Plan, Planner, View
-from gfcr.types import Group
+from gfcr.stages import Control, Harvest, Observer, Selector, View
+from gfcr.types import Group, Prompt
 
 LOWEST, HIGHEST = 0.05, 0.95
 """Bounds of the adapted keep probabilities."""
@@ -17,7 +17,7 @@ LOWEST, HIGHEST = 0.05, 0.95
 
 @final
 @dataclass(kw_only=True)
-class Greso(Control, Planner, Observer):
+class Greso(Control, Selector, Observer):
     """Skips a prompt by how often it was dead on its last visits; skipped prompts are drawn on.
 
     With z trailing visits that were all solved (mean reward >= `easy`), or all failed
@@ -64,13 +64,13 @@ class Greso(Control, Planner, Observer):
         keep = self.keep_easy**solved * self.keep_hard**failed
         return 1 - max(keep, self.explore)
 
-    def plan(self, plan: Plan, *, view: View) -> Plan:
-        """See `Planner.plan`."""
+    def select(self, num: int, *, view: View) -> Sequence[Prompt]:
+        """See `Selector.select`."""
         rng = view.rng("greso", view.round)
         self.skipped = self.skipped if view.round else 0
-        left = self.max_skips * plan.missing
-        jobs: list[Job] = []
-        while len(jobs) < plan.missing:
+        left = self.max_skips * num
+        taken: list[Prompt] = []
+        while len(taken) < num:
             (prompt,) = view.draw(1)
             self.revisiting |= prompt.id in self.trails
             # Drawn for every prompt, so that one decision does not shift the ones after it.
@@ -78,8 +78,8 @@ class Greso(Control, Planner, Observer):
                 left -= 1
                 self.skipped += 1
             else:
-                jobs.append(view.job(prompt))
-        return plan.add(jobs)
+                taken.append(prompt)
+        return taken
 
     def observe(self, harvest: Harvest, *, view: View) -> None:
         """See `Observer.observe`."""

@@ -33,6 +33,8 @@ class Refill(Control, Planner):
     def plan(self, plan: Plan, *, view: View) -> Plan:
         """See `Planner.plan`."""
         missing = plan.target - view.num_accepted
+        if plan.in_flight:  # a round is judged as a whole, as in the paper
+            return plan
         if view.round >= self.max_rounds:
             self._spent(view)
             return plan

@@ -19,7 +19,17 @@ from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.ledger import Ledger
 from gfcr.runner import Runner
 from gfcr.scoring import Desk
-from gfcr.stages import BatchMap, Harvest, Observer, Planner, Recaller, Referee, Watcher
+from gfcr.stages import (
+    Allocator,
+    BatchMap,
+    Harvest,
+    Observer,
+    Planner,
+    Recaller,
+    Referee,
+    Selector,
+    Watcher,
+)
 from gfcr.strategy import Strategy
 from gfcr.stream import PromptStream
 from gfcr.tasks.base import Codec, Problems, Task, Verdict
@@ -74,7 +84,9 @@ def check(strategy: Strategy) -> None:
         ConfigError: it does not; names the parts, and what each would need.
     """
     limits = {
-        Planner: "chooses prompts and group sizes",
+        Planner: "decides how many groups are begun",
+        Selector: "chooses prompts",
+        Allocator: "changes samples and caps of the jobs",
         Referee: "adds rollouts to groups or retires them",
         Recaller: "brings back earlier rollouts",
         BatchMap: "makes signals over the batch",
@@ -148,7 +160,7 @@ class DropIn:
             runner.start(job, group_id=f"{index}:{prompt.id}", repeat=self._uses[use])
             self._uses[use] += 1
         groups: list[Group] = []
-        while runner.busy:
+        while runner.num_groups:
             groups += runner.advance()
         groups.sort(key=lambda g: int(g.id.partition(":")[0]))
         self._observe(groups, runner=runner, view=view)

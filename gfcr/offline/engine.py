@@ -254,6 +254,10 @@ class LogStream:
             )
         return [self._prompts.popleft() for _ in range(num)]
 
+    def put_back(self, prompts: Sequence[Prompt]) -> None:
+        """See `Prompts.put_back`."""
+        self._prompts.extendleft(reversed(prompts))
+
     def state_dict(self) -> dict[str, Any]:
         """Nothing: logs are not resumed."""
         return {}

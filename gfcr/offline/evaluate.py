@@ -13,7 +13,7 @@ from gfcr.offline.engine import LogCodec, LogEngine, LogStream, LogTask
 from gfcr.offline.log import Log, Unanswerable, difficulty
 from gfcr.offline.measure import Bias, Measured, biases, measure
 from gfcr.pipeline import Pipeline
-from gfcr.stages import Planner, Referee, Watcher
+from gfcr.stages import Planner, Referee, Selector, Watcher
 from gfcr.statistics import Comparison, compare, holm
 from gfcr.strategy import Strategy
 
@@ -93,7 +93,8 @@ def _select(log: Log, name: str, strategy: Strategy, *, prompts: int) -> _Made:
     refusal = _refusal(strategy, log=log)
     if refusal is not None:
         return refusal, [], {}
-    planners, referees = list(strategy.hooks(Planner)), list(strategy.hooks(Referee))
+    planners = [*strategy.hooks(Planner), *strategy.hooks(Selector)]
+    referees = list(strategy.hooks(Referee))
     engine = LogEngine(log, askers=[*referees, *planners])
     codec, task, stream = LogCodec(), LogTask(), LogStream(askers=planners)
     pipeline = Pipeline(

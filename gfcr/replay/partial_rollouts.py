@@ -24,7 +24,6 @@ class PartialRollouts(Replay, Planner):
     """
 
     paper: ClassVar[str] = "2509.18521"
-    begun_first: ClassVar[bool] = True
 
     max_staleness: Count = 4
     """Versions between a token's sampling and its training (the paper: no bound)."""

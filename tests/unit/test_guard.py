@@ -19,6 +19,7 @@ from gfcr.generate.sample import Sample
 from gfcr.scoring import verify_safely
 from gfcr.speculation.base import Draft, Law, Proposer
 from gfcr.stages import (
+    Allocator,
     BatchMap,
     Cap,
     Control,
@@ -31,6 +32,7 @@ from gfcr.stages import (
     Referee,
     Replay,
     SampleMore,
+    Selector,
     Session,
     Watcher,
 )
@@ -149,11 +151,71 @@ def test_an_evaluation_without_one_scorable_answer_stops_the_run() -> None:
         evaluate(pipeline, Sample())
 
 
+SELECTIONS: dict[str, tuple[Callable[..., Any], str]] = {
+    "nothing": (lambda num, view: None, "failed: TypeError"),
+    "too few": (lambda num, view: view.draw(num - 1), "selected 1 prompts of the 2 asked for"),
+    "too many": (lambda num, view: view.draw(num + 1), "selected 3 prompts of the 2 asked for"),
+    "no prompts": (lambda num, view: ["1+1="] * num, "make jobs with `view.job"),
+    "held out": (lambda num, view: HELDOUT[:num], "c1000', which is held out"),
+    "one of its own": (
+        lambda num, view: [replace(p, answer="7") for p in view.draw(num)],
+        "not as it was given",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SELECTIONS)
+def test_prompts_that_must_not_be_trained_on_name_the_selector(case: str) -> None:
+    answer, said = SELECTIONS[case]
+    plan = strategy(controls={"mine": Every(hook="select", answer=answer)})
+    with pytest.raises(PartError, match=rf"strategy\.controls\.mine:? .*{said}"):
+        make.pipeline(plan, prompts=2, heldout=HELDOUT).next_batch()
+
+
+ALLOCATIONS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "nothing": (lambda jobs: None, "failed: TypeError"),
+    "a job less": (lambda jobs: jobs[1:], "returned 1 jobs for 2"),
+    "in another order": (lambda jobs: jobs[::-1], "in the place of one for 'c"),
+    "no samples": (lambda jobs: [replace(j, num_samples=0) for j in jobs], "num_samples=0"),
+    "another prompt": (
+        lambda jobs: [replace(j, prompt=jobs[0].prompt) for j in jobs],
+        "in the place of one for 'c",
+    ),
+    "a copy of the prompt": (
+        lambda jobs: [replace(j, prompt=replace(j.prompt)) for j in jobs],
+        "in the place of one for 'c",
+    ),
+    "another law": (
+        lambda jobs: [replace(j, sampling=replace(j.sampling, top_k=2)) for j in jobs],
+        "top_k=2",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ALLOCATIONS)
+def test_jobs_that_were_not_only_allocated_name_the_allocator(case: str) -> None:
+    answer, said = ALLOCATIONS[case]
+    plan = strategy(controls={"mine": Every(hook="allocate", answer=answer)})
+    with pytest.raises(PartError, match=rf"strategy\.controls\.mine:? .*{said}"):
+        make.pipeline(plan, prompts=2).next_batch()
+
+
 # ---------------------------------------------------------------- parts
 
 
 @dataclass(kw_only=True)
-class Every(Control, Replay, Planner, Watcher, Referee, Recaller, BatchMap, Observer):
+class Every(
+    Control,
+    Replay,
+    Planner,
+    Selector,
+    Allocator,
+    Watcher,
+    Referee,
+    Recaller,
+    BatchMap,
+    Observer,
+):
     """Answers every event as nobody would notice, but for one, which it answers as told."""
 
     hook: str = ""
@@ -164,6 +226,12 @@ class Every(Control, Replay, Planner, Watcher, Referee, Recaller, BatchMap, Obse
 
     def plan(self, plan: Any, *, view: Any) -> Any:
         return self._asked("plan", plan, plan, view)
+
+    def select(self, num: int, *, view: Any) -> Any:
+        return self.answer(num, view) if self.hook == "select" else view.draw(num)
+
+    def allocate(self, jobs: Any, *, view: Any) -> Any:
+        return self._asked("allocate", jobs, jobs)
 
     def watch(self, trajectory: Any, *, new: int, view: Any) -> Any:
         return self._asked("watch", None, trajectory)
@@ -216,7 +284,10 @@ def leaves(*given: Any) -> Any:
     raise SystemExit(0)
 
 
-HOOKS = ("plan", "watch", "decide", "recall", "map_batch", "observe", "store", "holds", "metrics")
+HOOKS = (
+    *("plan", "select", "allocate", "watch", "decide", "recall", "map_batch", "observe"),
+    *("store", "holds", "metrics"),
+)
 STORES = ("store", "holds")
 """Asked of Replay parts only."""
 

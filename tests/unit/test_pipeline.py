@@ -1,6 +1,7 @@
 """The pipeline on the fake engine: pairing, refill, conservation, resume, failures."""
 
 import pickle
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -9,26 +10,30 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gfcr import strategy as strategies
+from gfcr.control.greso import Greso
 from gfcr.control.refill import Refill
-from gfcr.errors import BatchCannotFill, GfcrError
+from gfcr.errors import BatchCannotFill, ConfigError, GfcrError
 from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.filter.zero_variance import ZeroVariance
 from gfcr.generate.sample import Sample
 from gfcr.ledger import EVALUATION, IN_FLIGHT
 from gfcr.stages import (
+    Allocator,
     Control,
     Generate,
     Halt,
+    Job,
     Plan,
     Planner,
     Referee,
     SampleMore,
+    Selector,
     Session,
     Watcher,
 )
 from gfcr.strategy import Strategy
 from gfcr.tasks.base import Verdict
-from gfcr.types import FinishReason, Sampling
+from gfcr.types import FinishReason, Prompt, Sampling
 from tests import factories as make
 
 
@@ -307,23 +312,68 @@ def test_a_prompt_begun_twice_in_one_update_gets_other_rollouts() -> None:
     assert all(len(found) > 10 for found in texts.values())
 
 
-def test_planners_of_work_already_begun_come_first() -> None:
-    seen: list[str] = []
+@dataclass(kw_only=True)
+class _Hardest(Control, Selector):
+    """Looks at twice as many prompts as it takes, and puts the others back."""
 
-    @dataclass(kw_only=True)
-    class Noting(Control, Planner):
-        label: str
+    looked: list[str] = field(default_factory=list[str], init=False)
 
-        def plan(self, plan: Plan, *, view: Any) -> Plan:
-            seen.append(self.label)
-            return plan
+    def select(self, num: int, *, view: Any) -> Sequence[Prompt]:
+        found = sorted(view.draw(2 * num), key=lambda p: (float(str(p.meta["rate"])), p.id))
+        self.looked += [p.id for p in found]
+        view.put_back(found[num:])
+        return found[:num]
 
-    class Begun(Noting):
-        begun_first = True
 
-    controls = {"a": Noting(label="a"), "b": Begun(label="b"), "c": Noting(label="c")}
-    make.pipeline(_plain(controls=controls)).next_batch()
-    assert seen == ["b", "a", "c"]
+@dataclass(kw_only=True)
+class _Longer(Control, Allocator):
+    """Gives the jobs' second half more samples."""
+
+    more: int
+
+    def allocate(self, jobs: Sequence[Job], *, view: Any) -> Sequence[Job]:
+        half = len(jobs) // 2
+        more = [replace(j, num_samples=j.num_samples + self.more) for j in jobs[half:]]
+        return [*jobs[:half], *more]
+
+
+def test_one_part_selects_and_any_number_allocate() -> None:
+    hardest = _Hardest()
+    parts = {"longer": _Longer(more=2), "hardest": hardest, "longest": _Longer(more=4)}
+    batch = make.pipeline(_plain(controls=parts, group_size=4)).next_batch()
+    assert sorted(len(g.rollouts) for g in batch.groups) == [4] * 4 + [10] * 4
+    taken = [str(g.prompt.meta["rate"]) for g in batch.groups]
+    assert set(taken) == {"0.0", "0.25", "0.5"} and len(hardest.looked) == 16
+
+
+def test_two_parts_that_select_are_refused() -> None:
+    plan = _plain(controls={"a": _Hardest(), "b": Greso()})
+    with pytest.raises(ConfigError, match=r"controls\.a, controls\.b each choose the prompts"):
+        plan.check()
+
+
+@dataclass(kw_only=True)
+class _AtOnce(Control, Planner):
+    """Begins a group for each that is missing, whatever is in flight."""
+
+    asked: list[tuple[int, int, int]] = field(default_factory=list[tuple[int, int, int]])
+
+    def plan(self, plan: Plan, *, view: Any) -> Plan:
+        self.asked.append((plan.num_groups, plan.in_flight, plan.missing))
+        return replace(plan, num_groups=max(plan.num_groups, plan.missing))
+
+
+def test_groups_are_begun_while_others_are_in_flight() -> None:
+    part = _AtOnce()
+    filters = {"zero_variance": ZeroVariance(), "advantage": GroupAdvantage()}
+    plan = Strategy(name="t", generate=Sample(), filters=filters, controls={"at_once": part})
+    batch = make.pipeline(plan).next_batch()
+    assert len(batch.accepted) == 8 and len(batch.groups) > 8 and not batch.aborted
+    first, *later = part.asked
+    assert first == (8, 0, 8)
+    assert sum(missing for _, _, missing in later) == len(batch.groups) - 8
+    assert all(num == 0 and missing > 0 for num, _, missing in later)
+    assert any(in_flight > 0 for _, in_flight, _ in later)
 
 
 @pytest.mark.parametrize("name", ["grpo", "april", "repo"])

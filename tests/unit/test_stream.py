@@ -31,13 +31,23 @@ def test_epochs_and_seeds_have_orders_of_their_own() -> None:
     assert ids[:7] != drawn(PromptStream(PROMPTS, seed=2), 7)
 
 
-@given(before=st.integers(0, 30), after=st.integers(0, 30))
-def test_a_restored_stream_goes_on(before: int, after: int) -> None:
+@given(before=st.integers(0, 30), back=st.integers(0, 5), after=st.integers(0, 30))
+def test_a_restored_stream_goes_on(before: int, back: int, after: int) -> None:
     whole = PromptStream(PROMPTS, seed=3)
     drawn(whole, before)
+    whole.put_back(PROMPTS[:back])
     restored = PromptStream(PROMPTS, seed=3)
     restored.load_state_dict(whole.state_dict())
     assert drawn(restored, after) == drawn(whole, after)
+
+
+def test_what_is_put_back_is_drawn_next_and_changes_nothing_after_it() -> None:
+    stream = PromptStream(PROMPTS, seed=3)
+    taken = stream.draw(5)
+    stream.put_back(taken[3:])
+    stream.put_back(taken[1:3])
+    assert [p.id for p in taken[:1]] + drawn(stream, 9) == drawn(PromptStream(PROMPTS, seed=3), 10)
+    assert stream.drawn == 10
 
 
 def test_nothing_to_draw_from_is_refused() -> None:

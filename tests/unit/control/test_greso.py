@@ -7,7 +7,7 @@ import pytest
 from gfcr import strategy as strategies
 from gfcr.control.greso import HIGHEST, LOWEST, Greso
 from gfcr.errors import ConfigError
-from gfcr.stages import Harvest, Plan
+from gfcr.stages import Harvest
 from gfcr.types import Group
 from tests import factories as make
 
@@ -71,11 +71,10 @@ def test_keep_probabilities_move_towards_the_target_share_within_bounds() -> Non
 
 def test_nothing_adapts_before_a_prompt_comes_back() -> None:
     part, view = Greso(), make.view(task=make.CoinTask(num_train=4), target=4)
-    plan = Plan(num_groups=4, target=4)
-    part.plan(plan, view=view)
+    part.select(4, view=view)
     _visit(part, [make.group([1.0, 1.0], of=p) for p in view.draw(4)])
     assert part.keep_easy == 0.5
-    part.plan(plan, view=view)
+    part.select(4, view=view)
     _visit(part, [_group(0, [1.0, 1.0])])
     assert part.keep_easy == pytest.approx(0.49)
 
@@ -87,11 +86,10 @@ def _all_dead(view: Any, *, visits: int, **knobs: Any) -> Greso:
     return part
 
 
-def test_a_plan_ends_though_every_prompt_would_be_skipped() -> None:
+def test_selecting_ends_though_every_prompt_would_be_skipped() -> None:
     view = make.view(task=make.CoinTask(num_train=5))
     part = _all_dead(view, visits=50, explore=1e-9, p_hard=0.05, max_skips=4)
-    plan = part.plan(Plan(num_groups=8, target=8), view=view)
-    assert len(plan.jobs) == 8
+    assert len(part.select(8, view=view)) == 8
     assert part.metrics()["skipped"] == 4 * 8 and view.stream.drawn == 8 + 32
 
 
@@ -99,18 +97,11 @@ def test_the_share_taken_is_the_keep_probability_and_the_order_is_the_streams() 
     task = make.CoinTask(num_train=4000)
     view = make.view(task=task)
     part = _all_dead(view, visits=3)
-    plan = part.plan(Plan(num_groups=200, target=200), view=view)
+    selected = part.select(200, view=view)
     taken = 200 / view.stream.drawn
     assert taken == pytest.approx(0.125, abs=4 * (0.125 * 0.875 / view.stream.drawn) ** 0.5)
     stream = iter(make.view(task=task).draw(view.stream.drawn))
-    assert all(any(p.id == job.prompt.id for p in stream) for job in plan.jobs)
-
-
-def test_jobs_of_earlier_planners_are_not_drawn_again() -> None:
-    view = make.view()
-    begun = tuple(view.job(p) for p in view.draw(3))
-    plan = Greso().plan(Plan(jobs=begun, num_groups=8, target=8), view=view)
-    assert plan.jobs[:3] == begun and len(plan.jobs) == 8 and view.stream.drawn == 8
+    assert all(any(p.id == prompt.id for p in stream) for prompt in selected)
 
 
 def _run(name: str, *, updates: int) -> tuple[int, Any]:

@@ -29,6 +29,12 @@ def test_a_round_begins_what_is_missing_times_oversample(
     assert Refill(oversample=oversample).plan(_later(), view=view).num_groups == begun
 
 
+def test_a_round_is_judged_as_a_whole() -> None:
+    waiting = Plan(num_groups=0, target=8, in_flight=2, missing=3)
+    plan = Refill(max_rounds=1).plan(waiting, view=_view(accepted=3, begun=8, round=1))
+    assert plan is waiting
+
+
 def test_it_never_takes_groups_away_from_an_earlier_plan() -> None:
     plan = Plan(num_groups=20, target=8)
     assert Refill().plan(plan, view=_view(accepted=0, begun=0, round=0)).num_groups == 20
