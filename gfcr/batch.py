@@ -12,20 +12,14 @@ from gfcr.errors import GfcrError
 from gfcr.ledger import REPLAYED, TRAINED, Ledger, rejected
 from gfcr.scoring import Desk
 from gfcr.stages import Harvest
-from gfcr.types import Cost, FinishReason, Floats, Group, Rollout, Sample, Signal
+from gfcr.types import Cost, Floats, Group, Rollout, Sample, Signal
 
 
 def join(group: Group, *, rollouts: Iterable[Rollout]) -> Group:
     """Adds recalled rollouts to a group, marked as replayed."""
     recalled = tuple(replace(r, origin="replay") for r in rollouts)
-    signals = tuple(first_signal(r) for r in recalled)
+    signals = tuple(map(Signal.first, recalled))
     return replace(group, rollouts=group.rollouts + recalled, signals=group.signals + signals)
-
-
-def first_signal(rollout: Rollout) -> Signal:
-    """A failed Generate or verifier makes a rollout unscorable: never reward 0."""
-    reason = "error" if rollout.finish == FinishReason.ERROR else "unscorable"
-    return Signal(reward=rollout.reward, rejected=reason if rollout.reward is None else None)
 
 
 def samples(groups: Sequence[Group]) -> tuple[Sample, ...]:

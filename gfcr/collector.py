@@ -7,7 +7,15 @@ from typing import Any, final
 from gfcr import batch as batches
 from gfcr.custody import Custody
 from gfcr.errors import BatchCannotFill, GfcrError, asking, shown
-from gfcr.guard import Rules, check_group, check_groups, check_recalled, is_count, misfit
+from gfcr.guard import (
+    check_group,
+    check_groups,
+    check_numbers,
+    check_recalled,
+    is_count,
+    misfit,
+)
+from gfcr.rules import Rules
 from gfcr.runner import Runner
 from gfcr.stages import (
     Allocator,
@@ -44,13 +52,13 @@ class Collector:
         self._custody, self._shown = custody, as_shown(view)
         corrected = strategy.loss.off_policy != "none"
         self._rules = Rules(sampling=view.sampling, corrected=corrected, custody=custody)
-        self._jobs: dict[str, Job] = {}
         self._order: dict[str, int] = {}
         self._uses: Counter[str] = Counter()
         """How often each prompt was begun: a repeat must not draw the same rollouts again."""
         self._spare: list[Rollout] = []
         """Rollouts of groups that became complete in the very step that filled the batch."""
         self._aborted: list[Rollout] = []
+        self._asides: list[Rollout] = []
 
     def collect(self) -> None:
         """Begins groups and judges those complete, until the batch is full or none is begun.
@@ -87,7 +95,12 @@ class Collector:
         """All that the batch produced, in the order it was begun; stops what still runs."""
         self._stop()
         begun = sorted(self.view.groups, key=lambda g: self._order[g.id])
-        return Harvest(step=self.view.step, groups=tuple(begun), aborted=tuple(self._aborted))
+        return Harvest(
+            step=self.view.step,
+            groups=tuple(begun),
+            aborted=tuple(self._aborted),
+            asides=tuple(self._asides),
+        )
 
     @property
     def _missing(self) -> int:
@@ -137,7 +150,7 @@ class Collector:
     def _start(self, job: Job) -> None:
         index = len(self._order)
         group_id = f"{self.view.step}:{index}:{job.prompt.id}"
-        self._jobs[group_id], self._order[group_id] = job, index
+        self._order[group_id] = index
         self._runner.start(job, group_id=group_id, repeat=self._uses[job.prompt.id])
         self._uses[job.prompt.id] += 1
 
@@ -152,8 +165,8 @@ class Collector:
             if isinstance(action, SampleMore) and not is_count(action.num_samples):
                 raise misfit(name, f"answered {shown(action)}: give 1 to a million")
             if isinstance(action, SampleMore):
-                job = self._jobs[group.id]
-                self._runner.more(group, num_samples=action.num_samples, job=job)
+                check_numbers(action.notes, by=name, what=f"the notes of {shown(action)}")
+                self._runner.more(group, action=action)
                 return
             if isinstance(action, Retire):
                 group = group.reject(action.reason)
@@ -189,6 +202,7 @@ class Collector:
         cut = [*self._runner.take_cut(), *self._runner.abort()]
         self._custody.take(cut)
         self._aborted += [*self._spare, *cut]
+        self._asides += self._runner.take_asides()
         self._spare = []
 
 

@@ -5,7 +5,7 @@ strategy. A verifier that does makes one rollout unscorable.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import fields, replace
 from numbers import Integral, Real
 from types import UnionType
 from typing import Any, Final, TypeGuard
@@ -13,14 +13,12 @@ from typing import Any, Final, TypeGuard
 import numpy as np
 
 from gfcr.custody import Custody
-from gfcr.errors import PartError, TaskError, shown
-from gfcr.stages import Abort, Cap, Halt, Job, Plan
-from gfcr.types import Floats, Group, Prompt, Rollout, Sampling, Signal
+from gfcr.errors import PartError, shown
+from gfcr.types import Floats, Group, Prompt, Rollout, Signal
 
 _LARGEST: Final = float(np.finfo(np.float32).max)
-_MOST: Final = 1_000_000
-_LAW: Final = ("temperature", "top_p", "top_k", "min_p")
-"""What of a job's sampling decides which distribution its tokens have."""
+MOST: Final = 1_000_000
+"""Of what is counted: more cannot be gone through."""
 
 
 def is_number(value: object) -> TypeGuard[float]:
@@ -32,7 +30,7 @@ def is_count(value: object, *, least: int = 1) -> bool:
     """Whether it is an integer of at least that much, and few enough to be gone through."""
     if isinstance(value, bool):
         return False
-    return isinstance(value, Integral) and least <= int(value) <= _MOST
+    return isinstance(value, Integral) and least <= int(value) <= MOST
 
 
 def real(value: object) -> float | None:
@@ -55,144 +53,6 @@ def misfit(address: str, problem: str) -> PartError:
     return PartError(f"strategy.{address}: {problem}.")
 
 
-# ---------------------------------------------------------------- jobs
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
-    """What every job of a batch must keep to, whoever brings it."""
-
-    sampling: Sampling
-    """Of the run: what the trainer takes log-probs of the policy under."""
-    corrected: bool
-    """Whether the loss weighs tokens by the log-probs that they were sampled with."""
-    custody: Custody
-    """Knows the held-out prompts, those handed out, and the rollouts that were made."""
-
-    def check(self, plan: Any, *, before: Sequence[Job], by: str) -> Plan:
-        """Vouches for a plan and the jobs that are new in it.
-
-        Raises:
-            PartError: it is no plan, or one of its jobs cannot be trained on.
-        """
-        if not isinstance(plan, Plan):
-            raise misfit(by, f"returned {_kind(plan)} for a plan: return the Plan")
-        for key, least in (("num_groups", 0), ("target", 1)):
-            if not is_count(getattr(plan, key), least=least):
-                given = shown(getattr(plan, key))
-                raise misfit(by, f"planned {key}={given}: give an integer from {least} to {_MOST}")
-        known = {id(job) for job in before}
-        for job in plan.jobs:
-            if id(job) not in known:
-                self._check(job, by=by)
-        return plan
-
-    def check_selected(self, jobs: Sequence[Job], *, num: int, by: str) -> Sequence[Job]:
-        """Vouches for the jobs of prompts that were selected.
-
-        Raises:
-            PartError: they are not as many as asked for, or one cannot be trained on.
-        """
-        if len(jobs) != num:
-            raise misfit(by, f"selected {len(jobs)} prompts of the {num} asked for: give as many")
-        for job in jobs:
-            self._check(job, by=by)
-        return jobs
-
-    def check_allocated(
-        self, jobs: Sequence[Any], *, before: Sequence[Job], by: str
-    ) -> Sequence[Job]:
-        """Vouches for what an Allocator made of the jobs.
-
-        Raises:
-            PartError: one is missing, is for another prompt, or cannot be trained on.
-        """
-        if len(jobs) != len(before):
-            raise misfit(by, f"returned {len(jobs)} jobs for {len(before)}: return each, in order")
-        for job, old in zip(jobs, before, strict=True):
-            self._check(job, by=by)
-            if job.prompt is not old.prompt or [*map(id, job.resume)] != [*map(id, old.resume)]:
-                raise misfit(
-                    by,
-                    f"returned a job for prompt {job.prompt.id!r} in the place of one for "
-                    f"{old.prompt.id!r}, or with other rollouts to resume: change samples, caps, "
-                    "priorities and budgets alone",
-                )
-        return jobs
-
-    def _check(self, job: Any, *, by: str) -> None:
-        if not isinstance(job, Job) or not _is(job.prompt, Prompt):
-            raise misfit(by, f"planned {_kind(job)}: make jobs with `view.job(prompt)`")
-        where = f"planned a job for prompt {job.prompt.id!r}"
-        if job.prompt.tokens in self.custody.heldout:
-            raise misfit(
-                by,
-                f"{where}, which is held out (its tokens are those of a held-out prompt): nothing "
-                "held out is ever trained on. Take prompts from `view.draw`, and keep the splits "
-                "of the task apart",
-            )
-        if not self.custody.handed_out(job.prompt):
-            raise misfit(
-                by,
-                f"{where}, which is none that `view.draw` gave in this run, or not as it was given "
-                "(id, tokens, answer and meta are compared): plan prompts as they were drawn, or "
-                "as an earlier rollout of the run has them",
-            )
-        if not is_count(job.num_samples):
-            given = shown(job.num_samples)
-            raise misfit(by, f"{where} with num_samples={given}: give an integer from 1 to {_MOST}")
-        if not _is(job.resume, tuple) or not _is(job.notes, Mapping):
-            raise misfit(by, f"{where} with resume={shown(job.resume)}, notes={shown(job.notes)}")
-        check_numbers(job.notes, by=by, what=f"the notes of a job for {job.prompt.id!r}")
-        for rollout in job.resume:
-            problem = _rollout_problem(rollout, prompt=job.prompt, custody=self.custody)
-            if problem is not None:
-                raise misfit(by, f"{where} that resumes what cannot be continued: {problem}")
-        self._check_law(job, by=by, where=where)
-
-    def _check_law(self, job: Job, *, by: str, where: str) -> None:
-        """Rollouts of another distribution than the trainer assumes would bias its ratios."""
-        given, ours = job.sampling, self.sampling
-        other = {k for k in _LAW if getattr(given, k) != getattr(ours, k)}
-        if not other or (other == {"temperature"} and given.temperature and self.corrected):
-            return
-        said = ", ".join(f"{k}={getattr(given, k)!r} (run: {getattr(ours, k)!r})" for k in other)
-        raise misfit(
-            by,
-            f"{where} with sampling {said}. The loss takes the run's; only another temperature > 0 "
-            "can be corrected, by loss.off_policy 'recompute' or 'behaviour'",
-        )
-
-
-def check_fits(job: Job, *, max_length: int) -> None:
-    """Vouches that the prompt and the longest rollout fit the engine's context.
-
-    Raises:
-        TaskError: they do not; a rollout cut short by the context would be scored as wrong.
-    """
-    prompt, most = len(job.prompt.tokens), job.sampling.max_tokens
-    if not prompt:
-        raise TaskError(f"prompt {job.prompt.id!r} has no tokens: give it at least one.")
-    if prompt + most > max_length:
-        raise TaskError(
-            f"prompt {job.prompt.id!r} has {prompt} tokens, which leaves {max_length - prompt} of "
-            f"the engine's max_length={max_length} for a rollout of sampling.max_tokens={most}. "
-            "Leave such prompts out, lower sampling.max_tokens, or raise engine.max_length."
-        )
-
-
-def check_watched(action: Any, *, by: str) -> None:
-    """Vouches for what a Watcher answered.
-
-    Raises:
-        PartError: it is no answer.
-    """
-    if not isinstance(action, Halt | Abort | Cap | None):
-        raise misfit(by, f"answered {shown(action)}: return Halt, Abort, Cap or None")
-    if isinstance(action, Cap) and not is_count(action.max_tokens, least=0):
-        raise misfit(by, f"answered {shown(action)}: give an integer >= 0")
-
-
 # ---------------------------------------------------------------- groups
 
 
@@ -204,14 +64,14 @@ def check_group(group: Any, *, before: Group, by: str) -> Group:
     """
     where = f"group {before.id} of prompt {before.prompt.id!r}"
     if not isinstance(group, Group):
-        raise misfit(by, f"returned {_kind(group)} for {where}: return the Group")
+        raise misfit(by, f"returned {kind(group)} for {where}: return the Group")
     if group.id != before.id or list(map(id, group.rollouts)) != list(map(id, before.rollouts)):
         raise misfit(
             by,
             f"{where} came back with other rollouts than its {len(before.rollouts)}: annotate them "
             "(`reject_rollouts`, `with_rewards`, `with_advantages`), never add or delete any",
         )
-    if not _is(group.rejected, str | None):
+    if not is_a(group.rejected, str | None):
         raise misfit(by, f"rejected {where} for {shown(group.rejected)}: give a reason in words")
     if len(group.signals) != len(group.rollouts):
         raise misfit(
@@ -224,6 +84,41 @@ def check_group(group: Any, *, before: Group, by: str) -> Group:
             raise misfit(by, f"{where}, rollout {rollout.id}: {problem} (rewards {rewards})")
     check_numbers(group.values, by=by, what=f"the values of {where}")
     return group
+
+
+def check_judged(group: Any, *, before: Group, by: str) -> Group:
+    """Vouches that an Evaluator changed rewards and scores of a group and nothing else.
+
+    Raises:
+        PartError: names the part, the group and the rollout.
+    """
+    where = f"group {before.id} of prompt {before.prompt.id!r}"
+    if not isinstance(group, Group):
+        raise misfit(by, f"returned {kind(group)} for {where}: return the Group")
+    same = len(group.rollouts) == len(before.rollouts) and all(
+        is_a(new, Rollout) and _same_but_reward(new, old)
+        for new, old in zip(group.rollouts, before.rollouts, strict=True)
+    )
+    if not same:
+        raise misfit(
+            by,
+            f"{where} came back with other rollouts: give them rewards with `group.judged`, scores "
+            "with `group.with_scores`, and leave them as they are",
+        )
+    rewards = [r.reward for r in group.rollouts]
+    if wrong := [w for w in rewards if w is not None and real(w) is None]:
+        said = f"{where} came back with the reward {shown(wrong[0])}"
+        raise misfit(by, f"{said}: give finite numbers, or None for what is not judged")
+    numbers = [None if w is None else float(w) for w in rewards]
+    pairs = zip(group.rollouts, numbers, strict=True)
+    rollouts = tuple(replace(r, reward=w) for r, w in pairs)
+    group, before = replace(group, rollouts=rollouts), replace(before, rollouts=rollouts)
+    return check_group(group, before=before, by=by)
+
+
+def _same_but_reward(new: Rollout, old: Rollout) -> bool:
+    names = {f.name for f in fields(Rollout)} - {"reward", "error"}
+    return all(getattr(new, name) is getattr(old, name) for name in names)
 
 
 def check_groups(groups: Any, *, before: Sequence[Group], by: str) -> list[Group]:
@@ -248,7 +143,7 @@ def check_recalled(
     """
     recalled = list(rollouts)
     for rollout in recalled:
-        problem = _rollout_problem(rollout, prompt=group.prompt, custody=custody)
+        problem = rollout_problem(rollout, prompt=group.prompt, custody=custody)
         if problem is None and not rollout.complete:
             problem = f"rollout {rollout.id} is incomplete (finish={rollout.finish.value})"
         if problem is not None:
@@ -270,39 +165,49 @@ def check_numbers(values: Mapping[Any, Any], *, by: str, what: str) -> None:
 def _problem(signal: Any, *, rollout: Rollout, kept: bool) -> str | None:
     """What is wrong with a signal; of a rollout that is not trained on nothing need be right."""
     if not isinstance(signal, Signal):
-        return f"its signal is {_kind(signal)}, not a Signal"
-    if not _is(signal.rejected, str | None):
+        return f"its signal is {kind(signal)}, not a Signal"
+    if not is_a(signal.rejected, str | None):
         return f"it is rejected for {shown(signal.rejected)}: give a reason in words"
     if not kept or signal.rejected is not None:
         return None
     if signal.reward is None:
         return "it is unscorable, and kept without a reward: leave it rejected or give it one"
+    if problem := _score_problem(signal, rollout):
+        return problem
     for name in ("reward", "weight"):
         value = getattr(signal, name)
         if real(value) is None:
             return f"its {name} is {shown(value)}, not a finite number"
-    return None if signal.advantage is None else _advantage_problem(signal.advantage, rollout)
+    given = signal.advantage
+    return None if given is None else _values_problem(given, rollout, what="advantage")
 
 
-def _advantage_problem(advantage: Floats | float, rollout: Rollout) -> str | None:
-    if not isinstance(advantage, np.ndarray):
-        finite = real(advantage) is not None
-        return None if finite else f"its advantage is {shown(advantage)}, not finite"
-    if advantage.shape != (len(rollout),) or advantage.dtype.kind not in "fiub":
-        return (
-            f"its advantages have shape {advantage.shape} and type {advantage.dtype}: give one "
-            f"real number for each of its {len(rollout)} tokens"
-        )
-    wrong = np.flatnonzero(~(np.abs(advantage.astype(np.float64)) <= _LARGEST))
-    if len(wrong):
-        return f"the advantage of its token {wrong[0]} is {advantage[wrong[0]]}, not finite"
+def _score_problem(signal: Signal, rollout: Rollout) -> str | None:
+    for name, score in signal.scores.items():
+        if problem := _values_problem(score, rollout, what=f"score {name!r}"):
+            return problem
     return None
 
 
-def _rollout_problem(rollout: Any, *, prompt: Prompt, custody: Custody) -> str | None:
+def _values_problem(values: Floats | float, rollout: Rollout, *, what: str) -> str | None:
+    if not isinstance(values, np.ndarray):
+        finite = real(values) is not None
+        return None if finite else f"its {what} is {shown(values)}, not finite"
+    if values.shape != (len(rollout),) or values.dtype.kind not in "fiub":
+        return (
+            f"its {what}s have shape {values.shape} and type {values.dtype}: give one "
+            f"real number for each of its {len(rollout)} tokens"
+        )
+    wrong = np.flatnonzero(~(np.abs(values.astype(np.float64)) <= _LARGEST))
+    if len(wrong):
+        return f"the {what} of its token {wrong[0]} is {values[wrong[0]]}, not finite"
+    return None
+
+
+def rollout_problem(rollout: Any, *, prompt: Prompt, custody: Custody) -> str | None:
     """Why an earlier rollout cannot be used again for a prompt, if so."""
     if not isinstance(rollout, Rollout):
-        return f"{_kind(rollout)} is no Rollout"
+        return f"{kind(rollout)} is no Rollout"
     if rollout.prompt.tokens != prompt.tokens:
         return f"rollout {rollout.id} answers prompt {rollout.prompt.id!r}, not {prompt.id!r}"
     if not custody.made(rollout):
@@ -313,9 +218,11 @@ def _rollout_problem(rollout: Any, *, prompt: Prompt, custody: Custody) -> str |
     return None
 
 
-def _is(value: object, kind: type | UnionType) -> bool:
-    return isinstance(value, kind)
+def is_a(value: object, of: type | UnionType) -> bool:
+    """Whether it is one, where the annotation says that it must be."""
+    return isinstance(value, of)
 
 
-def _kind(value: object) -> str:
+def kind(value: object) -> str:
+    """A value with its type, for messages."""
     return f"{type(value).__name__} {shown(value)}"

@@ -5,7 +5,7 @@ Import these from `gfcr.stages`, which says who is handed what.
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 
@@ -158,10 +158,38 @@ class Sampled:
     """The trajectory can go no further: end-of-sequence, the job's cap, or halted by Control."""
 
 
-class Session(Protocol):
-    """What `Generate.run` works with: one job and the trajectories it opens."""
+class Scratch(Protocol):
+    """What a part may do beside a group's rollouts: ask on the side, call slow functions."""
 
     view: View
+
+    def aside(
+        self, prompt: str | Sequence[int], *, role: str, sampling: Sampling | None = None
+    ) -> Trajectory:
+        """Opens a trajectory of the policy that is no rollout: a judge's words, a probe, a sketch.
+
+        It is not verified, watched, filtered or trained on; its tokens have a bin of their own,
+        `aside:ROLE`, and it is kept with the records.
+
+        Args:
+            prompt: a text, encoded as the task encodes its prompts, or tokens: those of a prompt
+                with part of a completion behind them continue it.
+            role: a word for what it is.
+            sampling: its own, cap included; the run's by default.
+        """
+        ...
+
+    def gather(self, *waits: Awaitable[Any]) -> Awaitable[list[Any]]:
+        """Waits for all, in order of the arguments."""
+        ...
+
+    def call(self, function: Callable[..., Any], *args: Any) -> Awaitable[Any]:
+        """Runs slow work (a tool, a judge) in the pool beside the loop and returns its result."""
+        ...
+
+
+class Session(Scratch, Protocol):
+    """What `Generate.run` works with: one job and the trajectories it opens."""
 
     @property
     def job(self) -> Job:
@@ -172,10 +200,21 @@ class Session(Protocol):
         """Opens sample `index` of the job, continuing `job.resume[index]` where there is one."""
         ...
 
-    def gather(self, *waits: Awaitable[Any]) -> Awaitable[list[Any]]:
-        """Waits for all, in order of the arguments."""
-        ...
 
-    def call(self, function: Callable[..., Any], *args: Any) -> Awaitable[Any]:
-        """Runs slow work (a tool, a judge) in the pool beside the loop and returns its result."""
-        ...
+BATCH_FULL: Final = "batch full"
+"""`Rollout.detail` of a trajectory cut short because its batch was full."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Harvest:
+    """All that one batch produced, shown to memories before the update."""
+
+    step: int
+    groups: tuple[Group, ...]
+    """Completed groups, accepted and rejected."""
+    aborted: tuple[Rollout, ...]
+    """Rollouts of groups cut short when the batch filled, finished ones included: resumable as
+    `Job.resume`, where finished ones are taken as they are. Unfinished ones have the `detail`
+    `BATCH_FULL`; with another one, a Watcher aborted them."""
+    asides: tuple[Rollout, ...] = ()
+    """What parts asked on the side, `Rollout.role` says what for."""

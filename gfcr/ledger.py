@@ -2,8 +2,9 @@
 
 Bins: `trained`, `replayed` (trained on again, or for the first time, in a later update),
 `rejected:<reason>`, `stale`, `aborted`, `buffered` (held by a Replay part), `evaluation`,
-`in_flight` (not settled yet). Tokens are known by engine request and position, so a trunk shared
-by the leaves of a tree counts once; it is trained if any leaf is.
+`aside:<role>` (asked by a part on the side), `in_flight` (not settled yet). Tokens are known by
+engine request and position, so a trunk shared by the leaves of a tree counts once; it is trained
+if any leaf is.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,6 +26,11 @@ STALE = "stale"
 def rejected(reason: str) -> str:
     """The bin of tokens rejected for `reason`."""
     return STALE if reason == STALE else f"rejected:{reason}"
+
+
+def aside(role: str) -> str:
+    """The bin of what a part asked on the side."""
+    return f"aside:{role}"
 
 
 def _rank(name: str) -> int:

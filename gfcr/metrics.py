@@ -28,6 +28,7 @@ def batch_metrics(harvest: Harvest, *, samples: Sequence[Sample], version: int) 
         **_rollout_metrics(trained, name="trained"),
         **_group_metrics(harvest.groups),
         **_rejections(harvest.groups),
+        **_scores(harvest.groups),
         **_staleness(trained, version=version),
         "rollouts/all": float(len(fresh)),
         "rollouts/trained": float(len(trained)),
@@ -38,12 +39,12 @@ def batch_metrics(harvest: Harvest, *, samples: Sequence[Sample], version: int) 
 
 
 def reason_of(rollout: Rollout) -> str | None:
-    """Why a rollout has no reward, in one word; None where it has one.
+    """Why a rollout has no reward, in one word; None where it has one, or nobody judged it.
 
     `generate` (the Generate part failed), the name of what the verifier raised, `VerdictError`
     (its answer was no finite number), `timed_out`, `died` (its process), or `verifier` (its own).
     """
-    if rollout.reward is not None:
+    if rollout.reward is not None or not_judged(rollout):
         return None
     if rollout.finish == FinishReason.ERROR:
         return "generate"
@@ -53,15 +54,31 @@ def reason_of(rollout: Rollout) -> str | None:
     return raised[0] if raised else ended
 
 
+def not_judged(rollout: Rollout) -> bool:
+    """Whether nobody gave it a reward, and nobody failed to."""
+    failed = rollout.error is not None or rollout.finish == FinishReason.ERROR
+    return rollout.reward is None and not failed
+
+
 def recorded(metrics: Mapping[str, float]) -> dict[str, float]:
     """The metrics that are finite: what was not measured is left out, as stores cannot hold it."""
     return {name: float(value) for name, value in metrics.items() if math.isfinite(value)}
+
+
+def _scores(groups: Sequence[Group]) -> dict[str, float]:
+    """Means over rollouts, a rollout's own over its tokens."""
+    given: dict[str, list[float]] = {}
+    for scores in (signal.scores for group in groups for signal in group.signals):
+        for name, score in scores.items():
+            given.setdefault(name, []).append(float(np.mean(score)))
+    return {f"score/{name}": float(np.mean(means)) for name, means in given.items()}
 
 
 def _unscorable(rollouts: Sequence[Rollout]) -> dict[str, float]:
     reasons = Counter(reason for r in rollouts if (reason := reason_of(r)))
     return {
         "rollouts/unscorable": float(reasons.total()),
+        "rollouts/not_judged": float(sum(map(not_judged, rollouts))),
         "rollouts/failed": float(reasons["generate"]),
         **{f"unscorable/{reason}": float(num) for reason, num in reasons.items()},
     }

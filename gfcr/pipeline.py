@@ -4,8 +4,9 @@ It owns the order of events, the paired prompt stream, the seeds, the token ledg
 every part with memory.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, final
 
 from gfcr import batch as batches
@@ -13,12 +14,13 @@ from gfcr.collector import Collector, check_harvest, check_scorable
 from gfcr.custody import Custody
 from gfcr.engine.base import Engine
 from gfcr.errors import asking
+from gfcr.faults import Told
 from gfcr.guard import check_numbers
 from gfcr.ledger import EVALUATION, IN_FLIGHT, Ledger
 from gfcr.metrics import batch_metrics, recorded
 from gfcr.runner import Runner
 from gfcr.scoring import Desk
-from gfcr.stages import Generate, Harvest, Observer, View, Watcher
+from gfcr.stages import Evaluator, Generate, Harvest, Observer, View, Watcher
 from gfcr.strategy import Strategy
 from gfcr.stream import Prompts, PromptStream
 from gfcr.tasks.base import Codec, Task
@@ -72,7 +74,7 @@ class Pipeline:
         self._custody = Custody(ledger=self.ledger, heldout=heldout)
         self._generated_before = 0 - engine.stats().generated_tokens
         """Tokens generated in the sessions before a resume."""
-        self._told = set[str]()
+        self._told = Told()
 
     @property
     def generated(self) -> int:
@@ -143,14 +145,20 @@ class Pipeline:
             samples=tuple(samples),
             groups=harvest.groups,
             aborted=harvest.aborted,
+            asides=harvest.asides,
             cost=cost or Cost(),
             metrics=metrics or {},
         )
 
     def _collector(self, view: RunView) -> Collector:
-        watchers = self.strategy.hooks(Watcher)
+        strategy = self.strategy
         runner = self._runner(
-            view, generate=self.strategy.generate, watchers=watchers, step=self.step
+            view,
+            generate=strategy.generate,
+            step=self.step,
+            watchers=strategy.hooks(Watcher),
+            evaluators=strategy.hooks(Evaluator),
+            heldout=self._custody.heldout,
         )
         view.in_flight, view.note = lambda: runner.running, self._custody.hand_out
         return Collector(self.strategy, runner=runner, view=view, custody=self._custody)
@@ -188,7 +196,7 @@ class Pipeline:
         """
         own = {"sampling": sampling, "group_size": num_samples, "target": len(prompts)}
         view = replace(self._view(0), version=0, stream=PromptStream(prompts, seed=None), **own)
-        runner = self._runner(view, generate=generate, watchers={}, step=-1, desk=desk)
+        runner = self._runner(view, generate=generate, step=-1, desk=desk)
         for index, prompt in enumerate(prompts):
             # No drafts: what is measured must not depend on how rollouts are made.
             job = replace(view.job(prompt, num_samples=num_samples), draft_budget=0)
@@ -199,6 +207,8 @@ class Pipeline:
         for group in groups:
             for rollout in group.rollouts:
                 self.ledger.settle(rollout.spans, bin=EVALUATION)
+        for rollout in runner.take_asides():
+            self.ledger.settle(rollout.spans, bin=EVALUATION)
         check_scorable((r for g in groups for r in g.rollouts), where=f"evaluation {label}")
         order = {p.id: i for i, p in enumerate(prompts)}
         return sorted(groups, key=lambda g: order[g.prompt.id])
@@ -252,8 +262,10 @@ class Pipeline:
         view: RunView,
         *,
         generate: Generate,
-        watchers: Mapping[str, Watcher],
         step: int,
+        watchers: Mapping[str, Watcher] = MappingProxyType({}),
+        evaluators: Mapping[str, Evaluator] = MappingProxyType({}),
+        heldout: Collection[tuple[int, ...]] = (),
         desk: Desk | None = None,
     ) -> Runner:
         return Runner(
@@ -263,6 +275,8 @@ class Pipeline:
             ledger=self.ledger,
             generate=generate,
             watchers=watchers,
+            evaluators=evaluators,
+            heldout=heldout,
             view=shown(view),
             seed=self.seed,
             step=step,

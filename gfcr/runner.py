@@ -1,43 +1,36 @@
 """The event loop: steps the engine, feeds trajectories, wakes Generate parts, scores rollouts."""
 
-import logging
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, final
 
-from gfcr.batch import first_signal
+from gfcr.cell import Cell
 from gfcr.coroutine import Pending
 from gfcr.engine.base import Delta, Engine, Request
-from gfcr.errors import EngineError, GfcrError, asking, described
-from gfcr.guard import check_fits, check_watched
-from gfcr.ledger import Ledger
+from gfcr.errors import EngineError, PartError, asking, described
+from gfcr.faults import EngineFault, Told
+from gfcr.judging import Judging
+from gfcr.ledger import Ledger, aside
 from gfcr.metrics import reason_of
+from gfcr.rules import check_fits, check_room, check_watched
 from gfcr.scoring import Desk
 from gfcr.session import JobSession
-from gfcr.stages import BATCH_FULL, Abort, Cap, Generate, Halt, Job, View, Watcher
-from gfcr.tasks.base import Codec, Verdict
+from gfcr.stages import (
+    BATCH_FULL,
+    Abort,
+    Cap,
+    Evaluator,
+    Generate,
+    Halt,
+    Job,
+    SampleMore,
+    View,
+    Watcher,
+)
+from gfcr.tasks.base import Codec
 from gfcr.trajectory import LiveTrajectory
-from gfcr.types import FinishReason, Group, Rollout
-
-log = logging.getLogger(__name__)
-
-
-@dataclass(kw_only=True)
-class _Cell:
-    """A group in the making."""
-
-    id: str
-    job: Job
-    repeat: int
-    sessions: list[JobSession] = field(default_factory=list[JobSession])
-    verdicts: dict[str, Verdict] = field(default_factory=dict[str, Verdict])
-    settled: int = 0
-    """Sessions whose trajectories have all been closed and sent to the verifier."""
-
-    @property
-    def trajectories(self) -> list[LiveTrajectory]:
-        return [t for s in self.sessions for t in s.trajectories]
+from gfcr.types import FinishReason, Group, Rollout, Sampling
 
 
 @final
@@ -53,24 +46,29 @@ class Runner:
         ledger: Ledger,
         generate: Generate,
         watchers: Mapping[str, Watcher],
+        evaluators: Mapping[str, Evaluator],
         view: View,
         seed: int,
         step: int,
+        heldout: Collection[tuple[int, ...]] = (),
         address: str = "generate",
-        told: set[str] | None = None,
+        told: Told | None = None,
     ) -> None:
-        """Makes a runner; `told` holds the kinds of failures that were shown."""
+        """Makes a runner; `told` knows which failures were shown, `heldout` what is not asked."""
         self.seed, self.step, self.eos_id = seed, step, codec.eos_id
-        self._address, self._told = address, set[str]() if told is None else told
-        self._fault: GfcrError | None = None
-        """Why the engine failed, also where a Generate part caught it."""
+        self._address, self._told = address, told or Told()
+        self._fault = EngineFault()
         self._engine, self._codec, self._desk, self._ledger = engine, codec, desk, ledger
-        self._generate, self._watchers, self._view = generate, watchers, view
-        self._cells: dict[str, _Cell] = {}
+        self._generate, self._watchers, self._evaluators = generate, watchers, evaluators
+        self._view, self._heldout = view, heldout
+        self._cells: dict[str, Cell] = {}
         self._by_request: dict[str, LiveTrajectory] = {}
-        self._done: dict[str, _Cell] = {}
+        self._done: dict[str, Cell] = {}
         self._touched: dict[str, None] = {}
+        self._verifying: dict[str, str] = {}
+        """Trajectory at the verifier -> its group."""
         self._cut: list[Rollout] = []
+        self._asides: list[Rollout] = []
 
     @property
     def num_groups(self) -> int:
@@ -89,13 +87,15 @@ class Runner:
             TaskError: prompt and longest rollout do not fit the engine's context.
         """
         check_fits(job, max_length=self._engine.max_length)
-        cell = self._cells[group_id] = _Cell(id=group_id, job=job, repeat=repeat)
+        cell = self._cells[group_id] = Cell(id=group_id, job=job, repeat=repeat, step=self.step)
         self._open(cell, job)
 
-    def more(self, group: Group, *, num_samples: int, job: Job) -> None:
+    def more(self, group: Group, *, action: SampleMore) -> None:
         """Reopens a group that `advance` returned and adds samples to it."""
         cell = self._cells[group.id] = self._done.pop(group.id)
-        self._open(cell, replace(job, num_samples=num_samples, resume=()))
+        cell.judging, notes = None, {**cell.job.notes, **action.notes}
+        job = replace(cell.job, num_samples=action.num_samples, resume=(), notes=notes)
+        self._open(cell, job)
 
     def advance(self) -> list[Group]:
         """Runs the engine once and returns the groups that became complete and scored.
@@ -104,16 +104,16 @@ class Runner:
             EngineError: the engine failed, now or when it was given a request.
             PartError: a Watcher failed.
         """
-        if self._by_request and self._fault is None:
-            with self._engine_at("a step"):
+        if self._by_request and self._fault.error is None:
+            with self._fault.at("a step"):
                 deltas = self._engine.step()
             for delta in deltas:
                 self._take(delta)
         elif self._desk.busy:
             self._desk.wait()
         groups = self._complete()
-        if self._fault is not None:
-            raise self._fault
+        if self._fault.error is not None:
+            raise self._fault.error
         return groups
 
     def abort(self) -> list[Rollout]:
@@ -122,13 +122,14 @@ class Runner:
         self._by_request.clear()
         rollouts: list[Rollout] = []
         for cell in self._cells.values():
-            for session in cell.sessions:
-                session.cancel()
-            for trajectory in cell.trajectories:
+            cell.cancel()
+            for trajectory in [*cell.trajectories, *cell.asides]:
                 trajectory.cut(BATCH_FULL)
-                rollouts.append(self._rollout(cell, trajectory))
+            rollouts += [self._rollout(cell, t) for t in cell.trajectories]
+            self._settle_asides(cell)
         self._cells.clear()
         self._desk.forget()
+        self._verifying.clear()
         return rollouts
 
     def take_cut(self) -> list[Rollout]:
@@ -136,38 +137,57 @@ class Runner:
         cut, self._cut = self._cut, []
         return cut
 
+    def take_asides(self) -> list[Rollout]:
+        """Takes what parts asked on the side for groups that are complete or were cut."""
+        taken, self._asides = self._asides, []
+        return taken
+
     # ------------------------------------------------------------ for sessions
 
+    def asked(
+        self, prompt: str | Sequence[int], *, role: str, sampling: Sampling
+    ) -> tuple[int, ...]:
+        """See `scratch.Host`."""
+        tokens = self._codec.prompt(prompt) if isinstance(prompt, str) else tuple(prompt)
+        what = f"an aside of role {role}"
+        check_room(tokens, sampling, max_length=self._engine.max_length, what=what)
+        if tokens in self._heldout:
+            raise PartError(
+                f"{what} asks a held-out prompt: nothing held out is asked in training."
+            )
+        return tokens
+
     def submit(self, trajectory: LiveTrajectory, request: Request) -> None:
-        """See `session.Host`."""
-        with self._engine_at(f"taking request {request.id!r}"):
+        """See `scratch.Host`."""
+        with self._fault.at(f"taking request {request.id!r}"):
             self._engine.submit(request)
         self._by_request[request.id] = trajectory
 
     def withdraw(self, trajectory: LiveTrajectory) -> None:
-        """See `session.Host`."""
+        """See `scratch.Host`."""
         assert trajectory.request_id is not None
-        with self._engine_at(f"dropping request {trajectory.request_id!r}"):
+        with self._fault.at(f"dropping request {trajectory.request_id!r}"):
             self._engine.abort([trajectory.request_id])
         del self._by_request[trajectory.request_id]
         trajectory.request_id = None
 
     def ended(self, trajectory: LiveTrajectory) -> None:
-        """See `session.Host`."""
+        """See `scratch.Host`."""
         if trajectory.finish == FinishReason.ABORTED:
             return
         text = self._codec.decode(trajectory.tokens)
+        self._verifying[trajectory.id] = trajectory.group_id
         self._desk.verify(trajectory.id, prompt=trajectory.prompt, text=text)
 
     def call(self, group_id: str, function: Callable[..., Any], *args: Any) -> Pending[Any]:
-        """See `session.Host`."""
+        """See `scratch.Host`."""
         pending = self._desk.call(function, *args)
         pending.when_done(lambda: self._touch(group_id))
         return pending
 
     # ------------------------------------------------------------ events
 
-    def _open(self, cell: _Cell, job: Job) -> None:
+    def _open(self, cell: Cell, job: Job) -> None:
         session = JobSession(
             job,
             view=self._view,
@@ -184,18 +204,6 @@ class Runner:
         """Marks a group whose state may have changed, so that a step looks at no other."""
         self._touched[group_id] = None
 
-    @contextmanager
-    def _engine_at(self, work: str) -> Generator[None]:
-        """Keeps what the engine raises: a Generate part in between must not pass for its cause."""
-        try:
-            yield
-        except GfcrError as error:
-            self._fault = error
-            raise
-        except Exception as error:
-            self._fault = EngineError(f"the engine failed at {work}: {described(error)}")
-            raise self._fault from error
-
     def _take(self, delta: Delta) -> None:
         trajectory = self._by_request.get(delta.request_id)
         problem = delta.problem if trajectory else "nobody asked for it"
@@ -206,9 +214,9 @@ class Runner:
         if delta.finish is not None:
             del self._by_request[delta.request_id]
             trajectory.close_request(delta.finish)
-            self._touch(_group_of(trajectory.id))
+            self._touch(trajectory.group_id)
             return
-        for name, watcher in self._watchers.items():
+        for name, watcher in self._watchers.items() if not trajectory.role else ():
             with asking(name):
                 action = watcher.watch(trajectory, new=len(delta.tokens), view=self._view)
             check_watched(action, by=name)
@@ -227,7 +235,7 @@ class Runner:
         halted = isinstance(action, Halt)
         finish = FinishReason.HALTED if halted else FinishReason.ABORTED
         trajectory.halt(f"{rule}: {action.reason}", finish=finish)
-        self._touch(_group_of(trajectory.id))
+        self._touch(trajectory.group_id)
 
     def _complete(self) -> list[Group]:
         """Hands out verdicts, closes returned sessions, pops groups that are complete."""
@@ -235,7 +243,7 @@ class Runner:
         while True:
             for key, verdict in self._desk.verdicts():
                 # A job that failed after some of its rollouts had ended does not wait for theirs.
-                if cell := self._cells.get(_group_of(key)):
+                if cell := self._cells.get(self._verifying.pop(key, "")):
                     cell.verdicts[key] = verdict
                     self._touch(cell.id)
             touched, self._touched = self._touched, {}
@@ -243,57 +251,49 @@ class Runner:
                 return complete
             for cell in [self._cells[g] for g in touched if g in self._cells]:
                 self._settle(cell)
-                if self._is_complete(cell):
+                if cell.is_verified and (group := self._judged(cell)):
                     self._done[cell.id] = self._cells.pop(cell.id)
-                    complete.append(self._group(cell))
+                    self._settle_asides(cell)
+                    complete.append(group)
 
-    def _settle(self, cell: _Cell) -> None:
+    def _settle(self, cell: Cell) -> None:
         while cell.settled < len(cell.sessions) and cell.sessions[cell.settled].returned:
             failure = cell.sessions[cell.settled].settle()
             cell.settled += 1
             if failure is not None:
                 said = f"strategy.{self._address} failed on prompt {cell.job.prompt.id!r}"
-                self._tell(self._address, f"{said}: {described(failure)}", error=failure)
+                self._told.tell(self._address, f"{said}: {described(failure)}", error=failure)
 
-    def _is_complete(self, cell: _Cell) -> bool:
-        return cell.settled == len(cell.sessions) and all(
-            t.id in cell.verdicts or t.finish in (FinishReason.ERROR, FinishReason.ABORTED)
-            for t in cell.trajectories
-        )
-
-    def _group(self, cell: _Cell) -> Group:
-        rollouts = [self._rollout(cell, t) for t in cell.trajectories]
-        self._cut += [r for r in rollouts if r.finish == FinishReason.ABORTED]
-        kept = tuple(r for r in rollouts if r.finish != FinishReason.ABORTED)
-        return Group(
-            id=cell.id,
-            prompt=cell.job.prompt,
-            rollouts=kept,
-            signals=tuple(first_signal(r) for r in kept),
-            values=dict(cell.job.notes),
-        )
-
-    def _rollout(self, cell: _Cell, trajectory: LiveTrajectory) -> Rollout:
-        text = self._codec.decode(trajectory.tokens)
-        rollout = trajectory.rollout(group_id=cell.id, step=self.step, text=text)
-        verdict = cell.verdicts.get(trajectory.id)
-        if rollout.finish == FinishReason.ERROR:
-            self._tell(self._address, f"rollout {rollout.id} failed: {rollout.error}")
-            return rollout
-        if verdict is None:
-            return rollout
-        judged = replace(rollout, reward=verdict.reward, error=verdict.error)
-        if verdict.error is not None:
-            reason = str(reason_of(judged))
-            self._tell(reason, f"rollout {rollout.id} is unscorable: {verdict.error}")
+    def _judged(self, cell: Cell) -> Group | None:
+        """The group with all that Evaluators say of it, once they have."""
+        if cell.judging is None:
+            group, evaluators = self._group(cell), self._evaluators
+            beside = partial(cell.beside, view=self._view, host=self)
+            cell.judging = Judging(group, evaluators=evaluators, beside=beside)
+        before = len(cell.judging.failures)
+        judged = cell.judging.advance()
+        for address, error in cell.judging.failures[before:]:
+            said = f"strategy.{address} failed on group {cell.id}: {described(error)}"
+            self._told.tell(address, said, error=error)
         return judged
 
-    def _tell(self, kind: str, words: str, *, error: BaseException | None = None) -> None:
-        """Shows the first failure of a kind; metrics count them all."""
-        if kind not in self._told:
-            self._told.add(kind)
-            log.error("%s (the first one; see `unscorable/*`)", words, exc_info=error)
+    def _settle_asides(self, cell: Cell) -> None:
+        """Tokens of a cell's asides leave flight, and the records get what was asked."""
+        for each in cell.take_asides():
+            self._ledger.settle(each.spans, bin=aside(each.role))
+            text = self._codec.decode(each.tokens)
+            self._asides.append(each.rollout(step=cell.step, text=text))
 
+    def _group(self, cell: Cell) -> Group:
+        rollouts = [self._rollout(cell, t) for t in cell.trajectories]
+        self._cut += [r for r in rollouts if r.finish == FinishReason.ABORTED]
+        return cell.group(r for r in rollouts if r.finish != FinishReason.ABORTED)
 
-def _group_of(trajectory_id: str) -> str:
-    return trajectory_id.rpartition("/")[0]
+    def _rollout(self, cell: Cell, trajectory: LiveTrajectory) -> Rollout:
+        rollout = cell.rollout(trajectory, codec=self._codec)
+        if rollout.finish == FinishReason.ERROR:
+            self._told.tell(self._address, f"rollout {rollout.id} failed: {rollout.error}")
+        elif rollout.error is not None:
+            said = f"rollout {rollout.id} is unscorable: {rollout.error}"
+            self._told.tell(str(reason_of(rollout)), said)
+        return rollout

@@ -1,56 +1,27 @@
 """One job on the floor: the session its Generate part works with."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
-from typing import Any, Protocol, final
+from typing import final
 
-from gfcr.coroutine import Pending, Run, gather
-from gfcr.engine.base import Request
+from gfcr.coroutine import Run
 from gfcr.errors import GfcrError, asking, described
-from gfcr.seeds import seed_of
+from gfcr.scratch import Host, SideSession
 from gfcr.stages import Generate, Job, View
 from gfcr.trajectory import LiveTrajectory
 from gfcr.types import FinishReason
 
 
-class Host(Protocol):
-    """What a session needs of the runner."""
-
-    seed: int
-    step: int
-    eos_id: int
-
-    def submit(self, trajectory: LiveTrajectory, request: Request) -> None:
-        """Sends a request to the engine on behalf of a trajectory."""
-        ...
-
-    def withdraw(self, trajectory: LiveTrajectory) -> None:
-        """Drops the request that the trajectory still has in flight."""
-        ...
-
-    def ended(self, trajectory: LiveTrajectory) -> None:
-        """Sends a trajectory that can go no further to the verifier."""
-        ...
-
-    def call(self, group_id: str, function: Callable[..., Any], *args: Any) -> Pending[Any]:
-        """Runs slow work beside the loop on behalf of a group."""
-        ...
-
-
 @final
-class JobSession:
-    """See `stages.Session`; also the floor its trajectories stand on."""
+class JobSession(SideSession):
+    """See `stages.Session`."""
 
     def __init__(
         self, job: Job, *, view: View, host: Host, group_id: str, offset: int, repeat: int
     ) -> None:
-        self._job, self.view = job, view
-        self.trajectories: list[LiveTrajectory] = []
-        self._host, self._group_id = host, group_id
-        self._offset, self._repeat = offset, repeat
+        """Opens a session for a job; `offset` rollouts of its group are older."""
+        name = str(offset) if offset else ""
+        super().__init__(job, view=view, host=host, group_id=group_id, name=name, repeat=repeat)
+        self._offset = offset
         self._run: Run[None] | None = None
-        self._branches: list[Run[Any]] = []
-        """Coroutines that were gathered."""
 
     @property
     def job(self) -> Job:
@@ -78,9 +49,7 @@ class JobSession:
         Raises:
             GfcrError: it raised that: it was written for the user.
         """
-        for trajectory in self.trajectories:
-            if trajectory.request_id is not None:
-                self._host.withdraw(trajectory)
+        self.finish()
         failure = self._failure()
         if failure is not None and not self.trajectories:
             for index in range(self._job.num_samples):
@@ -107,9 +76,10 @@ class JobSession:
             return everyone
         lost = {id(t): failure for t in self.trajectories if t.finish is None}
         for branch in failed:
-            if not branch.owners:
+            owners = [t for t in branch.owners if not t.role]
+            if not owners:
                 return everyone
-            lost |= {id(t): branch.error or failure for t in branch.owners}
+            lost |= {id(t): branch.error or failure for t in owners}
         return lost
 
     def cancel(self) -> None:
@@ -135,60 +105,9 @@ class JobSession:
 
     def open(self, index: int) -> LiveTrajectory:
         """See `stages.Session.open`."""
-        trajectory = LiveTrajectory(
-            id=f"{self._group_id}/{self._offset + index}",
-            prompt=self._job.prompt,
-            floor=self,
-            eos_id=self._host.eos_id,
-        )
+        name, job = str(self._offset + index), self._job
+        trajectory = self._trajectory(name, prompt=job.prompt, sampling=job.sampling)
         self.trajectories.append(trajectory)
         if index < len(self._job.resume):
             trajectory.resume(self._job.resume[index])
         return trajectory
-
-    def gather(self, *waits: Awaitable[Any]) -> Awaitable[list[Any]]:
-        """See `stages.Session.gather`."""
-        return gather(*waits, branches=self._branches)
-
-    def call(self, function: Callable[..., Any], *args: Any) -> Awaitable[Any]:
-        """See `stages.Session.call`."""
-        return self._host.call(self._group_id, function, *args)
-
-    # ------------------------------------------------------------ for its trajectories
-
-    def request(self, trajectory: LiveTrajectory, *, max_tokens: int, stop: Sequence[int]) -> str:
-        """See `trajectory.Floor`."""
-        name = trajectory.id.removeprefix(self._group_id)
-        request = Request(
-            id=f"{trajectory.id}#{trajectory.turns}",
-            tokens=(*self._job.prompt.tokens, *trajectory.tokens),
-            sampling=replace(self._job.sampling, max_tokens=max_tokens),
-            stop=tuple(stop),
-            seed=seed_of(
-                self._host.seed,
-                "generate",
-                self._host.step,
-                self._job.prompt.id,
-                name,
-                trajectory.turns,
-                *([self._repeat] if self._repeat else []),
-            ),
-            priority=self._job.priority,
-            draft_budget=self._job.draft_budget,
-            prompt_id=self._job.prompt.id,
-            slot=name,
-        )
-        self._host.submit(trajectory, request)
-        return request.id
-
-    def room(self, trajectory: LiveTrajectory) -> int:
-        """See `trajectory.Floor`."""
-        return self._job.sampling.max_tokens - len(trajectory.tokens)
-
-    def forked(self, trajectory: LiveTrajectory) -> None:
-        """See `trajectory.Floor`."""
-        self.trajectories.append(trajectory)
-
-    def ended(self, trajectory: LiveTrajectory) -> None:
-        """See `trajectory.Floor`."""
-        self._host.ended(trajectory)

@@ -11,7 +11,8 @@ that have a hook, in the order the strategy names them.
                                  Allocator.allocate    samples, caps, priorities, draft budgets
     a job starts                 Generate.run          requests, forks, tools -> trajectories
     tokens appended              Watcher.watch         halt, abort, cap a trajectory in flight
-    a group is complete, scored  Referee.decide        sample more, retire
+    a group is complete, scored  Evaluator.evaluate    judges, votes, probes -> rewards, scores
+    it is judged                 Referee.decide        sample more, retire
                                  Recaller.recall       whole rollouts to join from earlier updates
                                  Filter.apply          signals, rejections, advantages
     the batch is full            BatchMap.map_batch    signals that need all groups
@@ -19,11 +20,21 @@ that have a hook, in the order the strategy names them.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
 
-from gfcr.handles import Job, Plan, Sampled, Session, Trajectory, View
+from gfcr.handles import (
+    BATCH_FULL,
+    Harvest,
+    Job,
+    Plan,
+    Sampled,
+    Scratch,
+    Session,
+    Trajectory,
+    View,
+)
 from gfcr.part import Part
 from gfcr.types import Group, Prompt, Rollout
 
@@ -34,6 +45,7 @@ __all__ = [
     "BatchMap",
     "Cap",
     "Control",
+    "Evaluator",
     "Filter",
     "Generate",
     "Halt",
@@ -48,6 +60,7 @@ __all__ = [
     "Retire",
     "SampleMore",
     "Sampled",
+    "Scratch",
     "Selector",
     "Session",
     "Trajectory",
@@ -182,11 +195,31 @@ class Watcher(ABC):
         """Called after each engine step that appended the last `new` tokens."""
 
 
+class Evaluator(ABC):
+    """Scores a complete group beside decoding: judges, votes, probes, process rewards.
+
+    Example:
+        async def evaluate(self, group: Group, scratch: Scratch) -> Group:
+            votes = await scratch.gather(*(self._vote(r, scratch) for r in group.rollouts))
+            return group.judged(votes)
+    """
+
+    @abstractmethod
+    async def evaluate(self, group: Group, scratch: Scratch) -> Group:
+        """Returns the group with rewards (`judged`) or scores (`with_scores`) added.
+
+        Called when all its rollouts are verified, and again when more have joined. What it raises
+        makes the group's rollouts unscorable. Await only what `scratch` gives.
+        """
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleMore:
     """Adds rollouts to the group; `decide` is called again when they are scored."""
 
     num_samples: int
+    notes: Mapping[str, float] = field(default_factory=dict[str, float])
+    """For the Generate part, in `Job.notes`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,23 +253,6 @@ class BatchMap(ABC):
         """Returns the accepted groups annotated, same order and number."""
 
 
-BATCH_FULL: Final = "batch full"
-"""`Rollout.detail` of a trajectory cut short because its batch was full."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Harvest:
-    """All that one batch produced, shown to memories before the update."""
-
-    step: int
-    groups: tuple[Group, ...]
-    """Completed groups, accepted and rejected."""
-    aborted: tuple[Rollout, ...]
-    """Rollouts of groups cut short when the batch filled, finished ones included: resumable as
-    `Job.resume`, where finished ones are taken as they are. Unfinished ones have the `detail`
-    `BATCH_FULL`; with another one, a Watcher aborted them."""
-
-
 class Observer(ABC):
     """Learns from each batch (pass rates, lengths, costs)."""
 
@@ -257,7 +273,7 @@ class Control(Part):
 
     def __init_subclass__(cls) -> None:
         """Refuses a Control that would never be asked anything."""
-        hooks = (Planner, Selector, Allocator, Watcher, Referee, Observer)
+        hooks = (Planner, Selector, Allocator, Watcher, Evaluator, Referee, Observer)
         if not issubclass(cls, hooks):
             names = ", ".join(h.__name__ for h in hooks)
             raise TypeError(f"{cls.__name__} answers no event: inherit at least one of {names}.")

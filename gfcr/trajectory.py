@@ -11,7 +11,7 @@ from gfcr.engine.base import Delta
 from gfcr.errors import shown
 from gfcr.guard import is_number, real
 from gfcr.stages import Sampled
-from gfcr.types import FinishReason, Prompt, Rollout, Span
+from gfcr.types import FinishReason, Prompt, Rollout, Sampling, Span
 
 _TOKENS: Final = 2**31
 
@@ -21,10 +21,6 @@ class Floor(Protocol):
 
     def request(self, trajectory: "LiveTrajectory", *, max_tokens: int, stop: Sequence[int]) -> str:
         """Submits the trajectory's next continuation and returns the request's id."""
-        ...
-
-    def room(self, trajectory: "LiveTrajectory") -> int:
-        """Tokens the trajectory may still gain under the job's cap."""
         ...
 
     def forked(self, trajectory: "LiveTrajectory") -> None:
@@ -39,8 +35,19 @@ class Floor(Protocol):
 class LiveTrajectory:
     """See `stages.Trajectory`. Spans remember which request generated which token."""
 
-    def __init__(self, *, id: str, prompt: Prompt, floor: Floor, eos_id: int) -> None:
-        self.id, self._prompt, self.eos_id = id, prompt, eos_id
+    def __init__(
+        self,
+        *,
+        id: str,
+        group_id: str,
+        prompt: Prompt,
+        sampling: Sampling,
+        floor: Floor,
+        eos_id: int,
+        role: str = "",
+    ) -> None:
+        self.id, self.group_id, self._prompt, self.eos_id = id, group_id, prompt, eos_id
+        self.sampling, self.role = sampling, role
         self.tokens: list[int] = []
         self.logprobs: list[float] = []
         self.versions: list[int] = []
@@ -67,13 +74,18 @@ class LiveTrajectory:
         """What is answered; read-only, so that no part has it judged as another's answer."""
         return self._prompt
 
+    @property
+    def _room(self) -> int:
+        """Tokens it may still gain under its cap."""
+        return self.sampling.max_tokens - len(self.tokens)
+
     def sample(
         self, *, max_tokens: int | None = None, stop: Sequence[int] = ()
     ) -> Pending[Sampled]:
         """See `stages.Trajectory.sample`."""
         assert self.request_id is None, "a trajectory samples one continuation at a time"
         self._wait, self._from = Pending(owner=self), len(self.tokens)
-        room = self._floor.room(self)
+        room = self._room
         if self.finish is None and room <= 0:
             self._end(FinishReason.LENGTH)
         if self.finish is not None:
@@ -88,7 +100,7 @@ class LiveTrajectory:
         """See `stages.Trajectory.append`."""
         if self.finish is not None:
             return
-        if len(tokens) > self._floor.room(self):
+        if len(tokens) > self._room:
             self._end(FinishReason.LENGTH, detail=f"{len(tokens)} tokens to append did not fit")
             return
         num = len(tokens)
@@ -98,7 +110,13 @@ class LiveTrajectory:
         """See `stages.Trajectory.fork`."""
         assert 0 <= at <= len(self.tokens), f"fork at {at} of {len(self.tokens)} tokens"
         child = LiveTrajectory(
-            id=f"{self.id}.{self.forks}", prompt=self.prompt, floor=self._floor, eos_id=self.eos_id
+            id=f"{self.id}.{self.forks}",
+            group_id=self.group_id,
+            prompt=self.prompt,
+            sampling=self.sampling,
+            floor=self._floor,
+            eos_id=self.eos_id,
+            role=self.role,
         )
         self.forks += 1
         child._fill(*(column[:at] for column in self._own))
@@ -136,7 +154,7 @@ class LiveTrajectory:
         self.stopped = finish == FinishReason.STOP
         if self.stopped and self.tokens and self.tokens[-1] == self.eos_id:
             self._end(FinishReason.STOP)
-        elif not self.stopped and self._floor.room(self) <= 0:
+        elif not self.stopped and self._room <= 0:
             self._end(FinishReason.LENGTH)
         self._wait.resolve(self._sampled())
 
@@ -173,12 +191,12 @@ class LiveTrajectory:
         self.request_id = None
         self.finish, self.error = FinishReason.ERROR, error
 
-    def rollout(self, *, group_id: str, step: int, text: str) -> Rollout:
+    def rollout(self, *, step: int, text: str) -> Rollout:
         """Freezes the trajectory."""
         assert self.finish is not None
         return Rollout(
             id=self.id,
-            group_id=group_id,
+            group_id=self.group_id,
             prompt=self.prompt,
             tokens_T=np.array(self.tokens, np.int32),
             logprobs_T=np.array(self.logprobs, np.float32),
@@ -191,6 +209,7 @@ class LiveTrajectory:
             step=step,
             parent=self.parent,
             fork_at=self.fork_at,
+            role=self.role,
             error=self.error,
             notes={k: float(v) for k, v in self.notes.items() if _is_note(k, v)},
         )

@@ -101,6 +101,8 @@ class Rollout:
     """Verifier's score; None means unscorable, never 0."""
     error: str | None = None
     origin: Literal["fresh", "replay"] = "fresh"
+    role: str = ""
+    """What it was asked on the side for, such as `judge`; empty is one that answers the prompt."""
     notes: Mapping[str, float] = field(default_factory=dict[str, float])
     """Numbers a Generate part attaches for its Filter (exit index, depth...)."""
 
@@ -118,13 +120,26 @@ class Signal:
     """What the Filter stage says of one rollout."""
 
     reward: float | None
-    """Shaped reward; starts as the verifier's. None is unscorable."""
+    """Shaped reward; starts as the rollout's. None is unscorable, or not judged."""
     advantage: float | Floats | None = None
     """One number, or one per completion token (`_T`). None until a map has run."""
     weight: float = 1.0
     """Multiplies the advantage; 0 masks the rollout."""
     rejected: str | None = None
     """Reason the rollout is not trained on; counted by reason in metrics and ledger."""
+    scores: Mapping[str, float | Floats] = field(default_factory=dict[str, float | Floats])
+    """What else was measured, by name: one number, or one per completion token (`_T`)."""
+
+    @classmethod
+    def first(cls, rollout: Rollout) -> "Signal":
+        """What is known before any filter.
+
+        Without a reward a rollout is rejected, and never worth 0: as `error` where Generate
+        failed, `unscorable` where who scores did, else `not_judged`.
+        """
+        failed = "error" if rollout.finish == FinishReason.ERROR else "unscorable"
+        reason = failed if rollout.error is not None else "not_judged"
+        return cls(reward=rollout.reward, rejected=reason if rollout.reward is None else None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,6 +190,25 @@ class Group:
                 for i, s in enumerate(self.signals)
             ]
         )
+
+    def judged(self, rewards: Sequence[float | None]) -> "Group":
+        """Returns the group with the rollouts' own rewards replaced; for Evaluators.
+
+        None leaves a rollout not judged. One that Generate failed to make stays as it is.
+        """
+        failed = FinishReason.ERROR
+        rollouts = tuple(
+            r if r.finish == failed else replace(r, reward=reward, error=None)
+            for r, reward in zip(self.rollouts, rewards, strict=True)
+        )
+        pairs = zip(rollouts, self.signals, strict=True)
+        signals = tuple(replace(Signal.first(r), scores=s.scores) for r, s in pairs)
+        return replace(self, rollouts=rollouts, signals=signals)
+
+    def with_scores(self, name: str, scores: Sequence[float | Floats]) -> "Group":
+        """Returns the group with a score more for each rollout (a number, or one per token)."""
+        pairs = zip(self.signals, scores, strict=True)
+        return self.with_signals([replace(s, scores={**s.scores, name: v}) for s, v in pairs])
 
     def with_rewards(self, rewards: Sequence[float | None]) -> "Group":
         """Returns the group with shaped rewards replaced."""
@@ -247,6 +281,8 @@ class RolloutBatch:
     """Every completed group, accepted and rejected, in the order they were begun."""
     aborted: tuple[Rollout, ...]
     """Trajectories cut short, with what they had generated."""
+    asides: tuple[Rollout, ...] = ()
+    """What parts asked on the side; never trained on."""
     cost: Cost
     metrics: Mapping[str, float]
 

@@ -22,6 +22,7 @@ from gfcr.scoring import Desk
 from gfcr.stages import (
     Allocator,
     BatchMap,
+    Evaluator,
     Harvest,
     Observer,
     Planner,
@@ -87,6 +88,7 @@ def check(strategy: Strategy) -> None:
         Planner: "decides how many groups are begun",
         Selector: "chooses prompts",
         Allocator: "changes samples and caps of the jobs",
+        Evaluator: "scores rollouts",
         Referee: "adds rollouts to groups or retires them",
         Recaller: "brings back earlier rollouts",
         BatchMap: "makes signals over the batch",
@@ -211,6 +213,7 @@ class DropIn:
             ledger=Ledger(),
             generate=self._strategy.generate,
             watchers=self._strategy.hooks(Watcher),
+            evaluators={},
             view=shown(view),
             seed=self._seed,
             step=view.step,

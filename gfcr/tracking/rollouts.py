@@ -1,6 +1,6 @@
 """Every rollout of every update as Parquet, for people, for `datasets` and for offline comparison.
 
-One file per update, one row per rollout, groups and aborted trajectories alike:
+One file per update, one row per rollout: of groups, cut short, or asked on the side (`role`):
 
     datasets.load_dataset("parquet", data_files="RUN/rollouts/*.parquet")
 """
@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
+from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ class StoredUpdate:
     step: int
     groups: tuple[Group, ...]
     aborted: tuple[Rollout, ...]
+    asides: tuple[Rollout, ...]
 
 
 def write_rollouts(folder: Path | str, *, batch: RolloutBatch) -> Path:
@@ -48,7 +50,7 @@ def read_rollouts(folder: Path | str) -> Iterator[Group]:
 
 
 def read_update(path: Path) -> StoredUpdate:
-    """Reads one file back: the same groups, signals and aborted trajectories that were written."""
+    """Reads one file back: the same groups, signals and other trajectories that were written."""
     _, pq = _pyarrow()
     rows: list[dict[str, Any]] = pq.ParquetFile(path).read().to_pylist()
     grouped = [row for row in rows if row["group_index"] is not None]
@@ -56,7 +58,8 @@ def read_update(path: Path) -> StoredUpdate:
     return StoredUpdate(
         step=int(path.stem.removeprefix("update-")),
         groups=tuple(_group(list(members)) for _, members in groups),
-        aborted=tuple(_rollout(row) for row in rows if row["group_index"] is None),
+        aborted=tuple(_rollout(r) for r in rows if r["group_index"] is None and not r["role"]),
+        asides=tuple(_rollout(r) for r in rows if r["role"]),
     )
 
 
@@ -97,10 +100,12 @@ def _schema(pa: Any) -> Any:
             "advantages": pa.list_(pa.float32()),
             "weight": real,
             "rejected": text,
+            "scores": text,
             "group_rejected": text,
             "group_values": text,
             # Where it came from, and what it cost.
             "origin": text,
+            "role": text,
             "parent": text,
             "fork_at": whole,
             "error": text,
@@ -128,7 +133,7 @@ def _rows(batch: RolloutBatch) -> Iterator[dict[str, Any]]:
                 "group_values": json.dumps(dict(group.values)),
                 "trained_tokens": trained.get(rollout.id, 0),
             }
-    for rollout in batch.aborted:
+    for rollout in [*batch.aborted, *batch.asides]:
         yield {**head, **_rollout_row(rollout), "trained_tokens": 0}
 
 
@@ -152,6 +157,7 @@ def _rollout_row(rollout: Rollout) -> dict[str, Any]:
         "detail": rollout.detail,
         "reward": rollout.reward,
         "origin": rollout.origin,
+        "role": rollout.role,
         "parent": rollout.parent,
         "fork_at": rollout.fork_at,
         "error": rollout.error,
@@ -173,6 +179,7 @@ def _signal_row(signal: Signal) -> dict[str, Any]:
         "advantages": per_token,
         "weight": signal.weight,
         "rejected": signal.rejected,
+        "scores": json.dumps(dict(signal.scores), default=methodcaller("tolist")),
     }
 
 
@@ -202,7 +209,12 @@ def _signal(row: Mapping[str, Any]) -> Signal:
         advantage=row["advantage"] if per_token is None else per_token,
         weight=row["weight"],
         rejected=row["rejected"],
+        scores={name: _score(value) for name, value in json.loads(row["scores"]).items()},
     )
+
+
+def _score(value: float | list[float]) -> float | Floats:
+    return np.array(value, np.float32) if isinstance(value, list) else value
 
 
 def _rollout(row: Mapping[str, Any]) -> Rollout:
@@ -231,5 +243,6 @@ def _rollout(row: Mapping[str, Any]) -> Rollout:
         reward=reward,
         error=row["error"] if reward == row["reward"] else "VerdictError: no finite number",
         origin=row["origin"],
+        role=row["role"],
         notes=json.loads(row["notes"]),
     )

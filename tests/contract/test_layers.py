@@ -25,8 +25,9 @@ LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
     # The event loop is one unit: pipeline and the machinery only it uses.
     (
         (
-            *("pipeline", "batch", "collector", "confined", "custody", "guard", "metrics", "pool"),
-            *("runner", "scoring", "session", "stream", "trajectory", "view"),
+            *("pipeline", "batch", "cell", "collector", "confined", "custody", "faults", "guard"),
+            *("judging", "metrics", "pool", "rules", "runner", "scoring", "scratch", "session"),
+            *("stream", "trajectory", "view"),
         ),
     ),
     (("train",), ("tracking",)),

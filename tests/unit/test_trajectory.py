@@ -13,7 +13,7 @@ from gfcr.coroutine import Run
 from gfcr.engine.base import Delta
 from gfcr.stages import Sampled
 from gfcr.trajectory import LiveTrajectory, cut_spans
-from gfcr.types import FinishReason, Span
+from gfcr.types import FinishReason, Sampling, Span
 from tests import factories as make
 
 EOS = make.CODEC.eos_id
@@ -33,9 +33,6 @@ class Ground:
         self.requests.append((name, max_tokens, tuple(stop)))
         return name
 
-    def room(self, trajectory: LiveTrajectory) -> int:
-        return self.cap - len(trajectory.tokens)
-
     def forked(self, trajectory: LiveTrajectory) -> None:
         self.forks.append(trajectory.id)
 
@@ -44,7 +41,18 @@ class Ground:
 
 
 def opened(ground: Ground) -> LiveTrajectory:
-    return LiveTrajectory(id="g/0", prompt=make.prompt(), floor=ground, eos_id=EOS)
+    return begun("g", ground)
+
+
+def begun(group_id: str, ground: Ground) -> LiveTrajectory:
+    return LiveTrajectory(
+        id=f"{group_id}/0",
+        group_id=group_id,
+        prompt=make.prompt(),
+        sampling=Sampling(max_tokens=ground.cap),
+        floor=ground,
+        eos_id=EOS,
+    )
 
 
 def sampled(
@@ -66,7 +74,7 @@ def sampled(
 
 
 def frozen(trajectory: LiveTrajectory) -> Any:
-    return trajectory.rollout(group_id="g", step=0, text="")
+    return trajectory.rollout(step=0, text="")
 
 
 def test_turns_and_environment_tokens_keep_their_provenance() -> None:
@@ -178,14 +186,14 @@ def test_a_resumed_rollout_continues_or_is_taken_as_it_is() -> None:
     sampled(first, [5, 6], finish=FinishReason.LENGTH, max_tokens=2)
     first.notes["tool_calls"] = 2
     first.cut("batch full")
-    second = LiveTrajectory(id="h/0", prompt=make.prompt(), floor=Ground(), eos_id=EOS)
+    second = begun("h", Ground())
     second.resume(frozen(first))
     assert second.finish is None and second.notes == {"tool_calls": 2}
     sampled(second, [7, EOS], version=5)
     assert frozen(second).versions_T.tolist() == [0, 0, 5, 5]
     assert [s.request_id for s in second.spans] == ["g/0#0", "h/0#0"]
     ground = Ground()
-    third = LiveTrajectory(id="i/0", prompt=make.prompt(), floor=ground, eos_id=EOS)
+    third = begun("i", ground)
     third.resume(frozen(second))
     assert third.finish == FinishReason.STOP and ground.ends == ["i/0"]
     assert third.sample().result().ended and not ground.requests

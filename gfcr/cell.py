@@ -1,0 +1,95 @@
+"""A group in the making: its job, its sessions, what the verifier says of its rollouts."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import final
+
+from gfcr.judging import Judging
+from gfcr.scratch import Host, SideSession
+from gfcr.session import JobSession
+from gfcr.stages import Job, View
+from gfcr.tasks.base import Codec, Verdict
+from gfcr.trajectory import LiveTrajectory
+from gfcr.types import FinishReason, Group, Rollout, Signal
+
+
+@final
+@dataclass(kw_only=True)
+class Cell:
+    """A group in the making."""
+
+    id: str
+    job: Job
+    repeat: int
+    """How often its prompt was begun before in the batch."""
+    step: int
+    """Update it is for."""
+    sessions: list[JobSession] = field(default_factory=list[JobSession])
+    verdicts: dict[str, Verdict] = field(default_factory=dict[str, Verdict])
+    settled: int = 0
+    """Sessions whose trajectories have all been closed and sent to the verifier."""
+    judging: Judging | None = None
+    """Of the group, once its rollouts are verified."""
+    judged: list[SideSession] = field(default_factory=list[SideSession])
+    """Sessions of the Evaluators."""
+
+    @property
+    def trajectories(self) -> list[LiveTrajectory]:
+        """Those that become rollouts."""
+        return [t for s in self.sessions for t in s.trajectories]
+
+    @property
+    def asides(self) -> list[LiveTrajectory]:
+        """Those asked on the side."""
+        return [t for s in [*self.sessions, *self.judged] for t in s.asides]
+
+    @property
+    def is_verified(self) -> bool:
+        """Whether no rollout of it is being made or verified."""
+        return self.settled == len(self.sessions) and all(
+            t.id in self.verdicts or t.finish in (FinishReason.ERROR, FinishReason.ABORTED)
+            for t in self.trajectories
+        )
+
+    def group(self, rollouts: Iterable[Rollout]) -> Group:
+        """The group of those of its rollouts."""
+        kept = tuple(rollouts)
+        return Group(
+            id=self.id,
+            prompt=self.job.prompt,
+            rollouts=kept,
+            signals=tuple(map(Signal.first, kept)),
+            values=dict(self.job.notes),
+        )
+
+    def beside(self, name: str, *, view: View, host: Host) -> SideSession:
+        """Opens the session of the Evaluator at an address."""
+        name = f"{name}.{len(self.sessions)}"
+        session = SideSession(
+            self.job, view=view, host=host, group_id=self.id, name=name, repeat=self.repeat
+        )
+        self.judged.append(session)
+        return session
+
+    def take_asides(self) -> list[LiveTrajectory]:
+        """Takes what was asked on the side and answered, if only in part."""
+        taken = [aside for aside in self.asides if aside.spans]
+        for session in [*self.sessions, *self.judged]:
+            session.asides.clear()
+        return taken
+
+    def cancel(self) -> None:
+        """Stops the parts that work on it."""
+        for session in self.sessions:
+            session.cancel()
+        if self.judging is not None:
+            self.judging.cancel()
+
+    def rollout(self, trajectory: LiveTrajectory, *, codec: Codec) -> Rollout:
+        """Freezes one of its trajectories, with its verdict where there is one."""
+        text = codec.decode(trajectory.tokens)
+        rollout = trajectory.rollout(step=self.step, text=text)
+        verdict = self.verdicts.get(trajectory.id)
+        if verdict is None or rollout.finish == FinishReason.ERROR:
+            return rollout
+        return replace(rollout, reward=verdict.reward, error=verdict.error)

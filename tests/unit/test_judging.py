@@ -1,0 +1,354 @@
+"""Rewards and scores from parts: judges, votes and probes beside decoding."""
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gfcr.control.oversample import Oversample
+from gfcr.errors import GfcrError, PartError, TaskError
+from gfcr.filter.group_advantage import GroupAdvantage
+from gfcr.generate.sample import Sample
+from gfcr.stages import (
+    Control,
+    Evaluator,
+    Filter,
+    Generate,
+    Halt,
+    Referee,
+    SampleMore,
+    Scratch,
+    Session,
+    Watcher,
+)
+from gfcr.strategy import Strategy
+from gfcr.tasks.base import Verdict
+from gfcr.tracking.rollouts import read_update, write_rollouts
+from gfcr.types import FinishReason, Group, Prompt, Sampling
+from tests import factories as make
+
+
+@dataclass(kw_only=True)
+class Silent(make.CoinTask):
+    """A task that cannot score."""
+
+    def verify(self, prompt: Prompt, *, text: str) -> Verdict:
+        return Verdict(reward=None)
+
+
+@dataclass(kw_only=True)
+class Judge(Control, Evaluator):
+    """Asks the policy for a word about each rollout and rewards an even number of tokens."""
+
+    sampling: Sampling | None = None
+    role: str = "judge"
+    said: list[str] = field(default_factory=list[str], init=False)
+
+    async def evaluate(self, group: Group, scratch: Scratch) -> Group:
+        words = await scratch.gather(*(self._word(r.text, scratch) for r in group.rollouts))
+        return group.judged([float(len(word) % 2 == 0) for word in words])
+
+    async def _word(self, text: str, scratch: Scratch) -> Sequence[int]:
+        aside = scratch.aside(f"{text[:8]}=", role=self.role, sampling=self.sampling)
+        said = await aside.sample()
+        self.said.append(scratch.view.decode(aside.tokens))
+        return said.tokens
+
+
+@dataclass(kw_only=True)
+class By(Control, Evaluator):
+    """An Evaluator whose answer is told."""
+
+    answer: Callable[[Group], Any] = field(repr=False)
+
+    async def evaluate(self, group: Group, scratch: Scratch) -> Group:
+        return self.answer(group)
+
+
+def strategy(*parts: Any, filters: Any = None, generate: Any = None) -> Strategy:
+    return Strategy(
+        name="t",
+        generate=generate or Sample(),
+        filters={**(filters or {}), "advantage": GroupAdvantage()},
+        controls={f"p{i}": part for i, part in enumerate(parts)},
+        group_size=4,
+    )
+
+
+def run(*parts: Any, task: Any = None, prompts: int = 3, **changes: Any) -> Any:
+    own = {key: changes.pop(key) for key in ("filters", "generate") if key in changes}
+    return make.pipeline(strategy(*parts, **own), task=task, prompts=prompts, **changes)
+
+
+def test_a_judge_s_rewards_are_the_rollouts_own_and_its_words_are_no_rollouts() -> None:
+    written: list[Any] = []
+    pipeline = run(Judge(), task=Silent(), sink=written.append)
+    batch = pipeline.next_batch()
+    rewards = [r.reward for g in batch.groups for r in g.rollouts]
+    assert len(rewards) == 12 and {0.0, 1.0} == set(rewards)
+    assert batch.metrics["reward/all"] == pytest.approx(np.mean(rewards))
+    assert len(batch.asides) == 12 and {a.role for a in batch.asides} == {"judge"}
+    assert written[0].asides == batch.asides, "kept with the records"
+    tokens = pipeline.tokens()
+    assert tokens["aside:judge"] == sum(len(a) for a in batch.asides) > 0
+    assert tokens["remainder"] == 0 and "in_flight" not in pipeline.ledger.bins()
+    assert batch.cost.verifier_calls == 12, "what is said on the side is not verified"
+    assert not {s.rollout.role for s in batch.samples} - {""}
+
+
+def test_the_same_words_are_said_whatever_else_is_asked() -> None:
+    alone, twice = Judge(), Judge()
+    run(alone).next_batch()
+    run(By(answer=lambda g: g), twice).next_batch()
+    assert sorted(alone.said) != sorted(twice.said), "each Evaluator has draws of its own"
+    again = Judge()
+    run(again).next_batch()
+    assert sorted(alone.said) == sorted(again.said)
+
+
+def test_an_aside_has_sampling_of_its_own() -> None:
+    pipeline = run(Judge(sampling=Sampling(max_tokens=3, temperature=0.5)), max_tokens=40)
+    batch = pipeline.next_batch()
+    assert max(len(a) for a in batch.asides) == 3 < max(len(s.rollout) for s in batch.samples)
+
+
+@pytest.mark.parametrize(
+    ("judge", "error", "said"),
+    [
+        (Judge(role="Judge 1"), PartError, "give a word of a-z"),
+        (Judge(sampling=Sampling(max_tokens=10**6)), TaskError, "an aside of role judge has"),
+    ],
+)
+def test_an_aside_that_cannot_be_asked_says_why(judge: Any, error: Any, said: str) -> None:
+    with pytest.raises(error, match=said):
+        run(judge).next_batch()
+
+
+def test_nothing_held_out_is_asked_on_the_side() -> None:
+    heldout = make.CoinTask().problems(make.CODEC).heldout
+
+    @dataclass(kw_only=True)
+    class Peeks(Control, Evaluator):
+        async def evaluate(self, group: Group, scratch: Scratch) -> Group:
+            await scratch.aside(heldout[1].tokens, role="peek").sample()
+            return group
+
+    with pytest.raises(PartError, match="an aside of role peek asks a held-out prompt"):
+        run(Peeks(), heldout=heldout).next_batch()
+
+
+@dataclass(kw_only=True)
+class Short(Control, Watcher):
+    """Halts everything that it sees."""
+
+    def watch(self, trajectory: Any, *, new: int, view: Any) -> Halt:
+        return Halt(reason="seen")
+
+
+def test_what_is_said_on_the_side_is_not_watched() -> None:
+    batch = run(Judge(), Short()).next_batch()
+    assert {r.finish for g in batch.groups for r in g.rollouts} == {FinishReason.HALTED}
+    assert FinishReason.HALTED not in {a.finish for a in batch.asides}
+
+
+# ---------------------------------------------------------------- failing, and not judging
+
+
+def test_a_judge_that_fails_makes_rollouts_unscorable_and_never_worth_nothing(caplog: Any) -> None:
+    seen: list[Group] = []
+
+    def broken_once(group: Group) -> Group:
+        seen.append(group)
+        if len(seen) == 1:
+            raise RuntimeError("no answer from the judge")
+        return group.judged([1.0, 0.0, 1.0, 0.0])
+
+    batch = run(By(answer=broken_once)).next_batch()
+    failed = next(g for g in batch.groups if g.id == seen[0].id)
+    assert {r.reward for r in failed.rollouts} == {None} and failed.rejected == "unscorable"
+    assert {r.error for r in failed.rollouts} == {"RuntimeError: no answer from the judge"}
+    assert batch.metrics["unscorable/RuntimeError"] == 4
+    assert "strategy.controls.p0 failed on group" in caplog.text
+
+
+def test_a_judge_that_always_fails_ends_the_run_with_its_words() -> None:
+    def broken(group: Group) -> Group:
+        raise RuntimeError("no answer from the judge")
+
+    with pytest.raises(GfcrError, match=r"none of 12 rollouts .* no answer from the judge"):
+        run(By(answer=broken)).next_batch()
+
+
+def test_what_nobody_judged_is_neither_unscorable_nor_trained_on() -> None:
+    half = By(answer=lambda g: g.judged([1.0, None, 0.0, None]))
+    batch = run(half, task=Silent()).next_batch()
+    assert batch.metrics["rollouts/not_judged"] == 6 and batch.metrics["rollouts/unscorable"] == 0
+    assert len(batch.samples) == 6
+    tokens = {r.id: len(r) for g in batch.groups for r in g.rollouts if r.reward is None}
+    assert batch.metrics["tokens/rejected:not_judged"] == sum(tokens.values()) > 0
+
+
+def test_a_reward_takes_the_place_of_a_verifier_that_failed() -> None:
+    class Broken(make.CoinTask):
+        def verify(self, prompt: Prompt, *, text: str) -> Verdict:
+            raise ValueError("cannot parse")
+
+    batch = run(By(answer=lambda g: g.judged([1, 0, 1, 0])), task=Broken()).next_batch()
+    rollouts = [r for g in batch.groups for r in g.rollouts]
+    assert [r.reward for r in rollouts] == [1.0, 0.0, 1.0, 0.0] * 3
+    assert {r.error for r in rollouts} == {None}
+    assert {type(r.reward) for r in rollouts} == {float}
+
+
+def _other(group: Group, **changes: Any) -> Group:
+    first, *rest = group.rollouts
+    return replace(group, rollouts=(replace(first, **changes), *rest))
+
+
+ANSWERS: dict[str, tuple[Callable[[Group], Any], str]] = {
+    "nothing": (lambda g: None, "return the Group"),
+    "other tokens": (lambda g: _other(g, tokens_T=g.rollouts[0].tokens_T + 1), "other rollouts"),
+    "another text": (lambda g: _other(g, text="7"), "other rollouts"),
+    "a rollout less": (lambda g: replace(g, rollouts=g.rollouts[1:]), "other rollouts"),
+    "another prompt": (lambda g: _other(g, prompt=make.prompt()), "other rollouts"),
+    "nan": (lambda g: g.judged([float("nan")] * 4), "the reward nan: give finite numbers"),
+    "a word": (lambda g: g.judged(["good"] * 4), "the reward 'good'"),
+    "an infinite score": (lambda g: g.with_scores("s", [float("inf")] * 4), "its score 's' is inf"),
+    "a score too short": (
+        lambda g: g.with_scores("s", [np.zeros(len(r) + 1) for r in g.rollouts]),
+        "its score 's's have shape",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ANSWERS)
+def test_what_is_no_judgement_names_the_part(case: str) -> None:
+    answer, said = ANSWERS[case]
+    with pytest.raises(PartError, match=rf"strategy\.controls\.p0: .*{said}"):
+        run(By(answer=answer)).next_batch()
+
+
+# ---------------------------------------------------------------- scores
+
+
+@dataclass(kw_only=True)
+class ByScore(Filter):
+    """Rewards what the Evaluators measured, token by token."""
+
+    def apply(self, group: Group, *, view: Any) -> Group:
+        last = [np.asarray(s.scores["process"])[-1] for s in group.signals]
+        return group.with_rewards(list(group.rewards_N + np.array(last)))
+
+
+def _process(group: Group) -> Group:
+    steps = [np.linspace(0, i, len(r), dtype=np.float32) for i, r in enumerate(group.rollouts)]
+    return group.with_scores("process", steps).with_scores("novelty", [0.5] * 4)
+
+
+def test_filters_see_scores_and_the_records_hold_them(tmp_path: Path) -> None:
+    batch = run(By(answer=_process), filters={"by_score": ByScore()}).next_batch()
+    for group in batch.groups:
+        shaped = [s.reward - r.reward for s, r in zip(group.signals, group.rollouts, strict=True)]
+        assert shaped == [0, 1, 2, 3]
+    assert batch.metrics["score/novelty"] == 0.5
+    assert batch.metrics["score/process"] == pytest.approx(0.75)
+    found = read_update(write_rollouts(tmp_path, batch=batch))
+    first = found.groups[0].signals[2].scores
+    assert np.allclose(first["process"], batch.groups[0].signals[2].scores["process"])
+    assert first["novelty"] == 0.5
+
+
+def test_asides_are_read_back_as_what_they_were(tmp_path: Path) -> None:
+    batch = run(Judge()).next_batch()
+    found = read_update(write_rollouts(tmp_path, batch=batch))
+    assert [(a.role, a.text, a.group_id) for a in found.asides] == [
+        (a.role, a.text, a.group_id) for a in batch.asides
+    ]
+    assert not found.aborted and len(found.groups) == 3
+
+
+# ---------------------------------------------------------------- beside decoding
+
+
+@dataclass(kw_only=True)
+class Slow(Control, Evaluator):
+    """Waits, for one group, until all others are complete."""
+
+    others: threading.Event = field(default_factory=threading.Event, init=False)
+    waiting: list[str] = field(default_factory=list[str], init=False)
+    complete: list[str] = field(default_factory=list[str], init=False)
+
+    async def evaluate(self, group: Group, scratch: Scratch) -> Group:
+        if not self.waiting:
+            self.waiting.append(group.id)
+            await scratch.call(self.others.wait, 20.0)
+            assert len(self.complete) == 2, "decoding went on, and the other groups were judged"
+        self.complete.append(group.id)
+        if len(self.complete) == 2:
+            self.others.set()
+        return group
+
+
+def test_a_judge_that_waits_stops_no_decoding() -> None:
+    part = Slow()
+    batch = run(part).next_batch()
+    assert len(part.complete) == 3 and part.complete[-1] == part.waiting[0]
+    assert not batch.metrics["rollouts/unscorable"]
+
+
+@dataclass(kw_only=True)
+class Twice(Control, Referee, Evaluator):
+    """Asks for two more rollouts of each group, once, with a note."""
+
+    seen: list[int] = field(default_factory=list[int], init=False)
+
+    async def evaluate(self, group: Group, scratch: Scratch) -> Group:
+        self.seen.append(len(group.rollouts))
+        return group.judged([float(i) for i in range(len(group.rollouts))])
+
+    def decide(self, group: Group, *, view: Any) -> SampleMore | None:
+        assert [r.reward for r in group.rollouts] == [float(i) for i in range(len(group.rollouts))]
+        return SampleMore(num_samples=2, notes={"hard": 1.0}) if len(group.rollouts) == 4 else None
+
+
+@dataclass(kw_only=True)
+class Noted(Generate):
+    """Notes what its job says."""
+
+    notes: list[float] = field(default_factory=list[float], init=False)
+
+    async def run(self, session: Session) -> None:
+        self.notes.append(session.job.notes.get("hard", 0.0))
+        await session.gather(*(session.open(i).sample() for i in range(session.job.num_samples)))
+
+
+def test_a_group_is_judged_again_when_more_rollouts_have_joined() -> None:
+    part, generate = Twice(), Noted()
+    batch = run(part, generate=generate, prompts=2).next_batch()
+    assert sorted(part.seen) == [4, 4, 6, 6] and sorted(generate.notes) == [0, 0, 1, 1]
+    assert {len(g.rollouts) for g in batch.groups} == {6}
+
+
+@dataclass(kw_only=True)
+class Deaf(Control, Evaluator):
+    """Starts to ask about every group and hears of none but the first."""
+
+    asked: int = field(default=0, init=False)
+
+    async def evaluate(self, group: Group, scratch: Scratch) -> Group:
+        self.asked += 1
+        if self.asked > 1:
+            await scratch.aside(f"{self.asked}=", role="judge").sample(max_tokens=40)
+        return group
+
+
+def test_a_batch_that_is_full_cuts_what_is_still_being_judged() -> None:
+    plan = run(Deaf(), Oversample(factor=3), prompts=1)
+    batch = plan.next_batch()
+    assert len(batch.groups) == 1 and len({r.group_id for r in batch.aborted}) == 2
+    assert plan.tokens()["remainder"] == 0 and "in_flight" not in plan.ledger.bins()
+    assert not plan.engine.step(), "nothing is left running"
