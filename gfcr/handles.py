@@ -218,3 +218,19 @@ class Harvest:
     `BATCH_FULL`; with another one, a Watcher aborted them."""
     asides: tuple[Rollout, ...] = ()
     """What parts asked on the side, `Rollout.role` says what for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleMore:
+    """Adds rollouts to the group; `decide` is called again when they are scored."""
+
+    num_samples: int
+    notes: Mapping[str, float] = field(default_factory=dict[str, float])
+    """For the Generate part, in `Job.notes`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retire:
+    """Rejects the group for `reason` without filtering it (`stale` has a ledger bin of its own)."""
+
+    reason: str

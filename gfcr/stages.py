@@ -20,8 +20,8 @@ that have a hook, in the order the strategy names them.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from gfcr.handles import (
@@ -29,7 +29,9 @@ from gfcr.handles import (
     Harvest,
     Job,
     Plan,
+    Retire,
     Sampled,
+    SampleMore,
     Scratch,
     Session,
     Trajectory,
@@ -211,22 +213,6 @@ class Evaluator(ABC):
         Called when all its rollouts are verified, and again when more have joined. What it raises
         makes the group's rollouts unscorable. Await only what `scratch` gives.
         """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SampleMore:
-    """Adds rollouts to the group; `decide` is called again when they are scored."""
-
-    num_samples: int
-    notes: Mapping[str, float] = field(default_factory=dict[str, float])
-    """For the Generate part, in `Job.notes`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retire:
-    """Rejects the group for `reason` without filtering it (`stale` has a ledger bin of its own)."""
-
-    reason: str
 
 
 class Referee(ABC):
