@@ -1,16 +1,19 @@
 """A group in the making: its job, its sessions, what the verifier says of its rollouts."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import final
 
+import numpy as np
+
+from gfcr.engine.base import Engine
 from gfcr.judging import Judging
 from gfcr.scratch import Host, SideSession
 from gfcr.session import JobSession
 from gfcr.stages import Job, View
 from gfcr.tasks.base import Codec, Verdict
 from gfcr.trajectory import LiveTrajectory
-from gfcr.types import FinishReason, Group, Rollout, Signal
+from gfcr.types import FinishReason, Floats, Group, Rollout, Sampling, Signal
 
 
 @final
@@ -93,3 +96,24 @@ class Cell:
         if verdict is None or rollout.finish == FinishReason.ERROR:
             return rollout
         return replace(rollout, reward=verdict.reward, error=verdict.error)
+
+
+def scored_again(
+    rollouts: Sequence[Rollout], *, engine: Engine, sampling: Sampling
+) -> list[Rollout]:
+    """Gives those sampled under another prompt their log-probs under the one they are trained as.
+
+    Under the policy now in the engine and the temperature of `sampling`, without top-p, top-k and
+    min-p. The others are given back as they are.
+    """
+    moved = [r for r in rollouts if r.sampled_under and len(r)]
+    if not moved:
+        return list(rollouts)
+    asked = [(*r.prompt.tokens, *r.tokens_T.tolist()) for r in moved]
+    scores = dict(zip((r.id for r in moved), engine.score(asked, sampling=sampling), strict=True))
+    return [_rescored(r, scores[r.id]) if r.id in scores else r for r in rollouts]
+
+
+def _rescored(rollout: Rollout, logprobs: Floats) -> Rollout:
+    own_T = logprobs[len(rollout.prompt.tokens) - 1 :]
+    return replace(rollout, logprobs_T=np.where(rollout.mask_T, own_T, np.float32(0)))

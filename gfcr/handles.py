@@ -87,6 +87,21 @@ class View(Protocol):
         """
         ...
 
+    def prompt(
+        self,
+        text: str,
+        *,
+        answer: str = "",
+        id: str | None = None,
+        meta: Mapping[str, object] | None = None,
+    ) -> Prompt:
+        """Makes a prompt, encoded as the task encodes its own: mutated, hinted, invented.
+
+        It may then be selected, opened or trained under like one that was drawn. Without an `id`
+        its text and answer name it.
+        """
+        ...
+
     def put_back(self, prompts: Sequence[Prompt]) -> None:
         """Gives prompts back to the stream: they are drawn next, in this order."""
         ...
@@ -196,8 +211,18 @@ class Session(Scratch, Protocol):
         """The rollouts to make."""
         ...
 
-    def open(self, index: int) -> Trajectory:
-        """Opens sample `index` of the job, continuing `job.resume[index]` where there is one."""
+    def open(
+        self, index: int, *, prompt: Prompt | None = None, train_under: Prompt | None = None
+    ) -> Trajectory:
+        """Opens sample `index` of the job, continuing `job.resume[index]` where there is one.
+
+        Args:
+            index: of the sample.
+            prompt: another wording to sample under, from `view.prompt` (a hint, examples); it is
+                verified as an answer to the job's prompt all the same.
+            train_under: what it is trained as an answer to, where that is not `prompt`: its
+                log-probs are then taken again under this one.
+        """
         ...
 
 

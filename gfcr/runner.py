@@ -1,11 +1,11 @@
 """The event loop: steps the engine, feeds trajectories, wakes Generate parts, scores rollouts."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, final
 
-from gfcr.cell import Cell
+from gfcr.cell import Cell, scored_again
 from gfcr.coroutine import Pending
 from gfcr.engine.base import Delta, Engine, Request
 from gfcr.errors import EngineError, PartError, asking, described
@@ -30,7 +30,7 @@ from gfcr.stages import (
 )
 from gfcr.tasks.base import Codec
 from gfcr.trajectory import LiveTrajectory
-from gfcr.types import FinishReason, Group, Rollout, Sampling
+from gfcr.types import FinishReason, Group, Prompt, Rollout, Sampling
 
 
 @final
@@ -144,18 +144,15 @@ class Runner:
 
     # ------------------------------------------------------------ for sessions
 
-    def asked(
-        self, prompt: str | Sequence[int], *, role: str, sampling: Sampling
-    ) -> tuple[int, ...]:
+    def encode(self, text: str) -> tuple[int, ...]:
         """See `scratch.Host`."""
-        tokens = self._codec.prompt(prompt) if isinstance(prompt, str) else tuple(prompt)
-        what = f"an aside of role {role}"
+        return self._codec.prompt(text)
+
+    def check(self, tokens: tuple[int, ...], *, sampling: Sampling, what: str) -> None:
+        """See `scratch.Host`."""
         check_room(tokens, sampling, max_length=self._engine.max_length, what=what)
         if tokens in self._heldout:
-            raise PartError(
-                f"{what} asks a held-out prompt: nothing held out is asked in training."
-            )
-        return tokens
+            raise PartError(f"{what} is held out: nothing held out is asked in training.")
 
     def submit(self, trajectory: LiveTrajectory, request: Request) -> None:
         """See `scratch.Host`."""
@@ -171,13 +168,13 @@ class Runner:
         del self._by_request[trajectory.request_id]
         trajectory.request_id = None
 
-    def ended(self, trajectory: LiveTrajectory) -> None:
+    def ended(self, trajectory: LiveTrajectory, *, prompt: Prompt) -> None:
         """See `scratch.Host`."""
         if trajectory.finish == FinishReason.ABORTED:
             return
         text = self._codec.decode(trajectory.tokens)
         self._verifying[trajectory.id] = trajectory.group_id
-        self._desk.verify(trajectory.id, prompt=trajectory.prompt, text=text)
+        self._desk.verify(trajectory.id, prompt=prompt, text=text)
 
     def call(self, group_id: str, function: Callable[..., Any], *args: Any) -> Pending[Any]:
         """See `scratch.Host`."""
@@ -287,7 +284,9 @@ class Runner:
     def _group(self, cell: Cell) -> Group:
         rollouts = [self._rollout(cell, t) for t in cell.trajectories]
         self._cut += [r for r in rollouts if r.finish == FinishReason.ABORTED]
-        return cell.group(r for r in rollouts if r.finish != FinishReason.ABORTED)
+        kept = [r for r in rollouts if r.finish != FinishReason.ABORTED]
+        with self._fault.at("scoring"):
+            return cell.group(scored_again(kept, engine=self._engine, sampling=cell.job.sampling))
 
     def _rollout(self, cell: Cell, trajectory: LiveTrajectory) -> Rollout:
         rollout = cell.rollout(trajectory, codec=self._codec)

@@ -23,10 +23,12 @@ class Host(Protocol):
     step: int
     eos_id: int
 
-    def asked(
-        self, prompt: str | Sequence[int], *, role: str, sampling: Sampling
-    ) -> tuple[int, ...]:
-        """Encodes what is asked on the side, and vouches that it may be asked.
+    def encode(self, text: str) -> tuple[int, ...]:
+        """Encodes a prompt, as the task encodes its own."""
+        ...
+
+    def check(self, tokens: tuple[int, ...], *, sampling: Sampling, what: str) -> None:
+        """Vouches that a part may ask this in place of its job's prompt, or on the side.
 
         Raises:
             TaskError: it does not fit the engine's context.
@@ -42,8 +44,8 @@ class Host(Protocol):
         """Drops the request that the trajectory still has in flight."""
         ...
 
-    def ended(self, trajectory: LiveTrajectory) -> None:
-        """Sends a trajectory that can go no further to the verifier."""
+    def ended(self, trajectory: LiveTrajectory, *, prompt: Prompt) -> None:
+        """Sends a trajectory that can go no further to the verifier, as an answer to a prompt."""
         ...
 
     def call(self, group_id: str, function: Callable[..., Any], *args: Any) -> Pending[Any]:
@@ -84,7 +86,8 @@ class SideSession:
         if not _ROLE.fullmatch(role):
             raise PartError(f"aside(role={shown(role)}): give a word of a-z, 0-9 and _.")
         sampling = sampling or self.view.sampling
-        tokens = self._host.asked(prompt, role=role, sampling=sampling)
+        tokens = self._host.encode(prompt) if isinstance(prompt, str) else tuple(prompt)
+        self._host.check(tokens, sampling=sampling, what=f"an aside of role {role}")
         text = prompt if isinstance(prompt, str) else self.view.decode(tokens)
         aside = self._trajectory(
             f"{self._name}~{role}{len(self.asides)}",
@@ -147,10 +150,16 @@ class SideSession:
     def ended(self, trajectory: LiveTrajectory) -> None:
         """See `trajectory.Floor`."""
         if not trajectory.role:
-            self._host.ended(trajectory)
+            self._host.ended(trajectory, prompt=self._job.prompt)
 
     def _trajectory(
-        self, name: str, *, prompt: Prompt, sampling: Sampling, role: str = ""
+        self,
+        name: str,
+        *,
+        prompt: Prompt,
+        sampling: Sampling,
+        train_under: Prompt | None = None,
+        role: str = "",
     ) -> LiveTrajectory:
         return LiveTrajectory(
             id=f"{self._group_id}/{name}",
@@ -159,5 +168,6 @@ class SideSession:
             sampling=sampling,
             floor=self,
             eos_id=self._host.eos_id,
+            train_under=train_under,
             role=role,
         )

@@ -7,7 +7,7 @@ from gfcr.errors import GfcrError, asking, described
 from gfcr.scratch import Host, SideSession
 from gfcr.stages import Generate, Job, View
 from gfcr.trajectory import LiveTrajectory
-from gfcr.types import FinishReason
+from gfcr.types import FinishReason, Prompt
 
 
 @final
@@ -103,10 +103,19 @@ class JobSession(SideSession):
 
     # ------------------------------------------------------------ for the Generate part
 
-    def open(self, index: int) -> LiveTrajectory:
+    def open(
+        self, index: int, *, prompt: Prompt | None = None, train_under: Prompt | None = None
+    ) -> LiveTrajectory:
         """See `stages.Session.open`."""
-        name, job = str(self._offset + index), self._job
-        trajectory = self._trajectory(name, prompt=job.prompt, sampling=job.sampling)
+        job = self._job
+        if prompt is not None:
+            self._host.check(prompt.tokens, sampling=job.sampling, what=f"prompt {prompt.id!r}")
+        trajectory = self._trajectory(
+            str(self._offset + index),
+            prompt=prompt or job.prompt,
+            sampling=job.sampling,
+            train_under=train_under,
+        )
         self.trajectories.append(trajectory)
         if index < len(self._job.resume):
             trajectory.resume(self._job.resume[index])

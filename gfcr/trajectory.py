@@ -44,10 +44,12 @@ class LiveTrajectory:
         sampling: Sampling,
         floor: Floor,
         eos_id: int,
+        train_under: Prompt | None = None,
         role: str = "",
     ) -> None:
         self.id, self.group_id, self._prompt, self.eos_id = id, group_id, prompt, eos_id
         self.sampling, self.role = sampling, role
+        self._train_under = train_under or prompt
         self.tokens: list[int] = []
         self.logprobs: list[float] = []
         self.versions: list[int] = []
@@ -116,6 +118,7 @@ class LiveTrajectory:
             sampling=self.sampling,
             floor=self._floor,
             eos_id=self.eos_id,
+            train_under=self._train_under,
             role=self.role,
         )
         self.forks += 1
@@ -197,7 +200,8 @@ class LiveTrajectory:
         return Rollout(
             id=self.id,
             group_id=self.group_id,
-            prompt=self.prompt,
+            prompt=self._train_under,
+            sampled_under=() if self._train_under is self.prompt else self.prompt.tokens,
             tokens_T=np.array(self.tokens, np.int32),
             logprobs_T=np.array(self.logprobs, np.float32),
             versions_T=np.array(self.versions, np.int32),

@@ -97,6 +97,9 @@ class Rollout:
     """Rollout it branched from."""
     fork_at: int = 0
     """Completion tokens shared with `parent`."""
+    sampled_under: tuple[int, ...] = ()
+    """Tokens of the prompt it was sampled under, where that is not `prompt`: `logprobs_T` are then
+    those under `prompt`, taken again when its group was complete."""
     reward: float | None = None
     """Verifier's score; None means unscorable, never 0."""
     error: str | None = None

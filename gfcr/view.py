@@ -1,7 +1,8 @@
 """What parts see of the run: one view per batch or evaluation."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Any, Final, cast, final
 
 import numpy as np
@@ -47,6 +48,20 @@ class RunView:
     def draw(self, num: int) -> list[Prompt]:
         """See `stages.View.draw`."""
         return self.note(self.stream.draw(num))
+
+    def prompt(
+        self,
+        text: str,
+        *,
+        answer: str = "",
+        id: str | None = None,
+        meta: Mapping[str, object] | None = None,
+    ) -> Prompt:
+        """See `stages.View.prompt`."""
+        name = id or f"made:{blake2b(f'{text} {answer}'.encode(), digest_size=8).hexdigest()}"
+        tokens = self.codec.prompt(text)
+        made = Prompt(id=name, tokens=tokens, text=text, answer=answer, meta=dict(meta or {}))
+        return self.note([made])[0]
 
     def put_back(self, prompts: Sequence[Prompt]) -> None:
         """See `stages.View.put_back`."""

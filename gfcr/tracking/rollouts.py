@@ -108,6 +108,7 @@ def _schema(pa: Any) -> Any:
             "role": text,
             "parent": text,
             "fork_at": whole,
+            "sampled_under": pa.list_(whole),
             "error": text,
             "notes": text,
             "spans": pa.list_(span),
@@ -160,6 +161,7 @@ def _rollout_row(rollout: Rollout) -> dict[str, Any]:
         "role": rollout.role,
         "parent": rollout.parent,
         "fork_at": rollout.fork_at,
+        "sampled_under": rollout.sampled_under,
         "error": rollout.error,
         "notes": json.dumps(dict(rollout.notes)),
         "spans": [
@@ -240,6 +242,7 @@ def _rollout(row: Mapping[str, Any]) -> Rollout:
         step=row["step"],
         parent=row["parent"],
         fork_at=row["fork_at"],
+        sampled_under=tuple(row["sampled_under"]),
         reward=reward,
         error=row["error"] if reward == row["reward"] else "VerdictError: no finite number",
         origin=row["origin"],

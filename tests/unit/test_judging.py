@@ -137,7 +137,7 @@ def test_nothing_held_out_is_asked_on_the_side() -> None:
             await scratch.aside(heldout[1].tokens, role="peek").sample()
             return group
 
-    with pytest.raises(PartError, match="an aside of role peek asks a held-out prompt"):
+    with pytest.raises(PartError, match="an aside of role peek is held out"):
         run(Peeks(), heldout=heldout).next_batch()
 
 

@@ -1,0 +1,194 @@
+"""Prompts that parts make, reword and train under: what is asked, judged and learned from."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gfcr.errors import PartError
+from gfcr.filter.group_advantage import GroupAdvantage
+from gfcr.generate.sample import Sample
+from gfcr.stages import Control, Generate, Harvest, Observer, Selector, Session
+from gfcr.strategy import Strategy
+from gfcr.tasks.base import Verdict
+from gfcr.tracking.rollouts import read_update, write_rollouts
+from gfcr.types import Prompt, RolloutBatch
+from tests import factories as make
+
+HELDOUT = make.CoinTask().problems(make.CODEC).heldout
+
+
+@dataclass(kw_only=True)
+class Asked(make.CoinTask):
+    """Notes for which prompt each completion was judged."""
+
+    judged: list[str] = field(default_factory=list[str], init=False)
+
+    def verify(self, prompt: Prompt, *, text: str) -> Verdict:
+        self.judged.append(prompt.id)
+        return super().verify(prompt, text=text)
+
+
+@dataclass(kw_only=True)
+class Hinted(Generate):
+    """Samples half of the group under a hint."""
+
+    unhinted: bool = True
+    """Trains them under the plain prompt."""
+
+    async def run(self, session: Session) -> None:
+        prompt, num = session.job.prompt, session.job.num_samples
+        hint = session.view.prompt(f"1+1=2,{prompt.text}", answer=prompt.answer, meta=prompt.meta)
+        under = prompt if self.unhinted else None
+        opened = [
+            session.open(i, prompt=hint, train_under=under) if i >= num // 2 else session.open(i)
+            for i in range(num)
+        ]
+        await session.gather(*(t.sample() for t in opened))
+
+
+def run(*, generate: Any = None, part: Any = None, task: Any = None, **changes: Any) -> Any:
+    plan = Strategy(
+        name="t",
+        generate=generate or Sample(),
+        filters={"advantage": GroupAdvantage()},
+        controls={"mine": part} if part else {},
+        group_size=4,
+    )
+    return make.pipeline(plan, task=task, prompts=3, **changes)
+
+
+def _rollouts(batch: RolloutBatch, *, hinted: bool) -> list[Any]:
+    return [r for g in batch.groups for i, r in enumerate(g.rollouts) if (i >= 2) == hinted]
+
+
+def test_what_a_hint_brought_is_trained_without_it_on_log_probs_taken_again() -> None:
+    task = Asked()
+    pipeline = run(generate=Hinted(), task=task)
+    batch = pipeline.next_batch()
+    for rollout in _rollouts(batch, hinted=True):
+        assert rollout.prompt.text in {g.prompt.text for g in batch.groups}
+        hint = make.CODEC.prompt(f"1+1=2,{rollout.prompt.text}")
+        assert rollout.sampled_under == hint
+        sequence = (*rollout.prompt.tokens, *rollout.tokens_T.tolist())
+        (scored,) = pipeline.engine.score([sequence], sampling=pipeline.sampling)
+        own = scored[len(rollout.prompt.tokens) - 1 :]
+        assert np.allclose(rollout.logprobs_T, np.where(rollout.mask_T, own, 0))
+    assert not any(r.sampled_under for r in _rollouts(batch, hinted=False))
+    assert set(task.judged) == {g.prompt.id for g in batch.groups}
+    assert len(batch.samples) == 12 and pipeline.tokens()["remainder"] == 0
+
+
+def test_a_rollout_may_be_trained_under_its_hint() -> None:
+    task = Asked()
+    batch = run(generate=Hinted(unhinted=False), task=task).next_batch()
+    hinted = _rollouts(batch, hinted=True)
+    assert all(r.prompt.text.startswith("1+1=2,") and not r.sampled_under for r in hinted)
+    assert set(task.judged) == {g.prompt.id for g in batch.groups}, "answers to the job's prompt"
+
+
+def test_the_engine_is_asked_under_the_hint() -> None:
+    plain, hinted = run(), run(generate=Hinted())
+    before, after = plain.next_batch(), hinted.next_batch()
+    longer = after.cost.prompt_tokens - before.cost.prompt_tokens
+    assert longer == 3 * 2 * len(make.CODEC.encode("1+1=2,"))
+
+
+def test_records_tell_under_what_a_rollout_was_sampled(tmp_path: Path) -> None:
+    batch = run(generate=Hinted()).next_batch()
+    found = read_update(write_rollouts(tmp_path, batch=batch))
+    told = [[r.sampled_under for r in g.rollouts] for g in found.groups]
+    assert told == [[r.sampled_under for r in g.rollouts] for g in batch.groups]
+
+
+# ---------------------------------------------------------------- making prompts
+
+
+@dataclass(kw_only=True)
+class Evolves(Control, Selector, Observer):
+    """Asks longer variants of what was solved, beside prompts of the stream."""
+
+    made: list[Prompt] = field(default_factory=list[Prompt], init=False)
+
+    def select(self, num: int, *, view: Any) -> Sequence[Prompt]:
+        own = self.made[: num - 1]
+        self.made = self.made[num - 1 :]
+        return [*own, *view.draw(num - len(own))]
+
+    def observe(self, harvest: Harvest, *, view: Any) -> None:
+        for group in harvest.groups:
+            if max(float(r.reward or 0) for r in group.rollouts):
+                text = f"1+{group.prompt.text}"
+                self.made.append(view.prompt(text, meta=group.prompt.meta))
+
+
+def test_a_curriculum_trains_on_prompts_that_it_made_and_goes_on_after_a_resume() -> None:
+    whole = run(part=Evolves())
+    batches = [whole.next_batch() for _ in range(4)]
+    made = [g for b in batches for g in b.groups if g.prompt.id.startswith("made:")]
+    assert len(made) > 3 and all(g.prompt.text.startswith("1+") for g in made)
+    assert any(g.prompt.text.startswith("1+1+") for g in made), "variants of variants"
+    first = run(part=Evolves())
+    for _ in range(2):
+        first.next_batch()
+    second = run(part=Evolves())
+    second.load_state_dict(first.state_dict())
+    texts = [[g.prompt.text for g in second.next_batch().groups] for _ in range(2)]
+    assert texts == [[g.prompt.text for g in b.groups] for b in batches[2:]]
+
+
+def test_a_prompt_is_named_by_what_it_asks() -> None:
+    view = make.view()
+    one, same, other = (
+        view.prompt(t, answer=a) for t, a in (("1=", "1"), ("1=", "1"), ("1=", "2"))
+    )
+    assert one == same and one.id != other.id and one.tokens == make.CODEC.prompt("1=")
+    assert view.prompt("1=", id="mine", meta={"level": 3}).meta == {"level": 3}
+
+
+# ---------------------------------------------------------------- what is refused
+
+
+@dataclass(kw_only=True)
+class Makes(Control, Selector):
+    """Selects what it makes of a held-out prompt."""
+
+    text: str
+
+    def select(self, num: int, *, view: Any) -> Sequence[Prompt]:
+        return [view.prompt(self.text), *view.draw(num - 1)]
+
+
+def test_a_prompt_that_was_made_into_a_held_out_one_is_refused() -> None:
+    with pytest.raises(PartError, match=r"strategy\.controls\.mine: .* is held out"):
+        run(part=Makes(text=HELDOUT[3].text), heldout=HELDOUT).next_batch()
+    assert run(part=Makes(text=f"1+{HELDOUT[3].text}"), heldout=HELDOUT).next_batch().samples
+
+
+@dataclass(kw_only=True)
+class Opens(Generate):
+    """Opens every sample under a prompt, or as one."""
+
+    prompt: Prompt | None = None
+    train_under: Prompt | None = None
+
+    async def run(self, session: Session) -> None:
+        for i in range(session.job.num_samples):
+            await session.open(i, prompt=self.prompt, train_under=self.train_under).sample()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"prompt": HELDOUT[0]}, "is held out: nothing held out is asked in training"),
+        ({"train_under": HELDOUT[0]}, "training prompt 'c1000' is another one"),
+        ({"prompt": make.prompt()}, "training prompt 'p0' is another one"),
+        ({"train_under": make.prompt()}, "training prompt 'p0' is another one"),
+    ],
+)
+def test_a_prompt_of_nobody_s_is_not_trained_on(given: dict[str, Prompt], said: str) -> None:
+    with pytest.raises(PartError, match=said):
+        run(generate=Opens(**given), heldout=HELDOUT).next_batch()
