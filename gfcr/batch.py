@@ -16,8 +16,9 @@ from gfcr.types import Cost, Floats, Group, Rollout, Sample, Signal
 
 
 def join(group: Group, *, rollouts: Iterable[Rollout]) -> Group:
-    """Adds recalled rollouts to a group, marked as replayed."""
-    recalled = tuple(replace(r, origin="replay") for r in rollouts)
+    """Adds recalled rollouts to a group, marked as replayed; those it has already are left out."""
+    new = {r.id: r for r in rollouts if r.id not in {own.id for own in group.rollouts}}
+    recalled = tuple(replace(r, origin="replay") for r in new.values())
     signals = tuple(map(Signal.first, recalled))
     return replace(group, rollouts=group.rollouts + recalled, signals=group.signals + signals)
 

@@ -20,7 +20,7 @@ from gfcr.ledger import EVALUATION, IN_FLIGHT, Ledger
 from gfcr.metrics import batch_metrics, recorded
 from gfcr.runner import Runner
 from gfcr.scoring import Desk
-from gfcr.stages import Evaluator, Generate, Harvest, Observer, View, Watcher
+from gfcr.stages import Evaluator, Generate, Harvest, Observer, Replay, View, Watcher
 from gfcr.strategy import Strategy
 from gfcr.stream import Prompts, PromptStream
 from gfcr.tasks.base import Codec, Task
@@ -168,10 +168,10 @@ class Pipeline:
             with asking(name):
                 observer.observe(harvest, view=view)
         kept = set[str]()
-        if self.strategy.replay is not None:
-            with asking("replay"):
-                self.strategy.replay.store(harvest, view=view)
-                kept = set(self.strategy.replay.holds())
+        for name, replay in self.strategy.hooks(Replay).items():
+            with asking(name):
+                replay.store(harvest, view=view)
+                kept.update(replay.holds())
         self._custody.keep(harvest, kept=kept)
 
     # ------------------------------------------------------------ evaluation, weights, state

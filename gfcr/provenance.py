@@ -45,7 +45,7 @@ def card_of(
         "gfcr.generate": str(named["generate"]["name"]),
         "gfcr.filters": "+".join(s["name"] for s in named["filters"].values()),
         "gfcr.controls": "+".join(s["name"] for s in named["controls"].values()),
-        "gfcr.replay": str(named["replay"]["name"]) if named["replay"] else "",
+        "gfcr.replays": "+".join(s["name"] for s in named["replays"].values()),
         "gfcr.task": str(spec["task"]["name"]),
         "gfcr.model": config.model,
         "gfcr.baseline": config.baseline,

@@ -55,10 +55,10 @@ class Runner:
         told: Told | None = None,
     ) -> None:
         """Makes a runner; `told` knows which failures were shown, `heldout` what is not asked."""
-        self.seed, self.step, self.eos_id = seed, step, codec.eos_id
+        self.seed, self.step, self.codec = seed, step, codec
         self._address, self._told = address, told or Told()
         self._fault = EngineFault()
-        self._engine, self._codec, self._desk, self._ledger = engine, codec, desk, ledger
+        self._engine, self._desk, self._ledger = engine, desk, ledger
         self._generate, self._watchers, self._evaluators = generate, watchers, evaluators
         self._view, self._heldout = view, heldout
         self._cells: dict[str, Cell] = {}
@@ -120,6 +120,7 @@ class Runner:
         """Cuts every group in the making; returns their rollouts, finished ones included."""
         self._engine.abort(list(self._by_request))
         self._by_request.clear()
+        self._take_verdicts()
         rollouts: list[Rollout] = []
         for cell in self._cells.values():
             cell.cancel()
@@ -143,10 +144,6 @@ class Runner:
         return taken
 
     # ------------------------------------------------------------ for sessions
-
-    def encode(self, text: str) -> tuple[int, ...]:
-        """See `scratch.Host`."""
-        return self._codec.prompt(text)
 
     def check(self, tokens: tuple[int, ...], *, sampling: Sampling, what: str) -> None:
         """See `scratch.Host`."""
@@ -172,7 +169,10 @@ class Runner:
         """See `scratch.Host`."""
         if trajectory.finish == FinishReason.ABORTED:
             return
-        text = self._codec.decode(trajectory.tokens)
+        if trajectory.verdict is not None:
+            self._cells[trajectory.group_id].verdicts[trajectory.id] = trajectory.verdict
+            return
+        text = self.codec.decode(trajectory.tokens)
         self._verifying[trajectory.id] = trajectory.group_id
         self._desk.verify(trajectory.id, prompt=prompt, text=text)
 
@@ -238,11 +238,7 @@ class Runner:
         """Hands out verdicts, closes returned sessions, pops groups that are complete."""
         complete: list[Group] = []
         while True:
-            for key, verdict in self._desk.verdicts():
-                # A job that failed after some of its rollouts had ended does not wait for theirs.
-                if cell := self._cells.get(self._verifying.pop(key, "")):
-                    cell.verdicts[key] = verdict
-                    self._touch(cell.id)
+            self._take_verdicts()
             touched, self._touched = self._touched, {}
             if not touched:
                 return complete
@@ -252,6 +248,13 @@ class Runner:
                     self._done[cell.id] = self._cells.pop(cell.id)
                     self._settle_asides(cell)
                     complete.append(group)
+
+    def _take_verdicts(self) -> None:
+        for key, verdict in self._desk.verdicts():
+            # A job that failed after some of its rollouts had ended does not wait for theirs.
+            if cell := self._cells.get(self._verifying.pop(key, "")):
+                cell.verdicts[key] = verdict
+                self._touch(cell.id)
 
     def _settle(self, cell: Cell) -> None:
         while cell.settled < len(cell.sessions) and cell.sessions[cell.settled].returned:
@@ -278,7 +281,7 @@ class Runner:
         """Tokens of a cell's asides leave flight, and the records get what was asked."""
         for each in cell.take_asides():
             self._ledger.settle(each.spans, bin=aside(each.role))
-            text = self._codec.decode(each.tokens)
+            text = self.codec.decode(each.tokens)
             self._asides.append(each.rollout(step=cell.step, text=text))
 
     def _group(self, cell: Cell) -> Group:
@@ -289,7 +292,7 @@ class Runner:
             return cell.group(scored_again(kept, engine=self._engine, sampling=cell.job.sampling))
 
     def _rollout(self, cell: Cell, trajectory: LiveTrajectory) -> Rollout:
-        rollout = cell.rollout(trajectory, codec=self._codec)
+        rollout = cell.rollout(trajectory, codec=self.codec)
         if rollout.finish == FinishReason.ERROR:
             self._told.tell(self._address, f"rollout {rollout.id} failed: {rollout.error}")
         elif rollout.error is not None:

@@ -10,6 +10,7 @@ from gfcr.engine.base import Request
 from gfcr.errors import PartError, shown
 from gfcr.seeds import seed_of
 from gfcr.stages import Job, View
+from gfcr.tasks.base import Codec
 from gfcr.trajectory import LiveTrajectory
 from gfcr.types import Prompt, Sampling
 
@@ -21,11 +22,7 @@ class Host(Protocol):
 
     seed: int
     step: int
-    eos_id: int
-
-    def encode(self, text: str) -> tuple[int, ...]:
-        """Encodes a prompt, as the task encodes its own."""
-        ...
+    codec: Codec
 
     def check(self, tokens: tuple[int, ...], *, sampling: Sampling, what: str) -> None:
         """Vouches that a part may ask this in place of its job's prompt, or on the side.
@@ -86,7 +83,7 @@ class SideSession:
         if not _ROLE.fullmatch(role):
             raise PartError(f"aside(role={shown(role)}): give a word of a-z, 0-9 and _.")
         sampling = sampling or self.view.sampling
-        tokens = self._host.encode(prompt) if isinstance(prompt, str) else tuple(prompt)
+        tokens = self._host.codec.prompt(prompt) if isinstance(prompt, str) else tuple(prompt)
         self._host.check(tokens, sampling=sampling, what=f"an aside of role {role}")
         text = prompt if isinstance(prompt, str) else self.view.decode(tokens)
         aside = self._trajectory(
@@ -167,7 +164,7 @@ class SideSession:
             prompt=prompt,
             sampling=sampling,
             floor=self,
-            eos_id=self._host.eos_id,
+            eos_id=self._host.codec.eos_id,
             train_under=train_under,
             role=role,
         )

@@ -31,7 +31,7 @@ class Strategy(Checked):
     generate: Generate
     filters: Mapping[str, Filter]
     controls: Mapping[str, Control] = field(default_factory=dict[str, Control])
-    replay: Replay | None = None
+    replays: Mapping[str, Replay] = field(default_factory=dict[str, Replay])
     drafter: Drafter | None = None
     """Speculates while the engine generates; None does not."""
     group_size: Count = 8
@@ -43,8 +43,8 @@ class Strategy(Checked):
         named: dict[str, Part] = {"generate": self.generate}
         named |= {f"filters.{n}": p for n, p in self.filters.items()}
         named |= {f"controls.{n}": p for n, p in self.controls.items()}
-        optional = {"replay": self.replay, "drafter": self.drafter}
-        named |= {name: part for name, part in optional.items() if part}
+        named |= {f"replays.{n}": p for n, p in self.replays.items()}
+        named |= {"drafter": self.drafter} if self.drafter else {}
         nests = [registry.nested(part, at=address) for address, part in named.items()]
         return {address: part for nest in nests for address, part in nest.items()}
 
@@ -84,7 +84,7 @@ class Strategy(Checked):
             "generate": registry.spec("generate", self.generate),
             "filters": {n: registry.spec("filter", p) for n, p in self.filters.items()},
             "controls": {n: registry.spec("control", p) for n, p in self.controls.items()},
-            "replay": registry.spec("replay", self.replay) if self.replay else None,
+            "replays": {n: registry.spec("replay", p) for n, p in self.replays.items()},
             "drafter": registry.spec("drafter", self.drafter) if self.drafter else None,
             "loss": asdict(self.loss),
         }
@@ -97,9 +97,9 @@ def load(name: str, **overrides: Any) -> Strategy:
         name: file name in `strategies/`, an installed entry point, `package.module:function` or
             `path/to/file.py:function`.
         overrides: arguments of the strategy's function (its knobs), and `generate`, `filters`,
-            `controls`, `replay`, `drafter`, `loss`: mappings merged into the parts at that address.
-            A new filter or control is added with its `name`; null (for a drafter also `none`)
-            removes one.
+            `controls`, `replays`, `drafter`, `loss`: mappings merged into the parts at that
+            address. A new filter, control or replay is added with its `name`; null (for a drafter
+            also `none`) removes one.
 
     Raises:
         ConfigError: unknown name, knob, part or key, or a value of the wrong type.
@@ -133,7 +133,7 @@ def from_spec(spec: Mapping[str, Any]) -> Strategy:
         generate=build("generate", spec["generate"]),
         filters={n: build("filter", s) for n, s in spec["filters"].items()},
         controls={n: build("control", s) for n, s in spec["controls"].items()},
-        replay=build("replay", spec["replay"]) if spec["replay"] else None,
+        replays={n: build("replay", s) for n, s in spec["replays"].items()},
         drafter=build("drafter", spec["drafter"]) if spec["drafter"] else None,
         loss=Loss(**spec["loss"]),
     )
@@ -142,7 +142,7 @@ def from_spec(spec: Mapping[str, Any]) -> Strategy:
 def override(strategy: Strategy, changes: Mapping[str, Any]) -> Strategy:
     """Returns the strategy with parts changed by address, see `load`."""
     for key, change in changes.items():
-        if key in ("filters", "controls"):
+        if key in _MAPS:
             parts = _override_map(getattr(strategy, key), change, stage=key.removesuffix("s"))
             strategy = replace(strategy, **{key: parts})
         elif key == "loss":
@@ -202,7 +202,8 @@ def _entry(name: str) -> registry.Entry:
     )
 
 
-_ADDRESSES = ("generate", "filters", "controls", "replay", "drafter", "loss")
+_MAPS = ("filters", "controls", "replays")
+_ADDRESSES = ("generate", *_MAPS, "drafter", "loss")
 
 
 def _override_map(parts: Mapping[str, Any], changes: Any, *, stage: str) -> dict[str, Any]:

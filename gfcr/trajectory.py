@@ -11,6 +11,7 @@ from gfcr.engine.base import Delta
 from gfcr.errors import shown
 from gfcr.guard import is_number, real
 from gfcr.stages import Sampled
+from gfcr.tasks.base import Verdict
 from gfcr.types import FinishReason, Prompt, Rollout, Sampling, Span
 
 _TOKENS: Final = 2**31
@@ -64,6 +65,8 @@ class LiveTrajectory:
         self.turns = 0
         self.forks = 0
         self.stopped = False
+        self.verdict: Verdict | None = None
+        """What an earlier update's verifier said of the rollout it is taken from."""
         self.request_id: str | None = None
         self._own: tuple[list[Any], ...] = ([], [], [], [])
         """The columns as they were filled; what parts see is compared with them at the end."""
@@ -135,6 +138,8 @@ class LiveTrajectory:
         self.spans = list(rollout.spans)
         self.notes = dict(rollout.notes)
         if rollout.complete:
+            if rollout.reward is not None or rollout.error is not None:
+                self.verdict = Verdict(reward=rollout.reward, error=rollout.error)
             self._end(rollout.finish, detail=rollout.detail)
 
     def extend(self, delta: Delta, *, version: int) -> None:

@@ -22,7 +22,7 @@ def april(*, group_size: int = 8, factor: float = 2.0, max_staleness: int = 4) -
         generate=Sample(),
         filters={"advantage": GroupAdvantage(kind="grpo")},
         controls={"oversample": Oversample(factor=factor)},
-        replay=PartialRollouts(max_staleness=max_staleness),
+        replays={"partial_rollouts": PartialRollouts(max_staleness=max_staleness)},
         group_size=group_size,
         loss=Loss(off_policy="recompute"),
     )

@@ -33,7 +33,7 @@ def repo(
         name="repo",
         generate=Sample(),
         filters={"advantage": SplitAdvantage(kind="grpo")},
-        replay=Repo(num=num, choose=choose, min_cached=min_cached),
+        replays={"repo": Repo(num=num, choose=choose, min_cached=min_cached)},
         group_size=group_size,
         loss=Loss(off_policy=off_policy),
     )

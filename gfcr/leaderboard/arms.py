@@ -27,7 +27,7 @@ from gfcr.leaderboard.rows import Pareto, Row, Score
 from gfcr.statistics import bootstrap_interval, iqm, mean_interval, performance_profile
 from gfcr.tracking.records import RunRecord
 
-STAGES = ("generate", "filters", "controls", "replay")
+STAGES = ("generate", "filters", "controls", "replays")
 THRESHOLDS = tuple(np.linspace(0, 1, 51).round(2).tolist())
 _ONE_SEED = "one seed: no interval, no verdict"
 

@@ -18,7 +18,7 @@ from gfcr.tracking.records import RunRecord
 
 _KEY = "strategy."
 _ABSENT = ("{}", "null")
-_ORDERED = ("filters", "controls")
+_ORDERED = ("filters", "controls", "replays")
 
 
 def overridden(arms: Mapping[str, Sequence[RunRecord]], *, baseline: str) -> list[str]:

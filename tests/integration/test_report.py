@@ -45,7 +45,7 @@ def make_run(arm, seed):
         "gfcr.generate": "sample",
         "gfcr.filters": "zero_variance, group_advantage",
         "gfcr.controls": "refill" if arm == "dapo" else "",
-        "gfcr.replay": "buffer" if arm == "replay" else "",
+        "gfcr.replays": "buffer" if arm == "replay" else "",
         "gfcr.task": "chain_sum",
         "gfcr.model": "qwen3-1m",
         "gfcr.spec_hash": f"{len(arm):06d}",

@@ -73,8 +73,11 @@ def samples_in_rounds(done: Done) -> None:
 
 
 def resumes(done: Done) -> None:
-    assert done.batches[0].aborted and done.batches[0].metrics["replay/held_tokens"] > 0
-    assert done.metric("replay/resumed_tokens")[1] > 0
+    assert (
+        done.batches[0].aborted
+        and done.batches[0].metrics["replays.partial_rollouts/held_tokens"] > 0
+    )
+    assert done.metric("replays.partial_rollouts/resumed_tokens")[1] > 0
     trained = [s.rollout for s in done.batches[1].samples]
     stitched = [r for r in trained if {0, 1} <= set(r.versions_T[r.mask_T].tolist())]
     assert stitched and all((np.diff(r.versions_T) >= 0).all() for r in stitched)

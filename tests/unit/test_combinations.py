@@ -34,19 +34,19 @@ CONTROLS: dict[str, Any] = {
     "reinforce_ada": lambda: ReinforceAda(keep=4, max_rounds=3),
 }
 REPLAYS: dict[str, Any] = {
-    "none": lambda: None,
     "partial_rollouts": lambda: PartialRollouts(max_staleness=1),
     "repo": lambda: Repo(num=3, min_cached=4, choose="max_variance"),
+    "newest": lambda: Repo(num=2, min_cached=4, choose="recent"),
 }
 
 
-def _pipeline(filters: set[str], controls: list[str], replay: str, *, seed: int) -> Any:
+def _pipeline(filters: set[str], controls: list[str], replays: list[str], *, seed: int) -> Any:
     plan = Strategy(
         name="mix",
         generate=Sample(),
         filters={n: make_() for n, make_ in FILTERS.items() if n in filters | {"advantage"}},
         controls={n: CONTROLS[n]() for n in controls},
-        replay=REPLAYS[replay](),
+        replays={n: REPLAYS[n]() for n in replays},
         group_size=4,
     )
     task = make.CoinTask(rates=(0.2, 0.5, 0.8), num_train=10)
@@ -72,20 +72,20 @@ def _run(pipeline: Any, *, versions: range) -> list[list[tuple[str, list[int], l
 @given(
     filters=st.sets(st.sampled_from(list(FILTERS))),
     controls=st.lists(st.sampled_from(list(CONTROLS)), unique=True),
-    replay=st.sampled_from(list(REPLAYS)),
+    replays=st.lists(st.sampled_from(list(REPLAYS)), unique=True),
     seed=st.integers(0, 99),
 )
 def test_any_combination_conserves_tokens_and_resumes(
-    filters: set[str], controls: list[str], replay: str, seed: int
+    filters: set[str], controls: list[str], replays: list[str], seed: int
 ) -> None:
-    whole = _pipeline(filters, controls, replay, seed=seed)
+    whole = _pipeline(filters, controls, replays, seed=seed)
     _run(whole, versions=range(2))
     state = pickle.loads(pickle.dumps(whole.state_dict()))
     rest = _run(whole, versions=range(2, 4))
     bins = whole.ledger.bins()
     assert IN_FLIGHT not in bins
     assert sum(bins.values()) == whole.engine.stats().generated_tokens
-    second = _pipeline(filters, controls, replay, seed=seed)
+    second = _pipeline(filters, controls, replays, seed=seed)
     second.load_state_dict(state)
     assert _run(second, versions=range(2, 4)) == rest
     assert second.ledger.bins() == bins

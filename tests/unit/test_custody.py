@@ -57,7 +57,7 @@ def test_a_rollout_changed_in_place_is_not_trained_on(case: str, hook: str) -> N
     parts: dict[str, dict[str, Any]] = {
         "filter": {"answer": changing(how)},
         "observe": {"controls": {"mine": part}},
-        "store": {"replay": part},
+        "store": {"replays": {"mine": part}},
     }
     batches: list[Any] = []
     changed = strategy(**parts[hook])
@@ -85,7 +85,7 @@ def test_a_resumed_run_knows_what_it_handed_out_and_what_it_holds() -> None:
     def memory() -> dict[str, Any]:
         part = Every(hook="store", answer=lambda harvest: kept.extend(harvest.groups))
         part.holds = lambda: [r.id for g in kept for r in g.rollouts]
-        return {"replay": part}
+        return {"replays": {"mine": part}}
 
     first = make.pipeline(strategy(**memory()), prompts=2)
     first.next_batch()

@@ -69,7 +69,7 @@ def test_a_refusal_names_the_parts_and_the_way_out(name: str) -> None:
 
 
 def test_without_what_trl_does_itself_a_refused_strategy_can_be_used() -> None:
-    with pytest.raises(ConfigError, match=r"controls\.refill chooses.*filters\.zero_variance"):
+    with pytest.raises(ConfigError, match=r"controls\.refill decides.*filters\.zero_variance"):
         drop_in.check(strategies.load("dapo"))
     gone = {"zero_variance": None, "soft_overlong": None}
     drop_in.check(strategies.load("dapo", filters=gone, controls={"refill": None}))

@@ -301,9 +301,11 @@ def test_a_part_that_raises_stops_the_run_under_its_address(
     hook: str, answer: Callable[..., Any], as_replay: bool
 ) -> None:
     part = Every(hook=hook, answer=answer)
-    parts: dict[str, Any] = {"replay": part} if as_replay else {"controls": {"mine": part}}
+    parts: dict[str, Any] = (
+        {"replays": {"mine": part}} if as_replay else {"controls": {"mine": part}}
+    )
     pipeline = make.pipeline(strategy(**parts), prompts=2)
-    address = "replay" if as_replay else "controls.mine"
+    address = "replays.mine" if as_replay else "controls.mine"
     with pytest.raises(PartError, match=rf"strategy\.{address} failed: (ValueError|SystemExit)"):
         pipeline.next_batch()
     assert not pipeline.engine.step(), "nothing is left running"
@@ -501,8 +503,10 @@ def test_held_out_prompts_in_the_training_split_are_refused() -> None:
 def test_rollouts_of_another_prompt_cannot_be_recalled() -> None:
     other = make.rollout(of=make.prompt(7, text="9+9="))
     part = Every(hook="recall", answer=lambda group: [other])
-    with pytest.raises(PartError, match=r"strategy\.replay: recalled .* answers prompt 'p7'"):
-        make.pipeline(strategy(replay=part), prompts=2).next_batch()
+    with pytest.raises(
+        PartError, match=r"strategy\.replays\.mine: recalled .* answers prompt 'p7'"
+    ):
+        make.pipeline(strategy(replays={"mine": part}), prompts=2).next_batch()
 
 
 NOT_MADE = "is none that this run made, not as it was made"
@@ -529,8 +533,8 @@ SPOILT: dict[str, tuple[Callable[[Any], Any], str]] = {
 def test_a_rollout_that_cannot_be_used_again_is_not_recalled(case: str) -> None:
     spoil, said = SPOILT[case]
     part = Every(hook="recall", answer=lambda group: [spoil(group.rollouts[0])])
-    with pytest.raises(PartError, match=rf"strategy\.replay: recalled .*{said}"):
-        make.pipeline(strategy(replay=part), prompts=2).next_batch()
+    with pytest.raises(PartError, match=rf"strategy\.replays\.mine: recalled .*{said}"):
+        make.pipeline(strategy(replays={"mine": part}), prompts=2).next_batch()
 
 
 def test_a_batch_map_returns_every_group() -> None:

@@ -18,7 +18,7 @@ TAGS = {
     "gfcr.generate": "sample",
     "gfcr.filters": "zero_variance,group_advantage",
     "gfcr.controls": "",
-    "gfcr.replay": "",
+    "gfcr.replays": "",
     "gfcr.task": "chain_sum",
     "gfcr.model": "demo",
     "gfcr.spec_hash": "aaaa",

@@ -60,7 +60,7 @@ GRPO = strategy.load("grpo")
         ("grpo", {"generate": {"name": "multi_turn"}}, "generate.name=multi_turn (stock sample)"),
         ("grpo", {"drafter": {"name": "ngram"}}, "drafter added ("),
         ("spec_rl", {"drafter": None}, "drafter removed"),
-        ("grpo", {"replay": {"name": "repo"}}, "replay added ("),
+        ("grpo", {"replays": {"repo": {"name": "repo"}}}, "replays.repo added ("),
     ],
 )
 @pytest.mark.parametrize("arm", ["a", "b"])

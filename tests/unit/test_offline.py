@@ -158,7 +158,7 @@ REFUSED: dict[str, tuple[Any, tuple[str, ...]]] = {
         lambda: strategies.load("reinforce_ada", group_size=8),
         ("controls.reinforce_ada", "rollout 13", "12 are recorded"),
     ),
-    "resume": (lambda: strategies.load("april", group_size=4), ("replay",)),
+    "resume": (lambda: strategies.load("april", group_size=4), ("replays",)),
 }
 
 

@@ -17,6 +17,7 @@ from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.filter.zero_variance import ZeroVariance
 from gfcr.generate.sample import Sample
 from gfcr.ledger import EVALUATION, IN_FLIGHT
+from gfcr.replay.repo import Repo
 from gfcr.stages import (
     Allocator,
     Control,
@@ -374,6 +375,27 @@ def test_groups_are_begun_while_others_are_in_flight() -> None:
     assert sum(missing for _, _, missing in later) == len(batch.groups) - 8
     assert all(num == 0 and missing > 0 for num, _, missing in later)
     assert any(in_flight > 0 for _, in_flight, _ in later)
+
+
+def test_two_replays_recall_side_by_side_and_nothing_joins_twice() -> None:
+    replays = {
+        "best": Repo(num=3, min_cached=4, choose="highest"),
+        "newest": Repo(num=2, min_cached=4, choose="recent"),
+    }
+    pipeline = make.pipeline(
+        _plain(replays=replays, group_size=4), task=make.CoinTask(num_train=8), prompts=8
+    )
+    pipeline.next_batch()
+    batch = pipeline.next_batch()
+    for group in batch.groups:
+        recalled = [r.id for r in group.rollouts if r.origin == "replay"]
+        assert 3 <= len(recalled) <= 5 and len(set(recalled)) == len(recalled)
+    assert all(part.last_recalled for part in replays.values())
+    assert {k.partition("/")[0] for k in batch.metrics if k.startswith("replays")} == {
+        "replays.best",
+        "replays.newest",
+    }
+    assert _remainder(pipeline) == 0 and pipeline.tokens()["replayed"] > 0
 
 
 @pytest.mark.parametrize("name", ["grpo", "april", "repo"])

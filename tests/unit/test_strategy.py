@@ -57,9 +57,9 @@ def test_parts_are_added_at_the_end_replaced_and_removed() -> None:
 
 
 def test_loss_and_replay_have_addresses_too() -> None:
-    changed = strategies.load("dapo", loss={"clip_high": 0.3}, replay=None)
+    changed = strategies.load("dapo", loss={"clip_high": 0.3}, replays={"repo": None})
     assert changed.loss.clip_high == 0.3 and changed.loss.clip_low == 0.2
-    assert changed.replay is None
+    assert not changed.replays
 
 
 @pytest.mark.parametrize(

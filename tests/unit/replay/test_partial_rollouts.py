@@ -45,7 +45,7 @@ def test_no_token_is_generated_twice_and_every_token_is_accounted_for() -> None:
     )
     assert max(uses.values()) == 1
     bins = pipeline.ledger.bins()
-    held = batches[-1].metrics["replay/held_tokens"]
+    held = batches[-1].metrics["replays.partial_rollouts/held_tokens"]
     assert bins == {"trained": len(uses), "buffered": held}
     assert len(uses) + held == pipeline.engine.stats().generated_tokens
     assert max(len(r.spans) for r in _trained(batches)) >= 3
@@ -86,6 +86,17 @@ def test_finished_rollouts_come_back_as_they_were_and_partial_ones_as_prefixes()
     assert seen[True] > 5 and seen[False] > 5
 
 
+def test_what_was_verified_is_not_verified_again() -> None:
+    batches = _run(_pipeline(), updates=4)
+    every = [r for b in batches for r in [*b.aborted, *(r for g in b.groups for r in g.rollouts)]]
+    finished = [r.spans[0].request_id for r in every if r.complete]
+    assert sum(b.cost.verifier_calls for b in batches) == len(set(finished)) < len(finished)
+    rewards: dict[str, set[float | None]] = {}
+    for rollout in (r for r in every if r.complete):
+        rewards.setdefault(rollout.spans[0].request_id, set()).add(rollout.reward)
+    assert all(len(given) == 1 for given in rewards.values())
+
+
 def test_partial_groups_go_first_and_no_prompt_is_lost() -> None:
     pipeline = _pipeline()
     first, second = _run(pipeline, updates=2)
@@ -95,7 +106,7 @@ def test_partial_groups_go_first_and_no_prompt_is_lost() -> None:
     }
     in_order = [begun[i] for i in sorted(begun, key=lambda i: int(i.split(":")[1]))]
     assert in_order[: len(cut)] == [i.split(":")[2] for i in cut]
-    held = pipeline.strategy.replay.buffer
+    held = pipeline.strategy.replays["partial_rollouts"].buffer
     assert pipeline.stream.drawn == 8 + 8 + len(held)
     assert all(len(g.rollouts) == 4 for b in (first, second) for g in b.groups)
 
@@ -108,7 +119,7 @@ def test_no_trained_token_is_older_than_the_bound_and_what_is_dropped_is_counted
     batches = _run(pipeline, updates=5)
     ages = [b.version - s.rollout.versions_T.min() for b in batches for s in b.samples]
     assert max(ages) == bound
-    dropped = sum(b.metrics["replay/dropped_tokens"] for b in batches)
+    dropped = sum(b.metrics["replays.partial_rollouts/dropped_tokens"] for b in batches)
     assert pipeline.ledger.bins()["aborted"] == dropped > 0
     assert all(len(g.rollouts) == 4 for b in batches for g in b.groups)
 
@@ -124,7 +135,7 @@ def test_rollouts_that_never_started_are_begun_like_new_ones() -> None:
 def test_what_is_held_is_bounded_by_the_groups_begun() -> None:
     pipeline = _pipeline()
     for batch in _run(pipeline, updates=6):
-        assert batch.metrics["replay/held_groups"] <= 24 - 8
+        assert batch.metrics["replays.partial_rollouts/held_groups"] <= 24 - 8
 
 
 def test_resume_from_a_checkpoint_continues_token_by_token() -> None:
@@ -138,14 +149,17 @@ def test_resume_from_a_checkpoint_continues_token_by_token() -> None:
     second.load_state_dict(pickle.loads(pickle.dumps(first.state_dict())))
     assert tokens(_run(second, updates=3, first=3)) == tokens(_run(whole, updates=3, first=3))
     assert second.ledger.bins() == whole.ledger.bins()
-    assert second.strategy.replay.metrics() == whole.strategy.replay.metrics()
+    assert (
+        second.strategy.replays["partial_rollouts"].metrics()
+        == whole.strategy.replays["partial_rollouts"].metrics()
+    )
 
 
 def test_with_greso_partial_groups_still_go_first() -> None:
     plan = strategies.load("april", group_size=4, factor=2.0, controls={"greso": {"name": "greso"}})
     pipeline = make.pipeline(plan, max_tokens=120, engine=LONG)
     for batch in _run(pipeline, updates=6):
-        assert len(batch.groups) + batch.metrics["replay/held_groups"] == 16
+        assert len(batch.groups) + batch.metrics["replays.partial_rollouts/held_groups"] == 16
 
 
 def test_what_a_watcher_or_an_error_ended_is_not_continued() -> None:

@@ -102,7 +102,7 @@ def test_in_a_run_it_replays_from_the_third_epoch_and_the_ledger_says_so() -> No
         batches.append(pipeline.next_batch())
     replayed = [b.metrics["rollouts/replayed"] for b in batches]
     assert replayed[:2] == [0, 0] and all(n == 8 * 8 for n in replayed[2:])
-    assert [b.metrics["replay/recalled"] for b in batches] == replayed
+    assert [b.metrics["replays.repo/recalled"] for b in batches] == replayed
     bins = pipeline.ledger.bins()
     assert bins.keys() == {"trained", "replayed"}
     assert sum(bins.values()) == pipeline.engine.stats().generated_tokens
