@@ -67,8 +67,7 @@ class Runner:
         self._touched: dict[str, None] = {}
         self._verifying: dict[str, str] = {}
         """Trajectory at the verifier -> its group."""
-        self._cut: list[Rollout] = []
-        self._asides: list[Rollout] = []
+        self._cut, self._asides = list[Rollout](), list[Rollout]()
 
     @property
     def num_groups(self) -> int:
