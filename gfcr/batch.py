@@ -1,7 +1,7 @@
 """From a harvest to what the trainer gets: samples, ledger entries, cost."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import final
 
@@ -12,7 +12,7 @@ from gfcr.errors import GfcrError
 from gfcr.ledger import REPLAYED, TRAINED, Ledger, rejected
 from gfcr.scoring import Desk
 from gfcr.stages import Harvest
-from gfcr.types import Cost, Floats, Group, Rollout, Sample, Signal
+from gfcr.types import Bools, Cost, Floats, Group, Rollout, Sample, Signal
 
 
 def join(group: Group, *, rollouts: Iterable[Rollout]) -> Group:
@@ -48,6 +48,28 @@ def settle(ledger: Ledger, *, harvest: Harvest, samples: Sequence[Sample]) -> No
             elif not replayed:
                 reason = signal.rejected or group.rejected or "masked"
                 ledger.settle(rollout.spans, bin=rejected(reason))
+
+
+def settle_masked(ledger: Ledger, *, samples: Sequence[Sample], kept: Mapping[str, Bools]) -> None:
+    """Moves tokens of fresh samples that no sample's loss is taken over out of `trained`.
+
+    Args:
+        ledger: of the run, with the samples' tokens settled.
+        samples: of the last batch.
+        kept: by rollout, the tokens that stay in the loss; a rollout not named keeps none.
+    """
+    trained: dict[str, set[int]] = {}
+    learned: dict[str, set[int]] = {}
+    for rollout in (s.rollout for s in samples if s.rollout.origin == "fresh"):
+        mask_T = kept.get(rollout.id, np.zeros_like(rollout.mask_T))[rollout.mask_T]
+        places = [(s.request_id, at) for s in rollout.spans for at in range(s.start, s.stop)]
+        for (request_id, at), stays in zip(places, mask_T, strict=True):
+            trained.setdefault(request_id, set()).add(at)
+            if stays:
+                learned.setdefault(request_id, set()).add(at)
+    for request_id, every in trained.items():
+        masked = every - learned.get(request_id, set())
+        ledger.mask(request_id, tokens=np.isin(np.arange(max(every) + 1), list(masked)))
 
 
 def _advantage(group: Group, rollout: Rollout, signal: Signal) -> Floats:

@@ -50,8 +50,7 @@ class Collector:
     ) -> None:
         self._strategy, self._runner, self.view = strategy, runner, view
         self._custody, self._shown = custody, as_shown(view)
-        corrected = strategy.loss.off_policy != "none"
-        self._rules = Rules(sampling=view.sampling, corrected=corrected, custody=custody)
+        self._rules = Rules(sampling=view.sampling, corrected=strategy.corrected, custody=custody)
         self._order: dict[str, int] = {}
         self._uses: Counter[str] = Counter()
         """How often each prompt was begun: a repeat must not draw the same rollouts again."""

@@ -205,6 +205,7 @@ def _train(
         model=model,
         source=source,
         loss=resolved.strategy.loss,
+        correction=resolved.strategy.correction,
         seed=resolved.config.seed,
         folder=resolved.folder / "checkpoints",
         sampling=resolved.config.sampling,

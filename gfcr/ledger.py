@@ -2,7 +2,8 @@
 
 Bins: `trained`, `replayed` (trained on again, or for the first time, in a later update),
 `rejected:<reason>`, `stale`, `aborted`, `buffered` (held by a Replay part), `evaluation`,
-`aside:<role>` (asked by a part on the side), `in_flight` (not settled yet). Tokens are known by
+`aside:<role>` (asked by a part on the side), `masked` (in an update, out of its loss by a
+correction), `in_flight` (not settled yet). Tokens are known by
 engine request and position, so a trunk shared by the leaves of a tree counts once; it is trained
 if any leaf is.
 """
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gfcr.types import Span
+from gfcr.types import Bools, Span
 
 IN_FLIGHT = "in_flight"
 TRAINED = "trained"
@@ -20,6 +21,7 @@ REPLAYED = "replayed"
 ABORTED = "aborted"
 BUFFERED = "buffered"
 EVALUATION = "evaluation"
+MASKED = "masked"
 STALE = "stale"
 
 
@@ -63,6 +65,19 @@ class Ledger:
             )
             self._totals[code] += int(movable.sum())
             cells[movable] = code
+
+    def mask(self, request_id: str, *, tokens: Bools) -> None:
+        """Moves those tokens of a request, from its first, that were trained out of the training.
+
+        Whether a request is folded or not: tokens of one that is are taken to be trained.
+        """
+        trained, masked = self._code(TRAINED), self._code(MASKED)
+        if request_id in self._codes:
+            cells = np.frombuffer(self._codes[request_id], np.uint8)[: len(tokens)]
+            tokens = tokens & (cells == trained)
+            cells[tokens] = masked
+        self._totals[trained] -= tokens.sum()
+        self._totals[masked] += tokens.sum()
 
     def fold(self, *, keep: Iterable[str]) -> None:
         """Forgets where the tokens of settled requests are, but for those in `keep`.

@@ -4,27 +4,25 @@ It owns the order of events, the paired prompt stream, the seeds, the token ledg
 every part with memory.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, final
 
 from gfcr import batch as batches
-from gfcr.collector import Collector, check_harvest, check_scorable
+from gfcr.collector import Collector, check_harvest
 from gfcr.custody import Custody
 from gfcr.engine.base import Engine
 from gfcr.errors import asking
-from gfcr.faults import Told
 from gfcr.guard import check_numbers
-from gfcr.ledger import EVALUATION, IN_FLIGHT, Ledger
+from gfcr.ledger import IN_FLIGHT, Ledger
+from gfcr.loop import Loop
 from gfcr.metrics import batch_metrics, recorded
-from gfcr.runner import Runner
 from gfcr.scoring import Desk
-from gfcr.stages import Evaluator, Generate, Harvest, Observer, Replay, View, Watcher
+from gfcr.stages import AfterUpdate, Evaluator, Harvest, Observer, Replay, View, Watcher
 from gfcr.strategy import Strategy
 from gfcr.stream import Prompts, PromptStream
 from gfcr.tasks.base import Codec, Task
-from gfcr.types import Cost, Group, Prompt, RolloutBatch, Sample, Sampling
+from gfcr.types import Bools, Cost, Prompt, RolloutBatch, Sample, Sampling
 from gfcr.view import RunView, shown
 
 if TYPE_CHECKING:
@@ -47,6 +45,7 @@ class Pipeline:
         sampling: Sampling,
         seed: int,
         heldout: Sequence[Prompt] = (),
+        stream: Prompts | None = None,
         sink: Callable[[RolloutBatch], None] = lambda batch: None,
     ) -> None:
         """Makes a pipeline.
@@ -61,20 +60,35 @@ class Pipeline:
             sampling: of training rollouts.
             seed: of the experiment: with it every draw is fixed.
             heldout: prompts that are refused for training, whoever brings them.
+            stream: where prompts are drawn from; else `train` is shuffled.
             sink: receives each batch before any of it is used; of a batch that fails, what it had
                 produced, without samples.
         """
-        self.strategy, self.engine, self.codec = strategy, engine, codec
-        self.prompts, self.sampling, self.seed, self.sink = prompts, sampling, seed, sink
-        self.ledger = Ledger()
-        self.stream: Prompts = PromptStream(train, seed=seed)
-        self.desk = Desk(task)
+        self.strategy, self.prompts, self.sampling, self.sink = strategy, prompts, sampling, sink
+        self.loop = Loop(engine=engine, codec=codec, desk=Desk(task), seed=seed)
+        self.stream = stream or PromptStream(train, seed=seed)
         self.step = 0
         """Update the next batch is for."""
+        self._samples: Sequence[Sample] = ()
+        """Of the last batch."""
         self._custody = Custody(ledger=self.ledger, heldout=heldout)
         self._generated_before = 0 - engine.stats().generated_tokens
         """Tokens generated in the sessions before a resume."""
-        self._told = Told()
+
+    @property
+    def engine(self) -> Engine:
+        """Generates."""
+        return self.loop.engine
+
+    @property
+    def desk(self) -> Desk:
+        """Scores."""
+        return self.loop.desk
+
+    @property
+    def ledger(self) -> Ledger:
+        """Counts every token."""
+        return self.loop.ledger
 
     @property
     def generated(self) -> int:
@@ -100,7 +114,7 @@ class Pipeline:
             PartError: a part failed, or handed over what cannot be trained on.
         """
         meter = batches.Meter(self.engine, desk=self.desk)
-        view = self._view(self.step)
+        view = self._view()
         collector = self._collector(view)
         try:
             collector.collect()
@@ -129,7 +143,23 @@ class Pipeline:
         batch = self._batch(harvest, samples=samples, cost=cost, metrics=metrics)
         self.sink(batch)
         self.step += 1
+        self._samples = samples
         return batch
+
+    def masked(self, kept: Mapping[str, Bools]) -> None:
+        """Takes down which tokens of the last batch a correction leaves in the loss, by rollout."""
+        batches.settle_masked(self.ledger, samples=self._samples, kept=kept)
+
+    def updated(self, metrics: Mapping[str, float]) -> None:
+        """Tells parts of an update, with the trainer's metrics.
+
+        Raises:
+            PartError: a part failed.
+        """
+        view = shown(self._view())
+        for name, part in self.strategy.hooks(AfterUpdate).items():
+            with asking(name):
+                part.after_update(metrics, view=view)
 
     def _batch(
         self,
@@ -152,7 +182,7 @@ class Pipeline:
 
     def _collector(self, view: RunView) -> Collector:
         strategy = self.strategy
-        runner = self._runner(
+        runner = self.loop.runner(
             view,
             generate=strategy.generate,
             step=self.step,
@@ -174,44 +204,7 @@ class Pipeline:
                 kept.update(replay.holds())
         self._custody.keep(harvest, kept=kept)
 
-    # ------------------------------------------------------------ evaluation, weights, state
-
-    def evaluate(
-        self,
-        prompts: Sequence[Prompt],
-        *,
-        generate: Generate,
-        num_samples: int,
-        sampling: Sampling,
-        label: str,
-        desk: Desk | None = None,
-    ) -> list[Group]:
-        """Rolls out held-out prompts under the current policy; tokens count as evaluation.
-
-        The draws depend on (seed, prompt, sample) alone: the same in every arm and at every update.
-        What `generate` sees holds nothing of how the arm trains. `desk` scores, or else the run's.
-
-        Raises:
-            GfcrError: no answer could be scored.
-        """
-        own = {"sampling": sampling, "group_size": num_samples, "target": len(prompts)}
-        view = replace(self._view(0), version=0, stream=PromptStream(prompts, seed=None), **own)
-        runner = self._runner(view, generate=generate, step=-1, desk=desk)
-        for index, prompt in enumerate(prompts):
-            # No drafts: what is measured must not depend on how rollouts are made.
-            job = replace(view.job(prompt, num_samples=num_samples), draft_budget=0)
-            runner.start(job, group_id=f"{label}:{index}:{prompt.id}")
-        groups: list[Group] = []
-        while runner.num_groups:
-            groups += runner.advance()
-        for group in groups:
-            for rollout in group.rollouts:
-                self.ledger.settle(rollout.spans, bin=EVALUATION)
-        for rollout in runner.take_asides():
-            self.ledger.settle(rollout.spans, bin=EVALUATION)
-        check_scorable((r for g in groups for r in g.rollouts), where=f"evaluation {label}")
-        order = {p.id: i for i, p in enumerate(prompts)}
-        return sorted(groups, key=lambda g: order[g.prompt.id])
+    # ------------------------------------------------------------ weights, state
 
     def sync(self, weights: "Weights", *, version: int) -> None:
         """Loads the policy after `version` updates into the engine."""
@@ -244,44 +237,13 @@ class Pipeline:
 
     # ------------------------------------------------------------ small things
 
-    def _view(self, step: int) -> RunView:
-        return RunView(
-            step=step,
-            version=self.engine.version,
+    def _view(self) -> RunView:
+        return self.loop.view(
+            self.step,
             target=self.prompts,
             group_size=self.strategy.group_size,
             sampling=self.sampling,
-            seed=self.seed,
             stream=self.stream,
-            engine=self.engine,
-            codec=self.codec,
-        )
-
-    def _runner(
-        self,
-        view: RunView,
-        *,
-        generate: Generate,
-        step: int,
-        watchers: Mapping[str, Watcher] = MappingProxyType({}),
-        evaluators: Mapping[str, Evaluator] = MappingProxyType({}),
-        heldout: Collection[tuple[int, ...]] = (),
-        desk: Desk | None = None,
-    ) -> Runner:
-        return Runner(
-            engine=self.engine,
-            codec=self.codec,
-            desk=desk or self.desk,
-            ledger=self.ledger,
-            generate=generate,
-            watchers=watchers,
-            evaluators=evaluators,
-            heldout=heldout,
-            view=shown(view),
-            seed=self.seed,
-            step=step,
-            address="generate" if step >= 0 else "evaluation.generate",
-            told=self._told,
         )
 
     def _ledger_metrics(self) -> dict[str, float]:

@@ -116,7 +116,7 @@ class Rules:
         raise misfit(
             by,
             f"{where} with sampling {said}. The loss takes the run's; only another temperature > 0 "
-            "can be corrected, by loss.off_policy 'recompute' or 'behaviour'",
+            "can be corrected, by strategy.correction or loss.off_policy='behaviour'",
         )
 
 

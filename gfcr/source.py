@@ -19,7 +19,7 @@ from gfcr.scoring import asked_again, scorer
 from gfcr.stages import Generate
 from gfcr.tracking.base import Tracker
 from gfcr.tracking.folder import Mark, RunFolder
-from gfcr.types import RolloutBatch
+from gfcr.types import Bools, RolloutBatch
 
 if TYPE_CHECKING:
     from gfcr.engine.base import Weights
@@ -156,9 +156,14 @@ class RunSource:
         self._memory.verifier_calls += self._batch.cost.verifier_calls
         return self._batch
 
+    def masked(self, kept: Mapping[str, Bools]) -> None:
+        """See `BatchSource.masked`."""
+        self._pipeline.masked(kept)
+
     def updated(self, *, step: int, metrics: Mapping[str, float]) -> None:
         """See `BatchSource.updated`."""
         assert self._batch is not None, "updated() follows next_batch()"
+        self._pipeline.updated(metrics)
         merged = {**self._batch.metrics, **self._step_metrics(metrics)}
         self._add_totals(merged)
         self._records.append(step, metrics=merged)
@@ -225,7 +230,7 @@ class RunSource:
         began, shared, carried = time.perf_counter(), self._pipeline.desk, self.question.carried
         self._code.check()
         with scorer(shared, carried=carried) as desk, anew.part("generate", self._generate) as part:
-            groups = self._pipeline.evaluate(
+            groups = self._pipeline.loop.evaluate(
                 deepcopy(self.question.prompts),  # what is left in their `meta` is gone
                 generate=part,
                 num_samples=self.question.samples,

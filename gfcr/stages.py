@@ -17,10 +17,11 @@ that have a hook, in the order the strategy names them.
                                  Filter.apply          signals, rejections, advantages
     the batch is full            BatchMap.map_batch    signals that need all groups
                                  Replay.store          remember; Observer.observe: learn
+    the policy was updated       AfterUpdate           learn from the trainer's metrics
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -43,6 +44,7 @@ from gfcr.types import Group, Prompt, Rollout
 __all__ = [
     "BATCH_FULL",
     "Abort",
+    "AfterUpdate",
     "Allocator",
     "BatchMap",
     "Cap",
@@ -247,6 +249,17 @@ class Observer(ABC):
         """Called once a batch, after the filters, before the trainer's update."""
 
 
+class AfterUpdate(ABC):
+    """Learns from each update of the policy (learning progress, divergence, loss)."""
+
+    @abstractmethod
+    def after_update(self, metrics: Mapping[str, float], *, view: View) -> None:
+        """Called with the trainer's own metrics, by name: `loss`, `grad_norm`, `entropy`, `kl`...
+
+        `view.step` is that of the next batch; the engine still has the policy before the update.
+        """
+
+
 # ---------------------------------------------------------------- Control, Replay
 
 
@@ -259,7 +272,7 @@ class Control(Part):
 
     def __init_subclass__(cls) -> None:
         """Refuses a Control that would never be asked anything."""
-        hooks = (Planner, Selector, Allocator, Watcher, Evaluator, Referee, Observer)
+        hooks = (Planner, Selector, Allocator, Watcher, Evaluator, Referee, Observer, AfterUpdate)
         if not issubclass(cls, hooks):
             names = ", ".join(h.__name__ for h in hooks)
             raise TypeError(f"{cls.__name__} answers no event: inherit at least one of {names}.")

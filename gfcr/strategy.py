@@ -9,6 +9,7 @@ from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
 from gfcr import plain, registry
+from gfcr.correction.base import Correction
 from gfcr.errors import ConfigError, shown, unknown_name
 from gfcr.part import Part
 from gfcr.plain import is_mapping, mapping
@@ -36,6 +37,8 @@ class Strategy(Checked):
     """Speculates while the engine generates; None does not."""
     group_size: Count = 8
     loss: Loss = field(default_factory=Loss)
+    correction: Correction | None = None
+    """Weighs and masks off-policy tokens before each update; None takes all as they are."""
 
     @property
     def parts(self) -> dict[str, Part]:
@@ -44,7 +47,8 @@ class Strategy(Checked):
         named |= {f"filters.{n}": p for n, p in self.filters.items()}
         named |= {f"controls.{n}": p for n, p in self.controls.items()}
         named |= {f"replays.{n}": p for n, p in self.replays.items()}
-        named |= {"drafter": self.drafter} if self.drafter else {}
+        optional = {"drafter": self.drafter, "correction": self.correction}
+        named |= {name: part for name, part in optional.items() if part}
         nests = [registry.nested(part, at=address) for address, part in named.items()]
         return {address: part for nest in nests for address, part in nest.items()}
 
@@ -52,8 +56,13 @@ class Strategy(Checked):
         """The parts that answer an event, by address, in order."""
         return {name: part for name, part in self.parts.items() if isinstance(part, kind)}
 
+    @property
+    def corrected(self) -> bool:
+        """Whether tokens are learned from by the log-probs that they were sampled with."""
+        return self.correction is not None or self.loss.off_policy == "behaviour"
+
     def check(self) -> None:
-        """Refuses filters that leave nothing to train on, or that such groups cannot have.
+        """Refuses parts that do not fit each other, and what leaves nothing to train on.
 
         Raises:
             ConfigError: naming the keys.
@@ -63,6 +72,12 @@ class Strategy(Checked):
             raise ConfigError(
                 f"strategy: {', '.join(selectors)} each choose the prompts, and one part may. "
                 "Remove all but one, or make the others Allocators of the jobs that it fills."
+            )
+        if self.correction and self.loss.off_policy != "none":
+            raise ConfigError(
+                f"strategy.loss.off_policy={self.loss.off_policy!r} clips against the log-probs "
+                "sampled with, strategy.correction against those of the policy before the update: "
+                "set off_policy=none, or leave the correction out."
             )
         filters = self.hooks(Filter)
         unmapped = all(part.gives_advantages is False for part in filters.values())
@@ -87,6 +102,7 @@ class Strategy(Checked):
             "replays": {n: registry.spec("replay", p) for n, p in self.replays.items()},
             "drafter": registry.spec("drafter", self.drafter) if self.drafter else None,
             "loss": asdict(self.loss),
+            "correction": registry.spec("correction", self.correction) if self.correction else None,
         }
 
 
@@ -97,9 +113,9 @@ def load(name: str, **overrides: Any) -> Strategy:
         name: file name in `strategies/`, an installed entry point, `package.module:function` or
             `path/to/file.py:function`.
         overrides: arguments of the strategy's function (its knobs), and `generate`, `filters`,
-            `controls`, `replays`, `drafter`, `loss`: mappings merged into the parts at that
-            address. A new filter, control or replay is added with its `name`; null (for a drafter
-            also `none`) removes one.
+            `controls`, `replays`, `drafter`, `correction`, `loss`: mappings merged into the parts
+            at that address. A new filter, control or replay is added with its `name`; null (for a
+            drafter also `none`) removes one.
 
     Raises:
         ConfigError: unknown name, knob, part or key, or a value of the wrong type.
@@ -136,6 +152,7 @@ def from_spec(spec: Mapping[str, Any]) -> Strategy:
         replays={n: build("replay", s) for n, s in spec["replays"].items()},
         drafter=build("drafter", spec["drafter"]) if spec["drafter"] else None,
         loss=Loss(**spec["loss"]),
+        correction=build("correction", spec["correction"]) if spec["correction"] else None,
     )
 
 
@@ -203,7 +220,7 @@ def _entry(name: str) -> registry.Entry:
 
 
 _MAPS = ("filters", "controls", "replays")
-_ADDRESSES = ("generate", *_MAPS, "drafter", "loss")
+_ADDRESSES = ("generate", *_MAPS, "drafter", "loss", "correction")
 
 
 def _override_map(parts: Mapping[str, Any], changes: Any, *, stage: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import numpy as np
 from annotated_types import Interval
 from numpy.typing import NDArray
 
-from gfcr.ranges import Checked, Count, Natural, Positive, SomeShare
+from gfcr.ranges import Checked, Count, Natural, SomeShare
 
 Floats: TypeAlias = NDArray[np.float32]
 Ints: TypeAlias = NDArray[np.int32]
@@ -240,6 +240,8 @@ class Sample:
     rollout: Rollout
     advantage_T: Floats
     """Weighted advantage per completion token, 0 where `rollout.mask_T` is False."""
+    old_logprobs_T: Floats | None = None
+    """What the loss clips against, where that is not what `rollout` was sampled with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,10 +254,10 @@ class Loss(Checked):
     """How token losses are averaged: a rollout, over the batch's tokens, or by a constant."""
     clip_low: Clip = 0.2
     clip_high: Clip = 0.2
-    off_policy: Literal["none", "recompute", "behaviour"] = "none"
-    """`recompute`: proximal policy now, weights min(pi/pi_sampled, tis_cap) folded into advantages.
-    `behaviour`: clip against the log-probs sampled with. `none`: all data is on-policy."""
-    tis_cap: Positive = 2.0
+    off_policy: Literal["none", "behaviour"] = "none"
+    """`behaviour` clips against the log-probs sampled with; `none` against the policy before the
+    update, as if all data were its own. What else is to be done with data that is not, a strategy's
+    `correction` says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

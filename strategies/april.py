@@ -1,11 +1,11 @@
 """APRIL."""
 
 from gfcr.control.oversample import Oversample
+from gfcr.correction.truncated import Truncated
 from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.generate.sample import Sample
 from gfcr.replay.partial_rollouts import PartialRollouts
 from gfcr.strategy import Strategy
-from gfcr.types import Loss
 
 
 def april(*, group_size: int = 8, factor: float = 2.0, max_staleness: int = 4) -> Strategy:
@@ -24,5 +24,5 @@ def april(*, group_size: int = 8, factor: float = 2.0, max_staleness: int = 4) -
         controls={"oversample": Oversample(factor=factor)},
         replays={"partial_rollouts": PartialRollouts(max_staleness=max_staleness)},
         group_size=group_size,
-        loss=Loss(off_policy="recompute"),
+        correction=Truncated(),
     )

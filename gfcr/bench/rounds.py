@@ -106,7 +106,7 @@ class Gate:
 def play(pipeline: Pipeline, *, engine: Engine, running: int, draft: bool) -> Round:
     """Makes the pipeline's next batch with at most `running` requests at a time."""
     gate = Gate(engine, running=running, draft=draft)
-    pipeline.engine = cast("Engine", gate)
+    pipeline.loop.engine = cast("Engine", gate)
     start = _mark(engine)
     pipeline.next_batch()
     end = _mark(engine)

@@ -104,6 +104,8 @@ def check(strategy: Strategy) -> None:
     loss = strategy.loss
     if (loss.estimator, loss.off_policy) != ("grpo", "none"):
         found.append(f"loss is estimator={loss.estimator!r} with off_policy={loss.off_policy!r}")
+    if strategy.correction:
+        found.append("correction weighs tokens before the update")
     if found:
         raise ConfigError(
             f"strategy '{strategy.name}' cannot be a rollout_func: {'; '.join(found)}. TRL fixes "

@@ -76,7 +76,7 @@ _ONE_PROCESS: Final = "training is one process: leave it out"
 _ENGINE: Final = "the engine is the strategy's: GRPOTrainer(..., engine={...}) sets it"
 _CORRECTION: Final = (
     "the correction for old rollouts is the strategy's: "
-    "strategy={'name': ..., 'loss': {'off_policy': 'recompute', 'tis_cap': ...}}"
+    "strategy={'name': ..., 'correction': {'name': 'truncated', 'cap': ...}}"
 )
 _ADVANTAGE: Final = (
     "advantages are the strategy's: choose one, such as dr_grpo, or give a filter, "

@@ -24,7 +24,7 @@ from gfcr.train import checkpoint
 from gfcr.train.base import TrainJob
 from gfcr.train.seam import Feed, SeamMixin
 from gfcr.train.trl import Trl, classes, vouch
-from gfcr.types import RolloutBatch
+from gfcr.types import Bools, RolloutBatch
 
 if TYPE_CHECKING:
     from gfcr.engine.base import Weights
@@ -132,6 +132,7 @@ class GRPOTrainer(SeamMixin, _Trl):
                 model=self._folder,
                 source=source,
                 loss=self.strategy.loss,
+                correction=self.strategy.correction,
                 seed=self.args.seed,
                 folder=folder,
                 sampling=pipeline.sampling,
@@ -168,7 +169,7 @@ class GRPOTrainer(SeamMixin, _Trl):
 
     def _pipeline(self, engine: Any) -> Pipeline:
         rows = Rows(self.train_dataset, trainer=self)
-        pipeline = Pipeline(
+        return Pipeline(
             self.strategy,
             engine=engine,
             task=TrlRewards(trainer=self, rows=rows, codec=self._codec),
@@ -177,10 +178,8 @@ class GRPOTrainer(SeamMixin, _Trl):
             prompts=given.prompts_of(self.args),
             sampling=self._sampling,
             seed=self.args.seed,
+            stream=None if self.args.shuffle_dataset else PromptStream(rows, seed=None),
         )
-        if not self.args.shuffle_dataset:
-            pipeline.stream = PromptStream(rows, seed=None)
-        return pipeline
 
 
 class _Source:
@@ -202,8 +201,11 @@ class _Source:
     def sync(self, weights: "Weights", *, version: int) -> None:
         self._pipeline.sync(weights, version=version)
 
+    def masked(self, kept: Mapping[str, Bools]) -> None:
+        self._pipeline.masked(kept)
+
     def updated(self, *, step: int, metrics: Mapping[str, float]) -> None:
-        """TRL has logged it."""
+        self._pipeline.updated(metrics)
 
     def state_dict(self) -> dict[str, Any]:
         return {"of": self._trainer.identity(), "pipeline": self._pipeline.state_dict()}

@@ -106,8 +106,8 @@ def _select(log: Log, name: str, strategy: Strategy, *, prompts: int) -> _Made:
         prompts=prompts,
         sampling=log.sampling,
         seed=log.seed,
+        stream=stream,
     )
-    pipeline.stream = stream
     measured: list[Measured] = []
     hardness: dict[str, float] = {}
     with closing(pipeline):

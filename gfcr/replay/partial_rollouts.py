@@ -16,7 +16,7 @@ class PartialRollouts(Replay, Planner):
 
     Finished rollouts of such groups are kept as they are, unfinished ones are continued token by
     token: a rollout then has tokens of several policies (`Rollout.versions_T`), so train with
-    `loss.off_policy` other than `none`. No trained token is older than `max_staleness` versions:
+    a `correction`. No trained token is older than `max_staleness` versions:
     a rollout with an older one is dropped and begun anew, which keeps its prompt in the mix.
 
     Pair it with `oversample`. Holds at most the groups begun for one batch. Hurts when the policy

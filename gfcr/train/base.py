@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from gfcr.correction.base import Correction
 from gfcr.part import Part
-from gfcr.types import Loss, RolloutBatch, Sampling
+from gfcr.types import Bools, Loss, RolloutBatch, Sampling
 
 if TYPE_CHECKING:
     from gfcr.engine.base import Weights
@@ -22,6 +23,10 @@ class BatchSource(Protocol):
 
     def sync(self, weights: "Weights", *, version: int) -> None:
         """Hands the engine the policy after `version` updates: before each batch and at the end."""
+        ...
+
+    def masked(self, kept: Mapping[str, Bools]) -> None:
+        """Reports which tokens of the batch a correction leaves in the loss, by rollout id."""
         ...
 
     def updated(self, *, step: int, metrics: Mapping[str, float]) -> None:
@@ -45,6 +50,7 @@ class TrainJob:
     """Folder of the policy to start from."""
     source: BatchSource
     loss: Loss
+    correction: Correction | None = None
     seed: int
     folder: Path
     """Where checkpoints go: `folder/checkpoint-N`, see `gfcr.train.checkpoint`."""
@@ -71,7 +77,7 @@ class TrainerConfig(Part):
     max_steps: int
     """Updates to make."""
 
-    def check(self, loss: Loss, *, sampling: Sampling) -> None:
+    def check(self, loss: Loss, *, corrected: bool, sampling: Sampling) -> None:
         """Vouches for an exact way to compute the loss, before anything starts.
 
         Raises:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gfcr.types import Sample
+from gfcr.types import Floats, Sample
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,11 @@ class Padded:
     loss_mask_BT: Tensor
     """1 on the tokens the policy sampled."""
     sampled_logps_BT: Tensor
+    old_logps_BT: Tensor
+    """What the loss clips against: those sampled with, unless a correction has taken others."""
     advantages_BT: Tensor
+    corrected: bool
+    """Whether a correction has."""
 
 
 def trainable(samples: Iterable[Sample]) -> list[Sample]:
@@ -63,7 +67,7 @@ def collate(samples: Sequence[Sample], *, device: torch.device) -> Padded:
     """Pads samples to one rectangle; no samples give one row that weighs nothing."""
     if not samples:
         one, zero = torch.ones(1, 1, dtype=torch.long), torch.zeros(1, 1)
-        columns = (one, one, one, one, zero.long(), zero, zero)
+        columns = (one, one, one, one, zero.long(), zero, zero, zero)
     else:
         rollouts = [s.rollout for s in samples]
         prompts, completions = [r.prompt.tokens for r in rollouts], [r.tokens_T for r in rollouts]
@@ -74,10 +78,13 @@ def collate(samples: Sequence[Sample], *, device: torch.device) -> Padded:
             _pad([np.ones(len(c)) for c in completions], "int64"),
             _pad([r.mask_T for r in rollouts], "int64"),
             _pad([r.logprobs_T for r in rollouts], "float32"),
+            _pad([_old(s) for s in samples], "float32"),
             _pad([s.advantage_T for s in samples], "float32"),
         )
-    names = Padded.__dataclass_fields__
-    return Padded(**{n: c.to(device) for n, c in zip(names, columns, strict=True)})
+    corrected = any(s.old_logprobs_T is not None for s in samples)
+    names = [name for name in Padded.__dataclass_fields__ if name != "corrected"]
+    tensors = {n: c.to(device) for n, c in zip(names, columns, strict=True)}
+    return Padded(**tensors, corrected=corrected)
 
 
 def _pad(rows: Sequence[Any], dtype: str, *, side: Literal["left", "right"] = "right") -> Tensor:
@@ -86,6 +93,11 @@ def _pad(rows: Sequence[Any], dtype: str, *, side: Literal["left", "right"] = "r
     for line, row in zip(table, rows, strict=True):
         line[width - len(row) if side == "left" else 0 :][: len(row)] = row
     return torch.tensor(table)
+
+
+def _old(sample: Sample) -> Floats:
+    own = sample.old_logprobs_T
+    return sample.rollout.logprobs_T if own is None else own
 
 
 def _length(sample: Sample) -> int:

@@ -35,17 +35,10 @@ class InputBuilder(Protocol):
 def grpo_inputs(
     trainer: Any, padded: Padded, *, loss: Loss, scale: float, tokens: int
 ) -> dict[str, Any]:
-    """Inputs of GRPOTrainer: advantages per token, environment tokens masked.
-
-    The loss is linear in the advantage for non-negative factors, so the truncated weight
-    min(pi / pi_sampled, cap) of `off_policy="recompute"` is multiplied into it.
-    """
+    """Inputs of GRPOTrainer: advantages per token, environment tokens masked."""
     advantages_BT = padded.advantages_BT * scale
-    old_BT = padded.sampled_logps_BT if loss.off_policy == "behaviour" else None
-    if loss.off_policy == "recompute":
-        old_BT = _logps(trainer, trainer.model, padded)
-        gap_BT = (old_BT - padded.sampled_logps_BT) * padded.loss_mask_BT
-        advantages_BT = advantages_BT * gap_BT.exp().clamp(max=loss.tis_cap)
+    clipped = loss.off_policy == "behaviour" or padded.corrected
+    old_BT = padded.old_logps_BT if clipped else None
     inputs = _tokens_of(padded) | {
         "tool_mask": padded.loss_mask_BT,
         "advantages": advantages_BT,
@@ -54,7 +47,7 @@ def grpo_inputs(
         "sampling_per_token_logps": padded.sampled_logps_BT,
     }
     if trainer.beta:
-        inputs["ref_per_token_logps"] = _logps(trainer, trainer.ref_model, padded)
+        inputs["ref_per_token_logps"] = logps(trainer, trainer.ref_model, padded)
     return inputs
 
 
@@ -68,13 +61,10 @@ def rloo_inputs(
             neither of which a sequence-level ratio has a place for.
     """
     advantages_B = _row_advantages(padded) * scale
-    if loss.off_policy == "behaviour":
-        old_BT = padded.sampled_logps_BT
+    if loss.off_policy == "behaviour" or padded.corrected:
+        old_BT = padded.old_logps_BT
     else:
-        old_BT = _logps(trainer, trainer.model, padded) * padded.completion_mask_BT
-    if loss.off_policy == "recompute":
-        gap_B = (old_BT - padded.sampled_logps_BT).sum(1)
-        advantages_B = advantages_B * gap_B.exp().clamp(max=loss.tis_cap)
+        old_BT = logps(trainer, trainer.model, padded) * padded.completion_mask_BT
     return _tokens_of(padded) | {"old_logps": old_BT.sum(1), "advantages": advantages_B}
 
 
@@ -94,7 +84,8 @@ def _tokens_of(padded: Padded) -> dict[str, Any]:
 
 
 @torch.no_grad()
-def _logps(trainer: Any, model: Any, padded: Padded) -> Tensor:
+def logps(trainer: Any, model: Any, padded: Padded) -> Tensor:
+    """Log-probs `(B, T)` of completion tokens under a model, at the trainer's temperature."""
     ids = torch.cat([padded.prompt_ids_BP, padded.completion_ids_BT], 1)
     mask = torch.cat([padded.prompt_mask_BP, padded.completion_mask_BT], 1)
     width = padded.completion_ids_BT.size(1)
@@ -112,7 +103,8 @@ def _row_advantages(padded: Padded) -> Tensor:
     first_B1 = padded.advantages_BT[:, :1]
     if not torch.where(mask_BT, padded.advantages_BT, first_B1).eq(first_B1).all():
         raise ConfigError(
-            'loss.estimator="rloo" takes one advantage a rollout, but a map gave one per token. '
-            'Use estimator="grpo", or a map with one advantage a rollout.'
+            'loss.estimator="rloo" takes one advantage a rollout, but a map or a correction gave '
+            'one per token. Use estimator="grpo", or one number a rollout (a map with one '
+            "advantage, a `truncated` correction with level=sequence or geometric)."
         )
     return first_B1[:, 0]

@@ -21,6 +21,7 @@ from gfcr.errors import ConfigError
 from gfcr.train import checkpoint
 from gfcr.train.base import TrainJob
 from gfcr.train.collate import Padded, collate, loss_tokens, micro_batches, trainable
+from gfcr.train.corrected import corrected
 from gfcr.train.health import Pass, check_logged, check_update, check_weights
 from gfcr.train.loss_inputs import BUILDERS
 from gfcr.types import RolloutBatch, Sample
@@ -145,6 +146,10 @@ class Feed(TrainerCallback):
             # training ends before the optimizer step.
             trainer.control.should_training_stop = True
         samples = trainable(batch.samples) if batch else []
+        if samples and self._job.correction:
+            samples = corrected(trainer, samples, by=self._job.correction, count=self._count)
+            self._job.source.masked({s.rollout.id: s.rollout.mask_T for s in samples})
+            samples = trainable(samples)
         self._skip, self._passes = not samples, []
         self._sums = torch.zeros(4, device=trainer.accelerator.device)
         self._ready_at = time.perf_counter()

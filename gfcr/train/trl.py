@@ -63,7 +63,8 @@ class Trl(TrainerConfig):
         Raises:
             ConfigError: TRL has no exact way to compute what `job.loss` asks for.
         """
-        self.check(job.loss, sampling=job.sampling)
+        corrected = job.correction is not None or job.loss.off_policy == "behaviour"
+        self.check(job.loss, corrected=corrected, sampling=job.sampling)
         from gfcr.train.seam import Feed, load_policy, quiet_transformers
 
         found = checkpoint.resume(job.folder, source=job.source, keep=self.keep_checkpoints)
@@ -83,7 +84,7 @@ class Trl(TrainerConfig):
         assert last, "training ends with a checkpoint"
         return TrainResult(updates=checkpoint.step_of(last), resumed_from=resumed, model=str(last))
 
-    def check(self, loss: Loss, *, sampling: Sampling) -> None:
+    def check(self, loss: Loss, *, corrected: bool, sampling: Sampling) -> None:
         """Vouches for the optimizer's name, and that TRL has an exact way to compute the loss.
 
         Raises:
@@ -108,12 +109,12 @@ class Trl(TrainerConfig):
                 "log-probs to take a gradient of. Give a temperature > 0."
             )
         truncated = sampling.top_p < 1 or sampling.top_k > 0 or sampling.min_p > 0
-        if truncated and loss.off_policy != "none":
+        if truncated and corrected:
             raise ConfigError(
-                f"loss.off_policy={loss.off_policy!r} compares log-probs of the whole vocabulary "
-                f"with those sampled under top_p={sampling.top_p}, top_k={sampling.top_k}, "
-                f"min_p={sampling.min_p}, which biases the ratio: use sampling.top_p=1, top_k=0 "
-                "and min_p=0, or off_policy='none'."
+                "a strategy with a correction, or with loss.off_policy='behaviour', compares "
+                "log-probs of the whole vocabulary with those sampled under "
+                f"top_p={sampling.top_p}, top_k={sampling.top_k}, min_p={sampling.min_p}, which "
+                "biases the ratio: use sampling.top_p=1, top_k=0 and min_p=0, or leave it out."
             )
 
     def _trainer(self, job: TrainJob) -> Any:

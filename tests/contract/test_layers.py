@@ -20,12 +20,16 @@ LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("handles",), ("subsets",), ("ledger",), ("speculation.base",)),
     (("stages",), ("engine.base",), ("tasks.base", "tasks.codec"), ("tracking.base",)),
     (("train.base",),),
-    (("generate",), ("filter",), ("control",), ("replay",), ("speculation",), ("tasks",)),
+    (
+        *(("generate",), ("filter",), ("control",), ("replay",), ("correction",)),
+        *(("speculation",), ("tasks",)),
+    ),
     (("engine",), ("registry", "strategy", "loose", "sources", "anew")),
     # The event loop is one unit: pipeline and the machinery only it uses.
     (
         (
             *("pipeline", "batch", "cell", "collector", "confined", "custody", "faults", "guard"),
+            "loop",
             *("judging", "metrics", "pool", "rules", "runner", "scoring", "scratch", "session"),
             *("stream", "trajectory", "view"),
         ),

@@ -7,6 +7,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
+from gfcr.correction.truncated import Truncated
 from gfcr.types import Loss, Sampling
 from tests.integration.trl_script import (
     LEARNING_RATE,
@@ -32,9 +33,12 @@ def model(tmp_path_factory):
     return tiny_policy(tmp_path_factory.mktemp("model"))
 
 
-def seam(model, folder, *, formula, loss, make=groups, sampling=None, **changes):
+def seam(
+    model, folder, *, formula, loss=None, make=groups, sampling=None, correction=None, **changes
+):
     source = Scripted(make=lambda n: samples_of(make(n), formula=formula))
-    run(plain_sgd(**changes), source, model=model, folder=folder, loss=loss, sampling=sampling)
+    asked = {"loss": loss, "sampling": sampling, "correction": correction}
+    run(plain_sgd(**changes), source, model=model, folder=folder, **asked)
     return change(source)
 
 
@@ -122,13 +126,8 @@ def test_truncated_importance_weights_are_trl_s_own(model, tmp_path):
     stock.vllm_generation = SimpleNamespace(sync_weights=lambda: None)
     stock_change = train_stock(stock)
     corrected, ignored = (
-        seam(
-            model,
-            tmp_path / off_policy,
-            formula=grpo_advantages,
-            loss=Loss(off_policy=off_policy, tis_cap=cap),
-        )
-        for off_policy in ("recompute", "none")
+        seam(model, tmp_path / name, formula=grpo_advantages, correction=correction)
+        for name, correction in (("truncated", Truncated(cap=cap)), ("none", None))
     )
     assert relative(corrected, stock_change) < TOLERANCE
     assert relative(ignored, stock_change) > 0.1

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from gfcr.correction.truncated import Truncated
 from gfcr.errors import ConfigError
 from gfcr.train.trl import Trl, optimizers
 from gfcr.types import Loss, Sample
@@ -31,9 +32,9 @@ def model(tmp_path_factory):
 
 def step(model, folder, samples, **changes):
     """The change of the weights by one SGD step on `samples`."""
-    loss = changes.pop("loss", None)
+    asked = {key: changes.pop(key, None) for key in ("loss", "correction")}
     source = Scripted(make=lambda n: samples)
-    result = run(plain_sgd(max_steps=1, **changes), source, model=model, folder=folder, loss=loss)
+    result = run(plain_sgd(max_steps=1, **changes), source, model=model, folder=folder, **asked)
     assert result.updates == 1
     return change(source)
 
@@ -119,10 +120,10 @@ def test_environment_tokens_have_no_gradient(model, tmp_path):
     rollouts = [rollout(rng, prompt=p, member=0, mask=mask) for p in range(4)]
     quiet = [Sample(rollout=r, advantage_T=np.where(r.mask_T, 1, 0)) for r in rollouts]
     loud = [Sample(rollout=r, advantage_T=np.where(r.mask_T, 1, 99)) for r in rollouts]
-    for off_policy in ("none", "recompute", "behaviour"):
-        loss = Loss(off_policy=off_policy)
-        a = step(model, tmp_path / off_policy / "a", quiet, loss=loss)
-        b = step(model, tmp_path / off_policy / "b", loud, loss=loss)
+    asked = ({}, {"correction": Truncated()}, {"loss": Loss(off_policy="behaviour")})
+    for number, own in enumerate(asked):
+        a = step(model, tmp_path / f"{number}a", quiet, **own)
+        b = step(model, tmp_path / f"{number}b", loud, **own)
         assert torch.equal(a, b)
 
 

@@ -10,6 +10,7 @@ import torch
 from tokenizers import Tokenizer, models
 from transformers import PreTrainedTokenizerFast
 
+from gfcr.correction.base import Correction
 from gfcr.train.base import TrainJob
 from gfcr.train.trl import Trl
 from gfcr.types import (
@@ -121,6 +122,8 @@ class Scripted:
     diary: list[str] = field(default_factory=list)
     metrics: list[Mapping[str, float]] = field(default_factory=list)
     weights: list[dict[str, torch.Tensor]] = field(default_factory=list)
+    kept: dict[str, Any] = field(default_factory=dict)
+    """Tokens that a correction left in the last update's loss, by rollout."""
 
     def next_batch(self) -> RolloutBatch | None:
         if self.stop_after is not None and self.served >= self.stop_after:
@@ -133,6 +136,9 @@ class Scripted:
     def sync(self, weights: Any, *, version: int) -> None:
         self.diary.append(f"sync {version}")
         self.weights.append({name: tensor.detach().clone() for name, tensor in weights})
+
+    def masked(self, kept: Mapping[str, Any]) -> None:
+        self.kept = dict(kept)
 
     def updated(self, *, step: int, metrics: Mapping[str, float]) -> None:
         self.diary.append(f"updated {step}")
@@ -166,6 +172,7 @@ def run(
     model: str,
     folder: Path,
     loss: Loss | None = None,
+    correction: Correction | None = None,
     sampling: Sampling | None = None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Any:
@@ -173,6 +180,7 @@ def run(
         model=model,
         source=source,
         loss=loss or Loss(),
+        correction=correction,
         seed=0,
         folder=folder,
         sampling=sampling or Sampling(),

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from gfcr import cli
+from gfcr.correction.truncated import Truncated
 from gfcr.errors import EngineError, GfcrError, PartError, TaskError
 from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.generate.sample import Sample
@@ -454,20 +455,20 @@ def test_a_prompt_without_tokens_is_not_asked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("off_policy", "sampling", "right"),
+    ("asked", "sampling", "right"),
     [
-        ("recompute", {"temperature": 0.5}, True),
-        ("behaviour", {"temperature": 0.5}, True),
-        ("recompute", {"temperature": 0.0}, False),
-        ("recompute", {"temperature": 0.5, "top_k": 3}, False),
-        ("none", {"max_tokens": 7}, True),
+        ({"correction": Truncated()}, {"temperature": 0.5}, True),
+        ({"loss": Loss(off_policy="behaviour")}, {"temperature": 0.5}, True),
+        ({"correction": Truncated()}, {"temperature": 0.0}, False),
+        ({"correction": Truncated()}, {"temperature": 0.5, "top_k": 3}, False),
+        ({}, {"max_tokens": 7}, True),
     ],
 )
 def test_a_job_may_sample_otherwise_where_the_loss_corrects_for_it(
-    off_policy: Any, sampling: dict[str, Any], right: bool
+    asked: dict[str, Any], sampling: dict[str, Any], right: bool
 ) -> None:
     part = Every(hook="plan", answer=lambda plan, view: _sampled(plan, view, **sampling))
-    plan = strategy(controls={"mine": part}, loss=Loss(off_policy=off_policy))
+    plan = strategy(controls={"mine": part}, **asked)
     pipeline = make.pipeline(plan, prompts=2)
     if right:
         assert pipeline.next_batch().samples

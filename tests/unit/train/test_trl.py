@@ -49,7 +49,7 @@ def test_sampling_that_biases_the_loss_is_refused(tmp_path, sampling, message):
     job = TrainJob(
         model="none",
         source=None,
-        loss=Loss(off_policy="recompute"),
+        loss=Loss(off_policy="behaviour"),
         seed=0,
         folder=tmp_path,
         sampling=sampling,

@@ -1,0 +1,48 @@
+"""Rollouts too far off the policy are left out of the loss."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, final
+
+import numpy as np
+
+from gfcr.correction.base import Corrected, Correction, Learned
+from gfcr.errors import ConfigError
+from gfcr.ranges import NonNegative, Positive
+
+
+@final
+@dataclass(kw_only=True)
+class Band(Correction):
+    """Masks each rollout whose ratio pi / pi_sampled leaves [`low`, `high`].
+
+    `geometric` takes the mean of the log-ratios, whatever the length; `sequence` their sum.
+    """
+
+    low: NonNegative = 0.99
+    high: Positive = 1.01
+    level: Literal["geometric", "sequence"] = "geometric"
+    masked: float = field(init=False, default=0.0)
+    """Share of the last update's rollouts."""
+
+    def __post_init__(self) -> None:
+        if self.low >= self.high:
+            raise ConfigError(f"band.low={self.low} with band.high={self.high}: give low < high.")
+
+    def correct(self, update: Sequence[Learned]) -> Sequence[Corrected]:
+        """See `Correction.correct`."""
+        inside = [self._inside(learned) for learned in update]
+        self.masked = 1 - float(np.mean(inside))
+        return [
+            Corrected(mask_T=learned.rollout.mask_T & kept)
+            for learned, kept in zip(update, inside, strict=True)
+        ]
+
+    def metrics(self) -> Mapping[str, float]:
+        """Share of the last update's rollouts that were masked."""
+        return {"masked": self.masked}
+
+    def _inside(self, learned: Learned) -> bool:
+        whole = self.level == "sequence"
+        gap = float(learned.gaps_T.sum()) if whole else learned.mean_gap
+        return self.low <= float(np.exp(min(gap, 80.0))) <= self.high

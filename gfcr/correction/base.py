@@ -1,0 +1,61 @@
+"""The correction contract: what off-policy tokens are worth to the policy that learns from them."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gfcr.part import Part
+from gfcr.types import Bools, Floats, Rollout
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Learned:
+    """A rollout about to be learned from, with what the policy says of its tokens now."""
+
+    rollout: Rollout
+    """With the log-probs it was sampled with, and the policy versions that sampled each token."""
+    advantage_T: Floats
+    """0 on environment tokens."""
+    logprobs_T: Floats
+    """Under the policy before the update, in nats; 0 on environment tokens."""
+    version: int
+    """Of that policy."""
+
+    @property
+    def gaps_T(self) -> Floats:
+        """log(pi / pi_sampled), 0 on environment tokens."""
+        gaps_T = self.logprobs_T - self.rollout.logprobs_T
+        return np.where(self.rollout.mask_T, gaps_T, np.float32(0))
+
+    @property
+    def mean_gap(self) -> float:
+        """Mean of the gaps over the tokens that the policy sampled."""
+        sampled = int(self.rollout.mask_T.sum())
+        return float(self.gaps_T.sum()) / max(sampled, 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Corrected:
+    """What a correction makes of a rollout."""
+
+    weight: float | Floats = 1.0
+    """Multiplies the advantage: one number, or one per completion token (`_T`)."""
+    mask_T: Bools | None = None
+    """Tokens that stay in the loss, and in the number it is divided by; None is all of them."""
+
+
+class Correction(Part):
+    """Weighs and masks the tokens of an update by how far they are off the policy.
+
+    The loss then clips against the policy before the update, not against the one sampled with.
+
+    Example:
+        def correct(self, update: Sequence[Learned]) -> Sequence[Corrected]:
+            return [Corrected(weight=np.exp(learned.gaps_T)) for learned in update]
+    """
+
+    @abstractmethod
+    def correct(self, update: Sequence[Learned]) -> Sequence[Corrected]:
+        """Returns one answer for each rollout of an update, in order, before it is learned from."""

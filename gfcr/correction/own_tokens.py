@@ -1,0 +1,29 @@
+"""Of rollouts that older policies began, only the newest tokens are learned from."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from gfcr.correction.base import Corrected, Correction, Learned
+from gfcr.ranges import Natural
+
+
+@final
+@dataclass(kw_only=True)
+class OwnTokens(Correction):
+    """Masks tokens that a policy more than `max_lag` versions older than this one sampled.
+
+    For rollouts that are resumed: their prefixes are context, not lesson.
+    """
+
+    max_lag: Natural = 0
+
+    def correct(self, update: Sequence[Learned]) -> Sequence[Corrected]:
+        """See `Correction.correct`."""
+        return [Corrected(mask_T=self._own(learned)) for learned in update]
+
+    def _own(self, learned: Learned) -> np.ndarray:
+        lag_T = learned.version - learned.rollout.versions_T
+        return learned.rollout.mask_T & (lag_T <= self.max_lag)

@@ -1,0 +1,84 @@
+"""A correction is asked about an update, and its answers are put into the samples."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gfcr.correction.base import Corrected, Correction, Learned
+from gfcr.errors import PartError, asking, shown
+from gfcr.train.collate import collate, micro_batches
+from gfcr.train.loss_inputs import logps
+from gfcr.types import Sample
+
+
+def corrected(
+    trainer: Any, samples: Sequence[Sample], *, by: Correction, count: int
+) -> list[Sample]:
+    """Takes the policy's log-probs and has a correction weigh and mask the samples with them.
+
+    Args:
+        trainer: TRL's; its model is the policy before the update.
+        samples: of the update.
+        by: the correction.
+        count: passes to take the log-probs in.
+
+    Raises:
+        PartError: the correction failed, or gave weights or masks that cannot be used.
+    """
+    update = [
+        learned
+        for run in micro_batches(samples, count=count)
+        if run
+        for learned in _learned(trainer, run)
+    ]
+    return applied(update, by=by)
+
+
+def applied(update: Sequence[Learned], *, by: Correction) -> list[Sample]:
+    """See `corrected`; rollouts of which nothing is left stay, with an empty mask."""
+    with asking("correction"):
+        answers: list[Any] = list(by.correct(update))
+    if len(answers) != len(update):
+        raise _misfit(f"gave {len(answers)} answers for {len(update)} rollouts")
+    return [_sample(u, a) for u, a in zip(update, answers, strict=True)]
+
+
+def _learned(trainer: Any, samples: Sequence[Sample]) -> list[Learned]:
+    padded = collate(samples, device=trainer.accelerator.device)
+    now_BT = (logps(trainer, trainer.model, padded) * padded.loss_mask_BT).float().cpu().numpy()
+    return [
+        Learned(
+            rollout=s.rollout,
+            advantage_T=s.advantage_T,
+            logprobs_T=now_T[: len(s.rollout)],
+            version=trainer.state.global_step,
+        )
+        for s, now_T in zip(samples, now_BT, strict=True)
+    ]
+
+
+def _sample(learned: Learned, answer: Any) -> Sample:
+    rollout, where = learned.rollout, f"rollout {learned.rollout.id}"
+    if not isinstance(answer, Corrected):
+        raise _misfit(f"{where}: gave {shown(answer)}: give a Corrected")
+    mask_T = rollout.mask_T if answer.mask_T is None else np.asarray(answer.mask_T)
+    if mask_T.dtype != np.bool_ or mask_T.shape != rollout.mask_T.shape:
+        said = f"gave a mask of {mask_T.dtype} {mask_T.shape}"
+        raise _misfit(f"{where}: {said}: give one boolean for each of its {len(rollout)} tokens")
+    if (mask_T & ~rollout.mask_T).any():
+        raise _misfit(f"{where}: its mask keeps environment tokens: leave them out")
+    weight_T = np.asarray(answer.weight, np.float32)
+    if weight_T.shape not in ((), mask_T.shape) or not np.isfinite(weight_T).all():
+        said = f"gave the weight {shown(answer.weight)}"
+        raise _misfit(f"{where}: {said}: give one finite number, or one for each token")
+    return Sample(
+        rollout=replace(rollout, mask_T=mask_T),
+        advantage_T=np.where(mask_T, learned.advantage_T * weight_T, np.float32(0)),
+        old_logprobs_T=learned.logprobs_T,
+    )
+
+
+def _misfit(said: str) -> PartError:
+    return PartError(f"strategy.correction: {said}.")
