@@ -264,11 +264,7 @@ class AfterUpdate(ABC):
 
 
 class Control(Part):
-    """Allocates compute and decides. Inherit it with at least one hook.
-
-    Example:
-        class Oversample(Control, Planner): ...
-    """
+    """Allocates compute and decides: `class Oversample(Control, Planner)`, with a hook or more."""
 
     def __init_subclass__(cls) -> None:
         """Refuses a Control that would never be asked anything."""
