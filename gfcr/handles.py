@@ -5,11 +5,14 @@ Import these from `gfcr.stages`, which says who is handed what.
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
 from gfcr.types import Floats, Group, Prompt, Rollout, Sampling
+
+if TYPE_CHECKING:
+    from gfcr.tasks.base import Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,6 +199,10 @@ class Scratch(Protocol):
 
     def gather(self, *waits: Awaitable[Any]) -> Awaitable[list[Any]]:
         """Waits for all, in order of the arguments."""
+        ...
+
+    def verify(self, text: str) -> Awaitable["Verdict"]:
+        """What the task says of a text as an answer to the job's prompt; counted as a call."""
         ...
 
     def call(self, function: Callable[..., Any], *args: Any) -> Awaitable[Any]:

@@ -1,12 +1,11 @@
 """The event loop: steps the engine, feeds trajectories, wakes Generate parts, scores rollouts."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, final
+from typing import final
 
 from gfcr.cell import Cell, scored_again
-from gfcr.coroutine import Pending
 from gfcr.engine.base import Delta, Engine, Request
 from gfcr.errors import EngineError, PartError, asking, described
 from gfcr.faults import EngineFault, Told
@@ -55,10 +54,10 @@ class Runner:
         told: Told | None = None,
     ) -> None:
         """Makes a runner; `told` knows which failures were shown, `heldout` what is not asked."""
-        self.seed, self.step, self.codec = seed, step, codec
+        self.seed, self.step, self.codec, self.desk = seed, step, codec, desk
         self._address, self._told = address, told or Told()
         self._fault = EngineFault()
-        self._engine, self._desk, self._ledger = engine, desk, ledger
+        self._engine, self._ledger = engine, ledger
         self._generate, self._watchers, self._evaluators = generate, watchers, evaluators
         self._view, self._heldout = view, heldout
         self._cells: dict[str, Cell] = {}
@@ -108,8 +107,8 @@ class Runner:
                 deltas = self._engine.step()
             for delta in deltas:
                 self._take(delta)
-        elif self._desk.busy:
-            self._desk.wait()
+        elif self.desk.busy:
+            self.desk.wait()
         groups = self._complete()
         if self._fault.error is not None:
             raise self._fault.error
@@ -128,7 +127,7 @@ class Runner:
             rollouts += [self._rollout(cell, t) for t in cell.trajectories]
             self._settle_asides(cell)
         self._cells.clear()
-        self._desk.forget()
+        self.desk.forget()
         self._verifying.clear()
         return rollouts
 
@@ -173,13 +172,11 @@ class Runner:
             return
         text = self.codec.decode(trajectory.tokens)
         self._verifying[trajectory.id] = trajectory.group_id
-        self._desk.verify(trajectory.id, prompt=prompt, text=text)
+        self.desk.verify(trajectory.id, prompt=prompt, text=text)
 
-    def call(self, group_id: str, function: Callable[..., Any], *args: Any) -> Pending[Any]:
+    def touch(self, group_id: str) -> None:
         """See `scratch.Host`."""
-        pending = self._desk.call(function, *args)
-        pending.when_done(lambda: self._touch(group_id))
-        return pending
+        self._touched[group_id] = None
 
     # ------------------------------------------------------------ events
 
@@ -194,11 +191,7 @@ class Runner:
         )
         cell.sessions.append(session)
         session.start(self._generate)
-        self._touch(cell.id)
-
-    def _touch(self, group_id: str) -> None:
-        """Marks a group whose state may have changed, so that a step looks at no other."""
-        self._touched[group_id] = None
+        self.touch(cell.id)
 
     def _take(self, delta: Delta) -> None:
         trajectory = self._by_request.get(delta.request_id)
@@ -210,7 +203,7 @@ class Runner:
         if delta.finish is not None:
             del self._by_request[delta.request_id]
             trajectory.close_request(delta.finish)
-            self._touch(trajectory.group_id)
+            self.touch(trajectory.group_id)
             return
         for name, watcher in self._watchers.items() if not trajectory.role else ():
             with asking(name):
@@ -231,7 +224,7 @@ class Runner:
         halted = isinstance(action, Halt)
         finish = FinishReason.HALTED if halted else FinishReason.ABORTED
         trajectory.halt(f"{rule}: {action.reason}", finish=finish)
-        self._touch(trajectory.group_id)
+        self.touch(trajectory.group_id)
 
     def _complete(self) -> list[Group]:
         """Hands out verdicts, closes returned sessions, pops groups that are complete."""
@@ -249,11 +242,11 @@ class Runner:
                     complete.append(group)
 
     def _take_verdicts(self) -> None:
-        for key, verdict in self._desk.verdicts():
+        for key, verdict in self.desk.verdicts():
             # A job that failed after some of its rollouts had ended does not wait for theirs.
             if cell := self._cells.get(self._verifying.pop(key, "")):
                 cell.verdicts[key] = verdict
-                self._touch(cell.id)
+                self.touch(cell.id)
 
     def _settle(self, cell: Cell) -> None:
         while cell.settled < len(cell.sessions) and cell.sessions[cell.settled].returned:

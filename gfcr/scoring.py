@@ -42,6 +42,8 @@ class Desk:
         self.task = task
         self._carried = _folder_of(carried) if carried else None
         self._verdicts: deque[tuple[str, Verdict]] = deque()
+        self._asked: dict[str, Pending[Verdict]] = {}
+        """Of those verdicts, the ones that somebody waits for."""
         self._processes: ProcessPool | None = None
         self._threads: ThreadPool | None = None
         self._verifying: dict[int, str] = {}
@@ -74,6 +76,14 @@ class Desk:
         limit = task.timeout_s if task.slow else _NO_LIMIT_S
         self._verifying[self._processes.submit(*call, timeout_s=limit)] = key
 
+    def ask(self, prompt: Prompt, *, text: str) -> Pending[Verdict]:
+        """Scores a text for whoever waits for the verdict."""
+        pending: Pending[Verdict] = Pending()
+        key = f"asked {self.verifier_calls}"
+        self._asked[key] = pending
+        self.verify(key, prompt=prompt, text=text)
+        return pending
+
     def call(self, function: Callable[..., Any], *args: Any) -> Pending[Any]:
         """Runs `function(*args)` in a thread."""
         from gfcr.pool import ThreadPool
@@ -89,6 +99,9 @@ class Desk:
         self._poll_processes()
         taken = list(self._verdicts)
         self._verdicts.clear()
+        for key, verdict in taken:
+            if key in self._asked:
+                self._asked.pop(key).resolve(verdict)
         return taken
 
     def wait(self, seconds: float = 0.05) -> None:
@@ -105,6 +118,7 @@ class Desk:
         self._verdicts.clear()
         self._verifying.clear()
         self._calling.clear()
+        self._asked.clear()
 
     def close(self) -> None:
         """Stops the pools."""

@@ -3,16 +3,19 @@
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from gfcr.coroutine import Pending, Run, gather
 from gfcr.engine.base import Request
 from gfcr.errors import PartError, shown
+from gfcr.scoring import Desk
 from gfcr.seeds import seed_of
 from gfcr.stages import Job, View
-from gfcr.tasks.base import Codec
+from gfcr.tasks.base import Codec, Verdict
 from gfcr.trajectory import LiveTrajectory
 from gfcr.types import Prompt, Sampling
+
+T = TypeVar("T")
 
 _ROLE: Final = re.compile(r"[a-z][a-z0-9_]{0,31}")
 
@@ -23,6 +26,7 @@ class Host(Protocol):
     seed: int
     step: int
     codec: Codec
+    desk: Desk
 
     def check(self, tokens: tuple[int, ...], *, sampling: Sampling, what: str) -> None:
         """Vouches that a part may ask this in place of its job's prompt, or on the side.
@@ -45,8 +49,8 @@ class Host(Protocol):
         """Sends a trajectory that can go no further to the verifier, as an answer to a prompt."""
         ...
 
-    def call(self, group_id: str, function: Callable[..., Any], *args: Any) -> Pending[Any]:
-        """Runs slow work beside the loop on behalf of a group."""
+    def touch(self, group_id: str) -> None:
+        """Marks a group whose state may have changed, so that a step looks at no other."""
         ...
 
 
@@ -101,7 +105,11 @@ class SideSession:
 
     def call(self, function: Callable[..., Any], *args: Any) -> Awaitable[Any]:
         """See `stages.Scratch.call`."""
-        return self._host.call(self._group_id, function, *args)
+        return self._told(self._host.desk.call(function, *args))
+
+    def verify(self, text: str) -> Awaitable[Verdict]:
+        """See `stages.Scratch.verify`."""
+        return self._told(self._host.desk.ask(self._job.prompt, text=text))
 
     # ------------------------------------------------------------ for the runner
 
@@ -148,6 +156,10 @@ class SideSession:
         """See `trajectory.Floor`."""
         if not trajectory.role:
             self._host.ended(trajectory, prompt=self._job.prompt)
+
+    def _told(self, pending: Pending[T]) -> Pending[T]:
+        pending.when_done(lambda: self._host.touch(self._group_id))
+        return pending
 
     def _trajectory(
         self,

@@ -1,0 +1,150 @@
+"""Strategies written outside the package, one file each: what the contract is open for."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gfcr import registry
+from gfcr import strategy as strategies
+from gfcr.strategy import Strategy
+from gfcr.types import Prompt, RolloutBatch
+from tests import factories as make
+
+FOLDER = Path(__file__).parents[1] / "foreign"
+NAMES = sorted(f"{f}:{f.stem}" for f in FOLDER.glob("*.py") if not f.stem.startswith("_"))
+
+
+def load(name: str, **knobs: Any) -> Strategy:
+    return strategies.load(f"{FOLDER / name}.py:{name}", **knobs)
+
+
+def run(plan: Strategy, *, updates: int = 4, **changes: Any) -> tuple[Any, list[RolloutBatch]]:
+    task = changes.pop("task", None) or make.CoinTask(rates=(0.2, 0.5, 0.8), num_train=12)
+    pipeline = make.pipeline(plan, task=task, prompts=4, **changes)
+    batches: list[RolloutBatch] = []
+    for version in range(updates):
+        pipeline.sync((), version=version)
+        batches.append(pipeline.next_batch())
+        pipeline.updated({"logprob_gap": 0.01})
+    return pipeline, batches
+
+
+def part(pipeline: Any, address: str) -> Any:
+    return pipeline.strategy.parts[address]
+
+
+@pytest.mark.parametrize("name", NAMES, ids=lambda n: n.rpartition(":")[2])
+def test_it_runs_accounts_resumes_and_round_trips(name: str) -> None:
+    plan = strategies.load(name)
+    plan.check()
+    assert strategies.from_spec(plan.spec()).spec() == plan.spec()
+    pipeline, batches = run(plan)
+    assert all(b.samples for b in batches) and pipeline.tokens()["remainder"] == 0
+    first, _ = run(strategies.load(name), updates=2)
+    second = make.pipeline(
+        strategies.load(name), task=make.CoinTask(rates=(0.2, 0.5, 0.8), num_train=12), prompts=4
+    )
+    second.load_state_dict(first.state_dict())
+    for version in (2, 3):
+        second.sync((), version=version)
+        again = [s.rollout.tokens_T.tolist() for s in second.next_batch().samples]
+        second.updated({"logprob_gap": 0.01})
+        assert again == [s.rollout.tokens_T.tolist() for s in batches[version].samples]
+
+
+def test_spo_tracks_values_draws_the_uncertain_and_needs_no_groups() -> None:
+    pipeline, batches = run(load("spo"), updates=30)
+    tracker = part(pipeline, "filters.tracker")
+    assert {len(g.rollouts) for b in batches for g in b.groups} == {1}
+    for batch in batches[1:]:
+        own = np.array([s.advantage_T[s.rollout.mask_T][0] for s in batch.samples])
+        assert abs(own.mean()) < 1e-5 and (own.std() == pytest.approx(1, abs=1e-4) or not own.any())
+    values = {i: tracker.value(i) for i in tracker.evidence}
+    rates = {f"c{i}": (0.2, 0.5, 0.8)[i % 3] for i in range(12)}
+    means = [np.mean([values[i] for i in values if rates[i] == r]) for r in (0.2, 0.5, 0.8)]
+    assert means[0] < means[1] < means[2]
+    assert tracker.metrics()["put_back"] == 12 and tracker.moved == pytest.approx(0.3)
+
+
+def test_spo_s_tracker_is_a_beta_that_forgets_as_the_policy_moves() -> None:
+    tracker: Any = registry.build("filter", {"name": f"{FOLDER / 'spo'}.py:Tracker", "half": 0.1})
+    tracker.evidence, tracker.at = {"p": (10.0, 2.0)}, {"p": 0.0}
+    assert tracker.value("p") == pytest.approx(10 / 12) and tracker.value("new") == 0.5
+    tracker.moved = 0.1
+    assert tracker._kept("p") == pytest.approx((5.0, 1.0))
+
+
+def test_a_pairwise_judge_gives_the_share_of_games_won() -> None:
+    pipeline, batches = run(load("pairwise_judge"))
+    for group in (g for b in batches for g in b.groups):
+        rewards = [float(r.reward or 0) for r in group.rollouts]
+        assert sum(rewards) == pytest.approx(2.0) and all(0 <= r <= 1 for r in rewards)
+    assert pipeline.tokens()["aside:judge"] > 0 and batches[-1].asides[0].role == "judge"
+    assert len(batches[-1].asides) == 4 * 6
+
+
+def test_process_values_are_means_over_probes_and_every_probe_is_verified() -> None:
+    pipeline, batches = run(load("process_value"))
+    for batch in batches:
+        assert len(batch.asides) == 4 * 4 * 2 * 2 and batch.cost.verifier_calls == 16 + 64
+        for group in batch.groups:
+            for rollout, signal in zip(group.rollouts, group.signals, strict=True):
+                value_T = np.asarray(signal.scores["value"])
+                assert set(np.unique(value_T)) <= {0.0, 0.5, 1.0}
+                expected = np.float32(rollout.reward or 0) - value_T
+                assert np.allclose(np.asarray(signal.advantage), expected)
+    assert pipeline.tokens()["aside:probe"] > pipeline.tokens()["trained"]
+
+
+def test_hints_come_where_nothing_was_right_and_are_not_trained_on() -> None:
+    pipeline, batches = run(load("hinted"), task=make.CoinTask(rates=(0.0, 0.9), num_train=12))
+    sizes = Counter(len(g.rollouts) for b in batches for g in b.groups)
+    assert sizes[4] and sizes[8]
+    for group in (g for b in batches for g in b.groups if len(g.rollouts) == 8):
+        assert [bool(r.sampled_under) for r in group.rollouts] == [False] * 4 + [True] * 4
+        assert {r.prompt.id for r in group.rollouts} == {group.prompt.id}
+    assert part(pipeline, "controls.reroll").rerolled == sizes[8]
+
+
+class Sums(make.CoinTask):
+    """Prompts whose answers are numbers."""
+
+    def _prompt(self, codec: Any, number: int) -> Prompt:
+        text = f"{number}+1="
+        rate = self.rates[number % len(self.rates)]
+        answer = str(number + 1)
+        tokens = codec.prompt(text)
+        return Prompt(id=f"c{number}", tokens=tokens, text=text, answer=answer, meta={"rate": rate})
+
+
+def test_a_curriculum_asks_longer_forms_of_what_was_solved() -> None:
+    pipeline, batches = run(load("evolving"), task=Sums(rates=(0.5, 0.9), num_train=12), updates=5)
+    made = [g.prompt for b in batches for g in b.groups if g.prompt.id.startswith("made:")]
+    assert len(made) == part(pipeline, "controls.evolve").asked > 0
+    assert all(eval(p.text.rstrip("=")) == int(p.answer) for p in made)
+    assert max(sum(p in made for p in (g.prompt for g in b.groups)) for b in batches) <= 2
+
+
+def test_two_caches_recall_beside_each_other() -> None:
+    _, batches = run(load("two_replays"), updates=8)
+    recalled = [b.metrics["rollouts/replayed"] for b in batches]
+    assert max(recalled) > 8, "more than either recalls alone"
+    assert batches[-1].metrics["replays.best/recalled"] > 0
+    assert batches[-1].metrics["replays.newest/recalled"] > 0
+
+
+def test_a_selector_and_two_allocators_work_together() -> None:
+    _, batches = run(load("allotted"), updates=6)
+    sizes = Counter(len(g.rollouts) for b in batches for g in b.groups)
+    assert set(sizes) == {4, 6}
+    metrics = batches[-1].metrics
+    assert metrics["controls.shortest/put_back"] == 4
+    assert metrics["controls.more/given"] == 2 * sizes[6]
+    assert metrics["controls.capped/capped"] > 0
+    capped = [
+        r for b in batches for g in b.groups for r in g.rollouts if len(r.prompt.tokens) <= 12
+    ]
+    assert max(map(len, capped)) <= 24
