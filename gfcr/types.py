@@ -248,8 +248,10 @@ class Sample:
 class Loss(Checked):
     """The update rule a strategy asks of the trainer; the trainer's own settings stay its own."""
 
-    estimator: Literal["grpo", "rloo"] = "grpo"
-    """`grpo` clips per token; `rloo` takes a sequence-level ratio."""
+    estimator: Literal["grpo", "rloo", "sft", "dpo"] = "grpo"
+    """`grpo` clips per token; `rloo` takes a sequence-level ratio; `sft` raises the likelihood of
+    every rollout kept; `dpo` prefers, of each group, the one of positive advantage to the one of
+    negative advantage."""
     aggregation: Literal["grpo", "dapo", "dr_grpo"] = "dapo"
     """How token losses are averaged: a rollout, over the batch's tokens, or by a constant."""
     clip_low: Clip = 0.2
@@ -258,6 +260,8 @@ class Loss(Checked):
     """`behaviour` clips against the log-probs sampled with; `none` against the policy before the
     update, as if all data were its own. What else is to be done with data that is not, a strategy's
     `correction` says."""
+    beta: Annotated[float, Interval(gt=0, le=1000)] = 0.1
+    """Of `dpo`: how much a preference may cost in divergence from the starting policy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from gfcr.drop_in import settings
 from gfcr.engine.vllm_model import open_folder
 from gfcr.errors import ConfigError, did_you_mean
 from gfcr.strategy import Strategy
-from gfcr.train.seam import load_tokenizer
+from gfcr.train.loading import load_tokenizer
 
 PASSED_ON: Final = ("eval_dataset", "processing_class", "reward_processing_classes", "callbacks")
 """Keywords that TRL's trainer is given as they are."""

@@ -82,7 +82,9 @@ class GRPOTrainer(SeamMixin, _Trl):
             others=trl,
         )
         self.strategy.check()
-        Trl(beta=args.beta).check(self.strategy.loss, sampling=sampling_of(args))
+        Trl(beta=args.beta).check(
+            self.strategy.loss, corrected=self.strategy.corrected, sampling=sampling_of(args)
+        )
         self._engine_config = registry.build("engine", {"name": "vllm", **(engine or {})})
         self._folder = str(models.resolve(model))
         if changed := settings.overruled(args, strategy=self.strategy):

@@ -5,13 +5,15 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from gfcr.types import Floats, Sample
+
+Unit = TypeVar("Unit", bound=tuple[Sample, ...])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,25 +50,30 @@ def micro_batches(samples: Iterable[Sample], *, count: int) -> list[list[Sample]
 
     Every sample is in exactly one run. A run is empty only if samples are fewer than `count`.
     """
-    ordered = sorted(samples, key=_length)
-    tokens_left = sum(map(_length, ordered))
-    runs: list[list[Sample]] = []
+    return [[s for (s,) in run] for run in units([(s,) for s in samples], count=count)]
+
+
+def units(given: Iterable[Unit], *, count: int) -> list[list[Unit]]:
+    """Like `micro_batches`, for samples that stay together."""
+    ordered = sorted(given, key=_size)
+    tokens_left = sum(map(_size, ordered))
+    runs: list[list[Unit]] = []
     start = 0
     for runs_left in range(count, 0, -1):
         goal, size, stop = tokens_left / runs_left, 0, start
         last = len(ordered) - (runs_left - 1)
-        while stop < last and (stop == start or size + _length(ordered[stop]) / 2 <= goal):
-            size += _length(ordered[stop])
+        while stop < last and (stop == start or size + _size(ordered[stop]) / 2 <= goal):
+            size += _size(ordered[stop])
             stop += 1
         runs.append(ordered[start:stop])
         start, tokens_left = stop, tokens_left - size
     return runs
 
 
-def collate(samples: Sequence[Sample], *, device: torch.device) -> Padded:
-    """Pads samples to one rectangle; no samples give one row that weighs nothing."""
+def collate(samples: Sequence[Sample], *, device: torch.device, rows: int = 1) -> Padded:
+    """Pads samples to one rectangle; no samples give `rows` that weigh nothing."""
     if not samples:
-        one, zero = torch.ones(1, 1, dtype=torch.long), torch.zeros(1, 1)
+        one, zero = torch.ones(rows, 1, dtype=torch.long), torch.zeros(rows, 1)
         columns = (one, one, one, one, zero.long(), zero, zero, zero)
     else:
         rollouts = [s.rollout for s in samples]
@@ -98,6 +105,10 @@ def _pad(rows: Sequence[Any], dtype: str, *, side: Literal["left", "right"] = "r
 def _old(sample: Sample) -> Floats:
     own = sample.old_logprobs_T
     return sample.rollout.logprobs_T if own is None else own
+
+
+def _size(unit: tuple[Sample, ...]) -> int:
+    return sum(map(_length, unit))
 
 
 def _length(sample: Sample) -> int:

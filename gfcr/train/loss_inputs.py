@@ -4,7 +4,7 @@ Keys and shapes are those of `_compute_loss` in TRL 1.15 and 1.16, where the exa
 """
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Protocol
 
 import torch
 from torch import Tensor
@@ -68,10 +68,46 @@ def rloo_inputs(
     return _tokens_of(padded) | {"old_logps": old_BT.sum(1), "advantages": advantages_B}
 
 
-BUILDERS: Final[Mapping[Literal["grpo", "rloo"], InputBuilder]] = {
+def sft_inputs(
+    trainer: Any, padded: Padded, *, loss: Loss, scale: float, tokens: int
+) -> dict[str, Any]:
+    """Inputs of SFTTrainer: every token of the loss is a label.
+
+    Raises:
+        ConfigError: an advantage is not 1: a likelihood has no place for it.
+    """
+    own = padded.advantages_BT[padded.loss_mask_BT.bool()]
+    if not own.eq(1).all():
+        raise ConfigError(
+            'loss.estimator="sft" learns all that is kept alike: reject what should not be '
+            "learned, and give the rest the advantage 1."
+        )
+    ids, mask, learned = _sequences(padded)
+    return {"input_ids": ids, "attention_mask": mask, "labels": ids.masked_fill(~learned, -100)}
+
+
+def dpo_inputs(
+    trainer: Any, padded: Padded, *, loss: Loss, scale: float, tokens: int
+) -> dict[str, Any]:
+    """Inputs of DPOTrainer: the rows chosen, then those rejected in the same order."""
+    ids, mask, learned = _sequences(padded)
+    return {"input_ids": ids, "attention_mask": mask, "completion_mask": learned.long()}
+
+
+BUILDERS: Final[Mapping[str, InputBuilder]] = {
     "grpo": grpo_inputs,
     "rloo": rloo_inputs,
+    "sft": sft_inputs,
+    "dpo": dpo_inputs,
 }
+
+
+def _sequences(padded: Padded) -> tuple[Tensor, Tensor, Tensor]:
+    """Ids, attention and which tokens are in the loss, of prompts and completions together."""
+    ids = torch.cat([padded.prompt_ids_BP, padded.completion_ids_BT], 1)
+    mask = torch.cat([padded.prompt_mask_BP, padded.completion_mask_BT], 1)
+    prompt_BP = torch.zeros_like(padded.prompt_ids_BP)
+    return ids, mask, torch.cat([prompt_BP, padded.loss_mask_BT.long()], 1).bool()
 
 
 def _tokens_of(padded: Padded) -> dict[str, Any]:
@@ -86,8 +122,7 @@ def _tokens_of(padded: Padded) -> dict[str, Any]:
 @torch.no_grad()
 def logps(trainer: Any, model: Any, padded: Padded) -> Tensor:
     """Log-probs `(B, T)` of completion tokens under a model, at the trainer's temperature."""
-    ids = torch.cat([padded.prompt_ids_BP, padded.completion_ids_BT], 1)
-    mask = torch.cat([padded.prompt_mask_BP, padded.completion_mask_BT], 1)
+    ids, mask, _ = _sequences(padded)
     width = padded.completion_ids_BT.size(1)
     return trainer._get_per_token_logps_and_entropies(model, ids, mask, width)[0]
 

@@ -12,18 +12,16 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, final
 
 import torch
-from datasets import Dataset  # pyright: ignore[reportMissingTypeStubs]
 from torch import Tensor, nn
-from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, TrainerCallback
-from transformers.utils import logging
+from transformers import PrinterCallback, TrainerCallback
 
-from gfcr.errors import ConfigError
 from gfcr.train import checkpoint
 from gfcr.train.base import TrainJob
-from gfcr.train.collate import Padded, collate, loss_tokens, micro_batches, trainable
+from gfcr.train.collate import Padded, collate, loss_tokens, micro_batches, trainable, units
 from gfcr.train.corrected import corrected
 from gfcr.train.health import Pass, check_logged, check_update, check_weights
-from gfcr.train.loss_inputs import BUILDERS
+from gfcr.train.loss_inputs import BUILDERS, dpo_inputs
+from gfcr.train.pairs import pairs
 from gfcr.types import RolloutBatch, Sample
 
 _REPORTED: Final = {
@@ -42,6 +40,8 @@ class _Micro(NamedTuple):
     padded: Padded
     inputs: dict[str, Any]
     samples: list[Sample]
+    scale: float = 1.0
+    """Multiplies the loss where the inputs have no place for it."""
 
 
 class SeamMixin:
@@ -56,10 +56,10 @@ class SeamMixin:
     def compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """TRL's, shown to the feed."""
         trl: Any = super()
-        loss = trl.compute_loss(model, inputs, *args, **kwargs)
-        if model.training:
-            self.feed.computed(loss)
-        return loss
+        if not model.training:
+            return trl.compute_loss(model, inputs, *args, **kwargs)
+        loss = trl.compute_loss(model, inputs, *args, **self.feed.counted(kwargs))
+        return self.feed.computed(loss)
 
 
 @final
@@ -89,6 +89,8 @@ class Feed(TrainerCallback):
         self._samples: Sequence[Sample] = ()
         """Of the current micro-batch."""
         self._passes: list[Pass] = []
+        self._scale, self._tokens = 1.0, 0
+        """Of the current micro-batch's loss; tokens of the update's."""
         self._skip = False
         self._saved: int | None = None
         self._synced: int | None = None
@@ -132,12 +134,22 @@ class Feed(TrainerCallback):
         """The inputs of the next forward pass; begins an update when the last one is used up."""
         if not self._queue:
             self._begin_update(trainer)
-        self._current, inputs, self._samples = self._queue.popleft()
+        self._current, inputs, self._samples, self._scale = self._queue.popleft()
         return inputs
 
-    def computed(self, loss: Tensor) -> None:
+    def counted(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """What TRL's loss is called with: for `sft`, the update's tokens, not the placeholder's."""
+        if self._job.loss.estimator != "sft":
+            return dict(given)
+        # Without a count transformers divides by the number of passes itself.
+        passes = self._count if given.get("num_items_in_batch") is None else 1
+        return {**given, "num_items_in_batch": torch.tensor(self._tokens / passes)}
+
+    def computed(self, loss: Tensor) -> Tensor:
         """Keeps the loss of the current micro-batch until the optimizer is about to step."""
+        loss = loss * self._scale if self._scale != 1 else loss
         self._passes.append(Pass(loss=loss.detach(), samples=self._samples))
+        return loss
 
     def _begin_update(self, trainer: Any) -> None:
         batch = self._fetch(trainer)
@@ -164,7 +176,9 @@ class Feed(TrainerCallback):
         return self._job.source.next_batch()
 
     def _micro_batches(self, trainer: Any, samples: list[Sample]) -> list[_Micro]:
-        loss = self._job.loss
+        loss, self._tokens = self._job.loss, loss_tokens(samples)
+        if loss.estimator == "dpo":
+            return self._paired(trainer, samples)
         averages_rows = loss.estimator == "rloo" or loss.aggregation != "dapo"
         made: list[_Micro] = []
         for run in micro_batches(samples, count=self._count):
@@ -174,6 +188,17 @@ class Feed(TrainerCallback):
             build = BUILDERS[loss.estimator]
             inputs = build(trainer, padded, loss=loss, scale=scale, tokens=loss_tokens(samples))
             made.append(_Micro(padded, inputs, run))
+        return made
+
+    def _paired(self, trainer: Any, samples: list[Sample]) -> list[_Micro]:
+        """Micro-batches of pairs, each of which weighs the same."""
+        every, made = pairs(samples), list[_Micro]()
+        for run in units(every, count=self._count):
+            rows = [*(p.chosen for p in run), *(p.rejected for p in run)]
+            padded = collate(rows or [], device=trainer.accelerator.device, rows=2)
+            inputs = dpo_inputs(trainer, padded, loss=self._job.loss, scale=1.0, tokens=0)
+            scale = len(run) * self._count / max(len(every), 1)
+            made.append(_Micro(padded, inputs, rows, scale))
         return made
 
     @torch.no_grad()
@@ -245,44 +270,3 @@ class Feed(TrainerCallback):
             "logprob_gap": gap / tokens,
         }
         return base | own | {ours: logs[k] for k, ours in _REPORTED.items() if k in logs}
-
-
-@contextmanager
-def quiet_transformers() -> Generator[None]:
-    """Keeps its bars, and its words on the process group that vLLM set up, off the terminal."""
-    shown, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(level)
-        if shown:
-            logging.enable_progress_bar()
-
-
-def load_policy(folder: Path) -> nn.Module:
-    """Loads the float32 policy of a checkpoint."""
-    factory: Any = AutoModelForCausalLM
-    return factory.from_pretrained(folder, dtype=torch.float32)
-
-
-def load_tokenizer(model: str) -> Any:
-    """Loads the tokenizer that TRL wants to see, although it tokenizes nothing here.
-
-    Raises:
-        ConfigError: there is none in the model folder.
-    """
-    factory: Any = AutoTokenizer
-    try:
-        return factory.from_pretrained(model, padding_side="left")
-    except (OSError, ValueError) as error:
-        raise ConfigError(
-            f"no tokenizer in model={model!r} ({error}): save one there with `save_pretrained`."
-        ) from error
-
-
-def placeholder(*, rows: int) -> Any:
-    """A dataset of rows that nothing reads: batches come from the source."""
-    factory: Any = Dataset
-    return factory.from_dict({"prompt": ["-"] * rows})

@@ -19,10 +19,14 @@ from gfcr.types import Loss, Sampling
 Schedule: TypeAlias = Literal["constant", "constant_with_warmup", "linear", "cosine"]
 
 
+_ONLINE = ("grpo", "rloo")
+"""Estimators whose TRL trainers generate, which they do not do here."""
+
+
 @final
 @dataclass(kw_only=True)
 class Trl(TrainerConfig):
-    """TRL's GRPOTrainer or RLOOTrainer, fed through `_prepare_inputs` alone.
+    """TRL's GRPO, RLOO, SFT or DPO trainer, fed through `_prepare_inputs` alone.
 
     Any number of samples makes an update. An update without trainable samples counts and leaves
     weights and optimizer as they are. One process; the model is kept in float32.
@@ -65,7 +69,8 @@ class Trl(TrainerConfig):
         """
         corrected = job.correction is not None or job.loss.off_policy == "behaviour"
         self.check(job.loss, corrected=corrected, sampling=job.sampling)
-        from gfcr.train.seam import Feed, load_policy, quiet_transformers
+        from gfcr.train.loading import load_policy, quiet_transformers
+        from gfcr.train.seam import Feed
 
         found = checkpoint.resume(job.folder, source=job.source, keep=self.keep_checkpoints)
         resumed = checkpoint.step_of(found) if found else 0
@@ -93,11 +98,12 @@ class Trl(TrainerConfig):
         known = optimizers()
         if known and self.optimizer not in known:
             raise unknown_name(self.optimizer, kind="trainer.optimizer", allowed=known)
-        if self.beta and loss.estimator == "rloo":
+        if self.beta and loss.estimator != "grpo":
             raise ConfigError(
-                f"trainer.beta={self.beta!r} has no effect with loss.estimator='rloo' (TRL puts "
-                "the KL into the reward there): set trainer.beta=0 or use estimator='grpo'."
+                f"trainer.beta={self.beta!r} has no effect with loss.estimator={loss.estimator!r} "
+                "(a KL is part of grpo's loss alone): set trainer.beta=0 or estimator='grpo'."
             )
+        _check_estimator(loss, corrected=corrected)
         if self.beta and loss.aggregation != "dapo":
             raise ConfigError(
                 f"trainer.beta={self.beta!r} is exact only with loss.aggregation='dapo' "
@@ -118,12 +124,12 @@ class Trl(TrainerConfig):
             )
 
     def _trainer(self, job: TrainJob) -> Any:
-        from gfcr.train.seam import SeamMixin, load_tokenizer, placeholder
+        from gfcr.train.loading import load_tokenizer, placeholder
+        from gfcr.train.seam import SeamMixin
 
         kind, config = classes(job.loss.estimator)
-        shared = self.arguments(folder=job.folder, seed=job.seed, sampling=job.sampling)
         try:
-            args = config(**shared, **self._fed(job.loss))
+            args = config(**self._settings(job))
         except ValueError as error:
             raise ConfigError(f"TRL does not allow these trainer settings: {error}") from error
         if args.world_size > 1:
@@ -134,9 +140,9 @@ class Trl(TrainerConfig):
         seam: Any = type(f"Seam{kind.__name__}", (SeamMixin, kind), {})
         trainer = seam(
             model=job.model,
-            reward_funcs=_never,
+            **({"reward_funcs": _never} if job.loss.estimator in _ONLINE else {}),
             args=args,
-            train_dataset=placeholder(rows=self.micro_batches),
+            train_dataset=placeholder(rows=self.micro_batches, estimator=job.loss.estimator),
             processing_class=load_tokenizer(job.model),
         )
         vouch(trainer)
@@ -144,6 +150,15 @@ class Trl(TrainerConfig):
 
     def arguments(self, *, folder: Path, seed: int, sampling: Sampling) -> dict[str, Any]:
         """Returns these settings as TRL's, whoever makes the rollouts."""
+        return {
+            **self._common(folder=folder, seed=seed),
+            "beta": self.beta,
+            "temperature": sampling.temperature,
+            "max_completion_length": sampling.max_tokens,
+            "disable_dropout": True,  # the engine samples without
+        }
+
+    def _common(self, *, folder: Path, seed: int) -> dict[str, Any]:
         return {
             "output_dir": str(folder),
             "seed": seed,
@@ -155,13 +170,9 @@ class Trl(TrainerConfig):
             "adam_beta2": self.adam_beta2,
             "weight_decay": self.weight_decay,
             "max_grad_norm": self.max_grad_norm,
-            "beta": self.beta,
-            "temperature": sampling.temperature,
-            "max_completion_length": sampling.max_tokens,
             "bf16": self.bf16,
             "gradient_checkpointing": self.gradient_checkpointing,
             "model_init_kwargs": {"dtype": "float32"},
-            "disable_dropout": True,  # the engine samples without
             "gradient_accumulation_steps": self.micro_batches,
             "save_strategy": "no",
             "logging_steps": 1,
@@ -171,12 +182,21 @@ class Trl(TrainerConfig):
             "dataloader_pin_memory": False,
         }
 
+    def _settings(self, job: TrainJob) -> dict[str, Any]:
+        """TRL's settings; with these the placeholder dataset is one update an epoch."""
+        loss = job.loss
+        if loss.estimator in _ONLINE:
+            shared = self.arguments(folder=job.folder, seed=job.seed, sampling=job.sampling)
+            return shared | self._fed(loss)
+        own = {"beta": loss.beta, "disable_dropout": True} if loss.estimator == "dpo" else {}
+        common = self._common(folder=job.folder, seed=job.seed)
+        return common | own | {"per_device_train_batch_size": 1, "max_length": None}
+
     def _fed(self, loss: Loss) -> dict[str, Any]:
         grpo = {"loss_type": loss.aggregation} if loss.estimator == "grpo" else {}
         return {
             "epsilon": loss.clip_low,
             "epsilon_high": loss.clip_high,
-            # With these three the placeholder dataset is one update an epoch.
             "per_device_train_batch_size": 2,
             "num_generations": 2,
             "shuffle_dataset": False,
@@ -192,9 +212,22 @@ def classes(estimator: str) -> tuple[Any, Any]:
         import trl as untyped
 
         trl: Any = untyped
-        if estimator == "grpo":
-            return trl.GRPOTrainer, trl.GRPOConfig
-        return trl.RLOOTrainer, trl.RLOOConfig
+        name = estimator.upper()
+        return getattr(trl, f"{name}Trainer"), getattr(trl, f"{name}Config")
+
+
+def _check_estimator(loss: Loss, *, corrected: bool) -> None:
+    """Refuses settings of the loss that the estimator would ignore."""
+    plain = Loss(estimator=loss.estimator)
+    ignored = ["beta"] if loss.estimator != "dpo" else []
+    if loss.estimator not in _ONLINE:
+        ignored += ["aggregation", "clip_low", "clip_high", "off_policy"]
+    given = [f"{k}={getattr(loss, k)!r}" for k in ignored if getattr(loss, k) != getattr(plain, k)]
+    given += ["a correction"] if corrected and loss.estimator not in _ONLINE else []
+    if given:
+        raise ConfigError(
+            f"{', '.join(given)}: no effect with loss.estimator={loss.estimator!r}. Leave it out."
+        )
 
 
 @cache

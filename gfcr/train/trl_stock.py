@@ -11,7 +11,7 @@ from typing import Any, final
 from gfcr.errors import ConfigError
 from gfcr.scoring import verify_safely
 from gfcr.tasks.base import Codec, Task
-from gfcr.train.seam import load_tokenizer, quiet_transformers
+from gfcr.train.loading import load_tokenizer, quiet_transformers
 from gfcr.train.trl import Trl, classes
 from gfcr.types import Prompt, Sampling
 

@@ -10,6 +10,7 @@ import pytest
 from gfcr import registry
 from gfcr import strategy as strategies
 from gfcr.strategy import Strategy
+from gfcr.train.pairs import pairs
 from gfcr.types import Prompt, RolloutBatch
 from tests import factories as make
 
@@ -134,6 +135,22 @@ def test_two_caches_recall_beside_each_other() -> None:
     assert max(recalled) > 8, "more than either recalls alone"
     assert batches[-1].metrics["replays.best/recalled"] > 0
     assert batches[-1].metrics["replays.newest/recalled"] > 0
+
+
+def test_only_what_is_right_is_fine_tuned_on_and_once() -> None:
+    pipeline, batches = run(load("rft"))
+    samples = [s for b in batches for s in b.samples]
+    assert len(samples) == part(pipeline, "filters.right").kept > 0
+    assert all(s.rollout.reward == 1 for s in samples)
+    assert all((s.advantage_T == s.rollout.mask_T).all() for s in samples)
+
+
+def test_each_group_gives_the_best_answer_and_the_worst() -> None:
+    pipeline, batches = run(load("preference"))
+    found = [pair for b in batches for pair in pairs(b.samples)]
+    assert len(found) == part(pipeline, "filters.pair").pairs > 0
+    assert all(p.chosen.rollout.reward == 1 and p.rejected.rollout.reward == 0 for p in found)
+    assert all(p.chosen.rollout.prompt is p.rejected.rollout.prompt for p in found)
 
 
 def test_a_selector_and_two_allocators_work_together() -> None:
