@@ -22,9 +22,8 @@ class RightOnce(Filter):
     def apply(self, group: Group, *, view: View) -> Group:
         """See `Filter.apply`."""
         seen, dropped = set[str](), list[int]()
-        for index, (rollout, reward) in enumerate(
-            zip(group.rollouts, group.rewards_N, strict=True)
-        ):
+        pairs = zip(group.rollouts, group.rewards_N, strict=True)
+        for index, (rollout, reward) in enumerate(pairs):
             right = reward >= self.least and rollout.text not in seen
             dropped += [] if right else [index]
             seen |= {rollout.text} if right else set()
