@@ -25,8 +25,6 @@ class Cell:
     job: Job
     repeat: int
     """How often its prompt was begun before in the batch."""
-    step: int
-    """Update it is for."""
     sessions: list[JobSession] = field(default_factory=list[JobSession])
     verdicts: dict[str, Verdict] = field(default_factory=dict[str, Verdict])
     settled: int = 0
@@ -91,7 +89,7 @@ class Cell:
     def rollout(self, trajectory: LiveTrajectory, *, codec: Codec) -> Rollout:
         """Freezes one of its trajectories, with its verdict where there is one."""
         text = codec.decode(trajectory.tokens)
-        rollout = trajectory.rollout(step=self.step, text=text)
+        rollout = trajectory.rollout(step=self.job.step, text=text)
         verdict = self.verdicts.get(trajectory.id)
         if verdict is None or rollout.finish == FinishReason.ERROR:
             return rollout

@@ -9,13 +9,14 @@ import json
 import re
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from hashlib import blake2b, sha256
 from typing import Any, final
 
 from gfcr.errors import PartError
 from gfcr.ledger import ABORTED, BUFFERED, Ledger
 from gfcr.stages import Harvest
-from gfcr.types import Prompt, Rollout
+from gfcr.types import Group, Prompt, Rollout
 
 
 @final
@@ -65,6 +66,23 @@ class Custody:
             if not self.handed_out(prompt):
                 raise _changed(prompt)
         self._made |= {rollout.id: _of_rollout(rollout) for rollout in found}
+
+    def admit(self, groups: Iterable[Group], *, run: str) -> list[Group]:
+        """Takes down what another run recorded, as if this one had made it.
+
+        None of its tokens are this run's: the rollouts have no spans.
+
+        Raises:
+            PartError: a prompt is held out, or another one than this run's of the same id.
+        """
+        admitted = [_of_another(group, run=run) for group in groups]
+        for group in admitted:
+            if group.prompt.tokens in self.heldout:
+                raise PartError(f"{run}: prompt {group.prompt.id!r} is held out in this run.")
+            self.hand_out([r.prompt for r in group.rollouts])
+            self._made |= {r.id: _of_rollout(r) for r in group.rollouts}
+            self._requests |= {r.id: set() for r in group.rollouts}
+        return admitted
 
     def join(self, rollouts: Iterable[Rollout]) -> None:
         """Takes down which rollouts of earlier groups are recalled for this batch."""
@@ -141,6 +159,15 @@ class Custody:
         """Restores what `state_dict` returned."""
         self._prompts, self._made = dict(state["prompts"]), dict(state["made"])
         self._held, self._requests = dict(state["held"]), dict(state["requests"])
+
+
+def _of_another(group: Group, *, run: str) -> Group:
+    """A group with names that no group of this run has."""
+    name = f"{run}/{group.id}"
+    rollouts = tuple(
+        replace(r, id=f"{run}/{r.id}", group_id=name, spans=(), parent=None) for r in group.rollouts
+    )
+    return replace(group, id=name, rollouts=rollouts)
 
 
 def digest(prompts: Iterable[Prompt]) -> str:

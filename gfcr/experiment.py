@@ -24,6 +24,7 @@ from gfcr.tracking import attempts, sealing
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.lock import locked
+from gfcr.tracking.rollouts import read_rollouts
 from gfcr.train import checkpoint
 from gfcr.train.base import TrainJob, TrainResult
 
@@ -128,6 +129,7 @@ def _run(
             task=resolved.task,
             train=problems.train,
             heldout=problems.heldout,
+            records=read_rollouts,
             codec=codec,
             prompts=config.prompts,
             sampling=config.sampling,
@@ -193,12 +195,7 @@ def _there(done: Mapping[str, Any], *, until: Pause) -> bool:
 
 
 def _train(
-    resolved: Resolved,
-    *,
-    source: RunSource,
-    model: str,
-    heard: Heard,
-    say: Callable[[str], None],
+    resolved: Resolved, *, source: RunSource, model: str, heard: Heard, say: Callable[[str], None]
 ) -> TrainResult:
     say(f"training {resolved.config.name} (seed {resolved.config.seed}) in {resolved.folder}")
     job = TrainJob(

@@ -28,6 +28,8 @@ class Job:
     draft_budget: int | None = None
     notes: Mapping[str, float] = field(default_factory=dict[str, float])
     """Copied to the group's `values`."""
+    step: int = 0
+    """Update it is for; -1 in an evaluation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +62,7 @@ class View(Protocol):
     step: int
     """Update the batch is for, from 0."""
     version: int
-    """Policy version now in the engine; 0 in an evaluation."""
+    """Policy version in the engine at this moment; 0 in an evaluation."""
     round: int
     """How often groups were begun for the batch, so far."""
     target: int
@@ -102,6 +104,17 @@ class View(Protocol):
 
         It may then be selected, opened or trained under like one that was drawn. Without an `id`
         its text and answer name it.
+        """
+        ...
+
+    def recorded(self, folder: str) -> list[Group]:
+        """Groups that another run recorded in its folder, to be recalled like ones of this run.
+
+        Their rollouts are not verified, billed or counted again; a Replay part holds them like its
+        own. Each prompt must be, or become, a training prompt of this run.
+
+        Raises:
+            PartError: a prompt is held out, or another one under the same id.
         """
         ...
 

@@ -37,7 +37,6 @@ class Loop:
         """What parts see of the batch for an update."""
         return RunView(
             step=step,
-            version=self.engine.version,
             target=target,
             group_size=group_size,
             sampling=sampling,
@@ -52,7 +51,6 @@ class Loop:
         view: RunView,
         *,
         generate: Generate,
-        step: int,
         watchers: Mapping[str, Watcher] = MappingProxyType({}),
         evaluators: Mapping[str, Evaluator] = MappingProxyType({}),
         heldout: Collection[tuple[int, ...]] = (),
@@ -71,7 +69,6 @@ class Loop:
             heldout=heldout,
             view=shown(view),
             seed=self.seed,
-            step=step,
             address=address,
             told=self.told,
         )
@@ -96,12 +93,13 @@ class Loop:
         """
         stream = PromptStream(prompts, seed=None)
         sizes = {"target": len(prompts), "group_size": num_samples}
-        view = replace(self.view(0, sampling=sampling, stream=stream, **sizes), version=0)
+        view = self.view(0, sampling=sampling, stream=stream, **sizes)
+        view.as_version = 0
         address = "evaluation.generate"
-        runner = self.runner(view, generate=generate, step=-1, desk=desk, address=address)
+        runner = self.runner(view, generate=generate, desk=desk, address=address)
         for index, prompt in enumerate(prompts):
             # No drafts: what is measured must not depend on how rollouts are made.
-            job = replace(view.job(prompt), draft_budget=0)
+            job = replace(view.job(prompt), draft_budget=0, step=-1)
             runner.start(job, group_id=f"{label}:{index}:{prompt.id}")
         groups: list[Group] = []
         while runner.num_groups:

@@ -132,10 +132,12 @@ def _rejections(groups: Sequence[Group]) -> dict[str, float]:
 
 
 def _staleness(trained: Sequence[Rollout], *, version: int) -> dict[str, float]:
-    """Updates between sampling and use, over trained tokens; share of off-policy tokens."""
-    if not trained:
-        return {}
-    ages = version - np.concatenate([r.versions_T[r.mask_T] for r in trained])
+    """Updates between sampling and use, over trained tokens; share of off-policy tokens.
+
+    Rollouts of other runs, which have no spans, are as old as nobody can say.
+    """
+    own = [version - r.versions_T[r.mask_T] for r in trained if r.spans]
+    ages = np.concatenate(own) if own else np.zeros(0)
     if not len(ages):
         return {}
     return {

@@ -4,7 +4,7 @@ It owns the order of events, the paired prompt stream, the seeds, the token ledg
 every part with memory.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, final
 
@@ -22,7 +22,7 @@ from gfcr.stages import AfterUpdate, Evaluator, Harvest, Observer, Replay, View,
 from gfcr.strategy import Strategy
 from gfcr.stream import Prompts, PromptStream
 from gfcr.tasks.base import Codec, Task
-from gfcr.types import Bools, Cost, Prompt, RolloutBatch, Sample, Sampling
+from gfcr.types import Bools, Cost, Group, Prompt, RolloutBatch, Sample, Sampling
 from gfcr.view import RunView, shown
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ class Pipeline:
         seed: int,
         heldout: Sequence[Prompt] = (),
         stream: Prompts | None = None,
+        records: Callable[[str], Iterable[Group]] = lambda folder: (),
         sink: Callable[[RolloutBatch], None] = lambda batch: None,
     ) -> None:
         """Makes a pipeline.
@@ -61,12 +62,14 @@ class Pipeline:
             seed: of the experiment: with it every draw is fixed.
             heldout: prompts that are refused for training, whoever brings them.
             stream: where prompts are drawn from; else `train` is shuffled.
+            records: reads the groups that another run left in its folder.
             sink: receives each batch before any of it is used; of a batch that fails, what it had
                 produced, without samples.
         """
         self.strategy, self.prompts, self.sampling, self.sink = strategy, prompts, sampling, sink
         self.loop = Loop(engine=engine, codec=codec, desk=Desk(task), seed=seed)
         self.stream = stream or PromptStream(train, seed=seed)
+        self._records = records
         self.step = 0
         """Update the next batch is for."""
         self._samples: Sequence[Sample] = ()
@@ -185,12 +188,12 @@ class Pipeline:
         runner = self.loop.runner(
             view,
             generate=strategy.generate,
-            step=self.step,
             watchers=strategy.hooks(Watcher),
             evaluators=strategy.hooks(Evaluator),
             heldout=self._custody.heldout,
         )
         view.in_flight, view.note = lambda: runner.running, self._custody.hand_out
+        view.records = lambda folder: self._custody.admit(self._records(folder), run=folder)
         return Collector(self.strategy, runner=runner, view=view, custody=self._custody)
 
     def _remember(self, harvest: Harvest, *, view: View) -> None:

@@ -48,13 +48,12 @@ class Runner:
         evaluators: Mapping[str, Evaluator],
         view: View,
         seed: int,
-        step: int,
         heldout: Collection[tuple[int, ...]] = (),
         address: str = "generate",
         told: Told | None = None,
     ) -> None:
         """Makes a runner; `told` knows which failures were shown, `heldout` what is not asked."""
-        self.seed, self.step, self.codec, self.desk = seed, step, codec, desk
+        self.seed, self.codec, self.desk = seed, codec, desk
         self._address, self._told = address, told or Told()
         self._fault = EngineFault()
         self._engine, self._ledger = engine, ledger
@@ -85,7 +84,7 @@ class Runner:
             TaskError: prompt and longest rollout do not fit the engine's context.
         """
         check_fits(job, max_length=self._engine.max_length)
-        cell = self._cells[group_id] = Cell(id=group_id, job=job, repeat=repeat, step=self.step)
+        cell = self._cells[group_id] = Cell(id=group_id, job=job, repeat=repeat)
         self._open(cell, job)
 
     def more(self, group: Group, *, action: SampleMore) -> None:
@@ -274,7 +273,7 @@ class Runner:
         for each in cell.take_asides():
             self._ledger.settle(each.spans, bin=aside(each.role))
             text = self.codec.decode(each.tokens)
-            self._asides.append(each.rollout(step=cell.step, text=text))
+            self._asides.append(each.rollout(step=cell.job.step, text=text))
 
     def _group(self, cell: Cell) -> Group:
         rollouts = [self._rollout(cell, t) for t in cell.trajectories]

@@ -24,7 +24,6 @@ class Host(Protocol):
     """What a session needs of the runner."""
 
     seed: int
-    step: int
     codec: Codec
     desk: Desk
 
@@ -134,7 +133,7 @@ class SideSession:
             seed=seed_of(
                 self._host.seed,
                 "generate",
-                self._host.step,
+                self._job.step,
                 self._job.prompt.id,
                 name,
                 trajectory.turns,

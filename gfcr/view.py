@@ -20,7 +20,6 @@ class RunView:
     """See `stages.View`."""
 
     step: int
-    version: int
     target: int
     group_size: int
     sampling: Sampling
@@ -31,9 +30,18 @@ class RunView:
     in_flight: Callable[[], int] = lambda: 0
     note: Callable[[list[Prompt]], list[Prompt]] = list[Prompt]
     """Is told of the prompts that are drawn, and gives them back."""
+    records: Callable[[str], list[Group]] = lambda folder: []
+    """Reads what another run recorded, and admits it."""
+    as_version: int | None = None
+    """Shown in place of the engine's version."""
     round: int = 0
     groups: list[Group] = field(default_factory=list[Group])
     accepted: int = 0
+
+    @property
+    def version(self) -> int:
+        """See `stages.View.version`."""
+        return self.engine.version if self.as_version is None else self.as_version
 
     @property
     def num_accepted(self) -> int:
@@ -63,6 +71,10 @@ class RunView:
         made = Prompt(id=name, tokens=tokens, text=text, answer=answer, meta=dict(meta or {}))
         return self.note([made])[0]
 
+    def recorded(self, folder: str) -> list[Group]:
+        """See `stages.View.recorded`."""
+        return self.records(folder)
+
     def put_back(self, prompts: Sequence[Prompt]) -> None:
         """See `stages.View.put_back`."""
         self.stream.put_back(prompts)
@@ -70,7 +82,7 @@ class RunView:
     def job(self, prompt: Prompt, *, num_samples: int | None = None) -> Job:
         """See `stages.View.job`."""
         num = self.group_size if num_samples is None else num_samples
-        return Job(prompt=prompt, num_samples=num, sampling=self.sampling)
+        return Job(prompt=prompt, num_samples=num, sampling=self.sampling, step=self.step)
 
     def rng(self, *key: str | int) -> np.random.Generator:
         """See `stages.View.rng`."""

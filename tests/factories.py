@@ -139,7 +139,6 @@ def view(
     """What a part sees in the first round of update `step`, with the fake engine behind it."""
     return RunView(
         step=step,
-        version=0,
         target=target,
         group_size=group_size,
         sampling=Sampling(max_tokens=max_tokens),

@@ -88,7 +88,6 @@ class Learning:
     def _view(self, sampling: Sampling, *, groups: Sequence[Group]) -> RunView:
         return RunView(
             step=self._step,
-            version=self._engine.version,
             target=len(groups),
             group_size=max(len(g.rollouts) for g in groups),
             sampling=sampling,

@@ -194,10 +194,9 @@ class DropIn:
         return replace(self._known[text], tokens=tokens)
 
     def _view(self, prompts: Sequence[Prompt], *, group_size: int) -> RunView:
-        args, version = self._trainer.args, self.engine.version
+        args = self._trainer.args
         return RunView(
-            step=version,
-            version=version,
+            step=self.engine.version,
             target=len(prompts),
             group_size=group_size,
             sampling=sampling_of(args),
@@ -218,7 +217,6 @@ class DropIn:
             evaluators={},
             view=shown(view),
             seed=self._seed,
-            step=view.step,
         )
 
 

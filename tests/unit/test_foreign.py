@@ -9,7 +9,9 @@ import pytest
 
 from gfcr import registry
 from gfcr import strategy as strategies
+from gfcr.errors import PartError
 from gfcr.strategy import Strategy
+from gfcr.tracking.rollouts import read_rollouts, write_rollouts
 from gfcr.train.pairs import pairs
 from gfcr.types import Prompt, RolloutBatch
 from tests import factories as make
@@ -135,6 +137,37 @@ def test_two_caches_recall_beside_each_other() -> None:
     assert max(recalled) > 8, "more than either recalls alone"
     assert batches[-1].metrics["replays.best/recalled"] > 0
     assert batches[-1].metrics["replays.newest/recalled"] > 0
+
+
+def test_another_run_s_answers_join_without_being_verified_or_billed(tmp_path: Path) -> None:
+    task = make.CoinTask(rates=(0.5,), num_train=8)
+    earlier, _ = run(
+        load("two_replays"), task=task, updates=2, sink=lambda b: write_rollouts(tmp_path, batch=b)
+    )
+    plan = load("experience", folder=str(tmp_path))
+    pipeline, batches = run(plan, task=task, updates=2, records=read_rollouts)
+    recalled = [r for b in batches for g in b.groups for r in g.rollouts if r.origin == "replay"]
+    assert recalled and all(r.reward == 1 and not r.spans for r in recalled)
+    assert part(pipeline, "replays.experience").recalled == len(recalled)
+    assert sum(b.cost.verifier_calls for b in batches) == 2 * 4 * 4
+    tokens = pipeline.tokens()
+    assert tokens["remainder"] == 0 and "replayed" not in tokens
+    assert tokens["generated"] == pipeline.engine.stats().generated_tokens
+    trained = {s.rollout.id for b in batches for s in b.samples}
+    assert trained & {r.id for r in recalled}
+    again = make.pipeline(plan, task=task, prompts=4, records=read_rollouts)
+    again.load_state_dict(pipeline.state_dict())
+    assert any(r.origin == "replay" for g in again.next_batch().groups for r in g.rollouts)
+    del earlier
+
+
+def test_another_run_s_held_out_prompts_are_refused(tmp_path: Path) -> None:
+    task = make.CoinTask(rates=(0.5,), num_train=8)
+    run(load("two_replays"), task=task, updates=1, sink=lambda b: write_rollouts(tmp_path, batch=b))
+    own = task.problems(make.CODEC).train
+    plan = load("experience", folder=str(tmp_path))
+    with pytest.raises(PartError, match="is held out in this run"):
+        run(plan, task=make.CoinTask(num_train=4), heldout=own, records=read_rollouts)
 
 
 def test_only_what_is_right_is_fine_tuned_on_and_once() -> None:

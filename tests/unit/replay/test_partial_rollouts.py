@@ -179,7 +179,7 @@ def test_what_a_watcher_or_an_error_ended_is_not_continued() -> None:
 
 def test_environment_tokens_have_no_age() -> None:
     part, view = PartialRollouts(max_staleness=1), make.view()
-    view.version = 5
+    view.as_version = 5
     versions, mask = np.array([5, -1, 4, 4], np.int32), np.array([True, False, True, True])
     mixed = make.rollout(versions_T=versions, mask_T=mask)
     part.store(Harvest(step=0, groups=(), aborted=(mixed,)), view=view)
