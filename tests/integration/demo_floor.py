@@ -37,7 +37,9 @@ class Floor:
                 self.noise[name] = torch.randn(weight.shape, generator=generator)
             yield name, weight.detach() * (1 + 0.01 * version * self.noise[name])
 
-    def pipeline(self, strategy: Strategy, *, prompts: int, num_train: int) -> Pipeline:
+    def pipeline(
+        self, strategy: Strategy, *, prompts: int, num_train: int, **changes: Any
+    ) -> Pipeline:
         """A pipeline on `num_train` chain sums: few come back at once."""
         task = ChainSum(num_train=num_train, num_heldout=1)
         return Pipeline(
@@ -49,6 +51,7 @@ class Floor:
             prompts=prompts,
             sampling=Sampling(max_tokens=160),
             seed=0,
+            **changes,
         )
 
     def batches(self, pipeline: Pipeline, *, num: int) -> list[RolloutBatch]:
@@ -98,8 +101,12 @@ class Source:
     def sync(self, weights: Any, *, version: int) -> None:
         self.pipeline.sync(weights, version=version)
 
+    def masked(self, kept: Mapping[str, Any]) -> None:
+        self.pipeline.masked(kept)
+
     def updated(self, *, step: int, metrics: Mapping[str, float]) -> None:
         self.metrics.append(metrics)
+        self.pipeline.updated(metrics)
 
     def state_dict(self) -> dict[str, Any]:
         return self.pipeline.state_dict()

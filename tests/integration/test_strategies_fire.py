@@ -90,7 +90,7 @@ def halts(done: Done) -> None:
     for rollout in halted:
         period = int(rollout.detail.rpartition(" ")[2])
         tail = rollout.tokens_T[-2 * period :]
-        assert (tail[:period] == tail[period:]).all() and tail[-1] != done.run.codec.eos_id
+        assert (tail[:period] == tail[period:]).all() and tail[-1] != done.run.loop.codec.eos_id
 
 
 def branches(done: Done) -> None:
@@ -121,7 +121,7 @@ def replays(done: Done) -> None:
 def calls_a_tool(done: Done) -> None:
     answered = 0
     for sample in (s for b in done.batches for s in b.samples):
-        rollout, decode = sample.rollout, done.run.codec.decode
+        rollout, decode = sample.rollout, done.run.loop.codec.decode
         outside = ~rollout.mask_T
         assert not sample.advantage_T[outside].any() and not rollout.logprobs_T[outside].any()
         edges = np.flatnonzero(np.diff(outside.astype(int), prepend=0, append=0))
@@ -212,6 +212,7 @@ def test_a_family_trains_through_the_real_seam(name: str, floor: Floor, tmp_path
         model=str(floor.model),
         source=source,
         loss=run.strategy.loss,
+        correction=run.strategy.correction,
         seed=0,
         folder=tmp_path,
         sampling=run.sampling,
