@@ -59,7 +59,7 @@ class Answers(make.CoinTask):
 
 def evaluate(pipeline: Any, generate: Generate) -> Any:
     sampling = Sampling(max_tokens=40)
-    return pipeline.evaluate(
+    return pipeline.loop.evaluate(
         HELDOUT, generate=generate, num_samples=1, sampling=sampling, label="e"
     )
 
@@ -665,10 +665,10 @@ class Careless(Generate):
 @pytest.mark.parametrize("error", [EngineError("lost its state"), RuntimeError("lost its state")])
 def test_an_engine_that_fails_stops_the_run(generate: Generate, at: str, error: Exception) -> None:
     pipeline = make.pipeline(strategy(generate=generate))
-    whole, pipeline.engine = pipeline.engine, faulty(pipeline.engine, at=at, error=error)
+    whole, pipeline.loop.engine = pipeline.engine, faulty(pipeline.engine, at=at, error=error)
     with pytest.raises(EngineError, match="lost its state"):
         pipeline.next_batch()
-    pipeline.engine = faulty(whole, at=at, error=error)
+    pipeline.loop.engine = faulty(whole, at=at, error=error)
     with pytest.raises(EngineError, match="lost its state"):
         evaluate(pipeline, generate)
 

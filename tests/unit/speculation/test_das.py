@@ -377,7 +377,7 @@ def pipeline(das: Das) -> Pipeline:
     task = make.CoinTask(rates=(0.4, 0.6), num_train=8)
     strategy = replace(strategies.load("grpo", group_size=4), drafter=das)
     run = make.pipeline(strategy, task=task, prompts=8)
-    run.engine = engine(das)
+    run.loop.engine = engine(das)
     return run
 
 
@@ -405,7 +405,7 @@ def test_a_run_drafts_from_its_second_epoch_and_accounts_for_every_token(budget:
 def test_drafting_changes_no_sampled_token() -> None:
     """The fake engine draws alike with and without point-mass drafts."""
     plain = pipeline(Das(budget="none"))
-    plain.engine = engine(None)
+    plain.loop.engine = engine(None)
     assert [_tokens(b) for b in updates(pipeline(Das(budget="none")), num=3)] == [
         _tokens(b) for b in updates(plain, num=3)
     ]
