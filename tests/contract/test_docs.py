@@ -1,5 +1,6 @@
 """What the docs show is what works: the example part is pasted and used, YAML blocks resolve."""
 
+import importlib.util
 import json
 import os
 import re
@@ -143,3 +144,11 @@ def test_the_readme_names_every_strategy() -> None:
     text = (ROOT / "README.md").read_text()
     for entry in strategies.entries():
         assert f"| `{entry.name}` | {entry.summary.rstrip('.')} | {entry.paper} |" in text
+
+
+def test_the_contract_s_page_is_what_the_source_says() -> None:
+    spec = importlib.util.spec_from_file_location("contract", ROOT / "scripts" / "contract.py")
+    assert spec and spec.loader
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    assert made.page() == made.PAGE.read_text(), "run scripts/contract.py"
