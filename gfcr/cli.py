@@ -22,7 +22,7 @@ from gfcr.signals import Interrupted, interruptible
 
 COMMANDS = (
     *("run", "plan", "sweep", "demo", "leaderboard", "submit", "offline"),
-    *("list", "show", "upload", "bench", "simulate", "audit"),
+    *("list", "show", "check", "upload", "bench", "simulate", "audit"),
 )
 """Each is a module of `gfcr.commands` with `HELP`, `add_arguments` and `run`."""
 _RESUMED = ("run", "sweep", "demo", "bench")

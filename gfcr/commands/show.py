@@ -7,6 +7,7 @@ from typing import Any
 from gfcr import registry
 from gfcr import strategy as strategies
 from gfcr.commands import Outcome
+from gfcr.commands.kinds import kind_of
 from gfcr.errors import unknown_name
 from gfcr.part import Part
 
@@ -21,11 +22,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> Outcome:
     """Describes by name; a strategy wins over a part of the same name."""
     name = str(options.name)
-    kinds = [kind for kind in registry.KINDS if name in registry.names(kind)]
-    if name in strategies.names() or (":" in name and not name.rpartition(":")[2][:1].isupper()):
-        return _strategy(name, also=kinds)
-    if kinds:
-        return _part(kinds[0], name)
+    kind = kind_of(name)
+    if name in strategies.names() or (":" in name and kind is None):
+        return _strategy(name, also=[kind] if kind else [])
+    if kind:
+        return _part(kind, name)
     every = [*strategies.names(), *(n for kind in registry.KINDS for n in registry.names(kind))]
     raise unknown_name(name, kind="name", allowed=every)
 

@@ -13,8 +13,8 @@ from gfcr.generate.sample import Sample
 from gfcr.stages import BatchMap, Control, Filter, Generate, Planner, Session
 from gfcr.strategy import Strategy
 from gfcr.tasks.base import Verdict
+from gfcr.testing import factories as make
 from gfcr.types import Signal
-from tests import factories as make
 
 VALUES: tuple[Any, ...] = (
     *(float("nan"), float("inf"), -float("inf"), 1e39, -1e300, 0.0, 1.0, -2, True, None),

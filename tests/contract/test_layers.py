@@ -51,7 +51,7 @@ LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
     ),
     (("launch",), ("search",)),
     (("sweep", "factors", "designs"), ("offline",), ("simulation",), ("audit",)),
-    (("leaderboard", "report"), ("bench",)),
+    (("leaderboard", "report"), ("bench",), ("testing",)),
     (("planning",),),
     (("cli", "commands", "__main__"),),
     (("studies",),),

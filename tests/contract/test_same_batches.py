@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from gfcr import strategy as strategies
+from gfcr.testing import factories as make
 from gfcr.types import Group, Rollout, RolloutBatch
-from tests import factories as make
 
 RECORDED = Path(__file__).with_name("batches.json")
 RATES = {"easy, mixed and hard prompts": (0.0, 0.25, 0.5, 0.75, 1.0), "mixed prompts": (0.4, 0.6)}

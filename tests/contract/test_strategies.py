@@ -15,8 +15,8 @@ import pytest
 from gfcr import strategy as strategies
 from gfcr.ledger import IN_FLIGHT
 from gfcr.pipeline import Pipeline
+from gfcr.testing import factories as make
 from gfcr.types import RolloutBatch
-from tests import factories as make
 
 NAMES = strategies.names()
 every_strategy = pytest.mark.parametrize("name", NAMES)

@@ -21,8 +21,8 @@ from gfcr.tasks.base import Task
 from gfcr.tasks.codec import CharCodec
 from gfcr.tasks.demos.reasoning_gym import ALPHABET
 from gfcr.tasks.verifiers.base import load
+from gfcr.testing import factories as make
 from gfcr.types import Sampling
-from tests import factories as make
 
 VERIFIERS = [m.name for m in pkgutil.iter_modules(verifiers.__path__) if m.name != "base"]
 NEEDED: dict[str, dict[str, Any]] = {"regex": {"pattern": r"#(\d+)"}}

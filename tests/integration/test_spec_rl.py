@@ -19,8 +19,8 @@ from gfcr.engine.vllm_loop import VllmEngine
 from gfcr.pipeline import Pipeline
 from gfcr.speculation.spec_rl import SpecRl
 from gfcr.stages import Harvest
+from gfcr.testing import factories as make
 from gfcr.types import Sampling
-from tests import factories as make
 from tests.integration.tiny_model import VOCAB, tiny_qwen3
 
 pytestmark = pytest.mark.vllm

@@ -19,7 +19,7 @@ from gfcr.ledger import IN_FLIGHT
 from gfcr.replay.partial_rollouts import PartialRollouts
 from gfcr.replay.repo import Repo
 from gfcr.strategy import Strategy
-from tests import factories as make
+from gfcr.testing import factories as make
 
 FILTERS: dict[str, Any] = {
     "zero_variance": ZeroVariance,

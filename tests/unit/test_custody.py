@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gfcr.errors import GfcrError, PartError
-from tests import factories as make
+from gfcr.testing import factories as make
 from tests.unit.test_guard import HELDOUT, Every, strategy
 
 SET = object.__setattr__

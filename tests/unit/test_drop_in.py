@@ -12,7 +12,7 @@ from gfcr.drop_in.encode import UNSAMPLED
 from gfcr.engine.fake import Fake, FakeEngine
 from gfcr.errors import ConfigError
 from gfcr.strategy import Strategy
-from tests import factories as make
+from gfcr.testing import factories as make
 
 
 def trainer(*, step: int = 0, cap: int = 12, training: bool = True, **settings: Any) -> Any:

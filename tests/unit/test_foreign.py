@@ -11,10 +11,10 @@ from gfcr import registry
 from gfcr import strategy as strategies
 from gfcr.errors import PartError
 from gfcr.strategy import Strategy
+from gfcr.testing import factories as make
 from gfcr.tracking.rollouts import read_rollouts, write_rollouts
 from gfcr.train.pairs import pairs
 from gfcr.types import Prompt, RolloutBatch
-from tests import factories as make
 
 FOLDER = Path(__file__).parents[1] / "foreign"
 NAMES = sorted(f"{f}:{f.stem}" for f in FOLDER.glob("*.py") if not f.stem.startswith("_"))

@@ -40,8 +40,8 @@ from gfcr.stages import (
 from gfcr.strategy import Strategy
 from gfcr.stream import PromptStream
 from gfcr.tasks.base import Verdict
+from gfcr.testing import factories as make
 from gfcr.types import FinishReason, Loss, Prompt, Sampling, Signal
-from tests import factories as make
 
 NAN, INF = float("nan"), float("inf")
 HELDOUT = make.CoinTask().problems(make.CODEC).heldout
@@ -751,7 +751,7 @@ PARTS = """
 from dataclasses import dataclass
 from gfcr.stages import Filter
 from gfcr.tasks.base import Verdict
-from tests.factories import CoinTask
+from gfcr.testing.factories import CoinTask
 
 @dataclass(kw_only=True)
 class Spoil(Filter):

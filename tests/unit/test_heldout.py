@@ -12,9 +12,9 @@ from gfcr.config import Evaluation
 from gfcr.errors import ConfigError, GfcrError, TaskError
 from gfcr.heldout import Question, digest, floored, question
 from gfcr.tasks.base import Problems
+from gfcr.testing import factories as make
 from gfcr.tracking.folder import RunFolder
 from gfcr.types import Prompt, Sampling
-from tests import factories as make
 from tests.launchers import values_of
 
 

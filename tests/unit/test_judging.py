@@ -27,9 +27,9 @@ from gfcr.stages import (
 )
 from gfcr.strategy import Strategy
 from gfcr.tasks.base import Verdict
+from gfcr.testing import factories as make
 from gfcr.tracking.rollouts import read_update, write_rollouts
 from gfcr.types import FinishReason, Group, Prompt, Sampling
-from tests import factories as make
 
 
 @dataclass(kw_only=True)

@@ -19,11 +19,11 @@ from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.generate.sample import Sample
 from gfcr.stages import Filter, View
 from gfcr.strategy import Strategy
+from gfcr.testing.factories import CoinTask, pipeline
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.rollouts import read_update, write_rollouts
 from gfcr.types import FinishReason, Group
-from tests.factories import CoinTask, pipeline
 
 UPDATES = 6
 

@@ -34,8 +34,8 @@ from gfcr.stages import (
 )
 from gfcr.strategy import Strategy
 from gfcr.tasks.base import Verdict
+from gfcr.testing import factories as make
 from gfcr.types import FinishReason, Prompt, Sampling
-from tests import factories as make
 
 
 def _ids(pipeline: Any, *, updates: int) -> list[list[str]]:

@@ -15,7 +15,7 @@ from gfcr import registry
 from gfcr.pool import Done, ProcessPool, ThreadPool
 from gfcr.scoring import verify_safely
 from gfcr.tasks.base import Verdict
-from tests import factories as make
+from gfcr.testing import factories as make
 
 
 def add(a: int, b: int) -> int:

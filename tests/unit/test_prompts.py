@@ -14,9 +14,9 @@ from gfcr.generate.sample import Sample
 from gfcr.stages import Control, Generate, Harvest, Observer, Selector, Session
 from gfcr.strategy import Strategy
 from gfcr.tasks.base import Verdict
+from gfcr.testing import factories as make
 from gfcr.tracking.rollouts import read_update, write_rollouts
 from gfcr.types import Prompt, RolloutBatch
-from tests import factories as make
 
 HELDOUT = make.CoinTask().problems(make.CODEC).heldout
 

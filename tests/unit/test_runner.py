@@ -10,8 +10,8 @@ from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.generate.sample import Sample
 from gfcr.stages import Abort, Cap, Control, Generate, Halt, Session, Watcher
 from gfcr.strategy import Strategy
+from gfcr.testing import factories as make
 from gfcr.types import FinishReason
-from tests import factories as make
 
 
 def pipeline(generate: Generate, *, watcher: Any = None, **changes: Any) -> Any:

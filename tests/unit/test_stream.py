@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from gfcr.errors import TaskError
 from gfcr.stream import PromptStream
-from tests import factories as make
+from gfcr.testing import factories as make
 
 PROMPTS = [make.prompt(i) for i in range(7)]
 

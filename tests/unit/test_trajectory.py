@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from gfcr.coroutine import Run
 from gfcr.engine.base import Delta
 from gfcr.stages import Sampled
+from gfcr.testing import factories as make
 from gfcr.trajectory import LiveTrajectory, cut_spans
 from gfcr.types import FinishReason, Sampling, Span
-from tests import factories as make
 
 EOS = make.CODEC.eos_id
 

@@ -8,8 +8,8 @@ from gfcr import strategy as strategies
 from gfcr.control.greso import HIGHEST, LOWEST, Greso
 from gfcr.errors import ConfigError
 from gfcr.stages import Harvest
+from gfcr.testing import factories as make
 from gfcr.types import Group
-from tests import factories as make
 
 
 def _visit(part: Greso, groups: list[Group]) -> None:

@@ -6,7 +6,7 @@ from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.generate.sample import Sample
 from gfcr.stages import Plan
 from gfcr.strategy import Strategy
-from tests import factories as make
+from gfcr.testing import factories as make
 
 
 @pytest.mark.parametrize(("factor", "begun"), [(1.0, 8), (1.25, 10), (2.0, 16)])

@@ -5,7 +5,7 @@ import pytest
 from gfcr.control.refill import Refill
 from gfcr.errors import BatchCannotFill, ConfigError
 from gfcr.stages import Plan
-from tests import factories as make
+from gfcr.testing import factories as make
 
 
 def _view(*, accepted: int, begun: int, round: int) -> Any:

@@ -9,7 +9,7 @@ from gfcr import strategy as strategies
 from gfcr.control.reinforce_ada import ReinforceAda
 from gfcr.errors import ConfigError
 from gfcr.stages import SampleMore
-from tests import factories as make
+from gfcr.testing import factories as make
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from gfcr import strategy as strategies
 from gfcr.control.repetition_stop import RepetitionStop
 from gfcr.errors import ConfigError
 from gfcr.stages import Harvest
+from gfcr.testing import factories as make
 from gfcr.types import FinishReason, Sampling
-from tests import factories as make
 
 VIEW: Any = SimpleNamespace(sampling=Sampling(max_tokens=100))
 

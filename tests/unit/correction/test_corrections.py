@@ -16,7 +16,7 @@ from gfcr.correction.opsm import Opsm
 from gfcr.correction.own_tokens import OwnTokens
 from gfcr.correction.truncated import Truncated
 from gfcr.errors import ConfigError
-from tests import factories as make
+from gfcr.testing import factories as make
 
 EVERY: tuple[Correction, ...] = (
     *(Truncated(), Truncated(level="sequence"), Truncated(level="geometric")),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from gfcr.errors import ConfigError
 from gfcr.filter.balanced_subset import BalancedSubset
 from gfcr.filter.group_advantage import GroupAdvantage
-from tests import factories as make
+from gfcr.testing import factories as make
 
 
 @given(right=st.integers(0, 20), wrong=st.integers(0, 20), keep=st.integers(2, 9))

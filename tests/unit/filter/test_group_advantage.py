@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from gfcr import strategy as strategies
 from gfcr.filter.group_advantage import GroupAdvantage
-from tests import factories as make
+from gfcr.testing import factories as make
 
 REWARDS = st.lists(st.floats(-2, 2, width=16), min_size=2, max_size=12)
 

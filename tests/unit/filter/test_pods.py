@@ -11,7 +11,7 @@ from gfcr import strategy as strategies
 from gfcr.errors import ConfigError
 from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.filter.pods import Pods
-from tests import factories as make
+from gfcr.testing import factories as make
 
 
 def _kept(rewards: list[float | None], *, keep: int) -> list[float]:

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from gfcr.errors import ConfigError
 from gfcr.filter.soft_overlong import SoftOverlong
-from tests import factories as make
+from gfcr.testing import factories as make
 
 
 def _penalty(length: int, *, buffer: float = 0.2, penalty: float = 1.0, cap: int = 100) -> float:

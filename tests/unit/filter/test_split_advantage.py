@@ -8,8 +8,8 @@ import pytest
 from gfcr.errors import ConfigError
 from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.filter.split_advantage import SplitAdvantage
+from gfcr.testing import factories as make
 from gfcr.types import Group
-from tests import factories as make
 
 
 def _mixed(fresh: list[float | None], replayed: list[float]) -> Group:

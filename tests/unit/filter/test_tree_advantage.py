@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gfcr.filter.tree_advantage import TreeAdvantage
+from gfcr.testing import factories as make
 from gfcr.types import Group, Rollout, Span
-from tests import factories as make
 
 VIEW: Any = None
 

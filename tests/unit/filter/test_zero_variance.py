@@ -1,7 +1,7 @@
 import pytest
 
 from gfcr.filter.zero_variance import ZeroVariance
-from tests import factories as make
+from gfcr.testing import factories as make
 
 
 @pytest.mark.parametrize(

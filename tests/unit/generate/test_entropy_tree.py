@@ -10,8 +10,8 @@ import pytest
 from gfcr import strategy as strategies
 from gfcr.errors import ConfigError
 from gfcr.generate.entropy_tree import EntropyTree
+from gfcr.testing import factories as make
 from gfcr.types import Rollout, RolloutBatch
-from tests import factories as make
 
 
 def grown(*, pipeline: dict[str, Any] | None = None, **knobs: int) -> tuple[Any, RolloutBatch]:

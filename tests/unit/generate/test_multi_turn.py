@@ -11,8 +11,8 @@ from gfcr.engine.base import Request
 from gfcr.errors import ConfigError
 from gfcr.generate.multi_turn import MultiTurn
 from gfcr.generate.tools.base import Tool, ToolError
+from gfcr.testing import factories as make
 from gfcr.types import FinishReason, RolloutBatch
-from tests import factories as make
 
 WORKED = {"": "3+9=", "3+9=12": ",12-4=", "3+9=12,12-4=8": "#8"}
 

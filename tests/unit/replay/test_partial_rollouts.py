@@ -11,8 +11,8 @@ from gfcr import strategy as strategies
 from gfcr.errors import ConfigError
 from gfcr.replay.partial_rollouts import PartialRollouts
 from gfcr.stages import BATCH_FULL, Harvest, Plan
+from gfcr.testing import factories as make
 from gfcr.types import FinishReason, Rollout, RolloutBatch
-from tests import factories as make
 
 LONG = {"mean_length": 25.0}
 

@@ -11,7 +11,7 @@ from gfcr import strategy as strategies
 from gfcr.errors import ConfigError
 from gfcr.replay.repo import Repo
 from gfcr.stages import Harvest
-from tests import factories as make
+from gfcr.testing import factories as make
 
 CHOICES = ["all", "random", "highest", "max_variance", "recent"]
 

@@ -19,8 +19,8 @@ from gfcr.pipeline import Pipeline
 from gfcr.speculation.base import Draft, Row, Target
 from gfcr.speculation.das import Das
 from gfcr.stages import Harvest
+from gfcr.testing import factories as make
 from gfcr.types import Sampling
-from tests import factories as make
 
 PROMPT = (4, 5, 6)
 TEXT = tuple(np.random.default_rng(3).integers(4, 20, 60).tolist())

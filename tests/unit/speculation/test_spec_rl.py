@@ -20,8 +20,8 @@ from gfcr.speculation.responses import Follower, Response
 from gfcr.speculation.spec_rl import SpecRl
 from gfcr.speculation.verify import verify
 from gfcr.stages import Harvest
+from gfcr.testing import factories as make
 from gfcr.types import Sampling
-from tests import factories as make
 
 PROMPT = (5, 4)
 SAMPLING = Sampling(max_tokens=4)

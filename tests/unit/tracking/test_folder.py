@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gfcr.errors import CheckpointError
+from gfcr.testing import factories as make
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import Mark, RunFolder
 from gfcr.types import Cost, RolloutBatch
-from tests import factories as make
 
 
 def batch(step):

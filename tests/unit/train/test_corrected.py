@@ -12,8 +12,8 @@ from gfcr.correction.base import Corrected, Correction, Learned
 from gfcr.correction.truncated import Truncated
 from gfcr.errors import ConfigError, PartError
 from gfcr.stages import AfterUpdate, Control
+from gfcr.testing import factories as make
 from gfcr.train.corrected import applied
-from tests import factories as make
 from tests.unit.correction.test_corrections import learned
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from gfcr.errors import ConfigError
+from gfcr.testing import factories as make
 from gfcr.train.pairs import pairs
 from gfcr.types import Sample
-from tests import factories as make
 
 
 def sample(group: str, *, advantage: float) -> Sample:

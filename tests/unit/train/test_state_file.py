@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from gfcr import registry
 from gfcr.errors import CheckpointError, ConfigError
 from gfcr.part import Part
+from gfcr.testing import factories as make
 from gfcr.train import state_file
 from gfcr.types import FinishReason
-from tests import factories as make
 
 Pair = namedtuple("Pair", "left right")
 

@@ -1,4 +1,4 @@
-"""Small makers shared by the tests: prompts, rollouts, groups, a toy task, a fake pipeline."""
+"""Small makers for tests of parts: prompts, rollouts, groups, a toy task, a fake pipeline."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,6 +21,7 @@ CODEC = CharCodec(alphabet="0123456789+-=,?#")
 
 
 def prompt(number: int = 0, *, text: str = "1+2=", answer: str = "3") -> Prompt:
+    """Makes a prompt."""
     return Prompt(id=f"p{number}", tokens=CODEC.prompt(text), text=text, answer=answer)
 
 
@@ -33,6 +34,7 @@ def rollout(
     logprobs: Sequence[float] | None = None,
     **changes: Any,
 ) -> Rollout:
+    """Makes a complete rollout of a group `g`, of `length` tokens; `changes` replace its fields."""
     values: dict[str, Any] = {
         "id": f"g/{index}",
         "group_id": "g",
@@ -57,10 +59,8 @@ def group(rewards: Sequence[float | None], *, of: Prompt | None = None, **change
 
 
 def group_of(rollouts: Sequence[Rollout], **changes: Any) -> Group:
-    signals = tuple(
-        Signal(reward=r.reward, rejected="unscorable" if r.reward is None else None)
-        for r in rollouts
-    )
+    """Makes the group of rollouts, with their first signals."""
+    signals = tuple(map(Signal.first, rollouts))
     values: dict[str, Any] = {
         "id": "g",
         "prompt": rollouts[0].prompt,
@@ -79,12 +79,14 @@ class CoinTask(Task):
     num_heldout: int = 8
 
     def problems(self, codec: Codec) -> Problems:
+        """See `Task.problems`."""
         return Problems(
             train=[self._prompt(codec, i) for i in range(self.num_train)],
             heldout=[self._prompt(codec, 1000 + i) for i in range(self.num_heldout)],
         )
 
     def verify(self, prompt: Prompt, *, text: str) -> Verdict:
+        """See `Task.verify`."""
         toss = rng(0, "coin", prompt.id, text).random()
         return Verdict(reward=float(toss < float(str(prompt.meta["rate"]))))
 

@@ -1,0 +1,86 @@
+"""`gfcr check`."""
+
+import argparse
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from gfcr import registry
+from gfcr import strategy as strategies
+from gfcr.commands import Outcome
+from gfcr.commands.kinds import kind_of
+from gfcr.config import parse_overrides
+from gfcr.errors import GfcrError, described
+from gfcr.part import Part
+from gfcr.strategy import Strategy
+from gfcr.testing import laws
+
+HELP = "Ask the laws of the contract of a part or strategy of your own, and run it for a moment."
+
+_BASE = "grpo"
+"""Strategy that a part is tried in."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds this command's arguments."""
+    parser.add_argument("name", help="`file.py:Part`, `file.py:strategy` or a name `gfcr list` has")
+    parser.add_argument("settings", nargs="*", help="KEY=VALUE for the part or strategy")
+
+
+def run(options: argparse.Namespace) -> Outcome:
+    """Checks; exit code 1 where a law is broken."""
+    name, settings = str(options.name), parse_overrides(options.settings)
+    kind = kind_of(name)
+    part = registry.build(kind, {"name": name, **settings}) if kind else None
+    plan = _around(kind, part) if kind and part else strategies.load(name, **settings)
+    found = [] if part is None else [_held(law, kind, part) for law in laws.PART_LAWS]
+    if plan is not None:
+        found += _ran(plan)
+    broken = [f for f in found if f["broken"]]
+    data = {"name": name, "kind": kind or "strategy", "laws": found, "broken": len(broken)}
+    lines = [f"{'[red]no[/] ' if f['broken'] else '[green]yes[/]'} {_text(f)}" for f in found]
+    return Outcome(data=data, text="\n".join(lines), code=1 if broken else 0)
+
+
+def _around(kind: str, part: Part) -> Strategy | None:
+    """A strategy with the part in it; None for a part that is not a stage's."""
+    base = strategies.load(_BASE, group_size=4)
+    match kind:
+        case "generate":
+            return replace(base, generate=part)
+        case "filter":
+            mapped = bool(getattr(part, "gives_advantages", None))
+            return replace(base, filters={"it": part} if mapped else {"it": part, **base.filters})
+        case "control":
+            return replace(base, controls={"it": part})
+        case "replay":
+            return replace(base, replays={"it": part}, correction=None)
+        case _:
+            return None
+
+
+def _ran(plan: Strategy) -> list[dict[str, Any]]:
+    try:
+        plan.check()
+        ran = laws.run(plan)
+    except GfcrError as error:
+        return [{"law": "it runs", "broken": str(error)}]
+    return [{"law": "it runs", "broken": ""}, *(_held(law, ran) for law in laws.STRATEGY_LAWS)]
+
+
+def _held(law: Callable[..., None], *asked: Any) -> dict[str, Any]:
+    try:
+        law(*asked)
+    except laws.LawError as error:
+        broken = str(error)
+    except Exception as error:
+        broken = described(error)
+    else:
+        broken = ""
+    return {"law": (law.__doc__ or "").strip().rstrip("."), "broken": broken}
+
+
+def _text(found: dict[str, Any]) -> str:
+    from rich.markup import escape
+
+    return found["law"] + (f": [red]{escape(found['broken'])}[/]" if found["broken"] else "")
