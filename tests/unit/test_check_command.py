@@ -67,34 +67,34 @@ BROKEN: dict[str, tuple[str, str]] = {
 }
 
 
-def told(capsys: Any, *words: str) -> tuple[int, Any]:
+def told(capfd: Any, *words: str) -> tuple[int, Any]:
     code = main(["check", *words, "--json"])
-    return code, json.loads(capsys.readouterr().out)
+    return code, json.loads(capfd.readouterr().out)
 
 
 @pytest.mark.parametrize("name", ["spo:spo", "hinted:hinted", "evolving:Evolve", "ice:Pop"])
-def test_what_keeps_the_laws_passes(name: str, capsys: Any) -> None:
+def test_what_keeps_the_laws_passes(name: str, capfd: Any) -> None:
     file, _, attribute = name.partition(":")
-    code, data = told(capsys, f"{FOLDER / file}.py:{attribute}")
+    code, data = told(capfd, f"{FOLDER / file}.py:{attribute}")
     assert (code, data["broken"]) == (0, 0) and len(data["laws"]) >= 5
 
 
 @pytest.mark.parametrize("case", BROKEN)
-def test_what_breaks_one_says_which(case: str, tmp_path: Path, capsys: Any) -> None:
+def test_what_breaks_one_says_which(case: str, tmp_path: Path, capfd: Any) -> None:
     body, said = BROKEN[case]
     (tmp_path / "it.py").write_text(HEAD + body)
-    code, data = told(capsys, f"{tmp_path / 'it.py'}:It")
+    code, data = told(capfd, f"{tmp_path / 'it.py'}:It")
     assert code == 1 and data["broken"] >= 1
     assert any(said in law["broken"] for law in data["laws"])
 
 
-def test_settings_are_given_like_a_run_s(capsys: Any) -> None:
-    assert told(capsys, "zero_variance")[0] == 0
-    assert told(capsys, "greso", "explore=0.5")[0] == 0
+def test_settings_are_given_like_a_run_s(capfd: Any) -> None:
+    assert told(capfd, "zero_variance")[0] == 0
+    assert told(capfd, "greso", "explore=0.5")[0] == 0
     assert main(["check", "greso", "explore=5"]) == 2
 
 
-def test_a_part_in_a_file_is_shown(capsys: Any) -> None:
+def test_a_part_in_a_file_is_shown(capfd: Any) -> None:
     assert main(["show", f"{FOLDER / 'spo'}.py:Tracker"]) == 0
-    shown = capsys.readouterr().out
+    shown = capfd.readouterr().out
     assert "(filter" in shown and "half" in shown and "sqrt" in shown
