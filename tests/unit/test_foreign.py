@@ -11,6 +11,7 @@ from gfcr import registry
 from gfcr import strategy as strategies
 from gfcr.errors import PartError
 from gfcr.strategy import Strategy
+from gfcr.tasks.base import Problems
 from gfcr.testing import factories as make
 from gfcr.tracking.rollouts import read_rollouts, write_rollouts
 from gfcr.train.pairs import pairs
@@ -161,13 +162,23 @@ def test_another_run_s_answers_join_without_being_verified_or_billed(tmp_path: P
     del earlier
 
 
+class Swapped(make.CoinTask):
+    """Trains on what another run holds out."""
+
+    def problems(self, codec: Any) -> Problems:
+        found = super().problems(codec)
+        return Problems(train=found.heldout, heldout=found.train)
+
+
 def test_another_run_s_held_out_prompts_are_refused(tmp_path: Path) -> None:
-    task = make.CoinTask(rates=(0.5,), num_train=8)
-    run(load("two_replays"), task=task, updates=1, sink=lambda b: write_rollouts(tmp_path, batch=b))
-    own = task.problems(make.CODEC).train
-    plan = load("experience", folder=str(tmp_path))
+    def write(batch: RolloutBatch) -> None:
+        write_rollouts(tmp_path, batch=batch)
+
+    run(load("two_replays"), task=Swapped(), updates=1, sink=write)
+    plan, own = load("experience", folder=str(tmp_path)), make.CoinTask()
+    heldout = own.problems(make.CODEC).heldout
     with pytest.raises(PartError, match="is held out in this run"):
-        run(plan, task=make.CoinTask(num_train=4), heldout=own, records=read_rollouts)
+        run(plan, task=own, heldout=heldout, records=read_rollouts)
 
 
 def test_only_what_is_right_is_fine_tuned_on_and_once() -> None:
