@@ -48,7 +48,7 @@ class Judging:
             if self._asked is None:
                 address, part = self._waiting.popleft()
                 session = self._beside(address)
-                self._asked = address, session, Run(part.evaluate(self._group, session))
+                self._asked = address, session, Run(_ask(part, self._group, session))
             address, session, run = self._asked
             if not run.done:
                 return None
@@ -71,6 +71,10 @@ class Judging:
             self.failures.append((address, error))
             return _unscorable(self._group, shortened(described(error)))
         return check_judged(answer, before=self._group, by=address)
+
+
+async def _ask(part: Evaluator, group: Group, session: SideSession) -> Group:
+    return await part.evaluate(group, session)
 
 
 def _unscorable(group: Group, error: str) -> Group:

@@ -51,6 +51,7 @@ class LiveTrajectory:
         self.id, self.group_id, self._prompt, self.eos_id = id, group_id, prompt, eos_id
         self.sampling, self.role = sampling, role
         self._train_under = train_under or prompt
+        self._sampled_under = () if self._train_under is prompt else prompt.tokens
         self.tokens: list[int] = []
         self.logprobs: list[float] = []
         self.versions: list[int] = []
@@ -137,6 +138,7 @@ class LiveTrajectory:
         self._fill(*(column.tolist() for column in held))
         self.spans = list(rollout.spans)
         self.notes = dict(rollout.notes)
+        self._sampled_under = self._sampled_under or rollout.sampled_under
         if rollout.complete:
             if rollout.reward is not None or rollout.error is not None:
                 self.verdict = Verdict(reward=rollout.reward, error=rollout.error)
@@ -206,7 +208,7 @@ class LiveTrajectory:
             id=self.id,
             group_id=self.group_id,
             prompt=self._train_under,
-            sampled_under=() if self._train_under is self.prompt else self.prompt.tokens,
+            sampled_under=self._sampled_under,
             tokens_T=np.array(self.tokens, np.int32),
             logprobs_T=np.array(self.logprobs, np.float32),
             versions_T=np.array(self.versions, np.int32),

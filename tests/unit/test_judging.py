@@ -175,6 +175,16 @@ def test_a_judge_that_fails_makes_rollouts_unscorable_and_never_worth_nothing(ca
     assert "strategy.controls.p0 failed on group" in caplog.text
 
 
+def test_a_judge_that_is_no_coroutine_is_told_like_one_that_fails() -> None:
+    @dataclass(kw_only=True)
+    class Hasty(Control, Evaluator):
+        def evaluate(self, group: Group, scratch: Scratch) -> Any:
+            return group
+
+    with pytest.raises(GfcrError, match=r"none of 12 rollouts .* TypeError: .*await"):
+        run(Hasty()).next_batch()
+
+
 def test_a_judge_that_always_fails_ends_the_run_with_its_words() -> None:
     def broken(group: Group) -> Group:
         raise RuntimeError("no answer from the judge")

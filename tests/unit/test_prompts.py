@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gfcr.control.oversample import Oversample
 from gfcr.errors import PartError
 from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.generate.sample import Sample
+from gfcr.replay.partial_rollouts import PartialRollouts
 from gfcr.stages import Control, Generate, Harvest, Observer, Selector, Session
 from gfcr.strategy import Strategy
 from gfcr.tasks.base import Verdict
@@ -80,6 +82,35 @@ def test_what_a_hint_brought_is_trained_without_it_on_log_probs_taken_again() ->
     assert not any(r.sampled_under for r in _rollouts(batch, hinted=False))
     assert set(task.judged) == {g.prompt.id for g in batch.groups}
     assert len(batch.samples) == 12 and pipeline.tokens()["remainder"] == 0
+
+
+def test_what_was_cut_under_a_hint_and_goes_on_without_it_is_scored_again_too() -> None:
+    """The group is cut while hinted, and resumed by a part that knows of no hint."""
+
+    @dataclass(kw_only=True)
+    class Once(Generate):
+        async def run(self, session: Session) -> None:
+            part = Hinted() if session.view.step == 0 else Sample()
+            await part.run(session)
+
+    plan = Strategy(
+        name="t",
+        generate=Once(),
+        filters={"advantage": GroupAdvantage()},
+        controls={"oversample": Oversample(factor=3.0)},
+        replays={"cut": PartialRollouts()},
+        group_size=4,
+    )
+    pipeline = make.pipeline(plan, prompts=3, max_tokens=60)
+    first, second = pipeline.next_batch(), pipeline.next_batch()
+    assert any(r.sampled_under for r in first.aborted)
+    resumed = [r for g in second.groups for r in g.rollouts if r.sampled_under]
+    assert resumed
+    for rollout in resumed:
+        sequence = (*rollout.prompt.tokens, *rollout.tokens_T.tolist())
+        (scored,) = pipeline.engine.score([sequence], sampling=pipeline.sampling)
+        own = scored[len(rollout.prompt.tokens) - 1 :]
+        assert np.allclose(rollout.logprobs_T, np.where(rollout.mask_T, own, 0))
 
 
 def test_a_rollout_may_be_trained_under_its_hint() -> None:
