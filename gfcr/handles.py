@@ -5,14 +5,12 @@ Import these from `gfcr.stages`, which says who is handed what.
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 
 from gfcr.types import Floats, Group, Prompt, Rollout, Sampling
-
-if TYPE_CHECKING:
-    from gfcr.tasks.base import Verdict
+from gfcr.verdict import Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,7 +212,7 @@ class Scratch(Protocol):
         """Waits for all, in order of the arguments."""
         ...
 
-    def verify(self, text: str) -> Awaitable["Verdict"]:
+    def verify(self, text: str) -> Awaitable[Verdict]:
         """What the task says of a text as an answer to the job's prompt; counted as a call."""
         ...
 

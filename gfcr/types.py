@@ -250,8 +250,7 @@ class Loss(Checked):
 
     estimator: Literal["grpo", "rloo", "sft", "dpo"] = "grpo"
     """`grpo` clips per token; `rloo` takes a sequence-level ratio; `sft` raises the likelihood of
-    every rollout kept; `dpo` prefers, of each group, the one of positive advantage to the one of
-    negative advantage."""
+    what is kept; `dpo` prefers a group's rollout of positive advantage to its one of negative."""
     aggregation: Literal["grpo", "dapo", "dr_grpo"] = "dapo"
     """How token losses are averaged: a rollout, over the batch's tokens, or by a constant."""
     clip_low: Clip = 0.2

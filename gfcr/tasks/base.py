@@ -7,14 +7,9 @@ from typing import ClassVar, Protocol
 
 from gfcr.part import Part
 from gfcr.types import Prompt
+from gfcr.verdict import Verdict
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """A verifier's answer. `reward=None` is unscorable and `error` says why; it is never 0."""
-
-    reward: float | None
-    error: str | None = None
+__all__ = ["Codec", "Problems", "Task", "Verdict"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,7 +38,8 @@ def _hold(holds: bool, otherwise: str) -> None:
 def is_configuration(kind: str, part: Part) -> None:
     """Its fields are keyword-only configuration, and a spec of them gives it back."""
     _hold(dataclasses.is_dataclass(part), "it is no dataclass: its fields are its configuration")
-    positional = [f.name for f in dataclasses.fields(part) if f.init and not f.kw_only]
+    held: Any = part  # a dataclass by contract, which the base class cannot say
+    positional = [f.name for f in dataclasses.fields(held) if f.init and not f.kw_only]
     _hold(not positional, f"give @dataclass(kw_only=True): {positional} may be given by position")
     spec = registry.spec(kind, part)
     again = registry.build(kind, spec)

@@ -16,9 +16,12 @@ from tests.contract.sources import LIBRARY, ROOT, STRATEGIES, Import, imports, m
 LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("errors",), ("seeds",), ("code_files",), ("coroutine",), ("signals",), ("statistics",)),
     (("ranges",),),
-    (("types",), ("part",), ("plain",), ("names",), ("reading",)),
+    (("types",), ("verdict",), ("part",), ("plain",), ("names",), ("reading",)),
     (("handles",), ("subsets",), ("ledger",), ("speculation.base",)),
-    (("stages",), ("engine.base",), ("tasks.base", "tasks.codec"), ("tracking.base",)),
+    (
+        *(("stages",), ("engine.base",), ("tasks.base", "tasks.codec"), ("tracking.base",)),
+        ("correction.base",),
+    ),
     (("train.base",),),
     (
         *(("generate",), ("filter",), ("control",), ("replay",), ("correction",)),
