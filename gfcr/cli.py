@@ -18,7 +18,7 @@ from typing import Any, TextIO
 
 from gfcr.commands import terminal_width
 from gfcr.errors import GfcrError, did_you_mean
-from gfcr.signals import Interrupted, interruptible
+from gfcr.experiment.signals import Interrupted, interruptible
 
 COMMANDS = (
     *("run", "plan", "sweep", "demo", "leaderboard", "submit", "offline"),

@@ -9,12 +9,22 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from gfcr import names, plain, reading
 from gfcr.errors import ConfigError, shown
-from gfcr.plain import is_mapping, mapping
-from gfcr.ranges import Checked, Count, File, Large, Natural, NonNegative, Positive, Seed, Word
 from gfcr.tracking.names import HELDOUT
 from gfcr.types import Sampling
+from gfcr.values import names, plain, reading
+from gfcr.values.plain import is_mapping, mapping
+from gfcr.values.ranges import (
+    Checked,
+    Count,
+    File,
+    Large,
+    Natural,
+    NonNegative,
+    Positive,
+    Seed,
+    Word,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,7 +182,7 @@ def read(path: str | Path) -> dict[str, Any]:
     """Reads a YAML file and, first, the file its `base` key names.
 
     Raises:
-        ConfigError: it cannot be read (see `gfcr.reading`), is empty, or is its own base.
+        ConfigError: it cannot be read (see `gfcr.values.reading`), is empty, or is its own base.
     """
     return _read(Path(path), above=())
 

@@ -10,7 +10,14 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from gfcr.types import Floats, Group, Prompt, Rollout, Sampling
-from gfcr.verdict import Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a verifier says of a completion. `reward=None` is unscorable and `error` says why."""
+
+    reward: float | None
+    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

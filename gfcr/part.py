@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, ClassVar
 
-from gfcr.ranges import Checked
+from gfcr.values.ranges import Checked
 
 
 class Part(Checked, ABC):
     """A dataclass whose init fields are its configuration and whose other fields are its memory.
 
-    What an annotation does not allow is refused when the part is made, see `gfcr.ranges`. Declare
-    memory as `field(init=False, ...)`: it is checkpointed and restored with the run.
+    What an annotation does not allow is refused when the part is made, see `gfcr.values.ranges`.
+    Declare memory as `field(init=False, ...)`: it is checkpointed and restored with the run.
     """
 
     paper: ClassVar[str] = ""

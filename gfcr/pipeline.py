@@ -8,22 +8,22 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, final
 
-from gfcr import batch as batches
-from gfcr.collector import Collector, check_harvest
-from gfcr.custody import Custody
 from gfcr.engine.base import Engine
 from gfcr.errors import asking
-from gfcr.guard import check_numbers
 from gfcr.ledger import IN_FLIGHT, Ledger
-from gfcr.loop import Loop
-from gfcr.metrics import batch_metrics, recorded
-from gfcr.scoring import Desk
+from gfcr.loop import batch as batches
+from gfcr.loop.collector import Collector, check_harvest
+from gfcr.loop.custody import Custody
+from gfcr.loop.guard import check_numbers
+from gfcr.loop.metrics import batch_metrics, recorded
+from gfcr.loop.rounds import Loop
+from gfcr.loop.scoring import Desk
+from gfcr.loop.stream import Prompts, PromptStream
+from gfcr.loop.view import RunView, shown
 from gfcr.stages import AfterUpdate, Evaluator, Harvest, Observer, Replay, View, Watcher
 from gfcr.strategy import Strategy
-from gfcr.stream import Prompts, PromptStream
 from gfcr.tasks.base import Codec, Task
 from gfcr.types import Bools, Cost, Group, Prompt, RolloutBatch, Sample, Sampling
-from gfcr.view import RunView, shown
 
 if TYPE_CHECKING:
     from gfcr.engine.base import Weights

@@ -19,11 +19,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast, get_type_hints
 
-from gfcr import loose, plain
+from gfcr.code import loose
 from gfcr.errors import ConfigError, shown, unknown_name
 from gfcr.part import Part
-from gfcr.plain import mapping
-from gfcr.ranges import describe, hints_of
+from gfcr.values import plain
+from gfcr.values.plain import mapping
+from gfcr.values.ranges import describe, hints_of
 
 KINDS = {
     "generate": "gfcr.generate",

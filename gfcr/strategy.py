@@ -8,15 +8,16 @@ from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
-from gfcr import plain, registry
+from gfcr import registry
 from gfcr.correction.base import Correction
 from gfcr.errors import ConfigError, shown, unknown_name
 from gfcr.part import Part
-from gfcr.plain import is_mapping, mapping
-from gfcr.ranges import Checked, Count, Word
 from gfcr.speculation.base import Drafter
 from gfcr.stages import BatchMap, Control, Filter, Generate, Referee, Replay, Selector
 from gfcr.types import Loss
+from gfcr.values import plain
+from gfcr.values.plain import is_mapping, mapping
+from gfcr.values.ranges import Checked, Count, Word
 
 H = TypeVar("H")
 

@@ -12,7 +12,7 @@ import numpy as np
 from annotated_types import Interval
 from numpy.typing import NDArray
 
-from gfcr.ranges import Checked, Count, Natural, SomeShare
+from gfcr.values.ranges import Checked, Count, Natural, SomeShare
 
 Floats: TypeAlias = NDArray[np.float32]
 Ints: TypeAlias = NDArray[np.int32]

@@ -5,14 +5,14 @@ from dataclasses import replace
 from typing import Any
 
 from gfcr import registry
-from gfcr.audit import certificate
-from gfcr.audit.cell import Verdict
-from gfcr.audit.certify import Standing
+from gfcr.certificate import record as certificate
+from gfcr.certificate.cell import Verdict
+from gfcr.certificate.certify import Standing
 from gfcr.speculation.ngram import Ngram
 from gfcr.tracking.names import flatten, spec_hash
 from gfcr.tracking.records import RunRecord
-from tests.unit.audit.test_cell import sound
-from tests.unit.audit.test_certificate import GIVES
+from tests.unit.certificate.test_cell import sound
+from tests.unit.certificate.test_certificate import GIVES
 
 UNDER = certificate.Circumstances(versions={"vllm": "1.0"}, device="x86_64 CPU", sources="s")
 SPEC: dict[str, Any] = {

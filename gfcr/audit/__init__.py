@@ -3,11 +3,11 @@
 Everything but `target`, `drafters` and `worker` is plain numpy and works on any engine.
 """
 
-from gfcr.audit.cell import Cell, Prompts, Verdict
-from gfcr.audit.certificate import Certificate, certificate_for, covered, read, write
 from gfcr.audit.judge import audit_cell
 from gfcr.audit.sampler import Target
-from gfcr.audit.settings import SETTINGS, Setting
+from gfcr.certificate.cell import Cell, Prompts, Verdict
+from gfcr.certificate.record import Certificate, certificate_for, covered, read, write
+from gfcr.certificate.settings import SETTINGS, Setting
 
 __all__ = [
     "SETTINGS",

@@ -7,11 +7,11 @@ from typing import Final, final
 import numpy as np
 
 from gfcr.audit import checks, repeats, scan, shifts
-from gfcr.audit.cell import SHARES
 from gfcr.audit.evidence import Evidence
 from gfcr.audit.features import PARTITIONS
 from gfcr.audit.sampler import BONUS, PLAIN, VERIFIED
 from gfcr.audit.shifts import DRAFT, POSITION
+from gfcr.certificate.cell import SHARES
 
 EARLY: Final = 4
 """The first band of positions that is looked at by itself: from position 8 on."""

@@ -7,13 +7,13 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from gfcr.audit.cell import DISTANCE, LEVEL, SAMPLES, Cell, Prompts, Verdict
 from gfcr.audit.faults import DRIFT, Trial, faults
 from gfcr.audit.judge import audit_cell
 from gfcr.audit.law import Laws
-from gfcr.audit.settings import SETTINGS
 from gfcr.audit.tilts import TILTS, Tilt
 from gfcr.audit.toy import END, ToyEngine, ToyModel, ToyTarget, greedy_drafts
+from gfcr.certificate.cell import DISTANCE, LEVEL, SAMPLES, Cell, Prompts, Verdict
+from gfcr.certificate.settings import SETTINGS
 from gfcr.engine.fake import Fake
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, Final, final
 
 from gfcr import registry
-from gfcr.audit.cell import NONE
+from gfcr.certificate.cell import NONE
 from gfcr.errors import ConfigError, unknown_name
-from gfcr.plain import is_required
 from gfcr.speculation.base import Drafter
+from gfcr.values.plain import is_required
 
 VARIANTS: Final[Mapping[str, Mapping[str, Mapping[str, Any]]]] = {
     "draft_model": {"draft_model": {}, "draft_model_greedy": {"sample": "greedy"}},

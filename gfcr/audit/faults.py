@@ -10,8 +10,8 @@ from typing import Any, final
 import numpy as np
 
 from gfcr.audit.law import Laws
-from gfcr.audit.settings import SETTINGS
 from gfcr.audit.toy import END, Running, ToyEngine, ToyModel, greedy_drafts
+from gfcr.certificate.settings import SETTINGS
 from gfcr.engine.base import Request
 from gfcr.types import Bools, Ints, Sampling
 

@@ -8,9 +8,9 @@ from typing import final
 import numpy as np
 
 from gfcr.audit import reported, shifts
-from gfcr.audit.cell import FAR, LATE
 from gfcr.audit.law import TOLERANCE
 from gfcr.audit.sampler import PLAIN, VERIFIED, Sampled, Target
+from gfcr.certificate.cell import FAR, LATE
 
 
 @final

@@ -12,7 +12,12 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from gfcr.audit import battery, greedy, power, reported
-from gfcr.audit.cell import (
+from gfcr.audit.checks import Check
+from gfcr.audit.evidence import Evidence, Scorer, join
+from gfcr.audit.memory import Memory
+from gfcr.audit.rounds import BOTH, Asked, Ended, rounds_of
+from gfcr.audit.sampler import PLAIN, Drafts, Engine, Sampled, Target
+from gfcr.certificate.cell import (
     LEVEL,
     NONE,
     POWER,
@@ -23,12 +28,7 @@ from gfcr.audit.cell import (
     worst,
     wrong_logprobs,
 )
-from gfcr.audit.checks import Check
-from gfcr.audit.evidence import Evidence, Scorer, join
-from gfcr.audit.memory import Memory
-from gfcr.audit.rounds import BOTH, Asked, Ended, rounds_of
-from gfcr.audit.sampler import PLAIN, Drafts, Engine, Sampled, Target
-from gfcr.audit.settings import Setting
+from gfcr.certificate.settings import Setting
 from gfcr.engine.base import EngineStats
 from gfcr.errors import EngineError
 from gfcr.seeds import seed_of

@@ -14,10 +14,10 @@ import numpy as np
 
 from gfcr.audit.sampler import Sampled
 from gfcr.engine.base import Engine
+from gfcr.loop.view import RunView, shown
 from gfcr.speculation.base import Drafter, Proposer
 from gfcr.stages import Harvest, Observer
 from gfcr.types import FinishReason, Group, Prompt, Rollout, Sampling, Signal
-from gfcr.view import RunView, shown
 
 if TYPE_CHECKING:
     from gfcr.engine.base import Weights

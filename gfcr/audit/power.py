@@ -12,12 +12,12 @@ import numpy as np
 
 from gfcr.audit import battery, checks, shifts
 from gfcr.audit.battery import Families
-from gfcr.audit.cell import FAR, LATE, MOST
 from gfcr.audit.evidence import Evidence
 from gfcr.audit.features import Array
-from gfcr.audit.settings import Setting
 from gfcr.audit.shifts import DRAFT, POSITION, Shifts
 from gfcr.audit.tilts import TILTS
+from gfcr.certificate.cell import FAR, LATE, MOST
+from gfcr.certificate.settings import Setting
 
 ROOM: Final = 0.5
 """Share of the stated distance that a planted bias must reach, where there is room, to be one."""

@@ -6,7 +6,7 @@ from typing import final
 
 import numpy as np
 
-from gfcr.audit.cell import Prompts
+from gfcr.certificate.cell import Prompts
 from gfcr.models import RECIPES
 from gfcr.seeds import rng
 from gfcr.tasks.codec import CharCodec

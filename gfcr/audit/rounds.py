@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any, Final, final
 
 from gfcr.audit import ends
-from gfcr.audit.cell import Prompts
 from gfcr.audit.memory import Memory
 from gfcr.audit.sampler import Asking, Drafts, Engine, Sampled, Target, sample
-from gfcr.audit.settings import Setting
+from gfcr.certificate.cell import Prompts
+from gfcr.certificate.settings import Setting
 from gfcr.seeds import seed_of
 
 BOTH: Final = 2

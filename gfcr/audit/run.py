@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any, Protocol, final
 
 from gfcr import registry
-from gfcr.audit import certificate, sources
-from gfcr.audit.cell import LEVEL, SAMPLES, Cell, Verdict
 from gfcr.audit.drafters import Subject
 from gfcr.audit.prompts import MAX_TOKENS
-from gfcr.audit.settings import Setting
 from gfcr.audit.worker import MAX_LENGTH, Job
+from gfcr.certificate import record as certificate
+from gfcr.certificate import sources
+from gfcr.certificate.cell import LEVEL, SAMPLES, Cell, Verdict
+from gfcr.certificate.settings import Setting
 from gfcr.engine.vllm import Vllm
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gfcr.audit.law import Laws
-from gfcr.audit.settings import Setting
+from gfcr.certificate.settings import Setting
 from gfcr.engine.base import Delta, EngineStats, Request
 from gfcr.seeds import seed_of
 from gfcr.speculation.base import Draft

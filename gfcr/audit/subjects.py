@@ -7,11 +7,11 @@ from typing import final
 
 from gfcr import config, experiment, models, registry
 from gfcr import strategy as strategies
-from gfcr.audit.cell import NONE
 from gfcr.audit.drafters import Subject
 from gfcr.audit.prompts import MAX_TOKENS
 from gfcr.audit.run import Plan, engine_for
-from gfcr.audit.settings import SETTINGS, Setting, of_run
+from gfcr.certificate.cell import NONE
+from gfcr.certificate.settings import SETTINGS, Setting, of_run
 from gfcr.engine.vllm import Vllm
 from gfcr.errors import ConfigError
 from gfcr.speculation.base import Drafter

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any, Final
 
-from gfcr.audit.cell import Prompts
+from gfcr.certificate.cell import Prompts
 
 NOISE: Final = 0.15
 """Of the weights, in standard deviations of each tensor of the target."""

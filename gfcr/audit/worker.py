@@ -15,14 +15,14 @@ from typing import Any, Final, TextIO, final
 
 from gfcr import registry
 from gfcr.audit import weights
-from gfcr.audit.cell import SAMPLES, judged
-from gfcr.audit.certificate import device_name
 from gfcr.audit.drafters import Subject
 from gfcr.audit.judge import audit_cell
 from gfcr.audit.memory import Learning, remembers
 from gfcr.audit.prompts import MAX_TOKENS, PROMPT, Asks, long, ordinary
 from gfcr.audit.restless import Restless
-from gfcr.audit.settings import setting_of
+from gfcr.certificate.cell import SAMPLES, judged
+from gfcr.certificate.record import device_name
+from gfcr.certificate.settings import setting_of
 from gfcr.engine.vllm import Vllm
 from gfcr.speculation.base import Drafter
 from gfcr.speculation.draft_model import DraftModel

@@ -16,9 +16,9 @@ import numpy as np
 
 from gfcr import registry
 from gfcr.errors import ConfigError
-from gfcr.heldout import floored
+from gfcr.experiment.heldout import floored
+from gfcr.experiment.source import Pause
 from gfcr.search.base import Length, Round, StoppingRule
-from gfcr.source import Pause
 from gfcr.tracking.records import RunRecord
 
 Point: TypeAlias = Sequence[float]

@@ -14,10 +14,10 @@ from typing import Any, Final, final
 
 from gfcr import models, registry
 from gfcr import strategy as strategies
-from gfcr.audit.certificate import certificate_for, covered
 from gfcr.audit.drafters import NONE, Subject, named
 from gfcr.bench import rounds
 from gfcr.bench.rounds import Round
+from gfcr.certificate.record import certificate_for, covered
 from gfcr.config import parse_overrides
 from gfcr.engine.base import Engine, EngineConfig
 from gfcr.errors import ConfigError

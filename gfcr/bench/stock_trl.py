@@ -15,7 +15,7 @@ from gfcr import config as configs
 from gfcr import experiment, models
 from gfcr.config import Experiment
 from gfcr.errors import ConfigError, GfcrError
-from gfcr.heldout import question
+from gfcr.experiment.heldout import question
 from gfcr.tasks.codec import HfCodec
 
 

@@ -19,10 +19,10 @@ from typing import Any, TypeAlias
 from gfcr import config as configs
 from gfcr import experiment
 from gfcr.errors import ConfigError
-from gfcr.heldout import Point, floored
+from gfcr.experiment.heldout import Point, floored
 from gfcr.launch.base import Job
 from gfcr.launch.local import Local
-from gfcr.statistics import UNBOUNDED, Interval, mean_interval
+from gfcr.stats import UNBOUNDED, Interval, mean_interval
 from gfcr.sweep.study import Study, Trial
 from gfcr.tracking.folder import RunFolder, write_atomic
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, get_args
 
 from gfcr.errors import shown
-from gfcr.ranges import describe, reader
+from gfcr.values.ranges import describe, reader
 
 
 def within(hint: Any) -> Callable[[str], Any]:

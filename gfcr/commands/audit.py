@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from gfcr.commands import Outcome
 from gfcr.commands.arguments import within
 from gfcr.errors import ConfigError
-from gfcr.ranges import Count, Large, Seed
+from gfcr.values.ranges import Count, Large, Seed
 
 if TYPE_CHECKING:
     from gfcr.audit import run as audits
-    from gfcr.audit.certificate import Certificate
+    from gfcr.certificate.record import Certificate
 
 HELP = "Prove, or refute, that an engine samples from the target distribution; write certificates."
 
@@ -50,8 +50,8 @@ def run(options: argparse.Namespace) -> Outcome:
             raise ConfigError(f"--{name.replace('_', '-')} {value}: give a whole number >= 1.")
     if options.calibrate is not None:
         return _calibrate(options)
-    from gfcr.audit import certificate
     from gfcr.audit import run as audits
+    from gfcr.certificate import record as certificate
     from gfcr.commands.audit_display import AuditDisplay
 
     plan = _plan(options)
@@ -66,8 +66,9 @@ def run(options: argparse.Namespace) -> Outcome:
 
 
 def _plan(options: argparse.Namespace) -> "audits.Plan":
-    from gfcr.audit import drafters, settings, subjects
-    from gfcr.audit.cell import SAMPLES
+    from gfcr.audit import drafters, subjects
+    from gfcr.certificate import settings
+    from gfcr.certificate.cell import SAMPLES
 
     asked = options.settings and settings.named(options.settings)
     if options.experiment is not None:
@@ -87,7 +88,7 @@ def _plan(options: argparse.Namespace) -> "audits.Plan":
 
 
 def _outcome(found: "list[Certificate]", *, files: list[Path]) -> Outcome:
-    from gfcr.audit.cell import Verdict
+    from gfcr.certificate.cell import Verdict
     from gfcr.commands.audit_display import audit_table
 
     cells = [cell for held in found for cell in held.cells]
@@ -114,7 +115,7 @@ def _outcome(found: "list[Certificate]", *, files: list[Path]) -> Outcome:
 
 def _calibrate(options: argparse.Namespace) -> Outcome:
     from gfcr.audit import calibrate
-    from gfcr.audit.cell import SAMPLES
+    from gfcr.certificate.cell import SAMPLES
     from gfcr.commands.audit_display import calibration_table, say
 
     tallies: list[calibrate.Tally] = []

@@ -9,7 +9,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from gfcr.audit.calibrate import Tally
-from gfcr.audit.cell import Cell
+from gfcr.certificate.cell import Cell
 
 STYLES = {"lossless": "green", "biased": "bold red", "inconclusive": "yellow"}
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gfcr.commands import Outcome, bench_drafts, bench_ranking, bench_time_to_target
 from gfcr.commands.arguments import within
 from gfcr.errors import ConfigError
-from gfcr.ranges import Count, Seed, Share
+from gfcr.values.ranges import Count, Seed, Share
 
 if TYPE_CHECKING:
     from gfcr.bench.speculation import Cell

@@ -7,7 +7,7 @@ from gfcr.commands import Outcome
 from gfcr.commands.arguments import within
 from gfcr.commands.audit_display import say
 from gfcr.errors import ConfigError
-from gfcr.ranges import Count, Seed
+from gfcr.values.ranges import Count, Seed
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

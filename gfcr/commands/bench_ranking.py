@@ -7,7 +7,7 @@ from typing import Any
 from gfcr.commands import Outcome
 from gfcr.commands.arguments import within
 from gfcr.errors import ConfigError, unknown_name
-from gfcr.ranges import Count, Fraction, Large, NonNegative
+from gfcr.values.ranges import Count, Fraction, Large, NonNegative
 
 ENTRY = Path("experiments/leaderboard/chain-sum/entry.json")
 

@@ -8,7 +8,7 @@ from typing import Any
 from gfcr.commands import Outcome
 from gfcr.commands.arguments import within
 from gfcr.errors import ConfigError
-from gfcr.ranges import Finite
+from gfcr.values.ranges import Finite
 
 STUDY = Path("experiments/time_to_target/study.yaml")
 

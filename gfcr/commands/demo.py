@@ -22,7 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> Outcome:
     """Makes the model once, sweeps, ranks."""
-    from gfcr import leaderboard, models, report
+    from gfcr import leaderboard, models
+    from gfcr.leaderboard import report
 
     if not STUDY.is_file():
         raise ConfigError(f"{STUDY} is not here: run `gfcr demo` in a checkout of gfcr.")

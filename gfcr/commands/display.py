@@ -7,7 +7,7 @@ from typing import Any, Final, final
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from gfcr import source
+from gfcr.experiment import source
 
 _WORTH_SAYING: Final = 0.1
 """Share of unscorable rollouts from which the display says so."""

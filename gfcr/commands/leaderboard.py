@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gfcr.commands import Outcome, terminal_width
 from gfcr.commands.arguments import within
-from gfcr.ranges import Finite, NonNegative
+from gfcr.values.ranges import Finite, NonNegative
 
 if TYPE_CHECKING:
     from gfcr.leaderboard.rows import Seat
@@ -44,7 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> Outcome:
     """Builds the leaderboard and writes what was asked for."""
-    from gfcr import leaderboard, report
+    from gfcr import leaderboard
+    from gfcr.leaderboard import report
 
     study, seats = asked(options.study)
     board = leaderboard.build(

@@ -9,7 +9,7 @@ from gfcr import strategy as strategies
 from gfcr.commands import Outcome
 from gfcr.commands.arguments import within
 from gfcr.errors import ConfigError
-from gfcr.ranges import Count
+from gfcr.values.ranges import Count
 
 HELP = "Compare what strategies would select from one recorded run's rollouts; generates nothing."
 

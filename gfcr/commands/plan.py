@@ -5,7 +5,7 @@ import argparse
 from gfcr import sweep
 from gfcr.commands import Outcome
 from gfcr.commands.arguments import within
-from gfcr.ranges import Fraction, Positive, Share
+from gfcr.values.ranges import Fraction, Positive, Share
 
 HELP = "Say what a study will cost and which differences it can show, before it runs."
 

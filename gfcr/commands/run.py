@@ -7,7 +7,7 @@ from gfcr import config
 from gfcr.commands import Outcome
 from gfcr.commands.arguments import within
 from gfcr.commands.display import RunDisplay
-from gfcr.ranges import NonNegative
+from gfcr.values.ranges import NonNegative
 
 HELP = "Run an experiment; the same command again resumes it."
 
@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> Outcome:
     """Runs, resumes or reports."""
     loaded = config.load(options.experiment, overrides=options.overrides)
     from gfcr import experiment
-    from gfcr.source import Pause
+    from gfcr.experiment.source import Pause
 
     steps = loaded.trainer.get("max_steps")
     until = Pause.parse(options.until) if options.until else None

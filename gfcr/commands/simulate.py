@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from gfcr.commands import Outcome
 from gfcr.commands.arguments import within
 from gfcr.errors import ConfigError
-from gfcr.ranges import Count, NonNegative, Seed
+from gfcr.values.ranges import Count, NonNegative, Seed
 
 if TYPE_CHECKING:
     from gfcr.simulation.acceptance import Acceptance

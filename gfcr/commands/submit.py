@@ -7,7 +7,7 @@ from typing import Any
 from gfcr.commands import Outcome
 from gfcr.commands.arguments import within
 from gfcr.commands.leaderboard import asked
-from gfcr.ranges import Finite, NonNegative
+from gfcr.values.ranges import Finite, NonNegative
 
 HELP = "Add a finished study to the committed leaderboard, after checks."
 FOLDER = Path("experiments/leaderboard")

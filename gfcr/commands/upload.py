@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from gfcr import registry
-from gfcr.audit.certify import recertify
+from gfcr.certificate.certify import recertify
 from gfcr.commands import Outcome
 from gfcr.errors import CheckpointError, ConfigError, FolderInUse
 from gfcr.tracking.base import Tracker

@@ -7,9 +7,9 @@ from typing import Annotated, ClassVar, final
 import numpy as np
 from annotated_types import Interval
 
-from gfcr.ranges import Count, Share, SomeShare
 from gfcr.stages import Control, Harvest, Observer, Selector, View
 from gfcr.types import Group, Prompt
+from gfcr.values.ranges import Count, Share, SomeShare
 
 LOWEST, HIGHEST = 0.05, 0.95
 """Bounds of the adapted keep probabilities."""

@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar, Literal, final
 from annotated_types import Interval
 
 from gfcr.errors import BatchCannotFill
-from gfcr.ranges import Count
 from gfcr.stages import Control, Plan, Planner, View
+from gfcr.values.ranges import Count
 
 
 @final

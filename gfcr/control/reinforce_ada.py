@@ -7,9 +7,9 @@ from typing import Annotated, ClassVar, Literal, final
 import numpy as np
 from annotated_types import Interval
 
-from gfcr.ranges import Count
 from gfcr.stages import Control, Harvest, Observer, Referee, SampleMore, View
 from gfcr.types import Group
+from gfcr.values.ranges import Count
 
 
 @final

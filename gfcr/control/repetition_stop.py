@@ -7,9 +7,9 @@ from typing import Annotated, Any, ClassVar, final
 import numpy as np
 from annotated_types import Interval
 
-from gfcr.ranges import Count
 from gfcr.stages import Control, Halt, Harvest, Observer, Trajectory, View, Watcher
 from gfcr.types import Ints
+from gfcr.values.ranges import Count
 
 
 @final

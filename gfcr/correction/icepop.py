@@ -8,7 +8,7 @@ import numpy as np
 
 from gfcr.correction.base import Corrected, Correction, Learned
 from gfcr.errors import ConfigError
-from gfcr.ranges import NonNegative, Positive
+from gfcr.values.ranges import NonNegative, Positive
 
 
 @final

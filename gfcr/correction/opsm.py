@@ -7,7 +7,7 @@ from typing import ClassVar, final
 import numpy as np
 
 from gfcr.correction.base import Corrected, Correction, Learned
-from gfcr.ranges import NonNegative
+from gfcr.values.ranges import NonNegative
 
 
 @final

@@ -7,7 +7,7 @@ from typing import final
 import numpy as np
 
 from gfcr.correction.base import Corrected, Correction, Learned
-from gfcr.ranges import Natural
+from gfcr.values.ranges import Natural
 
 
 @final

@@ -7,8 +7,8 @@ from typing import ClassVar, Literal, final
 import numpy as np
 
 from gfcr.correction.base import Corrected, Correction, Learned
-from gfcr.ranges import Positive
 from gfcr.types import Floats
+from gfcr.values.ranges import Positive
 
 
 @final

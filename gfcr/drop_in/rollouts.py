@@ -17,8 +17,10 @@ from gfcr.engine.base import Engine
 from gfcr.errors import ConfigError, GfcrError, asking
 from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.ledger import Ledger
-from gfcr.runner import Runner
-from gfcr.scoring import Desk
+from gfcr.loop.runner import Runner
+from gfcr.loop.scoring import Desk
+from gfcr.loop.stream import PromptStream
+from gfcr.loop.view import RunView, shown
 from gfcr.stages import (
     Allocator,
     BatchMap,
@@ -32,12 +34,10 @@ from gfcr.stages import (
     Watcher,
 )
 from gfcr.strategy import Strategy
-from gfcr.stream import PromptStream
 from gfcr.tasks.base import Codec, Problems, Task, Verdict
 from gfcr.tasks.codec import HfCodec
 from gfcr.train.rollout_func import TrlPrompt, make_rollout_func
 from gfcr.types import FinishReason, Group, Prompt, Rollout
-from gfcr.view import RunView, shown
 
 
 def rollout_func(

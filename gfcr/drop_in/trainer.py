@@ -14,9 +14,9 @@ from gfcr.drop_in import given, settings
 from gfcr.drop_in.encode import TrlCodec, sampling_of
 from gfcr.drop_in.rewards import Rows, TrlRewards
 from gfcr.errors import CheckpointError, ConfigError
+from gfcr.loop.stream import PromptStream
 from gfcr.pipeline import Pipeline
 from gfcr.strategy import Strategy
-from gfcr.stream import PromptStream
 from gfcr.tasks.codec import HfCodec
 from gfcr.tracking.lock import locked
 from gfcr.tracking.rollouts import write_rollouts

@@ -14,8 +14,8 @@ from gfcr.engine.base import EngineConfig, Request
 from gfcr.engine.vllm_loop import VllmEngine
 from gfcr.engine.vllm_model import ModelFolder, open_folder
 from gfcr.errors import EngineError
-from gfcr.ranges import SomeShare
 from gfcr.speculation.base import Drafter, Target
+from gfcr.values.ranges import SomeShare
 
 
 @final

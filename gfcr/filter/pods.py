@@ -8,7 +8,7 @@ from annotated_types import Interval
 
 from gfcr.errors import ConfigError
 from gfcr.stages import Filter, View
-from gfcr.subsets import max_variance
+from gfcr.stats.subsets import max_variance
 from gfcr.types import Group
 
 

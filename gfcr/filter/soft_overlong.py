@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import ClassVar, final
 
-from gfcr.ranges import NonNegative, SomeShare
 from gfcr.stages import Filter, View
 from gfcr.types import Group
+from gfcr.values.ranges import NonNegative, SomeShare
 
 
 @final

@@ -7,9 +7,9 @@ from annotated_types import Interval
 
 from gfcr.errors import ConfigError
 from gfcr.filter.group_advantage import GroupAdvantage
-from gfcr.ranges import NonNegative
 from gfcr.stages import Filter, View
 from gfcr.types import Group, Signal
+from gfcr.values.ranges import NonNegative
 
 
 @final

@@ -6,9 +6,9 @@ from typing import ClassVar, final
 import numpy as np
 
 from gfcr.errors import ConfigError
-from gfcr.ranges import NonNegative
 from gfcr.stages import Filter, View
 from gfcr.types import Group
+from gfcr.values.ranges import NonNegative
 
 
 @final

@@ -8,8 +8,8 @@ from annotated_types import Len
 
 from gfcr.errors import ConfigError
 from gfcr.generate.tools.base import Tool, ToolError, load_tool
-from gfcr.ranges import Count, Text, Word
 from gfcr.stages import Generate, Session, Trajectory
+from gfcr.values.ranges import Count, Text, Word
 
 
 @final

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from gfcr.experiment.source import Pause
 from gfcr.part import Part
-from gfcr.source import Pause
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,9 +8,9 @@ import tempfile
 from pathlib import Path
 from typing import Any, final
 
-from gfcr import reading
 from gfcr.launch.base import Job
 from gfcr.tracking.lock import is_locked
+from gfcr.values import reading
 
 _PATIENCE_S = 60
 """For the process of a lost node, which may not know yet that its sweep is gone."""

@@ -14,7 +14,7 @@ from annotated_types import Interval
 from gfcr.errors import ConfigError, GfcrError
 from gfcr.launch.base import Job, JobEnd, Launcher, Watch
 from gfcr.launch.process import TrialProcess
-from gfcr.ranges import File, Natural
+from gfcr.values.ranges import File, Natural
 
 _POLL_S = 0.5
 _GRACE_S = 25.0

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gfcr.leaderboard.rows import Shift
-from gfcr.statistics import compare, holm
+from gfcr.stats import compare, holm
 from gfcr.tracking.records import RunRecord
 
 SERIES = ("length/all/mean", "length/trained/mean", "reward/all", "reward/trained")

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import Literal, TypeAlias
 
-from gfcr.audit.certify import word_of
+from gfcr.certificate.certify import word_of
 from gfcr.tracking.records import RunRecord
 
 Certificate: TypeAlias = Literal["none", "lossless", "inconclusive", "uncertified", "biased"]

@@ -4,11 +4,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
-from gfcr import registry, sources
+from gfcr import registry
+from gfcr.code import sources
+from gfcr.experiment.provenance import CODE, SEVERAL
 from gfcr.leaderboard.certificates import NOTES
 from gfcr.leaderboard.measure import differs
 from gfcr.leaderboard.rows import Leaderboard, Row
-from gfcr.provenance import CODE, SEVERAL
 from gfcr.tracking.names import decode_name
 from gfcr.tracking.records import RunRecord
 

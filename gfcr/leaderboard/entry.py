@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gfcr import config, experiment, names, reading
+from gfcr import config, experiment
 from gfcr import strategy as strategies
 from gfcr.errors import ConfigError, GfcrError
+from gfcr.experiment.provenance import card_of
 from gfcr.leaderboard.answers import pack, prompts_of
 from gfcr.leaderboard.json_rows import to_dict
 from gfcr.leaderboard.measure import heldout, result_of
@@ -24,11 +25,11 @@ from gfcr.leaderboard.rows import Leaderboard
 from gfcr.leaderboard.screen import compares_of
 from gfcr.leaderboard.tables import to_markdown
 from gfcr.leaderboard.text import markdown
-from gfcr.plain import mapping
-from gfcr.provenance import card_of
 from gfcr.tracking.folder import write_atomic
 from gfcr.tracking.names import digest, spec_hash
 from gfcr.tracking.records import RunRecord
+from gfcr.values import names, reading
+from gfcr.values.plain import mapping
 
 FORMAT = 1
 _LEFT_TO_STORE = ("curves", "series", "profile", "notes", "pareto")

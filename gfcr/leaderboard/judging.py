@@ -8,7 +8,7 @@ from gfcr.leaderboard.measure import budget_of
 from gfcr.leaderboard.readings import Compared, Limits, compared
 from gfcr.leaderboard.rows import Row, Versus
 from gfcr.leaderboard.screen import compares_of
-from gfcr.statistics import holm
+from gfcr.stats import holm
 from gfcr.tracking.records import RunRecord
 
 _BY_CHANCE = (

@@ -17,7 +17,7 @@ from gfcr.leaderboard.seats import expected_of, lack, missing_of
 from gfcr.leaderboard.selection import keep_rows, keep_runs, sort_out
 from gfcr.leaderboard.targets import pareto, to_target
 from gfcr.leaderboard.where import Where
-from gfcr.statistics import noise_floor
+from gfcr.stats import noise_floor
 from gfcr.tracking.records import RunRecord
 
 MARGIN = 0.02

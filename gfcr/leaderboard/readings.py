@@ -27,7 +27,7 @@ from gfcr.leaderboard.measure import (
     shared_prompts,
     unscorable,
 )
-from gfcr.statistics import Comparison, Interval, Verdict, bounds_of, compare, judge
+from gfcr.stats import Comparison, Interval, Verdict, bounds_of, compare, judge
 from gfcr.tracking.records import RunRecord
 
 Limits: TypeAlias = tuple[float, float]

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gfcr.leaderboard.certificates import Certificate
-from gfcr.statistics import Comparison, NoiseFloor, Profile, Verdict
+from gfcr.stats import Comparison, NoiseFloor, Profile, Verdict
 from gfcr.tracking.records import Curve
 
 

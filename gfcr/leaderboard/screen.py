@@ -7,11 +7,11 @@ from functools import partial
 from math import isfinite
 from typing import Any, final
 
+from gfcr.experiment.provenance import DIGEST
 from gfcr.leaderboard.chosen import attempt_of
 from gfcr.leaderboard.integrity import contradiction
 from gfcr.leaderboard.measure import asked_of, heldout, result_of, section
 from gfcr.leaderboard.rows import Excluded
-from gfcr.provenance import DIGEST
 from gfcr.sweep.terms import compared
 from gfcr.tracking.records import RunRecord
 

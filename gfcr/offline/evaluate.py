@@ -14,7 +14,7 @@ from gfcr.offline.log import Log, Unanswerable, difficulty
 from gfcr.offline.measure import Bias, Measured, biases, measure
 from gfcr.pipeline import Pipeline
 from gfcr.stages import Planner, Referee, Selector, Watcher
-from gfcr.statistics import Comparison, compare, holm
+from gfcr.stats import Comparison, compare, holm
 from gfcr.strategy import Strategy
 
 

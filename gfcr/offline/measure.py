@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gfcr.statistics import Interval, compare
+from gfcr.stats import Interval, compare
 from gfcr.types import Rollout, RolloutBatch, Sample
 
 _KINDS = ("length", "difficulty")

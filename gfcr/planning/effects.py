@@ -7,8 +7,8 @@ from statistics import fmean
 
 from gfcr.leaderboard.measure import declared_bounds, scores_of, shared_prompts
 from gfcr.leaderboard.screen import screen
-from gfcr.statistics import Components, bounds_of, components
-from gfcr.statistics.interval import table
+from gfcr.stats import Components, bounds_of, components
+from gfcr.stats.interval import table
 from gfcr.sweep import Study
 from gfcr.tracking.records import RunRecord
 

@@ -11,10 +11,10 @@ from gfcr.errors import ConfigError
 from gfcr.planning.cost import ArmPlan, plan_arm
 from gfcr.planning.effects import Variance, variance_of
 from gfcr.planning.history import calibrate, read_history
-from gfcr.ranges import Checked, Fraction, Share
-from gfcr.statistics import detectable, seeds_needed
+from gfcr.stats import detectable, seeds_needed
 from gfcr.sweep import Study
 from gfcr.tracking.records import RunRecord
+from gfcr.values.ranges import Checked, Fraction, Share
 
 POWER, ALPHA = 0.8, 0.05
 _SEEDS = (2, 3, 5, 10, 20)

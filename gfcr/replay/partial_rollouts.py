@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, final
 
-from gfcr.ranges import Count
 from gfcr.stages import BATCH_FULL, Harvest, Job, Plan, Planner, Replay, View
 from gfcr.types import Rollout
+from gfcr.values.ranges import Count
 
 
 @final

@@ -8,10 +8,10 @@ from typing import ClassVar, Literal, final
 import numpy as np
 
 from gfcr.errors import ConfigError
-from gfcr.ranges import Count
 from gfcr.stages import Harvest, Recaller, Replay, View
-from gfcr.subsets import max_variance
+from gfcr.stats.subsets import max_variance
 from gfcr.types import Group, Rollout
+from gfcr.values.ranges import Count
 
 
 @final

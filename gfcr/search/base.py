@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from gfcr.experiment.source import Pause
 from gfcr.part import Part
-from gfcr.source import Pause
 
 Scores: TypeAlias = Mapping[str, Mapping[int, float]]
 """Arm -> seed -> score, finite."""

@@ -8,9 +8,9 @@ from typing import Annotated, Literal, final
 from annotated_types import Interval
 
 from gfcr.errors import ConfigError
-from gfcr.ranges import Large
+from gfcr.experiment.source import Pause
 from gfcr.search.base import Length, Round, Scores, StoppingRule, shared_seeds
-from gfcr.source import Pause
+from gfcr.values.ranges import Large
 
 
 @final

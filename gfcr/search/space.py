@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, cast
 from annotated_types import Interval
 
 from gfcr.errors import ConfigError, unknown_name
-from gfcr.plain import is_mapping
-from gfcr.ranges import Checked, Count, Seed, Word
+from gfcr.values.plain import is_mapping
+from gfcr.values.ranges import Checked, Count, Seed, Word
 
 SAMPLERS = ("tpe", "nsga2", "random")
 OBJECTIVES = ("score", "tokens", "seconds")

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import final
 
 from gfcr.errors import ConfigError
-from gfcr.ranges import Count, Fraction
 from gfcr.search.base import Length, Round, Scores, StoppingRule, shared_seeds
+from gfcr.values.ranges import Count, Fraction
 
 
 @final

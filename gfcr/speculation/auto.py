@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, final
 from annotated_types import Interval
 
 from gfcr.errors import ConfigError
-from gfcr.ranges import Count, DraftLength, File
 from gfcr.speculation.bandit import DraftBandit, Exploration
 from gfcr.speculation.base import Drafter, Step, Target
 from gfcr.speculation.ngram import Ngram
 from gfcr.speculation.table import SpeedTable
+from gfcr.values.ranges import Count, DraftLength, File
 
 if TYPE_CHECKING:
     import torch

@@ -8,7 +8,6 @@ from typing import Annotated, Any, ClassVar, Literal, final
 
 from annotated_types import Interval
 
-from gfcr.ranges import DraftLength, File, SomeShare
 from gfcr.speculation import tree
 from gfcr.speculation.base import NOTHING, Draft, Law, Proposer, Row, Step, Target
 from gfcr.speculation.history import History
@@ -17,6 +16,7 @@ from gfcr.speculation.limits import CLASSES, Ask, Limits, Mode
 from gfcr.speculation.tree import NO_GUESS, Guess, SuffixTree
 from gfcr.stages import Harvest, Observer, View
 from gfcr.types import Rollout
+from gfcr.values.ranges import DraftLength, File, SomeShare
 
 GLOBAL = ""
 """Key of the tree that all problems share."""

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
-from gfcr.ranges import DraftLength
 from gfcr.speculation.base import BuiltIn
+from gfcr.values.ranges import DraftLength
 
 
 @final

@@ -7,8 +7,8 @@ from typing import Annotated, Any, final
 from annotated_types import Interval
 
 from gfcr.errors import ConfigError
-from gfcr.ranges import DraftLength
 from gfcr.speculation.base import BuiltIn
+from gfcr.values.ranges import DraftLength
 
 
 @final

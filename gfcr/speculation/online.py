@@ -9,7 +9,6 @@ import numpy as np
 from annotated_types import Interval
 
 from gfcr.errors import ConfigError
-from gfcr.ranges import Count, Fraction, NonNegative
 from gfcr.speculation.base import Law, Row, Step
 from gfcr.speculation.draft_model import Sample, small_model
 from gfcr.speculation.learner import Course, Learner
@@ -17,6 +16,7 @@ from gfcr.speculation.lessons import Example
 from gfcr.speculation.succession import Succession
 from gfcr.speculation.weights import DraftWeights
 from gfcr.stages import Harvest, Observer, View
+from gfcr.values.ranges import Count, Fraction, NonNegative
 
 if TYPE_CHECKING:
     import torch

@@ -18,10 +18,10 @@ import numpy as np
 from annotated_types import Interval
 
 from gfcr.errors import ConfigError
-from gfcr.ranges import Count, DraftLength
 from gfcr.speculation.base import NOTHING, Draft, Law, Proposer, Row
 from gfcr.speculation.responses import Follower, Response, context, in_order
 from gfcr.stages import Harvest, Observer, View
+from gfcr.values.ranges import Count, DraftLength
 
 LENIENCE: Final = exp(0.5)
 """Of the released code (its flag `bias 0.5`)."""

@@ -8,8 +8,8 @@ from typing import Annotated, Any, ClassVar, final
 from annotated_types import Interval
 
 from gfcr.errors import ConfigError
-from gfcr.ranges import DraftLength, Large, Share
 from gfcr.speculation.base import BuiltIn, Target
+from gfcr.values.ranges import DraftLength, Large, Share
 
 
 @final

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final, Self, final
 
 from gfcr.errors import ConfigError
-from gfcr.plain import is_mapping
+from gfcr.values.plain import is_mapping
 
 FORMAT: Final = "gfcr speculation table"
 

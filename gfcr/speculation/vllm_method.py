@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, final
 
 from gfcr.errors import unknown_name
-from gfcr.ranges import DraftLength, Word
 from gfcr.speculation.base import BuiltIn
+from gfcr.values.ranges import DraftLength, Word
 
 METHODS: Final = ("eagle", "medusa", "mlp_speculator", "ngram_gpu", "dflash", "dspark")
 """Methods without a drafter of their own here."""

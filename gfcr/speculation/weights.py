@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from gfcr.errors import ConfigError
-from gfcr.plain import is_mapping
-from gfcr.ranges import DraftLength, File
 from gfcr.speculation.base import BuiltIn, Target
+from gfcr.values.plain import is_mapping
+from gfcr.values.ranges import DraftLength, File
 
 
 @dataclass(kw_only=True)

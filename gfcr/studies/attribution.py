@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gfcr.errors import unknown_name
-from gfcr.statistics import holm
-from gfcr.statistics.interval import FLOOR, ROUNDING, Table
-from gfcr.statistics.scipy_stats import f_tail
+from gfcr.stats import holm
+from gfcr.stats.interval import FLOOR, ROUNDING, Table
+from gfcr.stats.scipy_stats import f_tail
 from gfcr.studies.crossed import Crossed
 from gfcr.studies.effects import Effect, corrected, effect_of
 

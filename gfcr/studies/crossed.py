@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from gfcr.errors import ConfigError
 from gfcr.leaderboard.measure import declared_bounds, scores_of, shared_prompts
-from gfcr.statistics import bounds_of
-from gfcr.statistics.interval import Table, table
+from gfcr.stats import bounds_of
+from gfcr.stats.interval import Table, table
 from gfcr.tracking.records import RunRecord
 
 

@@ -11,8 +11,8 @@ from itertools import combinations, product
 import numpy as np
 
 from gfcr.errors import ConfigError
-from gfcr.statistics import Interval, compare, holm
-from gfcr.statistics.interval import Table
+from gfcr.stats import Interval, compare, holm
+from gfcr.stats.interval import Table
 from gfcr.studies.crossed import Crossed
 
 
@@ -38,7 +38,7 @@ def effects(design: Crossed) -> list[Effect]:
     A main effect is averaged over the levels of the other factors. An interaction is how much
     more (or less) two levels add together than each alone: (both - one) - (other - neither).
     A fractional or screening design gives main effects only, mixed with interactions as
-    `gfcr.designs` says.
+    `gfcr.sweep.designs` says.
 
     Raises:
         ConfigError: the design tells no effects apart, such as one factor at a time.

@@ -11,13 +11,13 @@ from gfcr.commands.sweep_display import SweepDisplay
 from gfcr.config import HELDOUT
 from gfcr.errors import ConfigError
 from gfcr.leaderboard.screen import screen
-from gfcr.plain import mapping
 from gfcr.planning import Assumed, StudyPlan, plan
 from gfcr.studies import attribution, effects, frames, plots, progress, screened
 from gfcr.studies.crossed import Crossed, crossed
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.folder_store import find_folders, read_folders
 from gfcr.tracking.records import RunRecord
+from gfcr.values.plain import mapping
 
 if TYPE_CHECKING:
     from gfcr.studies.optional import DataFrame, Figure

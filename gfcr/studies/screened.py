@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from gfcr.statistics.interval import Table
+from gfcr.stats.interval import Table
 from gfcr.studies.crossed import Crossed
 from gfcr.studies.effects import Effect, corrected, effect_of
 

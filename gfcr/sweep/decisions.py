@@ -7,10 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gfcr import ending, experiment, registry
+from gfcr import experiment, registry
 from gfcr.errors import ConfigError
+from gfcr.experiment import ending
+from gfcr.experiment.source import Pause
 from gfcr.search.base import Scores
-from gfcr.source import Pause
 from gfcr.sweep.study import Study, Trial
 from gfcr.tracking import sealing
 from gfcr.tracking.folder import RunFolder

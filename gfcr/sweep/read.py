@@ -5,13 +5,15 @@ from pathlib import Path
 from typing import Any
 
 from gfcr import config as configs
-from gfcr import experiment, factors, names, plain, registry
-from gfcr.check import check
+from gfcr import experiment, registry
 from gfcr.errors import ConfigError
-from gfcr.plain import mapping
+from gfcr.experiment.check import check
 from gfcr.search.space import Search, nested
+from gfcr.sweep import factors
 from gfcr.sweep.study import Candidates, Study, Trial
 from gfcr.sweep.terms import check_equal
+from gfcr.values import names, plain
+from gfcr.values.plain import mapping
 
 _BASE = "base"
 """Name of the arm that a search changes."""

@@ -7,9 +7,9 @@ from math import isfinite
 from typing import Any, TypeAlias, final
 
 from gfcr import config as configs
+from gfcr.experiment.source import Pause
 from gfcr.launch.base import Job
 from gfcr.search.base import Round, Scores
-from gfcr.source import Pause
 from gfcr.sweep import decisions
 from gfcr.sweep.scores import score_at
 from gfcr.sweep.study import Study, Trial, TrialEnd

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from gfcr.config import HELDOUT
-from gfcr.heldout import floored
-from gfcr.source import Pause
+from gfcr.experiment.heldout import floored
+from gfcr.experiment.source import Pause
 from gfcr.sweep.study import Trial
 from gfcr.tracking.folder import RunFolder
 

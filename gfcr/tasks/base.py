@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
+from gfcr.handles import Verdict
 from gfcr.part import Part
 from gfcr.types import Prompt
-from gfcr.verdict import Verdict
 
 __all__ = ["Codec", "Problems", "Task", "Verdict"]
 

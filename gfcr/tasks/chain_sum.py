@@ -10,9 +10,9 @@ from typing import Annotated, ClassVar, Final, final
 from annotated_types import Interval
 
 from gfcr.errors import ConfigError, TaskError
-from gfcr.ranges import Count, Natural, Seed
 from gfcr.tasks.base import Codec, Problems, Task, Verdict
 from gfcr.types import Prompt
+from gfcr.values.ranges import Count, Natural, Seed
 
 ALPHABET: Final = "0123456789+-=,?#"
 MAX_TOTAL: Final = 99

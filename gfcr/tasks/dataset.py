@@ -7,12 +7,12 @@ from typing import Annotated, Any, final
 from annotated_types import Interval
 
 from gfcr.errors import ConfigError, TaskError
-from gfcr.ranges import File, Fraction, Natural, Text, Word
 from gfcr.tasks import rows
 from gfcr.tasks.base import Codec, Problems, Task, Verdict
 from gfcr.tasks.rows import Row
 from gfcr.tasks.verifiers.base import Verifier, load
 from gfcr.types import Prompt
+from gfcr.values.ranges import File, Fraction, Natural, Text, Word
 
 
 @final

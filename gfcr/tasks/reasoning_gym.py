@@ -10,10 +10,10 @@ from typing import Annotated, Any, ClassVar, Final, final
 from annotated_types import Interval
 
 from gfcr.errors import ConfigError, TaskError, unknown_name
-from gfcr.ranges import Count, Natural, Seed, Text, Word
 from gfcr.tasks.base import Codec, Problems, Task, Verdict
 from gfcr.tasks.rows import content_key, fraction
 from gfcr.types import Prompt
+from gfcr.values.ranges import Count, Natural, Seed, Text, Word
 
 HELDOUT_SHARE: Final = 1 / 8
 _SEED_STRIDE: Final = 10_000_000

@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 
 from gfcr.engine.fake import Fake, FakeEngine, Script
+from gfcr.loop.stream import PromptStream
+from gfcr.loop.view import RunView
 from gfcr.pipeline import Pipeline
 from gfcr.seeds import rng
 from gfcr.speculation.base import Proposer
 from gfcr.strategy import Strategy
-from gfcr.stream import PromptStream
 from gfcr.tasks.base import Codec, Problems, Task, Verdict
 from gfcr.tasks.codec import CharCodec
 from gfcr.types import FinishReason, Group, Prompt, Rollout, Sampling, Signal, Span
-from gfcr.view import RunView
 
 CODEC = CharCodec(alphabet="0123456789+-=,?#")
 

@@ -28,8 +28,8 @@ class RunCard:
     """`seeds` and `arms` that the run's study asked for when the run began."""
     tags: Mapping[str, str] = field(default_factory=dict[str, str])
     """gfcr.generate, gfcr.filters, gfcr.controls, gfcr.replays, gfcr.task, gfcr.model,
-    gfcr.version.*, gfcr.commit, gfcr.code*, gfcr.digest.* (see `gfcr.provenance`);
-    gfcr.certificate and more of it, see `gfcr.audit.certify`."""
+    gfcr.version.*, gfcr.commit, gfcr.code*, gfcr.digest.* (see `gfcr.experiment.provenance`);
+    gfcr.certificate and more of it, see `gfcr.certificate.certify`."""
 
 
 class Tracker(Part):

@@ -6,7 +6,7 @@ status.json       how it stands (`Status`), and the seal's digest once it has en
 result.json       the summary, written once at the end
 record.json       the seal of all of it, see `gfcr.tracking.seal`
 attempt           which of the attempts at this run it is; attempts.json has those before it
-certificate.json  of the drafter, where one holds (`gfcr.audit.certify`)
+certificate.json  of the drafter, where one holds (`gfcr.certificate.certify`)
 rollouts/         one Parquet file per update (`gfcr.tracking.rollouts`)
 """
 

@@ -14,7 +14,6 @@ from time import time
 from typing import TYPE_CHECKING, Literal, final
 
 from gfcr.errors import GfcrError
-from gfcr.ranges import File, Word
 from gfcr.tracking import attempts
 from gfcr.tracking.base import RunCard, Tracker
 from gfcr.tracking.folder import CERTIFICATE, RECORD, RunFolder
@@ -28,6 +27,7 @@ from gfcr.tracking.mlflow_client import (
 from gfcr.tracking.mlflow_store import ATTEMPT, OWN_TAGS, ROSTER, read_attempts
 from gfcr.tracking.names import encode_name, fit_param, flatten, spec_hash
 from gfcr.tracking.seal import TAG
+from gfcr.values.ranges import File, Word
 
 if TYPE_CHECKING:
     from mlflow.entities import Run

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from gfcr.guard import real
+from gfcr.loop.guard import real
 from gfcr.types import FinishReason, Floats, Group, Prompt, Rollout, RolloutBatch, Signal, Span
 
 

@@ -12,10 +12,10 @@ from math import isnan
 from sys import float_info
 from typing import Any, Final
 
-from gfcr.plain import is_mapping
 from gfcr.tracking.folder import RECORD
 from gfcr.tracking.names import digest
 from gfcr.tracking.records import Curve, RunRecord
+from gfcr.values.plain import is_mapping
 
 TAG: Final = "gfcr.record"
 """Holds the seal's digest, in a store and in the records read from it."""

@@ -4,9 +4,9 @@ import time
 from dataclasses import dataclass
 from typing import final
 
-from gfcr.ranges import Count
 from gfcr.train import checkpoint
 from gfcr.train.base import TrainerConfig, TrainJob, TrainResult
+from gfcr.values.ranges import Count
 
 
 @final

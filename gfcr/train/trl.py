@@ -11,10 +11,10 @@ from typing import Annotated, Any, Literal, TypeAlias, final
 from annotated_types import Interval
 
 from gfcr.errors import ConfigError, unknown_name
-from gfcr.ranges import Count, Natural, NonNegative, Word
 from gfcr.train import checkpoint
 from gfcr.train.base import TrainerConfig, TrainJob, TrainResult
 from gfcr.types import Loss, Sampling
+from gfcr.values.ranges import Count, Natural, NonNegative, Word
 
 Schedule: TypeAlias = Literal["constant", "constant_with_warmup", "linear", "cosine"]
 

@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any, final
 
 from gfcr.errors import ConfigError
-from gfcr.scoring import verify_safely
+from gfcr.loop.scoring import verify_safely
 from gfcr.tasks.base import Codec, Task
 from gfcr.train.loading import load_tokenizer, quiet_transformers
 from gfcr.train.trl import Trl, classes

@@ -13,9 +13,9 @@ from gfcr import registry
 from gfcr import strategy as strategies
 from gfcr.config import Budget, Evaluation, Experiment
 from gfcr.part import Part
-from gfcr.ranges import hints_of
 from gfcr.search.space import Search
 from gfcr.types import Loss, Sampling
+from gfcr.values.ranges import hints_of
 
 ROOT = Path(__file__).parents[2]
 VALUES: tuple[Any, ...] = (
@@ -111,7 +111,7 @@ def _parts() -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
 
 
 def _lacks(part: type[Part], name: str) -> bool:
-    from gfcr.plain import is_required
+    from gfcr.values.plain import is_required
 
     return any(f.name == name and f.init and is_required(f) for f in fields(part))  # pyright: ignore[reportArgumentType]
 

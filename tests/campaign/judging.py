@@ -10,9 +10,9 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from gfcr.statistics import Components, holm, power
-from gfcr.statistics.interval import Spread, inner_half, spread, two_sided
-from gfcr.statistics.share import share_limits
+from gfcr.stats import Components, holm, power
+from gfcr.stats.interval import Spread, inner_half, spread, two_sided
+from gfcr.stats.share import share_limits
 from tests.campaign.noises import BINARY, EFFECTS, NOISES, SHARES, Draw, Scores, everywhere
 
 SEED = 20261122

@@ -14,8 +14,8 @@ import yaml
 
 from gfcr import cli, experiment, sweep
 from gfcr import config as configs
-from gfcr.check import check
 from gfcr.errors import GfcrError
+from gfcr.experiment.check import check
 from gfcr.leaderboard.where import Where
 from tests.campaign import inputs
 from tests.campaign.inputs import Case

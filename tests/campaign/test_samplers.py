@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from gfcr.audit import calibrate
-from gfcr.audit.cell import Cell, Prompts, Verdict
 from gfcr.audit.faults import DRIFT, Trial, faults
-from gfcr.audit.settings import SETTINGS
 from gfcr.audit.toy import END, ToyEngine, ToyModel, greedy_drafts
+from gfcr.certificate.cell import Cell, Prompts, Verdict
+from gfcr.certificate.settings import SETTINGS
 
 FEW, MORE = 3_000, 12_000
 """Tokens of a round; an audit has two at least."""

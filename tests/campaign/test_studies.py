@@ -9,7 +9,7 @@ from scipy.stats import binom
 
 from gfcr import leaderboard
 from gfcr.leaderboard.chosen import FACTOR
-from gfcr.statistics import compare, holm, judge
+from gfcr.stats import compare, holm, judge
 from gfcr.tracking.records import RunRecord
 from tests.campaign import judging
 from tests.campaign.calibration import ARMS, MARGINS, PROMPTS, SEEDS

@@ -11,54 +11,31 @@ import pytest
 
 from tests.contract.sources import LIBRARY, ROOT, STRATEGIES, Import, imports, module_of, tree_of
 
-# Lowest first. A module belongs to the unit with the longest matching name; it may import its own
-# unit and the layers above this line's, never a neighbour.
-LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
-    (("errors",), ("seeds",), ("code_files",), ("coroutine",), ("signals",), ("statistics",)),
-    (("ranges",),),
-    (("types",), ("verdict",), ("part",), ("plain",), ("names",), ("reading",)),
-    (("handles",), ("subsets",), ("ledger",), ("speculation.base",)),
-    (
-        *(("stages",), ("engine.base",), ("tasks.base", "tasks.codec"), ("tracking.base",)),
-        ("correction.base",),
-    ),
-    (("train.base",),),
-    (
-        *(("generate",), ("filter",), ("control",), ("replay",), ("correction",)),
-        *(("speculation",), ("tasks",)),
-    ),
-    (("engine",), ("registry", "strategy", "loose", "sources", "anew")),
-    # The event loop is one unit: pipeline and the machinery only it uses.
-    (
-        (
-            *("pipeline", "batch", "cell", "collector", "confined", "custody", "faults", "guard"),
-            "loop",
-            *("judging", "metrics", "pool", "rules", "runner", "scoring", "scratch", "session"),
-            *("stream", "trajectory", "view"),
-        ),
-    ),
-    (("train",), ("tracking",)),
-    (
-        ("models",),
-        tuple(
-            f"audit.{name}"
-            for name in ("certificate", "certify", "cell", "figures", "settings", "sources")
-        ),
-    ),
-    (
-        (
-            *("experiment", "check", "config", "ending", "heldout", "provenance", "resolved"),
-            "source",
-        ),
-        ("drop_in",),
-    ),
-    (("launch",), ("search",)),
-    (("sweep", "factors", "designs"), ("offline",), ("simulation",), ("audit",)),
-    (("leaderboard", "report"), ("bench",), ("testing",)),
-    (("planning",),),
-    (("cli", "commands", "__main__"),),
-    (("studies",),),
+# Lowest first. A module belongs to the room with the longest matching name; it may import its own
+# room and those on lines above, never a neighbour.
+LAYERS: tuple[tuple[str, ...], ...] = (
+    ("errors", "seeds"),
+    ("values",),
+    ("code", "part", "types"),
+    ("handles", "ledger", "registry", "stats"),
+    ("correction.base", "speculation.base", "tracking.base"),
+    ("engine.base", "stages", "tasks.base", "tasks.codec"),
+    ("train.base",),
+    ("generate", "filter", "control", "replay", "correction", "speculation", "tasks"),
+    ("engine", "models", "strategy"),
+    ("loop",),
+    ("pipeline", "tracking", "train"),
+    ("certificate", "config", "drop_in", "offline", "simulation", "testing"),
+    ("experiment",),
+    ("audit", "launch", "search"),
+    ("sweep",),
+    ("bench", "leaderboard"),
+    ("planning",),
+    ("commands",),
+    ("cli", "studies"),
+    ("__main__",),
 )
+ROOT_MODULES = 15
 ADAPTERS = {
     "vllm": ("gfcr/engine/vllm",),
     "trl": ("gfcr/train/trl",),
@@ -79,14 +56,13 @@ def gfcr_modules(statement: Import) -> Iterator[str]:
         yield statement.module.removeprefix("gfcr.")
 
 
-def place_of(module: str) -> tuple[int, tuple[str, ...]] | None:
-    """Layer number and unit of a module named below `gfcr.`."""
+def place_of(module: str) -> tuple[int, str] | None:
+    """Layer number and room of a module named below `gfcr.`."""
     found = [
-        (len(prefix), number, unit)
+        (len(room), number, room)
         for number, layer in enumerate(LAYERS)
-        for unit in layer
-        for prefix in unit
-        if module == prefix or module.startswith(prefix + ".")
+        for room in layer
+        if module == room or module.startswith(room + ".")
     ]
     return max(found)[1:] if found else None
 
@@ -115,6 +91,11 @@ def test_a_heavy_library_is_imported_by_its_adapter_only(path: str) -> None:
         assert allowed is None or path.startswith(allowed), (
             f"{path}:{statement.line} imports {statement.top}: only {allowed[0]}*.py may"
         )
+
+
+def test_the_root_holds_the_frame_only() -> None:
+    root = [path for path in LIBRARY if path.count("/") == 1]
+    assert len(root) <= ROOT_MODULES, f"at most {ROOT_MODULES} modules lie in gfcr/, not {root}"
 
 
 def test_ray_is_imported_by_one_file_at_most() -> None:

@@ -9,14 +9,14 @@ from annotated_types import Ge, Gt, Le, Lt, MaxLen
 
 from gfcr import registry
 from gfcr.config import Budget, Evaluation, Experiment
+from gfcr.experiment.source import Pause
 from gfcr.part import Part
-from gfcr.plain import is_required
 from gfcr.planning.plan import Assumed
-from gfcr.ranges import Checked, bounds, conform, hints_of
 from gfcr.search.space import Search
-from gfcr.source import Pause
 from gfcr.strategy import Strategy
 from gfcr.types import Loss, Sampling
+from gfcr.values.plain import is_required
+from gfcr.values.ranges import Checked, bounds, conform, hints_of
 
 RECORDS: tuple[type[Any], ...] = (
     *(Sampling, Loss, Evaluation, Budget, Experiment, Search, Strategy, Pause, Assumed),

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from gfcr import anew, registry
+from gfcr import registry
 from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.generate.tools.base import ToolError, load_tool, tool_names
-from gfcr.scoring import verify_safely
+from gfcr.loop import anew
+from gfcr.loop.scoring import verify_safely
 from gfcr.strategy import Strategy
 from gfcr.tasks import verifiers
 from gfcr.tasks.base import Task

@@ -6,10 +6,10 @@ from typing import final
 
 from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.generate.sample import Sample
-from gfcr.ranges import SomeShare
 from gfcr.stages import Control, Harvest, Observer, Selector, View
 from gfcr.strategy import Strategy
 from gfcr.types import Prompt
+from gfcr.values.ranges import SomeShare
 
 
 @final

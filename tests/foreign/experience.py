@@ -6,10 +6,10 @@ from typing import final
 
 from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.generate.sample import Sample
-from gfcr.ranges import Count
 from gfcr.stages import Harvest, Recaller, Replay, View
 from gfcr.strategy import Strategy
 from gfcr.types import Group, Loss, Rollout
+from gfcr.values.ranges import Count
 
 
 @final

@@ -9,8 +9,8 @@ import numpy as np
 from gfcr.correction.base import Corrected, Correction, Learned
 from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.generate.sample import Sample
-from gfcr.ranges import Positive
 from gfcr.strategy import Strategy
+from gfcr.values.ranges import Positive
 
 
 @final

@@ -7,10 +7,10 @@ from typing import final
 
 from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.generate.sample import Sample
-from gfcr.ranges import Count
 from gfcr.stages import Control, Evaluator, Scratch
 from gfcr.strategy import Strategy
 from gfcr.types import Group, Sampling
+from gfcr.values.ranges import Count
 
 
 @final

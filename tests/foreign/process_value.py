@@ -7,10 +7,10 @@ from typing import final
 import numpy as np
 
 from gfcr.generate.sample import Sample
-from gfcr.ranges import Count
 from gfcr.stages import Control, Evaluator, Filter, Scratch, View
 from gfcr.strategy import Strategy
 from gfcr.types import Floats, Group, Rollout
+from gfcr.values.ranges import Count
 
 
 @final

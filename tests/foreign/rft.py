@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 from typing import final
 
 from gfcr.generate.sample import Sample
-from gfcr.ranges import SomeShare
 from gfcr.stages import Filter, View
 from gfcr.strategy import Strategy
 from gfcr.types import Group, Loss
+from gfcr.values.ranges import SomeShare
 
 
 @final

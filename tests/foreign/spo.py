@@ -8,10 +8,10 @@ import numpy as np
 from annotated_types import Interval
 
 from gfcr.generate.sample import Sample
-from gfcr.ranges import Count, Positive
 from gfcr.stages import AfterUpdate, BatchMap, Filter, Harvest, Observer, Selector
 from gfcr.strategy import Strategy
 from gfcr.types import Group, Prompt
+from gfcr.values.ranges import Count, Positive
 
 
 @final

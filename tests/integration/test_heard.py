@@ -14,8 +14,8 @@ from gfcr.drop_in.encode import TrlCodec
 from gfcr.drop_in.rewards import Rows, TrlRewards
 from gfcr.engine.vllm import Vllm
 from gfcr.errors import EngineError, PartError, TaskError, TrainingError
+from gfcr.loop.scoring import verify_safely
 from gfcr.pipeline import Pipeline
-from gfcr.scoring import verify_safely
 from gfcr.stages import Filter
 from gfcr.tasks.base import Problems, Task, Verdict
 from gfcr.tasks.chain_sum import ChainSum

@@ -15,8 +15,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gfcr import leaderboard, report
+from gfcr import leaderboard
 from gfcr.errors import ConfigError, GfcrError, StoreError
+from gfcr.leaderboard import report
 from gfcr.tracking import attempts, mlflow_sqlite, sealing
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import RunFolder

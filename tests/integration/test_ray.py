@@ -21,9 +21,9 @@ import yaml
 from gfcr import experiment, sweep
 from gfcr.config import as_dict
 from gfcr.errors import ConfigError, GfcrError
+from gfcr.experiment.source import Pause
 from gfcr.launch.base import Job
 from gfcr.launch.ray import Ray
-from gfcr.source import Pause
 from gfcr.tracking.folder import RunFolder
 
 STORE_BYTES = 80_000_000

@@ -8,7 +8,8 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from gfcr import leaderboard, report
+from gfcr import leaderboard
+from gfcr.leaderboard import report
 from gfcr.tracking.records import RunRecord
 from tests.certified import certified
 from tests.heldout import asked, measured

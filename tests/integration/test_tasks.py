@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gfcr.errors import ConfigError, TaskError
-from gfcr.pool import ProcessPool
+from gfcr.loop.pool import ProcessPool
 from gfcr.tasks.base import Task, Verdict
 from gfcr.tasks.codec import CharCodec
 from gfcr.tasks.dataset import Dataset

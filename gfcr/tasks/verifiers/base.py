@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from gfcr import plain
 from gfcr.errors import ConfigError, unknown_name
 from gfcr.tasks.base import Verdict
+from gfcr.values import plain
 
 
 class Verifier(ABC):

@@ -11,11 +11,11 @@ import pytest
 
 from gfcr.audit import calibrate
 from gfcr.audit.calibrate import Trial
-from gfcr.audit.cell import Cell, Prompts, Verdict
 from gfcr.audit.judge import audit_cell
-from gfcr.audit.settings import SETTINGS
 from gfcr.audit.tilts import TILTS
 from gfcr.audit.toy import ToyEngine, ToyModel, ToyTarget, greedy_drafts
+from gfcr.certificate.cell import Cell, Prompts, Verdict
+from gfcr.certificate.settings import SETTINGS
 from gfcr.engine.fake import Fake, FakeEngine
 from gfcr.types import Sampling
 

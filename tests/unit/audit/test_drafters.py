@@ -7,7 +7,7 @@ import pytest
 from gfcr import registry
 from gfcr.audit import subjects
 from gfcr.audit.drafters import ELSEWHERE, Subject, named
-from gfcr.audit.settings import SETTINGS
+from gfcr.certificate.settings import SETTINGS
 from gfcr.errors import ConfigError
 from gfcr.speculation.ngram import Ngram
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gfcr.audit.law import target_law
-from gfcr.audit.settings import SETTINGS
+from gfcr.certificate.settings import SETTINGS
 from gfcr.engine.fake import filtered
 from gfcr.types import Sampling
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from gfcr.errors import ConfigError
+from gfcr.experiment.source import Pause
 from gfcr.search.base import Length, Scores
 from gfcr.search.halving import Halving
 from gfcr.search.wilcoxon import Wilcoxon
-from gfcr.source import Pause
 
 
 def scores(means: dict[str, float], *, seeds: int = 5, noise: float = 0.0) -> Scores:

@@ -9,7 +9,7 @@ import pytest
 
 from gfcr import config as configs
 from gfcr import experiment, sweep
-from gfcr.source import Pause
+from gfcr.experiment.source import Pause
 from gfcr.tracking.attempts import code_of
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.folder_store import read_folder

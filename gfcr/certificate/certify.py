@@ -1,0 +1,174 @@
+"""What a run may say of its speculation: the word on the leaderboard, and the certificate for it.
+
+The word is the tag `gfcr.certificate` of a run:
+
+none          it does not speculate
+lossless      a certificate holds for its engine, drafter, sampling, versions and device
+biased        as before, and the audit found a bias, or the drafter itself says that it has one
+inconclusive  as before, and the audit could not tell
+uncertified   there is no such certificate
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias, final
+
+from gfcr import registry
+from gfcr.certificate.record import (
+    VERSIONED,
+    Certificate,
+    Circumstances,
+    certificate_for,
+    content_of,
+    covered,
+    essence,
+    parse,
+)
+from gfcr.errors import GfcrError
+from gfcr.speculation.base import Drafter
+from gfcr.tracking import sealing
+from gfcr.tracking.folder import CERTIFICATE, RunFolder, write_atomic
+from gfcr.types import Sampling
+
+Word: TypeAlias = Literal["none", "lossless", "biased", "inconclusive", "uncertified"]
+
+TAG: Final = "gfcr.certificate"
+HASH: Final = "gfcr.certificate_hash"
+_VERSION: Final = "gfcr.version."
+_DEVICE: Final = "gfcr.device"
+_SOURCES: Final = "gfcr.sources"
+_MAX_DRAFT: Final = "gfcr.max_draft"
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """How a run's speculation stands."""
+
+    word: Word
+    under: Circumstances | None = None
+    """None for runs that do not speculate."""
+    certificate: Certificate | None = None
+    max_draft: int = 0
+    """Most tokens that the run's drafter proposes at once."""
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """Of the run: the word, the certificate's hash, and what it holds under."""
+        if self.under is None:
+            return {TAG: self.word}
+        versions = {f"{_VERSION}{name}": v for name, v in self.under.versions.items()}
+        named = self.certificate.hash if self.certificate else ""
+        return {
+            TAG: self.word,
+            HASH: named,
+            _DEVICE: self.under.device,
+            _SOURCES: self.under.sources,
+            _MAX_DRAFT: str(self.max_draft),
+            **versions,
+        }
+
+    def keep(self, folder: Path) -> None:
+        """Puts the certificate into a run folder."""
+        if self.certificate is not None:
+            text = json.dumps(content_of(self.certificate), indent=1)
+            write_atomic(folder / CERTIFICATE, text + "\n")
+
+
+def standing(
+    spec: Mapping[str, Any], *, folder: Path | None = None, under: Circumstances | None = None
+) -> Standing:
+    """How the speculation of a run stands.
+
+    Args:
+        spec: of the run: its `engine`, its `strategy` with its `drafter`, and its `sampling`.
+        folder: of certificates; None is `certificate.default_folder`.
+        under: versions and device of the run; None is those of this process.
+    """
+    drafting = spec["strategy"].get("drafter")
+    if not drafting:
+        return Standing(word="none")
+    under = under or Circumstances.here(spec["engine"], drafting)
+    sampling = Sampling(**spec["sampling"])
+    drafter: Drafter = registry.build("drafter", drafting)
+    held = certificate_for(
+        spec["engine"],
+        drafting,
+        sampling=sampling,
+        model=spec["model"],
+        max_draft=drafter.max_draft,
+        folder=folder,
+        under=under,
+    )
+    word = "uncertified" if held is None else _word(held, sampling, drafter.max_draft)
+    return Standing(word=word, under=under, certificate=held, max_draft=drafter.max_draft)
+
+
+def word_of(
+    spec: Mapping[str, Any], *, tags: Mapping[str, str], certificate: Mapping[str, Any] | None
+) -> Word:
+    """What a run's certificate says of it, from the run's record alone; imports none of its parts.
+
+    Args:
+        spec: of the run, as for `standing`.
+        tags: of the run: `Standing.tags`.
+        certificate: what its `certificate.json` holds; None without one.
+    """
+    drafting = spec["strategy"].get("drafter")
+    if not drafting:
+        return "none"
+    under, longest = circumstances(tags), tags.get(_MAX_DRAFT, "")
+    if certificate is None or under is None or not longest.isdecimal():
+        return "uncertified"
+    try:
+        held = parse(certificate, where=CERTIFICATE)
+    except GfcrError:
+        return "uncertified"
+    wanted = essence(spec["engine"], drafting, model=spec["model"])
+    if not under.allow(held) or dict(held.subject) != json.loads(json.dumps(wanted)):
+        return "uncertified"
+    return _word(held, Sampling(**spec["sampling"]), int(longest))
+
+
+def _word(held: Certificate, sampling: Sampling, max_draft: int) -> Word:
+    verdict = covered(held, sampling=sampling, max_draft=max_draft)
+    if verdict is None:
+        return "uncertified"
+    return verdict.value if all(cell.exact for cell in held.cells) else "biased"
+
+
+def circumstances(tags: Mapping[str, str]) -> Circumstances | None:
+    """What the run was made under, as its tags say; None for one that does not speculate."""
+    if _DEVICE not in tags or _SOURCES not in tags:
+        return None
+    named = {name.removeprefix(_VERSION): value for name, value in tags.items()}
+    versions = {name: value for name, value in named.items() if name in VERSIONED}
+    return Circumstances(versions=versions, device=tags[_DEVICE], sources=tags[_SOURCES])
+
+
+def recertify(run: RunFolder, *, folder: Path | None = None) -> Word:
+    """Brings a run folder up to date with the certificates there are now.
+
+    An audit may follow a run: it speaks for it when versions and device were the same. The run is
+    sealed again then; one that has not ended, or has no seal, is left as it is.
+
+    Raises:
+        CheckpointError: the folder is not as its run left it.
+    """
+    sealing.check(run)
+    card, result, status = run.card(), run.result(), run.status
+    under = circumstances(card.tags)
+    if under is None:
+        return "none"
+    now = standing(card.spec, folder=folder, under=under)
+    tags = {**card.tags, **now.tags}
+    if result is None or run.sealed_as is None or tags == card.tags:
+        return now.word
+    if status is None or status == "running":
+        return now.word
+    run.create(replace(card, tags=tags))
+    now.keep(run.path)
+    sealing.end(run, status=status, result={**result, "certificate": now.word})
+    return now.word

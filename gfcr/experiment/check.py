@@ -1,0 +1,87 @@
+"""Whether the parts of an experiment fit each other, before anything starts.
+
+Each part says what it needs: `Strategy.check`, `Filter.check`, `TrainerConfig.check`,
+`EngineConfig.context`. What one field may hold is `gfcr.values.ranges`'s matter.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from gfcr.config import Experiment
+from gfcr.errors import ConfigError, TaskError, unknown_name
+from gfcr.experiment.resolved import Resolved
+from gfcr.tasks.base import Codec, Problems
+from gfcr.types import Prompt, Sampling
+
+MOST_ROLLOUTS: Final = 1_000_000
+"""Of an update, and of a held-out evaluation: all of them are in memory at once."""
+HELDOUT_METRICS: Final = ("accuracy", "cut", "n", "seconds", "unscorable")
+_ENCODED: Final = 2_000
+"""Prompts of a split whose lengths are looked at: encoding all of a large one takes minutes. One
+that is longer than those ends the run with its name when its turn comes."""
+
+
+def check(resolved: Resolved) -> None:
+    """Refuses parts that do not fit each other; asks neither the task nor the model.
+
+    Raises:
+        ConfigError: naming the keys.
+    """
+    config, strategy = resolved.config, resolved.strategy
+    rollouts = strategy.generate.rollouts(strategy.group_size)
+    each = f"rollouts a prompt (strategy.group_size={strategy.group_size})"
+    _check_size("prompts", config.prompts, each, rollouts)
+    evaluation = config.evaluation
+    _check_size("evaluation.prompts", evaluation.prompts, "evaluation.samples", evaluation.samples)
+    strategy.check()
+    _check_metric(config)
+    resolved.trainer.check(strategy.loss, corrected=strategy.corrected, sampling=config.sampling)
+
+
+def check_problems(resolved: Resolved, problems: Problems, *, codec: Codec, model: str) -> None:
+    """Refuses prompts that the model cannot answer in as many tokens as asked for.
+
+    Raises:
+        ConfigError: an empty prompt, or one that leaves no room for `max_tokens`.
+        TaskError: there is nothing to train on.
+    """
+    if not problems.train:
+        raise TaskError("the task has no prompts to train on: give it at least one.")
+    room = resolved.engine.context(model)
+    evaluation = resolved.config.evaluation
+    asked = problems.heldout[: evaluation.prompts]
+    _check_room(problems.train, resolved.config.sampling, key="sampling", room=room)
+    _check_room(asked, evaluation.sampling, key="evaluation.sampling", room=room)
+    for generate in (resolved.strategy.generate, resolved.generate):
+        generate.check(codec.encode)
+
+
+def _check_size(key: str, groups: int, each: str, rollouts: int) -> None:
+    if groups * rollouts > MOST_ROLLOUTS:
+        raise ConfigError(
+            f"{key}={groups} with {rollouts} {each} are {groups * rollouts} rollouts at once: give "
+            f"at most {MOST_ROLLOUTS} in all."
+        )
+
+
+def _check_metric(config: Experiment) -> None:
+    space, _, name = config.metric.partition("/")
+    if space == "heldout" and name not in HELDOUT_METRICS:
+        allowed = [f"heldout/{known}" for known in HELDOUT_METRICS]
+        raise unknown_name(config.metric, kind="metric", allowed=allowed)
+
+
+def _check_room(
+    prompts: Sequence[Prompt], sampling: Sampling, *, key: str, room: int | None
+) -> None:
+    for index in range(0, len(prompts), max(1, len(prompts) // _ENCODED)):
+        prompt = prompts[index]
+        if not prompt.tokens:
+            raise ConfigError(f"prompt {prompt.id} of the task is empty: give it a text.")
+        if room is not None and len(prompt.tokens) + sampling.max_tokens > room:
+            raise ConfigError(
+                f"{key}.max_tokens={sampling.max_tokens} does not fit: prompt {prompt.id} has "
+                f"{len(prompt.tokens)} tokens and a sequence at most {room} (engine.max_length, or "
+                f"the model's context). Give at most {max(0, room - len(prompt.tokens))}, or "
+                "shorter prompts."
+            )

@@ -1,0 +1,101 @@
+"""How a run ends: with its result, broken off by an error or a signal, or for want of a disk."""
+
+import errno
+import os
+import shutil
+import traceback
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from gfcr.errors import StoreError
+from gfcr.experiment.provenance import went_on
+from gfcr.experiment.resolved import Resolved
+from gfcr.experiment.signals import Interrupted
+from gfcr.experiment.source import RunSource
+from gfcr.tracking import attempts, sealing
+from gfcr.tracking.folder import RunFolder
+from gfcr.train import checkpoint
+
+_DISK: Final = {
+    errno.ENOSPC: "free some space",
+    errno.EDQUOT: "free some space: the quota is used up",
+    errno.EFBIG: "raise the limit on the size of files",
+    errno.EROFS: "mount it for writing",
+    errno.EACCES: "allow this user to write there",
+    errno.EPERM: "allow this user to write there",
+    errno.EIO: "look after the disk",
+    errno.ESTALE: "mount the network folder again",
+}
+"""What to do about errors of the operating system that are no errors of the run."""
+
+
+def identity(resolved: Resolved) -> dict[str, Any]:
+    """What every result says of who it is."""
+    config = resolved.config
+    return {
+        "run_id": resolved.run_id,
+        "study": config.study,
+        "arm": config.name,
+        "strategy": resolved.strategy.name,
+        "seed": config.seed,
+        **attempts.told(RunFolder(resolved.folder)),
+    }
+
+
+def end(resolved: Resolved, *, records: RunFolder, result: Mapping[str, Any]) -> None:
+    """Writes down how the run ended, and by which code: the folder first, then the store."""
+    held = records.card()
+    now = replace(held, tags={**held.tags, **resolved.code()})
+    records.create(went_on(now, held=held))
+    sealing.end(records, status=result["status"], result=result)
+    resolved.tracker.finish(status=result["status"], result=result)
+
+
+def break_off(
+    resolved: Resolved, *, records: RunFolder, source: RunSource | None, error: BaseException
+) -> None:
+    """Writes down that the run was interrupted, or that it failed."""
+    checkpoints = resolved.folder / "checkpoints"
+    result: dict[str, Any] = {**identity(resolved), "folder": str(resolved.folder)}
+    last = checkpoint.newest(checkpoints)
+    updates = checkpoint.step_of(last) if last else 0
+    if isinstance(error, KeyboardInterrupt):
+        result |= {"status": "paused", "interrupted": str(error) or "SIGINT", "updates": updates}
+    elif (problem := disk_problem(error, folder=resolved.folder)) is not None:
+        # What the run will make again is no use to anyone, and its room is needed for these lines.
+        # (A file that is still open keeps it.)
+        traceback.clear_frames(error.__traceback__)
+        records.make_room(updates=updates)
+        for cut in checkpoints.glob("*.incomplete"):
+            shutil.rmtree(cut, ignore_errors=True)
+        result |= {"status": "failed", "error": str(problem)}
+    else:
+        result |= {"status": "failed", "error": str(error)}
+    if isinstance(error, Interrupted):
+        error.paused = result
+    try:
+        if source is None or not source.begun:
+            resolved.tracker.start(records.card(), folder=resolved.folder)
+        end(resolved, records=records, result=result)
+    except OSError:  # the error that led here is told, not that its record has no room
+        with suppress(OSError):
+            records.drop_halves()
+            records.set_status(result["status"])
+
+
+def disk_problem(error: BaseException, *, folder: Path) -> StoreError | None:
+    """Says what is wrong with the disk and what to do, where that is what the error is about."""
+    number = error.errno if isinstance(error, OSError) else None
+    if number not in _DISK:
+        # Libraries that write files by themselves keep the system's words at most.
+        number = next((n for n in _DISK if os.strerror(n) in str(error)), None)
+    if number is None:
+        return None
+    named = error.filename if isinstance(error, OSError) and error.filename else folder
+    return StoreError(
+        f"{named} cannot be written ({os.strerror(number)}): {_DISK[number]}, then run the same "
+        f"command again. It goes on from the last checkpoint in {folder}."
+    )

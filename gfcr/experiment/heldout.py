@@ -1,0 +1,148 @@
+"""The held-out question and its answers: the same for every arm, and what nobody could score."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import nan
+from statistics import fmean
+from typing import Any, TypeAlias
+
+from gfcr.config import Evaluation
+from gfcr.errors import GfcrError, TaskError
+from gfcr.loop.custody import digest
+from gfcr.loop.scoring import Apart
+from gfcr.tasks.base import Problems
+from gfcr.types import FinishReason, Group, Prompt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heldout:
+    """Reward on held-out prompts at one point of a run."""
+
+    accuracy: float
+    """Mean reward of the answers that could be scored."""
+    n: int
+    """How many could."""
+    per_prompt: Mapping[str, float]
+    """Mean reward by prompt id, for paired comparison; without prompts nobody could score."""
+    unscorable: Mapping[str, int]
+    """Answers without a score by prompt id, where there are any."""
+    cut: int
+    """Answers that met the cap on tokens."""
+    disagreed: int | None = None
+    """Answers that got another reward when they were asked again; None where they were not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is asked at every evaluation of a run."""
+
+    prompts: tuple[Prompt, ...]
+    samples: int
+    training: str = ""
+    """Digest of the prompts to train on, which are the same for all arms too."""
+    carried: bytes = field(default=b"", repr=False)
+    """What scores in processes of its own, see `loop.scoring.Apart`; empty for tasks of gfcr's."""
+
+    def record(self) -> dict[str, Any]:
+        """What two runs must have in common for their scores to be compared."""
+        return {
+            "digest": digest(self.prompts),
+            "prompts": len(self.prompts),
+            "samples": self.samples,
+        }
+
+    def summarise(self, groups: Sequence[Group]) -> Heldout:
+        """Sums up the answers; what is missing of `samples` for each prompt was not scored.
+
+        Raises:
+            GfcrError: a prompt has more answers than were asked for.
+        """
+        found = {g.prompt.id: [r.reward for r in g.rollouts] for g in groups}
+        for prompt, answers in found.items():
+            if len(answers) > self.samples:
+                raise GfcrError(
+                    f"evaluation.generate gave {len(answers)} answers to held-out prompt "
+                    f"{prompt!r}, where evaluation.samples={self.samples} asks for as many: give a "
+                    "part that opens one trajectory a sample, such as sample or multi_turn."
+                )
+        scores = {p: [a for a in answers if a is not None] for p, answers in found.items()}
+        lost = {p.id: self.samples - len(scores.get(p.id, ())) for p in self.prompts}
+        flat = [score for own in scores.values() for score in own]
+        return Heldout(
+            accuracy=fmean(flat) if flat else nan,
+            n=len(flat),
+            per_prompt={prompt: fmean(own) for prompt, own in scores.items() if own},
+            unscorable={prompt: num for prompt, num in lost.items() if num},
+            cut=sum(r.finish == FinishReason.LENGTH for g in groups for r in g.rollouts),
+        )
+
+
+def question(problems: Problems, *, evaluation: Evaluation, apart: Apart | None = None) -> Question:
+    """Takes the first held-out prompts, after a look at both splits.
+
+    Args:
+        problems: of the task.
+        evaluation: how many prompts and answers.
+        apart: of a task that is not gfcr's, whose held-out prompts are then taken.
+
+    Raises:
+        TaskError: there are too few, two have one id, or training would see one of them.
+    """
+    prompts, there = evaluation.prompts, len(problems.heldout)
+    if there < prompts or not there:
+        raise TaskError(
+            f"evaluation.prompts={prompts} and the task has {there} held-out prompts: give at most "
+            "as many, or make the task's held-out split larger."
+        )
+    chosen = tuple((apart.prompts if apart else problems.heldout)[:prompts])
+    ids = {prompt.id for prompt in chosen}
+    if len(ids) < len(chosen):
+        raise TaskError(
+            f"the task's held-out split has {len(chosen)} prompts with {len(ids)} different ids: "
+            "give every prompt an id of its own, and each prompt once."
+        )
+    asked = {prompt.tokens for prompt in chosen}
+    seen: dict[tuple[int, ...], Prompt] = {}
+
+    def looked_at() -> Iterable[Prompt]:
+        for prompt in problems.train:
+            if prompt.tokens in asked:
+                seen[prompt.tokens] = prompt
+            yield prompt
+
+    training = digest(looked_at())
+    if seen:
+        first = next(iter(seen.values()))
+        raise TaskError(
+            f"{len(seen)} of {len(chosen)} held-out prompts are training prompts too, token for "
+            f"token, such as {first.text[:80]!r}: what is trained on measures nothing. Give the "
+            "task splits without a common prompt."
+        )
+    return Question(
+        prompts=chosen,
+        samples=evaluation.samples,
+        training=training,
+        carried=apart.carried if apart else b"",
+    )
+
+
+Point: TypeAlias = tuple[float, float, float, float]
+"""(update, generated tokens, seconds, held-out score) of a run's curve."""
+
+
+def floored(result: Mapping[str, Any]) -> list[Point]:
+    """Returns a run's curve with its scores where unscorable answers count as the lowest reward.
+
+    A stopping rule, a target or a search that read the scores as they are would favour an arm
+    whose wrong answers nobody could score.
+    """
+    asked = result.get("heldout", {}).get("asked", {})
+    total = asked.get("prompts", 0) * asked.get("samples", 0)
+    curve: Sequence[Sequence[float]] = result.get("curve") or ()
+    lost: Sequence[int] = result.get("unscorable") or [0] * len(curve)
+    found: list[Point] = []
+    for (update, tokens, seconds, score), num in zip(curve, lost, strict=True):
+        share = num / total if num else 0.0
+        floor = (1 - share) * score + share * min(0.0, score) if num else score
+        found.append((update, tokens, seconds, floor))
+    return found

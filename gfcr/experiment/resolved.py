@@ -1,0 +1,116 @@
+"""An experiment with its parts made from their names: who it is, and where its folder lies."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from gfcr import registry
+from gfcr import strategy as strategies
+from gfcr.code import sources
+from gfcr.config import Experiment
+from gfcr.engine.base import EngineConfig
+from gfcr.errors import ConfigError
+from gfcr.experiment.provenance import card_of, code_tags
+from gfcr.stages import Generate
+from gfcr.strategy import Strategy
+from gfcr.tasks.base import Task
+from gfcr.tracking.base import RunCard, Tracker
+from gfcr.train.base import TrainerConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resolved:
+    """An experiment with its parts made."""
+
+    config: Experiment
+    strategy: Strategy
+    task: Task
+    engine: EngineConfig
+    trainer: TrainerConfig
+    tracker: Tracker
+    generate: Generate
+    """Rolls out the held-out prompts."""
+    spec: dict[str, Any]
+    """Every part with every value: what the leaderboard keys on."""
+
+    @property
+    def run_id(self) -> str:
+        """Stable hash of what decides the outcome: spec, seed and study, not folder or tracker."""
+        text = json.dumps(self.spec, sort_keys=True, default=str)
+        return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
+
+    @property
+    def folder(self) -> Path:
+        """The run folder."""
+        config = self.config
+        name = f"seed-{config.seed}-{self.run_id}"
+        return Path(config.folder) / config.study / config.name / name
+
+    def card(self) -> RunCard:
+        """The run's identity, with versions, commit and code."""
+        return card_of(self.config, spec=self.spec, run_id=self.run_id, code=self.code())
+
+    @cached_property
+    def _function(self) -> object:
+        """Makes the strategy."""
+        return strategies.find(str(self.config.strategy["name"]))
+
+    def code(self) -> dict[str, str]:
+        """Tags of the code that is not gfcr's, and of what asks and scores, as files hold it now.
+
+        Code that is not gfcr's is imported again to measure: an edit in the course of a run counts.
+        """
+        asking = [
+            part for own in (self.task, self.generate) for part in registry.nested(own).values()
+        ]
+        asked = [self.spec["task"], self.spec["evaluation"]["generate"]]
+        own = (self.engine, self.trainer, self.tracker)
+        rest = [part for each in own for part in registry.nested(each).values()]
+        return code_tags(
+            [self._function, *self.strategy.parts.values(), *asking, *rest],
+            spec=self.spec,
+            asking=sources.asking(sources.roots(asking, spec=asked)),
+        )
+
+
+def resolve(config: Experiment) -> Resolved:
+    """Makes every part of an experiment; nothing heavy is imported.
+
+    Raises:
+        ConfigError: a name, key or value is not allowed.
+    """
+    knobs = dict(config.strategy)
+    if "name" not in knobs:
+        raise ConfigError(f"strategy.name is missing. Allowed: {', '.join(strategies.names())}.")
+    strategy = strategies.load(str(knobs.pop("name")), **knobs)
+    parts = {
+        "task": registry.build("task", config.task, where="task"),
+        "engine": registry.build("engine", config.engine, where="engine"),
+        "trainer": registry.build("trainer", config.trainer, where="trainer"),
+    }
+    generate = registry.build("generate", config.evaluation.generate, where="evaluation.generate")
+    spec = {
+        "study": config.study,
+        "arm": config.name,
+        "seed": config.seed,
+        "model": config.model,
+        "prompts": config.prompts,
+        **{kind: registry.spec(kind, part) for kind, part in parts.items()},
+        "strategy": strategy.spec(),
+        **{key: asdict(getattr(config, key)) for key in ("sampling", "budget")},
+        "evaluation": {
+            **asdict(config.evaluation),
+            "generate": registry.spec("generate", generate),
+        },
+    }
+    return Resolved(
+        config=config,
+        strategy=strategy,
+        tracker=registry.build("tracking", config.tracking, where="tracking"),
+        generate=generate,
+        spec=spec,
+        **parts,
+    )

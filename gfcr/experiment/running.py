@@ -1,0 +1,298 @@
+"""Runs one experiment from its resolved parts to its result, resuming where it was stopped."""
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, closing
+from dataclasses import asdict, replace
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from gfcr import registry
+from gfcr.certificate.certify import Standing, circumstances, recertify, standing
+from gfcr.config import Experiment
+from gfcr.engine.base import Engine
+from gfcr.experiment import ending
+from gfcr.experiment.check import check, check_problems
+from gfcr.experiment.heldout import Question, digest, question
+from gfcr.experiment.provenance import DIGEST, went_on
+from gfcr.experiment.resolved import Resolved, resolve
+from gfcr.experiment.signals import Heard, interruptible
+from gfcr.experiment.source import SPECULATION, Pause, Progress, RunSource
+from gfcr.loop.scoring import apart
+from gfcr.pipeline import Pipeline
+from gfcr.tasks.base import Codec
+from gfcr.tracking import attempts, sealing
+from gfcr.tracking.base import RunCard
+from gfcr.tracking.folder import RunFolder
+from gfcr.tracking.lock import locked
+from gfcr.tracking.rollouts import read_rollouts
+from gfcr.train import checkpoint
+from gfcr.train.base import TrainJob, TrainResult
+
+__all__ = ["Resolved", "resolve", "run"]
+
+
+def run(
+    config: Experiment,
+    *,
+    fresh: bool = False,
+    until: Pause | None = None,
+    patience_s: float = 0.0,
+    watch: Callable[[Progress], None] = lambda progress: None,
+    say: Callable[[str], None] = lambda line: None,
+) -> dict[str, Any]:
+    """Runs an experiment, or resumes it, or returns the result it already has.
+
+    Args:
+        config: the experiment.
+        fresh: forget an earlier run of the same experiment and start over.
+        until: where to stop for now, with status `paused`; a later call continues.
+        patience_s: how long to wait for another process that runs it, in seconds.
+        watch: called after each update.
+        say: called with a line on what happens next.
+
+    Raises:
+        FolderInUse: another process runs it.
+        StoreError: the disk is full, or cannot be written to.
+    """
+    resolved = resolve(config)
+    check(resolved)
+    with interruptible() as heard, locked(resolved.folder, patience_s=patience_s):
+        try:
+            return _open(resolved, fresh=fresh, until=until, heard=heard, watch=watch, say=say)
+        except Exception as error:
+            if (problem := ending.disk_problem(error, folder=resolved.folder)) is not None:
+                raise problem from error
+            raise
+
+
+def _open(
+    resolved: Resolved,
+    *,
+    fresh: bool,
+    until: Pause | None,
+    heard: Heard,
+    watch: Callable[[Progress], None],
+    say: Callable[[str], None],
+) -> dict[str, Any]:
+    records = RunFolder(resolved.folder)
+    if fresh and resolved.folder.exists():
+        _set_aside(resolved.folder)
+    records.drop_halves()
+    if (done := records.result()) is not None and done.get("status") == "finished":
+        say(f"already finished: {resolved.folder} (--fresh runs it again)")
+        if records.status in (None, "running"):  # killed before the last file was written
+            sealing.end(records, status="finished", result=done)
+        done = {**done, "certificate": recertify(records)}
+        resolved.tracker.start(records.card(), folder=resolved.folder)
+        resolved.tracker.finish(status="finished", result=done)
+        return done
+    if until is not None and done is not None and _there(done, until=until):
+        say(f"already {until}: {resolved.folder}")
+        return done
+    try:
+        return _run(resolved, records=records, until=until, heard=heard, watch=watch, say=say)
+    except KeyboardInterrupt as error:
+        # Met outside of training.
+        if records.exists() and records.status not in ("paused", "finished"):
+            ending.break_off(resolved, records=records, source=None, error=error)
+        raise
+
+
+def _run(
+    resolved: Resolved,
+    *,
+    records: RunFolder,
+    until: Pause | None,
+    heard: Heard,
+    watch: Callable[[Progress], None],
+    say: Callable[[str], None],
+) -> dict[str, Any]:
+    config, held = resolved.config, _begun(records)
+    card, stands = _who(resolved, held=held)
+    records.create(card)
+    attempts.keep(records)
+    stands.keep(resolved.folder)
+    with ExitStack() as stack:
+        model = _model(resolved, say=say)
+        codec = _codec(resolved, model=model)
+        problems = resolved.task.problems(codec)
+        own = apart(resolved.task, codec=codec, prompts=config.evaluation.prompts)
+        asked = question(problems, evaluation=config.evaluation, apart=own)
+        check_problems(resolved, problems, codec=codec, model=model)
+        card = replace(card, tags={**card.tags, **_given(resolved, asked=asked, model=model)})
+        records.create(went_on(card, held=held))
+        say("starting the engine")
+        engine = stack.enter_context(closing(_engine(resolved, model=model)))
+        pipeline = Pipeline(
+            resolved.strategy,
+            engine=engine,
+            task=resolved.task,
+            train=problems.train,
+            heldout=problems.heldout,
+            records=read_rollouts,
+            codec=codec,
+            prompts=config.prompts,
+            sampling=config.sampling,
+            seed=config.seed,
+        )
+        stack.enter_context(closing(pipeline))
+        source = RunSource(
+            pipeline,
+            folder=resolved.folder,
+            tracker=resolved.tracker,
+            question=asked,
+            evaluation=config.evaluation,
+            generate=resolved.generate,
+            budget=config.budget,
+            pause=until,
+            watch=watch,
+        )
+        records.set_status("running")
+        try:
+            trained = _train(resolved, source=source, model=model, heard=heard, say=say)
+            heard.check()
+            result = _result(resolved, source=source, pipeline=pipeline, trained=trained)
+            result["certificate"] = stands.word
+        except BaseException as error:
+            ending.break_off(resolved, records=records, source=source, error=error)
+            raise
+    ending.end(resolved, records=records, result=result)
+    return result
+
+
+def _begun(records: RunFolder) -> RunCard | None:
+    """Who the run was when it was left with a checkpoint to go on from."""
+    left = checkpoint.newest(records.path / "checkpoints") is not None
+    return records.card() if left and records.exists() else None
+
+
+def _who(resolved: Resolved, *, held: RunCard | None) -> tuple[RunCard, Standing]:
+    """The run's card, and how its speculation stands under all that it was made with."""
+    card = resolved.card()
+
+    def told(stands: Standing) -> RunCard:
+        return went_on(replace(card, tags={**card.tags, **stands.tags}), held=held)
+
+    stands = standing(resolved.spec)
+    if (under := circumstances(told(stands).tags)) != stands.under:  # it was begun under others
+        stands = standing(resolved.spec, under=under)
+    return told(stands), stands
+
+
+def _given(resolved: Resolved, *, asked: Question, model: str) -> dict[str, str]:
+    """Tags of what the run was given that its spec only names."""
+    found = {"training": asked.training, "heldout": digest(asked.prompts)}
+    if resolved.engine.needs_model:
+        from gfcr import models
+
+        found["model"] = models.digest_of(Path(model))
+    return {f"{DIGEST}{name}": value[:16] for name, value in found.items()}
+
+
+def _there(done: Mapping[str, Any], *, until: Pause) -> bool:
+    curve = done.get("curve")
+    return done.get("status") == "paused" and bool(curve) and until.reached(curve[-1])
+
+
+def _train(
+    resolved: Resolved, *, source: RunSource, model: str, heard: Heard, say: Callable[[str], None]
+) -> TrainResult:
+    say(f"training {resolved.config.name} (seed {resolved.config.seed}) in {resolved.folder}")
+    job = TrainJob(
+        model=model,
+        source=source,
+        loss=resolved.strategy.loss,
+        correction=resolved.strategy.correction,
+        seed=resolved.config.seed,
+        folder=resolved.folder / "checkpoints",
+        sampling=resolved.config.sampling,
+        should_stop=heard.asked,
+    )
+    return resolved.trainer.train(job)
+
+
+def _result(
+    resolved: Resolved, *, source: RunSource, pipeline: Pipeline, trained: TrainResult
+) -> dict[str, Any]:
+    memory = source.memory
+    if not memory.curve or memory.curve[-1][0] != trained.updates:
+        source.evaluate(update=trained.updates)
+    totals = memory.totals
+    # The fake engine's seconds are simulated, and may be more than passed.
+    step_s, generate_s = (totals.get(f"time/{part}_s", 0.0) for part in ("step", "generate"))
+    assert memory.before is not None and memory.latest is not None
+    return {
+        **ending.identity(resolved),
+        "status": "paused" if _unfinished(resolved, source=source, trained=trained) else "finished",
+        "updates": trained.updates,
+        "resumed_from": trained.resumed_from,
+        "stopped_by": source.spent(),
+        "wall_s": source.elapsed_s,
+        "heldout": {
+            "asked": source.question.record(),
+            "before": asdict(memory.before),
+            "after": asdict(memory.latest),
+        },
+        "reward_range": _range(resolved.task.reward_range),
+        "tokens": pipeline.tokens(),
+        "time": {k.removeprefix("time/"): v for k, v in totals.items() if k.startswith("time/")},
+        "forward_passes": totals.get("forward_passes", 0.0),
+        "speculation": {k: totals.get(f"speculation/{k}", 0.0) for k in SPECULATION},
+        "verifier_calls": memory.verifier_calls,
+        "rollout_tokens_per_s": totals.get("rollout_tokens", 0.0)
+        / max(totals.get("time/rollout_s", 0.0), 1e-9),
+        "r_gen": generate_s / max(step_s, generate_s, 1e-9),
+        "sync_share": totals.get("time/sync_s", 0.0) / max(step_s, 1e-9),
+        "curve": [list(point) for point in memory.curve],
+        "unscorable": list(memory.unscorable),
+        "model": trained.model,
+        "folder": str(resolved.folder),
+    }
+
+
+def _range(bounds: tuple[float, float] | None) -> list[float | None] | None:
+    return bounds and [bound if isfinite(bound) else None for bound in bounds]
+
+
+def _unfinished(resolved: Resolved, *, source: RunSource, trained: TrainResult) -> bool:
+    """Whether the run was only paused: neither its updates nor its budget are used up."""
+    more = trained.updates < resolved.trainer.max_steps and source.spent() is None
+    return more and source.paused()
+
+
+def _model(resolved: Resolved, *, say: Callable[[str], None]) -> str:
+    if not resolved.engine.needs_model:
+        return resolved.config.model
+    from gfcr import models
+
+    say(f"model {resolved.config.model}")
+    return str(models.resolve(resolved.config.model))
+
+
+def _engine(resolved: Resolved, *, model: str) -> Engine:
+    drafter = resolved.strategy.drafter
+    if drafter is not None:
+        drafter.fetch(_folder)
+    return resolved.engine.start(model=model, seed=resolved.config.seed, drafter=drafter)
+
+
+def _folder(model: str) -> Path:
+    from gfcr import models
+
+    return models.resolve(model)
+
+
+def _codec(resolved: Resolved, *, model: str) -> Codec:
+    from gfcr.tasks.codec import CharCodec, HfCodec
+
+    if resolved.engine.needs_model:
+        return HfCodec(model)
+    return CharCodec(alphabet=str(registry.spec("engine", resolved.engine)["alphabet"]))
+
+
+def _set_aside(folder: Path) -> None:
+    number = 1
+    while (aside := folder.with_name(f"{folder.name}.old-{number}")).exists():
+        number += 1
+    folder.rename(aside)

@@ -1,0 +1,297 @@
+"""The run behind the trainer: budgets, evaluation, records, progress, state."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, final
+
+from annotated_types import Interval
+
+from gfcr.config import HELDOUT, Budget, Evaluation
+from gfcr.errors import ConfigError, ForeignCheckpointError, shown
+from gfcr.experiment.heldout import Heldout, Question
+from gfcr.loop import anew
+from gfcr.loop.scoring import asked_again, scorer
+from gfcr.pipeline import Pipeline
+from gfcr.stages import Generate
+from gfcr.tracking.base import Tracker
+from gfcr.tracking.folder import Mark, RunFolder
+from gfcr.types import Bools, RolloutBatch
+from gfcr.values.ranges import Checked, Natural
+
+if TYPE_CHECKING:
+    from gfcr.engine.base import Weights
+
+SPECULATION = ("drafted", "accepted", "verified")
+"""Metrics `speculation/<name>` that add up to a run's total."""
+
+_SUMMED = tuple(f"speculation/{name}" for name in SPECULATION)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """What a live display shows after each update."""
+
+    update: int
+    metrics: Mapping[str, float]
+    heldout: float | None
+    """Latest held-out accuracy."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pause(Checked):
+    """Where a run stops for now: the first held-out evaluation at or beyond one of these."""
+
+    updates: Natural | None = None
+    generated_tokens: Annotated[int, Interval(ge=0, le=10**15)] | None = None
+    """For training; evaluation is not counted."""
+
+    def __post_init__(self) -> None:
+        if (self.updates is None) == (self.generated_tokens is None):
+            raise ConfigError(
+                f"until: updates={self.updates}, generated_tokens={self.generated_tokens}: give "
+                "one of the two."
+            )
+
+    @classmethod
+    def parse(cls, text: str) -> "Pause":
+        """Reads `updates=10` or `generated_tokens=50000`.
+
+        Raises:
+            ConfigError: it is neither.
+        """
+        key, _, value = text.partition("=")
+        if key not in ("updates", "generated_tokens") or not value.isdigit():
+            raise ConfigError(f"until '{text}': give updates=NUMBER or generated_tokens=NUMBER.")
+        try:
+            return cls(**{key: int(value)})
+        except ValueError as error:
+            raise ConfigError(f"until {shown(text)}: {error}") from error
+
+    def __str__(self) -> str:
+        """What `parse` reads."""
+        if self.updates is not None:
+            return f"updates={self.updates}"
+        return f"generated_tokens={self.generated_tokens}"
+
+    @property
+    def at(self) -> int:
+        """The number of updates or tokens."""
+        return self.updates if self.updates is not None else self.generated_tokens or 0
+
+    def reached(self, point: Sequence[float]) -> bool:
+        """Whether a point of a run's curve (update, tokens, seconds, score) is there."""
+        if self.updates is not None:
+            return point[0] >= self.updates
+        assert self.generated_tokens is not None
+        return point[1] >= self.generated_tokens
+
+
+@dataclass(kw_only=True)
+class _Memory:
+    """What a run remembers beside the pipeline's parts; checkpointed with them."""
+
+    before: Heldout | None = None
+    latest: Heldout | None = None
+    curve: list[tuple[int, int, float, float]] = field(
+        default_factory=list[tuple[int, int, float, float]]
+    )
+    """(update, generated tokens, seconds, held-out accuracy)."""
+    unscorable: list[int] = field(default_factory=list[int])
+    """Held-out answers without a score at each point of the curve."""
+    elapsed_s: float = 0.0
+    verifier_calls: int = 0
+    totals: dict[str, float] = field(default_factory=dict[str, float])
+    """Sums over updates of seconds by activity and of rollout tokens."""
+
+
+@final
+class RunSource:
+    """See `train.base.BatchSource`: the pipeline with everything a run records around it."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        *,
+        folder: Path,
+        tracker: Tracker,
+        question: Question,
+        evaluation: Evaluation,
+        generate: Generate,
+        budget: Budget,
+        pause: Pause | None = None,
+        watch: Callable[[Progress], None] = lambda progress: None,
+    ) -> None:
+        self._pipeline, self._records, self._tracker = pipeline, RunFolder(folder), tracker
+        self.question = question
+        self._evaluation, self._generate, self._budget = evaluation, generate, budget
+        self._pause, self._watch = pause, watch
+        self._code = anew.Unedited({"task": pipeline.desk.task, "generate": generate})
+        self._memory = _Memory()
+        self.begun = False
+        """Whether records and store are those of this session."""
+        self._began = time.perf_counter()
+        self._batch: RolloutBatch | None = None
+        pipeline.sink = self._records.add_rollouts
+
+    # ------------------------------------------------------------ for the trainer
+
+    def sync(self, weights: "Weights", *, version: int) -> None:
+        """See `BatchSource.sync`."""
+        self._pipeline.sync(weights, version=version)
+
+    def next_batch(self) -> RolloutBatch | None:
+        """See `BatchSource.next_batch`."""
+        if not self.begun:
+            self._begin(Mark())
+        if not self._memory.curve:
+            self._memory.before = self.evaluate(update=0)
+        elif self._due():
+            self.evaluate(update=self._pipeline.step)
+        if self.spent() is not None or self.paused():
+            return None
+        self._batch = self._pipeline.next_batch()
+        self._memory.verifier_calls += self._batch.cost.verifier_calls
+        return self._batch
+
+    def masked(self, kept: Mapping[str, Bools]) -> None:
+        """See `BatchSource.masked`."""
+        self._pipeline.masked(kept)
+
+    def updated(self, *, step: int, metrics: Mapping[str, float]) -> None:
+        """See `BatchSource.updated`."""
+        assert self._batch is not None, "updated() follows next_batch()"
+        self._pipeline.updated(metrics)
+        merged = {**self._batch.metrics, **self._step_metrics(metrics)}
+        self._add_totals(merged)
+        self._records.append(step, metrics=merged)
+        self._tracker.log(step, merged)
+        latest = self._memory.curve[-1][3] if self._memory.curve else None
+        self._watch(Progress(update=step, metrics=merged, heldout=latest))
+
+    def state_dict(self) -> dict[str, Any]:
+        """See `BatchSource.state_dict`."""
+        memory = replace(self._memory, elapsed_s=self.elapsed_s)
+        held = {"of": self._records.whose(), "memory": memory, "mark": self._records.mark()}
+        return {"pipeline": self._pipeline.state_dict(), **held}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """See `BatchSource.load_state_dict`.
+
+        Raises:
+            CheckpointError: what was recorded before the checkpoint is damaged.
+            ForeignCheckpointError: another run, or another attempt at this one, wrote it.
+        """
+        held, own = state.get("of", "an earlier version of gfcr"), self._records.whose()
+        if held != own:
+            raise ForeignCheckpointError(
+                f"The checkpoint in {self._records.path} was written by {held}, and this is {own} "
+                "(files run.json and attempt): put back the files that this run wrote, or start "
+                "over with --fresh, which keeps this folder under another name."
+            )
+        self._begin(state["mark"])
+        self._pipeline.load_state_dict(state["pipeline"])
+        self._memory = replace(state["memory"])
+        self._began = time.perf_counter()
+
+    # ------------------------------------------------------------ for the run
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds spent on the run, earlier sessions included."""
+        return self._memory.elapsed_s + time.perf_counter() - self._began
+
+    @property
+    def memory(self) -> _Memory:
+        """What the run has measured so far."""
+        return self._memory
+
+    def spent(self) -> str | None:
+        """Names the budget that is used up, if one is."""
+        budget, memory = self._budget, self._memory
+        bounds = (
+            ("generated_tokens", budget.generated_tokens, self._training_tokens()),
+            ("seconds", budget.seconds, self.elapsed_s),
+            ("verifier_calls", budget.verifier_calls, memory.verifier_calls),
+        )
+        return next((n for n, bound, now in bounds if bound is not None and now >= bound), None)
+
+    def paused(self) -> bool:
+        """Whether the run has come to where it stops for now."""
+        latest = self._memory.curve[-1] if self._memory.curve else None
+        if self._pause is None or latest is None or latest[0] != self._pipeline.step:
+            return False
+        return self._pause.reached(latest)
+
+    def evaluate(self, *, update: int) -> Heldout:
+        """Measures held-out reward under the engine's policy and adds a point to the curve."""
+        began, shared, carried = time.perf_counter(), self._pipeline.desk, self.question.carried
+        self._code.check()
+        with scorer(shared, carried=carried) as desk, anew.part("generate", self._generate) as part:
+            groups = self._pipeline.loop.evaluate(
+                deepcopy(self.question.prompts),  # what is left in their `meta` is gone
+                generate=part,
+                num_samples=self.question.samples,
+                sampling=self._evaluation.sampling,
+                label=f"eval@{update}",
+                desk=desk,
+            )
+        heldout = self.question.summarise(groups)
+        if carried and not self._memory.curve:
+            differing = asked_again(groups, desk=shared, carried=carried)
+            heldout = replace(heldout, disagreed=differing)
+        self._memory.latest = heldout
+        lost = sum(heldout.unscorable.values())
+        point = (update, self._training_tokens(), self.elapsed_s, heldout.accuracy)
+        self._memory.curve.append(point)
+        self._memory.unscorable.append(lost)
+        metrics = {
+            HELDOUT: heldout.accuracy,
+            "heldout/n": float(heldout.n),
+            "heldout/unscorable": float(lost),
+            "heldout/cut": float(heldout.cut),
+            "heldout/seconds": time.perf_counter() - began,
+        }
+        self._records.append(update, metrics=metrics)
+        self._tracker.log(update, metrics)
+        return heldout
+
+    # ------------------------------------------------------------ private
+
+    def _due(self) -> bool:
+        every, step = self._evaluation.every, self._pipeline.step
+        return bool(every) and step % every == 0 and self._memory.curve[-1][0] != step
+
+    def _training_tokens(self) -> int:
+        tokens = self._pipeline.tokens()
+        return tokens["generated"] - tokens.get("evaluation", 0)
+
+    def _begin(self, mark: Mark) -> None:
+        """Takes records and store back to where the run goes on from."""
+        self._records.back_to(mark)
+        self._tracker.start(self._records.card(), folder=self._records.path)
+        self.begun = True
+
+    def _step_metrics(self, metrics: Mapping[str, float]) -> dict[str, float]:
+        assert self._batch is not None
+        cost = self._batch.cost
+        times = {k: v for k, v in metrics.items() if k.endswith("_s")}
+        step_s = cost.wall_s + sum(times.values())
+        return {
+            **{f"time/{k}": v for k, v in times.items()},
+            **{f"train/{k}": v for k, v in metrics.items() if k not in times},
+            "time/step_s": step_s,
+            "rate/r_gen": cost.generate_s / max(step_s, cost.generate_s, 1e-9),
+            "rate/sync_share": times.get("sync_s", 0.0) / max(step_s, 1e-9),
+        }
+
+    def _add_totals(self, metrics: Mapping[str, float]) -> None:
+        assert self._batch is not None
+        totals = self._memory.totals
+        sums = {k: v for k, v in metrics.items() if k.startswith("time/") or k in _SUMMED}
+        sums["rollout_tokens"] = float(self._batch.cost.generated_tokens)
+        sums["forward_passes"] = float(self._batch.cost.forward_passes)
+        for key, value in sums.items():
+            totals[key] = totals.get(key, 0.0) + value

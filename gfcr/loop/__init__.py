@@ -1,0 +1,1 @@
+"""The event loop: prompts become jobs, jobs groups of rollouts, and groups the batch."""

@@ -1,0 +1,148 @@
+"""From a harvest to what the trainer gets: samples, ledger entries, cost."""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import final
+
+import numpy as np
+
+from gfcr.engine.base import Engine, EngineStats
+from gfcr.errors import GfcrError
+from gfcr.ledger import REPLAYED, TRAINED, Ledger, rejected
+from gfcr.loop.scoring import Desk
+from gfcr.stages import Harvest
+from gfcr.types import Bools, Cost, Floats, Group, Rollout, Sample, Signal
+
+
+def join(group: Group, *, rollouts: Iterable[Rollout]) -> Group:
+    """Adds recalled rollouts to a group, marked as replayed; those it has already are left out."""
+    new = {r.id: r for r in rollouts if r.id not in {own.id for own in group.rollouts}}
+    recalled = tuple(replace(r, origin="replay") for r in new.values())
+    signals = tuple(map(Signal.first, recalled))
+    return replace(group, rollouts=group.rollouts + recalled, signals=group.signals + signals)
+
+
+def samples(groups: Sequence[Group]) -> tuple[Sample, ...]:
+    """One sample per kept rollout of the accepted groups, in order."""
+    return tuple(
+        Sample(rollout=rollout, advantage_T=_advantage(group, rollout, signal))
+        for group in groups
+        if group.rejected is None
+        for rollout, signal in zip(group.rollouts, group.signals, strict=True)
+        if signal.rejected is None and signal.weight != 0 and len(rollout)
+    )
+
+
+def settle(ledger: Ledger, *, harvest: Harvest, samples: Sequence[Sample]) -> None:
+    """Moves every token of the completed groups out of flight.
+
+    A replayed rollout that is turned down again keeps the bin it has.
+    """
+    used = {id(s.rollout) for s in samples}
+    for group in harvest.groups:
+        for rollout, signal in zip(group.rollouts, group.signals, strict=True):
+            replayed = rollout.origin == "replay"
+            if id(rollout) in used:
+                ledger.settle(rollout.spans, bin=REPLAYED if replayed else TRAINED)
+            elif not replayed:
+                reason = signal.rejected or group.rejected or "masked"
+                ledger.settle(rollout.spans, bin=rejected(reason))
+
+
+def settle_masked(ledger: Ledger, *, samples: Sequence[Sample], kept: Mapping[str, Bools]) -> None:
+    """Moves tokens of fresh samples that no sample's loss is taken over out of `trained`.
+
+    Args:
+        ledger: of the run, with the samples' tokens settled.
+        samples: of the last batch.
+        kept: by rollout, the tokens that stay in the loss; a rollout not named keeps none.
+    """
+    trained: dict[str, set[int]] = {}
+    learned: dict[str, set[int]] = {}
+    for rollout in (s.rollout for s in samples if s.rollout.origin == "fresh"):
+        mask_T = kept.get(rollout.id, np.zeros_like(rollout.mask_T))[rollout.mask_T]
+        places = [(s.request_id, at) for s in rollout.spans for at in range(s.start, s.stop)]
+        for (request_id, at), stays in zip(places, mask_T, strict=True):
+            trained.setdefault(request_id, set()).add(at)
+            if stays:
+                learned.setdefault(request_id, set()).add(at)
+    for request_id, every in trained.items():
+        masked = every - learned.get(request_id, set())
+        ledger.mask(request_id, tokens=np.isin(np.arange(max(every) + 1), list(masked)))
+
+
+def _advantage(group: Group, rollout: Rollout, signal: Signal) -> Floats:
+    if signal.advantage is None:
+        raise GfcrError(
+            f"group {group.id}: no filter gave rollout {rollout.id} an advantage. Add a map such "
+            "as `filters: {advantage: {name: group_advantage}}` to the strategy."
+        )
+    values_T = np.broadcast_to(np.float32(signal.advantage), (len(rollout),))
+    with np.errstate(over="ignore"):
+        weighted_T = np.where(rollout.mask_T, values_T * np.float32(signal.weight), np.float32(0))
+    if not np.isfinite(weighted_T).all():
+        raise GfcrError(
+            f"group {group.id}: weight {signal.weight:g} times the advantage of rollout "
+            f"{rollout.id} is not finite: the filters make numbers too large to train on."
+        )
+    return weighted_T
+
+
+@final
+class Meter:
+    """Measures what making one batch costs, from the counters of the engine and the desk."""
+
+    def __init__(self, engine: Engine, *, desk: Desk) -> None:
+        self._engine, self._desk = engine, desk
+        self._before = engine.stats()
+        self._calls, self._waited = desk.verifier_calls, desk.waited_s
+        self._began = time.perf_counter()
+
+    def read(self) -> Cost:
+        """The cost so far."""
+        now, then = self._engine.stats(), self._before
+        return Cost(
+            generated_tokens=now.generated_tokens - then.generated_tokens,
+            prompt_tokens=now.prompt_tokens - then.prompt_tokens,
+            forward_passes=now.forward_passes - then.forward_passes,
+            verifier_calls=self._desk.verifier_calls - self._calls,
+            generate_s=now.busy_s - then.busy_s,
+            verify_s=self._desk.waited_s - self._waited,
+            wall_s=time.perf_counter() - self._began,
+        )
+
+    def metrics(self, cost: Cost) -> dict[str, float]:
+        """Engine metrics of the batch; acceptance only where something was drafted."""
+        now, then = self._engine.stats(), self._before
+        metrics = {
+            "engine/forward_passes": float(cost.forward_passes),
+            "engine/prompt_tokens": float(cost.prompt_tokens),
+            "engine/cached_prompt_tokens": float(
+                now.cached_prompt_tokens - then.cached_prompt_tokens
+            ),
+            "time/generate_s": cost.generate_s,
+            "time/verify_s": cost.verify_s,
+            "time/rollout_s": cost.wall_s,
+            "cost/verifier_calls": float(cost.verifier_calls),
+            "rate/rollout_tokens_per_s": cost.generated_tokens / max(cost.wall_s, 1e-9),
+        }
+        if now.drafted_tokens > then.drafted_tokens:
+            metrics |= _speculation(now, then)
+        return metrics
+
+
+def _speculation(now: EngineStats, then: EngineStats) -> dict[str, float]:
+    drafts = now.drafts - then.drafts
+    drafted = now.drafted_tokens - then.drafted_tokens
+    accepted = now.accepted_tokens - then.accepted_tokens
+    old = (*then.accepted_per_position, *[0] * len(now.accepted_per_position))
+    places = enumerate(zip(now.accepted_per_position, old, strict=False), start=1)
+    return {
+        "speculation/drafted": float(drafted),
+        "speculation/accepted": float(accepted),
+        # Each verification also checks the place after its draft.
+        "speculation/verified": float(drafted + drafts),
+        "speculation/acceptance_length": 1 + accepted / drafts,
+        **{f"speculation/acceptance_{i}": (a - b) / drafts for i, (a, b) in places},
+    }

@@ -1,0 +1,228 @@
+"""What parts and verifiers hand over, checked where it is handed over: whoever is wrong is named.
+
+A part that raises, or gives back what nobody can train on, stops the run with its address in the
+strategy. A verifier that does makes one rollout unscorable.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
+from numbers import Integral, Real
+from types import UnionType
+from typing import Any, Final, TypeGuard
+
+import numpy as np
+
+from gfcr.errors import PartError, shown
+from gfcr.loop.custody import Custody
+from gfcr.types import Floats, Group, Prompt, Rollout, Signal
+
+_LARGEST: Final = float(np.finfo(np.float32).max)
+MOST: Final = 1_000_000
+"""Of what is counted: more cannot be gone through."""
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether it is a real number of Python or numpy, finite or not."""
+    return isinstance(value, Real | np.bool_)
+
+
+def is_count(value: object, *, least: int = 1) -> bool:
+    """Whether it is an integer of at least that much, and few enough to be gone through."""
+    if isinstance(value, bool):
+        return False
+    return isinstance(value, Integral) and least <= int(value) <= MOST
+
+
+def real(value: object) -> float | None:
+    """The value as a number that is finite in single precision; None for anything else.
+
+    Python's and numpy's integers, floats and booleans are numbers, and so are fractions; complex
+    numbers, texts and arrays are not.
+    """
+    if not is_number(value):
+        return None
+    try:
+        number = float(value)
+    except (OverflowError, ValueError):
+        return None
+    return number if abs(number) <= _LARGEST else None
+
+
+def misfit(address: str, problem: str) -> PartError:
+    """The error for what a part gave back."""
+    return PartError(f"strategy.{address}: {problem}.")
+
+
+# ---------------------------------------------------------------- groups
+
+
+def check_group(group: Any, *, before: Group, by: str) -> Group:
+    """Vouches that a part annotated a group with what can be trained on.
+
+    Raises:
+        PartError: names the part, the group, the rollout and the value.
+    """
+    where = f"group {before.id} of prompt {before.prompt.id!r}"
+    if not isinstance(group, Group):
+        raise misfit(by, f"returned {kind(group)} for {where}: return the Group")
+    if group.id != before.id or list(map(id, group.rollouts)) != list(map(id, before.rollouts)):
+        raise misfit(
+            by,
+            f"{where} came back with other rollouts than its {len(before.rollouts)}: annotate them "
+            "(`reject_rollouts`, `with_rewards`, `with_advantages`), never add or delete any",
+        )
+    if not is_a(group.rejected, str | None):
+        raise misfit(by, f"rejected {where} for {shown(group.rejected)}: give a reason in words")
+    if len(group.signals) != len(group.rollouts):
+        raise misfit(
+            by, f"{where} came back with {len(group.signals)} signals for {len(group.rollouts)}"
+        )
+    for rollout, signal in zip(group.rollouts, group.signals, strict=True):
+        problem = _problem(signal, rollout=rollout, kept=group.rejected is None)
+        if problem is not None:
+            rewards = ", ".join(f"{r:g}" for r in before.rewards_N[:16])
+            raise misfit(by, f"{where}, rollout {rollout.id}: {problem} (rewards {rewards})")
+    check_numbers(group.values, by=by, what=f"the values of {where}")
+    return group
+
+
+def check_judged(group: Any, *, before: Group, by: str) -> Group:
+    """Vouches that an Evaluator changed rewards and scores of a group and nothing else.
+
+    Raises:
+        PartError: names the part, the group and the rollout.
+    """
+    where = f"group {before.id} of prompt {before.prompt.id!r}"
+    if not isinstance(group, Group):
+        raise misfit(by, f"returned {kind(group)} for {where}: return the Group")
+    same = len(group.rollouts) == len(before.rollouts) and all(
+        is_a(new, Rollout) and _same_but_reward(new, old)
+        for new, old in zip(group.rollouts, before.rollouts, strict=True)
+    )
+    if not same:
+        raise misfit(
+            by,
+            f"{where} came back with other rollouts: give them rewards with `group.judged`, scores "
+            "with `group.with_scores`, and leave them as they are",
+        )
+    rewards = [r.reward for r in group.rollouts]
+    if wrong := [w for w in rewards if w is not None and real(w) is None]:
+        said = f"{where} came back with the reward {shown(wrong[0])}"
+        raise misfit(by, f"{said}: give finite numbers, or None for what is not judged")
+    numbers = [None if w is None else float(w) for w in rewards]
+    pairs = zip(group.rollouts, numbers, strict=True)
+    rollouts = tuple(replace(r, reward=w) for r, w in pairs)
+    group, before = replace(group, rollouts=rollouts), replace(before, rollouts=rollouts)
+    return check_group(group, before=before, by=by)
+
+
+def _same_but_reward(new: Rollout, old: Rollout) -> bool:
+    names = {f.name for f in fields(Rollout)} - {"reward", "error"}
+    return all(getattr(new, name) is getattr(old, name) for name in names)
+
+
+def check_groups(groups: Any, *, before: Sequence[Group], by: str) -> list[Group]:
+    """Vouches for what a BatchMap returned.
+
+    Raises:
+        PartError: see `check_group`.
+    """
+    found: list[Any] = list(groups)
+    if len(found) != len(before):
+        raise misfit(by, f"returned {len(found)} groups for {len(before)}: return each, in order")
+    return [check_group(g, before=b, by=by) for g, b in zip(found, before, strict=True)]
+
+
+def check_recalled(
+    rollouts: Iterable[Any], *, group: Group, custody: Custody, by: str
+) -> list[Rollout]:
+    """Vouches that what was recalled may join the group.
+
+    Raises:
+        PartError: it is of another prompt, incomplete, or not what this run made.
+    """
+    recalled = list(rollouts)
+    for rollout in recalled:
+        problem = rollout_problem(rollout, prompt=group.prompt, custody=custody)
+        if problem is None and not rollout.complete:
+            problem = f"rollout {rollout.id} is incomplete (finish={rollout.finish.value})"
+        if problem is not None:
+            raise misfit(by, f"recalled for group {group.id}: {problem}")
+    return recalled
+
+
+def check_numbers(values: Mapping[Any, Any], *, by: str, what: str) -> None:
+    """Vouches that measurements are numbers by name; they need not be finite.
+
+    Raises:
+        PartError: one is not.
+    """
+    for key, value in values.items():
+        if not isinstance(key, str) or not is_number(value):
+            raise misfit(by, f"{what} hold {key!r}: {shown(value)}: give names numbers")
+
+
+def _problem(signal: Any, *, rollout: Rollout, kept: bool) -> str | None:
+    """What is wrong with a signal; of a rollout that is not trained on nothing need be right."""
+    if not isinstance(signal, Signal):
+        return f"its signal is {kind(signal)}, not a Signal"
+    if not is_a(signal.rejected, str | None):
+        return f"it is rejected for {shown(signal.rejected)}: give a reason in words"
+    if not kept or signal.rejected is not None:
+        return None
+    if signal.reward is None:
+        return "it is unscorable, and kept without a reward: leave it rejected or give it one"
+    if problem := _score_problem(signal, rollout):
+        return problem
+    for name in ("reward", "weight"):
+        value = getattr(signal, name)
+        if real(value) is None:
+            return f"its {name} is {shown(value)}, not a finite number"
+    given = signal.advantage
+    return None if given is None else _values_problem(given, rollout, what="advantage")
+
+
+def _score_problem(signal: Signal, rollout: Rollout) -> str | None:
+    for name, score in signal.scores.items():
+        if problem := _values_problem(score, rollout, what=f"score {name!r}"):
+            return problem
+    return None
+
+
+def _values_problem(values: Floats | float, rollout: Rollout, *, what: str) -> str | None:
+    if not isinstance(values, np.ndarray):
+        finite = real(values) is not None
+        return None if finite else f"its {what} is {shown(values)}, not finite"
+    if values.shape != (len(rollout),) or values.dtype.kind not in "fiub":
+        return (
+            f"its {what}s have shape {values.shape} and type {values.dtype}: give one "
+            f"real number for each of its {len(rollout)} tokens"
+        )
+    wrong = np.flatnonzero(~(np.abs(values.astype(np.float64)) <= _LARGEST))
+    if len(wrong):
+        return f"the {what} of its token {wrong[0]} is {values[wrong[0]]}, not finite"
+    return None
+
+
+def rollout_problem(rollout: Any, *, prompt: Prompt, custody: Custody) -> str | None:
+    """Why an earlier rollout cannot be used again for a prompt, if so."""
+    if not isinstance(rollout, Rollout):
+        return f"{kind(rollout)} is no Rollout"
+    if rollout.prompt.tokens != prompt.tokens:
+        return f"rollout {rollout.id} answers prompt {rollout.prompt.id!r}, not {prompt.id!r}"
+    if not custody.made(rollout):
+        return (
+            f"rollout {rollout.id} is none that this run made, not as it was made, or one of an "
+            "earlier update that `holds` did not name: give rollouts back as they were stored"
+        )
+    return None
+
+
+def is_a(value: object, of: type | UnionType) -> bool:
+    """Whether it is one, where the annotation says that it must be."""
+    return isinstance(value, of)
+
+
+def kind(value: object) -> str:
+    """A value with its type, for messages."""
+    return f"{type(value).__name__} {shown(value)}"

@@ -1,0 +1,86 @@
+"""Asks a strategy's Evaluators about one complete group, one after another, beside decoding."""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import final
+
+from gfcr.errors import GfcrError, asking, described, shortened
+from gfcr.loop.coroutine import Run
+from gfcr.loop.guard import check_judged
+from gfcr.loop.scratch import SideSession
+from gfcr.stages import Evaluator
+from gfcr.types import FinishReason, Group, Signal
+
+
+@final
+class Judging:
+    """One group before its Evaluators."""
+
+    def __init__(
+        self,
+        group: Group,
+        *,
+        evaluators: Mapping[str, Evaluator],
+        beside: Callable[[str], SideSession],
+    ) -> None:
+        """Begins with nobody asked.
+
+        Args:
+            group: with the rewards of the verifier.
+            evaluators: by address, in the order they are asked.
+            beside: opens the session of the Evaluator at an address.
+        """
+        self._group, self._beside = group, beside
+        self._waiting = deque(evaluators.items())
+        self._asked: tuple[str, SideSession, Run[Group]] | None = None
+        self.failures: list[tuple[str, BaseException]] = []
+        """What Evaluators raised, by address."""
+
+    def advance(self) -> Group | None:
+        """Takes the answers that are in and asks on; gives the group when all have answered.
+
+        Raises:
+            GfcrError: an Evaluator raised it: it was written for the user.
+            PartError: one gave back what is not the group.
+        """
+        while self._asked or self._waiting:
+            if self._asked is None:
+                address, part = self._waiting.popleft()
+                session = self._beside(address)
+                self._asked = address, session, Run(_ask(part, self._group, session))
+            address, session, run = self._asked
+            if not run.done:
+                return None
+            session.finish()
+            self._group, self._asked = self._answer(address, run), None
+        return self._group
+
+    def cancel(self) -> None:
+        """Stops the Evaluator that is being asked."""
+        if self._asked is not None and not self._asked[2].done:
+            with asking(self._asked[0]):
+                self._asked[2].cancel()
+
+    def _answer(self, address: str, run: Run[Group]) -> Group:
+        try:
+            answer = run.result()
+        except GfcrError:
+            raise
+        except (Exception, SystemExit) as error:
+            self.failures.append((address, error))
+            return _unscorable(self._group, shortened(described(error)))
+        return check_judged(answer, before=self._group, by=address)
+
+
+async def _ask(part: Evaluator, group: Group, session: SideSession) -> Group:
+    return await part.evaluate(group, session)
+
+
+def _unscorable(group: Group, error: str) -> Group:
+    """A judge that fails has judged nothing: its rollouts are never worth 0."""
+    rollouts = tuple(
+        r if r.finish == FinishReason.ERROR else replace(r, reward=None, error=error)
+        for r in group.rollouts
+    )
+    return replace(group, rollouts=rollouts, signals=tuple(map(Signal.first, rollouts)))

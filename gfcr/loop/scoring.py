@@ -1,0 +1,260 @@
+"""Verification beside the event loop: fast verifiers at once, slow ones in killable processes."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from math import isclose
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final
+
+from gfcr import registry
+from gfcr.errors import TaskError, described, shortened, shown
+from gfcr.loop import anew, confined
+from gfcr.loop.coroutine import Pending
+from gfcr.loop.guard import real
+from gfcr.tasks.base import Codec, Task, Verdict
+from gfcr.types import Group, Prompt
+
+if TYPE_CHECKING:
+    from gfcr.loop.pool import ProcessPool, ThreadPool
+
+
+_NO_LIMIT_S: Final = 86400.0
+"""Of a verifier that is not declared slow: nothing bounds it in the run's own process either."""
+
+
+class Desk:
+    """Runs the slow work of a run and hands results back to the loop, in a fixed order.
+
+    Verifiers go to processes that can be killed; tools and judges (`Session.call`) to threads.
+    """
+
+    def __init__(self, task: Task, *, carried: bytes = b"") -> None:
+        """Opens a desk.
+
+        Args:
+            task: scores.
+            carried: see `Apart`; scores in its place, in new processes, where it is given.
+        """
+        self.task = task
+        self._carried = _folder_of(carried) if carried else None
+        self._verdicts: deque[tuple[str, Verdict]] = deque()
+        self._asked: dict[str, Pending[Verdict]] = {}
+        """Of those verdicts, the ones that somebody waits for."""
+        self._processes: ProcessPool | None = None
+        self._threads: ThreadPool | None = None
+        self._verifying: dict[int, str] = {}
+        self._calling: dict[int, Pending[Any]] = {}
+        self.verifier_calls = 0
+        self.waited_s = 0.0
+
+    @property
+    def busy(self) -> bool:
+        """Whether results are outstanding."""
+        return bool(self._verdicts or self._verifying or self._calling)
+
+    def verify(self, key: str, *, prompt: Prompt, text: str) -> None:
+        """Scores a completion; the verdict comes from `verdicts`."""
+        self.verifier_calls += 1
+        task = self.task
+        if not task.slow and not self._carried:
+            self._verdicts.append((key, verify_safely(task, prompt, text)))
+            return
+        from gfcr.loop.pool import ProcessPool
+
+        if self._processes is None:
+            # What is not slow is scored in order and unbounded, as it is in the run's own process.
+            bounded = task.slow and ProcessPool(memory_gib=task.memory_gib)
+            self._processes = bounded or ProcessPool(num_processes=1, memory_gib=None)
+        if self._carried:
+            call = (_verify_carried, self._carried.name, prompt.id, text)
+        else:
+            call = (verify_safely, task, prompt, text)
+        limit = task.timeout_s if task.slow else _NO_LIMIT_S
+        self._verifying[self._processes.submit(*call, timeout_s=limit)] = key
+
+    def ask(self, prompt: Prompt, *, text: str) -> Pending[Verdict]:
+        """Scores a text for whoever waits for the verdict."""
+        pending: Pending[Verdict] = Pending()
+        key = f"asked {self.verifier_calls}"
+        self._asked[key] = pending
+        self.verify(key, prompt=prompt, text=text)
+        return pending
+
+    def call(self, function: Callable[..., Any], *args: Any) -> Pending[Any]:
+        """Runs `function(*args)` in a thread."""
+        from gfcr.loop.pool import ThreadPool
+
+        self._threads = self._threads or ThreadPool()
+        pending: Pending[Any] = Pending()
+        self._calling[self._threads.submit(function, *args)] = pending
+        return pending
+
+    def verdicts(self) -> list[tuple[str, Verdict]]:
+        """Takes the verdicts that are in; also resumes whoever waited for a finished call."""
+        self._poll_threads()
+        self._poll_processes()
+        taken = list(self._verdicts)
+        self._verdicts.clear()
+        for key, verdict in taken:
+            if key in self._asked:
+                self._asked.pop(key).resolve(verdict)
+        return taken
+
+    def wait(self, seconds: float = 0.05) -> None:
+        """Blocks shortly for outstanding results; call when the engine has nothing to do."""
+        began = time.perf_counter()
+        if self._calling and self._threads:
+            self._threads.wait(seconds)
+        elif self._verifying and self._processes:
+            self._processes.wait(seconds)
+        self.waited_s += time.perf_counter() - began
+
+    def forget(self) -> None:
+        """Drops outstanding work: the batch it was for is over."""
+        self._verdicts.clear()
+        self._verifying.clear()
+        self._calling.clear()
+        self._asked.clear()
+
+    def close(self) -> None:
+        """Stops the pools."""
+        for pool in (self._processes, self._threads):
+            if pool is not None:
+                pool.close()
+        self._processes = self._threads = None
+        if self._carried is not None:
+            self._carried.cleanup()
+
+    def _poll_processes(self) -> None:
+        for done in self._processes.poll() if self._processes else ():
+            key = self._verifying.pop(done.handle, None)
+            if key is not None:
+                verdict = done.result if done.error is None else _unscorable(done.error)
+                self._verdicts.append((key, verdict))
+
+    def _poll_threads(self) -> None:
+        for done in self._threads.poll() if self._threads else ():
+            pending = self._calling.pop(done.handle, None)
+            if pending is None:
+                continue
+            if done.error is None:
+                pending.resolve(done.result)
+            else:
+                pending.fail(RuntimeError(done.error))
+
+
+def verify_safely(task: Task, prompt: Prompt, text: str) -> Verdict:
+    """Scores a completion: a finite reward, or unscorable with the reason, and never 0 for that.
+
+    The one gate for verdicts, wherever they are asked for. A reward is a real number of Python or
+    numpy that is finite in single precision, or None; an error makes its verdict unscorable.
+    """
+    try:
+        given: Any = task.verify(prompt, text=text)
+    except (Exception, SystemExit) as error:
+        return _unscorable(described(error))
+    by = f"VerdictError: {type(task).__name__}.verify"
+    if not isinstance(given, Verdict):
+        return _unscorable(f"{by} returned {shown(given)} ({type(given).__name__}), not a Verdict")
+    if given.error is not None:
+        return _unscorable(str(given.error))
+    if given.reward is None:
+        return Verdict(reward=None)
+    reward = real(given.reward)
+    if reward is None:
+        kind = type(given.reward).__name__
+        said = f"gave the reward {shown(given.reward)} ({kind}), not a finite number"
+        return _unscorable(f"{by} {said}")
+    return Verdict(reward=reward)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Apart:
+    """A task that is not gfcr's, as it is before a run has asked it anything."""
+
+    prompts: tuple[Prompt, ...]
+    """Held-out ones; what is taught to those of the run's own task does not reach them."""
+    carried: bytes = field(repr=False)
+    """The task and these, packed for processes."""
+
+
+def apart(task: Task, *, codec: Codec, prompts: int) -> Apart | None:
+    """Makes a task a second time, to score its first held-out prompts; None for one of gfcr's.
+
+    Raises:
+        TaskError: something in it or them cannot be pickled.
+    """
+    values = registry.spec("task", task)
+
+    def again() -> Apart:
+        new = registry.build("task", values)
+        chosen = tuple(new.problems(codec).heldout[:prompts])
+        return Apart(prompts=chosen, carried=_packed(new, chosen))
+
+    modules = anew.modules_of("task", task)
+    return anew.made(again, modules=modules) if modules else None
+
+
+@contextmanager
+def scorer(desk: Desk, *, carried: bytes) -> Generator[Desk]:
+    """Gives the desk that scores held-out answers: one of their own where a task is carried."""
+    if not carried:
+        yield desk
+        return
+    with closing(Desk(desk.task, carried=carried)) as own:
+        yield own
+
+
+def asked_again(groups: Sequence[Group], *, desk: Desk, carried: bytes) -> int:
+    """Scores answers once more, in another order; returns how many get another reward, or none.
+
+    A verifier that is a function of prompt and text gives each the same.
+    """
+    given = {r.id: r for g in groups for r in g.rollouts if r.reward is not None}
+    with scorer(desk, carried=carried) as again:
+        for key, rollout in reversed(given.items()):
+            again.verify(key, prompt=rollout.prompt, text=rollout.text)
+        told: dict[str, Verdict] = {}
+        while again.busy:
+            again.wait()
+            told |= again.verdicts()
+    rewards = ((given[key].reward, told[key].reward) for key in given)
+    return sum(new is None or not isclose(old or 0.0, new, abs_tol=1e-9) for old, new in rewards)
+
+
+def _packed(task: Task, prompts: Sequence[Prompt]) -> bytes:
+    try:
+        return confined.pack(verify_safely, task, {prompt.id: prompt for prompt in prompts})
+    except Exception as error:  # what their own pickling raises is not known
+        raise TaskError(
+            f"task {type(task).__name__} cannot be carried to another process: {described(error)}. "
+            "Held-out answers are scored there, where nothing of training is: make what cannot be "
+            "pickled (clients, locks, lambdas) when `verify` first needs it."
+        ) from error
+
+
+def _folder_of(carried: bytes) -> "TemporaryDirectory[str]":
+    """A folder with a file of it: a task may hold more than every call should send."""
+    folder = TemporaryDirectory(prefix="gfcr-task-")
+    (Path(folder.name) / "task").write_bytes(carried)
+    return folder
+
+
+def _verify_carried(folder: str, prompt: str, text: str) -> Verdict:
+    verify, (task, prompts) = _unpacked(folder)
+    return verify(task, prompts[prompt], text)
+
+
+@lru_cache(maxsize=1)
+def _unpacked(folder: str) -> tuple[Callable[..., Verdict], tuple[Any, ...]]:
+    """Kept for the process: a task may load something heavy when it first verifies."""
+    return confined.unpack((Path(folder) / "task").read_bytes())
+
+
+def _unscorable(error: str) -> Verdict:
+    return Verdict(reward=None, error=shortened(error))

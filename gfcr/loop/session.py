@@ -1,0 +1,122 @@
+"""One job on the floor: the session its Generate part works with."""
+
+from typing import final
+
+from gfcr.errors import GfcrError, asking, described
+from gfcr.loop.coroutine import Run
+from gfcr.loop.scratch import Host, SideSession
+from gfcr.loop.trajectory import LiveTrajectory
+from gfcr.stages import Generate, Job, View
+from gfcr.types import FinishReason, Prompt
+
+
+@final
+class JobSession(SideSession):
+    """See `stages.Session`."""
+
+    def __init__(
+        self, job: Job, *, view: View, host: Host, group_id: str, offset: int, repeat: int
+    ) -> None:
+        """Opens a session for a job; `offset` rollouts of its group are older."""
+        name = str(offset) if offset else ""
+        super().__init__(job, view=view, host=host, group_id=group_id, name=name, repeat=repeat)
+        self._offset = offset
+        self._run: Run[None] | None = None
+
+    @property
+    def job(self) -> Job:
+        """See `stages.Session`; read-only, so that a part cannot swap in a prompt of its own."""
+        return self._job
+
+    def start(self, generate: Generate) -> None:
+        """Runs the Generate part up to its first wait."""
+        self._run = Run(self._drive(generate))
+
+    @property
+    def returned(self) -> bool:
+        """Whether the Generate part has returned (or raised)."""
+        return self._run is not None and self._run.done
+
+    def settle(self) -> BaseException | None:
+        """After return: closes open ends. What Generate raised costs the rollouts it was about.
+
+        Those are the ones that the coroutine waited for and those still open; when it is not one
+        of several gathered, all of the job's, also where it had not opened them yet.
+
+        Returns:
+            What it raised.
+
+        Raises:
+            GfcrError: it raised that: it was written for the user.
+        """
+        self.finish()
+        failure = self._failure()
+        if failure is not None and not self.trajectories:
+            for index in range(self._job.num_samples):
+                self.open(index)
+        lost = self._lost(failure)
+        for trajectory in self.trajectories:
+            problem = described(lost[id(trajectory)]) if id(trajectory) in lost else None
+            problem = problem or trajectory.problem()
+            if trajectory.finish == FinishReason.ABORTED:
+                continue
+            if problem is None:
+                trajectory.seal()
+            else:
+                trajectory.fail(problem)
+        return failure
+
+    def _lost(self, failure: BaseException | None) -> dict[int, BaseException]:
+        """The trajectories that a failure costs, by identity, each with what it was lost to."""
+        if failure is None:
+            return {}
+        everyone = {id(t): failure for t in self.trajectories}
+        failed = [branch for branch in self._branches if branch.error is not None]
+        if not any(branch.error is failure for branch in failed):
+            return everyone
+        lost = {id(t): failure for t in self.trajectories if t.finish is None}
+        for branch in failed:
+            owners = [t for t in branch.owners if not t.role]
+            if not owners:
+                return everyone
+            lost |= {id(t): branch.error or failure for t in owners}
+        return lost
+
+    def cancel(self) -> None:
+        """Stops the Generate part."""
+        if self._run is not None and not self._run.done:
+            with asking("generate"):
+                self._run.cancel()
+
+    async def _drive(self, generate: Generate) -> None:
+        await generate.run(self)
+
+    def _failure(self) -> BaseException | None:
+        assert self._run is not None
+        try:
+            self._run.result()
+        except GfcrError:
+            raise
+        except (Exception, SystemExit) as error:
+            return error
+        return None if self.trajectories else RuntimeError("Generate.run opened no trajectory")
+
+    # ------------------------------------------------------------ for the Generate part
+
+    def open(
+        self, index: int, *, prompt: Prompt | None = None, train_under: Prompt | None = None
+    ) -> LiveTrajectory:
+        """See `stages.Session.open`."""
+        job = self._job
+        if prompt is not None:
+            self._host.check(prompt.tokens, sampling=job.sampling, what=f"prompt {prompt.id!r}")
+        trajectory = self._trajectory(
+            str(self._offset + index),
+            prompt=prompt or job.prompt,
+            sampling=job.sampling,
+            train_under=train_under,
+        )
+        self.trajectories.append(trajectory)
+        if index < len(self._job.resume):
+            trajectory.resume(self._job.resume[index])
+        return trajectory

@@ -1,0 +1,94 @@
+"""Aggregates over runs and tasks with stratified bootstrap intervals, number for number rliable's.
+
+Source: Agarwal et al. 2021, arXiv 2108.13264. Where scores are one task's, a column is the task;
+shape suffix: `_RT` runs by tasks.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gfcr.stats.interval import Interval, Table, table
+
+Statistic = Callable[..., float]
+"""Takes one resampled table for each table given."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """Share of scores above each threshold, with pointwise 95 % limits."""
+
+    thresholds: tuple[float, ...]
+    share: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+
+def optimality_gap(scores: ArrayLike, *, target: float = 1.0) -> float:
+    """Returns how far scores fall short of `target` on average; those above it count as on it."""
+    return target - float(np.minimum(np.asarray(scores, np.float64), target).mean())
+
+
+def stratified_interval(
+    *tables: ArrayLike,
+    statistic: Statistic,
+    level: float = 0.95,
+    replicates: int = 2000,
+    seed: int = 0,
+) -> Interval:
+    """Returns a statistic of scores with its percentile interval.
+
+    Runs are drawn with replacement within each task, and for each table on its own. The draws are
+    those of `rliable.library.get_interval_estimates` after `numpy.random.seed(seed)`, in NumPy's
+    legacy generator, so that the limits agree to the last digits.
+
+    Args:
+        tables: scores `(R,)` or `(R, T)`, one table or several.
+        statistic: function of as many tables.
+        level: of confidence.
+        replicates: bootstrap draws.
+        seed: of the draws.
+    """
+    given, state = [table(scores) for scores in tables], np.random.RandomState(seed)
+
+    def draw(scores_RT: Table) -> Table:
+        rows_RT = state.choice(len(scores_RT), scores_RT.shape, replace=True)
+        return np.take_along_axis(scores_RT, rows_RT, 0)
+
+    found_B = [statistic(*(draw(t) for t in given)) for _ in range(replicates)]
+    low, high = np.percentile(found_B, [50 - 50 * level, 50 + 50 * level])
+    return Interval(value=float(statistic(*given)), low=float(low), high=float(high))
+
+
+def performance_profile(
+    scores: ArrayLike,
+    *,
+    thresholds: Sequence[float],
+    level: float = 0.95,
+    replicates: int = 2000,
+    seed: int = 0,
+) -> Profile:
+    """Returns the share of runs (over all tasks) that score above each threshold.
+
+    Args:
+        scores: `(R,)` or `(R, T)`.
+        thresholds: scores at which to look.
+        level: of confidence.
+        replicates: bootstrap draws, as in `stratified_interval`.
+        seed: of the draws.
+    """
+    taus, scores_RT = np.asarray(thresholds, np.float64), table(scores)
+    state = np.random.RandomState(seed)
+    rows_BRT = state.choice(len(scores_RT), (replicates, *scores_RT.shape), replace=True)
+    drawn_BRT = np.take_along_axis(scores_RT[None], rows_BRT, 1)
+    drawn_NB = np.stack([(drawn_BRT > tau).mean((1, 2)) for tau in taus])
+    low, high = np.percentile(drawn_NB, [50 - 50 * level, 50 + 50 * level], axis=1)
+    share = (scores_RT[:, :, None] > taus).mean((0, 1))
+    return Profile(
+        thresholds=tuple(taus.tolist()),
+        share=tuple(share.tolist()),
+        low=tuple(low.tolist()),
+        high=tuple(high.tolist()),
+    )

@@ -1,0 +1,130 @@
+"""Two arms run with the same seeds on the same prompts: how they differ, and what may be said.
+
+Shape suffixes: `_S` one entry per seed, `_SP` seeds by prompts.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gfcr.stats.interval import ROUNDING, Interval, Mean, Table, mean_error, table
+from gfcr.stats.scipy_stats import t_quantile
+from gfcr.stats.share import bounds_of
+
+Verdict: TypeAlias = Literal["better", "worse", "equivalent", "inconclusive"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """An arm minus its baseline, over the seeds that both have."""
+
+    pairs: int
+    difference: Interval
+    """95 % interval; the limits are NaN with one pair, infinite where the error is unknown."""
+    inner: Interval
+    """Of two one-sided tests: inside the margin, it proves equivalence. At their usual level of 5 %
+    the 90 % interval, wider between shares by what so many prompts may have missed."""
+    p_value: float
+    """Two-sided, of no difference; 1 with one pair."""
+    detectable: float
+    """Smallest difference that so many seeds would show 4 times in 5; NaN without an error."""
+    improves: float
+    """Probability that a run of the arm beats a run of the baseline."""
+
+
+def compare(
+    arm: ArrayLike, *, baseline: ArrayLike, span: float | None = None, level: float = 0.05
+) -> Comparison:
+    """Compares paired scores `(S,)` or `(S, P)`, same seeds and prompts in the same order.
+
+    The difference is taken cell by cell, which removes what seeds and prompts share; its error is
+    `mean_error`'s, its p-value that of t = difference / error. The detectable difference is
+    (t_0.975 + t_0.8) * error.
+
+    Args:
+        arm: scores.
+        baseline: scores.
+        span: largest size that a difference can have: 1 between shares. None goes by whether
+            all these scores lie in [0, 1], and is infinite elsewhere.
+        level: of each of the two one-sided tests behind the inner interval.
+    """
+    arm_SP, baseline_SP = table(arm), table(baseline)
+    assert arm_SP.shape == baseline_SP.shape, "paired scores have one shape"
+    improves = probability_of_improvement(arm_SP.mean(1), over=baseline_SP.mean(1))
+    pairs = len(arm_SP)
+    if pairs < 2:
+        only = Interval(value=float((arm_SP - baseline_SP).mean()), low=np.nan, high=np.nan)
+        return Comparison(
+            pairs=pairs,
+            difference=only,
+            inner=only,
+            p_value=1.0,
+            detectable=np.nan,
+            improves=improves,
+        )
+    mean = paired_mean(arm_SP, baseline_SP=baseline_SP, span=span)
+    quantiles = t_quantile(0.975, df=mean.df) + t_quantile(0.8, df=mean.df)
+    return Comparison(
+        pairs=pairs,
+        difference=mean.interval(),
+        inner=mean.inner(level=level),
+        p_value=mean.p_value(),
+        detectable=quantiles * mean.error or np.nan,
+        improves=improves,
+    )
+
+
+def paired_mean(arm_SP: Table, *, baseline_SP: Table, span: float | None) -> Mean:
+    """Returns the mean difference, S >= 2; one that is only rounding is 0. See `compare`."""
+    if span is None:
+        low, high = bounds_of(arm_SP, baseline_SP)
+        span = high - low
+    scale = float(max(np.abs(arm_SP).max(), np.abs(baseline_SP).max()))
+    difference_SP = arm_SP - baseline_SP
+    difference_SP[np.abs(difference_SP) <= ROUNDING * scale] = 0.0
+    return mean_error(difference_SP, span=span, scale=scale)
+
+
+def judge(comparison: Comparison, *, p_value: float, margin: float) -> Verdict:
+    """Returns what may be said of a difference.
+
+    better, worse: `p_value` < 0.05. equivalent: two one-sided tests at 5 % (Schuirmann 1987), that
+    is, the inner interval lies inside +-margin. Otherwise inconclusive, as always with one pair.
+
+    Args:
+        comparison: the difference.
+        p_value: its p-value, corrected for the number of arms compared (`holm`).
+        margin: largest difference that would not matter, in the unit of the scores.
+    """
+    if comparison.pairs < 2:
+        return "inconclusive"
+    if p_value < 0.05:
+        return "better" if comparison.difference.value > 0 else "worse"
+    inside = -margin < comparison.inner.low and comparison.inner.high < margin
+    return "equivalent" if inside else "inconclusive"
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Returns p-values adjusted for their number (Holm 1979): p_(i) * (k - i), made monotone."""
+    order = sorted(range(len(p_values)), key=lambda index: p_values[index])
+    adjusted, highest = [0.0] * len(p_values), 0.0
+    for rank, index in enumerate(order):
+        highest = max(highest, min(1.0, p_values[index] * (len(p_values) - rank)))
+        adjusted[index] = highest
+    return adjusted
+
+
+def probability_of_improvement(arm: ArrayLike, *, over: ArrayLike) -> float:
+    """Returns P(X > Y) + P(X = Y) / 2 over all pairs of runs, averaged over tasks.
+
+    Mann-Whitney; arXiv 2108.13264, equal to `rliable.metrics.probability_of_improvement`.
+
+    Args:
+        arm: scores `(R,)`, or `(R, T)` runs by tasks.
+        over: the other arm's, of the same tasks and any number of runs.
+    """
+    gaps_RRT = table(arm)[:, None] - table(over)[None]
+    return float((np.sign(gaps_RRT) / 2 + 0.5).mean())

@@ -1,0 +1,105 @@
+"""Intervals of a share: inside [0, 1], whatever the seeds.
+
+Shape suffix: `_SP` seeds by prompts.
+"""
+
+from math import inf
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gfcr.stats.interval import (
+    ROUNDING,
+    Interval,
+    Spread,
+    Table,
+    mean_error,
+    spread,
+    table,
+)
+from gfcr.stats.scipy_stats import beta_quantile, normal_quantile, t_quantile
+
+Bounds: TypeAlias = tuple[float, float]
+"""Least and largest score that there can be."""
+SHARE: Bounds = (0.0, 1.0)
+UNBOUNDED: Bounds = (-inf, inf)
+
+
+def bounds_of(*tables: Table, declared: Bounds | None = None) -> Bounds:
+    """Returns what bounds the scores: as declared, or a share where all of them are in [0, 1].
+
+    Scores outside the declared bounds are unbounded.
+    """
+
+    def inside(bounds: Bounds) -> bool:
+        return all(bool(((t >= bounds[0]) & (t <= bounds[1])).all()) for t in tables)
+
+    wanted = SHARE if declared is None else declared
+    return wanted if inside(wanted) else UNBOUNDED
+
+
+def mean_interval(
+    scores: ArrayLike, *, level: float = 0.95, bounds: Bounds | None = None
+) -> Interval | None:
+    """Returns the mean with its interval; None with fewer than two seeds.
+
+    `share_interval`'s for bounded scores, else the t interval of `mean_error`.
+
+    Args:
+        scores: `(S,)` or `(S, P)`.
+        level: of confidence.
+        bounds: of the scores; see `bounds_of`.
+    """
+    scores_SP = table(scores)
+    if len(scores_SP) < 2:
+        return None
+    low, high = bounds_of(scores_SP, declared=bounds)
+    if high - low == inf:
+        return mean_error(scores_SP).interval(level=level)
+    found = share_interval((scores_SP - low) / (high - low), level=level)
+    limits = (low + (high - low) * x for x in (found.value, found.low, found.high))
+    return Interval(**dict(zip(("value", "low", "high"), limits, strict=True)))
+
+
+def share_interval(scores_SP: Table, *, level: float = 0.95) -> Interval:
+    """Returns the mean of scores in [0, 1] with its Korn-Graubard interval.
+
+    Korn and Graubard 1998 (Survey Methodology 24), for shares from clustered answers: Clopper and
+    Pearson's limits for n* answers, n* = p (1 - p) / V, the number of independent ones with the
+    variance V that `spread` finds, times (z / t(df))^2 for what is not known of V. V has
+    Sheppard's 1 / (12 P^2) added, so that shares near 0 and 1 do not look better known than P
+    prompts can tell. n* is at most S P; where all answers are alike, it is P. Without prompts
+    (P = 1) and between equal scores it is S.
+
+    Args:
+        scores_SP: `(S, P)`, S >= 2, all in [0, 1].
+        level: of confidence.
+    """
+    found = spread(scores_SP)
+    low, high = share_limits(found, level=level)
+    return Interval(value=float(np.clip(found.mean, 0, 1)), low=float(low), high=float(high))
+
+
+def share_limits(found: Spread, *, level: float) -> tuple[Table, Table]:
+    """Returns the limits of `share_interval` for many tables, each `...`."""
+    seeds, prompts, share = found.seeds, found.prompts, np.clip(found.mean, 0, 1)
+    product, variance = share * (1 - share), found.variance
+    edge = product <= ROUNDING
+    if prompts > 1:
+        most = np.minimum(product / (variance + 1 / (12 * prompts**2)), seeds * prompts)
+        answers = np.where(edge, prompts, most)
+    else:
+        equal = edge | (variance <= ROUNDING**2)
+        answers = np.where(equal, seeds, product / np.where(equal, 1.0, variance))
+    tail = (1 - level) / 2
+    answers *= (normal_quantile(1 - tail) / t_quantile(1 - tail, df=found.df)) ** 2
+    right, wrong = (
+        np.where(edge & (share < 0.5), 0, share),
+        np.where(edge & (share > 0.5), 0, 1 - share),
+    )
+    low = beta_quantile(tail, a=right * answers, b=wrong * answers + 1)
+    high = beta_quantile(1 - tail, a=right * answers + 1, b=wrong * answers)
+    low = np.where(right == 0, 0.0, low)
+    high = np.where(wrong == 0, 1.0, high)
+    return np.minimum(low, share), np.maximum(high, share)

@@ -1,0 +1,149 @@
+"""Factorial designs: levels of several factors, combined into the arms of a study.
+
+Each level is a mapping merged into the arm's `strategy`. The first level of each factor is its
+reference: together they are the arm that others are compared with.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations, product
+from typing import Any
+
+from gfcr import config as configs
+from gfcr.errors import ConfigError, unknown_name
+from gfcr.sweep import designs
+from gfcr.values.plain import is_mapping, mapping
+
+DESIGNS = ("full", "fractional", "screening", "one_at_a_time")
+_TWO_LEVELS = {"fractional": designs.fractional, "screening": designs.screening}
+_MOST_FACTORS = 31
+_EXAMPLE = "{group: {small: {group_size: 4}, large: {group_size: 16}}}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One arm of a design."""
+
+    levels: Mapping[str, str]
+    """Factor -> level."""
+    changes: Mapping[str, Any]
+    """What the arm's experiment changes."""
+
+    @property
+    def name(self) -> str:
+        """The levels' names, `a+b+c`, in the order of the factors."""
+        return "+".join(self.levels.values())
+
+
+def expand(factors: object, *, design: object, where: str) -> dict[str, Cell]:
+    """Returns the arms of a design by name, the reference first.
+
+    Args:
+        factors: `{factor: {level: {strategy key: value}}}`, two levels or more each.
+        design: `full` crosses all levels; `fractional` and `screening` choose among the arms of
+            two-level factors, see `gfcr.sweep.designs`; `one_at_a_time` changes one factor of the
+            reference.
+        where: names the file in errors.
+
+    Raises:
+        ConfigError: a design of two levels with more, or with more than 31 factors, a factor with
+            fewer than two levels, a level that is no mapping, a name with `+` or `/`, two arms of
+            one name, or two factors that set the same key.
+    """
+    if design not in DESIGNS:
+        raise unknown_name(str(design), kind="design", allowed=DESIGNS, where=where)
+    given = mapping(factors or None, where=f"{where}: factors", example=_EXAMPLE)
+    checked = {factor: _levels(factor, levels, where=where) for factor, levels in given.items()}
+    _check_apart(checked, where=where)
+    _check_two_levels(checked, design=str(design), where=where)
+    arms: dict[str, Cell] = {}
+    for chosen in _chosen(checked, design=str(design)):
+        cell = _cell(checked, chosen)
+        if cell.name in arms:
+            raise ConfigError(
+                f"{where}: factors: two arms are called '{cell.name}': give the levels of "
+                "different factors different names."
+            )
+        arms[cell.name] = cell
+    return arms
+
+
+def _levels(factor: str, levels: object, *, where: str) -> dict[str, dict[str, Any]]:
+    place = f"{where}: factors.{factor}"
+    given = mapping(levels, where=place, example="{small: {group_size: 4}, large: {...}}")
+    if len(given) < 2:
+        raise ConfigError(f"{place} has {len(given)} level: give two or more.")
+    for level in given:
+        if "+" in str(level) or "/" in str(level):
+            raise ConfigError(
+                f"{place}.{level}: a level's name is part of the arm's; leave out + and /."
+            )
+    return {
+        str(level): mapping({} if changes is None else changes, where=f"{place}.{level}")
+        for level, changes in given.items()
+    }
+
+
+def _check_apart(factors: Mapping[str, Mapping[str, Mapping[str, Any]]], *, where: str) -> None:
+    """Factors that set one key would overwrite each other: the design would not be crossed."""
+    keys = {
+        factor: {key for changes in levels.values() for key in _leaves(changes)}
+        for factor, levels in factors.items()
+    }
+    for (one, ours), (other, theirs) in combinations(keys.items(), 2):
+        for a, b in product(sorted(ours), sorted(theirs)):
+            if a == b or a.startswith(f"{b}.") or b.startswith(f"{a}."):
+                raise ConfigError(
+                    f"{where}: factors.{one} and factors.{other} both set strategy.{min(a, b)}: "
+                    "let one factor set it."
+                )
+
+
+def _check_two_levels(
+    factors: Mapping[str, Mapping[str, object]], *, design: str, where: str
+) -> None:
+    if design not in _TWO_LEVELS:
+        return
+    wide = [factor for factor, levels in factors.items() if len(levels) != 2]
+    if wide or len(factors) > _MOST_FACTORS:
+        told = f"{wide[0]} has {len(factors[wide[0]])}" if wide else f"there are {len(factors)}"
+        raise ConfigError(
+            f"{where}: design={design!r} is for at most {_MOST_FACTORS} factors of two levels "
+            f"({told}): leave levels out, or give design full or one_at_a_time."
+        )
+
+
+def _leaves(changes: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    for key, value in changes.items():
+        if is_mapping(value) and value:
+            yield from _leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}"
+
+
+def _chosen(
+    factors: Mapping[str, Mapping[str, Any]], *, design: str
+) -> Iterator[Mapping[str, str]]:
+    if design == "full":
+        for levels in product(*factors.values()):
+            yield dict(zip(factors, levels, strict=True))
+        return
+    if design in _TWO_LEVELS:
+        for row in _TWO_LEVELS[design](len(factors)):
+            signs = zip(factors.items(), row, strict=True)
+            yield {factor: list(levels)[int(sign > 0)] for (factor, levels), sign in signs}
+        return
+    reference = {factor: next(iter(levels)) for factor, levels in factors.items()}
+    yield reference
+    for factor, levels in factors.items():
+        for level in list(levels)[1:]:
+            yield {**reference, factor: level}
+
+
+def _cell(
+    factors: Mapping[str, Mapping[str, Mapping[str, Any]]], chosen: Mapping[str, str]
+) -> Cell:
+    strategy: dict[str, Any] = {}
+    for factor, level in chosen.items():
+        strategy = configs.merge(strategy, factors[factor][level])
+    return Cell(levels=chosen, changes={"strategy": strategy} if strategy else {})

@@ -1,0 +1,1 @@
+"""What users give: plain values, the ranges of fields, names and YAML."""

@@ -1,0 +1,147 @@
+"""YAML as gfcr reads and writes it: plain values, as written, within bounds.
+
+Of YAML 1.2's core: `1e-9` is a number, `no`, `012` and `1:30` are text. Keys are text as written
+and stand once. Nothing is interpolated: `${...}` is refused, so no file can copy an environment
+variable into a record.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Final, cast
+
+import yaml
+
+from gfcr.errors import ConfigError, shown
+from gfcr.values.ranges import is_text
+
+MOST_BYTES: Final = 1_000_000
+MOST_DEPTH: Final = 24
+MOST_VALUES: Final = 100_000
+"""With aliases followed: a file of a kilobyte can name a billion."""
+
+_SCALARS: Final = {
+    "bool": (r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    "null": (r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    "int": (r"[-+]?(0|[1-9][0-9]*)", "-+0123456789"),
+    "float": (
+        r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|[-+]?[0-9]+[eE][-+]?[0-9]+"
+        r"|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
+        "-+.0123456789",
+    ),
+    "merge": (r"<<", "<"),
+}
+
+
+class _Loader(yaml.SafeLoader):
+    yaml_implicit_resolvers: ClassVar[Any] = {}
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        """Keys as written, each once."""
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise yaml.MarkedYAMLError(None, None, "a key is no text", key.start_mark)
+            if key.value in seen:
+                raise yaml.MarkedYAMLError(None, None, f"{key.value!r} twice", key.start_mark)
+            if key.tag != "tag:yaml.org,2002:merge":
+                key.tag = "tag:yaml.org,2002:str"
+            seen.add(key.value)
+        return super().construct_mapping(node, deep=deep)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes text that this module would read as something else."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """What is said twice is written twice."""
+        return True
+
+
+for _name, (_pattern, _first) in _SCALARS.items():
+    for _class in (_Loader, _Dumper):
+        _resolver = (f"tag:yaml.org,2002:{_name}", re.compile(f"^(?:{_pattern})$"), list(_first))
+        _class.add_implicit_resolver(*_resolver)  # pyright: ignore[reportUnknownMemberType]
+
+
+def read(path: Path) -> Any:
+    """Reads a YAML file.
+
+    Raises:
+        ConfigError: it is missing, no file, too large, not UTF-8, no YAML, or not sound.
+    """
+    try:
+        if not path.is_file():
+            kind = "a folder" if path.is_dir() else "no such file"
+            raise ConfigError(f"{path}: {kind}. Give the path of a YAML file.")
+        if path.stat().st_size > MOST_BYTES:
+            raise ConfigError(f"{path} has {path.stat().st_size} bytes: at most {MOST_BYTES}.")
+        text = path.read_bytes().decode()
+    except (OSError, ValueError) as error:
+        if isinstance(error, ConfigError):
+            raise
+        raise ConfigError(f"{shown(str(path))} cannot be read as text: {error}.") from error
+    return parse(text, where=str(path))
+
+
+def parse(text: str, *, where: str) -> Any:
+    """Reads YAML text; errors as `read`."""
+    try:
+        values = yaml.load(text, Loader=_Loader)  # a SafeLoader
+    except (yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError) as error:
+        # The last three: PyYAML, of `!!int ''`, `!!bool x`, `!!timestamp x`.
+        raise ConfigError(f"{where} is not valid YAML: {error}") from error
+    except RecursionError as error:
+        raise _too_deep(where) from error
+    _sound(values, where=where, depth=0, left=[MOST_VALUES])
+    return values
+
+
+def write(values: Mapping[str, Any], *, width: int = 100, flow: bool | None = False) -> str:
+    """Returns YAML text that `parse` reads as the same values."""
+    return yaml.dump(
+        dict(values),
+        Dumper=_Dumper,
+        sort_keys=False,
+        allow_unicode=True,
+        width=width,
+        default_flow_style=flow,
+    )
+
+
+def _sound(value: Any, *, where: str, depth: int, left: list[int]) -> None:
+    """Walks the values as they will be used."""
+    left[0] -= 1
+    if depth > MOST_DEPTH:
+        raise _too_deep(where)
+    if left[0] < 0:
+        raise ConfigError(f"{where} holds more than {MOST_VALUES} values: write fewer.")
+    if isinstance(value, dict | list):
+        items = cast("dict[str, Any] | list[Any]", value)
+        within = items.items() if isinstance(items, dict) else enumerate(items)
+        for key, inner in within:
+            place = f"{where}: {key}" if depth == 0 else f"{where}.{key}"
+            if isinstance(key, str):
+                _check_scalar(key, where=where)
+            _sound(inner, where=place, depth=depth + 1, left=left)
+    else:
+        _check_scalar(value, where=where)
+
+
+def _check_scalar(value: Any, *, where: str) -> None:
+    told = f"{where}={shown(value)} is not allowed:"
+    if isinstance(value, str) and "${" in value:
+        raise ConfigError(f"{told} nothing is interpolated, give the value itself.")
+    if isinstance(value, str) and not is_text(value):
+        raise ConfigError(f"{told} give text of at most 10000 characters, none of them NUL.")
+    if isinstance(value, int) and abs(value) >= 2**63:
+        raise ConfigError(f"{told} give an integer of at most 64 bits.")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ConfigError(f"{told} give a finite number.")
+    if not isinstance(value, str | int | float | bool | None):
+        raise ConfigError(f"{told} give text, a number, true, false, null, a list or a mapping.")
+
+
+def _too_deep(where: str) -> ConfigError:
+    return ConfigError(f"{where[:300]} has more than {MOST_DEPTH} levels: write it flat.")

@@ -1,0 +1,115 @@
+"""A run that stops for now and goes on later is the run that never stopped."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gfcr import config as configs
+from gfcr import experiment
+from gfcr.errors import CheckpointError, ConfigError, ForeignCheckpointError
+from gfcr.experiment.source import Pause
+from gfcr.tracking.folder import RunFolder
+
+VALUES: dict[str, Any] = {
+    "model": "none",
+    "engine": {"name": "fake", "mean_length": 6},
+    "trainer": {"name": "dry", "max_steps": 6},
+    "tracking": {"name": "local"},
+    "prompts": 4,
+    "evaluation": {"prompts": 6, "every": 2},
+}
+
+
+def run(folder: Path, until: str | None = None, **changes: Any) -> dict[str, Any]:
+    config = configs.experiment({**VALUES, "folder": str(folder), **changes}, where="t")
+    return experiment.run(config, until=Pause.parse(until) if until else None)
+
+
+@pytest.mark.parametrize("strategy", ["grpo", "april", "repo"])
+def test_paused_and_continued_it_is_the_same_run(strategy: str, tmp_path: Path) -> None:
+    whole = run(tmp_path / "a", strategy={"name": strategy})
+    paused = [run(tmp_path / "b", f"updates={n}", strategy={"name": strategy}) for n in (1, 4)]
+    assert [p["status"] for p in paused] == ["paused"] * 2
+    # The first evaluation at or after update 1 is that of update 2.
+    assert [p["updates"] for p in paused] == [2, 4]
+    parts = run(tmp_path / "b", strategy={"name": strategy})
+    assert parts["status"] == "finished" and parts["resumed_from"] == 4
+    assert parts["tokens"] == whole["tokens"] and parts["heldout"] == whole["heldout"]
+    assert [(p[0], p[1], p[3]) for p in parts["curve"]] == [
+        (p[0], p[1], p[3]) for p in whole["curve"]
+    ]
+
+
+def test_tokens_pause_at_the_first_evaluation_that_has_spent_them(tmp_path: Path) -> None:
+    whole = run(tmp_path / "a")
+    spent = [point[1] for point in whole["curve"]]
+    paused = run(tmp_path / "b", f"generated_tokens={spent[1] + 1}")
+    assert paused["updates"] == 4 and paused["curve"][-1][1] == spent[2]
+
+
+def test_a_paused_run_is_there_already(tmp_path: Path) -> None:
+    first = run(tmp_path, "updates=4")
+    again = run(tmp_path, "updates=2")
+    assert again == first and RunFolder(first["folder"]).status == "paused"
+
+
+def test_the_end_comes_before_a_later_pause(tmp_path: Path) -> None:
+    assert run(tmp_path / "a", "updates=6")["status"] == "finished"
+    assert run(tmp_path / "b", "updates=60")["status"] == "finished"
+    budget = {"verifier_calls": 1}
+    assert run(tmp_path / "c", "updates=2", budget=budget)["status"] == "finished"
+
+
+def transplanted(donor: Path, onto: Path) -> None:
+    """Another run's training under the name of a run that was paused."""
+    for name in ("checkpoints", "rollouts"):
+        shutil.rmtree(onto / name)
+        shutil.copytree(donor / name, onto / name)
+    shutil.copy(donor / "metrics.jsonl", onto / "metrics.jsonl")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"trainer": {"name": "dry", "max_steps": 7}},
+        {"seed": 1},
+        {"strategy": {"name": "grpo", "group_size": 2}},
+        {},
+    ],
+    ids=["trainer", "seed", "strategy", "attempt"],
+)
+@pytest.mark.parametrize("until", ["updates=2", "updates=4"])
+def test_a_paused_run_goes_on_from_no_other_run_s_checkpoint(
+    other: dict[str, Any], until: str, tmp_path: Path
+) -> None:
+    donor = Path(run(tmp_path / "donor", until, **other)["folder"])
+    folder = Path(run(tmp_path / "own", "updates=2")["folder"])
+    shutil.copytree(folder, tmp_path / "kept")
+    transplanted(donor, folder)
+    theirs = RunFolder(donor).whose()
+    files = sorted((folder / "checkpoints").iterdir())
+    with pytest.raises(ForeignCheckpointError, match=f"{theirs}, and this is .*--fresh"):
+        run(tmp_path / "own")
+    assert sorted((folder / "checkpoints").iterdir()) == files
+    assert (folder / "metrics.jsonl").read_bytes() == (donor / "metrics.jsonl").read_bytes()
+    transplanted(tmp_path / "kept", folder)
+    done = run(tmp_path / "own")
+    assert done["status"] == "finished" and done["resumed_from"] == 2
+
+
+@pytest.mark.parametrize("held", [b"", b"\xff", None])
+def test_a_run_whose_attempt_is_lost_does_not_go_on(held: bytes | None, tmp_path: Path) -> None:
+    folder = Path(run(tmp_path, "updates=2")["folder"])
+    (folder / "attempt").unlink()
+    if held is not None:
+        (folder / "attempt").write_bytes(held)
+    with pytest.raises(CheckpointError, match=r"attempt.*--fresh"):
+        run(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["updates", "updates=x", "tokens=3", "updates=-1", ""])
+def test_another_pause_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="updates=NUMBER"):
+        Pause.parse(text)

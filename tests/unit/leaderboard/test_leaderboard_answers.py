@@ -1,0 +1,131 @@
+"""An entry's answers: packed, unpacked, and judged again."""
+
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gfcr import leaderboard
+from gfcr.errors import GfcrError
+from gfcr.leaderboard.answers import pack, prompts_of, recomputed, unpack
+from gfcr.leaderboard.chosen import FACTOR
+from gfcr.leaderboard.entry import read
+from gfcr.tracking.records import RunRecord
+from tests.heldout import asked, measured
+
+ENTRY = Path(__file__).parents[3] / "experiments" / "leaderboard" / "chain-sum" / "entry.json"
+
+
+def run(arm, seed, *, rate, lost=()):
+    """Thirds of right answers on 12 prompts; no answer to those in `lost` could be scored."""
+    rng = np.random.default_rng([seed, *arm.encode()])
+    scores = {f"p{i}": float(rng.binomial(3, rate)) / 3 for i in range(12)}
+    after = measured(scores, unscorable=dict.fromkeys(lost, 3), samples=3)
+    return RunRecord(
+        run_id=f"{arm}-{seed}",
+        study="study",
+        arm=arm,
+        seed=seed,
+        status="finished",
+        tags={},
+        params={},
+        result={
+            "strategy": arm,
+            "updates": 4,
+            "wall_s": 1.0,
+            "reward_range": [0.0, 1.0],
+            "tokens": {"generated": 10, "trained": 10},
+            "curve": [[0, 0, 0.0, 0.25], [4, 10, 1.0, after["accuracy"]]],
+            "unscorable": [0, 3 * len(lost)],
+            "heldout": {
+                "asked": asked(12, samples=3),
+                "before": measured(dict.fromkeys(scores, 0.25), samples=3),
+                "after": after,
+            },
+        },
+    )
+
+
+STUDY = [
+    *(run("grpo", seed, rate=0.3) for seed in range(4)),
+    *(run("dapo", seed, rate=0.9) for seed in range(4)),
+    *(run("lossy", seed, rate=0.9, lost=("p3", "p7")) for seed in range(4)),
+]
+
+
+def entry_like(board):
+    prompts = prompts_of(STUDY)
+    return {
+        **leaderboard.to_dict(board),
+        "name": "made",
+        "compares": [],
+        "prompts": prompts,
+        "rows": [
+            {
+                **row,
+                "runs": [
+                    {"run_id": r.run_id, "seed": r.seed, "answers": pack(r, prompts=prompts)}
+                    for r in STUDY
+                    if r.arm == row["arm"]
+                ],
+            }
+            for row in leaderboard.to_dict(board)["rows"]
+        ],
+    }
+
+
+def test_answers_come_back_as_they_were():
+    prompts = prompts_of(STUDY)
+    for one in STUDY:
+        back = unpack(pack(one, prompts=prompts), prompts=prompts)
+        assert back["reward_range"] == [0.0, 1.0]
+        for when in ("before", "after"):
+            held = one.result["heldout"][when]
+            assert back["heldout"][when] == {
+                key: held.get(key) for key in ("accuracy", "per_prompt", "unscorable")
+            }
+
+
+def test_scores_and_verdicts_are_computed_again_with_answers_that_were_lost():
+    board = leaderboard.rank(STUDY, baseline="grpo")
+    assert [row.arm for row in board.rows if row.unscorable] == ["lossy"]
+    found = recomputed(entry_like(board))
+    assert {*found} == {"grpo", "dapo", "lossy"}
+    for row in board.rows:
+        assert asdict(found[row.arm].score) == asdict(row.score)
+        assert found[row.arm].versus == row.versus
+    assert found["dapo"].versus.verdict == "better"
+
+
+def test_looks_are_paid_for_in_what_is_computed_again():
+    def begun(run):
+        seeds = [0, 1] if run.seed < 2 else [0, 1, 2, 3]
+        told = {"roster": {"seeds": seeds, "arms": []}, "attempt": str(run.seed)}
+        return replace(run, result={**run.result, **told})
+
+    board = leaderboard.rank([begun(run) for run in STUDY], baseline="grpo")
+    assert board.looks == 2
+    found = recomputed(entry_like(board))
+    assert all(found[row.arm].versus == row.versus for row in board.rows)
+    once = recomputed(entry_like(leaderboard.rank(STUDY, baseline="grpo")))
+    p_values = (found["dapo"].versus.p_adjusted, once["dapo"].versus.p_adjusted)
+    assert p_values[0] == pytest.approx(FACTOR * p_values[1])
+
+
+def test_an_answer_changed_in_an_entry_changes_what_is_computed():
+    content = entry_like(leaderboard.rank(STUDY, baseline="grpo"))
+    (row,) = [r for r in content["rows"] if r["arm"] == "dapo"]
+    words = row["runs"][0]["answers"]["after"]["scores"].split()
+    row["runs"][0]["answers"]["after"]["scores"] = " ".join(["0", *words[1:]])
+    found = recomputed(content)["dapo"]
+    assert found.score.low != row["score"]["low"]
+
+
+def test_an_entry_without_answers_says_so():
+    content = read(ENTRY)
+    if "prompts" in content:
+        assert recomputed(content)
+        return
+    with pytest.raises(GfcrError, match="holds no answers"):
+        recomputed(content)

@@ -1,0 +1,88 @@
+"""What a store holds is shown, and never read as markup, formulas or paths."""
+
+import csv
+import io
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from gfcr import leaderboard
+from gfcr.errors import ConfigError
+from gfcr.leaderboard.entry import file_names
+from gfcr.leaderboard.text import csv_cell, markdown
+from gfcr.values.names import check_slug
+from tests.unit.leaderboard.test_leaderboard import arm
+
+EVIL = (
+    "=HYPERLINK(1)",
+    "@SUM(A1)",
+    "+1+1",
+    "-1+1",
+    "\t=1",
+    "\r=1",
+    "<img src=x onerror=alert(1)>",
+    "a|b",
+    "[x](javascript:alert(1))",
+    "a\n# b",
+    "`a`",
+    "[bold red]a",
+)
+
+
+def board_of(name):
+    odd = [replace(r, study=f"s{name}") for r in arm(name, accuracy=0.6)]
+    base = [replace(r, study=f"s{name}") for r in arm("grpo", accuracy=0.5)]
+    failed = [replace(odd[0], seed=9, status="failed", result={"error": name})]
+    return leaderboard.rank([*base, *odd, *failed], baseline="grpo")
+
+
+@pytest.mark.parametrize("name", EVIL)
+def test_a_spreadsheet_reads_texts_and_numbers(name):
+    for row in csv.DictReader(io.StringIO(leaderboard.to_csv(board_of(name)), newline="")):
+        for key, text in row.items():
+            assert not text.startswith(("=", "@", "+", "\t", "\r")), key
+            if text.startswith("-"):
+                float(text)
+        assert row["arm"] in ("grpo", csv_cell(name))
+    assert csv_cell(-0.5) == "-0.5" and csv_cell("grpo") == "grpo"
+
+
+def test_a_negative_difference_is_a_number():
+    board = leaderboard.rank([*arm("a", accuracy=0.6), *arm("b", accuracy=0.5)], baseline="a")
+    (row,) = (r for r in csv.DictReader(io.StringIO(leaderboard.to_csv(board))) if r["arm"] == "b")
+    assert float(row["difference"]) < -0.05 and row["difference"].startswith("-0.")
+
+
+@pytest.mark.parametrize("name", EVIL)
+def test_markdown_shows_names_and_lets_none_act(name):
+    text = leaderboard.to_markdown(board_of(name))
+    assert "<" not in text and "](" not in text.replace("\\](", "")
+    lines = text.split("\n")
+    bars = {line.replace("\\|", "").count("|") for line in lines if line.startswith("|")}
+    assert len(bars) == 1, "a name ends no cell"
+    assert not any(line.startswith("#") for line in lines)
+    assert markdown("dr_grpo + stop") == "dr_grpo + stop"
+
+
+def test_a_terminal_shows_brackets_as_they_are():
+    board = replace(board_of("[bold red]a"), notes=("[red]note[/red]",))
+    console = Console(record=True, width=300, force_terminal=False, file=io.StringIO())
+    console.print(leaderboard.to_rich(board, width=300))
+    shown = console.export_text()
+    assert "[bold red]a" in shown and "[red]note[/red]" in shown
+
+
+def test_arms_with_like_names_have_files_of_their_own():
+    files = file_names(["a b", "a-b", "A-b", "c", "d+e"])
+    assert len({file.lower() for file in files.values()}) == 5
+    assert (files["c"], files["d+e"]) == ("c.yaml", "d+e.yaml")
+    assert files == file_names(["c", "A-b", "d+e", "a-b", "a b"])
+    with pytest.raises(ConfigError, match="share a file name"):
+        file_names(["a b", "a-b", files["a b"].removesuffix(".yaml")])
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "", ".", "A", "x" * 101, "a.", "-a", "a b"])
+def test_an_entry_s_name_is_no_path(name):
+    with pytest.raises(ConfigError, match="--name"):
+        check_slug(name, key="--name")

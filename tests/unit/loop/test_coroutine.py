@@ -1,0 +1,112 @@
+"""The trampoline: order, errors, and that it waits for nothing else."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from gfcr.loop.coroutine import Pending, Run, gather
+
+
+async def waits(pending: Pending[int], *, log: list[Any], name: str) -> str:
+    log.append(f"{name} begins")
+    value = await pending
+    log.append(f"{name} got {value}")
+    return f"{name}{value}"
+
+
+def test_a_coroutine_runs_to_its_first_wait_at_once_and_on_when_resolved() -> None:
+    log: list[Any] = []
+    pending: Pending[int] = Pending()
+    run = Run(waits(pending, log=log, name="a"))
+    assert log == ["a begins"] and not run.done
+    pending.resolve(1)
+    assert log == ["a begins", "a got 1"] and run.done and run.result() == "a1"
+
+
+def test_a_resolved_wait_does_not_wait() -> None:
+    pending: Pending[int] = Pending()
+    pending.resolve(2)
+    assert Run(waits(pending, log=[], name="a")).result() == "a2"
+
+
+def test_gather_begins_all_and_keeps_the_order_of_its_arguments() -> None:
+    log: list[Any] = []
+    pendings: list[Pending[int]] = [Pending() for _ in range(3)]
+    run = Run(gather(*(waits(p, log=log, name=n) for p, n in zip(pendings, "abc", strict=True))))
+    assert log == ["a begins", "b begins", "c begins"]
+    for index in (2, 0, 1):
+        assert not run.done
+        pendings[index].resolve(index)
+    assert run.result() == ["a0", "b1", "c2"]
+    assert Run(gather()).result() == []
+    assert Run(gather(*pendings)).result() == [0, 1, 2]
+
+
+def test_an_error_is_raised_where_it_is_awaited() -> None:
+    async def catches(pending: Pending[int]) -> str:
+        try:
+            await pending
+        except OSError as error:
+            return str(error)
+        return "no error"
+
+    pending: Pending[int] = Pending()
+    run = Run(catches(pending))
+    pending.fail(OSError("gone"))
+    assert run.result() == "gone"
+
+
+def test_one_that_raises_lets_the_others_of_a_gather_finish() -> None:
+    log: list[Any] = []
+    bad: Pending[int] = Pending()
+    good: Pending[int] = Pending()
+    run = Run(gather(waits(bad, log=log, name="bad"), waits(good, log=log, name="good")))
+    bad.fail(OSError("gone"))
+    assert not run.done
+    good.resolve(1)
+    assert log[-1] == "good got 1"
+    with pytest.raises(OSError, match="gone"):
+        run.result()
+
+
+def test_a_foreign_wait_is_refused() -> None:
+    async def sleeps() -> None:
+        await asyncio.sleep(1)
+
+    async def yields() -> None:
+        await Foreign()
+
+    class Foreign:
+        def __await__(self) -> Any:
+            yield "something"
+
+    with pytest.raises(TypeError, match="may await only its session"):
+        Run(yields()).result()
+    with pytest.raises(RuntimeError, match="no running event loop"):
+        Run(sleeps()).result()
+
+
+def test_it_runs_inside_a_running_event_loop() -> None:
+    async def notebook() -> str:
+        pending: Pending[int] = Pending()
+        run = Run(waits(pending, log=[], name="a"))
+        pending.resolve(3)
+        return run.result()
+
+    assert asyncio.run(notebook()) == "a3"
+
+
+def test_a_cancelled_run_never_resumes() -> None:
+    log: list[Any] = []
+    pending: Pending[int] = Pending()
+
+    async def cleans() -> None:
+        try:
+            await pending
+        finally:
+            log.append("closed")
+
+    run = Run(cleans())
+    run.cancel()
+    assert log == ["closed"] and not run.done

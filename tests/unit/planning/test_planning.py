@@ -1,0 +1,205 @@
+"""Plans of studies on the fake engine."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from gfcr import experiment, planning, sweep
+from gfcr.errors import ConfigError
+from gfcr.planning.tables import _sentences
+from gfcr.stats import compare
+from gfcr.tracking import sealing
+from gfcr.tracking.base import RunCard
+from gfcr.tracking.folder import RunFolder
+from tests.heldout import asked, measured
+
+STUDY: dict[str, Any] = {
+    "study": "t",
+    "model": "none",
+    "engine": {"name": "fake", "mean_length": 6},
+    "trainer": {"name": "dry", "max_steps": 6},
+    "tracking": {"name": "local"},
+    "prompts": 4,
+    "evaluation": {"prompts": 8},
+    "arms": {"grpo": {"strategy": "grpo"}, "rloo": {"strategy": "rloo"}},
+    "seeds": [0, 1],
+}
+
+
+def file(folder: Path, **changes: Any) -> Path:
+    path = folder / "study.yaml"
+    values = {**STUDY, "folder": str(folder / "runs"), **changes}
+    path.write_text(yaml.safe_dump(values, sort_keys=False))
+    return path
+
+
+def load(folder: Path, **changes: Any) -> sweep.Study:
+    return sweep.load(file(folder, **changes), overrides=[])
+
+
+def finished(study: sweep.Study, *, scores: dict[str, np.ndarray], **changes: Any) -> None:
+    """Writes run folders as if the trials had ended with these held-out scores `(S, P)`."""
+    for arm, trials in study.arms.items():
+        for row, trial in enumerate(trials):
+            resolved = experiment.resolve(trial.config)
+            folder = RunFolder(trial.folder)
+            card: RunCard = resolved.card()
+            folder.create(card)
+            per_prompt = {f"p{i}": float(v) for i, v in enumerate(scores[arm][row])}
+            after = measured(per_prompt)
+            result = {
+                "status": "finished",
+                "strategy": arm,
+                "updates": trial.updates,
+                "wall_s": 70.0,
+                "time": {"step_s": 60.0},
+                "tokens": {"generated": 7000, "trained": 6000, "evaluation": 1000},
+                "heldout": {"asked": asked(len(per_prompt)), "before": after, "after": after},
+                "curve": [[0, 0, 0.0, 0.1], [6, 6000, 70.0, after["accuracy"]]],
+                **changes,
+            }
+            sealing.end(folder, status="finished", result=result)
+
+
+def scores(rng: np.random.Generator, *, seeds: int, prompts: int = 8) -> np.ndarray:
+    return rng.binomial(1, np.clip(rng.normal(0.5, 0.05, (seeds, 1)), 0, 1), (seeds, prompts)) * 1.0
+
+
+def test_nothing_known_is_unknown_and_nothing_runs(tmp_path: Path) -> None:
+    plan = planning.plan(load(tmp_path), effect=0.3)
+    assert plan.tokens is None and plan.seconds is None
+    assert {a.source for a in plan.arms} == {"unknown"}
+    assert plan.variance.source == "assumed" and plan.comparisons == 1
+    assert not (tmp_path / "runs").exists()
+    assert plan.seeds_for_effect and plan.by_seeds[2] == plan.detectable
+
+
+def test_calibration_tells_what_the_runs_then_cost(tmp_path: Path) -> None:
+    study = load(tmp_path, seeds=[0])
+    plan = planning.plan(study, calibrated=True)
+    assert {a.source for a in plan.arms} == {"calibration"}
+    assert not (tmp_path / "runs").exists()
+    ends = sweep.run(study)
+    spent = sum(e.result["tokens"]["generated"] for e in ends)
+    # 6 updates of 32 rollouts each from 2 of them: random lengths, the same process.
+    assert plan.tokens == pytest.approx(spent, rel=0.25)
+    again = planning.plan(study)
+    assert again.tokens == 0 and [a.finished for a in again.arms] == [1, 1]
+    assert sum(a.tokens or 0 for a in again.arms) == pytest.approx(spent)
+
+
+def test_cost_scales_with_updates_and_evaluations(tmp_path: Path) -> None:
+    study = load(tmp_path)
+    rng = np.random.default_rng(0)
+    finished(study, scores={arm: scores(rng, seeds=2) for arm in study.arms})
+    longer = load(tmp_path, trainer={"name": "dry", "max_steps": 12}, seeds=[0, 1, 2])
+    plan = planning.plan(longer)
+    # Twice the updates (2 x 6000 tokens, 2 x 60 s), as many evaluations (1000 tokens, 10 s).
+    assert [a.tokens for a in plan.arms] == pytest.approx([13000, 13000])
+    assert [a.seconds for a in plan.arms] == pytest.approx([130, 130])
+    assert plan.seconds == pytest.approx(6 * 130)
+    often = load(tmp_path, evaluation={"prompts": 8, "every": 2})
+    # Before, after updates 2 and 4, and at the end: twice the two evaluations.
+    assert planning.plan(often).arms[0].tokens == pytest.approx(8000)
+
+
+def test_another_strategy_tells_nothing(tmp_path: Path) -> None:
+    study = load(tmp_path)
+    finished(study, scores={a: scores(np.random.default_rng(0), seeds=2) for a in study.arms})
+    arms = {**STUDY["arms"], "wide": {"strategy": {"name": "grpo", "group_size": 16}}}
+    plan = planning.plan(load(tmp_path, arms=arms))
+    assert [a.source for a in plan.arms] == ["2 runs", "2 runs", "unknown"]
+    assert plan.tokens is None and plan.comparisons == 2
+    assert plan.arms[2].nearest == ("strategy.group_size",) and not plan.arms[0].nearest
+
+
+def test_variance_of_earlier_runs_gives_the_difference_that_new_ones_find(tmp_path: Path) -> None:
+    """A study planned from 12 pilot seeds finds its detectable difference four times in five."""
+    rng = np.random.default_rng(4)
+    pilot = load(tmp_path, seeds=list(range(12)), evaluation={"prompts": 60})
+
+    def drawn(seeds: int, shift: float = 0.0) -> np.ndarray:
+        rate_S1 = rng.normal(0.5 + shift, 0.06, (seeds, 1))
+        return rng.binomial(1, np.clip(rate_S1, 0, 1), (seeds, 60)) * 1.0
+
+    finished(pilot, scores={arm: drawn(12) for arm in pilot.arms})
+    plan = planning.plan(load(tmp_path, seeds=[0, 1, 2, 3, 4], evaluation={"prompts": 60}))
+    assert plan.variance.source == "paired runs"
+    found = [
+        compare(drawn(5, plan.detectable), baseline=drawn(5)).p_value < 0.05 for _ in range(400)
+    ]
+    # The standard error is 0.02; the pilot's own error moves the true power by as much again.
+    assert 0.68 <= np.mean(found) <= 0.92
+
+
+def test_one_arm_with_seeds_stands_for_both(tmp_path: Path) -> None:
+    study = load(tmp_path, seeds=[0, 1, 2])
+    rng = np.random.default_rng(1)
+    finished(study, scores={arm: scores(rng, seeds=3) for arm in study.arms})
+    for trial in study.arms["rloo"]:
+        RunFolder(trial.folder).set_status("failed")
+    plan = planning.plan(study)
+    assert plan.variance.source == "runs" and "grpo" in plan.variance.detail
+
+
+def test_the_more_arms_the_larger_the_detectable_difference(tmp_path: Path) -> None:
+    two = planning.plan(load(tmp_path))
+    arms = {name: {"strategy": "grpo"} for name in "abcd"}
+    four = planning.plan(load(tmp_path, arms=arms))
+    assert four.comparisons == 3 and four.detectable > two.detectable
+
+
+def test_one_arm_or_one_seed_detects_nothing(tmp_path: Path) -> None:
+    alone = planning.plan(load(tmp_path, arms={"grpo": {"strategy": "grpo"}}))
+    assert np.isnan(alone.detectable) and not alone.by_seeds
+    once = planning.plan(load(tmp_path, seeds=[0]), effect=0.4)
+    assert np.isnan(once.detectable) and once.seeds_for_effect
+    assert planning.to_dict(once)["detectable"] is None
+
+
+def test_the_file_s_minimum_effect_is_asked_about(tmp_path: Path) -> None:
+    plan = planning.plan(load(tmp_path, minimum_effect=0.3))
+    assert plan.effect == 0.3 and plan.seeds_for_effect
+    assert planning.plan(load(tmp_path, minimum_effect=0.3), effect=0.2).effect == 0.2
+
+
+def test_stopping_leaves_a_share_of_the_cost(tmp_path: Path) -> None:
+    arms = {name: {"strategy": "grpo"} for name in "abcdefghijkl"}
+    changes: dict[str, Any] = {
+        "arms": arms,
+        "trainer": {"name": "dry", "max_steps": 32},
+        "evaluation": {"prompts": 8, "every": 2},
+        "stopping": {"name": "halving", "first": 2, "factor": 4},
+    }
+    plan = planning.plan(load(tmp_path, **changes))
+    # Rungs 2, 8, 32: twelve arms, then three and the baseline, then one and the baseline.
+    assert plan.stopping_share == pytest.approx((12 * 2 + 4 * 6 + 2 * 24) / (12 * 32))
+    shown = "\n".join(_sentences(plan))
+    assert "about 25%" in shown and "32 updates" in shown
+    wilcoxon = {"seeds": list(range(5)), "stopping": {"name": "wilcoxon"}}
+    plan = planning.plan(load(tmp_path, **{**changes, **wilcoxon}))
+    assert plan.stopping_share == 1 and planning.to_dict(plan)["stopping"]["p"] == 0.1
+
+
+def test_bad_numbers_say_what_is_allowed(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="effect=-1"):
+        planning.plan(load(tmp_path), effect=-1)
+    with pytest.raises(ConfigError, match="accuracy=1"):
+        planning.Assumed(accuracy=1)
+
+
+def test_the_command_prints_one_json_object(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "gfcr", "plan", str(file(tmp_path)), "--effect", "0.2"]
+    done = subprocess.run([*command, "--json"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    data = json.loads(done.stdout)
+    assert [a["arm"] for a in data["arms"]] == ["grpo", "rloo"]
+    assert data["seeds_for_effect"] > 2 and data["by_seeds"]["2"] == data["detectable"]
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert "Seeds needed" in shown.stdout and "unknown" in shown.stdout

@@ -1,0 +1,117 @@
+import numpy as np
+import pytest
+
+from gfcr.stats import (
+    Components,
+    compare,
+    components,
+    detectable,
+    holm,
+    power,
+    seeds_needed,
+)
+
+MIXES = {
+    "seeds": Components(seed=0.002, prompt=0.0, residual=0.05),
+    "prompts": Components(seed=0.0, prompt=0.1, residual=0.1),
+    "all": Components(seed=0.001, prompt=0.05, residual=0.3),
+}
+
+
+def differences(rng, mix, *, effect, seeds, prompts):
+    """One study's paired differences under the model."""
+    seed_S1 = rng.normal(0, mix.seed**0.5, (seeds, 1))
+    prompt_1P = rng.normal(0, mix.prompt**0.5, (1, prompts))
+    rest_SP = rng.normal(0, mix.residual**0.5, (seeds, prompts))
+    return effect + seed_S1 + prompt_1P + rest_SP
+
+
+def found_share(mix, *, effect, seeds, prompts, alpha=0.05, studies=1500):
+    rng = np.random.default_rng(11)
+    zero = np.zeros((seeds, prompts))
+    hits = 0
+    for _ in range(studies):
+        drawn = differences(rng, mix, effect=effect, seeds=seeds, prompts=prompts)
+        hits += compare(drawn, baseline=zero).p_value < alpha
+    return hits / studies
+
+
+# 1,500 studies at 80 %: the standard error is 0.0103, three of them 0.031.
+@pytest.mark.parametrize("mix", MIXES.values(), ids=MIXES)
+@pytest.mark.parametrize(("seeds", "prompts"), [(2, 40), (3, 60), (6, 1), (5, 40)])
+def test_studies_find_the_detectable_difference_four_times_in_five(mix, seeds, prompts):
+    effect = detectable(mix, seeds=seeds, prompts=prompts)
+    share = found_share(mix, effect=effect, seeds=seeds, prompts=prompts)
+    assert share == pytest.approx(0.8, abs=0.031)
+
+
+def test_among_several_arms_holm_finds_the_one_that_differs_at_the_planned_power():
+    mix, seeds, prompts, arms = MIXES["all"], 4, 50, 3
+    effect = detectable(mix, seeds=seeds, prompts=prompts, alpha=0.05 / arms)
+    rng = np.random.default_rng(5)
+    zero, hits = np.zeros((seeds, prompts)), 0
+    for _ in range(800):
+        effects = [effect, *([0.0] * (arms - 1))]
+        drawn = [differences(rng, mix, effect=e, seeds=seeds, prompts=prompts) for e in effects]
+        hits += holm([compare(d, baseline=zero).p_value for d in drawn])[0] < 0.05
+    # Holm's later steps are laxer than the first: a little more than 80 %.
+    assert 0.8 - 0.042 <= hits / 800 <= 0.87
+
+
+def test_answers_of_zero_and_one_are_found_as_planned():
+    """Binomial answers, runs that differ in skill: not the model's normals."""
+    rng = np.random.default_rng(2)
+    seeds, prompts, skill, rate = 5, 200, 0.03, 0.5
+    mix = Components(seed=2 * skill**2, prompt=0.0, residual=2 * rate * (1 - rate))
+    effect = detectable(mix, seeds=seeds, prompts=prompts)
+
+    def arm(mean):
+        rate_S1 = np.clip(rng.normal(mean, skill, (seeds, 1)), 0, 1)
+        return rng.binomial(1, np.broadcast_to(rate_S1, (seeds, prompts))).astype(float)
+
+    studies = [compare(arm(rate + effect), baseline=arm(rate)) for _ in range(1000)]
+    # Rates off 1/2 vary less than planned for: a little more than 80 %.
+    assert 0.76 <= np.mean([c.p_value < 0.05 for c in studies]) <= 0.88
+
+
+def test_without_an_effect_power_is_at_most_the_level():
+    for mix in MIXES.values():
+        assert power(0.0, components=mix, seeds=4, prompts=30, alpha=0.05) <= 0.052
+
+
+def test_components_are_recovered_from_many_seeds_and_prompts():
+    rng = np.random.default_rng(0)
+    for mix in MIXES.values():
+        found = components(differences(rng, mix, effect=0.1, seeds=300, prompts=300))
+        assert found.residual == pytest.approx(mix.residual, rel=0.05)
+        assert found.prompt == pytest.approx(mix.prompt, rel=0.35, abs=1e-3)
+        assert found.seed == pytest.approx(mix.seed, rel=0.35, abs=1e-3)
+
+
+def test_one_score_a_seed_is_all_seed_variance():
+    assert components([0.1, 0.3]) == Components(seed=pytest.approx(0.02), prompt=0.0, residual=0.0)
+
+
+@pytest.mark.parametrize("mix", MIXES.values(), ids=MIXES)
+def test_more_seeds_more_prompts_and_fewer_arms_detect_less(mix):
+    sizes = [detectable(mix, seeds=s, prompts=40) for s in (2, 3, 5, 10, 30)]
+    assert sizes == sorted(sizes, reverse=True)
+    assert detectable(mix, seeds=5, prompts=80) < detectable(mix, seeds=5, prompts=40)
+    assert detectable(mix, seeds=5, prompts=40, alpha=0.01) > sizes[2]
+
+
+def test_seeds_needed_is_the_fewest_that_are_enough():
+    mix = MIXES["all"]
+    needed = seeds_needed(0.1, components=mix, prompts=100)
+    assert needed is not None
+    assert detectable(mix, seeds=needed, prompts=100) <= 0.1
+    assert detectable(mix, seeds=needed - 1, prompts=100) > 0.1
+
+
+def test_seeds_do_not_help_where_prompts_are_too_few():
+    assert seeds_needed(0.01, components=MIXES["prompts"], prompts=20) is None
+
+
+def test_one_seed_detects_nothing():
+    assert np.isnan(detectable(MIXES["all"], seeds=1, prompts=40))
+    assert power(1.0, components=MIXES["all"], seeds=1, prompts=40) == 0.0
