@@ -119,7 +119,7 @@ def test_shapley_values_of_a_named_arm_have_paired_intervals() -> None:
 
 
 def test_the_analysis_of_variance_is_that_of_statsmodels() -> None:
-    folder = Path(__file__).parent / "statistics"
+    folder = Path(__file__).parents[1] / "stats"
     reference = json.loads((folder / "rliable_reference.json").read_text())["anova"]
     scores = np.array(reference["scores"])
     factors = {
