@@ -13,8 +13,8 @@ from gfcr.speculation.base import Law, Row
 from gfcr.speculation.lessons import Example
 from gfcr.speculation.online import Online
 from gfcr.stages import Harvest
+from gfcr.testing import factories
 from gfcr.types import Sampling
-from tests import factories
 
 
 def row(number: int, *, length: int = 6, prompt: int = 2, temperature: float = 1.0) -> Row:
