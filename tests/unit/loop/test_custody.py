@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.unit.loop.test_guard import HELDOUT, Every, strategy
 
 from gfcr.errors import GfcrError, PartError
 from gfcr.testing import factories as make
+from tests.unit.loop.test_guard import HELDOUT, Every, strategy
 
 SET = object.__setattr__
 
