@@ -70,10 +70,10 @@ def _fields(body: ast.ClassDef) -> Iterator[str]:
     """Annotated fields, each with the string literal under it."""
     for node, after in zip(body.body, [*body.body[1:], None], strict=True):
         if isinstance(node, ast.AnnAssign) and not ast.unparse(node.target).startswith("_"):
-            yield ast.unparse(node)
+            yield ast.unparse(node).replace("'", '"')
             match after:
                 case ast.Expr(value=ast.Constant(value=str() as doc)):
-                    yield from (f"    # {line}" for line in inspect.cleandoc(doc).splitlines())
+                    yield from (f"# {line}" for line in inspect.cleandoc(doc).splitlines())
                 case _:
                     pass
 

@@ -66,7 +66,7 @@ def test_a_disk_closed_to_writing_is_named(tmp_path: Path, small_disk: Path) -> 
 
 def test_a_file_that_may_not_grow_is_named(tmp_path: Path) -> None:
     def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (12_000, 12_000))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 
     file = experiment(tmp_path, tmp_path / "runs")
     code, answer, _ = gfcr(file, preexec_fn=limit)
