@@ -19,6 +19,7 @@ VARIANTS: Final[Mapping[str, Mapping[str, Mapping[str, Any]]]] = {
 """Registry name -> label -> values: drafters with more than one way of drafting."""
 
 ELSEWHERE: Final = {
+    "eagle3": "its head is trained for one model: give a file with its `model`",
     "mtp": "its heads come with a checkpoint, and the demo models have none",
     "vllm_method": "it stands for any method: give a file with its `method` and `options`",
 }

@@ -7,7 +7,7 @@ from typing import final
 
 from gfcr import config, experiment, models, registry
 from gfcr import strategy as strategies
-from gfcr.audit.drafters import Subject
+from gfcr.audit.drafters import ELSEWHERE, Subject
 from gfcr.audit.prompts import MAX_TOKENS
 from gfcr.audit.run import Plan, engine_for
 from gfcr.certificate.cell import NONE
@@ -35,7 +35,14 @@ class Request:
 
 
 def of_drafters(drafters: Sequence[Subject], *, model: str | None) -> Request:
-    """Drafters by themselves."""
+    """Drafters by themselves.
+
+    Raises:
+        ConfigError: one needs weights that noise on the target's does not make.
+    """
+    for subject in drafters:
+        if subject.lacks_model and subject.name in ELSEWHERE:
+            raise ConfigError(f"--drafter {subject.label}: {ELSEWHERE[subject.name]}.")
     return Request(model=model or DEMO, drafters=drafters)
 
 

@@ -3,26 +3,8 @@
 from pathlib import Path
 from typing import Any, Final
 
-from gfcr.certificate.cell import Prompts
-
 NOISE: Final = 0.15
 """Of the weights, in standard deviations of each tensor of the target."""
-
-
-def make(drafter: str, *, target: Path, prompts: Prompts, folder: Path) -> Path:
-    """Makes weights for the drafter of this name in a folder and returns it.
-
-    Args:
-        drafter: its name in the registry; all but `eagle3` are taken to be small models.
-        target: folder of the model that it drafts for.
-        prompts: like those that it will meet.
-        folder: for the weights.
-    """
-    if drafter == "eagle3":
-        from gfcr.audit import eagle3_head
-
-        return eagle3_head.train(target, prompts=list(map(tuple, prompts.prompts)), folder=folder)
-    return noisy(target, folder=folder)
 
 
 def noisy(target: Path, *, folder: Path) -> Path:

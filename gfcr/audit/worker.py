@@ -67,7 +67,7 @@ def _run(job: Job, *, out: TextIO, scratch: Path) -> None:
     subject = Subject(label=job.label, spec=job.drafter)
     config: Vllm = registry.build("engine", job.engine)
     target, proposal, memory = ModelTarget(job.folder), None, None
-    drafter = _drafter(subject, job=job, vocab=target.vocab, scratch=scratch)
+    drafter = _drafter(subject, job=job, scratch=scratch)
     steered = Restless(drafter) if drafter is not None and drafter.core is not drafter else drafter
     engine = config.start(model=job.folder, seed=job.seed, drafter=steered)
     if drafter is not None and isinstance(drafter.core, (DraftModel, Online)):
@@ -103,27 +103,24 @@ def _run(job: Job, *, out: TextIO, scratch: Path) -> None:
     engine.close()
 
 
-def _asks(job: Job, *, vocab: int, max_length: int, seed: int | None = None) -> Asks:
+def _asks(job: Job, *, vocab: int, max_length: int) -> Asks:
     """Sequences of `MAX_LENGTH` at most, or of what the completions asked for need."""
     return Asks(
         model=job.model,
         vocab=vocab,
         max_length=min(max_length, max(MAX_LENGTH, PROMPT + job.max_tokens)),
         max_tokens=job.max_tokens,
-        seed=job.seed if seed is None else seed,
+        seed=job.seed,
     )
 
 
-def _drafter(subject: Subject, *, job: Job, vocab: int, scratch: Path) -> Drafter | None:
+def _drafter(subject: Subject, *, job: Job, scratch: Path) -> Drafter | None:
+    """A model that it lacks is the target with noise."""
     from gfcr import models
 
     made = ""
     if subject.lacks_model:
-        prompts = ordinary(_asks(job, vocab=vocab, max_length=MAX_LENGTH, seed=job.seed + 1))
-        folder = weights.make(
-            subject.name, target=Path(job.folder), prompts=prompts, folder=scratch / "draft"
-        )
-        made = str(folder)
+        made = str(weights.noisy(Path(job.folder), folder=scratch / "draft"))
     drafter = subject.build(model=made)
     if drafter is not None:
         drafter.fetch(models.resolve)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from gfcr.commands import Outcome
 from gfcr.commands.arguments import within
-from gfcr.errors import ConfigError
 from gfcr.values.ranges import Count, Large, Seed
 
 if TYPE_CHECKING:
@@ -34,22 +33,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--unpatched", action="store_true", help="vLLM as shipped, without fixes")
     parser.add_argument("--folder", type=Path, help="for certificates (GFCR_AUDITS, or audits)")
     parser.add_argument("--seed", type=within(Seed), default=0)
-    parser.add_argument(
-        "--calibrate",
-        type=within(Count),
-        metavar="N",
-        help="audit N toy engines of each kind instead",
-    )
 
 
 def run(options: argparse.Namespace) -> Outcome:
-    """Audits, or calibrates the audit."""
-    for name in ("samples", "max_tokens", "calibrate"):
-        value = getattr(options, name)
-        if value is not None and value < 1:
-            raise ConfigError(f"--{name.replace('_', '-')} {value}: give a whole number >= 1.")
-    if options.calibrate is not None:
-        return _calibrate(options)
+    """Audits."""
     from gfcr.audit import run as audits
     from gfcr.certificate import record as certificate
     from gfcr.commands.audit_display import AuditDisplay
@@ -111,18 +98,3 @@ def _outcome(found: "list[Certificate]", *, files: list[Path]) -> Outcome:
     where = f"certificates: {', '.join(map(str, files))}"
     text = [audit_table(cells), f"{overall}; {where}"]
     return Outcome(data=data, text=text, code=0 if overall is Verdict.LOSSLESS else 1)
-
-
-def _calibrate(options: argparse.Namespace) -> Outcome:
-    from gfcr.audit import calibrate
-    from gfcr.certificate.cell import SAMPLES
-    from gfcr.commands.audit_display import calibration_table, say
-
-    tallies: list[calibrate.Tally] = []
-    for tally in calibrate.run(num=options.calibrate, samples=options.samples or SAMPLES):
-        tallies.append(tally)
-        say(f"{tally.name}: right {tally.right} of {options.calibrate}")
-    rows = [asdict(t) | {"right": t.right, "at_least": t.at_least} for t in tallies]
-    wrong = [t.name for t in tallies if t.right < 0.99 * options.calibrate]
-    data = {"num": options.calibrate, "rows": rows, "below_99_percent": wrong}
-    return Outcome(data=data, text=calibration_table(tallies), code=1 if wrong else 0)

@@ -8,7 +8,6 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from gfcr.audit.calibrate import Tally
 from gfcr.certificate.cell import Cell
 
 STYLES = {"lossless": "green", "biased": "bold red", "inconclusive": "yellow"}
@@ -56,11 +55,6 @@ class AuditDisplay:
         self._console.print(line, highlight=False, markup=False)
 
 
-def say(line: str) -> None:
-    """Prints a line on stderr."""
-    Console(stderr=True).print(line, highlight=False, markup=False)
-
-
 def audit_table(cells: Sequence[Cell]) -> Table:
     """One row a cell."""
     table = Table(title="Does the engine sample from the target distribution?")
@@ -82,16 +76,4 @@ def audit_table(cells: Sequence[Cell]) -> Table:
             str(c.drafted),
             str(c.accepted),
         )
-    return table
-
-
-def calibration_table(tallies: Sequence[Tally]) -> Table:
-    """One row a kind of engine."""
-    table = Table(title="How often the audit is right")
-    table.add_column("engine")
-    for name in ("biased", "lossless", "inconclusive", "right at least (95 %)", "tokens"):
-        table.add_column(name, justify="right")
-    for t in tallies:
-        counts = [str(t.verdicts[v]) for v in ("biased", "lossless", "inconclusive")]
-        table.add_row(t.name, *counts, f"{t.at_least:.3f}", f"{t.tokens:.0f}")
     return table

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gfcr.commands import Outcome, bench_drafts, bench_ranking, bench_time_to_target
+from gfcr.commands import Outcome, bench_ranking, bench_time_to_target
 from gfcr.commands.arguments import within
 from gfcr.errors import ConfigError
 from gfcr.values.ranges import Count, Seed, Share
@@ -25,9 +25,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     speculation = what.add_parser("speculation", help="drafters against no drafts")
     _common(speculation, pairs=5, max_tokens=160)
     _speculation(speculation)
-    drafts = what.add_parser("drafts", help="draft models that learn while they draft")
-    bench_drafts.add_arguments(drafts)
-    _json(drafts)
     ranking = what.add_parser("ranking", help="a study's winner, named earlier, on its curves")
     bench_ranking.add_arguments(ranking)
     _json(ranking)
@@ -41,7 +38,6 @@ def run(options: argparse.Namespace) -> Outcome:
     runs = {
         "overhead": _run_overhead,
         "speculation": _run_speculation,
-        "drafts": bench_drafts.run,
         "ranking": bench_ranking.run,
         "time-to-target": bench_time_to_target.run,
     }

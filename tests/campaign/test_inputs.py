@@ -205,7 +205,7 @@ ARGUMENTS: tuple[tuple[str, ...], ...] = (
     *(("plan", "FILE", "--effect", value) for value in ("nan", "-1", "0", "inf", "x")),
     *(("run", "FILE", "--until", value) for value in ("updates", "updates=-1", "x=1", "updates=x")),
     ("run", "FILE", "--until", "updates=" + "9" * 30),
-    *(("audit", "demo", "--calibrate", value) for value in ("0", "-1", "x", "9" * 30)),
+    *(("audit", "--samples", value) for value in ("0", "-1", "x", "9" * 30)),
     ("list", "nothing_of_that_name"),
     ("show", "nowhere"),
     ("nothing",),

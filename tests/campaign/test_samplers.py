@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from gfcr.audit import calibrate
-from gfcr.audit.faults import DRIFT, Trial, faults
-from gfcr.audit.toy import END, ToyEngine, ToyModel, greedy_drafts
 from gfcr.certificate.cell import Cell, Prompts, Verdict
 from gfcr.certificate.settings import SETTINGS
+from tests.campaign import audits
+from tests.campaign.faults import DRIFT, Trial, faults
+from tests.campaign.toy import END, ToyEngine, ToyModel, greedy_drafts
 
 FEW, MORE = 3_000, 12_000
 """Tokens of a round; an audit has two at least."""
@@ -59,7 +59,7 @@ def world(seed: int, *, tokens: int = FEW) -> World:
 
 def audit(trial: Trial, on: World, *, seed: int) -> Cell:
     samples = 2 * on.prompts.tokens
-    return calibrate.one(trial, model=on.model, prompts=on.prompts, seed=seed, samples=samples)
+    return audits.one(trial, model=on.model, prompts=on.prompts, seed=seed, samples=samples)
 
 
 def exact(on: World, *, seed: int) -> list[Trial]:

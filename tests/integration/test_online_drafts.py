@@ -17,8 +17,6 @@ import numpy as np
 import pytest
 
 from gfcr import models
-from gfcr.bench.draft_arms import Switch, untrained
-from gfcr.bench.draft_learning import Size, measure
 from gfcr.engine.base import Request
 from gfcr.engine.vllm import Vllm
 from gfcr.engine.vllm_loop import VllmEngine
@@ -28,6 +26,8 @@ from gfcr.strategy import load
 from gfcr.tasks.chain_sum import ChainSum
 from gfcr.tasks.codec import HfCodec
 from gfcr.types import Sampling
+from tests.integration.draft_arms import Switch, untrained
+from tests.integration.draft_learning import Size, measure
 from tests.integration.tiny_model import entropy_z, tiny_qwen3
 
 pytestmark = pytest.mark.vllm

@@ -1,6 +1,7 @@
 """The audit on toy engines: exact ones pass, planted biases and wrong rules are found. About 40 s.
 
-Fewer tokens than by default, with larger biases to match; `gfcr audit --calibrate` is the whole.
+Fewer tokens than by default, with larger biases to match; the whole is
+`python -m tests.campaign.audits`.
 """
 
 from functools import cache
@@ -9,28 +10,28 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gfcr.audit import calibrate
-from gfcr.audit.calibrate import Trial
 from gfcr.audit.judge import audit_cell
 from gfcr.audit.tilts import TILTS
-from gfcr.audit.toy import ToyEngine, ToyModel, ToyTarget, greedy_drafts
 from gfcr.certificate.cell import Cell, Prompts, Verdict
 from gfcr.certificate.settings import SETTINGS
 from gfcr.engine.fake import Fake, FakeEngine
 from gfcr.types import Sampling
+from tests.campaign import audits
+from tests.campaign.audits import Trial
+from tests.campaign.toy import ToyEngine, ToyModel, ToyTarget, greedy_drafts
 
 SMALL = 20_000
 
 
 @cache
 def world() -> tuple[ToyModel, Prompts, dict[str, Trial]]:
-    model, prompts = calibrate.toy()
-    return model, prompts, {t.name: t for t in calibrate.trials(model)}
+    model, prompts = audits.toy()
+    return model, prompts, {t.name: t for t in audits.trials(model)}
 
 
 def audit(name: str, *, seed: int = 0, samples: int = SMALL) -> Cell:
     model, prompts, trials = world()
-    return calibrate.one(trials[name], model=model, prompts=prompts, seed=seed, samples=samples)
+    return audits.one(trials[name], model=model, prompts=prompts, seed=seed, samples=samples)
 
 
 def cell(engine: ToyEngine, *, setting: str = "t1", samples: int = SMALL, **told: Any) -> Cell:

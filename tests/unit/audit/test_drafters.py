@@ -61,3 +61,12 @@ def test_an_experiment_is_audited_as_it_would_run(tmp_path: Path) -> None:
 def test_a_strategy_without_a_drafter_is_audited_without() -> None:
     (subject,) = subjects.of_strategy("grpo", model=None).drafters
     assert subject == Subject(label="none", spec=None)
+
+
+def test_a_head_that_must_be_trained_is_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"--drafter eagle3: .*give a file with its `model`"):
+        subjects.of_drafters(named("eagle3"), model=None)
+    file = tmp_path / "head.yaml"
+    file.write_text("{name: eagle3, model: somewhere}")
+    (subject,) = subjects.of_drafters(named(str(file)), model=None).drafters
+    assert not subject.lacks_model

@@ -4,10 +4,15 @@ One engine and one policy, which moves once: from the model as it is to the same
 towards another task. Every arm drafts for the same requests. Arms that learn do so as in a run, in
 a process beside the engine; between rounds the measurement waits for it, as long updates of the
 policy would.
+
+python -m tests.integration.draft_learning --rounds 16 > drafts.json
 """
 
+import argparse
+import json
 import os
 import signal
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -15,7 +20,14 @@ from pathlib import Path
 from typing import Any, Final, final
 
 from gfcr import models, registry
-from gfcr.bench.draft_arms import (
+from gfcr.engine.base import EngineConfig
+from gfcr.speculation.lessons import Example
+from gfcr.speculation.online import Online
+from gfcr.tasks.chain_sum import ChainSum
+from gfcr.tasks.codec import HfCodec
+from gfcr.tasks.demos.chain_sum import ChainSumDemonstrations
+from gfcr.types import Prompt
+from tests.integration.draft_arms import (
     Round,
     Stand,
     Switch,
@@ -24,13 +36,6 @@ from gfcr.bench.draft_arms import (
     train_on,
     untrained,
 )
-from gfcr.engine.base import EngineConfig
-from gfcr.speculation.lessons import Example
-from gfcr.speculation.online import Online
-from gfcr.tasks.chain_sum import ChainSum
-from gfcr.tasks.codec import HfCodec
-from gfcr.tasks.demos.chain_sum import ChainSumDemonstrations
-from gfcr.types import Prompt
 
 GOAL: Final = 0.95
 """Of the acceptance length of a draft trained on the task."""
@@ -245,3 +250,23 @@ def _kill(bench: _Bench, online: Online) -> dict[str, Any]:
     }
     online.stop()
     return outcome
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", default="demo", help="the policy: demo model, folder or Hub id")
+    parser.add_argument("--draft", default="demo-draft", help="draft model trained on its task")
+    parser.add_argument("--generic", default="demo-draft-generic", help="trained on other text")
+    parser.add_argument("--rounds", type=int, default=12, help="of each draft that learns, from 4")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    outcome = measure(
+        model=options.model,
+        draft=options.draft,
+        generic=options.generic,
+        seed=options.seed,
+        size=Size(rounds=options.rounds),
+        say=lambda line: print(line, file=sys.stderr, flush=True),
+    )
+    print(json.dumps(outcome, indent=1))
+    sys.exit(not outcome["shift"]["reached"])

@@ -10,16 +10,16 @@ from typing import Any, final
 import numpy as np
 
 from gfcr.audit.law import Laws
-from gfcr.audit.toy import END, Running, ToyEngine, ToyModel, greedy_drafts
 from gfcr.certificate.settings import SETTINGS
 from gfcr.engine.base import Request
 from gfcr.types import Bools, Ints, Sampling
+from tests.campaign.toy import END, Running, ToyEngine, ToyModel, greedy_drafts
 
 Where = Callable[[Sequence[Running], int], Bools]
 """At which of the requests, at a place in the step, a fault acts."""
 
 DRIFT = {"temperature": 1.2, "noise": 0.3}
-"""Of the drafting policy from the target; mean total variation 0.127 on the toy of `calibrate`."""
+"""Of the drafting policy from the target; mean total variation 0.127 on the toy of `audits`."""
 PERIOD = 50
 """One request in so many, or one step: where a fault is in few of them."""
 

@@ -1,26 +1,25 @@
-"""How often the audit errs: exact toy engines called biased, planted biases not found."""
+"""How often the audit errs: exact toy engines called biased, planted biases not found.
 
-import importlib
+python -m tests.campaign.audits --engines 100
+"""
+
+import argparse
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, final
+from typing import Final, final
 
 import numpy as np
+from scipy.stats import beta
 
-from gfcr.audit.faults import DRIFT, Trial, faults
 from gfcr.audit.judge import audit_cell
 from gfcr.audit.law import Laws
 from gfcr.audit.tilts import TILTS, Tilt
-from gfcr.audit.toy import END, ToyEngine, ToyModel, ToyTarget, greedy_drafts
 from gfcr.certificate.cell import DISTANCE, LEVEL, SAMPLES, Cell, Prompts, Verdict
 from gfcr.certificate.settings import SETTINGS
 from gfcr.engine.fake import Fake
-
-
-def _stats() -> Any:
-    """Imported when first used: everything else of an audit is cheap to import."""
-    return importlib.import_module("scipy.stats")
-
+from tests.campaign.faults import DRIFT, Trial, faults
+from tests.campaign.toy import END, ToyEngine, ToyModel, ToyTarget, greedy_drafts
 
 UPDATE: Final = {"temperature": 1.0, "noise": 0.1}
 """Of a policy one update old: total variation 0.038, in another direction in every context."""
@@ -47,9 +46,7 @@ class Tally:
     def at_least(self) -> float:
         """95 % lower confidence limit (Clopper-Pearson) of the share of right verdicts."""
         num = sum(self.verdicts.values())
-        return (
-            float(_stats().beta.ppf(0.05, self.right, num - self.right + 1)) if self.right else 0.0
-        )
+        return float(beta.ppf(0.05, self.right, num - self.right + 1)) if self.right else 0.0
 
 
 def toy(*, seed: int = 3) -> tuple[ToyModel, Prompts]:
@@ -143,3 +140,23 @@ def _tilted(name: str, tilt: Tilt, *, law: Laws) -> Trial:
         make=lambda seed: ToyEngine(law=planted, seed=seed),
         exact=False,
     )
+
+
+def row(tally: Tally) -> str:
+    """Of the Markdown table."""
+    counts = " | ".join(str(tally.verdicts[v]) for v in Verdict)
+    return f"| {tally.name} | {counts} | {tally.at_least:.3f} | {tally.tokens:.0f} |"
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--engines", type=int, default=100, help="of each kind")
+    parser.add_argument("--samples", type=int, default=SAMPLES, help="most tokens of an audit")
+    options = parser.parse_args()
+    print(f"| engine | {' | '.join(Verdict)} | right at least (95 %) | tokens |")
+    print("| --- |" + " --- |" * (len(Verdict) + 2))
+    wrong = 0
+    for tally in run(num=options.engines, samples=options.samples):
+        wrong += tally.right < 0.99 * options.engines
+        print(row(tally), flush=True)
+    sys.exit(wrong > 0)
