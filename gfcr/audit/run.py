@@ -58,16 +58,11 @@ class Plan:
         return LEVEL / (len(self.drafters) * len(self.settings))
 
 
-def engine_for(folder: Path, *, fixes: bool = True) -> Vllm:
+def engine_for(folder: Path) -> Vllm:
     """The engine that is audited when no run names its own; long contexts are near its limit."""
     config = json.loads((folder / "config.json").read_text())
     limit = (config.get("text_config") or config).get("max_position_embeddings")
-    return Vllm(
-        max_length=min(limit or MAX_LENGTH, MAX_LENGTH),
-        max_running=64,
-        kv_cache_gib=0.5,
-        fixes=fixes,
-    )
+    return Vllm(max_length=min(limit or MAX_LENGTH, MAX_LENGTH), max_running=64, kv_cache_gib=0.5)
 
 
 def run(plan: Plan, *, watch: Watch) -> Iterator[certificate.Certificate]:

@@ -7,7 +7,6 @@ from gfcr.stats.aggregate import (
     stratified_interval,
 )
 from gfcr.stats.bootstrap import bootstrap_interval, iqm
-from gfcr.stats.equivalence import Equivalence, equivalence
 from gfcr.stats.interval import Interval
 from gfcr.stats.noise import NoiseFloor, noise_floor
 from gfcr.stats.paired import (
@@ -26,7 +25,6 @@ __all__ = [
     "Bounds",
     "Comparison",
     "Components",
-    "Equivalence",
     "Interval",
     "NoiseFloor",
     "Profile",
@@ -36,7 +34,6 @@ __all__ = [
     "compare",
     "components",
     "detectable",
-    "equivalence",
     "holm",
     "iqm",
     "judge",

@@ -21,8 +21,8 @@ def iqm(scores: ArrayLike) -> float:
     return float(trimmed_mean(np.ravel(scores), share=0.25))
 
 
-def bootstrap_interval(scores: ArrayLike, *, level: float = 0.95) -> Interval | None:
-    """Returns the IQM over seeds with a percentile bootstrap interval; None with one seed.
+def bootstrap_interval(scores: ArrayLike) -> Interval | None:
+    """Returns the IQM over seeds with its 95 % percentile bootstrap interval; None with one seed.
 
     Seeds and, where scores are per prompt, prompts are drawn with replacement independently of
     each other (the pigeonhole bootstrap, Owen 2007, arXiv 0712.1111): answers to one prompt are
@@ -45,5 +45,5 @@ def bootstrap_interval(scores: ArrayLike, *, level: float = 0.95) -> Interval | 
     )
     rows_BS = rng.integers(seeds, size=(_REPLICATES, seeds))
     replicates_B = trimmed_mean(np.take_along_axis(means_BS, rows_BS, 1), share=0.25)
-    low, high = np.quantile(replicates_B, [0.5 - level / 2, 0.5 + level / 2])
+    low, high = np.quantile(replicates_B, [0.025, 0.975])
     return Interval(value=iqm(scores_SP.mean(1)), low=float(low), high=float(high))

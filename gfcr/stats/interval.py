@@ -10,7 +10,7 @@ from math import inf, log
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gfcr.stats.scipy_stats import root, t_quantile, t_tail
+from gfcr.stats.scipy_stats import t_quantile, t_tail
 
 Table = NDArray[np.float64]
 
@@ -24,8 +24,6 @@ is what it was.
 """
 ROUNDING = 1e-12
 """Differences and errors below this share of the largest score are rounding."""
-_LEAST = 1e-15
-"""Least p-value looked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +88,7 @@ class Mean:
 
     def interval(self, *, level: float = 0.95) -> Interval:
         """Returns `value +- t(df) * error` at the confidence `level`, cut at the span."""
-        return self._around(self._half(1 - level))
+        return self._around(float(half_width(self.error, df=self.df, alpha=1 - level)))
 
     def inner(self, *, level: float) -> Interval:
         """Returns the interval of two one-sided tests at `level` each, for equivalence.
@@ -99,25 +97,12 @@ class Mean:
         rule of three, (log(2 / level) * span / P)^2 (Hanley and Lippman-Hand 1983): an effect on
         a kind of prompt so rare that P prompts may have missed it has no error to be seen by.
         """
-        return self._around(self._inner_half(level))
+        half = inner_half(self.error, df=self.df, level=level, unseen=self._unseen)
+        return self._around(float(half))
 
     def p_value(self) -> float:
         """Returns the two-sided p-value of a mean of 0."""
         return float(two_sided(self.value, error=self.error, df=self.df))
-
-    def p_within(self, *, margin: float) -> float:
-        """Returns the p-value of |mean| >= `margin`: the least level at which `inner` is inside."""
-        room = margin - abs(self.value)
-        if self.error == 0:
-            return 2.0 ** -(self.df + 1) if room > 0 else 1.0
-        plain = float(t_tail(room / self.error, df=self.df))
-        if self._unseen == 0:
-            return plain
-        if room <= self._inner_half(0.5):
-            return max(0.5, plain)
-        if self._inner_half(_LEAST) < room:
-            return 0.0
-        return root(lambda level: self._inner_half(level) - room, low=_LEAST, high=0.5)
 
     @property
     def _unseen(self) -> float:
@@ -127,12 +112,6 @@ class Mean:
     def _around(self, half: float) -> Interval:
         found = Interval(value=self.value, low=self.value - half, high=self.value + half)
         return found.within(low=-self.span, high=self.span)
-
-    def _half(self, alpha: float) -> float:
-        return float(half_width(self.error, df=self.df, alpha=alpha))
-
-    def _inner_half(self, level: float) -> float:
-        return float(inner_half(self.error, df=self.df, level=level, unseen=self._unseen))
 
 
 def table(scores: ArrayLike) -> Table:
