@@ -26,36 +26,23 @@ from gfcr.values import plain
 from gfcr.values.plain import mapping
 from gfcr.values.ranges import describe, hints_of
 
-KINDS = {
-    "generate": "gfcr.generate",
-    "filter": "gfcr.filter",
-    "control": "gfcr.control",
-    "replay": "gfcr.replay",
-    "correction": "gfcr.correction",
-    "drafter": "gfcr.speculation",
-    "task": "gfcr.tasks",
-    "engine": "gfcr.engine",
-    "trainer": "gfcr.train",
-    "tracking": "gfcr.tracking",
-    "launcher": "gfcr.launch",
-    "stopping": "gfcr.search",
+_KINDS = {
+    "generate": ("gfcr.generate", "gfcr.stages:Generate"),
+    "filter": ("gfcr.filter", "gfcr.stages:Filter"),
+    "control": ("gfcr.control", "gfcr.stages:Control"),
+    "replay": ("gfcr.replay", "gfcr.stages:Replay"),
+    "correction": ("gfcr.correction", "gfcr.correction.base:Correction"),
+    "drafter": ("gfcr.speculation", "gfcr.speculation.base:Drafter"),
+    "task": ("gfcr.tasks", "gfcr.tasks.base:Task"),
+    "engine": ("gfcr.engine", "gfcr.engine.base:EngineConfig"),
+    "trainer": ("gfcr.train", "gfcr.train.base:TrainerConfig"),
+    "tracking": ("gfcr.tracking", "gfcr.tracking.base:Tracker"),
+    "launcher": ("gfcr.launch", "gfcr.launch.base:Launcher"),
+    "stopping": ("gfcr.search", "gfcr.search.base:StoppingRule"),
 }
+KINDS = {kind: package for kind, (package, _) in _KINDS.items()}
 """Kind of part -> package that holds one file for each."""
-
-BASES = {
-    "generate": "gfcr.stages:Generate",
-    "filter": "gfcr.stages:Filter",
-    "control": "gfcr.stages:Control",
-    "replay": "gfcr.stages:Replay",
-    "correction": "gfcr.correction.base:Correction",
-    "drafter": "gfcr.speculation.base:Drafter",
-    "task": "gfcr.tasks.base:Task",
-    "engine": "gfcr.engine.base:EngineConfig",
-    "trainer": "gfcr.train.base:TrainerConfig",
-    "tracking": "gfcr.tracking.base:Tracker",
-    "launcher": "gfcr.launch.base:Launcher",
-    "stopping": "gfcr.search.base:StoppingRule",
-}
+BASES = {kind: base for kind, (_, base) in _KINDS.items()}
 """Kind of part -> the class that its parts inherit."""
 
 

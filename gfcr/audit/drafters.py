@@ -1,7 +1,6 @@
 """What an audit is about: drafters by name, by file or as a run would use them."""
 
 import dataclasses
-import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any, Final, final
 from gfcr import registry
 from gfcr.certificate.cell import NONE
 from gfcr.errors import ConfigError, unknown_name
+from gfcr.speculation import tree
 from gfcr.speculation.base import Drafter
 from gfcr.values.plain import is_required
 
@@ -79,7 +79,7 @@ def _all() -> list[Subject]:
     """No drafter first, then every one of the registry, ours of tomorrow included."""
     found = [Subject(label=NONE, spec=None)]
     for name in registry.names("drafter"):
-        if name in ELSEWHERE or (name == "suffix" and not _has_suffix()):
+        if name in ELSEWHERE or (name == "suffix" and not tree.is_installed()):
             continue
         for label, values in VARIANTS.get(name, {name: {}}).items():
             found.append(Subject(label=label, spec={"name": name, **values}))
@@ -97,8 +97,8 @@ def _named(word: str) -> Subject:
     if name not in known and ":" not in name:
         allowed = sorted({*known, *labels, NONE, "all", "FILE.yaml"})
         raise unknown_name(word, kind="drafter", allowed=allowed, where="--drafter")
-    if name == "suffix" and not _has_suffix():
-        raise ConfigError("--drafter suffix needs arctic-inference: pip install 'gfcr[suffix]'.")
+    if name == "suffix":
+        tree.check_installed(drafter=name)
     label = word.rpartition(":")[2]
     return Subject(label=label, spec={"name": name, **VARIANTS.get(name, {}).get(word, {})})
 
@@ -110,7 +110,3 @@ def _read(path: Path) -> Subject:
     if "name" not in spec:
         raise ConfigError(f"{path}: the key `name` is missing: give a drafter's name and values.")
     return Subject(label=path.stem, spec=spec)
-
-
-def _has_suffix() -> bool:
-    return importlib.util.find_spec("arctic_inference") is not None

@@ -19,6 +19,7 @@ from gfcr.errors import ConfigError
 from gfcr.experiment.heldout import floored
 from gfcr.experiment.source import Pause
 from gfcr.search.base import Length, Round, StoppingRule
+from gfcr.stats.scipy_stats import kendall
 from gfcr.tracking.records import RunRecord
 
 Point: TypeAlias = Sequence[float]
@@ -205,7 +206,7 @@ class _Play:
             regret=best - named,
             seconds=spent[0] / self._all(2),
             tokens=spent[1] / self._all(1),
-            agreement=_tau([ranks[places[a]] for a in whole], list(whole.values())),
+            agreement=kendall([ranks[places[a]] for a in whole], list(whole.values())),
         )
 
     def _under(
@@ -246,11 +247,3 @@ class _Play:
 
 def _point(curve: Sequence[Point], *, until: Pause | None) -> Point:
     return next((p for p in curve if until is not None and until.reached(p)), curve[-1])
-
-
-def _tau(one: Sequence[float], other: Sequence[float]) -> float:
-    """Kendall's tau-b: pairs in the same order less pairs in the other, ties aside."""
-    a = np.sign(np.subtract.outer(one, one))
-    b = np.sign(np.subtract.outer(other, other))
-    norm = np.sqrt((a * a).sum() * (b * b).sum())
-    return float((a * b).sum() / norm) if norm else 0.0

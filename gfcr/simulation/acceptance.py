@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gfcr.errors import ConfigError
+from gfcr.stats.scipy_stats import root
 
 Reals = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -76,12 +77,8 @@ def constant_from_length(length: float, *, draft: int, longest: int) -> Acceptan
             f"an acceptance length of {length} with {draft} drafted tokens is impossible: "
             f"give 1 to {draft + 1}."
         )
-    low, high = 0.0, 1.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        short = constant(middle, longest=draft).length(draft) < length
-        low, high = (middle, high) if short else (low, middle)
-    return constant(high, longest=longest)
+    found = root(lambda p: constant(p, longest=draft).length(draft) - length, low=0.0, high=1.0)
+    return constant(found, longest=longest)
 
 
 def parse(values: Sequence[float], *, longest: int) -> Acceptance:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gfcr.errors import ConfigError
 from gfcr.simulation.acceptance import Acceptance, Counts
@@ -29,8 +28,6 @@ class Generation:
     """Passes summed over requests."""
     drafted: int
     accepted: int
-    finished_s_N: NDArray[np.float64]
-    """When each request ended."""
 
     @property
     def emitted(self) -> int:
@@ -64,7 +61,6 @@ def generate(
             "least one length, each >= 1."
         )
     emitted_N = np.zeros_like(lengths_N)
-    finished_s_N = np.zeros(len(lengths_N))
     running, waiting = np.arange(min(max_running, len(lengths_N))), max_running
     clock, passes, verifications, drafted, accepted = 0.0, 0, 0, 0, 0
     while len(running):
@@ -80,7 +76,6 @@ def generate(
         clock += cost.seconds(tokens=len(running) + int(draft_R.sum()))
         ended_R = emitted_N[running] >= lengths_N[running]
         if ended_R.any():
-            finished_s_N[running[ended_R]] = clock
             free = int(ended_R.sum())
             newcomers = np.arange(waiting, min(waiting + free, len(lengths_N)))
             running, waiting = np.concatenate([running[~ended_R], newcomers]), waiting + free
@@ -90,5 +85,4 @@ def generate(
         verifications=verifications,
         drafted=drafted,
         accepted=accepted,
-        finished_s_N=finished_s_N,
     )

@@ -1,13 +1,12 @@
 """Suffix decoding as vLLM ships it: one tree over all cached requests."""
 
-import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, final
 
 from annotated_types import Interval
 
-from gfcr.errors import ConfigError
+from gfcr.speculation import tree
 from gfcr.speculation.base import BuiltIn, Target
 from gfcr.values.ranges import DraftLength, Large, Share
 
@@ -38,10 +37,7 @@ class Suffix(BuiltIn):
     def check(self, target: Target) -> None:
         """See `Drafter.check`."""
         super().check(target)
-        if importlib.util.find_spec("arctic_inference") is None:
-            raise ConfigError(
-                "drafter 'suffix' needs arctic-inference: pip install 'gfcr[suffix]'."
-            )
+        tree.check_installed(drafter="suffix")
 
     def settings(self) -> Mapping[str, Any]:
         """See `BuiltIn.settings`."""

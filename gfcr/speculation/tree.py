@@ -30,13 +30,18 @@ class Guess(NamedTuple):
 NO_GUESS: Final = Guess([], 0.0, 0)
 
 
+def is_installed() -> bool:
+    """Whether the native library is there."""
+    return importlib.util.find_spec(LIBRARY) is not None
+
+
 def check_installed(*, drafter: str) -> None:
     """Vouches that the native library is there.
 
     Raises:
         ConfigError: it is not.
     """
-    if importlib.util.find_spec(LIBRARY) is None:
+    if not is_installed():
         raise ConfigError(
             f"drafter '{drafter}' needs arctic-inference: pip install 'gfcr[suffix]'."
         )

@@ -1,7 +1,8 @@
 """What is taken from scipy, with types (scipy ships none)."""
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,12 @@ def f_tail(value: float, *, df: int, df_error: int) -> float:
 def trimmed_mean(values: ArrayLike, *, share: float) -> NDArray[np.float64]:
     """Returns means over the last axis without its lowest and its highest `share` of entries."""
     return np.asarray(_stats.trim_mean(values, share, axis=-1), np.float64)
+
+
+def kendall(one: Sequence[float], other: Sequence[float]) -> float:
+    """Returns the tau-b of two rankings; 0 where all of one is tied."""
+    tau = float(_stats.kendalltau(one, other).statistic)
+    return 0.0 if isnan(tau) else tau
 
 
 def normal_tail(values: ArrayLike) -> NDArray[np.float64]:

@@ -86,9 +86,6 @@ def _read_run(
             arm=tags.get("gfcr.arm", "?"),
             seed=-1,
             status=tags.get("gfcr.status", "running"),
-            tags={},
-            params={},
-            result=None,
             damage=f"it cannot be read: {type(error).__name__}: {error}"[:300],
         )
 
@@ -147,9 +144,6 @@ def _lost(
                     arm=arm_name,
                     seed=seed,
                     status="running",
-                    tags={},
-                    params={},
-                    result=None,
                     damage="the run was there and is no longer: deleted, or hidden",
                 )
 

@@ -20,11 +20,11 @@ class RunRecord:
     seed: int
     status: str
     """`running`, or how it ended."""
-    tags: Mapping[str, str]
+    tags: Mapping[str, str] = field(default_factory=dict[str, str])
     """The run card's, the hash of its spec, and `gfcr.record`, the seal's digest."""
-    params: Mapping[str, str]
+    params: Mapping[str, str] = field(default_factory=dict[str, str])
     """The resolved spec, flattened with dots."""
-    result: Mapping[str, Any] | None
+    result: Mapping[str, Any] | None = None
     """The run's `result.json`; None until it has ended."""
     spec: Mapping[str, Any] | None = None
     """The resolved spec as it was stored; None where it was not (the run did not end)."""
