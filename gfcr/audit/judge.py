@@ -14,7 +14,7 @@ import numpy as np
 from gfcr.audit import battery, greedy, power, reported
 from gfcr.audit.checks import Check
 from gfcr.audit.evidence import Evidence, Scorer, join
-from gfcr.audit.memory import Memory
+from gfcr.audit.memory import Learning
 from gfcr.audit.rounds import BOTH, Asked, Ended, rounds_of
 from gfcr.audit.sampler import PLAIN, Drafts, Engine, Sampled, Target
 from gfcr.certificate.cell import (
@@ -56,7 +56,7 @@ def audit_cell(
     samples: int = SAMPLES,
     level: float = LEVEL,
     seed: int = 0,
-    memory: Memory | None = None,
+    memory: Learning | None = None,
     progress: Progress = lambda tokens, power: None,
 ) -> Cell:
     """Audits an engine under one setting.

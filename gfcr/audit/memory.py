@@ -8,7 +8,7 @@ every round: rounds whose drafts come from each other are not independent.
 
 from collections.abc import Callable, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Protocol, cast, final
+from typing import TYPE_CHECKING, Any, cast, final
 
 import numpy as np
 
@@ -23,23 +23,9 @@ if TYPE_CHECKING:
     from gfcr.engine.base import Weights
 
 
-class Memory(Protocol):
-    """What happens around the rounds of a cell."""
-
-    def before(
-        self, round_: Callable[[], list[Sampled]], *, sampling: Sampling, first: bool
-    ) -> None:
-        """A round is about to be sampled; `round_` samples one like it that does not count."""
-        ...
-
-    def after(self, found: Sequence[Sampled], *, sampling: Sampling) -> None:
-        """A round was sampled."""
-        ...
-
-
 @final
 class Learning:
-    """See `Memory`: for one engine and its drafter.
+    """What happens around the rounds of a cell, for one engine and its drafter.
 
     Args:
         engine: idle between rounds.
@@ -64,7 +50,7 @@ class Learning:
     def before(
         self, round_: Callable[[], list[Sampled]], *, sampling: Sampling, first: bool
     ) -> None:
-        """See `Memory.before`."""
+        """A round is about to be sampled; `round_` samples one like it that does not count."""
         if not first and not self._renewed:
             return
         if self._renewed:
@@ -75,7 +61,7 @@ class Learning:
         self._observe(found, sampling=sampling)
 
     def after(self, found: Sequence[Sampled], *, sampling: Sampling) -> None:
-        """See `Memory.after`."""
+        """A round was sampled."""
         self._observe(found, sampling=sampling)
 
     def _observe(self, found: Sequence[Sampled], *, sampling: Sampling) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final, final
 
 from gfcr.audit import ends
-from gfcr.audit.memory import Memory
+from gfcr.audit.memory import Learning
 from gfcr.audit.sampler import Asking, Drafts, Engine, Sampled, Target, sample
 from gfcr.certificate.cell import Prompts
 from gfcr.certificate.settings import Setting
@@ -69,7 +69,7 @@ def rounds_of(
     *,
     prompts: Prompts,
     drafts: Drafts | None,
-    memory: Memory | None,
+    memory: Learning | None,
 ) -> Iterator[list[Sampled]]:
     """Round after round, until the most tokens are reached; every other one is endless."""
     given, number = 0, 0

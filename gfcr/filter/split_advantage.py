@@ -5,7 +5,6 @@ from typing import Annotated, ClassVar, Literal, final
 
 from annotated_types import Interval
 
-from gfcr.errors import ConfigError
 from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.stages import Filter, View
 from gfcr.types import Group, Signal
@@ -34,11 +33,7 @@ class SplitAdvantage(Filter):
 
     def check(self, rollouts: int, *, where: str) -> None:
         """See `Filter.check`."""
-        if rollouts < 2 and self.kind != "rloo":
-            raise ConfigError(
-                f"strategy.group_size={rollouts} with {where}: a group of one has no baseline. "
-                "Give 2 or more."
-            )
+        GroupAdvantage(kind=self.kind).check(rollouts, where=where)
 
     def apply(self, group: Group, *, view: View) -> Group:
         """See `Filter.apply`."""

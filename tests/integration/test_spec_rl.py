@@ -56,12 +56,12 @@ class Floor:
     def before(
         self, round_: Callable[[], list[Sampled]], *, sampling: Sampling, first: bool
     ) -> None:
-        """See `gfcr.audit.memory.Memory`: the older policy's visit."""
+        """See `gfcr.audit.memory.Learning`: the older policy's visit."""
         self.visit(self.old)
         self.engine.update_weights(self.now.weights(), version=self.step)
 
     def after(self, found: Sequence[Sampled], *, sampling: Sampling) -> None:
-        """See `gfcr.audit.memory.Memory`."""
+        """See `gfcr.audit.memory.Learning`."""
         self.drafter.observe(Harvest(step=self.step, groups=(), aborted=()), view=make.view())
         self.step += 1
 
