@@ -63,7 +63,7 @@ class _Stdout:
         sys.stdout.flush()
         self._kept = os.dup(1)
         os.dup2(2, 1)
-        return os.fdopen(os.dup(self._kept), "w")
+        return os.fdopen(os.dup(self._kept), "w", buffering=1)
 
     def __exit__(self, *_: object) -> None:
         sys.stdout.flush()

@@ -16,6 +16,8 @@ os.environ.update(
     TOKENIZERS_PARALLELISM="false",
     OMP_WAIT_POLICY="PASSIVE",  # as the command line sets it: read when torch is loaded
 )
+# Tests run side by side: more threads than one each would only wait for one another.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # Timing on a shared machine says nothing about the code, and a failure should come back.
 settings.register_profile("gfcr", deadline=None, derandomize=True)
@@ -26,7 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--whole",
         action="store_true",
-        help="every case of campaigns and calibrations, not the sample that fits in ten minutes",
+        help="every test and every case, not those that fit in ten minutes (`make test-all`)",
     )
 
 
@@ -36,7 +38,10 @@ def whole(pytestconfig: pytest.Config) -> bool:
     return bool(pytestconfig.getoption("--whole"))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--whole"):
+        config.hook.pytest_deselected(items=[i for i in items if i.get_closest_marker("whole")])
+        items[:] = [i for i in items if not i.get_closest_marker("whole")]
     if shutil.which("nvidia-smi"):
         return
     for item in items:

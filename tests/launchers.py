@@ -28,6 +28,10 @@ def values_of(folder: Path, **changes: Any) -> dict[str, Any]:
     return {**VALUES, "folder": str(folder), **changes}
 
 
+HERE = f"{Path(__file__)}:Here"
+"""What a study's file says to run its trials in the process that reads it."""
+
+
 @final
 @dataclass(kw_only=True)
 class Here(Launcher):

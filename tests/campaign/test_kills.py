@@ -14,6 +14,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from tests.sample import sample
+
 ASK: Any = Callable[..., dict[str, Any]]
 MEASURED = re.compile(r"^(time|rate)/|seconds|_s$|per_s$")
 """Metrics that are the clock's."""
@@ -78,7 +80,7 @@ def different(place: Path, wanted: dict[str, Any]) -> list[str]:
     return [key for key, value in wanted.items() if repr(held[key]) != repr(value)]
 
 
-@pytest.mark.parametrize("strategy", ["april", "repo", "grpo"])
+@pytest.mark.parametrize("strategy", sample(["april", "repo", "grpo"], always=["april"]))
 def test_killed_at_any_file_operation_it_is_the_same_run(
     strategy: str, tmp_path: Path, whole: bool, tried: Callable[..., None]
 ) -> None:
@@ -178,7 +180,7 @@ def test_the_store_holds_what_the_folder_holds(
             {k: v for k, v in record.series.items() if v} == {k: v for k, v in held.items() if v},
         ]
 
-    kills = [30, 48, 75, 95] if not whole else list(range(1, 98, 3))
+    kills = [48, 95] if not whole else list(range(1, 98, 3))
     fell: list[Any] = []
     with asking(tmp_path, "grpo", "mlflow") as ask:
         for at in kills:

@@ -95,15 +95,16 @@ NAMES = [t.name for t in faults(world(0).model)]
 
 def test_every_fault_is_found(whole: bool, tried: Callable[..., None]) -> None:
     cases = range(20 if whole else 1)
+    names = NAMES if whole else NAMES[::2]
     missed: dict[str, int] = {}
-    for number, name in enumerate(NAMES):
+    for number, name in enumerate(names):
         tokens = MORE if name in HARDER else FEW
         for case in cases:
             on = world(1000 * case + number, tokens=tokens)
             trial = {t.name: t for t in faults(on.model, seed=case)}[name]
             if audit(trial, on, seed=case).verdict is not Verdict.BIASED:
                 missed[name] = missed.get(name, 0) + 1
-    for name in NAMES:
+    for name in names:
         tried("samplers", what=name, cases=len(cases), fell=missed.get(name, 0))
     assert all(num <= (1 - FOUND) * len(cases) for num in missed.values()), missed
 

@@ -34,7 +34,7 @@ STUDY = {
     "seeds": [0, 1],
 }
 EDITED = ("wide", 1)
-EACH = 5
+EACH = 3
 """Edits of a kind in a sample."""
 
 SHOWS_NOTHING: Mapping[str, tuple[str, ...]] = {

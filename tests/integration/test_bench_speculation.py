@@ -2,21 +2,20 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gfcr.speculation.table import SpeedTable
+from tests.commands import gfcr
 
 pytestmark = [pytest.mark.vllm]
 SMALL = ("--prompts", "1", "--group", "8", "--pairs", "5")
 
 
 def bench(*options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "gfcr", "bench", "speculation", "--json", *options]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+    return gfcr("bench", "speculation", "--json", *options)
 
 
 @pytest.fixture(scope="module")

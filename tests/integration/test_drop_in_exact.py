@@ -20,6 +20,7 @@ from gfcr.types import Rollout
 from tests.integration.tiny_model import tiny_chain_sum
 from tests.integration.trl_script import relative
 from tests.integration.trl_stock import arguments, train_stock
+from tests.sample import sample
 
 TOLERANCE = 2e-5
 PROMPTS = ["1+2=", "3+4=", "15+6=", "7+8=", "9-8=", "7-6=", "5-44=", "3-2="]
@@ -202,10 +203,8 @@ def train_trl(model: str, folder: Path, case: Case, *, updates: list[list[Rollou
     return train_stock(trainer)
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_the_update_is_trl_s_own(model: str, tmp_path: Path, name: str, whole: bool) -> None:
-    if not whole and name not in ALWAYS:
-        pytest.skip("of the whole sweep")
+@pytest.mark.parametrize("name", sample(CASES, always=ALWAYS))
+def test_the_update_is_trl_s_own(model: str, tmp_path: Path, name: str) -> None:
     case = CASES[name]
     ours = train_ours(model, tmp_path / "ours", case)
     updates = stored(tmp_path / "ours")

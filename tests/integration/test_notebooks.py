@@ -1,4 +1,7 @@
-"""The notebooks run from top to bottom, on vLLM and TRL. About seven minutes."""
+"""The notebooks run from top to bottom: the first on vLLM and TRL, the others on the fake engine.
+
+`--whole` runs all of them on vLLM and TRL too, in about seven minutes.
+"""
 
 import json
 import shutil
@@ -11,23 +14,26 @@ import pytest
 from nbclient import NotebookClient
 
 import gfcr
+from tests.launchers import HERE
+from tests.sample import sample
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = [
     *sorted((ROOT / "docs").rglob("*.ipynb")),
     *sorted((ROOT / "experiments").rglob("*.ipynb")),
 ]
-REAL = (
-    *(
-        "trainer.max_steps=2",
-        "prompts=4",
-        "evaluation.prompts=8",
-        "sampling.max_tokens=48",
-        "evaluation.sampling.max_tokens=48",
-    ),
-    "launcher.parallel=2",
+SMALL = (
+    "trainer.max_steps=2",
+    "prompts=4",
+    "evaluation.prompts=8",
+    "sampling.max_tokens=48",
+    "evaluation.sampling.max_tokens=48",
 )
 """Small, and otherwise what the notebooks do."""
+STACKS = {
+    "fake": ("model=none", "engine=fake", "trainer=dry", f"launcher={HERE}", *SMALL),
+    "real": (*SMALL, "launcher.parallel=2"),
+}
 
 
 def executed(path: Path, *, overrides: Sequence[str]) -> Any:
@@ -59,6 +65,12 @@ def test_committed_notebooks_hold_no_outputs(path: Path) -> None:
     assert cells and not any(c.outputs or c.execution_count for c in cells)
 
 
+@pytest.fixture(params=sample(STACKS, always=["fake"]))
+def stack(request: pytest.FixtureRequest) -> tuple[str, ...]:
+    """What makes a notebook's runs small, on one stack or the other."""
+    return STACKS[request.param]
+
+
 @pytest.fixture
 def tutorials(tmp_path: Path) -> Path:
     """A copy of the tutorials that may write beside itself."""
@@ -70,27 +82,28 @@ def tutorials(tmp_path: Path) -> Path:
 
 @pytest.mark.vllm
 def test_the_quickstart_runs(tutorials: Path) -> None:
-    notebook = executed(tutorials / "1-quickstart.ipynb", overrides=REAL)
+    overrides = [*STACKS["real"], "seeds=[0]"]
+    notebook = executed(tutorials / "1-quickstart.ipynb", overrides=overrides)
     assert {"image/png", "text/markdown", "text/html"} <= shown(notebook)
     runs = tutorials.parents[1] / "runs"
-    assert len(list(runs.glob("group-size/*/*/checkpoints/checkpoint-2"))) == 4
+    assert len(list(runs.glob("group-size/*/*/checkpoints/checkpoint-2"))) == 2
     assert not list(tutorials.glob("mlflow*"))
 
 
-@pytest.mark.vllm
-def test_a_strategy_written_in_a_notebook_rejects_groups(tutorials: Path) -> None:
+def test_a_strategy_written_in_a_notebook_rejects_groups(
+    tutorials: Path, stack: tuple[str, ...]
+) -> None:
     path = tutorials / "2-write-your-own-strategy.ipynb"
     # Groups of 8 are never out of this band and always out of that one.
     bands = ("arms.in_band.strategy.low=0.0", "arms.in_band.strategy.high=1.0")
     never = ("arms.no_refill.strategy.low=0.99", "arms.no_refill.strategy.high=0.995")
-    notebook = executed(path, overrides=[*REAL, "seeds=[0]", *bands, *never])
+    notebook = executed(path, overrides=[*stack, "seeds=[0]", *bands, *never])
     assert {"image/png", "text/html"} <= shown(notebook)
     assert "reward_band" in texts(notebook)
 
 
-@pytest.mark.vllm
-def test_the_speculation_study_drafts(tutorials: Path) -> None:
-    notebook = executed(tutorials / "3-speculation.ipynb", overrides=[*REAL, "task.num_train=4"])
+def test_the_speculation_study_drafts(tutorials: Path, stack: tuple[str, ...]) -> None:
+    notebook = executed(tutorials / "3-speculation.ipynb", overrides=[*stack, "task.num_train=4"])
     assert {"image/png", "text/html"} <= shown(notebook)
     folder = tutorials.parents[1] / "runs" / "drafters"
     drafted = {
@@ -98,21 +111,19 @@ def test_the_speculation_study_drafts(tutorials: Path) -> None:
         for path in folder.glob("*/*/result.json")
     }
     assert drafted.pop("none") == 0
-    assert sorted(drafted) == ["das", "ngram", "spec_rl"]
-    assert all(drafted.values()), drafted
+    assert drafted.pop("ngram") >= 0  # the fake engine's words repeat nothing it could draft
+    assert sorted(drafted) == ["das", "spec_rl"] and all(drafted.values()), drafted
 
 
-@pytest.mark.vllm
-def test_the_factorial_ablation_runs(tutorials: Path) -> None:
-    notebook = executed(tutorials / "4-factorial-ablation.ipynb", overrides=REAL)
+def test_the_factorial_ablation_runs(tutorials: Path, stack: tuple[str, ...]) -> None:
+    notebook = executed(tutorials / "4-factorial-ablation.ipynb", overrides=stack)
     assert {"image/png", "text/html"} <= shown(notebook)
     assert "size=n8 x gate=alive" in texts(notebook)
 
 
-@pytest.mark.vllm
-def test_a_leaderboard_is_read(tutorials: Path) -> None:
+def test_a_leaderboard_is_read(tutorials: Path, stack: tuple[str, ...]) -> None:
     path = tutorials / "5-reading-a-leaderboard.ipynb"
-    notebook = executed(path, overrides=[*REAL, "seeds=[0,1]"])
+    notebook = executed(path, overrides=[*stack, "seeds=[0,1]"])
     assert {"image/png", "text/markdown", "text/html"} <= shown(notebook)
     assert "inconclusive" in texts(notebook)
     assert (
@@ -120,12 +131,13 @@ def test_a_leaderboard_is_read(tutorials: Path) -> None:
     )
 
 
-@pytest.mark.vllm
 @pytest.mark.parametrize("name", ["quickstart", "speculation"])
-def test_an_analysis_reads_what_the_sweep_left(name: str, tmp_path: Path) -> None:
+def test_an_analysis_reads_what_the_sweep_left(
+    name: str, tmp_path: Path, stack: tuple[str, ...]
+) -> None:
     path = ROOT / "experiments" / name / "analysis.ipynb"
     few = ["task.num_train=8", "seeds=[0]"]
-    overrides = [*REAL, *few, "tracking=local", f"folder={tmp_path}"]
+    overrides = [*stack, *few, "tracking=local", f"folder={tmp_path}"]
     gfcr.study(path.with_name("study.yaml"), overrides=overrides).run()
     notebook = executed(path, overrides=overrides)
     assert {"image/png", "text/markdown", "text/html"} <= shown(notebook)

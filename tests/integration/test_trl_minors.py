@@ -1,4 +1,4 @@
-"""The seam's contract holds on the TRL minor before the installed one (about 40 s alone).
+"""The seam's contract holds on the TRL minor before the installed one; all of it by `--whole`.
 
 Install it with `pip install --no-deps --target .cache/trl-1.15.0 trl==1.15.0`; another folder is
 named by `GFCR_TRL_PREVIOUS`.
@@ -14,6 +14,13 @@ import torch
 
 REPO = Path(__file__).parents[2]
 PREVIOUS = Path(os.environ.get("GFCR_TRL_PREVIOUS", REPO / ".cache" / "trl-1.15.0")).resolve()
+FEW = (
+    "test_trl_exact.py::test_grpo_update_is_trl_s_own[dapo-grpo_advantages-group-256]",
+    "test_trl_seam.py::test_source_is_called_in_order",
+    "test_drop_in_settings.py::test_each_field_stands_in_one_table",
+    "test_drop_in_exact.py::test_the_update_is_trl_s_own[weights of rewards]",
+)
+"""Each way into TRL once: the seam, and the script's own trainer."""
 CONTRACT = (
     "test_trl_exact.py",
     "test_trl_rollout_func.py",
@@ -56,9 +63,12 @@ def python(*arguments, env):
     )
 
 
-def test_seam_holds_on_the_previous_minor(environment):
+@pytest.mark.parametrize(
+    "names", [FEW, pytest.param(CONTRACT, marks=pytest.mark.whole)], ids=["few", "all"]
+)
+def test_seam_holds_on_the_previous_minor(environment, names):
     version = python("-W", "ignore", "-c", "import trl; print(trl.__version__)", env=environment)
     assert version.stdout.startswith("1.15."), version.stdout
-    tests = [f"tests/integration/{name}" for name in CONTRACT]
+    tests = [f"tests/integration/{name}" for name in names]
     done = python("-m", "pytest", "-q", "-p", "no:cacheprovider", *tests, env=environment)
     assert done.returncode == 0, done.stdout[-6000:]

@@ -1,8 +1,6 @@
 """The ranking benchmark on curves whose winner is known."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ from gfcr.tracking import sealing
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.records import RunRecord
+from tests.commands import gfcr
 
 ROOT = Path(__file__).parents[3]
 UPDATES = tuple(range(0, 41, 5))
@@ -213,9 +212,9 @@ def test_the_command_reads_run_folders(tmp_path: Path) -> None:
             )
         )
         sealing.end(folder, status="finished", result=record.result or {})
-    command = [sys.executable, "-m", "gfcr", "bench", "ranking", "t", "--folder", str(tmp_path)]
-    command += ["--resamples", "3", "--rule", "halving", "--first", "5", "--factor", "3", "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    rule = ("--rule", "halving", "--first", "5", "--factor", "3")
+    words = ("--folder", tmp_path, "--resamples", "3", *rule, "--json")
+    done = gfcr("bench", "ranking", "t", *words)
     assert done.returncode == 0, done.stderr
     data = json.loads(done.stdout)
     assert len(data["rules"]) == 1 and data["rules"][0]["rule"]["first"] == 5
@@ -223,8 +222,7 @@ def test_the_command_reads_run_folders(tmp_path: Path) -> None:
 
 
 def test_a_committed_entry_is_played_again_without_its_runs():
-    command = [sys.executable, "-m", "gfcr", "bench", "ranking", "--resamples", "3", "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=ROOT)
+    done = gfcr("bench", "ranking", "--resamples", "3", "--json", cwd=ROOT)
     assert done.returncode == 0, done.stderr
     data = json.loads(done.stdout)
     assert (data["study"], data["arms"], data["seeds"]) == ("leaderboard_chain_sum", 12, 5)

@@ -13,6 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from tests.commands import gfcr
+from tests.launchers import HERE
+
 EXPERIMENT: dict[str, Any] = {
     "study": "t",
     "model": "none",
@@ -31,9 +34,10 @@ def _file(folder: Path, **changes: Any) -> Path:
     return path
 
 
-def _gfcr(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+def _started(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """A process of its own."""
     command = [sys.executable, "-m", "gfcr", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=cwd)
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 
 def _trained(folder: Path) -> list[list[str]]:
@@ -44,7 +48,7 @@ def _trained(folder: Path) -> list[list[str]]:
 
 
 def test_run_prints_one_json_object(tmp_path: Path) -> None:
-    done = _gfcr("run", _file(tmp_path), "--json", "trainer.max_steps=3")
+    done = _started("run", _file(tmp_path), "--json", "trainer.max_steps=3")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert result["updates"] == 3 and result["tokens"]["remainder"] == 0
@@ -58,10 +62,10 @@ def test_run_prints_one_json_object(tmp_path: Path) -> None:
 
 
 def test_the_same_command_again_reports_the_finished_run(tmp_path: Path) -> None:
-    first = json.loads(_gfcr("run", _file(tmp_path), "--json").stdout)
-    again = _gfcr("run", _file(tmp_path), "--json")
+    first = json.loads(gfcr("run", _file(tmp_path), "--json").stdout)
+    again = gfcr("run", _file(tmp_path), "--json")
     assert json.loads(again.stdout) == first and "already finished" in again.stderr
-    fresh = json.loads(_gfcr("run", _file(tmp_path), "--json", "--fresh").stdout)
+    fresh = json.loads(gfcr("run", _file(tmp_path), "--json", "--fresh").stdout)
     assert fresh["tokens"] == first["tokens"] and fresh["wall_s"] != first["wall_s"]
 
 
@@ -83,7 +87,7 @@ BAD = {
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input_exits_with_2_and_says_what_to_do(case: str, tmp_path: Path) -> None:
     overrides, words = BAD[case]
-    done = _gfcr("run", _file(tmp_path), *overrides)
+    done = gfcr("run", _file(tmp_path), *overrides)
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stderr and not done.stdout
     for word in words:
@@ -91,13 +95,13 @@ def test_bad_input_exits_with_2_and_says_what_to_do(case: str, tmp_path: Path) -
 
 
 def test_an_unknown_command_names_the_nearest() -> None:
-    done = _gfcr("swep")
+    done = _started("swep")
     assert done.returncode == 2 and "Did you mean 'sweep'" in done.stderr
 
 
 def test_a_batch_that_never_fills_exits_with_2_and_keeps_its_rollouts(tmp_path: Path) -> None:
     knobs = {"name": "dapo", "max_rounds": 2}
-    done = _gfcr("run", _file(tmp_path, strategy=knobs), "--json")
+    done = gfcr("run", _file(tmp_path, strategy=knobs), "--json")
     assert done.returncode == 2 and "max_rounds" in json.loads(done.stdout)["error"]
     assert "Traceback" not in done.stderr
     (file,) = (tmp_path / "runs").rglob("update-*.parquet")
@@ -108,7 +112,7 @@ def test_a_dataset_without_its_answer_column_is_named(tmp_path: Path) -> None:
     data = tmp_path / "data.jsonl"
     data.write_text('{"question": "1+1=", "reply": "2"}\n' * 4)
     task = {"name": "dataset", "path": str(data), "prompt_column": "question"}
-    done = _gfcr("run", _file(tmp_path, task=task))
+    done = gfcr("run", _file(tmp_path, task=task))
     assert done.returncode == 2
     assert "answer" in done.stderr and "reply" in done.stderr and str(data) in done.stderr
 
@@ -117,7 +121,7 @@ def test_an_empty_dataset_is_named(tmp_path: Path) -> None:
     data = tmp_path / "data.jsonl"
     data.write_text("")
     task = {"name": "dataset", "path": str(data), "prompt_column": "question"}
-    done = _gfcr("run", _file(tmp_path, task=task))
+    done = gfcr("run", _file(tmp_path, task=task))
     assert done.returncode == 2 and str(data) in done.stderr and "Traceback" not in done.stderr
 
 
@@ -130,14 +134,14 @@ def test_killed_and_run_again_it_trains_on_the_same_rollouts(strategy: str, tmp_
     (tmp_path / "b").mkdir()
     whole = _file(tmp_path / "a", **changes)
     killed = _file(tmp_path / "b", **changes)
-    reference = _gfcr("run", whole, steps, "--json")
+    reference = gfcr("run", whole, steps, "--json")
     assert reference.returncode == 0, reference.stderr
     command = [sys.executable, "-m", "gfcr", "run", str(killed), steps, "--json"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _wait_for_updates(tmp_path / "b", num=5)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    resumed = _gfcr("run", killed, steps, "--json")
+    resumed = gfcr("run", killed, steps, "--json")
     assert resumed.returncode == 0, resumed.stderr
     ours, theirs = json.loads(resumed.stdout), json.loads(reference.stdout)
     assert ours["resumed_from"] >= 4 and ours["tokens"] == theirs["tokens"]
@@ -159,11 +163,17 @@ def _wait_for_updates(folder: Path, *, num: int) -> None:
 def test_sweep_keeps_finished_trials(tmp_path: Path) -> None:
     study = tmp_path / "study.yaml"
     arms = {"grpo": {"strategy": "grpo"}, "rloo": {"strategy": "rloo"}}
-    values = {**EXPERIMENT, "folder": str(tmp_path / "runs"), "arms": arms, "seeds": [0, 1]}
+    values = {
+        **EXPERIMENT,
+        "launcher": HERE,
+        "folder": str(tmp_path / "runs"),
+        "arms": arms,
+        "seeds": [0, 1],
+    }
     study.write_text(yaml.safe_dump(values, sort_keys=False))
-    first = json.loads(_gfcr("sweep", study, "--json").stdout)
+    first = json.loads(gfcr("sweep", study, "--json").stdout)
     assert [t["status"] for t in first["trials"]] == ["finished"] * 4
-    again = json.loads(_gfcr("sweep", study, "--json").stdout)
+    again = json.loads(gfcr("sweep", study, "--json").stdout)
     assert [t["status"] for t in again["trials"]] == ["cached"] * 4
     assert again["trials"][3]["tokens"] == first["trials"][3]["tokens"]
 
@@ -171,16 +181,16 @@ def test_sweep_keeps_finished_trials(tmp_path: Path) -> None:
 def test_sweep_runs_the_arms_that_are_asked_for(tmp_path: Path) -> None:
     study = tmp_path / "study.yaml"
     arms = {name: {"strategy": name} for name in ("grpo", "rloo", "dr_grpo")}
-    values = {**EXPERIMENT, "folder": str(tmp_path / "runs"), "arms": arms}
+    values = {**EXPERIMENT, "launcher": HERE, "folder": str(tmp_path / "runs"), "arms": arms}
     study.write_text(yaml.safe_dump(values, sort_keys=False))
-    some = json.loads(_gfcr("sweep", study, "--arms", "dr_grpo,grpo", "--json").stdout)
+    some = json.loads(gfcr("sweep", study, "--arms", "dr_grpo,grpo", "--json").stdout)
     assert [t["arm"] for t in some["trials"]] == ["grpo", "dr_grpo"]
-    rest = json.loads(_gfcr("sweep", study, "--json").stdout)
+    rest = json.loads(gfcr("sweep", study, "--json").stdout)
     assert [t["status"] for t in rest["trials"]] == ["cached", "finished", "cached"]
-    wrong = _gfcr("sweep", study, "--arms", "grpo,rlo")
+    wrong = gfcr("sweep", study, "--arms", "grpo,rlo")
     assert wrong.returncode == 2 and "Did you mean 'rloo'?" in wrong.stderr
     halving = ("evaluation.every=1", "stopping={name: halving, first: 1, factor: 2}")
-    stopping = _gfcr("sweep", study, "--arms", "grpo", *halving)
+    stopping = gfcr("sweep", study, "--arms", "grpo", *halving)
     assert stopping.returncode == 2 and "stopping=null" in stopping.stderr
 
 
@@ -189,7 +199,7 @@ def test_sweep_goes_on_when_a_trial_fails(tmp_path: Path) -> None:
     arms = {"never": {"strategy": {"name": "dapo", "max_rounds": 1}}, "grpo": {"strategy": "grpo"}}
     values = {**EXPERIMENT, "folder": str(tmp_path / "runs"), "arms": arms, "baseline": "grpo"}
     study.write_text(yaml.safe_dump(values, sort_keys=False))
-    done = _gfcr("sweep", study, "--json")
+    done = gfcr("sweep", study, "--json")
     trials = json.loads(done.stdout)["trials"]
     assert done.returncode == 1 and [t["status"] for t in trials] == ["failed", "finished"]
     assert "max_rounds" in trials[0]["error"]
@@ -200,18 +210,18 @@ def test_bad_arm_is_found_before_anything_runs(tmp_path: Path) -> None:
     arms = {"grpo": {"strategy": "grpo"}, "odd": {"strategy": "dpao"}}
     values = {**EXPERIMENT, "folder": str(tmp_path / "runs"), "arms": arms}
     study.write_text(yaml.safe_dump(values, sort_keys=False))
-    done = _gfcr("sweep", study)
+    done = gfcr("sweep", study)
     assert done.returncode == 2 and "dpao" in done.stderr and not (tmp_path / "runs").exists()
 
 
 def test_list_and_show() -> None:
-    listed = json.loads(_gfcr("list", "--json").stdout)
+    listed = json.loads(gfcr("list", "--json").stdout)
     assert {"strategy", "generate", "filter", "control", "replay"} <= set(listed)
     assert all(entry["summary"] for entries in listed.values() for entry in entries)
-    shown = json.loads(_gfcr("show", "dapo", "--json").stdout)
+    shown = json.loads(gfcr("show", "dapo", "--json").stdout)
     assert "2503.14476" in shown["doc"] and shown["knobs"]["group_size"]["default"] == 8
     assert {p["address"] for p in shown["parts"]} >= {"generate", "filters.zero_variance"}
-    assert os.linesep in _gfcr("show", "refill").stdout
+    assert os.linesep in gfcr("show", "refill").stdout
 
 
 def test_a_study_file_ranks_the_runs_it_asks_for(tmp_path: Path) -> None:
@@ -220,13 +230,14 @@ def test_a_study_file_ranks_the_runs_it_asks_for(tmp_path: Path) -> None:
     study = tmp_path / "study.yaml"
     arms = {"grpo": {"strategy": "grpo"}, "rloo": {"strategy": "rloo"}}
     tracking = {"name": "mlflow", "uri": uri}
-    values = {**EXPERIMENT, "folder": str(tmp_path / "runs"), "arms": arms, "tracking": tracking}
+    place = {"launcher": HERE, "folder": str(tmp_path / "runs"), "tracking": tracking}
+    values = {**EXPERIMENT, **place, "arms": arms}
     for steps in (2, 3):
         values["trainer"] = {"name": "dry", "max_steps": steps}
         study.write_text(yaml.safe_dump(values, sort_keys=False))
-        done = _gfcr("sweep", study, "--json")
+        done = gfcr("sweep", study, "--json")
         assert done.returncode == 0, done.stderr
     made = {t["arm"]: t["tokens"]["generated"] for t in json.loads(done.stdout)["trials"]}
-    board = json.loads(_gfcr("leaderboard", study, "--uri", uri, "--json").stdout)
+    board = json.loads(gfcr("leaderboard", study, "--uri", uri, "--json").stdout)
     assert not board["excluded"]
     assert {row["arm"]: row["cost"]["generated_tokens"] for row in board["rows"]} == made

@@ -3,7 +3,6 @@
 import json
 import resource
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 import yaml
 
 from gfcr.tracking.folder import RunFolder
+from tests import commands
 from tests.launchers import VALUES
 
 
@@ -27,9 +27,8 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(place)], check=True)
 
 
-def gfcr(file: Path, *words: str, **how: Any) -> tuple[int, dict[str, Any], str]:
-    command = [sys.executable, "-m", "gfcr", "run", str(file), "--json", *words]
-    done = subprocess.run(command, capture_output=True, text=True, **how)
+def gfcr(file: Path) -> tuple[int, dict[str, Any], str]:
+    done = commands.gfcr("run", file, "--json")
     return done.returncode, json.loads(done.stdout), done.stderr
 
 
@@ -65,11 +64,13 @@ def test_a_disk_closed_to_writing_is_named(tmp_path: Path, small_disk: Path) -> 
 
 
 def test_a_file_that_may_not_grow_is_named(tmp_path: Path) -> None:
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
-
     file = experiment(tmp_path, tmp_path / "runs")
-    code, answer, _ = gfcr(file, preexec_fn=limit)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))  # more than an update's rollouts
+    try:
+        code, answer, _ = gfcr(file)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert code == 2 and "File too large" in answer["error"]
     (card,) = tmp_path.rglob("run.json")
     assert RunFolder(card.parent).status == "failed"

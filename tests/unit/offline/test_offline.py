@@ -1,8 +1,6 @@
 """Strategies on recorded logs, made on the fake engine."""
 
 import json
-import subprocess
-import sys
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, final
@@ -24,6 +22,7 @@ from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.rollouts import read_update, write_rollouts
 from gfcr.types import FinishReason, Group
+from tests.commands import gfcr
 
 UPDATES = 6
 
@@ -241,13 +240,12 @@ def test_a_log_with_halted_rollouts_is_no_log(tmp_path: Path) -> None:
 
 def test_the_command_answers_and_refuses(tmp_path: Path) -> None:
     record(tmp_path, strategies.load("grpo", group_size=8), prompts=8)
-    command = [sys.executable, "-m", "gfcr", "offline", str(tmp_path)]
-    command += ["--strategy", "grpo group_size=4", "--strategy", "treerl"]
-    done = subprocess.run([*command, "--json"], capture_output=True, text=True, timeout=120)
+    command = ("offline", tmp_path, "--strategy", "grpo group_size=4", "--strategy", "treerl")
+    done = gfcr(*command, "--json")
     assert done.returncode == 1, done.stderr
     data = json.loads(done.stdout)
     first, tree = data["strategies"]
     assert first["tokens"]["remainder"] == 0 and first["refused"] is None
     assert "generate" in tree["refused"] and tree["signal_rate"] is None
-    shown = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    shown = gfcr(*command)
     assert "not answered treerl" in shown.stdout

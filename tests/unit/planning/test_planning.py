@@ -1,8 +1,6 @@
 """Plans of studies on the fake engine."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,9 @@ from gfcr.stats import compare
 from gfcr.tracking import sealing
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import RunFolder
+from tests.commands import gfcr
 from tests.heldout import asked, measured
+from tests.launchers import HERE
 
 STUDY: dict[str, Any] = {
     "study": "t",
@@ -81,7 +81,7 @@ def test_nothing_known_is_unknown_and_nothing_runs(tmp_path: Path) -> None:
 
 
 def test_calibration_tells_what_the_runs_then_cost(tmp_path: Path) -> None:
-    study = load(tmp_path, seeds=[0])
+    study = load(tmp_path, seeds=[0], launcher=HERE)
     plan = planning.plan(study, calibrated=True)
     assert {a.source for a in plan.arms} == {"calibration"}
     assert not (tmp_path / "runs").exists()
@@ -195,11 +195,11 @@ def test_bad_numbers_say_what_is_allowed(tmp_path: Path) -> None:
 
 
 def test_the_command_prints_one_json_object(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "gfcr", "plan", str(file(tmp_path)), "--effect", "0.2"]
-    done = subprocess.run([*command, "--json"], capture_output=True, text=True, timeout=120)
+    command = ("plan", file(tmp_path), "--effect", "0.2")
+    done = gfcr(*command, "--json")
     assert done.returncode == 0, done.stderr
     data = json.loads(done.stdout)
     assert [a["arm"] for a in data["arms"]] == ["grpo", "rloo"]
     assert data["seeds_for_effect"] > 2 and data["by_seeds"]["2"] == data["detectable"]
-    shown = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    shown = gfcr(*command)
     assert "Seeds needed" in shown.stdout and "unknown" in shown.stdout

@@ -1,22 +1,16 @@
 """The comparison with published figures: what decides, and that it can fail."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from gfcr.cli import main
 from gfcr.simulation import check
-
-
-def gfcr(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "gfcr", "simulate", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+from tests.commands import gfcr
 
 
 def test_the_check_passes_and_prints_one_json_object() -> None:
-    done = gfcr("--check", "--json")
+    done = gfcr("simulate", "--check", "--json")
     assert done.returncode == 0, done.stderr
     data = json.loads(done.stdout)
     assert data["ok"] and not data["off"]

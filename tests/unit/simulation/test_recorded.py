@@ -1,8 +1,6 @@
 """Calibration from a recorded run: the fake engine's own constants come back."""
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,13 +11,9 @@ import yaml
 from gfcr.errors import CheckpointError
 from gfcr.simulation.recorded import calibrate
 from gfcr.speculation.budget import PassCost
+from tests.commands import gfcr
 
 STEP_S, TOKEN_S = 0.02, 0.0005
-
-
-def gfcr(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "gfcr", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
 def recorded(folder: Path, *, updates: int) -> Path:

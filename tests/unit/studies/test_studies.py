@@ -10,6 +10,7 @@ import pytest
 import gfcr
 from gfcr.errors import ConfigError
 from gfcr.studies import StudyHandle, optional, over_seeds
+from tests.launchers import HERE
 
 BASE = """
 model: none
@@ -28,7 +29,7 @@ SIZES: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("studies")
-    (folder / "base.yaml").write_text(BASE + f"folder: {folder / 'runs'}\n")
+    (folder / "base.yaml").write_text(BASE + f"folder: {folder / 'runs'}\nlauncher: {HERE}\n")
     return folder
 
 
