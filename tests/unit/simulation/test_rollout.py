@@ -63,7 +63,6 @@ def test_every_token_is_emitted_once(
     assert made.makespan_s == pytest.approx(
         COST.seconds(passes=made.forward_passes, tokens=made.verified)
     )
-    assert made.finished_s_N.max() == made.makespan_s and made.finished_s_N.min() > 0
 
 
 @given(LENGTHS, st.floats(0, 1))
