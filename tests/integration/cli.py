@@ -1,4 +1,4 @@
-"""The command line in a process of its own, as a user starts it, on the demo model."""
+"""The command line on the demo model, in this process and in one of its own."""
 
 import json
 import os
@@ -7,6 +7,8 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+
+from tests import commands
 
 ROOT = Path(__file__).parents[2]
 QUICK = (ROOT / "experiments" / "quickstart" / "dapo.yaml", "prompts=4", "evaluation.prompts=16")
@@ -26,13 +28,11 @@ def start(*arguments: object, folder: Path) -> subprocess.Popen[str]:
 
 
 def gfcr(*arguments: object, folder: Path) -> Any:
-    """Runs `gfcr ARGUMENTS --json` to its end; returns the one JSON object on stdout."""
-    process = start(*arguments, "--json", folder=folder)
-    out, _ = process.communicate(timeout=400)
-    said = (folder / "stderr").read_text()
-    assert process.returncode == 0, said[-3000:]
-    assert "Traceback" not in said
-    return json.loads(out)  # a second object, or a stray line, is an error
+    """Runs `gfcr ARGUMENTS --json` to its end, here; returns the one JSON object on stdout."""
+    done = commands.gfcr(*arguments, "--json", cwd=folder)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "Traceback" not in done.stderr
+    return json.loads(done.stdout)  # a second object, or a stray line, is an error
 
 
 def wait_for(process: subprocess.Popen[str], pattern: str, *, folder: Path) -> None:

@@ -1,11 +1,6 @@
-"""The audit on real vLLM: ours is lossless; as shipped, or by SPEC-RL's rule, biased. About 110 s.
-
-The seconds are those of two idle cores.
-"""
+"""The audit on real vLLM: ours is lossless; as shipped, or by SPEC-RL's rule, biased."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +12,7 @@ from gfcr.audit import Verdict, certificate_for, covered
 from gfcr.audit.run import engine_for
 from gfcr.speculation.ngram import Ngram
 from gfcr.types import Sampling
+from tests.commands import gfcr
 from tests.integration.tiny_model import tiny_qwen3
 
 pytestmark = [pytest.mark.vllm]
@@ -30,9 +26,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def audit(model: Path, folder: Path, *options: str) -> tuple[int, dict[str, Any]]:
-    command = [sys.executable, "-m", "gfcr", "audit", "--model", str(model), "--json"]
-    command += ["--folder", str(folder), "--max-tokens", "64", *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    where = ("--model", model, "--folder", folder, "--max-tokens", "64")
+    done = gfcr("audit", *where, *options, "--json")
     assert done.stdout, done.stderr[-2000:]
     return done.returncode, json.loads(done.stdout)
 
@@ -56,6 +51,7 @@ def test_the_engine_is_lossless_with_ngram_drafts(model: Path, tmp_path: Path) -
     assert held is not None and covered(held, sampling=short) is Verdict.LOSSLESS
 
 
+@pytest.mark.whole
 def test_old_responses_as_drafts_are_exact_by_our_rule_and_biased_by_the_released_one(
     model: Path, tmp_path: Path
 ) -> None:
@@ -70,6 +66,7 @@ def test_old_responses_as_drafts_are_exact_by_our_rule_and_biased_by_the_release
     assert code == 1 and found["verdict"] == "biased"
 
 
+@pytest.mark.whole
 @pytest.mark.skipif(torch.cuda.is_available(), reason="the defect is that of the CPU build")
 def test_vllm_as_shipped_is_biased(model: Path, tmp_path: Path) -> None:
     options = ("--drafter", "ngram", "--unpatched", "--settings", "t1", "--samples", "20000")

@@ -33,6 +33,7 @@ def found(table: Path) -> dict[str, Any]:
     return json.loads(done.stdout)
 
 
+@pytest.mark.whole
 def test_a_drafter_that_remembers_needs_fewer_passes(found: dict[str, Any]) -> None:
     cells = {c["running"]: c for c in found["cells"]}
     assert sorted(cells) == [1, 8]
@@ -43,6 +44,7 @@ def test_a_drafter_that_remembers_needs_fewer_passes(found: dict[str, Any]) -> N
         assert cell["step"]["estimate"] < cell["step"]["bound"] * cell["ratio"]["median"]
 
 
+@pytest.mark.whole
 def test_counts_agree(found: dict[str, Any]) -> None:
     for cell in found["cells"]:
         counts, places = cell["counts"], cell["acceptance_by_position"]
@@ -57,6 +59,7 @@ def test_counts_agree(found: dict[str, Any]) -> None:
             assert passes < counts["emitted"] <= passes + counts["accepted"]
 
 
+@pytest.mark.whole
 def test_every_arm_is_measured_in_pairs(found: dict[str, Any]) -> None:
     assert [p["running"] for p in found["plain"]] == [1, 8]
     for cell in found["cells"]:
@@ -64,6 +67,7 @@ def test_every_arm_is_measured_in_pairs(found: dict[str, Any]) -> None:
         assert cell["ratio"]["min"] <= cell["ratio"]["median"] <= cell["ratio"]["max"]
 
 
+@pytest.mark.whole
 def test_the_table_serves_auto(found: dict[str, Any], table: Path) -> None:
     held = SpeedTable.read(table)
     assert held.measured["drafter"]["name"] == "das"

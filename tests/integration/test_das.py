@@ -107,6 +107,7 @@ def test_greedy_rollouts_are_the_same_in_far_fewer_passes(
     assert second.passes < greedy[1].passes / 3
 
 
+@pytest.mark.whole
 def test_sampled_rollouts_need_fewer_passes_from_the_second_epoch(
     drafted: tuple[VllmEngine, Das],
 ) -> None:

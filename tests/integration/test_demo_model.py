@@ -92,6 +92,7 @@ def test_the_codec_uses_a_chat_template_where_there_is_one(folder: Path, tmp_pat
     assert codec.prompt("1+2") == codec.encode("1+2=")
 
 
+@pytest.mark.whole
 def test_transformers_and_vllm_agree_on_the_model(folder: Path) -> None:
     script = Path(__file__).with_name("demo_model_script.py")
     done = subprocess.run(
@@ -101,6 +102,7 @@ def test_transformers_and_vllm_agree_on_the_model(folder: Path) -> None:
     assert float(done.stdout.split()[-1]) < 1e-3
 
 
+@pytest.mark.whole
 def test_two_processes_at_once_make_one_model(cache: Path) -> None:
     recipe = tiny(seed=7)
     (cache / "models" / f".{recipe.key}-killed").mkdir(parents=True)

@@ -120,6 +120,7 @@ def test_a_prompt_the_task_does_not_know_is_named(train: Any) -> None:
         train("grpo", reward=drop_in.reward, task="chain_sum", prompts=["1+1+1+1="] * 4)
 
 
+@pytest.mark.whole
 def test_the_script_in_the_docs_runs(model: str, tmp_path: Path) -> None:
     page = (ROOT / "docs" / "trl.md").read_text()
     (script,) = re.findall(

@@ -50,6 +50,7 @@ def measured() -> dict[str, Any]:
     return measure(model=POLICY, draft=POLICY, generic="demo-draft-generic", size=SMALL)
 
 
+@pytest.mark.whole
 def test_a_learning_draft_recovers_from_a_shift_and_a_static_one_does_not(
     measured: dict[str, Any],
 ) -> None:
@@ -58,6 +59,7 @@ def test_a_learning_draft_recovers_from_a_shift_and_a_static_one_does_not(
     assert share["online"] > (1 + share["static"]) / 2
 
 
+@pytest.mark.whole
 def test_a_draft_that_knew_nothing_becomes_useful(measured: dict[str, Any]) -> None:
     arms = measured["arms"]
     assert arms["home/untrained"]["acceptance_length"] < 1.3
@@ -65,12 +67,14 @@ def test_a_draft_that_knew_nothing_becomes_useful(measured: dict[str, Any]) -> N
     assert arms["home/untrained online"]["metrics"]["swaps"] >= 2
 
 
+@pytest.mark.whole
 def test_a_poisoned_draft_is_rolled_back(measured: dict[str, Any]) -> None:
     poison = measured["poison"]
     assert poison["rolled_back"] == 1
     assert poison["after"] > 1.3 * min(poison["curve"]) > 1.3
 
 
+@pytest.mark.whole
 def test_a_killed_learner_leaves_rollouts_running_and_is_started_again(
     measured: dict[str, Any],
 ) -> None:
@@ -108,6 +112,7 @@ def run(part: Online, engines: list[VllmEngine]) -> tuple[Pipeline, VllmEngine]:
     return pipeline, engine
 
 
+@pytest.mark.whole
 def test_a_run_learns_swaps_without_touching_the_policy_and_resumes(
     tmp_path: Path, engines: list[VllmEngine]
 ) -> None:

@@ -94,6 +94,7 @@ def test_a_study_on_two_nodes_has_the_results_of_runs_on_this_machine(
         assert here["tokens"] == end.result["tokens"] and here["heldout"] == end.result["heldout"]
 
 
+@pytest.mark.whole
 def test_a_lost_node_costs_no_finished_trial_and_its_trial_goes_on_elsewhere(
     cluster: Any, tmp_path: Path
 ) -> None:
@@ -119,6 +120,7 @@ def test_a_lost_node_costs_no_finished_trial_and_its_trial_goes_on_elsewhere(
     assert not trial_processes(tmp_path)
 
 
+@pytest.mark.whole
 def test_interrupted_it_leaves_no_process_and_goes_on_later(cluster: Any, tmp_path: Path) -> None:
     file = tmp_path / "study.yaml"
     trainer = {**STUDY["trainer"], "max_steps": 2000}
@@ -175,6 +177,7 @@ def test_bad_settings_say_what_is_allowed() -> None:
             Ray(**changes)
 
 
+@pytest.mark.whole
 def test_the_answer_is_one_json_object(cluster: Any, tmp_path: Path) -> None:
     file = tmp_path / "study.yaml"
     launcher = {"name": "ray", "address": cluster.address}

@@ -22,6 +22,7 @@ from gfcr.train.trl import Trl
 from gfcr.types import FinishReason, Group, RolloutBatch
 from tests.integration import demo_floor
 from tests.integration.demo_floor import Floor, Source, fresh, positions
+from tests.sample import sample
 
 pytestmark = pytest.mark.vllm
 
@@ -120,10 +121,10 @@ def replays(done: Done) -> None:
 
 def calls_a_tool(done: Done) -> None:
     answered = 0
-    for sample in (s for b in done.batches for s in b.samples):
-        rollout, decode = sample.rollout, done.run.loop.codec.decode
+    for trained in (s for b in done.batches for s in b.samples):
+        rollout, decode = trained.rollout, done.run.loop.codec.decode
         outside = ~rollout.mask_T
-        assert not sample.advantage_T[outside].any() and not rollout.logprobs_T[outside].any()
+        assert not trained.advantage_T[outside].any() and not rollout.logprobs_T[outside].any()
         edges = np.flatnonzero(np.diff(outside.astype(int), prepend=0, append=0))
         for start, stop in edges.reshape(-1, 2):
             asked, tokens = decode(rollout.tokens_T[:start]), rollout.tokens_T[start:stop]
@@ -204,7 +205,7 @@ def test_a_strategy_does_what_it_is_for(name: str, floor: Floor) -> None:
     CASES.get(name, Case()).check(done)
 
 
-@pytest.mark.parametrize("name", TRAINED)
+@pytest.mark.parametrize("name", sample(TRAINED, always=["april", "repo", "treerl"]))
 def test_a_family_trains_through_the_real_seam(name: str, floor: Floor, tmp_path: Path) -> None:
     run = pipeline(name, floor)
     source = Source(pipeline=run)

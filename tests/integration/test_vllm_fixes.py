@@ -1,4 +1,4 @@
-"""Each trap of vLLM on CPU: shut with our fix, open without it. About 50 s.
+"""Each trap of vLLM on CPU: shut with our fix and, by `--whole`, open without it.
 
 Stock vLLM runs in a process of its own, since a fix stays for the life of the process.
 """
@@ -43,15 +43,18 @@ def stock(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.whole
 def test_stock_speculation_is_biased(stock: dict[str, Any]) -> None:
     assert stock["fixes"] == []
     assert abs(stock["z"]) > 10
 
 
+@pytest.mark.whole
 def test_stock_weights_cannot_be_loaded_in_place(stock: dict[str, Any]) -> None:
     assert "weight_loader" in stock["load_weights"]
 
 
+@pytest.mark.whole
 def test_stock_reload_keeps_the_old_head_of_a_tied_model(stock: dict[str, Any]) -> None:
     to_new, to_new_body_with_old_head = stock["tied"]
     assert to_new > 0.5
@@ -59,6 +62,7 @@ def test_stock_reload_keeps_the_old_head_of_a_tied_model(stock: dict[str, Any]) 
     assert stock["untied"][0] < 1e-4
 
 
+@pytest.mark.whole
 def test_stock_defaults_are_not_ours(stock: dict[str, Any]) -> None:
     assert stock["block_size"] == 128
     assert stock["dtype"] == "torch.bfloat16"
@@ -66,16 +70,19 @@ def test_stock_defaults_are_not_ours(stock: dict[str, Any]) -> None:
     assert stock["top_k_1_logprob"] < -0.1
 
 
+@pytest.mark.whole
 def test_stock_speculation_with_top_k_loses_the_engine(stock: dict[str, Any]) -> None:
     assert "max()" in stock["top_k"]
 
 
+@pytest.mark.whole
 def test_stock_vllm_loses_the_engine_when_seeded_prompts_exceed_a_step(
     stock: dict[str, Any],
 ) -> None:
     assert "does not use offset" in stock["long"]
 
 
+@pytest.mark.whole
 def test_stock_vllm_starts_no_engine_after_numba(stock: dict[str, Any]) -> None:
     assert "has no attribute 'get'" in stock["second_start"]
 

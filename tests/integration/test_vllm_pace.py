@@ -20,6 +20,7 @@ from gfcr.speculation.ngram import Ngram
 from gfcr.speculation.suffix import Suffix
 from gfcr.types import Sampling
 from tests.integration.tiny_model import entropy_z, tiny_qwen3
+from tests.sample import sample
 
 pytestmark = pytest.mark.vllm
 
@@ -147,7 +148,7 @@ DRAFTERS: dict[str, Callable[[Path], Drafter]] = {
 PACES = [K] * 6 + [0] * 12 + [1, 2, 3, 4] * 3 + [0] * 4
 
 
-@pytest.mark.parametrize("name", DRAFTERS)
+@pytest.mark.parametrize("name", sample(DRAFTERS, always=["suffix", "draft_model"]))
 def test_the_pace_is_kept_and_no_token_changes(
     name: str, policy: Path, noisy: Path, expected: list[list[int]]
 ) -> None:
