@@ -78,7 +78,7 @@ FIRED: dict[str, Check] = {
         and seen.batches[-1].metrics["replays.newest/recalled"] > 0
     ),
 }
-FEW = {"two_replays": 3, "experience": 3, "evolving": 12}
+FEW = {"two_replays": 3, "experience": 3, "evolving": 12, "allotted": 12}
 """Prompts of the task, where they have to come back."""
 
 
