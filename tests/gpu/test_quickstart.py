@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-pytestmark = [pytest.mark.gpu, pytest.mark.vllm, pytest.mark.slow]
+pytestmark = [pytest.mark.gpu, pytest.mark.vllm]
 
 
 @pytest.mark.parametrize("strategy", ["grpo", "dapo", "april"])

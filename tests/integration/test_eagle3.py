@@ -9,7 +9,7 @@ from tests.integration.eagle3_head import train
 from tests.integration.test_audit import audit
 from tests.integration.tiny_model import VOCAB, tiny_qwen3
 
-pytestmark = [pytest.mark.vllm, pytest.mark.slow]
+pytestmark = [pytest.mark.vllm, pytest.mark.whole]
 
 
 def test_a_head_of_eagle3_is_not_called_biased(tmp_path: Path) -> None:
