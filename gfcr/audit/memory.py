@@ -8,19 +8,16 @@ every round: rounds whose drafts come from each other are not independent.
 
 from collections.abc import Callable, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, cast, final
+from typing import Any, cast, final
 
 import numpy as np
 
 from gfcr.audit.sampler import Sampled
-from gfcr.engine.base import Engine
+from gfcr.engine.base import Engine, Weights
 from gfcr.loop.view import RunView, shown
 from gfcr.speculation.base import Drafter, Proposer
 from gfcr.stages import Harvest, Observer
 from gfcr.types import FinishReason, Group, Prompt, Rollout, Sampling, Signal
-
-if TYPE_CHECKING:
-    from gfcr.engine.base import Weights
 
 
 @final
@@ -39,8 +36,8 @@ class Learning:
         engine: Engine,
         *,
         drafter: Drafter,
-        now: "Callable[[], Weights]",
-        older: "Callable[[], Weights]",
+        now: Callable[[], Weights],
+        older: Callable[[], Weights],
     ) -> None:
         self._engine, self._drafter, self._now, self._older = engine, drafter, now, older
         self._step = 0

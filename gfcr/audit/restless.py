@@ -1,14 +1,11 @@
 """Makes a drafter that may pause draft all the same: an audit of nothing proves nothing."""
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, final
+from collections.abc import Mapping
+from typing import Any, Final, final
 
 import numpy as np
 
-from gfcr.speculation.base import Drafter, Step, Target
-
-if TYPE_CHECKING:
-    import torch
+from gfcr.speculation.base import Drafter, Step, Target, Weights
 
 OFTEN: Final = 0.75
 """Share of the steps without drafts in which some are asked for all the same."""
@@ -60,7 +57,7 @@ class Restless(Drafter):
         """See `Drafter.saw`."""
         self.inner.saw(step)
 
-    def fresh_weights(self) -> "Iterable[tuple[str, torch.Tensor]] | None":
+    def fresh_weights(self) -> "Weights | None":
         """See `Drafter.fresh_weights`."""
         return self.inner.fresh_weights()
 

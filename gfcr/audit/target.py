@@ -3,14 +3,12 @@
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import Any, Final, final
 
 import numpy as np
 
 from gfcr.audit.law import Laws
-
-if TYPE_CHECKING:
-    from gfcr.engine.base import Weights
+from gfcr.engine.base import Weights
 
 LOGITS: Final = 8_000_000
 """Most logits computed at once."""
@@ -32,7 +30,7 @@ class ModelTarget:
         self._model = self._model.to(self._device).eval()
         self.vocab = int(self._model.config.get_text_config().vocab_size)
 
-    def weights(self) -> "Weights":
+    def weights(self) -> Weights:
         """Every parameter by name, as `Engine.update_weights` takes them."""
         return list(self._model.named_parameters())
 

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from gfcr import models, registry
 from gfcr import strategy as strategies
 from gfcr.drop_in import given, settings
 from gfcr.drop_in.encode import TrlCodec, sampling_of
 from gfcr.drop_in.rewards import Rows, TrlRewards
+from gfcr.engine.base import Weights
 from gfcr.errors import CheckpointError, ConfigError
 from gfcr.loop.stream import PromptStream
 from gfcr.pipeline import Pipeline
@@ -25,9 +26,6 @@ from gfcr.train.base import TrainJob
 from gfcr.train.seam import Feed, SeamMixin
 from gfcr.train.trl import Trl, classes, vouch
 from gfcr.types import Bools, RolloutBatch
-
-if TYPE_CHECKING:
-    from gfcr.engine.base import Weights
 
 log = logging.getLogger(__name__)
 
@@ -200,7 +198,7 @@ class _Source:
             logged["reward"].append(batch.metrics["reward/all"])  # where TRL users look
         return batch
 
-    def sync(self, weights: "Weights", *, version: int) -> None:
+    def sync(self, weights: Weights, *, version: int) -> None:
         self._pipeline.sync(weights, version=version)
 
     def masked(self, kept: Mapping[str, Bools]) -> None:

@@ -4,16 +4,11 @@ from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias
+from typing import ClassVar, Protocol
 
 from gfcr.part import Part
-from gfcr.speculation.base import Drafter
+from gfcr.speculation.base import Drafter, Weights
 from gfcr.types import FinishReason, Floats, Sampling
-
-if TYPE_CHECKING:
-    import torch
-
-    Weights: TypeAlias = Iterable[tuple[str, torch.Tensor]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,21 +7,18 @@ its tokens come from a script or from a toy distribution with exactly known prob
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final, final
+from typing import Annotated, ClassVar, Final, final
 
 import numpy as np
 from annotated_types import Interval, Len
 
-from gfcr.engine.base import Delta, Engine, EngineConfig, EngineStats, Request
+from gfcr.engine.base import Delta, Engine, EngineConfig, EngineStats, Request, Weights
 from gfcr.engine.drafting import Drafting, likeliest
 from gfcr.errors import ConfigError, EngineError
 from gfcr.seeds import rng, seed_of
 from gfcr.speculation.base import NOTHING, BuiltIn, Draft, Drafter, Row, Step, Target
 from gfcr.speculation.verify import Next, verify
 from gfcr.types import FinishReason, Floats, Sampling
-
-if TYPE_CHECKING:
-    from gfcr.engine.base import Weights
 
 EOS: Final = 1
 
@@ -167,7 +164,7 @@ class FakeEngine:
             for s in sequences
         ]
 
-    def update_weights(self, weights: "Weights", *, version: int) -> None:
+    def update_weights(self, weights: Weights, *, version: int) -> None:
         """See `Engine.update_weights`; the toy distribution moves with the version."""
         if self._queue:
             raise EngineError(f"{len(self._queue)} requests are in flight: finish or abort them.")

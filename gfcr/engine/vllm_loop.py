@@ -8,21 +8,18 @@ import gc
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, final
+from typing import Any, ClassVar, Final, Protocol, final
 
 import numpy as np
 
 from gfcr.engine import vllm_fixes
-from gfcr.engine.base import Delta, EngineStats, Request
+from gfcr.engine.base import Delta, EngineStats, Request, Weights
 from gfcr.engine.drafting import Drafting
 from gfcr.engine.vllm_model import Counters, ModelFolder
 from gfcr.engine.vllm_speculation import Speculation
 from gfcr.errors import EngineError
 from gfcr.speculation.base import Drafter
 from gfcr.types import FinishReason, Floats, Sampling
-
-if TYPE_CHECKING:
-    from gfcr.engine.base import Weights
 
 SCORE: Final = "gfcr:score:"
 """Prefix of the ids of scoring requests."""
@@ -175,7 +172,7 @@ class VllmEngine:
                 self._held += self._advance()
         return [self._scores.get(r.id, np.zeros(0, np.float32)) for r in asked]
 
-    def update_weights(self, weights: "Weights", *, version: int) -> None:
+    def update_weights(self, weights: Weights, *, version: int) -> None:
         """See `Engine.update_weights`. Names are those of the checkpoint (transformers)."""
         in_flight = self._live.keys() | {d.request_id for d in self._held}
         if in_flight:

@@ -5,11 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, final
+from typing import Annotated, Any, final
 
 from annotated_types import Interval
 
 from gfcr.config import HELDOUT, Budget, Evaluation
+from gfcr.engine.base import Weights
 from gfcr.errors import ConfigError, ForeignCheckpointError, shown
 from gfcr.experiment.heldout import Heldout, Question
 from gfcr.loop import anew
@@ -20,9 +21,6 @@ from gfcr.tracking.base import Tracker
 from gfcr.tracking.folder import Mark, RunFolder
 from gfcr.types import Bools, RolloutBatch
 from gfcr.values.ranges import Checked, Natural
-
-if TYPE_CHECKING:
-    from gfcr.engine.base import Weights
 
 SPECULATION = ("drafted", "accepted", "verified")
 """Metrics `speculation/<name>` that add up to a run's total."""
@@ -138,7 +136,7 @@ class RunSource:
 
     # ------------------------------------------------------------ for the trainer
 
-    def sync(self, weights: "Weights", *, version: int) -> None:
+    def sync(self, weights: Weights, *, version: int) -> None:
         """See `BatchSource.sync`."""
         self._pipeline.sync(weights, version=version)
 

@@ -8,15 +8,12 @@ the order of their longest rollout.
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
-from gfcr.engine.base import Delta, EngineStats, Request
+from gfcr.engine.base import Delta, EngineStats, Request, Weights
 from gfcr.offline.log import Log, LoggedUpdate, Unanswerable
 from gfcr.tasks.base import Codec, Problems, Task, Verdict
 from gfcr.types import FinishReason, Floats, Group, Prompt, Rollout
-
-if TYPE_CHECKING:
-    from gfcr.engine.base import Weights
 
 _UNBOUNDED = 1 << 30
 
@@ -102,7 +99,7 @@ class LogEngine:
         """Refuses: there is no policy to ask."""
         raise Unanswerable("log-probabilities under the current policy are not in the log.")
 
-    def update_weights(self, weights: "Weights", *, version: int) -> None:
+    def update_weights(self, weights: Weights, *, version: int) -> None:
         """Does nothing: `begin` sets the version."""
 
     def stats(self) -> EngineStats:

@@ -1,22 +1,19 @@
 """Draft as much as pays at the present batch size, which may be nothing."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import sqrt
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, final
+from typing import Annotated, ClassVar, Literal, final
 
 from annotated_types import Interval
 
 from gfcr.errors import ConfigError
 from gfcr.speculation.bandit import DraftBandit, Exploration
-from gfcr.speculation.base import Drafter, Step, Target
+from gfcr.speculation.base import Drafter, Step, Target, Weights
 from gfcr.speculation.ngram import Ngram
 from gfcr.speculation.table import SpeedTable
 from gfcr.values.ranges import Count, DraftLength, File
-
-if TYPE_CHECKING:
-    import torch
 
 
 @final
@@ -115,7 +112,7 @@ class Auto(Drafter):
         self.drafter.check(target)
         self._table()
 
-    def fresh_weights(self) -> "Iterable[tuple[str, torch.Tensor]] | None":
+    def fresh_weights(self) -> "Weights | None":
         """See `Drafter.fresh_weights`."""
         return self.drafter.fresh_weights()
 

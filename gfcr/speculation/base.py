@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,9 @@ from gfcr.types import Floats, Ints, Sampling
 
 if TYPE_CHECKING:
     import torch
+
+Weights: TypeAlias = "Iterable[tuple[str, torch.Tensor]]"
+"""Parameters by the names that a checkpoint gives them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +159,7 @@ class Drafter(Part):
             law: of the completion's tokens under the verifier, where `recorded` asks for it.
         """
 
-    def fresh_weights(self) -> "Iterable[tuple[str, torch.Tensor]] | None":
+    def fresh_weights(self) -> "Weights | None":
         """New weights of the draft model, asked for before each step; None: none."""
         return None
 

@@ -1,15 +1,15 @@
 """A draft model that learns from its verifier while it drafts for it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, final
+from typing import Annotated, Any, ClassVar, Final, Literal, final
 
 import numpy as np
 from annotated_types import Interval
 
 from gfcr.errors import ConfigError
-from gfcr.speculation.base import Law, Row, Step
+from gfcr.speculation.base import Law, Row, Step, Weights
 from gfcr.speculation.draft_model import Sample, small_model
 from gfcr.speculation.learner import Course, Learner
 from gfcr.speculation.lessons import Example
@@ -17,9 +17,6 @@ from gfcr.speculation.succession import Succession
 from gfcr.speculation.weights import DraftWeights
 from gfcr.stages import Harvest, Observer, View
 from gfcr.values.ranges import Count, Fraction, NonNegative
-
-if TYPE_CHECKING:
-    import torch
 
 _LEAST_WEIGHT: Final = 0.1
 """Of a rollout without reward: the draft must know the policy's failures too, only less well."""
@@ -103,7 +100,7 @@ class Online(DraftWeights, Observer):
             self._drafts.guard.boundary()
             self._ended = False
 
-    def fresh_weights(self) -> "Iterable[tuple[str, torch.Tensor]] | None":
+    def fresh_weights(self) -> "Weights | None":
         """See `Drafter.fresh_weights`: what was learnt, or the draft before if that was better."""
         return self._drafts.fresh(self.folder)
 

@@ -4,14 +4,12 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from gfcr.correction.base import Correction
+from gfcr.engine.base import Weights
 from gfcr.part import Part
 from gfcr.types import Bools, Loss, RolloutBatch, Sampling
-
-if TYPE_CHECKING:
-    from gfcr.engine.base import Weights
 
 
 class BatchSource(Protocol):
@@ -21,7 +19,7 @@ class BatchSource(Protocol):
         """Makes the next update's batch, or None when a budget is spent: stop training."""
         ...
 
-    def sync(self, weights: "Weights", *, version: int) -> None:
+    def sync(self, weights: Weights, *, version: int) -> None:
         """Hands the engine the policy after `version` updates: before each batch and at the end."""
         ...
 

@@ -7,13 +7,11 @@ advantages need `gfcr.train.trl`.
 
 from collections.abc import Callable, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
+from gfcr.engine.base import Weights
 from gfcr.errors import EngineError
 from gfcr.types import Rollout
-
-if TYPE_CHECKING:
-    from gfcr.engine.base import Weights
 
 TrlPrompt: TypeAlias = str | list[dict[str, Any]]
 """A dataset's `prompt`: text, or a conversation as messages."""
@@ -32,7 +30,7 @@ class GenerateN(Protocol):
 class Sync(Protocol):
     """Hands an engine the trainer's policy; `BatchSource.sync` is one."""
 
-    def __call__(self, weights: "Weights", *, version: int) -> None:
+    def __call__(self, weights: Weights, *, version: int) -> None:
         """Loads the policy after `version` updates."""
         ...
 

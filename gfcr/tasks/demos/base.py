@@ -5,7 +5,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import final
+from typing import ClassVar, final
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,10 +19,8 @@ class Demonstration:
 class Demonstrations(ABC):
     """An endless stream of demonstrations. Its fields are all it depends on."""
 
-    @property
-    @abstractmethod
-    def alphabet(self) -> str:
-        """Every character that prompts and completions may hold."""
+    alphabet: ClassVar[str]
+    """Every character that prompts and completions may hold."""
 
     @abstractmethod
     def stream(self, *, seed: int) -> Iterator[Demonstration]:

@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import final
+from typing import ClassVar, final
 
 from gfcr.tasks.chain_sum import ALPHABET, MAX_TOTAL, ChainSum, is_heldout, question
 from gfcr.tasks.demos.base import Demonstration, Demonstrations
@@ -73,13 +73,9 @@ class Styles:
 class ChainSumDemonstrations(Demonstrations):
     """Worked chain sums, held-out problems left out."""
 
+    alphabet: ClassVar[str] = ALPHABET
     task: ChainSum = field(default_factory=ChainSum)
     styles: Styles = field(default_factory=Styles)
-
-    @property
-    def alphabet(self) -> str:
-        """The task's sixteen characters."""
-        return ALPHABET
 
     def stream(self, *, seed: int) -> Iterator[Demonstration]:
         """Yields demonstrations of problems that are not held out."""

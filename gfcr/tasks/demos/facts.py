@@ -3,7 +3,7 @@
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 from gfcr.tasks.chain_sum import ALPHABET, MAX_TOTAL
 from gfcr.tasks.demos.base import Demonstration, Demonstrations
@@ -14,12 +14,8 @@ from gfcr.tasks.demos.base import Demonstration, Demonstrations
 class Facts(Demonstrations):
     """Lists of unrelated sums of two numbers: the symbols of the task, none of its chains."""
 
+    alphabet: ClassVar[str] = ALPHABET
     max_facts: int = 8
-
-    @property
-    def alphabet(self) -> str:
-        """The chain sums' sixteen characters."""
-        return ALPHABET
 
     def stream(self, *, seed: int) -> Iterator[Demonstration]:
         """Yields lists of one to `max_facts` facts, the first of them asked by the prompt."""

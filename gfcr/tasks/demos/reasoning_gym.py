@@ -8,7 +8,7 @@ import re
 import string
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 from gfcr.tasks.demos.base import Demonstration, Demonstrations
 from gfcr.tasks.demos.chain_sum import Styles
@@ -23,14 +23,10 @@ ALPHABET = "".join(c for c in string.printable if c == "\n" or c.isprintable())
 class ReasoningGymChainSum(Demonstrations):
     """Worked answers that end in `#` and the result, held-out questions left out."""
 
+    alphabet: ClassVar[str] = ALPHABET
     min_terms: int = 3
     max_terms: int = 8
     styles: Styles = field(default_factory=lambda: Styles(lowest=-99))
-
-    @property
-    def alphabet(self) -> str:
-        """Printable ASCII and the line break."""
-        return ALPHABET
 
     def stream(self, *, seed: int) -> Iterator[Demonstration]:
         """Yields demonstrations of questions that are not held out."""
