@@ -10,7 +10,9 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, final
+from typing import Annotated, Any, Final, final
+
+from annotated_types import Ge
 
 from gfcr import models, registry
 from gfcr import strategy as strategies
@@ -27,6 +29,7 @@ from gfcr.strategy import Strategy
 from gfcr.tasks.base import Task
 from gfcr.tasks.codec import HfCodec
 from gfcr.types import Prompt, Sampling
+from gfcr.values.ranges import Checked, Count
 
 K: Final = "draft_length"
 """The field of drafters that `--k` sets."""
@@ -35,7 +38,7 @@ STRATEGY: Final = "grpo"
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class Plan(Checked):
     """What to measure."""
 
     model: str
@@ -46,9 +49,9 @@ class Plan:
     """Requests at a time."""
     lengths: Sequence[int] = ()
     """Draft lengths for the drafters that have one; none leaves each its own."""
-    pairs: int = 5
-    prompts: int = 8
-    group: int = 8
+    pairs: Annotated[int, Ge(5)] = 5
+    prompts: Count = 8
+    group: Annotated[int, Ge(2)] = 8
     max_tokens: int = 160
     draft_model: str | None = None
     """For drafters that need a model and were given none."""
@@ -59,11 +62,6 @@ class Plan:
 
     def __post_init__(self) -> None:
         requests = self.prompts * self.group
-        if self.pairs < 5 or self.prompts < 1 or self.group < 2:
-            raise ConfigError(
-                f"pairs={self.pairs}, prompts={self.prompts}, group={self.group}: give at least "
-                "5, 1 and 2."
-            )
         if not all(1 <= r <= requests for r in self.running):
             raise ConfigError(
                 f"--batch {list(self.running)}: give numbers from 1 to {requests}, the requests of "

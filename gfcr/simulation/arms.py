@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import Annotated, final
 
 import numpy as np
+from annotated_types import Ge
 
-from gfcr.errors import ConfigError, unknown_name
+from gfcr.errors import unknown_name
 from gfcr.seeds import rng
 from gfcr.simulation.acceptance import Acceptance, Counts
 from gfcr.simulation.drafting import ByClass, Drafting, Switch, budgeted, fixed
@@ -15,6 +16,7 @@ from gfcr.simulation.overlap import overlap
 from gfcr.simulation.rollout import Generation, generate
 from gfcr.simulation.stages import Stages, lagged, synchronous
 from gfcr.speculation.budget import LengthClasses, PassCost
+from gfcr.values.ranges import Checked, Large, NonNegative
 
 POLICIES = ("switch", "classes", "budget")
 """Ways to draft besides a fixed length: by the number running, by class of length on line, by the
@@ -23,25 +25,18 @@ closed-form budget with the true lengths known."""
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Workload:
+class Workload(Checked):
     """What is generated and learned from, update after update."""
 
     lengths: Lengths
-    requests: int
+    requests: Large
     max_running: int
     cost: PassCost
     acceptance: Acceptance
-    learn_s: float
-    prepare_s: float = 0.0
-    updates: int = 8
+    learn_s: NonNegative
+    prepare_s: NonNegative = 0.0
+    updates: Annotated[int, Ge(2)] = 8
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.requests < 1 or self.updates < 2 or self.learn_s < 0 or self.prepare_s < 0:
-            raise ConfigError(
-                f"requests={self.requests}, updates={self.updates}, learn_s={self.learn_s}, "
-                f"prepare_s={self.prepare_s}: give requests >= 1, updates >= 2 and times >= 0."
-            )
 
 
 @final

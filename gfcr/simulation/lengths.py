@@ -1,12 +1,13 @@
 """Response lengths: long-tailed by a formula, or drawn from those recorded."""
 
 from dataclasses import dataclass
-from typing import Protocol, final
+from typing import Annotated, Protocol, final
 
 import numpy as np
+from annotated_types import Ge
 from numpy.typing import NDArray
 
-from gfcr.errors import ConfigError
+from gfcr.values.ranges import Checked, Large
 
 Counts = NDArray[np.int64]
 _Z99 = 2.3263478740408408
@@ -23,19 +24,13 @@ class Lengths(Protocol):
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lognormal:
+class Lognormal(Checked):
     """Lognormal lengths, cut at the cap as a token limit cuts them."""
 
-    median: float
-    tail: float
+    median: Annotated[float, Ge(1)]
+    tail: Annotated[float, Ge(1)]
     """99th percentile over median."""
-    cap: int
-
-    def __post_init__(self) -> None:
-        if self.median < 1 or self.tail < 1 or self.cap < 1:
-            raise ConfigError(
-                f"median={self.median}, tail={self.tail}, cap={self.cap}: each must be >= 1."
-            )
+    cap: Large
 
     def draw(self, requests: int, *, rng: np.random.Generator) -> Counts:
         """See `Lengths.draw`."""

@@ -11,23 +11,20 @@ from dataclasses import dataclass
 from typing import final
 
 from gfcr.errors import ConfigError
+from gfcr.values.ranges import Checked, NonNegative
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stages:
+class Stages(Checked):
     """Seconds of one synchronous step by stage."""
 
-    generate_s: float
-    train_s: float
-    logprob_s: float = 0.0
-    prepare_s: float = 0.0
+    generate_s: NonNegative
+    train_s: NonNegative
+    logprob_s: NonNegative = 0.0
+    prepare_s: NonNegative = 0.0
     """Weight sync and engine set-up: neither side works meanwhile."""
-    data_s: float = 0.0
-
-    def __post_init__(self) -> None:
-        if min(self.generate_s, self.train_s, self.logprob_s, self.prepare_s, self.data_s) < 0:
-            raise ConfigError(f"a stage time is negative: {self}.")
+    data_s: NonNegative = 0.0
 
     @property
     def learn_s(self) -> float:

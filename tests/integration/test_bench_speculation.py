@@ -81,7 +81,7 @@ def test_the_table_serves_auto(found: dict[str, Any], table: Path) -> None:
     ("options", "said"),
     [
         (("--batch", "9", *SMALL), "1 to 8"),
-        (("--pairs", "4"), "at least 5"),
+        (("--pairs", "4"), "give an integer >= 5"),
         (("--arms", "das,suffix", "--table", "x.json"), "one drafter"),
         (("--arms", "dass"), "das"),
         (("--arms", "das budjet=none"), "budget"),
