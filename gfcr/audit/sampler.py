@@ -142,7 +142,6 @@ class Asking:
     max_tokens: int
     endless: bool = False
     """Whether completions go on after their end, to the last token."""
-    draft_budget: int | None = None
 
 
 def sample(
@@ -185,7 +184,6 @@ def _request(asking: Asking, one: Sampled, *, number: int, seed: int) -> Request
         tokens=one.prompt,
         sampling=replace(setting.sampling, max_tokens=asking.max_tokens),
         seed=seed_of(seed, "audit", number) % 2**62 if setting.seeded else None,
-        draft_budget=asking.draft_budget,
         prompt_id=one.prompt_id,
         slot=one.slot,
         endless=asking.endless,

@@ -18,12 +18,14 @@ import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, final
+from typing import Annotated, Any, final
 
 import numpy as np
+from annotated_types import Interval
 from numpy.typing import ArrayLike, NDArray
 
 from gfcr.errors import ConfigError
+from gfcr.values.ranges import Checked
 
 Reals = NDArray[np.float64]
 
@@ -158,7 +160,7 @@ class LengthClass(StrEnum):
 
 @final
 @dataclass(kw_only=True)
-class LengthClasses:
+class LengthClasses(Checked):
     """The deployed form of the budget: three classes of length, each with a draft length.
 
     A prompt starts in the class of the moving average of its lengths so far, Short when it is new,
@@ -172,7 +174,7 @@ class LengthClasses:
     """Tokens from which it is Long."""
     medium_draft: int
     long_draft: int
-    decay: float = 0.5
+    decay: Annotated[float, Interval(ge=0, lt=1)] = 0.5
     """Weight of the past in the moving average."""
     means: dict[str, float] = field(init=False, default_factory=dict[str, float])
 
@@ -187,8 +189,6 @@ class LengthClasses:
                 f"medium_draft={self.medium_draft}, long_draft={self.long_draft}: "
                 "give 0 <= medium_draft <= long_draft."
             )
-        if not 0 <= self.decay < 1:
-            raise ConfigError(f"decay={self.decay} is not allowed: give a number in [0, 1).")
 
     def observe(self, prompt_id: str, *, length: int) -> None:
         """Learns how long a rollout of this prompt became."""

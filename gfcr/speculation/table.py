@@ -19,20 +19,21 @@ from typing import Any, Final, Self, final
 
 from gfcr.errors import ConfigError
 from gfcr.values.plain import is_mapping
+from gfcr.values.ranges import Checked, Count, Natural, Positive
 
 FORMAT: Final = "gfcr speculation table"
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Speed:
+class Speed(Checked):
     """One measurement."""
 
-    running: int
+    running: Count
     """Requests decoded together."""
-    draft_length: int
+    draft_length: Natural
     """k; 0 is none."""
-    tokens_per_s: float
+    tokens_per_s: Positive
 
 
 @final
@@ -44,12 +45,6 @@ class SpeedTable:
     measured: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def __post_init__(self) -> None:
-        for s in self.speeds:
-            if not (s.running >= 1 and s.draft_length >= 0 and s.tokens_per_s > 0):
-                raise ConfigError(
-                    f"speed table: {asdict(s)} is not allowed: give running >= 1, "
-                    "draft_length >= 0, tokens_per_s > 0."
-                )
         lacking = {s.running for s in self.speeds} - {
             s.running for s in self.speeds if s.draft_length == 0
         }
@@ -81,16 +76,10 @@ class SpeedTable:
             held: Any = json.loads(path.read_text())
             if not is_mapping(held) or held.get("format") != FORMAT:
                 raise ValueError(f'it lacks "format": "{FORMAT}"')
-            speeds = [Speed(**{k: _number(v) for k, v in row.items()}) for row in held["speeds"]]
+            speeds = [Speed(**row) for row in held["speeds"]]
             return cls(speeds=speeds, measured=held.get("measured", {}))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ConfigError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise ConfigError(
                 f"speed table '{path}' cannot be read ({error}): write one with "
                 "`gfcr bench speculation --table FILE`."
             ) from error
-
-
-def _number(value: object) -> Any:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{value!r} is no number")
-    return value

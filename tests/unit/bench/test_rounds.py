@@ -110,7 +110,7 @@ def test_a_table_is_of_one_drafter() -> None:
 
 
 def test_plans_are_checked() -> None:
-    with pytest.raises(ConfigError, match="at least 5"):
+    with pytest.raises(ConfigError, match="integer >= 5"):
         Plan(model="demo", pairs=4)
     with pytest.raises(ConfigError, match="1 to 16"):
         Plan(model="demo", prompts=2, running=(8, 17))
