@@ -5,7 +5,7 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from gfcr.speculation.base import Drafter, Step, Target, Weights
+from gfcr.speculation.base import Drafter, Step, Target
 
 OFTEN: Final = 0.75
 """Share of the steps without drafts in which some are asked for all the same."""
@@ -28,16 +28,6 @@ class Restless(Drafter):
         return self.inner.core
 
     @property
-    def exact(self) -> bool:
-        """See `Drafter.exact`."""
-        return self.inner.exact
-
-    @property
-    def sampled(self) -> bool:
-        """See `Drafter.sampled`."""
-        return self.inner.sampled
-
-    @property
     def max_draft(self) -> int:
         """See `Drafter.max_draft`."""
         return self.inner.max_draft
@@ -56,10 +46,6 @@ class Restless(Drafter):
     def saw(self, step: Step) -> None:
         """See `Drafter.saw`."""
         self.inner.saw(step)
-
-    def fresh_weights(self) -> "Weights | None":
-        """See `Drafter.fresh_weights`."""
-        return self.inner.fresh_weights()
 
     def state_dict(self) -> dict[str, Any]:
         """See `Part.state_dict`."""

@@ -1,6 +1,6 @@
 """Draft as much as pays at the present batch size, which may be nothing."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import sqrt
 from pathlib import Path
@@ -10,7 +10,7 @@ from annotated_types import Interval
 
 from gfcr.errors import ConfigError
 from gfcr.speculation.bandit import DraftBandit, Exploration
-from gfcr.speculation.base import Drafter, Step, Target, Weights
+from gfcr.speculation.base import Drafter, Step, Target
 from gfcr.speculation.ngram import Ngram
 from gfcr.speculation.table import SpeedTable
 from gfcr.values.ranges import Count, DraftLength, File
@@ -94,27 +94,14 @@ class Auto(Drafter):
         return self.drafter.core
 
     @property
-    def sampled(self) -> bool:
-        """See `Drafter.sampled`."""
-        return self.drafter.sampled
-
-    @property
     def max_draft(self) -> int:
         """See `Drafter.max_draft`."""
         return self.drafter.max_draft
-
-    def fetch(self, resolve: Callable[[str], Path]) -> None:
-        """See `Drafter.fetch`."""
-        self.drafter.fetch(resolve)
 
     def check(self, target: Target) -> None:
         """See `Drafter.check`; reads the table."""
         self.drafter.check(target)
         self._table()
-
-    def fresh_weights(self) -> "Weights | None":
-        """See `Drafter.fresh_weights`."""
-        return self.drafter.fresh_weights()
 
     # ------------------------------------------------------------ how much
 

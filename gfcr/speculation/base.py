@@ -103,7 +103,7 @@ class Drafter(Part):
     @property
     def sampled(self) -> bool:
         """Whether drafts are drawn at random; otherwise they are a function of the past."""
-        return False
+        return self.core is not self and self.core.sampled
 
     @property
     @abstractmethod
@@ -131,6 +131,8 @@ class Drafter(Part):
 
     def fetch(self, resolve: Callable[[str], Path]) -> None:
         """Turns names of models into folders, by downloading or making them; called once, first."""
+        if self.core is not self:
+            self.core.fetch(resolve)
 
     def check(self, target: Target) -> None:
         """Vouches, before anything is generated, that the drafter fits the model.
@@ -161,7 +163,7 @@ class Drafter(Part):
 
     def fresh_weights(self) -> "Weights | None":
         """New weights of the draft model, asked for before each step; None: none."""
-        return None
+        return None if self.core is self else self.core.fresh_weights()
 
 
 class BuiltIn(Drafter):

@@ -34,11 +34,10 @@ def optimality_gap(scores: ArrayLike, *, target: float = 1.0) -> float:
 def stratified_interval(
     *tables: ArrayLike,
     statistic: Statistic,
-    level: float = 0.95,
     replicates: int = 2000,
     seed: int = 0,
 ) -> Interval:
-    """Returns a statistic of scores with its percentile interval.
+    """Returns a statistic of scores with its 95 % percentile interval.
 
     Runs are drawn with replacement within each task, and for each table on its own. The draws are
     those of `rliable.library.get_interval_estimates` after `numpy.random.seed(seed)`, in NumPy's
@@ -47,7 +46,6 @@ def stratified_interval(
     Args:
         tables: scores `(R,)` or `(R, T)`, one table or several.
         statistic: function of as many tables.
-        level: of confidence.
         replicates: bootstrap draws.
         seed: of the draws.
     """
@@ -58,7 +56,7 @@ def stratified_interval(
         return np.take_along_axis(scores_RT, rows_RT, 0)
 
     found_B = [statistic(*(draw(t) for t in given)) for _ in range(replicates)]
-    low, high = np.percentile(found_B, [50 - 50 * level, 50 + 50 * level])
+    low, high = np.percentile(found_B, [2.5, 97.5])
     return Interval(value=float(statistic(*given)), low=float(low), high=float(high))
 
 
@@ -66,7 +64,6 @@ def performance_profile(
     scores: ArrayLike,
     *,
     thresholds: Sequence[float],
-    level: float = 0.95,
     replicates: int = 2000,
     seed: int = 0,
 ) -> Profile:
@@ -75,7 +72,6 @@ def performance_profile(
     Args:
         scores: `(R,)` or `(R, T)`.
         thresholds: scores at which to look.
-        level: of confidence.
         replicates: bootstrap draws, as in `stratified_interval`.
         seed: of the draws.
     """
@@ -84,7 +80,7 @@ def performance_profile(
     rows_BRT = state.choice(len(scores_RT), (replicates, *scores_RT.shape), replace=True)
     drawn_BRT = np.take_along_axis(scores_RT[None], rows_BRT, 1)
     drawn_NB = np.stack([(drawn_BRT > tau).mean((1, 2)) for tau in taus])
-    low, high = np.percentile(drawn_NB, [50 - 50 * level, 50 + 50 * level], axis=1)
+    low, high = np.percentile(drawn_NB, [2.5, 97.5], axis=1)
     share = (scores_RT[:, :, None] > taus).mean((0, 1))
     return Profile(
         thresholds=tuple(taus.tolist()),

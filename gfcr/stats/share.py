@@ -39,16 +39,13 @@ def bounds_of(*tables: Table, declared: Bounds | None = None) -> Bounds:
     return wanted if inside(wanted) else UNBOUNDED
 
 
-def mean_interval(
-    scores: ArrayLike, *, level: float = 0.95, bounds: Bounds | None = None
-) -> Interval | None:
-    """Returns the mean with its interval; None with fewer than two seeds.
+def mean_interval(scores: ArrayLike, *, bounds: Bounds | None = None) -> Interval | None:
+    """Returns the mean with its 95 % interval; None with fewer than two seeds.
 
     `share_interval`'s for bounded scores, else the t interval of `mean_error`.
 
     Args:
         scores: `(S,)` or `(S, P)`.
-        level: of confidence.
         bounds: of the scores; see `bounds_of`.
     """
     scores_SP = table(scores)
@@ -56,8 +53,8 @@ def mean_interval(
         return None
     low, high = bounds_of(scores_SP, declared=bounds)
     if high - low == inf:
-        return mean_error(scores_SP).interval(level=level)
-    found = share_interval((scores_SP - low) / (high - low), level=level)
+        return mean_error(scores_SP).interval()
+    found = share_interval((scores_SP - low) / (high - low))
     limits = (low + (high - low) * x for x in (found.value, found.low, found.high))
     return Interval(**dict(zip(("value", "low", "high"), limits, strict=True)))
 
