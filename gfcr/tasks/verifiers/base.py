@@ -11,9 +11,10 @@ from typing import Any, ClassVar
 from gfcr.errors import ConfigError, unknown_name
 from gfcr.tasks.base import Verdict
 from gfcr.values import plain
+from gfcr.values.ranges import Checked
 
 
-class Verifier(ABC):
+class Verifier(Checked, ABC):
     """Compares a completion with a reference answer. A dataclass: its fields are its options."""
 
     slow: ClassVar[bool] = False

@@ -1,14 +1,13 @@
 """Equality of numbers within a tolerance."""
 
-import math
 import re
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, final
 
-from gfcr.errors import ConfigError
 from gfcr.tasks.base import Verdict
 from gfcr.tasks.verifiers.base import Verifier
+from gfcr.values.ranges import NonNegative
 
 _NUMBER: Final = re.compile(
     r"(?:(?<![\w)])[-+])?"  # a sign, unless it is an operator
@@ -27,16 +26,9 @@ class Numeric(Verifier):
     (GSM8K answers end in `#### 42`: both sides then agree on the number meant).
     """
 
-    tolerance: float = 0.0
+    tolerance: NonNegative = 0.0
     """Largest difference allowed, absolute, or relative to the answer if that is larger."""
     marker: str = ""
-
-    def __post_init__(self) -> None:
-        if not (self.tolerance >= 0 and math.isfinite(self.tolerance)):
-            raise ConfigError(
-                f"numeric.tolerance={self.tolerance} is not allowed: give a number >= 0, "
-                "such as 0.001."
-            )
 
     def verify(self, text: str, *, answer: str) -> Verdict:
         """Compares; an answer without a number cannot be judged against."""

@@ -74,7 +74,7 @@ def test_a_reference_without_a_number_is_unscorable_and_never_zero() -> None:
 
 @pytest.mark.parametrize("tolerance", [-1.0, math.inf, math.nan])
 def test_a_tolerance_must_be_a_finite_number(tolerance: float) -> None:
-    with pytest.raises(ConfigError, match=r"numeric\.tolerance"):
+    with pytest.raises(ConfigError, match=r"Numeric\.tolerance"):
         Numeric(tolerance=tolerance)
 
 
