@@ -76,14 +76,12 @@ def crossed(
     arms: Mapping[str, Sequence[RunRecord]],
     *,
     levels: Mapping[str, Mapping[str, str]],
-    whole: bool = True,
 ) -> Crossed:
     """Collects the scores of the seeds that all arms have.
 
     Args:
         arms: finished runs by arm.
         levels: arm -> factor -> level, the first arm holding the reference levels.
-        whole: ask for every combination of levels.
 
     Raises:
         ConfigError: the study has no factors, or an arm has no run of the shared seeds.

@@ -12,7 +12,7 @@ from gfcr.config import HELDOUT
 from gfcr.errors import ConfigError
 from gfcr.leaderboard.screen import screen
 from gfcr.planning import Assumed, StudyPlan, plan
-from gfcr.studies import attribution, effects, frames, plots, progress, screened
+from gfcr.studies import attribution, effects, frames, plots, progress
 from gfcr.studies.crossed import Crossed, crossed
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.folder_store import find_folders, read_folders
@@ -133,8 +133,6 @@ class StudyHandle:
         Raises:
             ConfigError: the study is not crossed, or an arm has no finished run.
         """
-        if screened.is_partial(self.study.levels):
-            return frames.effects_frame(screened.main_effects(self._crossed(whole=False)))
         return frames.effects_frame(effects.effects(self._crossed()))
 
     def anova(self) -> "DataFrame":
@@ -163,15 +161,15 @@ class StudyHandle:
         """The study with the arms that a search has made so far."""
         return sweep.unfolded(self.study)
 
-    def _crossed(self, *, whole: bool = True) -> Crossed:
+    def _crossed(self) -> Crossed:
         arms = screen(self._records(), baseline=self.study.baseline)[0]
-        return crossed(arms, levels=self.study.levels, whole=whole)
+        return crossed(arms, levels=self.study.levels)
 
-    def _records(self, *, series: Sequence[str] = ()) -> list[RunRecord]:
+    def _records(self) -> list[RunRecord]:
         folders = [t.folder for t in self._known.trials if (t.folder / "run.json").exists()]
         if not folders:
             raise ConfigError(f"study {self.study.name} has no runs yet: run it first.")
-        return read_folders(folders, series=series)
+        return read_folders(folders)
 
     def __repr__(self) -> str:
         results = [RunFolder(t.folder).result() for t in self.study.trials]

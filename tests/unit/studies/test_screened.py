@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from gfcr.errors import ConfigError
 from gfcr.studies.crossed import crossed
-from gfcr.studies.screened import is_partial, main_effects
+from gfcr.studies.effects import effects
 from gfcr.sweep.designs import fractional, screening
 from gfcr.tracking.records import RunRecord
 
@@ -49,8 +50,8 @@ def runs(
 @pytest.mark.parametrize("design", [fractional(5), screening(5)], ids=["fractional", "screening"])
 def test_effects_that_add_up_are_found(design: np.ndarray) -> None:
     chosen = levels(design)
-    assert is_partial(chosen)
-    found = main_effects(crossed(runs(chosen), levels=chosen, whole=False))
+    assert not crossed(runs(chosen), levels=chosen).full
+    found = effects(crossed(runs(chosen), levels=chosen))
     assert {e.name: e.difference.value for e in found} == pytest.approx(
         {f"f{i}=on": a for i, a in enumerate(ADDS)}, abs=1e-9
     )
@@ -58,7 +59,7 @@ def test_effects_that_add_up_are_found(design: np.ndarray) -> None:
 
 def test_an_interaction_leaves_the_other_effects_of_a_fraction_alone() -> None:
     chosen = levels(fractional(5))
-    found = main_effects(crossed(runs(chosen, both=0.4), levels=chosen, whole=False))
+    found = effects(crossed(runs(chosen, both=0.4), levels=chosen))
     values = [e.difference.value for e in found]
     # Half of the time the other one is on, too.
     assert values == pytest.approx([ADDS[0] + 0.2, ADDS[1] + 0.2, *ADDS[2:]], abs=1e-9)
@@ -66,14 +67,12 @@ def test_an_interaction_leaves_the_other_effects_of_a_fraction_alone() -> None:
 
 def test_what_is_there_is_told_from_what_is_not() -> None:
     chosen = levels(screening(5))
-    found = main_effects(crossed(runs(chosen, noise=0.05), levels=chosen, whole=False))
+    found = effects(crossed(runs(chosen, noise=0.05), levels=chosen))
     judged = [e.p_adjusted < 0.05 for e in found]
     assert judged[0] and judged[2] and not judged[1] and not judged[4]
 
 
-def test_other_designs_are_not_taken_for_one() -> None:
-    assert not is_partial({})
-    full = levels(fractional(3))
-    assert not is_partial(full), "all of its arms are there: effects() knows interactions too"
-    one_at_a_time = levels(np.array([[-1, -1, -1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]]))
-    assert not is_partial(one_at_a_time)
+def test_one_factor_at_a_time_tells_no_effects_apart() -> None:
+    chosen = levels(np.array([[-1, -1, -1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]]))
+    with pytest.raises(ConfigError, match="cannot be told apart"):
+        effects(crossed(runs(chosen), levels=chosen))
