@@ -9,12 +9,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from statistics import fmean, median
 from typing import Any, cast, final
-
-import numpy as np
 
 from gfcr import models, registry
 from gfcr import strategy as strategies
+from gfcr.bench.rounds import since, spread
 from gfcr.engine.base import Engine, EngineConfig, Request
 from gfcr.engine.vllm import bare_generate
 from gfcr.engine.vllm_loop import VllmEngine
@@ -44,14 +44,6 @@ class Pair:
         return self.bare_s / self.pipeline_s
 
 
-@dataclass(frozen=True, kw_only=True)
-class Report:
-    """The pairs, as JSON and as words."""
-
-    data: dict[str, Any]
-    text: str
-
-
 @final
 class _Recorder:
     """An engine that remembers the requests it is given."""
@@ -68,7 +60,7 @@ class _Recorder:
         return getattr(self._engine, name)
 
 
-def measure(*, model: str, pairs: int, requests: int, max_tokens: int) -> Report:
+def measure(*, model: str, pairs: int, requests: int, max_tokens: int) -> dict[str, Any]:
     """Measures `pairs` alternating pairs of `requests` requests.
 
     Raises:
@@ -143,9 +135,8 @@ def _through(pipeline: Pipeline, recorder: _Recorder) -> tuple[int, float, float
     recorder.requests.clear()
     before = pipeline.engine.stats()
     seconds, _ = _timed(pipeline.next_batch)
-    after = pipeline.engine.stats()
-    tokens = after.generated_tokens - before.generated_tokens
-    return tokens, seconds, after.busy_s - before.busy_s
+    spent = since(before, pipeline.engine.stats())
+    return spent.generated_tokens, seconds, spent.busy_s
 
 
 def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
@@ -154,33 +145,30 @@ def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
     return time.perf_counter() - began, result
 
 
-def _report(pairs: list[Pair], *, requests: int, model: str) -> Report:
-    ratios = np.array([p.ratio for p in pairs])
-    outside = np.array([1 - p.engine_s / p.pipeline_s for p in pairs])
-    median = float(np.median(ratios))
-    share = float(np.median(outside))
-    rates = [float(np.median([p.tokens / s for p, s in c])) for c in _columns(pairs)]
-    data: dict[str, Any] = {
+def _report(pairs: list[Pair], *, requests: int, model: str) -> dict[str, Any]:
+    ratios = [p.ratio for p in pairs]
+    return {
         "model": model,
         "requests": requests,
         "pairs": len(pairs),
-        "tokens_per_pair": float(np.mean([p.tokens for p in pairs])),
-        "ratio": {"median": median, "min": float(ratios.min()), "max": float(ratios.max())},
-        "ratios": ratios.tolist(),
-        "pipeline_tokens_per_s": rates[0],
-        "bare_tokens_per_s": rates[1],
-        "outside_engine_share": share,
+        "tokens_per_pair": fmean(p.tokens for p in pairs),
+        "ratio": spread(ratios),
+        "ratios": ratios,
+        "pipeline_tokens_per_s": median(p.tokens / p.pipeline_s for p in pairs),
+        "bare_tokens_per_s": median(p.tokens / p.bare_s for p in pairs),
+        "outside_engine_share": median(1 - p.engine_s / p.pipeline_s for p in pairs),
         "goal": GOAL,
-        "reached": median >= GOAL,
+        "reached": median(ratios) >= GOAL,
     }
-    text = (
-        f"pipeline / bare LLM.generate: median {median:.3f} ({ratios.min():.3f} to "
-        f"{ratios.max():.3f}, {len(pairs)} pairs of {requests} requests), goal {GOAL}\n"
-        f"{rates[0]:.0f} against {rates[1]:.0f} tokens/s; {share:.1%} of the pipeline's "
-        "time is outside engine.step (scoring, filters, ledger, records)"
+
+
+def text(found: dict[str, Any]) -> str:
+    """The report in words."""
+    ratio = found["ratio"]
+    return (
+        f"pipeline / bare LLM.generate: median {ratio['median']:.3f} ({ratio['min']:.3f} to "
+        f"{ratio['max']:.3f}, {found['pairs']} pairs of {found['requests']} requests), goal "
+        f"{found['goal']}\n{found['pipeline_tokens_per_s']:.0f} against "
+        f"{found['bare_tokens_per_s']:.0f} tokens/s; {found['outside_engine_share']:.1%} of the "
+        "pipeline's time is outside engine.step (scoring, filters, ledger, records)"
     )
-    return Report(data=data, text=text)
-
-
-def _columns(pairs: list[Pair]) -> tuple[list[tuple[Pair, float]], list[tuple[Pair, float]]]:
-    return [(p, p.pipeline_s) for p in pairs], [(p, p.bare_s) for p in pairs]

@@ -1,7 +1,6 @@
 """The ranking benchmark as JSON and as words."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -9,17 +8,10 @@ from gfcr import registry
 from gfcr.bench.ranking import Race, Recorded, races, rules_for, winner_agreement
 from gfcr.errors import ConfigError
 from gfcr.search.base import StoppingRule
+from gfcr.shown.table import Column, Table
 
 GOAL_SECONDS, GOAL_KEPT = 0.2, 0.95
 ARMS, SEEDS = 12, 5
-
-
-@dataclass(frozen=True, kw_only=True)
-class Report:
-    """What was measured, as JSON and as words."""
-
-    data: dict[str, Any]
-    text: str
 
 
 def measure(
@@ -31,7 +23,7 @@ def measure(
     restart_s: float = 0.0,
     margin: float = 0.02,
     protect: bool = False,
-) -> Report:
+) -> dict[str, Any]:
     """Measures each rule on the recorded study.
 
     Args:
@@ -85,7 +77,7 @@ def measure(
         "left_out": list(recorded.left_out),
     }
     data["limits"] = _limits(data, recorded=recorded)
-    return Report(data=data, text=_text(data))
+    return data
 
 
 def _cheapest(rows: Sequence[dict[str, Any]], *, by: str) -> dict[str, Any] | None:
@@ -115,11 +107,10 @@ def _limits(data: dict[str, Any], *, recorded: Recorded) -> list[str]:
         f"{first} leads {second} by {ends[first] - ends[second]:.3g}; of resamples run to the end, "
         f"{data['winner_agreement']:.0%} name it too.",
         f"The winner is run to its end, 1/{data['arms']} of the time; "
-        + ("so is the baseline." if data["baseline_to_end"] else "a study's verdicts also need ")
         + (
-            ""
+            "so is the baseline."
             if data["baseline_to_end"]
-            else "the baseline there, as much again (--with-baseline)."
+            else "a study's verdicts also need the baseline there, as much again (--with-baseline)."
         ),
         f"Scores come every 1/{round(1 / recorded.spacing)} of a run: no rule decides before that, "
         f"which alone takes {recorded.spacing:.3f} of the time.",
@@ -138,30 +129,39 @@ def _limits(data: dict[str, Any], *, recorded: Recorded) -> list[str]:
     return lines
 
 
-def _text(data: dict[str, Any]) -> str:
-    lines = [
+def text(data: dict[str, Any]) -> list[Any]:
+    """What was measured, in words and as a table."""
+    head = (
         f"study {data['study']}: {data['arms']} arms x {data['seeds']} seeds, {data['resamples']} "
-        "resamples a rule; 1 is running all to the end",
-        "time   tokens  winner kept  within margin  regret   tau  rule",
-    ]
-    for row in sorted(data["rules"], key=lambda r: r["time_ratio"]):
-        rule = ", ".join(f"{key} {value}" for key, value in row["rule"].items() if key != "name")
-        lines.append(
-            f"{row['time_ratio']:.3f}  {row['tokens_ratio']:.3f}  {row['winner_kept']:11.1%}  "
-            f"{row['within_margin']:13.1%}  {row['regret']:6.4f}  {row['tau']:.2f}  "
-            f"{row['rule']['name']}: {rule}"
-        )
-    best, goal = data["best"], data["goal"]
-    lines.append(
+        "resamples a rule; 1 is running all to the end"
+    )
+    rules = sorted(data["rules"], key=lambda row: row["time_ratio"])
+    best, near, goal = data["best"], data["best_within_margin"], data["goal"]
+    lines = [
         f"no rule keeps the winner {goal['winner_kept']:.0%} of the time"
         if best is None
         else f"cheapest that keeps the winner {goal['winner_kept']:.0%} of the time: "
         f"{best['time_ratio']:.3f} of the time (goal {goal['time_ratio']:g})"
-    )
-    near = data["best_within_margin"]
+    ]
     if near is not None:
         lines.append(
             f"cheapest whose winner is within {data['margin']:g} of the best "
             f"{goal['winner_kept']:.0%} of the time: {near['time_ratio']:.3f} of the time"
         )
-    return "\n".join([*lines, *data["limits"]])
+    return [head, Table(rows=rules, columns=_RULES), *lines, *data["limits"]]
+
+
+def _rule(row: Mapping[str, Any]) -> str:
+    own = ", ".join(f"{key} {value}" for key, value in row["rule"].items() if key != "name")
+    return f"{row['rule']['name']}: {own}"
+
+
+_RULES: tuple[Column[Mapping[str, Any]], ...] = (
+    Column("time", lambda row: f"{row['time_ratio']:.3f}"),
+    Column("tokens", lambda row: f"{row['tokens_ratio']:.3f}"),
+    Column("winner kept", lambda row: f"{row['winner_kept']:.1%}"),
+    Column("within margin", lambda row: f"{row['within_margin']:.1%}"),
+    Column("regret", lambda row: f"{row['regret']:.4f}"),
+    Column("tau", lambda row: f"{row['tau']:.2f}"),
+    Column("rule", _rule, words=True, wraps=True),
+)

@@ -6,13 +6,18 @@ draft budget of 0, which also keeps its rollouts out of the drafter's memory.
 
 import time
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Final, cast, final
+from statistics import median
+from typing import TYPE_CHECKING, Any, Final, cast, final
 
 from gfcr.engine.base import Delta, Engine, EngineStats, Request
 from gfcr.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    import torch
 
 TAIL: Final = 8
 """Requests left from which a round is in its tail."""
@@ -53,10 +58,7 @@ class Round:
     whole: Part
     tail: Part
     """See `Gate.tail`."""
-    drafts: int
-    drafted: int
-    accepted: int
-    accepted_per_position: tuple[int, ...]
+    spent: EngineStats
 
 
 @final
@@ -110,18 +112,30 @@ def play(pipeline: Pipeline, *, engine: Engine, running: int, draft: bool) -> Ro
     start = _mark(engine)
     pipeline.next_batch()
     end = _mark(engine)
-    before, after = start.stats, end.stats
-    positions = (*before.accepted_per_position, *[0] * len(after.accepted_per_position))
-    return Round(
-        whole=_part(start, end),
-        tail=gate.tail,
-        drafts=after.drafts - before.drafts,
-        drafted=after.drafted_tokens - before.drafted_tokens,
-        accepted=after.accepted_tokens - before.accepted_tokens,
-        accepted_per_position=tuple(
-            a - b for a, b in zip(after.accepted_per_position, positions, strict=False)
-        ),
-    )
+    spent = since(start.stats, end.stats)
+    return Round(whole=_part(start, end), tail=gate.tail, spent=spent)
+
+
+def since(before: EngineStats, now: EngineStats) -> EngineStats:
+    """Returns what an engine counted between two moments."""
+    places = zip_longest(now.accepted_per_position, before.accepted_per_position, fillvalue=0)
+    counts = {
+        f.name: getattr(now, f.name) - getattr(before, f.name)
+        for f in fields(EngineStats)
+        if f.name != "accepted_per_position"
+    }
+    return EngineStats(**counts, accepted_per_position=tuple(a - b for a, b in places))
+
+
+def acceptance_length(spent: Sequence[EngineStats]) -> float:
+    """Tokens a verification, each counted once."""
+    accepted, drafts = (sum(getattr(s, n) for s in spent) for n in ("accepted_tokens", "drafts"))
+    return 1 + accepted / max(1, drafts)
+
+
+def spread(values: Sequence[float]) -> dict[str, float]:
+    """Median, least and greatest."""
+    return {"median": float(median(values)), "min": min(values), "max": max(values)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,11 +152,12 @@ def _mark(engine: Engine) -> _Mark:
 
 
 def _part(start: _Mark, end: _Mark) -> Part:
+    spent = since(start.stats, end.stats)
     return Part(
-        tokens=end.stats.generated_tokens - start.stats.generated_tokens,
+        tokens=spent.generated_tokens,
         seconds=end.seconds - start.seconds,
         cpu_s=end.cpu_s - start.cpu_s,
-        passes=end.stats.forward_passes - start.stats.forward_passes,
+        passes=spent.forward_passes,
     )
 
 
@@ -160,12 +175,10 @@ def _nothing(length: int, batch: Any, sampled: Sequence[Any], **kwargs: Any) -> 
     return [[] for _ in sampled]
 
 
-def weights(folder: Path) -> Mapping[str, Any]:
-    """The tensors of a model folder by name."""
+def weights(path: Path) -> "dict[str, torch.Tensor]":
+    """A model folder's or file's tensors by name."""
     import safetensors.torch
 
     library: Any = safetensors.torch  # partially typed
-    found: dict[str, Any] = {}
-    for file in sorted(folder.glob("*.safetensors")):
-        found |= library.load_file(file)
-    return found
+    files = sorted(path.glob("*.safetensors")) if path.is_dir() else [path]
+    return {name: tensor for f in files for name, tensor in library.load_file(f).items()}

@@ -164,7 +164,7 @@ def _bench(plan: Plan) -> _Bench:
         codec=HfCodec(str(folder)),
         task=own or registry.build("task", "chain_sum"),
         config=config,
-        policies=[dict(rounds.weights(models.resolve(p))) for p in plan.policies],
+        policies=[rounds.weights(models.resolve(p)) for p in plan.policies],
     )
 
 

@@ -2,13 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from math import isfinite
-from typing import Any
+from math import isfinite, nan
+from typing import Any, TypeAlias
 
 from gfcr.bench.time_to_target import STOCK, Measured, Ratio, ratio, typical
+from gfcr.shown.table import Column, Table
+from gfcr.shown.text import number, span
 from gfcr.sweep.study import Study
 
 GOAL, ENOUGH = 0.25, 5
+Row: TypeAlias = Mapping[str, Any]
 
 
 def data(measured: Sequence[Measured], *, study: Study, target: float) -> dict[str, Any]:
@@ -42,13 +45,14 @@ def data(measured: Sequence[Measured], *, study: Study, target: float) -> dict[s
     }
 
 
-def text(found: dict[str, Any]) -> str:
-    """Returns the table as words."""
+def text(found: dict[str, Any]) -> list[Any]:
+    """Returns the table, and what it says."""
     head = (
         f"held-out reward {found['target']:g}, {len(found['seeds'])} seeds; seconds from the "
         f"first update, evaluations left out; ratios to {STOCK} with 95 % intervals"
     )
-    lines = [head, _line({"arm": STOCK, **found["stock"]}), *map(_line, found["arms"])]
+    rows: list[Row] = [{"arm": STOCK, **found["stock"]}, *found["arms"]]
+    lines = [f"{row['arm']}: {why}" for row in rows for why in row["failed"].values()]
     if found["best"] is None:
         lines.append("no arm came to the target under every seed")
     else:
@@ -57,7 +61,7 @@ def text(found: dict[str, Any]) -> str:
         lines.append(f"best: {found['best']}, {value:.2f} of the time (goal {found['goal']:g})")
     if not found["enough"]:
         lines.append(f"{len(found['seeds'])} seeds: {ENOUGH} or more are needed for a claim")
-    return "\n".join(lines)
+    return [head, Table(rows=rows, columns=_COLUMNS), *lines]
 
 
 def _ratio(found: Ratio) -> dict[str, Any]:
@@ -68,21 +72,21 @@ def _ratio(found: Ratio) -> dict[str, Any]:
     return {**limits, "upper_bound": found.bound, "by_seed": dict(found.by_seed)}
 
 
-def _limits(ratio: Mapping[str, Any]) -> str:
-    return "" if ratio["low"] is None else f" ({ratio['low']:.2f} to {ratio['high']:.2f})"
+def _times(row: Row, key: str) -> str:
+    found = row.get(key)
+    if not found or found["value"] is None:
+        return ""
+    low, high = (nan if found[end] is None else found[end] for end in ("low", "high"))
+    told = span(found["value"], low=low, high=high, form=".2f")
+    return told + (" or less" if found["upper_bound"] else "")
 
 
-def _line(row: dict[str, Any]) -> str:
-    if row["seconds"] is None:
-        costs = "never there"
-    else:
-        costs = f"{row['seconds']:.1f} s, {row['tokens']:,.0f} tokens, {row['updates']:g} updates"
-    compared = "; ".join(
-        f"{name} {row[key]['value']:.2f}{_limits(row[key])}"
-        + (" or less" if row[key]["upper_bound"] else "")
-        for name, key in (("seconds x", "seconds_ratio"), ("tokens x", "tokens_ratio"))
-        if key in row and row[key]["value"] is not None
-    )
-    there = f"{row['reached']} of {row['runs']} there"
-    words = [f"{row['arm']}: {costs}", there, compared, *map(str, row["failed"].values())]
-    return "; ".join(word for word in words if word)
+_COLUMNS: tuple[Column[Row], ...] = (
+    Column("arm", lambda row: row["arm"], words=True, wraps=True),
+    Column("there", lambda row: f"{row['reached']} of {row['runs']}"),
+    Column("seconds", lambda row: number(row["seconds"], ".1f")),
+    Column("tokens", lambda row: number(row["tokens"])),
+    Column("updates", lambda row: number(row["updates"], "g")),
+    Column("seconds x", lambda row: _times(row, "seconds_ratio")),
+    Column("tokens x", lambda row: _times(row, "tokens_ratio")),
+)

@@ -87,13 +87,13 @@ def _speculation(parser: argparse.ArgumentParser) -> None:
 def _run_overhead(options: argparse.Namespace) -> Outcome:
     from gfcr.bench import overhead
 
-    report = overhead.measure(
+    found = overhead.measure(
         model=options.model,
         pairs=options.pairs,
         requests=options.requests,
         max_tokens=options.max_tokens,
     )
-    return Outcome(data=report.data, text=report.text)
+    return Outcome(data=found, text=overhead.text(found))
 
 
 def _run_speculation(options: argparse.Namespace) -> Outcome:
@@ -128,7 +128,8 @@ def _tell(cell: "Cell") -> None:
     from gfcr.bench import speculation_report
 
     if cell.pairs:
-        print(speculation_report.line(speculation_report.row(cell)), file=sys.stderr, flush=True)
+        speed = speculation_report.row(cell)["ratio"]["median"]
+        print(f"{cell.arm}, {cell.running} at a time: speed {speed:.2f}", file=sys.stderr)
 
 
 def _numbers(given: str, *, flag: str) -> list[int]:

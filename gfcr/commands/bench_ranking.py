@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> Outcome:
     """Measures."""
     from gfcr.bench import ranking, ranking_report
 
-    report = ranking_report.measure(
+    found = ranking_report.measure(
         ranking.read(_records(options), baseline=options.baseline),
         rules=_rules(options),
         arms=options.arms,
@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> Outcome:
         margin=options.margin,
         protect=options.with_baseline,
     )
-    return Outcome(data=report.data, text=report.text)
+    return Outcome(data=found, text=ranking_report.text(found))
 
 
 def _rules(options: argparse.Namespace) -> list[Any]:
@@ -83,9 +83,9 @@ def _records(options: argparse.Namespace) -> list[Any]:
     from gfcr.tracking.folder_store import find_folders, read_folders
 
     if options.study.endswith(".json"):
-        from gfcr.leaderboard import entry
+        from gfcr.leaderboard import answers, entry
 
-        return entry.records_of(entry.read(Path(options.study)))
+        return answers.records_of(entry.read(Path(options.study)))
     study, runs = asked(options.study)
     if options.uri is not None:
         from gfcr.tracking.mlflow_store import read_runs

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from gfcr import sweep
-from gfcr.commands import Outcome, terminal_width
+from gfcr.commands import Outcome
 from gfcr.commands.leaderboard import seats_of
 from gfcr.commands.sweep import data_of, run_study
 from gfcr.errors import ConfigError
@@ -50,6 +50,6 @@ def run(options: argparse.Namespace) -> Outcome:
     }
     return Outcome(
         data=data,
-        text=[leaderboard.to_rich(board, width=terminal_width()), *errors, words],
+        text=[leaderboard.to_rich(board), *errors, words],
         code=1 if failed else 0,
     )

@@ -14,39 +14,31 @@ _WORTH_SAYING: Final = 0.1
 
 
 @final
-class RunDisplay:
+class RunDisplay(Progress):
     """A progress bar with the figures of the latest update; plain lines without a terminal."""
 
     def __init__(self, *, total: int | None) -> None:
-        self._console = Console(stderr=True)
-        self._total = total
-        self._bar = Progress(
+        count = "{task.completed:.0f}/{task.total}" if total else "{task.completed:.0f}"
+        super().__init__(
             TextColumn("update"),
             BarColumn(bar_width=24),
-            TextColumn("{task.completed:.0f}/{task.total}" if total else "{task.completed:.0f}"),
+            TextColumn(count),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
             TextColumn("{task.description}"),
-            console=self._console,
+            console=Console(stderr=True),
             disable=not sys.stderr.isatty(),
         )
-        self._task = self._bar.add_task("", total=total)
-
-    def __enter__(self) -> "RunDisplay":
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+        self._total, self._task = total, self.add_task("", total=total)
 
     def say(self, line: str) -> None:
         """Prints a line above the bar."""
-        self._console.print(line, highlight=False, markup=False)
+        self.console.print(line, highlight=False, markup=False)
 
-    def update(self, progress: source.Progress) -> None:
+    def show(self, progress: source.Progress) -> None:
         """Shows an update."""
         text = figures(progress.metrics, heldout=progress.heldout)
-        self._bar.update(self._task, completed=progress.update, description=text)
+        self.update(self._task, completed=progress.update, description=text)
         if not sys.stderr.isatty() and self._worth_a_line(progress.update):
             self.say(f"update {progress.update}: {text}")
 

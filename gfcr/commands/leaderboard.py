@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gfcr.commands import Outcome, terminal_width
+from gfcr.commands import Outcome
 from gfcr.commands.arguments import within
 from gfcr.values.ranges import Finite, NonNegative
 
@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> Outcome:
         report.write(board, path=options.html)
     from rich.text import Text
 
-    table = leaderboard.to_rich(board, width=terminal_width())
+    table = leaderboard.to_rich(board)
     return Outcome(data=leaderboard.to_dict(board), text=[table, Text(leaderboard.remarks(board))])
 
 

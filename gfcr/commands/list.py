@@ -32,17 +32,19 @@ def run(options: argparse.Namespace) -> Outcome:
 
 
 def _table(found: dict[str, list[registry.Entry]]) -> Any:
-    from rich.markup import escape
-    from rich.table import Table
+    from rich.text import Text
 
-    table = Table(box=None, pad_edge=False)
-    for head in ("stage", "name"):
-        table.add_column(head, no_wrap=True)
-    table.add_column("paper", max_width=11)
-    table.add_column("what it does")
-    for kind, entries in found.items():
-        for index, entry in enumerate(entries):
-            stage = f"[bold]{kind}[/]" if index == 0 else ""
-            table.add_row(stage, entry.name, entry.paper, escape(entry.summary))
-        table.add_section()
-    return table
+    from gfcr.shown.table import Column, Table
+
+    def stage(row: tuple[int, registry.Entry]) -> Text:
+        return Text("" if row[0] else row[1].kind, style="bold")
+
+    return Table(
+        rows=[row for entries in found.values() for row in enumerate(entries)],
+        columns=(
+            Column("stage", stage, words=True),
+            Column("name", lambda row: row[1].name, words=True),
+            Column("paper", lambda row: row[1].paper, words=True),
+            Column("what it does", lambda row: row[1].summary, words=True, wraps=True),
+        ),
+    )

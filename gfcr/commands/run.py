@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> Outcome:
             fresh=options.fresh,
             until=until,
             patience_s=options.wait,
-            watch=display.update,
+            watch=display.show,
             say=display.say,
         )
     return Outcome(data=result, text=_text(result))

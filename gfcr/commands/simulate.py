@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from gfcr.simulation.arms import Arm, Workload
 
 HELP = "What speculation and a policy lag would buy: formulas and a discrete-event simulation."
-_SYNTHETIC: dict[str, Any] = {
-    "median": 300.0,
-    "tail": 4.6,
-    "cap": 4096,
-    "requests": 256,
-    "max_running": 256,
-    "base_ms": 10.0,
-    "token_ms": 0.02,
-    "learn_s": 8.0,
-    "prepare_s": 0.5,
+_SYNTHETIC: dict[str, tuple[Any, str]] = {
+    "median": (300.0, "tokens of the median response"),
+    "tail": (4.6, "99th percentile of lengths over median"),
+    "cap": (4096, "longest response"),
+    "requests": (256, "responses an update"),
+    "max_running": (256, "requests in a forward pass"),
+    "base_ms": (10.0, "cost of a forward pass"),
+    "token_ms": (0.02, "cost of each token in it"),
+    "learn_s": (8.0, "log-probabilities and training an update"),
+    "prepare_s": (0.5, "weight sync an update"),
 }
-"""An illustration, not a measurement; `--from` takes all of it from a run."""
+"""An illustration, not a measurement, and what it means; `--from` takes all of it from a run."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,20 +46,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--updates", type=within(Count), default=8, help="simulated updates")
     parser.add_argument("--seed", type=within(Seed), default=0)
-    for name, text in (
-        ("median", "tokens of the median response"),
-        ("tail", "99th percentile of lengths over median"),
-        ("cap", "longest response"),
-        ("requests", "responses an update"),
-        ("max-running", "requests in a forward pass"),
-        ("base-ms", "cost of a forward pass"),
-        ("token-ms", "cost of each token in it"),
-        ("learn-s", "log-probabilities and training an update"),
-        ("prepare-s", "weight sync an update"),
-    ):
-        default = _SYNTHETIC[name.replace("-", "_")]
-        kind = Count if isinstance(default, int) else NonNegative
-        parser.add_argument(f"--{name}", type=within(kind), help=f"{text} ({default})")
+    for name, (default, text) in _SYNTHETIC.items():
+        kind, flag = Count if isinstance(default, int) else NonNegative, name.replace("_", "-")
+        parser.add_argument(f"--{flag}", type=within(kind), help=f"{text} ({default})")
     parser.add_argument("--plot", type=Path, metavar="FILE.png", help="draw the arms there")
 
 
@@ -111,7 +100,7 @@ def _workload(
     given = {k: v for k in _SYNTHETIC if (v := getattr(options, k)) is not None}
     if options.run is not None:
         return _recorded_workload(options, given=given, acceptance=acceptance)
-    use = {**_SYNTHETIC, **given}
+    use = {**{key: usual for key, (usual, _) in _SYNTHETIC.items()}, **given}
     work = Workload(
         lengths=Lognormal(median=use["median"], tail=use["tail"], cap=use["cap"]),
         requests=use["requests"],

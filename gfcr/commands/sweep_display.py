@@ -3,16 +3,25 @@
 import sys
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, final
+from typing import Any, TypeAlias, final
 
 from rich.console import Console
 from rich.live import Live
-from rich.table import Table
 
 from gfcr.commands.display import figures
 from gfcr.config import HELDOUT
+from gfcr.shown.table import Column, Table
 from gfcr.sweep import Study, Trial, TrialEnd
 from gfcr.tracking.folder import RunFolder
+
+_Row: TypeAlias = tuple[str, str, str, str]
+_STYLES = {"running": "bold", "failed": "red", "waiting": "dim"}
+_COLUMNS: tuple[Column[_Row], ...] = (
+    Column("trial", lambda row: row[0], words=True),
+    Column("status", lambda row: row[1], words=True),
+    Column("progress", lambda row: row[2], words=True, wraps=True),
+    Column("time", lambda row: row[3], words=True),
+)
 
 
 @final
@@ -24,7 +33,7 @@ class SweepDisplay:
         show: takes the table whenever it changes, in place of the terminal (notebooks).
     """
 
-    def __init__(self, study: Study, *, show: Callable[[Table], None] | None = None) -> None:
+    def __init__(self, study: Study, *, show: Callable[[Table[Any]], None] | None = None) -> None:
         self._study, self._show = study, show
         self._console = Console(stderr=True)
         self._rows: dict[str, tuple[str, str, str]] = {
@@ -85,14 +94,13 @@ class SweepDisplay:
         elif self._show is not None:
             self._show(self._table())
 
-    def _table(self) -> Table:
-        table = Table(title=f"study {self._study.name}", box=None, pad_edge=False)
-        for head in ("trial", "status", "progress", "time"):
-            table.add_column(head)
-        for name, (status, progress, seconds) in self._rows.items():
-            style = {"running": "bold", "failed": "red", "waiting": "dim"}.get(status, "")
-            table.add_row(name, status, progress, seconds, style=style)
-        return table
+    def _table(self) -> Table[_Row]:
+        return Table(
+            rows=[(name, *row) for name, row in self._rows.items()],
+            columns=_COLUMNS,
+            title=f"study {self._study.name}",
+            style=lambda row: _STYLES.get(row[1], ""),
+        )
 
 
 def _ending(result: Mapping[str, Any]) -> str:

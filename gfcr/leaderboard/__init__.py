@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from gfcr.config import HELDOUT
 from gfcr.errors import unknown_name
-from gfcr.leaderboard.json_rows import to_dict, to_json
+from gfcr.leaderboard.figures import to_dict, to_json
 from gfcr.leaderboard.ranking import rank
 from gfcr.leaderboard.rows import (
     ArmCost,

@@ -71,6 +71,29 @@ def unpack(packed: Mapping[str, Any], *, prompts: Sequence[str]) -> dict[str, An
     return {"heldout": sections, "reward_range": packed["reward_range"]}
 
 
+def records_of(content: Mapping[str, Any]) -> list[RunRecord]:
+    """Returns the runs of an entry that was read, sorted, with what it holds of their results."""
+    tags, prompts = {"gfcr.baseline": content["baseline"] or ""}, content.get("prompts")
+    found = [
+        RunRecord(
+            run_id=run["run_id"],
+            study=content["study"],
+            arm=row["arm"],
+            seed=run["seed"],
+            status="finished",
+            tags=tags,
+            params={},
+            result={
+                **{key: run[key] for key in ("tokens", "wall_s", "curve")},
+                **({} if prompts is None else unpack(run["answers"], prompts=prompts)),
+            },
+        )
+        for row in content["rows"]
+        for run in row["runs"]
+    ]
+    return sorted(found, key=lambda run: (run.arm, run.seed))
+
+
 def recomputed(content: Mapping[str, Any]) -> dict[str, Recomputed]:
     """Computes an entry's scores and verdicts again, by arm, from its answers.
 
@@ -82,8 +105,9 @@ def recomputed(content: Mapping[str, Any]) -> dict[str, Recomputed]:
             f"entry {content['name']} holds no answers (it was written by an older version of "
             "gfcr): make the study again and submit it to have its verdicts checked."
         )
-    arms = {row["arm"]: _runs(row, prompts=content["prompts"]) for row in content["rows"]}
-    limits = limits_of([run for runs in arms.values() for run in runs])
+    runs = records_of(content)
+    arms = {row["arm"]: [run for run in runs if run.arm == row["arm"]] for row in content["rows"]}
+    limits = limits_of(runs)
     baseline = content["baseline"]
     found = {
         arm: compared(
@@ -111,22 +135,6 @@ def recomputed(content: Mapping[str, Any]) -> dict[str, Recomputed]:
         arm: Recomputed(score=score_of(runs, limits=limits), versus=versus(arm))
         for arm, runs in arms.items()
     }
-
-
-def _runs(row: Mapping[str, Any], *, prompts: Sequence[str]) -> list[RunRecord]:
-    return [
-        RunRecord(
-            run_id=run["run_id"],
-            study="",
-            arm=row["arm"],
-            seed=run["seed"],
-            status="finished",
-            tags={},
-            params={},
-            result=unpack(run["answers"], prompts=prompts),
-        )
-        for run in row["runs"]
-    ]
 
 
 def _text(score: float | None) -> str:

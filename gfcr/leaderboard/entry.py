@@ -19,12 +19,12 @@ from gfcr import strategy as strategies
 from gfcr.errors import ConfigError, GfcrError
 from gfcr.experiment.provenance import card_of
 from gfcr.leaderboard.answers import pack, prompts_of
-from gfcr.leaderboard.json_rows import to_dict
+from gfcr.leaderboard.figures import to_dict
 from gfcr.leaderboard.measure import heldout, result_of
 from gfcr.leaderboard.rows import Leaderboard
 from gfcr.leaderboard.screen import compares_of
 from gfcr.leaderboard.tables import to_markdown
-from gfcr.leaderboard.text import markdown
+from gfcr.shown.text import markdown
 from gfcr.tracking.folder import write_atomic
 from gfcr.tracking.names import digest, spec_hash
 from gfcr.tracking.records import RunRecord
@@ -146,26 +146,6 @@ def read(path: Path) -> dict[str, Any]:
     if digest(content) != found:
         raise GfcrError(f"{path} was changed after it was written: its hash is not {found[:12]}.")
     return {**content, "hash": found}
-
-
-def records_of(content: Mapping[str, Any]) -> list[RunRecord]:
-    """Returns the runs of an entry that was read, sorted, with what it holds of their results."""
-    tags = {"gfcr.baseline": content["baseline"] or ""}
-    found = [
-        RunRecord(
-            run_id=run["run_id"],
-            study=content["study"],
-            arm=row["arm"],
-            seed=run["seed"],
-            status="finished",
-            tags=tags,
-            params={},
-            result={key: run[key] for key in ("tokens", "wall_s", "curve")},
-        )
-        for row in content["rows"]
-        for run in row["runs"]
-    ]
-    return sorted(found, key=lambda run: (run.arm, run.seed))
 
 
 def experiment_of(run: RunRecord) -> dict[str, Any]:

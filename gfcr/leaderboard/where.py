@@ -3,20 +3,31 @@
 import ast
 import json
 import operator
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from itertools import pairwise
+from operator import neg, not_
+from typing import Any, TypeAlias, final
 
 from gfcr.errors import ConfigError, did_you_mean, shown
 from gfcr.leaderboard.measure import result_of
 from gfcr.tracking.records import RunRecord
 
 _EXAMPLE = "--where 'tokens < 2e6 and strategy.filters.zero_variance'"
+_Facts: TypeAlias = Mapping[str, object]
+_Read: TypeAlias = Callable[[_Facts], Any]
+
+
+def _known(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    """What is not known is neither less nor more."""
+    return lambda a, b: None not in (a, b) and compare(a, b)
+
+
 _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
+    ast.Lt: _known(operator.lt),
+    ast.LtE: _known(operator.le),
+    ast.Gt: _known(operator.gt),
+    ast.GtE: _known(operator.ge),
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
     ast.In: lambda a, b: a in b,
@@ -43,15 +54,13 @@ class Where:
                 f"where {shown(self.text)} is not allowed: give at most {_MOST} characters, none "
                 "of them NUL."
             )
-        _check(self._tree(), where=self.text)
+        self._read()
 
     @property
     def names(self) -> set[str]:
         """The names it mentions."""
         pair = self._pair()
-        if pair is not None:
-            return {pair[0]}
-        return _names(self._tree())
+        return {pair[0]} if pair is not None else _names(self._tree())
 
     def holds(self, facts: Mapping[str, object]) -> bool:
         """Whether it is true of one arm or run; `facts` holds every name of `names`.
@@ -63,7 +72,7 @@ class Where:
         if pair is not None:
             return str(facts[pair[0]]) == pair[1] or facts[pair[0]] == _value(pair[1])
         try:
-            return bool(_evaluate(self._tree(), facts))
+            return bool(self._read()(facts))
         except TypeError as error:
             given = ", ".join(f"{n} is {facts[n]!r}" for n in sorted(self.names))
             raise ConfigError(f"where '{self.text}': {error} ({given}).") from error
@@ -72,6 +81,9 @@ class Where:
         key, sign, value = self.text.partition("=")
         plain = sign and not value.startswith("=") and not any(c in key for c in " <>!=\"'(")
         return (key, value) if plain else None
+
+    def _read(self) -> _Read:
+        return _compiled(self._tree(), where=self.text)
 
     def _tree(self) -> ast.expr:
         if self._pair() is not None:
@@ -146,56 +158,41 @@ def _names(node: ast.AST) -> set[str]:
     return {name for child in ast.iter_child_nodes(node) for name in _names(child)}
 
 
-def _check(node: ast.expr, *, where: str) -> None:
-    if _name(node) is not None or isinstance(node, ast.Constant):
-        return
-    children: list[ast.expr]
+def _compiled(node: ast.AST, *, where: str) -> _Read:
+    """What the expression says of facts.
+
+    Raises:
+        ConfigError: it holds something else than a filter may.
+    """
+    name = _name(node)
+    if name is not None:
+        return lambda facts: facts[name]
+
+    def each(*nodes: ast.AST) -> list[_Read]:
+        return [_compiled(part, where=where) for part in nodes]
+
     match node:
-        case ast.BoolOp(values=children) | ast.Tuple(elts=children) | ast.List(elts=children):
-            pass
-        case ast.UnaryOp(op=ast.Not() | ast.USub(), operand=operand):
-            children = [operand]
-        case ast.Compare(left=left, comparators=right) if all(
-            type(o) in _COMPARE for o in node.ops
-        ):
-            children = [left, *right]
+        case ast.Constant(value=value):
+            return lambda facts: value
+        case ast.Tuple(elts=elements) | ast.List(elts=elements):
+            parts = each(*elements)
+            return lambda facts: [part(facts) for part in parts]
+        case ast.BoolOp(op=op, values=values):
+            parts, quantifier = each(*values), all if isinstance(op, ast.And) else any
+            return lambda facts: quantifier(part(facts) for part in parts)
+        case ast.UnaryOp(op=ast.Not() | ast.USub() as op, operand=operand):
+            (part,), sign = each(operand), not_ if isinstance(op, ast.Not) else neg
+            return lambda facts: sign(part(facts))
+        case ast.Compare(left=left, ops=ops, comparators=right) if {*map(type, ops)} <= {*_COMPARE}:
+            parts, signs = each(left, *right), [_COMPARE[type(op)] for op in ops]
+            return lambda facts: _chained([part(facts) for part in parts], signs=signs)
         case _:
             raise ConfigError(
                 f"where '{where}': `{ast.unparse(node)}` is not allowed. Give names, numbers, "
                 f"'texts', comparisons, and, or, not; e.g. {_EXAMPLE}."
             )
-    for child in children:
-        _check(child, where=where)
 
 
-def _evaluate(node: ast.expr, facts: Mapping[str, object]) -> Any:
-    name = _name(node)
-    if name is not None:
-        return facts[name]
-    match node:
-        case ast.Constant(value=value):
-            return value
-        case ast.Tuple(elts=parts) | ast.List(elts=parts):
-            return [_evaluate(part, facts) for part in parts]
-        case ast.BoolOp(op=ast.And(), values=parts):
-            return all(_evaluate(part, facts) for part in parts)
-        case ast.BoolOp(values=parts):
-            return any(_evaluate(part, facts) for part in parts)
-        case ast.UnaryOp(op=ast.Not(), operand=operand):
-            return not _evaluate(operand, facts)
-        case ast.UnaryOp(operand=operand):
-            return -_evaluate(operand, facts)
-        case ast.Compare():
-            return _compared(node, facts)
-        case _:
-            raise AssertionError(node)
-
-
-def _compared(node: ast.Compare, facts: Mapping[str, object]) -> bool:
-    values = [_evaluate(part, facts) for part in (node.left, *node.comparators)]
-    for one, sign, other in zip(values, node.ops, values[1:], strict=False):
-        ordered = not isinstance(sign, ast.Eq | ast.NotEq | ast.In | ast.NotIn)
-        # What is not known is neither less nor more.
-        if (ordered and None in (one, other)) or not _COMPARE[type(sign)](one, other):
-            return False
-    return True
+def _chained(values: Sequence[Any], *, signs: Sequence[Callable[[Any, Any], bool]]) -> bool:
+    """`a < b < c`: each value compared with the next."""
+    return all(sign(a, b) for sign, (a, b) in zip(signs, pairwise(values), strict=True))

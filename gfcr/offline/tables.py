@@ -1,17 +1,16 @@
 """A report as JSON and as terminal tables."""
 
-from collections.abc import Mapping
-from dataclasses import asdict
-from math import isfinite
 from typing import Any
 
 from rich.console import Group
 from rich.markup import escape
-from rich.table import Table
 
 from gfcr.ledger import REPLAYED, TRAINED
 from gfcr.offline.evaluate import Report, Selection
 from gfcr.offline.measure import Bias
+from gfcr.shown.table import Column, Table
+from gfcr.shown.text import plain, span
+from gfcr.stats import Interval
 
 
 def to_dict(report: Report) -> dict[str, Any]:
@@ -24,7 +23,7 @@ def to_dict(report: Report) -> dict[str, Any]:
         "updates": len(log.updates),
         "group_size": log.group_size,
         "prompts": report.prompts,
-        "strategies": [_plain(asdict(s)) for s in report.selections],
+        "strategies": plain(report.selections),
     }
 
 
@@ -39,71 +38,45 @@ def to_rich(report: Report) -> Group:
     )
     pieces: list[Any] = [title]
     if answered:
-        pieces += ["", _selected(answered), "", _biases(answered)]
+        biases = [(s.name, kind, bias) for s in answered for kind, bias in s.bias.items()]
+        title = "trained against generated rollouts"
+        pieces += ["", Table(rows=answered, columns=_SELECTED)]
+        pieces += ["", Table(rows=biases, columns=_BIASES, title=title)]
     pieces += [f"[red]not answered[/] {escape(s.name)}: {escape(s.refused or '')}" for s in refused]
     return Group(*pieces)
 
 
-def _selected(selections: list[Selection]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    table.add_column("strategy")
-    heads = ("groups", "rollouts", "signal", "signal/1k", "difference", "p", "adv²", "ess")
-    for head in (*heads, "tokens", "trained"):
-        table.add_column(head, justify="right")
-    for s in selections:
-        used = s.tokens.get(TRAINED, 0) + s.tokens.get(REPLAYED, 0)
-        table.add_row(
-            escape(s.name),
-            f"{s.groups_accepted}/{s.groups_begun}",
-            f"{s.rollouts_trained}/{s.rollouts_generated}",
-            f"{s.signal_rate:.0%}",
-            f"{s.signal_per_1k:.2f}",
-            *_versus(s),
-            f"{s.mean_squared_advantage:.2f}",
-            f"{s.effective_size:.0f}",
-            f"{s.tokens['generated']:,}",
-            f"{used / max(s.tokens['generated'], 1):.0%}",
-        )
-    return table
+_SELECTED: tuple[Column[Selection], ...] = (
+    Column("strategy", lambda s: s.name, words=True, wraps=True),
+    Column("groups", lambda s: f"{s.groups_accepted}/{s.groups_begun}"),
+    Column("rollouts", lambda s: f"{s.rollouts_trained}/{s.rollouts_generated}"),
+    Column("signal", lambda s: f"{s.signal_rate:.0%}"),
+    Column("signal/1k", lambda s: f"{s.signal_per_1k:.2f}"),
+    Column("difference", lambda s: _span(s.versus.comparison.difference) if s.versus else ""),
+    Column("p", lambda s: _p(s.versus.p_adjusted) if s.versus else ""),
+    Column("adv²", lambda s: f"{s.mean_squared_advantage:.2f}"),
+    Column("ess", lambda s: f"{s.effective_size:.0f}"),
+    Column("tokens", lambda s: f"{s.tokens['generated']:,}"),
+    Column("trained", lambda s: f"{_used(s) / max(s.tokens['generated'], 1):.0%}"),
+)
+_BIASES: tuple[Column[tuple[str, str, Bias]], ...] = (
+    Column("strategy", lambda row: row[0], words=True, wraps=True),
+    Column("of", lambda row: row[1], words=True),
+    Column("generated", lambda row: f"{row[2].generated:.2f}"),
+    Column("trained", lambda row: f"{row[2].trained:.2f}"),
+    Column("difference", lambda row: _span(row[2].difference)),
+    Column("effect (sd)", lambda row: f"{row[2].effect:+.2f}"),
+    Column("p", lambda row: _p(row[2].p_value)),
+)
 
 
-def _versus(selection: Selection) -> tuple[str, str]:
-    if selection.versus is None:
-        return "", ""
-    d = selection.versus.comparison.difference
-    limits = f" [{d.low:+.2f}, {d.high:+.2f}]" if isfinite(d.low) else ""
-    return f"{d.value:+.2f}{limits}", _p(selection.versus.p_adjusted)
+def _used(selection: Selection) -> int:
+    return selection.tokens.get(TRAINED, 0) + selection.tokens.get(REPLAYED, 0)
 
 
-def _biases(selections: list[Selection]) -> Table:
-    table = Table(title="trained against generated rollouts", box=None, pad_edge=False)
-    for head in ("strategy", "of"):
-        table.add_column(head)
-    for head in ("generated", "trained", "difference", "effect (sd)", "p"):
-        table.add_column(head, justify="right")
-    for s in selections:
-        for kind, bias in s.bias.items():
-            table.add_row(escape(s.name), kind, *_bias(bias))
-    return table
-
-
-def _bias(bias: Bias) -> tuple[str, ...]:
-    d = bias.difference
-    limits = f" [{d.low:+.2f}, {d.high:+.2f}]" if isfinite(d.low) else ""
-    return (
-        f"{bias.generated:.2f}",
-        f"{bias.trained:.2f}",
-        f"{d.value:+.2f}{limits}",
-        f"{bias.effect:+.2f}",
-        _p(bias.p_value),
-    )
+def _span(found: Interval) -> str:
+    return span(found.value, low=found.low, high=found.high, form="+.2f")
 
 
 def _p(value: float) -> str:
     return "<0.001" if value < 0.001 else f"{value:.3f}"
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-    return None if isinstance(value, float) and not isfinite(value) else value

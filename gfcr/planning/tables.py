@@ -1,52 +1,48 @@
 """A plan as JSON and as a terminal table."""
 
-from dataclasses import asdict
 from math import isfinite
 from typing import Any
 
 from rich.console import Group
 from rich.markup import escape
-from rich.table import Table
 
 from gfcr.planning.cost import ArmPlan
 from gfcr.planning.plan import ALPHA, POWER, StudyPlan
+from gfcr.shown.table import Column, Table
+from gfcr.shown.text import plain
 
 
 def to_dict(plan: StudyPlan) -> dict[str, Any]:
     """Returns everything as JSON values; what is not known is null."""
-    data = asdict(plan)
-    data |= {"tokens": plan.tokens, "seconds": plan.seconds, "power": POWER, "alpha": ALPHA}
-    data["arms"] = [{**asdict(arm), "open": arm.open} for arm in plan.arms]
-    data["by_seeds"] = {str(n): _known(size) for n, size in plan.by_seeds.items()}
-    data["detectable"] = _known(plan.detectable)
-    return data
+    totals = {"tokens": plan.tokens, "seconds": plan.seconds, "power": POWER, "alpha": ALPHA}
+    arms = [{**plain(arm), "open": arm.open} for arm in plan.arms]
+    return {**plain(plan), **totals, "arms": arms}
 
 
 def to_rich(plan: StudyPlan) -> Group:
     """Returns the table of arms, then what the study can show."""
-    table = Table(title=f"study {escape(plan.study)}", box=None, pad_edge=False)
-    for head in ("arm", "strategy"):
-        table.add_column(head)
-    for head in ("runs", "finished", "updates", "tokens a run", "seconds a run", "known from"):
-        table.add_column(head, justify="right")
-    for arm in plan.arms:
-        table.add_row(*_cells(arm, baseline=plan.baseline))
+
+    def name(arm: ArmPlan) -> str:
+        return arm.arm + (" (baseline)" if arm.arm == plan.baseline else "")
+
+    columns = (Column("arm", name, words=True), *_COLUMNS)
+    table = Table(rows=plan.arms, columns=columns, title=f"study {plan.study}")
     return Group(table, "", *_sentences(plan))
 
 
-def _cells(arm: ArmPlan, *, baseline: str) -> tuple[str, ...]:
-    mark = " (baseline)" if arm.arm == baseline else ""
-    most = "<= " if arm.bounded else ""
-    return (
-        escape(arm.arm) + mark,
-        escape(arm.strategy),
-        str(len(arm.seeds)),
-        str(arm.finished),
-        f"{most}{arm.updates}",
-        f"{most}{arm.tokens:,.0f}" if arm.tokens is not None else "unknown",
-        f"{most}{arm.seconds:,.0f}" if arm.seconds is not None else "unknown",
-        arm.source,
-    )
+_COLUMNS: tuple[Column[ArmPlan], ...] = (
+    Column("strategy", lambda arm: arm.strategy, words=True),
+    Column("runs", lambda arm: len(arm.seeds)),
+    Column("finished", lambda arm: arm.finished),
+    Column("updates", lambda arm: _most(arm, arm.updates)),
+    Column("tokens a run", lambda arm: _most(arm, arm.tokens)),
+    Column("seconds a run", lambda arm: _most(arm, arm.seconds)),
+    Column("known from", lambda arm: arm.source),
+)
+
+
+def _most(arm: ArmPlan, spent: float | None) -> str:
+    return "unknown" if spent is None else f"{'<= ' if arm.bounded else ''}{spent:,.0f}"
 
 
 def _sentences(plan: StudyPlan) -> list[str]:
@@ -115,10 +111,6 @@ def _power(plan: StudyPlan) -> list[str]:
         f"{c.prompt:.2g}, answers {c.residual:.2g} ({escape(plan.variance.detail)})."
     )
     return lines
-
-
-def _known(value: float) -> float | None:
-    return value if isfinite(value) else None
 
 
 def _time(seconds: float) -> str:

@@ -1,49 +1,52 @@
 """What the simulator says, for the terminal."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from rich.text import Text
+
+from gfcr.shown.table import Column, Table
 from gfcr.simulation.arms import Arm
 from gfcr.simulation.check import TOLERANCE, Kind, Row
 from gfcr.simulation.recorded import Calibration
 
-if TYPE_CHECKING:
-    from rich.table import Table
+_ARMS: tuple[Column[Arm], ...] = (
+    Column("draft", lambda a: f"k={a.draft}" if a.draft.isdecimal() else a.draft, words=True),
+    Column("lag", lambda arm: arm.lag),
+    Column("gen s", lambda arm: f"{arm.makespan_s:.3g}"),
+    Column("passes", lambda arm: f"{arm.forward_passes:.0f}"),
+    Column("tokens", lambda arm: f"{arm.verified / 1e3:.3g}k"),
+    Column("alpha", lambda arm: f"{arm.acceptance_length:.2f}"),
+    Column("wait s", lambda arm: f"{arm.exposed_s:.3g}"),
+    Column("step s", lambda arm: f"{arm.step_s:.3g}"),
+    Column("gen", lambda arm: f"{arm.generation_speedup:.2f}x"),
+    Column("step", lambda arm: f"{arm.step_speedup:.2f}x"),
+    Column("bound", lambda arm: f"{arm.bound:.2f}x"),
+)
+_CHECK: tuple[Column[Row], ...] = (
+    Column(
+        "figure, and what it was computed from",
+        lambda row: Text.assemble(row.what, (f" <- {row.given}", "dim")),
+        words=True,
+        wraps=True,
+    ),
+    Column("paper", lambda row: f"{row.paper:.4g}"),
+    Column("ours", lambda row: f"{row.ours:.4g}"),
+    Column("error", lambda row: f"{row.error:+.1%}"),
+)
 
 
-def arms_table(arms: Sequence[Arm], *, title: str) -> "Table":
+def arms_table(arms: Sequence[Arm], *, title: str) -> Table[Arm]:
     """One line an arm; the best step speed-up is green."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(
+    best = max(arms, key=lambda arm: arm.step_speedup)
+    return Table(
+        rows=arms,
+        columns=_ARMS,
         title=title,
-        box=SIMPLE_HEAD,
-        padding=0,
-        pad_edge=False,
         caption=f"speed-ups against k=0 without lag, where R_gen = {arms[0].r_gen:.2f}; "
         "bound: drafts verified for free",
+        style=lambda arm: "green" if arm is best else "",
     )
-    heads = ("draft", "lag", "gen s", "passes", "tokens", "alpha", "wait s", "step s")
-    for head in (*heads, "gen", "step", "bound"):
-        table.add_column(head, justify="left" if head == "draft" else "right", no_wrap=True)
-    best = max(arms, key=lambda arm: arm.step_speedup)
-    for arm in arms:
-        table.add_row(
-            f"k={arm.draft}" if arm.draft.isdecimal() else arm.draft,
-            str(arm.lag),
-            f"{arm.makespan_s:.3g}",
-            f"{arm.forward_passes:.0f}",
-            f"{arm.verified / 1e3:.3g}k",
-            f"{arm.acceptance_length:.2f}",
-            f"{arm.exposed_s:.3g}",
-            f"{arm.step_s:.3g}",
-            f"{arm.generation_speedup:.2f}x",
-            f"{arm.step_speedup:.2f}x",
-            f"{arm.bound:.2f}x",
-            style="green" if arm is best else None,
-        )
-    return table
 
 
 def calibration_lines(found: Calibration, *, replayed_s: float, replayed_passes: float) -> str:
@@ -81,23 +84,13 @@ _TITLES: dict[Kind, str] = {
 }
 
 
-def _check_table(kind: Kind, *, rows: Sequence[Row]) -> "Table":
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(title=_TITLES[kind], box=SIMPLE_HEAD, title_justify="left", expand=True)
-    table.add_column("figure, and what it was computed from")
-    for head in ("paper", "ours", "error"):
-        table.add_column(head, justify="right", no_wrap=True)
-    for row in (row for row in rows if row.kind == kind):
-        table.add_row(
-            f"{row.what} [dim]<- {row.given}[/dim]",
-            f"{row.paper:.4g}",
-            f"{row.ours:.4g}",
-            f"{row.error:+.1%}",
-            style="red" if row.decides and not row.holds else None,
-        )
-    return table
+def _check_table(kind: Kind, *, rows: Sequence[Row]) -> Table[Row]:
+    return Table(
+        rows=[row for row in rows if row.kind == kind],
+        columns=_CHECK,
+        title=_TITLES[kind],
+        style=lambda row: "red" if row.decides and not row.holds else "",
+    )
 
 
 def _missed_lines(rows: Sequence[Row]) -> list[str]:

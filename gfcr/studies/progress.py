@@ -5,10 +5,10 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from rich.table import Table
+from gfcr.shown.table import Table
 
 
-def notebook() -> Callable[[Table], None] | None:
+def notebook() -> Callable[[Table[Any]], None] | None:
     """Returns what shows a table in the notebook cell that runs, None outside notebooks."""
     ipython: Any = sys.modules.get("IPython")
     shell: Any = ipython.get_ipython() if ipython is not None else None

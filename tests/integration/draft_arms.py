@@ -2,14 +2,14 @@
 
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from gfcr.engine.base import Engine, Request
+from gfcr.bench.rounds import since, weights
+from gfcr.engine.base import Engine, EngineStats, Request
 from gfcr.speculation.base import BuiltIn, Law, Row, Step
 from gfcr.speculation.draft_model import small_model
 from gfcr.speculation.learner import Course
@@ -53,9 +53,9 @@ class Switch(BuiltIn):
         """See `BuiltIn.settings`."""
         return small_model(self._folder, draft_length=self._k, sample="probabilistic")
 
-    def begin(self, weights: Path, *, online: Online | None = None) -> None:
+    def begin(self, put: Path, *, online: Online | None = None) -> None:
         """Drafts with these weights from the next step on; `online` then takes over."""
-        self._put, self.online = weights, online
+        self._put, self.online = put, online
 
     def saw(self, step: Step) -> None:
         """See `Drafter.saw`."""
@@ -77,21 +77,8 @@ class Switch(BuiltIn):
         """See `Drafter.fresh_weights`."""
         if self._put is not None:
             put, self._put = self._put, None
-            return list(tensors(put).items())
+            return list(weights(put).items())
         return self.online.fresh_weights() if self.online is not None else None
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class Round:
-    """What one round of requests showed."""
-
-    acceptance_length: float
-    tokens: int
-    drafts: int
-    forward_passes: int
-    seconds: float
-    """Inside the engine."""
 
 
 @final
@@ -103,11 +90,11 @@ class Stand:
         self._sampling = Sampling(max_tokens=max_tokens)
         self._requests = 0
 
-    def load_policy(self, weights: Path, *, version: int) -> None:
+    def load_policy(self, path: Path, *, version: int) -> None:
         """Moves the verifier."""
-        self._engine.update_weights(tensors(weights).items(), version=version)
+        self._engine.update_weights(weights(path).items(), version=version)
 
-    def round(self, prompts: Sequence[Prompt]) -> Round:
+    def round(self, prompts: Sequence[Prompt]) -> EngineStats:
         """Generates one completion of each prompt."""
         before = self._engine.stats()
         for prompt in prompts:
@@ -123,31 +110,7 @@ class Stand:
         open_ones = len(prompts)
         while open_ones:
             open_ones -= sum(d.finish is not None for d in self._engine.step())
-        now = self._engine.stats()
-        drafts = now.drafts - before.drafts
-        accepted = now.accepted_tokens - before.accepted_tokens
-        return Round(
-            acceptance_length=1 + accepted / max(1, drafts),
-            tokens=now.generated_tokens - before.generated_tokens,
-            drafts=drafts,
-            forward_passes=now.forward_passes - before.forward_passes,
-            seconds=now.busy_s - before.busy_s,
-        )
-
-
-def mean_length(rounds: Sequence[Round]) -> float:
-    """Acceptance length over rounds, each draft counted once."""
-    drafts = sum(r.drafts for r in rounds)
-    return sum(r.acceptance_length * r.drafts for r in rounds) / max(1, drafts)
-
-
-def tensors(path: Path) -> "dict[str, torch.Tensor]":
-    """A folder's or file's weights by name."""
-    import safetensors.torch
-
-    library: Any = safetensors.torch  # partially typed
-    files = sorted(path.glob("*.safetensors")) if path.is_dir() else [path]
-    return {name: t for file in files for name, t in library.load_file(file).items()}
+        return since(before, self._engine.stats())
 
 
 def train_on(

@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any, Final, final
 
 from gfcr import models, registry
-from gfcr.engine.base import EngineConfig
+from gfcr.bench.rounds import acceptance_length
+from gfcr.engine.base import EngineConfig, EngineStats
 from gfcr.speculation.lessons import Example
 from gfcr.speculation.online import Online
 from gfcr.tasks.chain_sum import ChainSum
@@ -28,11 +29,9 @@ from gfcr.tasks.codec import HfCodec
 from gfcr.tasks.demos.chain_sum import ChainSumDemonstrations
 from gfcr.types import Prompt
 from tests.integration.draft_arms import (
-    Round,
     Stand,
     Switch,
     demonstrated,
-    mean_length,
     train_on,
     untrained,
 )
@@ -77,9 +76,9 @@ class _Bench:
     prompts: Sequence[Prompt] = ()
     arms: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
 
-    def rounds(self, number: int, *, learner: Online | None = None) -> list[Round]:
+    def rounds(self, number: int, *, learner: Online | None = None) -> list[EngineStats]:
         """So many rounds: the same prompts in every arm."""
-        made: list[Round] = []
+        made: list[EngineStats] = []
         for r in range(number):
             first = r * self.size.requests % (len(self.prompts) - self.size.requests)
             made.append(self.stand.round(self.prompts[first : first + self.size.requests]))
@@ -109,9 +108,9 @@ class _Bench:
             every=self.size.requests,
         )
 
-    def _note(self, arm: str, made: Sequence[Round], **more: Any) -> float:
-        length = mean_length(made[-self.size.last :])
-        curve = [round(r.acceptance_length, 4) for r in made]
+    def _note(self, arm: str, made: Sequence[EngineStats], **more: Any) -> float:
+        length = acceptance_length(made[-self.size.last :])
+        curve = [round(acceptance_length([spent]), 4) for spent in made]
         self.arms[arm] = {"acceptance_length": length, "curve": curve, **more}
         self.say(f"{arm}: acceptance length {length:.3f}")
         return length
@@ -223,14 +222,14 @@ def _poison(bench: _Bench, online: Online, *, folder: Path) -> dict[str, Any]:
     """Offers a draft that knows nothing in the middle of a learning run."""
     before = online.metrics()["rollbacks"]
     online.offer(folder / "model.safetensors")
-    made: list[Round] = []
+    made: list[EngineStats] = []
     while online.metrics()["rollbacks"] == before and len(made) < bench.size.rounds:
         made += bench.rounds(1, learner=online)
     after = bench.rounds(2, learner=online)
     return {
         "rolled_back": online.metrics()["rollbacks"] - before,
-        "curve": [r.acceptance_length for r in made],
-        "after": mean_length(after),
+        "curve": [acceptance_length([spent]) for spent in made],
+        "after": acceptance_length(after),
     }
 
 
@@ -245,8 +244,8 @@ def _kill(bench: _Bench, online: Online) -> dict[str, Any]:
         "deaths": online.metrics()["learner_deaths"],
         "restarted": learner.alive and learner.pid != first,
         "learnt_since": online.metrics()["rounds"] - rounds,
-        "tokens": [r.tokens for r in made],
-        "acceptance_length": mean_length(made),
+        "tokens": [spent.generated_tokens for spent in made],
+        "acceptance_length": acceptance_length(made),
     }
     online.stop()
     return outcome

@@ -9,7 +9,7 @@ import pytest
 from gfcr.bench.rounds import TAIL, Gate, Part, Round
 from gfcr.bench.speculation import Cell, Pair, Plan
 from gfcr.bench.speculation_report import check_table, row
-from gfcr.engine.base import Request
+from gfcr.engine.base import EngineStats, Request
 from gfcr.engine.fake import Fake, FakeEngine
 from gfcr.errors import ConfigError
 from gfcr.speculation.base import Draft, Proposer, Row
@@ -74,9 +74,10 @@ def test_the_tail_is_measured_in_tokens_of_its_longest_request() -> None:
 
 def make_round(*, seconds: float, passes: int, tokens: int = 100) -> Round:
     part = Part(tokens=tokens, seconds=seconds, cpu_s=2 * seconds, passes=passes)
-    return Round(
-        whole=part, tail=part, drafts=20, drafted=60, accepted=40, accepted_per_position=(20, 15, 5)
+    spent = EngineStats(
+        drafts=20, drafted_tokens=60, accepted_tokens=40, accepted_per_position=(20, 15, 5)
     )
+    return Round(whole=part, tail=part, spent=spent)
 
 
 def make_cell(*, running: int = 8) -> Cell:

@@ -65,7 +65,11 @@ def entry_like(board):
             {
                 **row,
                 "runs": [
-                    {"run_id": r.run_id, "seed": r.seed, "answers": pack(r, prompts=prompts)}
+                    {
+                        **{key: r.result[key] for key in ("tokens", "wall_s", "curve")},
+                        **{"run_id": r.run_id, "seed": r.seed},
+                        "answers": pack(r, prompts=prompts),
+                    }
                     for r in STUDY
                     if r.arm == row["arm"]
                 ],

@@ -10,7 +10,7 @@ from rich.console import Console
 from gfcr import leaderboard
 from gfcr.errors import ConfigError
 from gfcr.leaderboard.entry import file_names
-from gfcr.leaderboard.text import csv_cell, markdown
+from gfcr.shown.text import csv_cell, markdown
 from gfcr.values.names import check_slug
 from tests.unit.leaderboard.test_leaderboard import arm
 
@@ -51,7 +51,7 @@ def test_a_spreadsheet_reads_texts_and_numbers(name):
 def test_a_negative_difference_is_a_number():
     board = leaderboard.rank([*arm("a", accuracy=0.6), *arm("b", accuracy=0.5)], baseline="a")
     (row,) = (r for r in csv.DictReader(io.StringIO(leaderboard.to_csv(board))) if r["arm"] == "b")
-    assert float(row["difference"]) < -0.05 and row["difference"].startswith("-0.")
+    assert float(row["delta"]) < -0.05 and row["delta"].startswith("-0.")
 
 
 @pytest.mark.parametrize("name", EVIL)
@@ -68,7 +68,7 @@ def test_markdown_shows_names_and_lets_none_act(name):
 def test_a_terminal_shows_brackets_as_they_are():
     board = replace(board_of("[bold red]a"), notes=("[red]note[/red]",))
     console = Console(record=True, width=300, force_terminal=False, file=io.StringIO())
-    console.print(leaderboard.to_rich(board, width=300))
+    console.print(leaderboard.to_rich(board))
     shown = console.export_text()
     assert "[bold red]a" in shown and "[red]note[/red]" in shown
 

@@ -1,0 +1,1 @@
+"""What people and scripts read: tables, numbers as text, data as JSON."""

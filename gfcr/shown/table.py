@@ -1,0 +1,125 @@
+"""One table for all that is shown as one: in terminals and notebooks, as Markdown, as CSV.
+
+A table is rows and a list of columns, and a column says what stands in it: what a table shows is
+read in one place, and every place that shows it shows the same.
+"""
+
+import csv
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
+
+from rich.jupyter import JupyterMixin
+
+from gfcr.shown.text import csv_cell, markdown
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
+    from rich.table import Table as RichTable
+
+R = TypeVar("R")
+_GAP = 2
+"""Columns of a terminal between two of the table."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Column(Generic[R]):
+    """What stands in one column."""
+
+    head: str
+    cell: Callable[[R], object]
+    """Text or a number; or a `rich.text.Text`, for colours in a terminal."""
+    _: KW_ONLY
+    words: bool = False
+    """Words stand left and may be of anybody's choosing; figures stand right."""
+    wraps: bool = False
+    """Whether a narrow terminal folds it, rather than cutting it off."""
+    spare: int = 0
+    """Above 0: left out where no row has any, and in a narrow terminal the highest first."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Table(JupyterMixin, Generic[R]):
+    """Rows, to be printed by rich or written down."""
+
+    rows: Sequence[R]
+    columns: Sequence[Column[R]]
+    title: str = ""
+    caption: str = ""
+    style: Callable[[R], str] = lambda row: ""
+    """The style of a row in a terminal."""
+
+    def markdown(self) -> str:
+        """Returns a table in Markdown, in which no word acts as markup."""
+        columns = [column for column in self.columns if self._said(column)]
+        lines = [[" ".join(c.head.split()) for c in columns], ["---"] * len(columns)]
+        for row in self.rows:
+            cells = [(c.words, str(c.cell(row))) for c in columns]
+            lines.append([markdown(text) if words else text for words, text in cells])
+        return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+    def rich(self, *, width: int) -> "RichTable":
+        """Returns a table for a terminal of `width` columns.
+
+        An interval stands below its number; where there is little room, columns stand closer.
+        """
+        from rich.box import SIMPLE_HEAD
+        from rich.markup import escape
+        from rich.table import Table as RichTable
+        from rich.text import Text
+
+        columns, room = self._fitting(width)
+        table = RichTable(
+            title=escape(self.title),
+            caption=escape(self.caption),
+            box=SIMPLE_HEAD,
+            padding=(0, int(room >= 0)),
+            pad_edge=False,
+            collapse_padding=True,
+        )
+        for c in columns:
+            table.add_column(c.head, justify="left" if c.words else "right", no_wrap=not c.wraps)
+        for row in self.rows:
+            cells = (c.cell(row) for c in columns)
+            shown = (cell if isinstance(cell, Text) else escape(_tall(cell)) for cell in cells)
+            table.add_row(*shown, style=self.style(row))
+        return table
+
+    def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
+        yield self.rich(width=options.max_width)
+
+    def _said(self, column: Column[R]) -> bool:
+        return not column.spare or any(str(column.cell(row)) for row in self.rows)
+
+    def _fitting(self, width: int) -> tuple[list[Column[R]], int]:
+        """The columns that fit, in the table's order, and what room they leave."""
+        room, kept = width, set[str]()
+        for column in sorted(self.columns, key=lambda column: column.spare):
+            shown = () if column.wraps else map(column.cell, self.rows)
+            cells = (_tall(text) for text in (column.head, *shown))
+            need = max(len(line) for text in cells for line in text.split("\n")) + _GAP
+            if not column.spare or (self._said(column) and need <= room):
+                kept.add(column.head)
+                room -= need
+        return [column for column in self.columns if column.head in kept], room
+
+
+def csv_of(lines: Sequence[Mapping[str, Any]]) -> str:
+    """Returns CSV with a column for every key, in the order of their coming.
+
+    What is not known is empty, and a text that a spreadsheet would run is made harmless.
+    """
+    cells = [{csv_cell(key): csv_cell(v) for key, v in line.items()} for line in lines]
+    text = io.StringIO()
+    heads = dict.fromkeys(key for line in cells for key in line)
+    writer = csv.DictWriter(text, list(heads), restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(cells)
+    return text.getvalue()
+
+
+def _tall(cell: object) -> str:
+    return str(cell).replace(" [", "\n[")

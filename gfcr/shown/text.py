@@ -1,0 +1,52 @@
+"""Numbers and words as text, made safe for the places they are shown in; data as JSON."""
+
+import dataclasses
+import html
+import re
+from collections.abc import Mapping
+from math import isfinite
+from typing import Any, Final
+
+_MARKUP: Final = re.compile(r"([\\`*|\[\]])")
+_CONTROL: Final = re.compile(r"[\x00-\x1f]+")
+_FORMULA: Final = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+
+
+def number(value: float | None, form: str = ",.0f") -> str:
+    """Returns a number in a format; nothing for one that is not known."""
+    return "" if value is None or not isfinite(value) else f"{value:{form}}"
+
+
+def span(value: float, *, low: float, high: float, form: str = ".3f") -> str:
+    """Returns `value [low, high]`; the value alone where the limits are not known."""
+    limits = f" [{low:{form}}, {high:{form}}]" if isfinite(low) else ""
+    return f"{value:{form}}{limits}"
+
+
+def markdown(text: str) -> str:
+    """Returns one line of Markdown that shows the text: no HTML, no markup, no table cell ends."""
+    line = " ".join(text.split())
+    return _MARKUP.sub(r"\\\1", html.escape(line, quote=False))
+
+
+def csv_cell(value: object) -> str:
+    """Returns a CSV cell; a text that a spreadsheet would take for a formula gets a `'` before.
+
+    As OWASP advises (https://owasp.org/www-community/attacks/CSV_Injection). Numbers stay numbers;
+    what is not known is empty.
+    """
+    if not isinstance(value, str):
+        return "" if plain(value) is None else str(value)
+    line = _CONTROL.sub(" ", value).strip()
+    return f"'{line}" if line.startswith(_FORMULA) else line
+
+
+def plain(value: Any) -> Any:
+    """Returns a value as JSON has it: dataclasses by field, text keys, null where not finite."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(k): plain(v) for k, v in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    if isinstance(value, (list, tuple)):
+        return [plain(v) for v in value]  # pyright: ignore[reportUnknownVariableType]
+    return None if isinstance(value, float) and not isfinite(value) else value
