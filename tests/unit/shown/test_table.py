@@ -1,0 +1,65 @@
+"""One table, as terminals, Markdown and CSV show it."""
+
+import io
+
+import pytest
+from rich.console import Console
+from rich.text import Text
+
+from gfcr.shown.table import Column, Table, csv_of
+from gfcr.shown.text import number, plain, span
+
+ROWS = [("grpo", 0.5, 1200), ("a|b [x]", -0.25, 0)]
+COLUMNS: tuple[Column[tuple[str, float, int]], ...] = (
+    Column("arm", lambda row: row[0], words=True),
+    Column("score", lambda row: span(row[1], low=row[1] - 0.1, high=row[1] + 0.1, form="+.2f")),
+    Column("tokens\nspent", lambda row: number(row[2]) if row[2] else "", spare=1),
+    Column("never", lambda row: "", spare=2),
+)
+
+
+def shown(*, width: int) -> list[str]:
+    console = Console(width=width, record=True, file=io.StringIO())
+    console.print(Table(rows=ROWS, columns=COLUMNS, title="[bold]t"))
+    return console.export_text().split("\n")
+
+
+def test_a_terminal_shows_intervals_below_numbers_and_markup_as_it_is() -> None:
+    lines = "\n".join(shown(width=80))
+    assert "[bold]t" in lines and "a|b" in lines and "tokens" in lines and "1,200" in lines
+    assert "+0.50 [" not in lines and "[+0.40, +0.60]" in lines
+    assert "never" not in lines, "a spare column that says nothing"
+
+
+@pytest.mark.parametrize("width", range(22, 40))
+def test_a_narrow_terminal_leaves_spare_columns_out_and_cuts_nothing_off(width: int) -> None:
+    lines = shown(width=width)
+    assert max(map(len, lines)) <= width and not any("…" in line for line in lines)
+    assert any("[+0.40, +0.60]" in line for line in lines)
+
+
+def test_markdown_has_every_column_that_says_something() -> None:
+    head, rule, first, second = Table(rows=ROWS, columns=COLUMNS).markdown().splitlines()
+    assert head == "| arm | score | tokens spent |" and rule == "| --- | --- | --- |"
+    assert first == "| grpo | +0.50 [+0.40, +0.60] | 1,200 |"
+    assert second.startswith("| a\\|b \\[x\\] | -0.25 [")
+
+
+def test_a_colour_is_only_for_terminals() -> None:
+    column: Column[str] = Column("verdict", lambda row: Text(row, style="red"), words=True)
+    assert "| biased |" in Table(rows=["biased"], columns=[column]).markdown()
+
+
+def test_csv_keeps_numbers_and_leaves_what_is_unknown_empty() -> None:
+    text = csv_of([{"a": -1.5, "b": float("nan")}, {"a": None, "c": "=1+1"}])
+    assert text == "a,b,c\n-1.5,,\n,,'=1+1\n"
+    assert csv_of([]).strip() == ""
+
+
+def test_what_is_not_finite_is_null_in_json_and_nothing_in_words() -> None:
+    column: Column[str] = Column("x", str)
+    data = plain({1: (float("inf"), column.head), "n": [float("nan"), 2, None]})
+    assert data == {"1": [None, "x"], "n": [None, 2, None]}
+    assert plain(column)["spare"] == 0
+    assert (number(float("nan")), number(None), number(1234.5)) == ("", "", "1,234")
+    assert span(0.5, low=float("nan"), high=float("nan")) == "0.500"
