@@ -1,4 +1,4 @@
-"""vLLM, TRL and MLflow through the command line, killed, told to end, and resumed. About 80 s."""
+"""vLLM, TRL and MLflow through the command line, killed, told to end, and resumed."""
 
 import json
 import signal
@@ -14,6 +14,7 @@ import pytest
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.lock import is_locked
 from gfcr.tracking.mlflow_store import read_runs
+from tests import commands
 from tests.integration.cli import QUICK, gfcr, start, wait_for
 from tests.integration.tiny_model import reference_logprobs
 
@@ -57,43 +58,15 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     return Ran(result=gfcr(*RUN, folder=folder), cwd=folder)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Stopped:
-    """A run that was stopped, and what was said when it was."""
-
-    cwd: Path
-    second: Mapping[str, Any]
-    """Of another run on the folder, meanwhile."""
-    paused: Mapping[str, Any]
-    codes: tuple[int, int]
-    """Exit codes of the two."""
-
-
 @pytest.fixture(scope="module")
-def stopped(tmp_path_factory: pytest.TempPathFactory) -> Stopped:
-    """The same run, killed in its fourth update; again, and told to end in its next checkpoint."""
-    folder = tmp_path_factory.mktemp("stopped")
+def resumed(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """The same run, killed in its fourth update, then to its end."""
+    folder = tmp_path_factory.mktemp("killed")
     process = start(*RUN, "--json", folder=folder)
     wait_for(process, "update-000003.parquet", folder=folder)
     process.kill()
     process.wait()
-    (card,) = folder.rglob("run.json")
-    process = start(*RUN, "--json", folder=folder)
-    while not is_locked(card.parent):
-        assert process.poll() is None
-    other = start(*RUN, "--json", folder=folder)
-    second = json.loads(other.communicate(timeout=100)[0])
-    wait_for(process, "checkpoint-4/model.safetensors", folder=folder)
-    process.terminate()
-    paused = json.loads(process.communicate(timeout=100)[0])
-    codes = (other.returncode, process.returncode)
-    return Stopped(cwd=folder, second=second, paused=paused, codes=codes)
-
-
-@pytest.fixture(scope="module")
-def resumed(stopped: Stopped) -> Ran:
-    """The run that was stopped, to its end."""
-    return Ran(result=gfcr(*RUN, folder=stopped.cwd), cwd=stopped.cwd)
+    return Ran(result=gfcr(*RUN, folder=folder), cwd=folder)
 
 
 def test_a_run_prints_its_result(whole: Ran) -> None:
@@ -168,26 +141,21 @@ def test_the_share_of_weight_sync_is_reported(whole: Ran) -> None:
 
 def test_a_killed_run_resumes_as_if_nothing_had_happened(whole: Ran, resumed: Ran) -> None:
     assert resumed.result["resumed_from"] in (2, 4)
+    went_on_as_one(resumed, whole=whole)
+
+
+def went_on_as_one(resumed: Ran, *, whole: Ran) -> None:
+    """Nothing of a run that went on, nor of its records, tells it from one that was left alone."""
     for key in ("run_id", "updates", "tokens", "heldout"):
         assert resumed.result[key] == whole.result[key]
     keys = ("rollout_id", "prompt_id", "tokens", "versions", "logprobs", "trained_tokens")
     ours, theirs = ([[row[k] for k in keys] for row in r.rollouts] for r in (whole, resumed))
     assert ours == theirs
     assert [m["train/loss"] for m in resumed.updates] == [m["train/loss"] for m in whole.updates]
-
-
-def test_a_second_run_on_the_folder_and_sigterm_in_a_checkpoint_harm_nothing(
-    stopped: Stopped, whole: Ran, resumed: Ran
-) -> None:
-    assert stopped.codes == (2, 128 + signal.SIGTERM)
-    assert "is in use by process" in stopped.second["error"]
-    assert stopped.paused["status"] == "paused" and stopped.paused["updates"] in (2, 4)
-    assert stopped.paused["resume"].startswith("gfcr run ")
-    assert resumed.result["resumed_from"] == stopped.paused["updates"]
-    ours, theirs = (
-        [(m.step, sorted(m.metrics)) for m in r.folder.metrics()] for r in (whole, resumed)
+    lines, wanted = (
+        [(m.step, sorted(m.metrics)) for m in r.folder.metrics()] for r in (resumed, whole)
     )
-    assert ours == theirs
+    assert lines == wanted
     uri = f"sqlite:///{resumed.cwd / 'mlflow.db'}"
     (record,) = read_runs(uri, series=["train/loss"])
     losses = [
@@ -196,6 +164,29 @@ def test_a_second_run_on_the_folder_and_sigterm_in_a_checkpoint_harm_nothing(
         if "train/loss" in m.metrics
     ]
     assert record.status == "finished" and list(record.series["train/loss"]) == losses
+
+
+@pytest.mark.whole
+def test_a_second_run_on_the_folder_and_sigterm_in_a_checkpoint_harm_nothing(
+    whole: Ran, tmp_path: Path
+) -> None:
+    process = start(*RUN, "--json", folder=tmp_path)
+    wait_for(process, "run.json", folder=tmp_path)
+    (card,) = tmp_path.rglob("run.json")
+    while not is_locked(card.parent):
+        assert process.poll() is None
+    second = commands.gfcr(*RUN, "--json", cwd=tmp_path)
+    assert second.returncode == 2
+    assert "is in use by process" in json.loads(second.stdout)["error"]
+    wait_for(process, "checkpoint-4/model.safetensors", folder=tmp_path)
+    process.terminate()
+    paused = json.loads(process.communicate(timeout=100)[0])
+    assert process.returncode == 128 + signal.SIGTERM
+    assert paused["status"] == "paused" and paused["updates"] in (2, 4)
+    assert paused["resume"].startswith("gfcr run ")
+    resumed = Ran(result=gfcr(*RUN, folder=tmp_path), cwd=tmp_path)
+    assert resumed.result["resumed_from"] == paused["updates"]
+    went_on_as_one(resumed, whole=whole)
 
 
 def test_the_same_command_again_reports_the_result(whole: Ran) -> None:
