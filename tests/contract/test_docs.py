@@ -14,6 +14,7 @@ import yaml
 
 from gfcr import config, experiment, sweep
 from gfcr import strategy as strategies
+from tests.commands import gfcr
 
 ROOT = Path(__file__).parents[2]
 DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -61,7 +62,11 @@ def test_a_pasted_part_is_listed(pasted: Path) -> None:
 
 
 def test_a_pasted_part_is_under_contract_tests(pasted: Path) -> None:
-    done = _python(pasted, "-m", "pytest", "-q", "tests/contract", "-k", "reward_band or banded")
+    files = [
+        f"tests/contract/test_{name}.py" for name in ("parts", "strategies", "ranges", "layers")
+    ]
+    chosen = "reward_band or banded or lower_layers or small or public_names"
+    done = _python(pasted, "-m", "pytest", "-q", *files, "-k", chosen)
     assert done.returncode == 0, done.stdout[-3000:]
     assert re.search(r"\d{2,} passed", done.stdout), done.stdout[-300:]
 
@@ -104,7 +109,7 @@ def test_the_drafter_of_the_docs_drafts(tmp_path: Path) -> None:
         "evaluation": {"prompts": 4},
     }
     (tmp_path / "run.yaml").write_text(yaml.safe_dump(values))
-    done = _python(ROOT, "-m", "gfcr", "run", str(tmp_path / "run.yaml"), "--json")
+    done = gfcr("run", tmp_path / "run.yaml", "--json")
     assert done.returncode == 0, done.stderr
     counted = json.loads(done.stdout)["speculation"]
     assert counted["verified"] > counted["drafted"] > counted["accepted"] > 0
