@@ -20,8 +20,8 @@ os.environ.update(
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # Timing on a shared machine says nothing about the code, and a failure should come back.
-settings.register_profile("gfcr", deadline=None, derandomize=True)
-settings.load_profile("gfcr")
+settings.register_profile("some", deadline=None, derandomize=True, max_examples=25)
+settings.register_profile("many", deadline=None, derandomize=True, max_examples=200)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -30,6 +30,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="every test and every case, not those that fit in ten minutes (`make test-all`)",
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    settings.load_profile("many" if config.getoption("--whole") else "some")
 
 
 @pytest.fixture(scope="session")

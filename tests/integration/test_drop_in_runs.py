@@ -57,7 +57,7 @@ def logged(trainer: Any, key: str) -> list[Any]:
     return [entry[key] for entry in trainer.state.log_history if key in entry]
 
 
-@pytest.mark.parametrize("passes", [1, 2])
+@pytest.mark.parametrize("passes", [pytest.param(1, marks=pytest.mark.whole), 2])
 def test_evaluation_between_updates_changes_none_of_them(
     model: str, tmp_path: Path, passes: int
 ) -> None:

@@ -1,4 +1,4 @@
-"""A GRPO script with a strategy, on vLLM and a tiny model. About 40 s."""
+"""A GRPO script with a strategy, on vLLM and a tiny model."""
 
 import json
 import re
@@ -34,7 +34,7 @@ REPLAYED = {
 """Dynamic sampling and replay."""
 
 
-NAMED = ("strategy", "reward_funcs", "tools", "eval_dataset")
+NAMED = ("strategy", "reward_funcs", "tools", "eval_dataset", "engine")
 """What the trainer is given, and not its `GRPOConfig`."""
 
 
@@ -57,8 +57,7 @@ def make(model: str, folder: Path, **changes: Any) -> Any:
         model,
         args=GRPOConfig(**settings),
         train_dataset=Dataset.from_dict(ROWS),
-        engine=ENGINE,
-        **{"strategy": REPLAYED, "reward_funcs": short, **named},
+        **{"strategy": REPLAYED, "reward_funcs": short, "engine": ENGINE, **named},
     )
 
 
@@ -110,6 +109,7 @@ def test_reward_models_and_coroutines_score(model: str, tmp_path: Path) -> None:
         model,
         tmp_path,
         strategy="grpo",
+        engine={"name": "fake"},
         reward_funcs=[judge, later],
         save_strategy="no",
         max_steps=1,
@@ -139,6 +139,7 @@ def test_a_checkpoint_of_another_trainer_is_refused(model: str, tmp_path: Path) 
         make(model, tmp_path).train(resume_from_checkpoint=str(tmp_path / "checkpoint-1"))
 
 
+@pytest.mark.whole
 def test_a_drafter_drafts(model: str, tmp_path: Path) -> None:
     trainer = make(model, tmp_path, strategy={"name": "grpo", "drafter": "das"}, save_strategy="no")
     trainer.train()
@@ -146,6 +147,7 @@ def test_a_drafter_drafts(model: str, tmp_path: Path) -> None:
     assert sum(entry.get("speculation/drafted", 0) for entry in logs) > 0
 
 
+@pytest.mark.whole
 def test_evaluation_is_trl_s_and_changes_no_update(
     model: str, trained: tuple[Any, Path], tmp_path: Path
 ) -> None:

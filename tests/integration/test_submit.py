@@ -111,7 +111,7 @@ def test_an_entry_holds_what_was_run_and_what_came_out(entry):
     assert "| wide (16) |" in (entry / "README.md").read_text()
 
 
-@pytest.mark.parametrize("seed", [0, 3])
+@pytest.mark.parametrize("seed", [0, pytest.param(3, marks=pytest.mark.whole)])
 def test_a_row_run_again_from_its_entry_is_the_same_run(place, entry, seed, tmp_path):
     rows = read(entry / "entry.json")["rows"]
     files = file_names([row["arm"] for row in rows])

@@ -1,4 +1,4 @@
-"""Weights reach the engine exactly, tied and untied. About 30 s."""
+"""Weights reach the engine exactly, tied and (by `--whole`) untied."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +14,7 @@ from gfcr.engine.vllm_loop import VllmEngine
 from gfcr.errors import EngineError
 from gfcr.types import Sampling
 from tests.integration.tiny_model import reference_logprobs, tiny_qwen3
+from tests.sample import sample
 
 pytestmark = pytest.mark.vllm
 
@@ -21,7 +22,7 @@ LONG = tuple(range(2, 20)) * 5
 """A prompt of 90 tokens: two cached blocks of 32."""
 
 
-@pytest.fixture(scope="module", params=["tied", "untied"])
+@pytest.fixture(scope="module", params=sample(["tied", "untied"], always=["tied"]))
 def started(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[VllmEngine, Path, bool]]:
