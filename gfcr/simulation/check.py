@@ -14,7 +14,7 @@ from typing import Final, Literal, TypeAlias, final
 from gfcr.simulation.acceptance import constant_from_length
 from gfcr.simulation.paper import (
     BOUND,
-    GENERATION_SPEED,
+    LAGGED,
     PROJECTIONS,
     THINK,
     ZERO,
@@ -75,7 +75,7 @@ def rows() -> list[Row]:
         *(row for w in (THINK, ZERO) for row in _draft_rows(w)),
         *(_steep_row(w) for w in (THINK, ZERO)),
         _ngram_row(),
-        *_lag_rows(Lagged()),
+        *_lag_rows(LAGGED),
         *_projection_rows(),
     ]
 
@@ -86,7 +86,7 @@ def pass_cost(row: Speculation) -> float:
 
 
 def _step_rows(w: Workload) -> Iterator[Row]:
-    speed = GENERATION_SPEED[w.name]
+    speed = w.generation_speed
     for label, stages, total in (
         ("without drafts", w.plain, w.plain_total_s),
         ("with drafts", w.speculative, w.speculative_total_s),
@@ -123,8 +123,8 @@ def _generation_row(w: Workload, *, other: Workload) -> Row:
         kind="prediction",
         what=f"{w.name} generation speed-up, from the other workload",
         given=f"alpha {alpha}, cost of a verification on {other.name}",
-        paper=GENERATION_SPEED[w.name],
-        ours=alpha * GENERATION_SPEED[other.name] / theirs.alpha,
+        paper=w.generation_speed,
+        ours=alpha * other.generation_speed / theirs.alpha,
     )
 
 
@@ -220,7 +220,7 @@ def _lag_rows(lag: Lagged) -> Iterator[Row]:
     serial_s = THINK.plain.serial_s
     learn_s = lag.plain_s - lag.plain_exposed_s - serial_s
     stages = Stages(generate_s=learn_s + lag.plain_exposed_s, train_s=learn_s, prepare_s=serial_s)
-    after = lagged(stages, speed=GENERATION_SPEED["RL-Think"])
+    after = lagged(stages, speed=THINK.generation_speed)
     drop_s = lag.plain_s - lag.speculative_s
     hidden_s = lag.plain_exposed_s - lag.speculative_exposed_s
     yield Row(
