@@ -157,11 +157,11 @@ def _rule(row: Mapping[str, Any]) -> str:
 
 
 _RULES: tuple[Column[Mapping[str, Any]], ...] = (
-    Column("time", lambda row: f"{row['time_ratio']:.3f}"),
-    Column("tokens", lambda row: f"{row['tokens_ratio']:.3f}"),
-    Column("winner kept", lambda row: f"{row['winner_kept']:.1%}"),
-    Column("within margin", lambda row: f"{row['within_margin']:.1%}"),
-    Column("regret", lambda row: f"{row['regret']:.4f}"),
-    Column("tau", lambda row: f"{row['tau']:.2f}"),
+    Column("time", lambda row: row["time_ratio"], ".3f"),
+    Column("tokens", lambda row: row["tokens_ratio"], ".3f"),
+    Column("winner kept", lambda row: row["winner_kept"], ".1%"),
+    Column("within margin", lambda row: row["within_margin"], ".1%"),
+    Column("regret", lambda row: row["regret"], ".4f"),
+    Column("tau", lambda row: row["tau"], ".2f"),
     Column("rule", _rule, words=True, wraps=True),
 )

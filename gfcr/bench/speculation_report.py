@@ -113,22 +113,22 @@ def _told(found: Mapping[str, float], form: str = ".2f") -> str:
     return f"{found['median']:{form}} ({found['min']:{form}} to {found['max']:{form}})"
 
 
+def _tail(cell: Mapping[str, Any], figure: str) -> float | None:
+    return cell["tail"][figure]["median"] if "tail" in cell else None
+
+
 _CELLS: tuple[Column[Mapping[str, Any]], ...] = (
     Column("arm", lambda c: c["arm"], words=True, wraps=True),
     Column("k", lambda c: c["draft_length"]),
     Column("at a time", lambda c: c["running"]),
-    Column("speed", lambda c: _told(c["ratio"])),
-    Column("first\nepoch", lambda c: f"{c['first_epoch_ratio']:.2f}"),
-    Column("passes /", lambda c: f"{c['passes_ratio']['median']:.2f}"),
-    Column("accepted", lambda c: f"{c['acceptance_length']:.2f}"),
-    Column("tokens/s", lambda c: f"{c['tokens_per_s']['drafting']:.0f}"),
-    Column("without", lambda c: f"{c['tokens_per_s']['paused']:.0f}"),
-    Column("tail", lambda c: f"{c['tail']['ratio']['median']:.2f}" if "tail" in c else "", spare=1),
-    Column(
-        "tail\npasses /",
-        lambda c: f"{c['tail']['passes_ratio']['median']:.2f}" if "tail" in c else "",
-        spare=2,
-    ),
+    Column("speed", lambda c: c["ratio"], _told),
+    Column("first\nepoch", lambda c: c["first_epoch_ratio"], ".2f"),
+    Column("passes /", lambda c: c["passes_ratio"]["median"], ".2f"),
+    Column("accepted", lambda c: c["acceptance_length"], ".2f"),
+    Column("tokens/s", lambda c: c["tokens_per_s"]["drafting"], ".0f"),
+    Column("without", lambda c: c["tokens_per_s"]["paused"], ".0f"),
+    Column("tail", lambda c: _tail(c, "ratio"), ".2f", spare=1),
+    Column("tail\npasses /", lambda c: _tail(c, "passes_ratio"), ".2f", spare=2),
 )
 
 

@@ -7,7 +7,8 @@ from typing import Any, TypeAlias
 
 from gfcr.bench.time_to_target import STOCK, Measured, Ratio, ratio, typical
 from gfcr.shown.table import Column, Table
-from gfcr.shown.text import number, span
+from gfcr.shown.text import span
+from gfcr.stats import Interval
 from gfcr.sweep.study import Study
 
 GOAL, ENOUGH = 0.25, 5
@@ -77,16 +78,16 @@ def _times(row: Row, key: str) -> str:
     if not found or found["value"] is None:
         return ""
     low, high = (nan if found[end] is None else found[end] for end in ("low", "high"))
-    told = span(found["value"], low=low, high=high, form=".2f")
+    told = span(Interval(value=found["value"], low=low, high=high), form=".2f")
     return told + (" or less" if found["upper_bound"] else "")
 
 
 _COLUMNS: tuple[Column[Row], ...] = (
     Column("arm", lambda row: row["arm"], words=True, wraps=True),
     Column("there", lambda row: f"{row['reached']} of {row['runs']}"),
-    Column("seconds", lambda row: number(row["seconds"], ".1f")),
-    Column("tokens", lambda row: number(row["tokens"])),
-    Column("updates", lambda row: number(row["updates"], "g")),
+    Column("seconds", lambda row: row["seconds"], ".1f"),
+    Column("tokens", lambda row: row["tokens"], ",.0f"),
+    Column("updates", lambda row: row["updates"], "g"),
     Column("seconds x", lambda row: _times(row, "seconds_ratio")),
     Column("tokens x", lambda row: _times(row, "tokens_ratio")),
 )

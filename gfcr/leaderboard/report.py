@@ -6,7 +6,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from gfcr.leaderboard import Leaderboard, caption, to_dict
+from gfcr.leaderboard import Leaderboard, to_dict, to_rich
 from gfcr.tracking.folder import write_atomic
 
 _MAX_POINTS = 400
@@ -31,8 +31,11 @@ def write(board: Leaderboard, *, path: Path | str) -> Path:
 
 
 def _data(board: Leaderboard) -> str:
-    data: dict[str, Any] = {**to_dict(board), "caption": caption(board)}
-    for row in data["rows"]:
+    table = to_rich(board)
+    shown = table.data()
+    data: dict[str, Any] = {**to_dict(board), "caption": table.caption, "heads": shown["heads"]}
+    for row, cells in zip(data["rows"], shown["rows"], strict=True):
+        row["cells"] = cells
         row["curves"] = {seed: _thin(curve) for seed, curve in row["curves"].items()}
         for name, seeds in row["series"].items():
             row["series"][name] = {seed: _thin(curve) for seed, curve in seeds.items()}

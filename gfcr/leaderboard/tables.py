@@ -1,11 +1,13 @@
 """The leaderboard as a table, for terminals and as Markdown and CSV."""
 
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 from gfcr.config import HELDOUT
 from gfcr.leaderboard.chosen import price
 from gfcr.leaderboard.figures import figures_of
-from gfcr.leaderboard.rows import Leaderboard, Row
+from gfcr.leaderboard.rows import Leaderboard, Row, ToTarget
 from gfcr.leaderboard.seats import by_arm
 from gfcr.shown.table import Column, Table, csv_of
 from gfcr.shown.text import markdown, number, span
@@ -102,47 +104,51 @@ def caption(board: Leaderboard) -> str:
     return " ".join(told)
 
 
-def _difference(row: Row) -> str:
-    if row.versus is None:
-        return ""
-    found = row.versus.comparison.difference
-    return span(found.value, low=found.low, high=found.high, form="+.3f")
-
-
-def _to_target(row: Row, cost: str, *, told: bool = False) -> str:
-    found = row.to_target
-    if found is None:
-        return ""
+def _spent(found: ToTarget, cost: str, *, told: bool = False) -> str:
     share = f" ({found.reached}/{found.runs})" if told and found.reached < found.runs else ""
     return (number(getattr(found, cost)) or "-") + share
 
 
-def _text(name: str) -> Callable[[Row], str]:
-    return lambda row: str(figures_of(row)[name] or "")
+def _figure(name: str) -> Callable[[Row], Any]:
+    return lambda row: figures_of(row)[name]
 
 
-def _number(name: str, form: str = ",.0f") -> Callable[[Row], str]:
-    return lambda row: number(figures_of(row)[name], form)
-
-
+_COUNT = ",.0f"
 _COLUMNS: tuple[Column[Row], ...] = (
-    Column("#", _text("rank")),
+    Column("#", _figure("rank")),
     Column("arm", lambda row: row.arm, words=True),
-    Column("seeds", _text("seeds"), spare=8),
-    Column("score", lambda row: span(row.score.value, low=row.score.low, high=row.score.high)),
-    Column("difference", _difference),
-    Column("verdict", _text("verdict"), words=True),
+    Column("seeds", _figure("seeds"), spare=8),
+    Column("score", lambda row: row.score, span, key=_figure("score")),
+    Column(
+        "difference",
+        lambda row: row.versus and row.versus.comparison.difference,
+        partial(span, form="+.3f"),
+        key=_figure("delta"),
+    ),
+    Column("verdict", _figure("verdict"), words=True),
     Column("certificate", lambda row: row.certificate.replace("none", ""), words=True, spare=2),
-    Column("tokens", _number("tokens")),
-    Column("trained", _number("trained_tokens"), spare=7),
-    Column("wasted", _number("wasted_share", ".0%")),
-    Column("seconds", _number("wall_s")),
-    Column("tokens\nto target", lambda row: _to_target(row, "tokens", told=True), spare=3),
-    Column("seconds\nto target", lambda row: _to_target(row, "seconds"), spare=4),
-    Column("front", _text("front"), words=True, spare=5),
-    Column("bias", _text("bias"), words=True, spare=6),
-    Column("unscorable", _text("unscorable"), spare=1),
-    Column("passes", _number("forward_passes"), spare=9),
-    Column("verified", _number("verifier_calls"), spare=11),
-    Column("R_gen", _number("r_gen", ".0%"), spare=10),
+    Column("tokens", _figure("tokens"), _COUNT),
+    Column("trained", _figure("trained_tokens"), _COUNT, spare=7),
+    Column("wasted", _figure("wasted_share"), ".0%"),
+    Column("seconds", _figure("wall_s"), _COUNT),
+    Column(
+        "tokens\nto target",
+        lambda row: row.to_target,
+        partial(_spent, cost="tokens", told=True),
+        key=_figure("tokens_to_target"),
+        spare=3,
+    ),
+    Column(
+        "seconds\nto target",
+        lambda row: row.to_target,
+        partial(_spent, cost="seconds"),
+        key=_figure("seconds_to_target"),
+        spare=4,
+    ),
+    Column("front", _figure("front"), words=True, spare=5),
+    Column("bias", _figure("bias"), words=True, spare=6),
+    Column("unscorable", lambda row: row.unscorable or None, spare=1),
+    Column("passes", _figure("forward_passes"), _COUNT, spare=9),
+    Column("verified", _figure("verifier_calls"), _COUNT, spare=11),
+    Column("R_gen", _figure("r_gen"), ".0%", spare=10),
 )

@@ -1,5 +1,6 @@
 """A report as JSON and as terminal tables."""
 
+from functools import partial
 from typing import Any
 
 from rich.console import Group
@@ -10,7 +11,6 @@ from gfcr.offline.evaluate import Report, Selection
 from gfcr.offline.measure import Bias
 from gfcr.shown.table import Column, Table
 from gfcr.shown.text import plain, span
-from gfcr.stats import Interval
 
 
 def to_dict(report: Report) -> dict[str, Any]:
@@ -46,36 +46,33 @@ def to_rich(report: Report) -> Group:
     return Group(*pieces)
 
 
+_span = partial(span, form="+.2f")
 _SELECTED: tuple[Column[Selection], ...] = (
     Column("strategy", lambda s: s.name, words=True, wraps=True),
     Column("groups", lambda s: f"{s.groups_accepted}/{s.groups_begun}"),
     Column("rollouts", lambda s: f"{s.rollouts_trained}/{s.rollouts_generated}"),
-    Column("signal", lambda s: f"{s.signal_rate:.0%}"),
-    Column("signal/1k", lambda s: f"{s.signal_per_1k:.2f}"),
-    Column("difference", lambda s: _span(s.versus.comparison.difference) if s.versus else ""),
-    Column("p", lambda s: _p(s.versus.p_adjusted) if s.versus else ""),
-    Column("adv²", lambda s: f"{s.mean_squared_advantage:.2f}"),
-    Column("ess", lambda s: f"{s.effective_size:.0f}"),
-    Column("tokens", lambda s: f"{s.tokens['generated']:,}"),
-    Column("trained", lambda s: f"{_used(s) / max(s.tokens['generated'], 1):.0%}"),
+    Column("signal", lambda s: s.signal_rate, ".0%"),
+    Column("signal/1k", lambda s: s.signal_per_1k, ".2f"),
+    Column("difference", lambda s: s.versus and s.versus.comparison.difference, _span),
+    Column("p", lambda s: s.versus and _p(s.versus.p_adjusted)),
+    Column("adv²", lambda s: s.mean_squared_advantage, ".2f"),
+    Column("ess", lambda s: s.effective_size, ".0f"),
+    Column("tokens", lambda s: s.tokens["generated"], ","),
+    Column("trained", lambda s: _used(s) / max(s.tokens["generated"], 1), ".0%"),
 )
 _BIASES: tuple[Column[tuple[str, str, Bias]], ...] = (
     Column("strategy", lambda row: row[0], words=True, wraps=True),
     Column("of", lambda row: row[1], words=True),
-    Column("generated", lambda row: f"{row[2].generated:.2f}"),
-    Column("trained", lambda row: f"{row[2].trained:.2f}"),
-    Column("difference", lambda row: _span(row[2].difference)),
-    Column("effect (sd)", lambda row: f"{row[2].effect:+.2f}"),
+    Column("generated", lambda row: row[2].generated, ".2f"),
+    Column("trained", lambda row: row[2].trained, ".2f"),
+    Column("difference", lambda row: row[2].difference, _span),
+    Column("effect (sd)", lambda row: row[2].effect, "+.2f"),
     Column("p", lambda row: _p(row[2].p_value)),
 )
 
 
 def _used(selection: Selection) -> int:
     return selection.tokens.get(TRAINED, 0) + selection.tokens.get(REPLAYED, 0)
-
-
-def _span(found: Interval) -> str:
-    return span(found.value, low=found.low, high=found.high, form="+.2f")
 
 
 def _p(value: float) -> str:

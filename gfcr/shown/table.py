@@ -8,11 +8,12 @@ import csv
 import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
 
 from rich.jupyter import JupyterMixin
 
-from gfcr.shown.text import csv_cell, markdown
+from gfcr.shown.text import csv_cell, markdown, plain
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -29,15 +30,28 @@ class Column(Generic[R]):
     """What stands in one column."""
 
     head: str
-    cell: Callable[[R], object]
-    """Text or a number; or a `rich.text.Text`, for colours in a terminal."""
+    value: Callable[[R], Any]
+    """Of a row; None, or a number that is not finite, where there is none."""
+    shown: str | Callable[[Any], object] | None = None
+    """How it is written: a format, or a function to its text or a `rich.text.Text` (colours)."""
     _: KW_ONLY
+    key: Callable[[R], Any] | None = None
+    """What a reader may sort by, where it is not the value."""
     words: bool = False
     """Words stand left and may be of anybody's choosing; figures stand right."""
     wraps: bool = False
     """Whether a narrow terminal folds it, rather than cutting it off."""
     spare: int = 0
     """Above 0: left out where no row has any, and in a narrow terminal the highest first."""
+
+    def cell(self, row: R) -> object:
+        """What stands in a row: something to be written by `str`, nothing where it is unknown."""
+        value = self.value(row)
+        if value is None or (isinstance(value, float) and not isfinite(value)):
+            return ""
+        if self.shown is None:
+            return value
+        return format(value, self.shown) if isinstance(self.shown, str) else self.shown(value)
 
 
 @final
@@ -54,12 +68,28 @@ class Table(JupyterMixin, Generic[R]):
 
     def markdown(self) -> str:
         """Returns a table in Markdown, in which no word acts as markup."""
-        columns = [column for column in self.columns if self._said(column)]
+        columns = self.said
         lines = [[" ".join(c.head.split()) for c in columns], ["---"] * len(columns)]
         for row in self.rows:
             cells = [(c.words, str(c.cell(row))) for c in columns]
             lines.append([markdown(text) if words else text for words, text in cells])
         return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+    def data(self) -> dict[str, Any]:
+        """Returns heads, and of each row what stands below them and what to sort them by."""
+        columns = self.said
+        return {
+            "heads": [{"name": " ".join(c.head.split()), "words": c.words} for c in columns],
+            "rows": [
+                [{"text": str(c.cell(row)), "key": plain((c.key or c.value)(row))} for c in columns]
+                for row in self.rows
+            ],
+        }
+
+    @property
+    def said(self) -> list[Column[R]]:
+        """The columns that say something of any row."""
+        return [column for column in self.columns if self._said(column)]
 
     def rich(self, *, width: int) -> "RichTable":
         """Returns a table for a terminal of `width` columns.

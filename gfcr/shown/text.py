@@ -17,10 +17,10 @@ def number(value: float | None, form: str = ",.0f") -> str:
     return "" if value is None or not isfinite(value) else f"{value:{form}}"
 
 
-def span(value: float, *, low: float, high: float, form: str = ".3f") -> str:
-    """Returns `value [low, high]`; the value alone where the limits are not known."""
-    limits = f" [{low:{form}}, {high:{form}}]" if isfinite(low) else ""
-    return f"{value:{form}}{limits}"
+def span(found: Any, *, form: str = ".3f") -> str:
+    """Returns `value [low, high]` of what has these; the value alone where limits are unknown."""
+    limits = f" [{found.low:{form}}, {found.high:{form}}]" if isfinite(found.low) else ""
+    return f"{found.value:{form}}{limits}"
 
 
 def markdown(text: str) -> str:

@@ -13,15 +13,15 @@ from gfcr.simulation.recorded import Calibration
 _ARMS: tuple[Column[Arm], ...] = (
     Column("draft", lambda a: f"k={a.draft}" if a.draft.isdecimal() else a.draft, words=True),
     Column("lag", lambda arm: arm.lag),
-    Column("gen s", lambda arm: f"{arm.makespan_s:.3g}"),
-    Column("passes", lambda arm: f"{arm.forward_passes:.0f}"),
-    Column("tokens", lambda arm: f"{arm.verified / 1e3:.3g}k"),
-    Column("alpha", lambda arm: f"{arm.acceptance_length:.2f}"),
-    Column("wait s", lambda arm: f"{arm.exposed_s:.3g}"),
-    Column("step s", lambda arm: f"{arm.step_s:.3g}"),
-    Column("gen", lambda arm: f"{arm.generation_speedup:.2f}x"),
-    Column("step", lambda arm: f"{arm.step_speedup:.2f}x"),
-    Column("bound", lambda arm: f"{arm.bound:.2f}x"),
+    Column("gen s", lambda arm: arm.makespan_s, ".3g"),
+    Column("passes", lambda arm: arm.forward_passes, ".0f"),
+    Column("tokens", lambda arm: arm.verified / 1e3, "{:.3g}k".format),
+    Column("alpha", lambda arm: arm.acceptance_length, ".2f"),
+    Column("wait s", lambda arm: arm.exposed_s, ".3g"),
+    Column("step s", lambda arm: arm.step_s, ".3g"),
+    Column("gen", lambda arm: arm.generation_speedup, "{:.2f}x".format),
+    Column("step", lambda arm: arm.step_speedup, "{:.2f}x".format),
+    Column("bound", lambda arm: arm.bound, "{:.2f}x".format),
 )
 _CHECK: tuple[Column[Row], ...] = (
     Column(
@@ -30,9 +30,9 @@ _CHECK: tuple[Column[Row], ...] = (
         words=True,
         wraps=True,
     ),
-    Column("paper", lambda row: f"{row.paper:.4g}"),
-    Column("ours", lambda row: f"{row.ours:.4g}"),
-    Column("error", lambda row: f"{row.error:+.1%}"),
+    Column("paper", lambda row: row.paper, ".4g"),
+    Column("ours", lambda row: row.ours, ".4g"),
+    Column("error", lambda row: row.error, "+.1%"),
 )
 
 

@@ -8,7 +8,6 @@ const look = (arm) => {
   return { color: `var(--c${i % 8})`, dash: [null, "6 4", "2 4"][Math.floor(i / 8) % 3] };
 };
 const fixed = (value, digits = 3) => (value === null ? "–" : value.toFixed(digits));
-const signed = (value) => (value > 0 ? "+" : "") + value.toFixed(3);
 const percent = (value) => (value === null ? "–" : `${Math.round(100 * value)} %`);
 
 function lead() {
@@ -22,60 +21,38 @@ function lead() {
   return `${first} Against ${board.baseline}: ${parts.map(([n, v]) => `${n} ${v}`).join(", ") || "nothing to compare"}.`;
 }
 
-function span(interval, format) {
-  const limits = interval.low === null ? "" : `[${format(interval.low)}, ${format(interval.high)}]`;
-  return [format(interval.value), make("small", {}, limits)];
-}
-
-const compared = (row) => row.delta.value !== null;
-const certified = (row) => (row.certificate === "none" ? ["–"] : [make("span", { class: `chip ${row.certificate}` }, row.certificate)]);
-const front = (row) => ["tokens", "seconds"].filter((cost) => row.pareto[cost]);
-const biases = (row) => Object.keys(row.bias).filter((kind) => row.bias[kind].significant);
-const target = (row, cost) => row.to_target && row.to_target[cost];
-const reached = (row, cost) => {
-  if (!row.to_target) return ["–"];
-  const { reached: some, runs } = row.to_target;
-  return [short(target(row, cost)), ...(some < runs ? [make("small", {}, `${some} of ${runs} runs`)] : [])];
+// How the cells of some columns look; the table itself, its columns and texts, is made by gfcr.
+const chip = (text) => [make("span", { class: `chip ${text}` }, text)];
+const LOOKS = { arm: (text) => [swatch(look(text)), text], verdict: chip, certificate: chip };
+// An interval, or how many runs got there, stands below its number.
+const lines = (text) => {
+  const [, number, rest] = /^(\S+) ([[(].*)$/.exec(text) || [null, text, null];
+  return rest ? [number, make("small", {}, rest)] : [number];
 };
-const COLUMNS = [
-  { name: "Rank", key: (r) => r.rank, first: 1, show: (r) => [r.rank === null ? "–" : String(r.rank)] },
-  { name: "Arm", key: (r) => r.arm, head: true, show: (r) => [swatch(look(r.arm)), r.arm] },
-  { name: "Seeds", key: (r) => r.seeds.length },
-  { name: "Score", key: (r) => r.score.value, show: (r) => span(r.score, fixed) },
-  { name: "Difference", key: (r) => r.delta.value, show: (r) => (compared(r) ? span(r.delta, signed) : [r.verdict === "baseline" ? "baseline" : "–"]) },
-  { name: "Verdict", key: (r) => r.verdict, show: (r) => (compared(r) ? [make("span", { class: `chip ${r.verdict}` }, r.verdict)] : ["–"]) },
-  { name: "Certificate", key: (r) => r.certificate, show: certified },
-  { name: "Tokens", key: (r) => r.tokens },
-  { name: "Trained", key: (r) => r.cost.trained_tokens },
-  { name: "Wasted", key: (r) => r.cost.wasted_share, show: (r) => [percent(r.cost.wasted_share)] },
-  { name: "Seconds", key: (r) => r.wall_s },
-  { name: "Tokens to target", key: (r) => target(r, "tokens"), show: (r) => reached(r, "tokens") },
-  { name: "Seconds to target", key: (r) => target(r, "seconds"), show: (r) => reached(r, "seconds") },
-  { name: "Front", key: (r) => front(r).length, show: (r) => [front(r).join(", ") || "–"] },
-  { name: "Bias", key: (r) => biases(r).length, show: (r) => [biases(r).join(", ") || "–"] },
-  { name: "Unscorable", key: (r) => r.unscorable || null, show: (r) => [r.unscorable ? `${r.unscorable} of ${r.answers}` : "–"] },
-  { name: "Passes", key: (r) => r.cost.forward_passes },
-  { name: "Verified", key: (r) => r.cost.verifier_calls },
-  { name: "R_gen", key: (r) => r.cost.r_gen, show: (r) => [percent(r.cost.r_gen)] },
-];
-
-// A column that says nothing of any arm is left out.
-const says = (column) => board.rows.some((row) => column.show
-  ? column.show(row).some((part) => part !== "–") : column.key(row) !== null);
+const COLUMNS = board.heads.map(({ name }, i) => ({
+  name: name === "#" ? "Rank" : name[0].toUpperCase() + name.slice(1),
+  head: name === "arm",
+  first: name === "#" ? 1 : -1,
+  key: (row) => (row.cells[i].text === "" ? null : row.cells[i].key),
+  show: (row) => {
+    if (name === "difference" && row.verdict === "baseline") return ["baseline"];
+    const { text } = row.cells[i];
+    return text === "" ? ["–"] : (LOOKS[name] || lines)(text);
+  },
+}));
 
 // What the filter looks for words in.
-const about = (row) => [row.arm, row.strategy, row.verdict, row.certificate, ...Object.values(row.stages), ...front(row), ...biases(row)]
+const about = (row) => [row.strategy, row.verdict, row.certificate, ...Object.values(row.stages), ...row.cells.map((cell) => cell.text)]
   .join(" ").toLowerCase();
 
 function table() {
   const filter = byId("filter");
   let latest = [];
-  const columns = COLUMNS.filter((column) => column.head || says(column));
   const body = make("tbody");
-  const heads = columns.map((column) => make("th", { scope: "col", "aria-sort": "none", class: column.head ? "name" : null },
+  const heads = COLUMNS.map((column) => make("th", { scope: "col", "aria-sort": "none", class: column.head ? "name" : null },
     make("button", { type: "button", onclick: () => sort(column) }, column.name)));
   function sort(column) {
-    const head = heads[columns.indexOf(column)];
+    const head = heads[COLUMNS.indexOf(column)];
     const now = head.getAttribute("aria-sort");
     const up = now === "none" ? column.first === 1 : now === "descending";
     for (const other of heads) other.setAttribute("aria-sort", "none");
@@ -95,12 +72,12 @@ function table() {
     const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
     const rows = sortedRows.filter((row) => words.every((word) => about(row).includes(word)));
     byId("shown").textContent = words.length ? `${rows.length} of ${board.rows.length} arms` : "";
-    body.replaceChildren(...rows.map((row) => make("tr", {}, ...columns.map((column) =>
-      make(column.head ? "th" : "td", column.head ? { scope: "row", class: "name" } : {}, ...(column.show ? column.show(row) : [short(column.key(row))]))))));
+    body.replaceChildren(...rows.map((row) => make("tr", {}, ...COLUMNS.map((column) =>
+      make(column.head ? "th" : "td", column.head ? { scope: "row", class: "name" } : {}, ...column.show(row))))));
   }
   byId("arms").append(make("thead", {}, make("tr", {}, ...heads)), body);
   filter.addEventListener("input", () => fillBody(latest));
-  sort(columns[0]);
+  sort(COLUMNS[0]);
 }
 
 function choice(options, label, onchange) {

@@ -1,6 +1,7 @@
 """One table, as terminals, Markdown and CSV show it."""
 
 import io
+from functools import partial
 
 import pytest
 from rich.console import Console
@@ -8,13 +9,20 @@ from rich.text import Text
 
 from gfcr.shown.table import Column, Table, csv_of
 from gfcr.shown.text import number, plain, span
+from gfcr.stats import Interval
 
 ROWS = [("grpo", 0.5, 1200), ("a|b [x]", -0.25, 0)]
+
+
+def around(value: float) -> Interval:
+    return Interval(value=value, low=value - 0.1, high=value + 0.1)
+
+
 COLUMNS: tuple[Column[tuple[str, float, int]], ...] = (
     Column("arm", lambda row: row[0], words=True),
-    Column("score", lambda row: span(row[1], low=row[1] - 0.1, high=row[1] + 0.1, form="+.2f")),
-    Column("tokens\nspent", lambda row: number(row[2]) if row[2] else "", spare=1),
-    Column("never", lambda row: "", spare=2),
+    Column("score", lambda row: around(row[1]), partial(span, form="+.2f"), key=lambda row: row[1]),
+    Column("tokens\nspent", lambda row: row[2] or None, ",.0f", spare=1),
+    Column("never", lambda row: float("nan"), ".2f", spare=2),
 )
 
 
@@ -57,9 +65,14 @@ def test_csv_keeps_numbers_and_leaves_what_is_unknown_empty() -> None:
 
 
 def test_what_is_not_finite_is_null_in_json_and_nothing_in_words() -> None:
-    column: Column[str] = Column("x", str)
-    data = plain({1: (float("inf"), column.head), "n": [float("nan"), 2, None]})
-    assert data == {"1": [None, "x"], "n": [None, 2, None]}
-    assert plain(column)["spare"] == 0
+    data = plain({1: (float("inf"), around(0.0)), "n": [float("nan"), 2, None]})
+    assert data == {"1": [None, {"value": 0.0, "low": -0.1, "high": 0.1}], "n": [None, 2, None]}
     assert (number(float("nan")), number(None), number(1234.5)) == ("", "", "1,234")
-    assert span(0.5, low=float("nan"), high=float("nan")) == "0.500"
+    assert span(Interval(value=0.5, low=float("nan"), high=float("nan"))) == "0.500"
+
+
+def test_a_page_is_given_texts_and_what_to_sort_by() -> None:
+    data = Table(rows=ROWS, columns=COLUMNS).data()
+    assert [head["name"] for head in data["heads"]] == ["arm", "score", "tokens spent"]
+    assert data["rows"][1][1] == {"text": "-0.25 [-0.35, -0.15]", "key": -0.25}
+    assert data["rows"][1][2] == {"text": "", "key": None}
