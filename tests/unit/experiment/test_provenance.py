@@ -14,7 +14,7 @@ import pytest
 from gfcr.code.files import digest
 
 ROOT = Path(__file__).parents[3]
-CODE = "from gfcr import provenance; print(provenance._commit())"
+CODE = "from gfcr.experiment import provenance; print(provenance._commit())"
 
 
 def git(*words: str, folder: Path) -> None:

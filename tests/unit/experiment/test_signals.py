@@ -116,6 +116,7 @@ def test_the_second_sigint_ends_at_once() -> None:
 
 
 def test_a_signal_that_a_library_swallowed_is_heard_later() -> None:
+    before = signal.getsignal(signal.SIGTERM)
     with interruptible() as heard:
         assert not heard.asked()
         with suppress(KeyboardInterrupt):
@@ -123,7 +124,7 @@ def test_a_signal_that_a_library_swallowed_is_heard_later() -> None:
         assert heard.asked()
         with pytest.raises(Interrupted, match="SIGTERM"):
             heard.check()
-    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    assert signal.getsignal(signal.SIGTERM) == before
 
 
 def test_what_was_ignored_stays_ignored() -> None:
