@@ -118,7 +118,7 @@ def declared_bounds(runs: Sequence[RunRecord]) -> Bounds | None:
 def mean_of(values: Iterable[float | None]) -> float:
     """Returns the mean, or NaN when any value is missing: part of the runs is not averaged."""
     known = list(values)
-    if not known or not all(_finite(value) for value in known):
+    if not known or not all(finite(value) for value in known):
         return nan
     return fmean(float(value or 0) for value in known)
 
@@ -163,7 +163,7 @@ def notes_of(runs: Sequence[RunRecord]) -> list[str]:
     """Returns what a reader of the row must know."""
     notes: list[str] = []
     for name in _RATES:
-        without = [str(r.seed) for r in runs if not _finite(result_of(r).get(name))]
+        without = [str(r.seed) for r in runs if not finite(result_of(r).get(name))]
         if 0 < len(without) < len(runs):
             notes.append(f"{name} is not averaged: seed {', '.join(without)} did not record it")
     lost = sum(abs(_tokens(run).get("remainder", 0)) for run in runs)
@@ -255,7 +255,8 @@ def _passes(run: RunRecord) -> float | None:
     return sum(v for _, v in curve) if curve else None
 
 
-def _finite(value: object) -> bool:
+def finite(value: object) -> bool:
+    """Whether a record holds a number, and one that can be averaged."""
     return isinstance(value, int | float) and isfinite(value)
 
 

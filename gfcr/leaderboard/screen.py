@@ -4,13 +4,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from math import isfinite
 from typing import Any, final
 
 from gfcr.experiment.provenance import DIGEST
 from gfcr.leaderboard.chosen import attempt_of
 from gfcr.leaderboard.integrity import contradiction
-from gfcr.leaderboard.measure import asked_of, heldout, result_of, section
+from gfcr.leaderboard.measure import asked_of, finite, heldout, result_of, section
 from gfcr.leaderboard.rows import Excluded
 from gfcr.sweep.terms import compared
 from gfcr.tracking.records import RunRecord
@@ -126,9 +125,9 @@ def _missing(run: RunRecord) -> str | None:
     """Names the first figure that a row needs and the run has not."""
     result = result_of(run)
     score = heldout(run).get("accuracy")
-    if not _finite(score):
+    if not finite(score):
         return f"held-out accuracy is {score}"
-    odd = [p for p, s in section(heldout(run), "per_prompt").items() if not _finite(s)]
+    odd = [p for p, s in section(heldout(run), "per_prompt").items() if not finite(s)]
     if odd:
         return f"the held-out score of prompt {odd[0]} is no finite number ({len(odd)} such)"
     for key in ("digest", "prompts", "samples"):
@@ -139,13 +138,9 @@ def _missing(run: RunRecord) -> str | None:
         ("wall_s", result.get("wall_s")),
         ("tokens.generated", section(result, "tokens").get("generated")),
     ):
-        if not _finite(value):
+        if not finite(value):
             return f"{name} is {value} in its result"
     return None if "strategy" in result else "its result names no strategy"
-
-
-def _finite(value: object) -> bool:
-    return isinstance(value, int | float) and isfinite(value)
 
 
 def _settings(runs: Sequence[RunRecord], *, compares: Sequence[str]) -> Callable[[RunRecord], str]:

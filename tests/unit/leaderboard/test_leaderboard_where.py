@@ -37,6 +37,7 @@ def arms(*where, **kwargs):
         ("arm in ('grpo', 'dapo') and task == 'chain_sum'", {"grpo", "dapo"}),
         ("0.6 < score < 0.75", {"dapo"}),
         ("wall_s == 60 and rank != 1", {"dapo", "grpo"}),
+        ("unscorable == 0 and score_low > 0.5 and not p_adjusted < 1", {"dapo", "long"}),
         ("gfcr.version.vllm=1.0", {"grpo", "dapo", "long"}),
         ("certificate == 'none' and not selection_bias", {"grpo", "dapo", "long"}),
     ],
