@@ -113,8 +113,11 @@ class Table(JupyterMixin, Generic[R]):
         for c in columns:
             table.add_column(c.head, justify="left" if c.words else "right", no_wrap=not c.wraps)
         for row in self.rows:
-            cells = (c.cell(row) for c in columns)
-            shown = (cell if isinstance(cell, Text) else escape(_tall(cell)) for cell in cells)
+            cells = ((c.words, c.cell(row)) for c in columns)
+            shown = (
+                cell if isinstance(cell, Text) else escape(_tall(cell, words=words))
+                for words, cell in cells
+            )
             table.add_row(*shown, style=self.style(row))
         return table
 
@@ -129,7 +132,7 @@ class Table(JupyterMixin, Generic[R]):
         room, kept = width, set[str]()
         for column in sorted(self.columns, key=lambda column: column.spare):
             shown = () if column.wraps else map(column.cell, self.rows)
-            cells = (_tall(text) for text in (column.head, *shown))
+            cells = (_tall(cell, words=column.words) for cell in (column.head, *shown))
             need = max(len(line) for text in cells for line in text.split("\n")) + _GAP
             if not column.spare or (self._said(column) and need <= room):
                 kept.add(column.head)
@@ -151,5 +154,5 @@ def csv_of(lines: Sequence[Mapping[str, Any]]) -> str:
     return text.getvalue()
 
 
-def _tall(cell: object) -> str:
-    return str(cell).replace(" [", "\n[")
+def _tall(cell: object, *, words: bool) -> str:
+    return str(cell) if words else str(cell).replace(" [", "\n[")

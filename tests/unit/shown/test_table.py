@@ -34,12 +34,12 @@ def shown(*, width: int) -> list[str]:
 
 def test_a_terminal_shows_intervals_below_numbers_and_markup_as_it_is() -> None:
     lines = "\n".join(shown(width=80))
-    assert "[bold]t" in lines and "a|b" in lines and "tokens" in lines and "1,200" in lines
+    assert "[bold]t" in lines and "a|b [x]" in lines and "tokens" in lines and "1,200" in lines
     assert "+0.50 [" not in lines and "[+0.40, +0.60]" in lines
     assert "never" not in lines, "a spare column that says nothing"
 
 
-@pytest.mark.parametrize("width", range(22, 40))
+@pytest.mark.parametrize("width", range(25, 43))
 def test_a_narrow_terminal_leaves_spare_columns_out_and_cuts_nothing_off(width: int) -> None:
     lines = shown(width=width)
     assert max(map(len, lines)) <= width and not any("…" in line for line in lines)
