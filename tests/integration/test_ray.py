@@ -49,8 +49,10 @@ def cluster() -> Iterator[Any]:
     head = {"num_cpus": 0, "object_store_memory": STORE_BYTES, "include_dashboard": False}
     made = Cluster(initialize_head=True, head_node_args=head)
     made.add_node(num_cpus=1, object_store_memory=STORE_BYTES)
+    before = signal.getsignal(signal.SIGTERM)
     yield made
     made.shutdown()
+    signal.signal(signal.SIGTERM, before)  # Ray leaves one of its own
 
 
 def load(folder: Path, cluster: Any, **changes: Any) -> sweep.Study:

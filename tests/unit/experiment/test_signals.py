@@ -17,7 +17,6 @@ from gfcr.experiment.signals import Interrupted, interruptible
 from gfcr.tracking.folder import RunFolder
 from tests.launchers import VALUES
 
-SIGNALS = [signal.SIGINT, signal.SIGTERM]
 LONG = {"name": "dry", "max_steps": 400, "save_every": 3}
 
 
@@ -45,7 +44,9 @@ def begun(line: list[str]) -> subprocess.Popen[str]:
     return subprocess.Popen(line, text=True, preexec_fn=hear, **pipes)
 
 
-@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.whole)]
+)
 def test_a_run_is_paused_and_says_how_to_go_on(number: signal.Signals, tmp_path: Path) -> None:
     line = command(tmp_path)
     process = begun([*line, "--fresh"])
@@ -64,7 +65,9 @@ def test_a_run_is_paused_and_says_how_to_go_on(number: signal.Signals, tmp_path:
     assert finished["status"] == "finished" and finished["resumed_from"] == answer["updates"]
 
 
-@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.whole)]
+)
 def test_a_sweep_tells_its_trials(number: signal.Signals, tmp_path: Path) -> None:
     arms = {"arms": {"a": {}, "b": {}}, "seeds": [0], "launcher": {"name": "local", "parallel": 2}}
     process = begun(command(tmp_path, "sweep", **arms))
