@@ -19,6 +19,7 @@ from typing import Any, TextIO
 from gfcr.commands import terminal_width
 from gfcr.errors import GfcrError, did_you_mean
 from gfcr.experiment.signals import Interrupted, interruptible
+from gfcr.process.environment import settle
 
 COMMANDS = (
     *("run", "plan", "sweep", "demo", "leaderboard", "submit", "offline"),
@@ -31,15 +32,9 @@ _RESUMED = ("run", "sweep", "demo", "bench")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command and returns its exit code."""
-    # Threads that wait must not spin: beside any other process on the same cores, OpenMP's spinning
-    # makes a run several times slower. Read when torch is loaded, so it is set before.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     given = list(sys.argv[1:] if arguments is None else arguments)
     options = _parse(given)
-    logging.basicConfig(
-        level=logging.DEBUG if options.debug else logging.ERROR, format="%(message)s"
-    )
+    settle(level=logging.DEBUG if options.debug else logging.ERROR)
     with _Stdout() as stdout, interruptible():
         try:
             outcome = importlib.import_module(f"gfcr.commands.{options.command}").run(options)

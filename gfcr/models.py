@@ -4,14 +4,13 @@ import hashlib
 import os
 import pickle
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from gfcr.errors import ConfigError, GfcrError, did_you_mean
+from gfcr.process.worker import Worker
 from gfcr.tasks.chain_sum import ChainSum
 from gfcr.tasks.demos.base import Recipe
 from gfcr.tasks.demos.chain_sum import ChainSumDemonstrations
@@ -188,34 +187,12 @@ def _steps(recipe: Recipe, *, folder: Path) -> Iterator[int]:
     Its threads are two, so that the model does not depend on the number of cores, and they sleep
     while they wait: with the default spinning, a busy machine made the training 20 times slower.
     """
-    with tempfile.TemporaryFile() as log:
-        trainer = subprocess.Popen(
-            [sys.executable, "-m", "gfcr.train.sft", str(folder)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            env=_training_environment(),
+    trainer = Worker("gfcr.train.sft", arguments=[str(folder)], threads=2)
+    yield from map(int, trainer.lines(pickle.dumps(recipe)))
+    if trainer.code:
+        raise GfcrError(
+            f"making the model '{recipe.name}' failed (exit code {trainer.code}):\n{trainer.said}"
         )
-        assert trainer.stdin and trainer.stdout
-        try:
-            trainer.stdin.write(pickle.dumps(recipe))
-            trainer.stdin.close()
-            yield from map(int, trainer.stdout)
-            code = trainer.wait()
-        except BaseException:
-            trainer.kill()
-            trainer.wait()
-            raise
-        if code:
-            log.seek(0)
-            said = log.read().decode(errors="replace").strip()
-            raise GfcrError(f"making the model '{recipe.name}' failed (exit code {code}):\n{said}")
-
-
-def _training_environment() -> dict[str, str]:
-    root = str(Path(__file__).parents[1])
-    path = os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH")) if p)
-    return os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "PASSIVE"}
 
 
 def _from_hub(name: str) -> Path:

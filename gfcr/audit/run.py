@@ -2,14 +2,11 @@
 
 import hashlib
 import json
-import os
-import subprocess
-import sys
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol, final
+from typing import Protocol, final
 
 from gfcr import registry
 from gfcr.audit.drafters import Subject
@@ -20,6 +17,7 @@ from gfcr.certificate import sources
 from gfcr.certificate.cell import LEVEL, SAMPLES, Cell, Verdict
 from gfcr.certificate.settings import Setting
 from gfcr.engine.vllm import Vllm
+from gfcr.process.worker import Worker
 
 
 class Watch(Protocol):
@@ -122,28 +120,13 @@ class _Drafter:
             samples=plan.samples,
             seed=plan.seed,
         )
-        with tempfile.TemporaryFile() as log:
-            command = [sys.executable, "-m", "gfcr.audit.worker"]
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                env=_environment(),
-            )
-            assert process.stdin and process.stdout
-            try:
-                process.stdin.write(json.dumps(asdict(job)).encode())
-                process.stdin.close()
-                yield from self._read(process.stdout, names=[s.name for s in settings])
-                process.wait()
-            finally:
-                process.kill()
-                process.wait()
-            log.seek(0)
-            self._last_words = log.read().decode(errors="replace").strip()
+        worker = Worker("gfcr.audit.worker")
+        said = worker.lines(json.dumps(asdict(job)).encode())
+        with closing(said):
+            yield from self._read(said, names=[s.name for s in settings])
+        self._last_words = worker.said
 
-    def _read(self, lines: Any, *, names: Sequence[str]) -> Iterator[Cell]:
+    def _read(self, lines: Iterable[bytes], *, names: Sequence[str]) -> Iterator[Cell]:
         ahead = iter(names)
         self._watch.begin(self._drafter, next(ahead))
         for line in lines:
@@ -170,13 +153,6 @@ class _Drafter:
             reason=f"the engine failed: {last[0][:300]}",
             level=self._plan.level,
         )
-
-
-def _environment() -> dict[str, str]:
-    root = str(Path(__file__).parents[2])
-    path = os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH")) if p)
-    # Threads that sleep while they wait: spinning ones starve each other on a busy machine.
-    return {"OMP_WAIT_POLICY": "PASSIVE", **os.environ, "PYTHONPATH": path}
 
 
 def _fingerprint(folder: Path) -> str:

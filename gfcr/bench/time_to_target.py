@@ -6,8 +6,6 @@ evaluations. A run is there at its first evaluation at or above the target.
 """
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -22,6 +20,7 @@ from gfcr.errors import ConfigError
 from gfcr.experiment.heldout import Point, floored
 from gfcr.launch.base import Job
 from gfcr.launch.local import Local
+from gfcr.process.worker import Worker, no_answer
 from gfcr.stats import UNBOUNDED, Interval, mean_interval
 from gfcr.sweep.study import Study, Trial
 from gfcr.tracking.folder import RunFolder, write_atomic
@@ -215,14 +214,9 @@ def _kept(folder: Path, *, spec: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _child(folder: Path) -> dict[str, Any]:
-    command = [sys.executable, "-m", "gfcr.bench.stock_trl", str(folder / "spec.json")]
-    with (folder / "log").open("w") as log_file:
-        done = subprocess.run(
-            command, stdout=subprocess.PIPE, stderr=log_file, text=True, check=False
-        )
+    worker = Worker("gfcr.bench.stock_trl", arguments=[str(folder / "spec.json")])
+    lines = [*worker.lines(log=folder / "log")]
     try:
-        return json.loads(done.stdout.splitlines()[-1])
+        return json.loads(lines[-1])
     except (json.JSONDecodeError, IndexError):
-        words = (folder / "log").read_text(errors="replace").splitlines()[-5:]
-        error = f"exit code {done.returncode}, no answer. Its last words: " + "\n".join(words)
-        return {"status": "failed", "error": error}
+        return {"status": "failed", "error": no_answer(worker.said, code=worker.code)}

@@ -9,7 +9,6 @@ import json
 import logging
 import os
 import subprocess
-import sys
 import tempfile
 import time
 import weakref
@@ -18,6 +17,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, final
 
+from gfcr.process.environment import environment
+from gfcr.process.worker import command
 from gfcr.speculation import lessons
 from gfcr.speculation.lessons import Example
 
@@ -181,11 +182,11 @@ class Learner:
     def _start(self) -> None:
         with (self.folder / "log").open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "gfcr.train.draft_learner", str(self.folder)],
+                command("gfcr.train.draft_learner", arguments=[str(self.folder)]),
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
-                env=_environment(self._course.threads),
+                env=environment(threads=self._course.threads),
                 start_new_session=True,  # an interrupt of the run is no reason to die in its midst
             )
         assert self._process.stdin is not None
@@ -217,14 +218,6 @@ def _origin(weights: Path | None, optimizer: Path | None) -> dict[str, str | Non
         "weights": weights and str(weights),
         "optimizer": optimizer and str(optimizer),
     }
-
-
-def _environment(threads: int) -> dict[str, str]:
-    root = str(Path(__file__).parents[2])
-    path = os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH")) if p)
-    # Waiting threads sleep: they would take the cores that rollouts need.
-    omp = {"OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "PASSIVE"}
-    return os.environ | {"PYTHONPATH": path, **omp}
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:

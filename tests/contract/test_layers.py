@@ -13,7 +13,7 @@ from tests.contract.sources import LIBRARY, ROOT, STRATEGIES, Import, imports, m
 # room and those on lines above, never a neighbour.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "seeds", "shown"),
-    ("values",),
+    ("process", "values"),
     ("code", "part", "types"),
     ("handles", "ledger", "registry", "stats"),
     ("correction.base", "speculation.base", "tracking.base"),
