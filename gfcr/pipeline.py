@@ -14,13 +14,15 @@ from gfcr.ledger import IN_FLIGHT, Ledger
 from gfcr.loop import batch as batches
 from gfcr.loop.collector import Collector, check_harvest
 from gfcr.loop.custody import Custody
+from gfcr.loop.floor import Floor
 from gfcr.loop.guard import check_numbers
 from gfcr.loop.metrics import batch_metrics, recorded
-from gfcr.loop.rounds import Loop
+from gfcr.loop.rounds import evaluate
+from gfcr.loop.runner import Runner
 from gfcr.loop.scoring import Desk
 from gfcr.loop.stream import Prompts, PromptStream
 from gfcr.loop.view import RunView, shown
-from gfcr.stages import AfterUpdate, Evaluator, Harvest, Observer, Replay, View, Watcher
+from gfcr.stages import AfterUpdate, Evaluator, Generate, Harvest, Observer, Replay, Watcher
 from gfcr.strategy import Strategy
 from gfcr.tasks.base import Codec, Task
 from gfcr.types import Bools, Cost, Group, Prompt, RolloutBatch, Sample, Sampling
@@ -47,7 +49,8 @@ class Pipeline:
         heldout: Sequence[Prompt] = (),
         stream: Prompts | None = None,
         records: Callable[[str], Iterable[Group]] = lambda folder: (),
-        sink: Callable[[RolloutBatch], None] = lambda batch: None,
+        sink: Callable[[RolloutBatch], object] = lambda batch: None,
+        keeps: bool = False,
     ) -> None:
         """Makes a pipeline.
 
@@ -65,33 +68,63 @@ class Pipeline:
             records: reads the groups that another run left in its folder.
             sink: receives each batch before any of it is used; of a batch that fails, what it had
                 produced, without samples.
+            keeps: whether groups in flight when a batch is full go on in the next one; else they
+                are cut, and a Replay part may keep what they have.
         """
-        self.strategy, self.prompts, self.sampling, self.sink = strategy, prompts, sampling, sink
-        self.loop = Loop(engine=engine, codec=codec, desk=Desk(task), seed=seed)
+        self.strategy, self.sampling = strategy, sampling
         self.stream = stream or PromptStream(train, seed=seed)
-        self._records = records
-        self.step = 0
-        """Update the next batch is for."""
+        self.ledger = Ledger()
+        """Counts every token."""
+        self._custody = Custody(ledger=self.ledger, heldout=heldout)
+        self._floor = Floor(
+            engine=engine,
+            codec=codec,
+            desk=Desk(task),
+            seed=seed,
+            ledger=self.ledger,
+            heldout=self._custody.heldout,
+        )
+        self._view = RunView(
+            self._floor,
+            target=prompts,
+            group_size=strategy.group_size,
+            sampling=sampling,
+            stream=self.stream,
+            note=self._custody.hand_out,
+            records=lambda folder: self._custody.admit(records(folder), run=folder),
+        )
+        self._runner = Runner(
+            self._floor,
+            generate=strategy.generate,
+            view=shown(self._view),
+            watchers=strategy.hooks(Watcher),
+            evaluators=strategy.hooks(Evaluator),
+        )
+        self._sink, self._keeps = sink, keeps
         self._samples: Sequence[Sample] = ()
         """Of the last batch."""
-        self._custody = Custody(ledger=self.ledger, heldout=heldout)
         self._generated_before = 0 - engine.stats().generated_tokens
         """Tokens generated in the sessions before a resume."""
 
     @property
+    def step(self) -> int:
+        """Update the next batch is for."""
+        return self._view.step
+
+    @property
     def engine(self) -> Engine:
         """Generates."""
-        return self.loop.engine
+        return self._floor.engine
+
+    @property
+    def codec(self) -> Codec:
+        """Text and tokens of the engine's model."""
+        return self._floor.codec
 
     @property
     def desk(self) -> Desk:
         """Scores."""
-        return self.loop.desk
-
-    @property
-    def ledger(self) -> Ledger:
-        """Counts every token."""
-        return self.loop.ledger
+        return self._floor.desk
 
     @property
     def generated(self) -> int:
@@ -109,16 +142,23 @@ class Pipeline:
 
     # ------------------------------------------------------------ one batch
 
-    def next_batch(self) -> RolloutBatch:
-        """Makes the next update's batch.
+    def next_batch(self, *, step: int | None = None) -> RolloutBatch:
+        """Makes the next update's batch, or that for an update of the caller's.
 
         Raises:
             BatchCannotFill: a Planner's bound on refilling is spent, or nothing can be trained on.
             PartError: a part failed, or handed over what cannot be trained on.
         """
         meter = batches.Meter(self.engine, desk=self.desk)
-        view = self._view()
-        collector = self._collector(view)
+        self._view.begin(self.step if step is None else step)
+        self._floor.traffic.go_on()
+        collector = Collector(
+            self.strategy,
+            runner=self._runner,
+            view=self._view,
+            custody=self._custody,
+            keeps=self._keeps,
+        )
         try:
             collector.collect()
             collector.map_batch()
@@ -127,10 +167,11 @@ class Pipeline:
             self._custody.check(harvest)
             samples = batches.samples(harvest.groups)
         except BaseException:
-            self.sink(self._batch(collector.harvest()))
+            collector.end(keeps=False)
+            self._sink(self._batch(collector.harvest()))
             raise
         batches.settle(self.ledger, harvest=harvest, samples=samples)
-        self._remember(harvest, view=shown(view))
+        self._remember(harvest)
         parts = self._part_metrics()
         self._custody.check(harvest)  # once more: memories and observers had it in hand
         self._custody.forget()
@@ -144,8 +185,8 @@ class Pipeline:
         }
         metrics = recorded(metrics)
         batch = self._batch(harvest, samples=samples, cost=cost, metrics=metrics)
-        self.sink(batch)
-        self.step += 1
+        self._sink(batch)
+        self._view.begin(self.step + 1)
         self._samples = samples
         return batch
 
@@ -159,7 +200,7 @@ class Pipeline:
         Raises:
             PartError: a part failed.
         """
-        view = shown(self._view())
+        view = shown(self._view)
         for name, part in self.strategy.hooks(AfterUpdate).items():
             with asking(name):
                 part.after_update(metrics, view=view)
@@ -183,20 +224,8 @@ class Pipeline:
             metrics=metrics or {},
         )
 
-    def _collector(self, view: RunView) -> Collector:
-        strategy = self.strategy
-        runner = self.loop.runner(
-            view,
-            generate=strategy.generate,
-            watchers=strategy.hooks(Watcher),
-            evaluators=strategy.hooks(Evaluator),
-            heldout=self._custody.heldout,
-        )
-        view.in_flight, view.note = lambda: runner.running, self._custody.hand_out
-        view.records = lambda folder: self._custody.admit(self._records(folder), run=folder)
-        return Collector(self.strategy, runner=runner, view=view, custody=self._custody)
-
-    def _remember(self, harvest: Harvest, *, view: View) -> None:
+    def _remember(self, harvest: Harvest) -> None:
+        view = shown(self._view)
         for name, observer in self.strategy.hooks(Observer).items():
             with asking(name):
                 observer.observe(harvest, view=view)
@@ -210,8 +239,31 @@ class Pipeline:
     # ------------------------------------------------------------ weights, state
 
     def sync(self, weights: "Weights", *, version: int) -> None:
-        """Loads the policy after `version` updates into the engine."""
+        """Loads the policy after `version` updates into the engine; what is in flight goes on."""
+        self._floor.traffic.park()
         self.engine.update_weights(weights, version=version)
+
+    def evaluate(
+        self,
+        prompts: Sequence[Prompt],
+        *,
+        generate: Generate,
+        num_samples: int,
+        sampling: Sampling,
+        label: str,
+        desk: Desk | None = None,
+    ) -> list[Group]:
+        """See `loop.rounds.evaluate`; `desk` scores, or else the run's."""
+        self._floor.traffic.park()
+        address, desk = "evaluation.generate", desk or self.desk
+        return evaluate(
+            prompts,
+            floor=replace(self._floor, desk=desk, heldout=(), address=address),
+            generate=generate,
+            num_samples=num_samples,
+            sampling=sampling,
+            label=label,
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """Everything with memory."""
@@ -226,7 +278,7 @@ class Pipeline:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores what `state_dict` returned."""
-        self.step = state["step"]
+        self._view.begin(state["step"])
         self.stream.load_state_dict(state["stream"])
         self.ledger.load_state_dict(state["ledger"])
         self._custody.load_state_dict(state["custody"])
@@ -235,19 +287,11 @@ class Pipeline:
             part.load_state_dict(state["parts"][name])
 
     def close(self) -> None:
-        """Stops the pools (the engine belongs to the caller)."""
+        """Stops the pools and takes what is in flight out of the engine, which is the caller's."""
+        self._floor.traffic.clear()
         self.desk.close()
 
     # ------------------------------------------------------------ small things
-
-    def _view(self) -> RunView:
-        return self.loop.view(
-            self.step,
-            target=self.prompts,
-            group_size=self.strategy.group_size,
-            sampling=self.sampling,
-            stream=self.stream,
-        )
 
     def _ledger_metrics(self) -> dict[str, float]:
         return {f"tokens/{name}": float(num) for name, num in self.tokens().items()}

@@ -14,6 +14,7 @@ import numpy as np
 
 from gfcr.audit.sampler import Sampled
 from gfcr.engine.base import Engine, Weights
+from gfcr.loop.floor import Floor
 from gfcr.loop.view import RunView, shown
 from gfcr.speculation.base import Drafter, Proposer
 from gfcr.stages import Harvest, Observer
@@ -69,19 +70,18 @@ class Learning:
             self._drafter.observe(harvest, view=shown(view))
 
     def _view(self, sampling: Sampling, *, groups: Sequence[Group]) -> RunView:
-        return RunView(
+        none = cast("Any", None)  # an audit has no task: nothing to draw from, nothing to score
+        view = RunView(
+            Floor(engine=self._engine, codec=none, desk=none, seed=0),
             step=self._step,
             target=len(groups),
             group_size=max(len(g.rollouts) for g in groups),
             sampling=sampling,
-            seed=0,
-            # An audit has no task: nothing to draw from, and tokens without text.
-            stream=cast("Any", None),
-            engine=self._engine,
-            codec=cast("Any", None),
-            groups=list(groups),
-            accepted=len(groups),
+            stream=none,
         )
+        for group in groups:
+            view.judged(group)
+        return view
 
 
 def remembers(drafter: Drafter) -> bool:

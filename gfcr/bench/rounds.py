@@ -67,6 +67,10 @@ class Gate:
 
     def __init__(self, engine: Engine, *, running: int, draft: bool) -> None:
         self._engine, self._running, self._draft = engine, running, draft
+        self.begin()
+
+    def begin(self) -> None:
+        """Begins a round: nothing is in its tail yet."""
         self._waiting: deque[Request] = deque()
         self._live: set[str] = set()
         self._tail: Counter[str] = Counter()
@@ -105,13 +109,12 @@ class Gate:
         return getattr(self._engine, name)
 
 
-def play(pipeline: Pipeline, *, engine: Engine, running: int, draft: bool) -> Round:
-    """Makes the pipeline's next batch with at most `running` requests at a time."""
-    gate = Gate(engine, running=running, draft=draft)
-    pipeline.loop.engine = cast("Engine", gate)
-    start = _mark(engine)
+def play(pipeline: Pipeline, *, gate: Gate) -> Round:
+    """Makes the next batch of a pipeline whose engine is the gate."""
+    gate.begin()
+    start = _mark(pipeline.engine)
     pipeline.next_batch()
-    end = _mark(engine)
+    end = _mark(pipeline.engine)
     spent = since(start.stats, end.stats)
     return Round(whole=_part(start, end), tail=gate.tail, spent=spent)
 

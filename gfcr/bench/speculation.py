@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Final, final
+from typing import Annotated, Any, Final, cast, final
 
 from annotated_types import Ge
 
@@ -18,7 +18,7 @@ from gfcr import models, registry
 from gfcr import strategy as strategies
 from gfcr.audit.drafters import NONE, Subject, named
 from gfcr.bench import rounds
-from gfcr.bench.rounds import Round
+from gfcr.bench.rounds import Gate, Round
 from gfcr.certificate.record import certificate_for, covered
 from gfcr.config import parse_overrides
 from gfcr.engine.base import Engine, EngineConfig
@@ -225,13 +225,13 @@ def _engine(bench: _Bench, drafter: Drafter | None) -> Generator[Engine]:
 
 
 def _pipeline(
-    bench: _Bench, engine: Engine, *, drafter: Drafter | None, prompts: Sequence[Prompt]
+    bench: _Bench, gate: Gate, *, drafter: Drafter | None, prompts: Sequence[Prompt]
 ) -> Pipeline:
     plan = bench.plan
     strategy: Strategy = strategies.load(STRATEGY, group_size=plan.group)
     return Pipeline(
         replace(strategy, drafter=drafter),
-        engine=engine,
+        engine=cast("Engine", gate),
         task=bench.task,
         train=prompts,
         codec=bench.codec,
@@ -242,11 +242,12 @@ def _pipeline(
 
 
 def _plain(bench: _Bench, engine: Engine, *, running: int, prompts: Sequence[Prompt]) -> Cell:
-    pipeline = _pipeline(bench, engine, drafter=None, prompts=prompts)
+    gate = Gate(engine, running=running, draft=False)
+    pipeline = _pipeline(bench, gate, drafter=None, prompts=prompts)
     made: list[Round] = []
     for epoch in range(bench.plan.pairs + 1):
         _load(bench, engine, epoch=epoch)
-        made.append(rounds.play(pipeline, engine=engine, running=running, draft=False))
+        made.append(rounds.play(pipeline, gate=gate))
     pipeline.close()
     return Cell(
         arm=NONE, draft_length=0, running=running, spec=None, first=None, pairs=(), plain=made[1:]
@@ -261,9 +262,10 @@ def _pairs(
     running: int,
     prompts: Sequence[Prompt],
 ) -> list[Pair]:
+    gates = {draft: Gate(engine, running=running, draft=draft) for draft in (True, False)}
     sides = {
-        True: _pipeline(bench, engine, drafter=drafter, prompts=prompts),
-        False: _pipeline(bench, engine, drafter=None, prompts=prompts),
+        draft: _pipeline(bench, gate, drafter=drafter if draft else None, prompts=prompts)
+        for draft, gate in gates.items()
     }
     made: list[Pair] = []
     for epoch in range(bench.plan.pairs + 1):
@@ -271,7 +273,7 @@ def _pairs(
         played: dict[bool, Round] = {}
         for draft in (True, False) if epoch % 2 else (False, True):
             rounds.hush(engine, on=not draft)
-            played[draft] = rounds.play(sides[draft], engine=engine, running=running, draft=draft)
+            played[draft] = rounds.play(sides[draft], gate=gates[draft])
         made.append(Pair(drafting=played[True], paused=played[False]))
     for pipeline in sides.values():
         pipeline.close()

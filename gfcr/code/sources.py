@@ -39,6 +39,7 @@ _BY_VERSION: Final = frozenset(
 _ASKING: Final = (
     *(
         "gfcr.experiment.heldout",
+        "gfcr.loop.floor",
         "gfcr.loop.runner",
         "gfcr.loop.scoring",
         "gfcr.loop.session",

@@ -17,6 +17,7 @@ from gfcr.engine.base import Engine
 from gfcr.errors import ConfigError, GfcrError, asking
 from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.ledger import Ledger
+from gfcr.loop.floor import Floor
 from gfcr.loop.runner import Runner
 from gfcr.loop.scoring import Desk
 from gfcr.loop.stream import PromptStream
@@ -128,11 +129,10 @@ class DropIn:
         problems: Problems,
         seed: int,
     ) -> None:
-        self.engine = engine
-        self._strategy, self._codec, self._seed = strategy, codec, seed
+        self.engine, self._strategy = engine, strategy
         self._known = {p.text: p for p in (*problems.train, *problems.heldout)}
         self._scored = not isinstance(task, _Unscored)
-        self._desk = Desk(task)
+        self._floor = Floor(engine=engine, codec=codec, desk=Desk(task), seed=seed)
         self._trainer: Any = None
         self._uses: Counter[tuple[int, bool, str]] = Counter()
         """How often a prompt was begun under a policy version, in training or in TRL's
@@ -146,7 +146,7 @@ class DropIn:
 
     def close(self) -> None:
         """Frees the engine and stops the pools."""
-        self._desk.close()
+        self._floor.desk.close()
         self.engine.close()
 
     def _sync(self, weights: Any, *, version: int) -> None:
@@ -156,17 +156,15 @@ class DropIn:
     def _generate(self, prompts: Sequence[TrlPrompt], *, counts: Sequence[int]) -> list[Rollout]:
         made = [self._prompt(p) for p in prompts]
         view = self._view(made, group_size=max(counts))
-        runner = self._runner(view)
+        generate, watchers = self._strategy.generate, self._strategy.hooks(Watcher)
+        floor = replace(self._floor, ledger=Ledger())  # of this call: nobody asks for its bins
+        runner = Runner(floor, generate=generate, watchers=watchers, view=shown(view))
         for index, (prompt, num) in enumerate(zip(made, counts, strict=True)):
             use = (view.version, self._trainer.model.training, prompt.id)
             job = view.job(prompt, num_samples=num)
-            # The index leads, so that groups sort by it.
             runner.start(job, group_id=f"{index}:{prompt.id}", repeat=self._uses[use])
             self._uses[use] += 1
-        groups: list[Group] = []
-        while runner.num_groups:
-            groups += runner.advance()
-        groups.sort(key=lambda g: int(g.id.partition(":")[0]))
+        groups = runner.finish()
         self._observe(groups, runner=runner, view=view)
         rollouts = [r for g in groups for r in g.rollouts]
         _check_whole(rollouts)
@@ -196,27 +194,12 @@ class DropIn:
     def _view(self, prompts: Sequence[Prompt], *, group_size: int) -> RunView:
         args = self._trainer.args
         return RunView(
+            self._floor,
             step=self.engine.version,
             target=len(prompts),
             group_size=group_size,
             sampling=sampling_of(args),
-            seed=self._seed,
-            stream=PromptStream(prompts, seed=self._seed),
-            engine=self.engine,
-            codec=self._codec,
-        )
-
-    def _runner(self, view: RunView) -> Runner:
-        return Runner(
-            engine=self.engine,
-            codec=self._codec,
-            desk=self._desk,
-            ledger=Ledger(),
-            generate=self._strategy.generate,
-            watchers=self._strategy.hooks(Watcher),
-            evaluators={},
-            view=shown(view),
-            seed=self._seed,
+            stream=PromptStream(prompts, seed=self._floor.seed),
         )
 
 

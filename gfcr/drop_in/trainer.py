@@ -124,8 +124,8 @@ class GRPOTrainer(SeamMixin, _Trl):
             self.strategy.drafter.fetch(models.resolve)
         start = self._engine_config.start
         engine = start(model=self._folder, seed=self.args.seed, drafter=self.strategy.drafter)
-        with closing(engine), closing(self._pipeline(engine)) as pipeline:
-            source = _Source(pipeline, trainer=self, folder=folder / "rollouts")
+        with closing(engine), closing(self._pipeline(engine, folder=folder)) as pipeline:
+            source = _Source(pipeline, trainer=self)
             if state is not None:
                 source.load_state_dict(state)
             job = TrainJob(
@@ -167,7 +167,7 @@ class GRPOTrainer(SeamMixin, _Trl):
         training = self.model.training
         return (SeamMixin if training else _Trl)._prepare_inputs(self, generation_batch)
 
-    def _pipeline(self, engine: Any) -> Pipeline:
+    def _pipeline(self, engine: Any, *, folder: Path) -> Pipeline:
         rows = Rows(self.train_dataset, trainer=self)
         return Pipeline(
             self.strategy,
@@ -179,15 +179,15 @@ class GRPOTrainer(SeamMixin, _Trl):
             sampling=self._sampling,
             seed=self.args.seed,
             stream=None if self.args.shuffle_dataset else PromptStream(rows, seed=None),
+            sink=lambda batch: write_rollouts(folder / "rollouts", batch=batch),
         )
 
 
 class _Source:
     """See `train.base.BatchSource`: the pipeline, its rollouts written, its metrics TRL's."""
 
-    def __init__(self, pipeline: Pipeline, *, trainer: Any, folder: Path) -> None:
+    def __init__(self, pipeline: Pipeline, *, trainer: Any) -> None:
         self._pipeline, self._trainer = pipeline, trainer
-        self._folder, pipeline.sink = folder, self._write
 
     def next_batch(self) -> RolloutBatch:
         batch = self._pipeline.next_batch()
@@ -212,9 +212,6 @@ class _Source:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self._pipeline.load_state_dict(state["pipeline"])
-
-    def _write(self, batch: RolloutBatch) -> None:
-        write_rollouts(self._folder, batch=batch)
 
 
 def _load(asked: str | Mapping[str, Any], *, args: Any) -> Strategy:

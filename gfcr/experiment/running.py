@@ -131,6 +131,7 @@ def _run(
             train=problems.train,
             heldout=problems.heldout,
             records=read_rollouts,
+            sink=records.add_rollouts,
             codec=codec,
             prompts=config.prompts,
             sampling=config.sampling,

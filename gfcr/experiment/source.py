@@ -132,7 +132,6 @@ class RunSource:
         """Whether records and store are those of this session."""
         self._began = time.perf_counter()
         self._batch: RolloutBatch | None = None
-        pipeline.sink = self._records.add_rollouts
 
     # ------------------------------------------------------------ for the trainer
 
@@ -228,7 +227,7 @@ class RunSource:
         began, shared, carried = time.perf_counter(), self._pipeline.desk, self.question.carried
         self._code.check()
         with scorer(shared, carried=carried) as desk, anew.part("generate", self._generate) as part:
-            groups = self._pipeline.loop.evaluate(
+            groups = self._pipeline.evaluate(
                 deepcopy(self.question.prompts),  # what is left in their `meta` is gone
                 generate=part,
                 num_samples=self.question.samples,

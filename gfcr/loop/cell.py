@@ -1,99 +1,142 @@
-"""A group in the making: its job, its sessions, what the verifier says of its rollouts."""
+"""A group in the making: who works on it, its rollouts, and what is said of them."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import final
 
 import numpy as np
 
 from gfcr.engine.base import Engine
+from gfcr.errors import described
+from gfcr.ledger import aside
+from gfcr.loop.floor import Origin
 from gfcr.loop.judging import Judging
-from gfcr.loop.scratch import Host, SideSession
+from gfcr.loop.metrics import reason_of
+from gfcr.loop.scratch import SideSession
 from gfcr.loop.session import JobSession
-from gfcr.loop.trajectory import LiveTrajectory
-from gfcr.stages import Job, View
-from gfcr.tasks.base import Codec, Verdict
+from gfcr.stages import Evaluator, Generate, Job, View
 from gfcr.types import FinishReason, Floats, Group, Rollout, Sampling, Signal
 
 
 @final
-@dataclass(kw_only=True)
 class Cell:
-    """A group in the making."""
+    """A group in the making: a job, and one more each time that a Referee samples more."""
 
-    id: str
-    job: Job
-    repeat: int
-    """How often its prompt was begun before in the batch."""
-    sessions: list[JobSession] = field(default_factory=list[JobSession])
-    verdicts: dict[str, Verdict] = field(default_factory=dict[str, Verdict])
-    settled: int = 0
-    """Sessions whose trajectories have all been closed and sent to the verifier."""
-    judging: Judging | None = None
-    """Of the group, once its rollouts are verified."""
-    judged: list[SideSession] = field(default_factory=list[SideSession])
-    """Sessions of the Evaluators."""
-
-    @property
-    def trajectories(self) -> list[LiveTrajectory]:
-        """Those that become rollouts."""
-        return [t for s in self.sessions for t in s.trajectories]
-
-    @property
-    def asides(self) -> list[LiveTrajectory]:
-        """Those asked on the side."""
-        return [t for s in [*self.sessions, *self.judged] for t in s.asides]
+    def __init__(self, origin: Origin, *, number: int, view: View) -> None:
+        """Makes a group that nothing was asked for yet, the `number`-th one of its runner."""
+        self.origin, self.number, self._view = origin, number, view
+        self.group: Group | None = None
+        """With all that Evaluators say of it, once its rollouts are made, verified and judged."""
+        self._rollouts: list[Rollout] = []
+        """Verified ones."""
+        self._cut: list[Rollout] = []
+        """Those that a Watcher aborted."""
+        self._opened = 0
+        """Trajectories of the jobs before."""
+        self._session: JobSession | None = None
+        """Of the job whose rollouts are being made."""
+        self._judging: Judging | None = None
+        self._beside: list[SideSession] = []
+        """Sessions whose asides are not taken yet."""
 
     @property
-    def is_verified(self) -> bool:
-        """Whether no rollout of it is being made or verified."""
-        return self.settled == len(self.sessions) and all(
-            t.id in self.verdicts or t.finish in (FinishReason.ERROR, FinishReason.ABORTED)
-            for t in self.trajectories
-        )
+    def id(self) -> str:
+        """Of the group."""
+        return self.origin.group_id
 
-    def group(self, rollouts: Iterable[Rollout]) -> Group:
-        """The group of those of its rollouts."""
-        kept = tuple(rollouts)
-        return Group(
-            id=self.id,
-            prompt=self.job.prompt,
-            rollouts=kept,
-            signals=tuple(map(Signal.first, kept)),
-            values=dict(self.job.notes),
-        )
+    def open(self, job: Job, *, generate: Generate) -> None:
+        """Starts the Generate part on a job, whose rollouts join those there are."""
+        origin = replace(self.origin, job=job)
+        self.group = self._judging = None
+        self._session = JobSession(origin, view=self._view, offset=self._opened)
+        self._beside.append(self._session)
+        self._session.start(generate)
+        origin.touch()
 
-    def beside(self, name: str, *, view: View, host: Host) -> SideSession:
-        """Opens the session of the Evaluator at an address."""
-        name = f"{name}.{len(self.sessions)}"
-        session = SideSession(
-            self.job, view=view, host=host, group_id=self.id, name=name, repeat=self.repeat
-        )
-        self.judged.append(session)
-        return session
+    def advance(self, evaluators: Mapping[str, Evaluator]) -> bool:
+        """Goes on as far as the results that are in allow; whether the group is complete.
 
-    def take_asides(self) -> list[LiveTrajectory]:
-        """Takes what was asked on the side and answered, if only in part."""
-        taken = [aside for aside in self.asides if aside.spans]
-        for session in [*self.sessions, *self.judged]:
-            session.asides.clear()
+        Raises:
+            GfcrError: a part raised it: it was written for the user.
+        """
+        session = self._session
+        if session is not None and session.returned and not session.settled:
+            self._tell(session.settle())
+        if session is not None and session.is_verified:
+            self._freeze(session)
+        if self._session is None:
+            told = self.origin.floor.told
+            self._judging = self._judging or Judging(
+                self._verified(), evaluators=evaluators, told=told, beside=self._aside
+            )
+            self.group = self._judging.advance()
+        return self.group is not None
+
+    def cut(self) -> list[Rollout]:
+        """Stops who works on it; returns its rollouts, finished or not."""
+        if self.group is not None:
+            return list(self.group.rollouts)
+        made = [*self._rollouts, *self._cut]
+        if self._session is not None:
+            self._session.cancel()
+            made += [self._told(t.rollout()) for t in self._session.trajectories]
+        if self._judging is not None:
+            self._judging.cancel()
+        return made
+
+    def take_cut(self) -> list[Rollout]:
+        """Takes the rollouts that a Watcher aborted."""
+        taken, self._cut = self._cut, []
         return taken
 
-    def cancel(self) -> None:
-        """Stops the parts that work on it."""
-        for session in self.sessions:
-            session.cancel()
-        if self.judging is not None:
-            self.judging.cancel()
+    def take_asides(self) -> list[Rollout]:
+        """Takes what was asked on the side and answered, if only in part; settles its tokens."""
+        asides = [a.rollout() for session in self._beside for a in session.asides if a.spans]
+        for each in asides:
+            self.origin.floor.ledger.settle(each.spans, bin=aside(each.role))
+        self._beside = []
+        return asides
 
-    def rollout(self, trajectory: LiveTrajectory, *, codec: Codec) -> Rollout:
-        """Freezes one of its trajectories, with its verdict where there is one."""
-        text = codec.decode(trajectory.tokens)
-        rollout = trajectory.rollout(step=self.job.step, text=text)
-        verdict = self.verdicts.get(trajectory.id)
-        if verdict is None or rollout.finish == FinishReason.ERROR:
-            return rollout
-        return replace(rollout, reward=verdict.reward, error=verdict.error)
+    # ------------------------------------------------------------ private
+
+    def _freeze(self, session: JobSession) -> None:
+        """Rollouts are frozen, decoded and scored once, however many more join them."""
+        made = [self._told(t.rollout()) for t in session.trajectories]
+        self._cut += [r for r in made if r.finish == FinishReason.ABORTED]
+        kept = [r for r in made if r.finish != FinishReason.ABORTED]
+        floor, sampling = self.origin.floor, self.origin.job.sampling
+        with floor.traffic.at("scoring"):
+            self._rollouts += scored_again(kept, engine=floor.engine, sampling=sampling)
+        self._opened += len(made)
+        self._session = None
+
+    def _verified(self) -> Group:
+        """The group with the rewards of the verifier."""
+        kept, job = tuple(self._rollouts), self.origin.job
+        signals = tuple(map(Signal.first, kept))
+        values = dict(job.notes)
+        return Group(id=self.id, prompt=job.prompt, rollouts=kept, signals=signals, values=values)
+
+    def _aside(self, address: str) -> SideSession:
+        """Opens the session of the Evaluator at an address."""
+        session = SideSession(self.origin, view=self._view, name=f"{address}.{self._opened}")
+        self._beside.append(session)
+        return session
+
+    def _tell(self, failure: BaseException | None) -> None:
+        if failure is not None:
+            floor = self.origin.floor
+            said = f"strategy.{floor.address} failed on prompt {self.origin.job.prompt.id!r}"
+            floor.told.tell(floor.address, f"{said}: {described(failure)}", error=failure)
+
+    def _told(self, rollout: Rollout) -> Rollout:
+        floor = self.origin.floor
+        if rollout.finish == FinishReason.ERROR:
+            floor.told.tell(floor.address, f"rollout {rollout.id} failed: {rollout.error}")
+        elif rollout.error is not None:
+            said = f"rollout {rollout.id} is unscorable: {rollout.error}"
+            floor.told.tell(str(reason_of(rollout)), said)
+        return rollout
 
 
 def scored_again(

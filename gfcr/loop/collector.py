@@ -6,6 +6,7 @@ from typing import Any, final
 
 from gfcr.errors import BatchCannotFill, GfcrError, asking, shown
 from gfcr.loop import batch as batches
+from gfcr.loop.cell import Cell
 from gfcr.loop.custody import Custody
 from gfcr.loop.guard import (
     check_group,
@@ -47,15 +48,17 @@ class Collector:
         runner: Runner,
         view: RunView,
         custody: Custody,
+        keeps: bool,
     ) -> None:
+        """Begins a batch; `keeps` says that what it leaves in flight goes on in the next one."""
         self._strategy, self._runner, self.view = strategy, runner, view
         self._custody, self._shown = custody, as_shown(view)
         self._rules = Rules(sampling=view.sampling, corrected=strategy.corrected, custody=custody)
-        self._order: dict[str, int] = {}
+        self._keeps = keeps
+        self._numbers: dict[str, int] = {}
+        """In what order the groups were begun."""
         self._uses: Counter[str] = Counter()
         """How often each prompt was begun: a repeat must not draw the same rollouts again."""
-        self._spare: list[Rollout] = []
-        """Rollouts of groups that became complete in the very step that filled the batch."""
         self._aborted: list[Rollout] = []
         self._asides: list[Rollout] = []
 
@@ -65,18 +68,17 @@ class Collector:
         Raises:
             BatchCannotFill: a Planner's bound on refilling is spent.
         """
-        view = self.view
-        self._begin(num_groups=view.target)
-        while self._runner.num_groups and view.accepted < view.target:
-            for group in self._runner.advance():
-                self._custody.take(group.rollouts)
-                if view.accepted < view.target:
-                    self._judge(group)
-                else:
-                    self._spare += group.rollouts
+        view, runner = self.view, self._runner
+        plan = self._plan(max(0, self._missing))
+        view.aim(plan.target)
+        self._begin(plan)
+        while view.accepted < view.target and runner.num_groups:
+            runner.advance()
+            while view.accepted < view.target and (cell := runner.take()) is not None:
+                self._judge(cell)
             if self._missing > 0:
-                self._begin(num_groups=0)
-        self._stop()
+                self._begin(self._plan(0))
+        self.end(keeps=self._keeps)
 
     def map_batch(self) -> None:
         """Builds the signals that need all accepted groups."""
@@ -88,12 +90,18 @@ class Collector:
                 mapped = list(map_.map_batch(list(before), view=self._shown))
             mapped = check_groups(mapped, before=before, by=name)
             accepted = dict(zip(accepted, mapped, strict=True))
-        view.groups = [accepted.get(g.id, g) for g in view.groups]
+        view.mapped(accepted)
+
+    def end(self, *, keeps: bool) -> None:
+        """Ends the batch: what is in flight goes on in the next one, or is cut here and now."""
+        cut = self._runner.take_cut() if keeps else self._runner.cut()
+        self._custody.take(cut)
+        self._aborted += cut
+        self._asides += self._runner.take_asides()
 
     def harvest(self) -> Harvest:
-        """All that the batch produced, in the order it was begun; stops what still runs."""
-        self._stop()
-        begun = sorted(self.view.groups, key=lambda g: self._order[g.id])
+        """All that the batch produced, in the order it was begun."""
+        begun = sorted(self.view.groups, key=lambda g: self._numbers[g.id])
         return Harvest(
             step=self.view.step,
             groups=tuple(begun),
@@ -106,14 +114,13 @@ class Collector:
         """Accepted groups that the batch lacks, should all in flight be accepted."""
         return self.view.target - self.view.accepted - self._runner.num_groups
 
-    def _begin(self, *, num_groups: int) -> None:
-        """Asks how many groups to begin, of which prompts and how; and begins them."""
-        plan = self._plan(num_groups)
-        self.view.target = plan.target if not self._order else self.view.target
+    def _begin(self, plan: Plan) -> None:
+        """Asks of which prompts and how groups are begun; and begins them."""
         jobs = self._allocate([*plan.jobs, *self._select(plan.unfilled)])
         for job in jobs:
             self._start(job)
-        self.view.round += bool(jobs)
+        if jobs:
+            self.view.started()
 
     def _plan(self, num_groups: int) -> Plan:
         plan = Plan(
@@ -147,15 +154,15 @@ class Collector:
         return jobs
 
     def _start(self, job: Job) -> None:
-        index = len(self._order)
-        group_id = f"{self.view.step}:{index}:{job.prompt.id}"
-        self._order[group_id] = index
+        group_id = f"{self.view.step}:{self._uses.total()}:{job.prompt.id}"
         self._runner.start(job, group_id=group_id, repeat=self._uses[job.prompt.id])
         self._uses[job.prompt.id] += 1
 
-    def _judge(self, group: Group) -> None:
+    def _judge(self, cell: Cell) -> None:
         """Control decides, Replay recalls, Filter measures."""
-        view = self.view
+        group = cell.group
+        assert group is not None, "only complete groups are judged"
+        self._custody.take(group.rollouts)
         for name, referee in self._strategy.hooks(Referee).items():
             with asking(name):
                 action: Any = referee.decide(group, view=self._shown)
@@ -165,15 +172,15 @@ class Collector:
                 raise misfit(name, f"answered {shown(action)}: give 1 to a million")
             if isinstance(action, SampleMore):
                 check_numbers(action.notes, by=name, what=f"the notes of {shown(action)}")
-                self._runner.more(group, action=action)
+                self._runner.more(cell, action=action)
                 return
             if isinstance(action, Retire):
                 group = group.reject(action.reason)
                 break
         if group.rejected is None:
             group = self._filter(self._recall(group))
-        view.groups.append(group)
-        view.accepted += group.rejected is None
+        self._numbers[group.id] = cell.number
+        self.view.judged(group)
 
     def _recall(self, group: Group) -> Group:
         for name, recaller in self._strategy.hooks(Recaller).items():
@@ -196,13 +203,6 @@ class Collector:
             reasons = [s.rejected for s in group.signals if s.rejected]
             group = group.reject(reasons[0] if reasons else "empty")
         return group
-
-    def _stop(self) -> None:
-        cut = [*self._runner.take_cut(), *self._runner.abort()]
-        self._custody.take(cut)
-        self._aborted += [*self._spare, *cut]
-        self._asides += self._runner.take_asides()
-        self._spare = []
 
 
 def check_harvest(harvest: Harvest) -> None:

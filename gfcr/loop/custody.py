@@ -34,8 +34,8 @@ class Custody:
         self._ledger = ledger
         self._prompts: dict[str, bytes] = {}
         self._made: dict[str, bytes] = {}
-        self._joined = set[str]()
-        """Ids of the rollouts recalled for this batch."""
+        self._own, self._joined = set[str](), set[str]()
+        """Ids of the rollouts that were completed in this batch, and of those recalled for it."""
         self._held: dict[str, Rollout] = {}
         """Aborted rollouts a Replay part keeps: their tokens are buffered."""
         self._requests: dict[str, set[str]] = {}
@@ -66,6 +66,7 @@ class Custody:
             if not self.handed_out(prompt):
                 raise _changed(prompt)
         self._made |= {rollout.id: _of_rollout(rollout) for rollout in found}
+        self._own.update(rollout.id for rollout in found)
 
     def admit(self, groups: Iterable[Group], *, run: str) -> list[Group]:
         """Takes down what another run recorded, as if this one had made it.
@@ -109,7 +110,7 @@ class Custody:
         """
         complete = [r for g in harvest.groups for r in g.rollouts]
         for rollout in [*complete, *harvest.aborted]:
-            fresh = rollout.origin == "fresh" and rollout.step == harvest.step
+            fresh = rollout.origin == "fresh" and rollout.id in self._own
             if not self.made(rollout) or not (fresh or rollout.id in self._joined):
                 raise PartError(
                     f"update {harvest.step}: rollout {rollout.id} is not what the engine sampled "
@@ -144,6 +145,7 @@ class Custody:
     def forget(self) -> None:
         """Ends the batch: of its rollouts those that Replay holds are remembered."""
         self._made = {i: held for i, held in self._made.items() if i in self._requests}
+        self._own.clear()
         self._joined.clear()
 
     def state_dict(self) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from gfcr.loop.custody import Custody
 from gfcr.types import Floats, Group, Prompt, Rollout, Signal
 
 _LARGEST: Final = float(np.finfo(np.float32).max)
+_TOKENS: Final = 2**31
 MOST: Final = 1_000_000
 """Of what is counted: more cannot be gone through."""
 
@@ -46,6 +47,24 @@ def real(value: object) -> float | None:
     except (OverflowError, ValueError):
         return None
     return number if abs(number) <= _LARGEST else None
+
+
+def is_note(key: object, value: object) -> bool:
+    """Whether a note is a number by name; NaN is one that was not measured."""
+    nothing = is_number(value) and value != value
+    return isinstance(key, str) and (nothing or real(value) is not None)
+
+
+def are_columns(*columns: Sequence[Any]) -> bool:
+    """Whether tokens, log-probs, versions and mask of a trajectory are what they should be."""
+    tokens, logprobs, versions, mask = columns
+    return (
+        len(set(map(len, columns))) == 1
+        and all(isinstance(t, Integral) and 0 <= t < _TOKENS for t in tokens)
+        and all(real(p) is not None for p in logprobs)
+        and all(isinstance(v, Integral) and -1 <= v < _TOKENS for v in versions)
+        and set(map(type, mask)) <= {bool}
+    )
 
 
 def misfit(address: str, problem: str) -> PartError:

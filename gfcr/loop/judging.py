@@ -7,6 +7,7 @@ from typing import final
 
 from gfcr.errors import GfcrError, asking, described, shortened
 from gfcr.loop.coroutine import Run
+from gfcr.loop.floor import Told
 from gfcr.loop.guard import check_judged
 from gfcr.loop.scratch import SideSession
 from gfcr.stages import Evaluator
@@ -22,6 +23,7 @@ class Judging:
         group: Group,
         *,
         evaluators: Mapping[str, Evaluator],
+        told: Told,
         beside: Callable[[str], SideSession],
     ) -> None:
         """Begins with nobody asked.
@@ -29,13 +31,12 @@ class Judging:
         Args:
             group: with the rewards of the verifier.
             evaluators: by address, in the order they are asked.
+            told: is told of one that fails.
             beside: opens the session of the Evaluator at an address.
         """
-        self._group, self._beside = group, beside
+        self._group, self._told, self._beside = group, told, beside
         self._waiting = deque(evaluators.items())
         self._asked: tuple[str, SideSession, Run[Group]] | None = None
-        self.failures: list[tuple[str, BaseException]] = []
-        """What Evaluators raised, by address."""
 
     def advance(self) -> Group | None:
         """Takes the answers that are in and asks on; gives the group when all have answered.
@@ -68,7 +69,8 @@ class Judging:
         except GfcrError:
             raise
         except (Exception, SystemExit) as error:
-            self.failures.append((address, error))
+            said = f"strategy.{address} failed on group {self._group.id}: {described(error)}"
+            self._told.tell(address, said, error=error)
             return _unscorable(self._group, shortened(described(error)))
         return check_judged(answer, before=self._group, by=address)
 

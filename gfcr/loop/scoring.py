@@ -42,12 +42,11 @@ class Desk:
         """
         self.task = task
         self._carried = _folder_of(carried) if carried else None
-        self._verdicts: deque[tuple[str, Verdict]] = deque()
-        self._asked: dict[str, Pending[Verdict]] = {}
-        """Of those verdicts, the ones that somebody waits for."""
+        self._answers: deque[tuple[Pending[Verdict], Verdict]] = deque()
+        """Verdicts that nobody has been given yet."""
         self._processes: ProcessPool | None = None
         self._threads: ThreadPool | None = None
-        self._verifying: dict[int, str] = {}
+        self._verifying: dict[int, Pending[Verdict]] = {}
         self._calling: dict[int, Pending[Any]] = {}
         self.verifier_calls = 0
         self.waited_s = 0.0
@@ -55,15 +54,15 @@ class Desk:
     @property
     def busy(self) -> bool:
         """Whether results are outstanding."""
-        return bool(self._verdicts or self._verifying or self._calling)
+        return bool(self._answers or self._verifying or self._calling)
 
-    def verify(self, key: str, *, prompt: Prompt, text: str) -> None:
-        """Scores a completion; the verdict comes from `verdicts`."""
+    def verify(self, prompt: Prompt, *, text: str) -> Pending[Verdict]:
+        """Scores a completion; `deliver` gives the verdict."""
         self.verifier_calls += 1
-        task = self.task
+        task, pending = self.task, Pending[Verdict]()
         if not task.slow and not self._carried:
-            self._verdicts.append((key, verify_safely(task, prompt, text)))
-            return
+            self._answers.append((pending, verify_safely(task, prompt, text)))
+            return pending
         from gfcr.loop.pool import ProcessPool
 
         if self._processes is None:
@@ -75,14 +74,7 @@ class Desk:
         else:
             call = (verify_safely, task, prompt, text)
         limit = task.timeout_s if task.slow else _NO_LIMIT_S
-        self._verifying[self._processes.submit(*call, timeout_s=limit)] = key
-
-    def ask(self, prompt: Prompt, *, text: str) -> Pending[Verdict]:
-        """Scores a text for whoever waits for the verdict."""
-        pending: Pending[Verdict] = Pending()
-        key = f"asked {self.verifier_calls}"
-        self._asked[key] = pending
-        self.verify(key, prompt=prompt, text=text)
+        self._verifying[self._processes.submit(*call, timeout_s=limit)] = pending
         return pending
 
     def call(self, function: Callable[..., Any], *args: Any) -> Pending[Any]:
@@ -94,16 +86,14 @@ class Desk:
         self._calling[self._threads.submit(function, *args)] = pending
         return pending
 
-    def verdicts(self) -> list[tuple[str, Verdict]]:
-        """Takes the verdicts that are in; also resumes whoever waited for a finished call."""
+    def deliver(self) -> None:
+        """Gives out the results that are in, to whoever waits for them."""
         self._poll_threads()
         self._poll_processes()
-        taken = list(self._verdicts)
-        self._verdicts.clear()
-        for key, verdict in taken:
-            if key in self._asked:
-                self._asked.pop(key).resolve(verdict)
-        return taken
+        answers = list(self._answers)
+        self._answers.clear()
+        for pending, verdict in answers:
+            pending.resolve(verdict)
 
     def wait(self, seconds: float = 0.05) -> None:
         """Blocks shortly for outstanding results; call when the engine has nothing to do."""
@@ -116,10 +106,8 @@ class Desk:
 
     def forget(self) -> None:
         """Drops outstanding work: the batch it was for is over."""
-        self._verdicts.clear()
-        self._verifying.clear()
-        self._calling.clear()
-        self._asked.clear()
+        for held in (self._answers, self._verifying, self._calling):
+            held.clear()
 
     def close(self) -> None:
         """Stops the pools."""
@@ -132,10 +120,10 @@ class Desk:
 
     def _poll_processes(self) -> None:
         for done in self._processes.poll() if self._processes else ():
-            key = self._verifying.pop(done.handle, None)
-            if key is not None:
+            pending = self._verifying.pop(done.handle, None)
+            if pending is not None:
                 verdict = done.result if done.error is None else _unscorable(done.error)
-                self._verdicts.append((key, verdict))
+                self._answers.append((pending, verdict))
 
     def _poll_threads(self) -> None:
         for done in self._threads.poll() if self._threads else ():
@@ -215,16 +203,14 @@ def asked_again(groups: Sequence[Group], *, desk: Desk, carried: bytes) -> int:
 
     A verifier that is a function of prompt and text gives each the same.
     """
-    given = {r.id: r for g in groups for r in g.rollouts if r.reward is not None}
+    given = [r for g in groups for r in g.rollouts if r.reward is not None]
     with scorer(desk, carried=carried) as again:
-        for key, rollout in reversed(given.items()):
-            again.verify(key, prompt=rollout.prompt, text=rollout.text)
-        told: dict[str, Verdict] = {}
+        told = [again.verify(r.prompt, text=r.text) for r in reversed(given)]
         while again.busy:
             again.wait()
-            told |= again.verdicts()
-    rewards = ((given[key].reward, told[key].reward) for key in given)
-    return sum(new is None or not isclose(old or 0.0, new, abs_tol=1e-9) for old, new in rewards)
+            again.deliver()
+    pairs = zip(reversed(given), (pending.result().reward for pending in told), strict=True)
+    return sum(new is None or not isclose(r.reward or 0.0, new, abs_tol=1e-9) for r, new in pairs)
 
 
 def _packed(task: Task, prompts: Sequence[Prompt]) -> bytes:

@@ -4,7 +4,8 @@ from typing import final
 
 from gfcr.errors import GfcrError, asking, described
 from gfcr.loop.coroutine import Run
-from gfcr.loop.scratch import Host, SideSession
+from gfcr.loop.floor import Origin
+from gfcr.loop.scratch import SideSession
 from gfcr.loop.trajectory import LiveTrajectory
 from gfcr.stages import Generate, Job, View
 from gfcr.types import FinishReason, Prompt
@@ -14,19 +15,23 @@ from gfcr.types import FinishReason, Prompt
 class JobSession(SideSession):
     """See `stages.Session`."""
 
-    def __init__(
-        self, job: Job, *, view: View, host: Host, group_id: str, offset: int, repeat: int
-    ) -> None:
+    def __init__(self, origin: Origin, *, view: View, offset: int) -> None:
         """Opens a session for a job; `offset` rollouts of its group are older."""
-        name = str(offset) if offset else ""
-        super().__init__(job, view=view, host=host, group_id=group_id, name=name, repeat=repeat)
+        super().__init__(origin, view=view, name=str(offset) if offset else "")
         self._offset = offset
         self._run: Run[None] | None = None
+        self.settled = False
+        """Whether its trajectories have all been closed and sent to the verifier."""
 
     @property
     def job(self) -> Job:
         """See `stages.Session`; read-only, so that a part cannot swap in a prompt of its own."""
-        return self._job
+        return self._origin.job
+
+    @property
+    def is_verified(self) -> bool:
+        """Whether no rollout of it is being made or verified."""
+        return self.settled and all(t.is_verified for t in self.trajectories)
 
     def start(self, generate: Generate) -> None:
         """Runs the Generate part up to its first wait."""
@@ -50,9 +55,10 @@ class JobSession(SideSession):
             GfcrError: it raised that: it was written for the user.
         """
         self.finish()
+        self.settled = True
         failure = self._failure()
         if failure is not None and not self.trajectories:
-            for index in range(self._job.num_samples):
+            for index in range(self.job.num_samples):
                 self.open(index)
         lost = self._lost(failure)
         for trajectory in self.trajectories:
@@ -107,16 +113,17 @@ class JobSession(SideSession):
         self, index: int, *, prompt: Prompt | None = None, train_under: Prompt | None = None
     ) -> LiveTrajectory:
         """See `stages.Session.open`."""
-        job = self._job
+        job = self.job
         if prompt is not None:
-            self._host.check(prompt.tokens, sampling=job.sampling, what=f"prompt {prompt.id!r}")
-        trajectory = self._trajectory(
+            self._floor.check(prompt.tokens, sampling=job.sampling, what=f"prompt {prompt.id!r}")
+        trajectory = LiveTrajectory(
             str(self._offset + index),
+            origin=self._origin,
             prompt=prompt or job.prompt,
             sampling=job.sampling,
+            siblings=self.trajectories,
             train_under=train_under,
         )
-        self.trajectories.append(trajectory)
-        if index < len(self._job.resume):
-            trajectory.resume(self._job.resume[index])
+        if index < len(job.resume):
+            trajectory.resume(job.resume[index])
         return trajectory

@@ -1,36 +1,20 @@
 """Trajectories in the making: what a Generate part builds and a Watcher sees."""
 
 from collections.abc import Sequence
-from numbers import Integral
-from typing import Any, Final, Protocol
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from gfcr.engine.base import Delta
+from gfcr.engine.base import Delta, Request
 from gfcr.errors import shown
 from gfcr.loop.coroutine import Pending
-from gfcr.loop.guard import is_number, real
-from gfcr.stages import Sampled
+from gfcr.loop.floor import Origin
+from gfcr.loop.guard import are_columns, is_note
+from gfcr.seeds import seed_of
+from gfcr.stages import BATCH_FULL, Sampled
 from gfcr.tasks.base import Verdict
 from gfcr.types import FinishReason, Prompt, Rollout, Sampling, Span
-
-_TOKENS: Final = 2**31
-
-
-class Floor(Protocol):
-    """Where trajectories get their tokens: the job runner."""
-
-    def request(self, trajectory: "LiveTrajectory", *, max_tokens: int, stop: Sequence[int]) -> str:
-        """Submits the trajectory's next continuation and returns the request's id."""
-        ...
-
-    def forked(self, trajectory: "LiveTrajectory") -> None:
-        """Registers a fork as a trajectory of the job."""
-        ...
-
-    def ended(self, trajectory: "LiveTrajectory") -> None:
-        """Tells that the trajectory can go no further, so that it can be scored."""
-        ...
 
 
 class LiveTrajectory:
@@ -38,18 +22,19 @@ class LiveTrajectory:
 
     def __init__(
         self,
+        name: str,
         *,
-        id: str,
-        group_id: str,
+        origin: Origin,
         prompt: Prompt,
         sampling: Sampling,
-        floor: Floor,
-        eos_id: int,
+        siblings: list["LiveTrajectory"],
         train_under: Prompt | None = None,
         role: str = "",
     ) -> None:
-        self.id, self.group_id, self._prompt, self.eos_id = id, group_id, prompt, eos_id
-        self.sampling, self.role = sampling, role
+        """Opens a trajectory without tokens, of that name in its group, among its siblings."""
+        self.id, self.name = f"{origin.group_id}/{name}", name
+        self.sampling, self.role, self._prompt = sampling, role, prompt
+        self._origin, self._siblings = origin, siblings
         self._train_under = train_under or prompt
         self._sampled_under = () if self._train_under is prompt else prompt.tokens
         self.tokens: list[int] = []
@@ -67,13 +52,17 @@ class LiveTrajectory:
         self.forks = 0
         self.stopped = False
         self.verdict: Verdict | None = None
-        """What an earlier update's verifier said of the rollout it is taken from."""
-        self.request_id: str | None = None
+        """What the verifier said of it, or of the rollout that it goes on from."""
+        self._text: str | None = None
+        """What the verifier was shown."""
         self._own: tuple[list[Any], ...] = ([], [], [], [])
         """The columns as they were filled; what parts see is compared with them at the end."""
-        self._floor = floor
-        self._wait: Pending[Sampled] = Pending()
-        self._from = 0
+        self._wait: Pending[Sampled] | None = None
+        """Of the continuation that is being sampled."""
+        self._from = self._until = 0
+        """Tokens before that continuation, and most of them behind it."""
+        self._stops: tuple[int, ...] = ()
+        siblings.append(self)
 
     @property
     def prompt(self) -> Prompt:
@@ -89,18 +78,37 @@ class LiveTrajectory:
         self, *, max_tokens: int | None = None, stop: Sequence[int] = ()
     ) -> Pending[Sampled]:
         """See `stages.Trajectory.sample`."""
-        assert self.request_id is None, "a trajectory samples one continuation at a time"
-        self._wait, self._from = Pending(owner=self), len(self.tokens)
-        room = self._room
-        if self.finish is None and room <= 0:
+        assert self._wait is None, "a trajectory samples one continuation at a time"
+        wait, self._from = Pending[Sampled](owner=self), len(self.tokens)
+        if self.finish is None and self._room <= 0:
             self._end(FinishReason.LENGTH)
         if self.finish is not None:
-            self._wait.resolve(self._sampled())
-            return self._wait
-        cap = room if max_tokens is None else min(room, max_tokens)
-        self.request_id = self._floor.request(self, max_tokens=cap, stop=stop)
+            wait.resolve(self._sampled())
+            return wait
+        room = self._room if max_tokens is None else min(self._room, max_tokens)
+        self._until, self._stops = self._from + room, tuple(stop)
+        self._wait = wait
+        self._origin.floor.traffic.submit(self)
+        return wait
+
+    def ask(self) -> Request:
+        """See `floor.Asker`."""
+        job, repeat, name = self._origin.job, self._origin.repeat, f"/{self.name}"
+        key = (job.step, job.prompt.id, name, self.turns, *([repeat] if repeat else []))
+        request = Request(
+            id=f"{self.id}#{self.turns}",
+            tokens=(*self._prompt.tokens, *self.tokens),
+            # Where a Watcher's cap is used up, an engine samples a token more before it looks.
+            sampling=replace(self.sampling, max_tokens=max(1, self._until - len(self.tokens))),
+            stop=self._stops,
+            seed=seed_of(self._origin.floor.seed, "generate", *key),
+            priority=job.priority,
+            draft_budget=job.draft_budget,
+            prompt_id=self._prompt.id,
+            slot=name,
+        )
         self.turns += 1
-        return self._wait
+        return request
 
     def append(self, tokens: Sequence[int]) -> None:
         """See `stages.Trajectory.append`."""
@@ -116,12 +124,11 @@ class LiveTrajectory:
         """See `stages.Trajectory.fork`."""
         assert 0 <= at <= len(self.tokens), f"fork at {at} of {len(self.tokens)} tokens"
         child = LiveTrajectory(
-            id=f"{self.id}.{self.forks}",
-            group_id=self.group_id,
+            f"{self.name}.{self.forks}",
+            origin=self._origin,
             prompt=self.prompt,
             sampling=self.sampling,
-            floor=self._floor,
-            eos_id=self.eos_id,
+            siblings=self._siblings,
             train_under=self._train_under,
             role=self.role,
         )
@@ -129,7 +136,6 @@ class LiveTrajectory:
         child._fill(*(column[:at] for column in self._own))
         child.spans = cut_spans(self.spans, num=sum(child.mask))
         child.parent, child.fork_at = self.id, at
-        self._floor.forked(child)
         return child
 
     def resume(self, rollout: Rollout) -> None:
@@ -158,31 +164,42 @@ class LiveTrajectory:
         else:
             self.spans.append(Span(request_id=delta.request_id, start=0, stop=num))
 
+    def limit(self, max_tokens: int) -> int:
+        """Bounds what the continuation may still sample; returns the cap of its request."""
+        self._until = len(self.tokens) + max_tokens
+        return self.spans[-1].stop - self.spans[-1].start + max_tokens
+
     def close_request(self, finish: FinishReason) -> None:
-        """The running request ended by itself: wake whoever awaits it."""
-        self.request_id = None
+        """The continuation ended by itself: wake whoever awaits it."""
         self.stopped = finish == FinishReason.STOP
-        if self.stopped and self.tokens and self.tokens[-1] == self.eos_id:
+        if self.stopped and self.tokens and self.tokens[-1] == self._origin.floor.codec.eos_id:
             self._end(FinishReason.STOP)
         elif not self.stopped and self._room <= 0:
             self._end(FinishReason.LENGTH)
-        self._wait.resolve(self._sampled())
+        self._answer()
 
     def halt(self, reason: str, *, finish: FinishReason) -> None:
-        """Control ended the trajectory while its request was running."""
-        self.request_id = None
+        """Control ends the trajectory while its continuation is being sampled."""
+        self._origin.floor.traffic.withdraw(self)
         self._end(finish, detail=reason)
-        self._wait.resolve(self._sampled())
+        self._answer()
+
+    def withdraw(self) -> None:
+        """Drops the continuation that nobody waits for any more, if there is one."""
+        if self._wait is not None:
+            self._wait = None
+            self._origin.floor.traffic.withdraw(self)
 
     def problem(self) -> str | None:
         """Why this is no rollout although Generate returned, if it is none."""
         if self._changed_by_hand():
             # What they hold is anybody's guess; where the engine's tokens went, the spans say.
             self.tokens, self.logprobs, self.versions, self.mask = [], [], [], []
+            self._text = None
             return "its tokens were changed by hand: use `sample`, `append` and `fork` only"
         if not any(self.mask):
             return "no token was sampled for it" + (f" ({self.detail})" if self.detail else "")
-        odd = {k: v for k, v in self.notes.items() if not _is_note(k, v)}
+        odd = {k: v for k, v in self.notes.items() if not is_note(k, v)}
         return f"its notes are no numbers: {shown(odd)}" if odd else None
 
     def seal(self) -> None:
@@ -190,23 +207,23 @@ class LiveTrajectory:
         if self.finish is None:
             self._end(FinishReason.STOP if self.stopped else FinishReason.LENGTH)
 
-    def cut(self, reason: str) -> None:
-        """The job was aborted; a trajectory that has ended stays complete."""
-        self.request_id = None
-        if self.finish is None:
-            self.finish, self.detail = FinishReason.ABORTED, reason
-
     def fail(self, error: str) -> None:
         """Generate raised."""
-        self.request_id = None
         self.finish, self.error = FinishReason.ERROR, error
 
-    def rollout(self, *, step: int, text: str) -> Rollout:
-        """Freezes the trajectory."""
-        assert self.finish is not None
+    @property
+    def is_verified(self) -> bool:
+        """Whether nothing more is to be said of it."""
+        over = (FinishReason.ERROR, FinishReason.ABORTED)
+        return self.verdict is not None or self.finish in over
+
+    def rollout(self) -> Rollout:
+        """Freezes it as it is: one that has not ended yet was cut because its batch was full."""
+        text = self._origin.floor.codec.decode(self.tokens) if self._text is None else self._text
+        verdict = None if self.finish == FinishReason.ERROR else self.verdict
         return Rollout(
             id=self.id,
-            group_id=self.group_id,
+            group_id=self._origin.group_id,
             prompt=self._train_under,
             sampled_under=self._sampled_under,
             tokens_T=np.array(self.tokens, np.int32),
@@ -215,19 +232,36 @@ class LiveTrajectory:
             mask_T=np.array(self.mask, np.bool_),
             spans=tuple(self.spans),
             text=text,
-            finish=self.finish,
-            detail=self.detail,
-            step=step,
+            finish=self.finish or FinishReason.ABORTED,
+            detail=self.detail if self.finish else BATCH_FULL,
+            step=self._origin.job.step,
             parent=self.parent,
             fork_at=self.fork_at,
             role=self.role,
-            error=self.error,
-            notes={k: float(v) for k, v in self.notes.items() if _is_note(k, v)},
+            reward=verdict.reward if verdict else None,
+            error=verdict.error if verdict else self.error,
+            notes={k: float(v) for k, v in self.notes.items() if is_note(k, v)},
         )
 
     def _end(self, finish: FinishReason, *, detail: str = "") -> None:
+        """It can go no further: unless it was cut, or judged before, it is verified."""
         self.finish, self.detail = finish, detail
-        self._floor.ended(self)
+        if self.role or self.is_verified:
+            return
+        floor = self._origin.floor
+        self._text = floor.codec.decode(self.tokens)
+        verdict = floor.desk.verify(self._origin.job.prompt, text=self._text)
+        verdict.when_done(lambda: self._verified(verdict.result()))
+
+    def _verified(self, verdict: Verdict) -> None:
+        self.verdict = verdict
+        self._origin.touch()
+
+    def _answer(self) -> None:
+        wait, self._wait = self._wait, None
+        assert wait is not None, "nobody asked"
+        self._origin.touch()
+        wait.resolve(self._sampled())
 
     def _fill(self, *new: Sequence[Any]) -> None:
         """Appends to tokens, log-probs, versions and mask."""
@@ -238,16 +272,8 @@ class LiveTrajectory:
 
     def _changed_by_hand(self) -> bool:
         columns = (self.tokens, self.logprobs, self.versions, self.mask)
-        if len(set(map(len, columns))) > 1:
-            return True
-        sound = (
-            all(isinstance(t, Integral) and 0 <= t < _TOKENS for t in self.tokens)
-            and all(real(p) is not None for p in self.logprobs)
-            and all(isinstance(v, Integral) and -1 <= v < _TOKENS for v in self.versions)
-            and set(map(type, self.mask)) <= {bool}
-        )
         spanned = sum(s.stop - s.start for s in self.spans)
-        return not sound or columns != self._own or sum(self.mask) != spanned
+        return not are_columns(*columns) or columns != self._own or sum(self.mask) != spanned
 
     def _sampled(self) -> Sampled:
         return Sampled(
@@ -255,11 +281,6 @@ class LiveTrajectory:
             stopped=self.stopped,
             ended=self.finish is not None,
         )
-
-
-def _is_note(key: Any, value: Any) -> bool:
-    nothing = is_number(value) and value != value  # NaN: it was not measured
-    return isinstance(key, str) and (nothing or real(value) is not None)
 
 
 def cut_spans(spans: Sequence[Span], *, num: int) -> list[Span]:

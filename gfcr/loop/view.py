@@ -1,61 +1,94 @@
-"""What parts see of the run: one view per batch or evaluation."""
+"""What parts see of the run."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Final, cast, final
 
 import numpy as np
 
 from gfcr import seeds
-from gfcr.engine.base import Engine
+from gfcr.loop.floor import Floor
 from gfcr.loop.stream import Prompts
 from gfcr.stages import Job, View
-from gfcr.tasks.base import Codec
 from gfcr.types import Floats, Group, Prompt, Sampling
 
 
-@dataclass(kw_only=True)
+@final
 class RunView:
-    """See `stages.View`."""
+    """See `stages.View`: one for the run's training, batch after batch, or for an evaluation."""
 
-    step: int
-    target: int
-    group_size: int
-    sampling: Sampling
-    seed: int
-    stream: Prompts
-    engine: Engine
-    codec: Codec
-    in_flight: Callable[[], int] = lambda: 0
-    note: Callable[[list[Prompt]], list[Prompt]] = list[Prompt]
-    """Is told of the prompts that are drawn, and gives them back."""
-    records: Callable[[str], list[Group]] = lambda folder: []
-    """Reads what another run recorded, and admits it."""
-    as_version: int | None = None
-    """Shown in place of the engine's version."""
-    round: int = 0
-    groups: list[Group] = field(default_factory=list[Group])
-    accepted: int = 0
+    def __init__(
+        self,
+        floor: Floor,
+        *,
+        target: int,
+        group_size: int,
+        sampling: Sampling,
+        stream: Prompts,
+        step: int = 0,
+        note: Callable[[list[Prompt]], list[Prompt]] = list[Prompt],
+        records: Callable[[str], list[Group]] = lambda folder: [],
+        as_version: int | None = None,
+    ) -> None:
+        """Makes the view of a batch of which nothing is begun.
+
+        Args:
+            floor: what rollouts are made on.
+            target: accepted groups that fill a batch.
+            group_size: rollouts of a group.
+            sampling: of rollouts.
+            stream: where prompts are drawn from.
+            step: update that the batch is for.
+            note: is told of prompts that are drawn or made, and gives them back.
+            records: reads what another run recorded, and admits it.
+            as_version: shown in place of the engine's.
+        """
+        self._floor, self._note, self._records = floor, note, records
+        self._target, self._as_version = target, as_version
+        self.group_size, self.sampling, self.stream = group_size, sampling, stream
+        self.begin(step)
+
+    def begin(self, step: int) -> None:
+        """Goes on to the batch for an update."""
+        self.step, self.target, self.round = step, self._target, 0
+        self.groups: list[Group] = []
+        self.accepted = 0
 
     @property
     def version(self) -> int:
         """See `stages.View.version`."""
-        return self.engine.version if self.as_version is None else self.as_version
+        return self._floor.engine.version if self._as_version is None else self._as_version
 
     @property
     def num_accepted(self) -> int:
         """Groups accepted so far."""
         return self.accepted
 
+    def aim(self, target: int) -> None:
+        """Takes down how many groups fill the batch."""
+        self.target = target
+
+    def started(self) -> None:
+        """Takes down that groups were begun."""
+        self.round += 1
+
+    def judged(self, group: Group) -> None:
+        """Takes down a group that is complete, accepted or rejected."""
+        self.groups.append(group)
+        self.accepted += group.rejected is None
+
+    def mapped(self, groups: Mapping[str, Group]) -> None:
+        """Puts groups, by id, in the place of what they were."""
+        self.groups = [groups.get(group.id, group) for group in self.groups]
+
     @property
     def running(self) -> int:
         """Trajectories in flight."""
-        return self.in_flight()
+        return len(self._floor.traffic)
 
     def draw(self, num: int) -> list[Prompt]:
         """See `stages.View.draw`."""
-        return self.note(self.stream.draw(num))
+        return self._note(self.stream.draw(num))
 
     def prompt(
         self,
@@ -67,13 +100,13 @@ class RunView:
     ) -> Prompt:
         """See `stages.View.prompt`."""
         name = id or f"made:{blake2b(f'{text} {answer}'.encode(), digest_size=8).hexdigest()}"
-        tokens = self.codec.prompt(text)
+        tokens = self._floor.codec.prompt(text)
         made = Prompt(id=name, tokens=tokens, text=text, answer=answer, meta=dict(meta or {}))
-        return self.note([made])[0]
+        return self._note([made])[0]
 
     def recorded(self, folder: str) -> list[Group]:
         """See `stages.View.recorded`."""
-        return self.records(folder)
+        return self._records(folder)
 
     def put_back(self, prompts: Sequence[Prompt]) -> None:
         """See `stages.View.put_back`."""
@@ -86,19 +119,19 @@ class RunView:
 
     def rng(self, *key: str | int) -> np.random.Generator:
         """See `stages.View.rng`."""
-        return seeds.rng(self.seed, self.step, *key)
+        return seeds.rng(self._floor.seed, self.step, *key)
 
     def score(self, sequences: Sequence[Sequence[int]]) -> list[Floats]:
         """See `stages.View.score`."""
-        return self.engine.score(sequences, sampling=self.sampling)
+        return self._floor.engine.score(sequences, sampling=self.sampling)
 
     def encode(self, text: str) -> tuple[int, ...]:
         """See `stages.View.encode`."""
-        return self.codec.encode(text)
+        return self._floor.codec.encode(text)
 
     def decode(self, tokens: Sequence[int]) -> str:
         """See `stages.View.decode`."""
-        return self.codec.decode(tokens)
+        return self._floor.codec.decode(tokens)
 
 
 _NAMES: Final = frozenset({*View.__annotations__, *vars(View)} - set(vars(object)))

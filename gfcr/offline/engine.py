@@ -126,8 +126,8 @@ class LogEngine:
         )
 
     def _find(self, request: Request) -> Rollout:
-        group_id, _, index = request.id.partition("#")[0].rpartition("/")
-        group = self._group(group_id)
+        group = self._group(request)
+        index = request.slot.removeprefix("/")
         if not index.isdecimal() or int(index) >= len(group.rollouts):
             raise Unanswerable(
                 f"update {self._step}: {self._askers} asks for rollout {int(index) + 1} of prompt "
@@ -137,10 +137,11 @@ class LogEngine:
         self._check(request, group.rollouts[int(index)])
         return group.rollouts[int(index)]
 
-    def _group(self, group_id: str) -> Group:
+    def _group(self, request: Request) -> Group:
         """The recorded group that a group of the strategy is served from."""
+        prompt_id = request.prompt_id
+        group_id = request.id.rpartition("#")[0].removesuffix(request.slot)
         if group_id not in self._taken:
-            prompt_id = group_id.split(":", 2)[2]
             free = self._free.get(prompt_id)
             if not free:
                 raise Unanswerable(

@@ -115,9 +115,8 @@ def _select(log: Log, name: str, strategy: Strategy, *, prompts: int) -> _Made:
             for part in (engine, codec, task, stream):
                 part.begin(update)
             hardness |= {g.prompt.id: difficulty(g.rollouts) for g in update.groups}
-            pipeline.step = update.step
             try:
-                batch = pipeline.next_batch()
+                batch = pipeline.next_batch(step=update.step)
             except (Unanswerable, BatchCannotFill) as error:
                 return str(error), [], {}
             measured.append(measure(batch, served=engine.served, hardness=hardness))

@@ -6,7 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from gfcr.engine.base import Engine
 from gfcr.engine.fake import Fake, FakeEngine, Script
+from gfcr.loop.floor import Floor
+from gfcr.loop.scoring import Desk
 from gfcr.loop.stream import PromptStream
 from gfcr.loop.view import RunView
 from gfcr.pipeline import Pipeline
@@ -106,14 +109,15 @@ def pipeline(
     seed: int = 0,
     script: Script | None = None,
     engine: dict[str, Any] | None = None,
+    on: Callable[[Engine], Engine] = lambda engine: engine,
     **changes: Any,
 ) -> Pipeline:
-    """A pipeline on the fake engine, which runs drafters of ours."""
+    """A pipeline on the fake engine, which runs drafters of ours; `on` wraps or replaces it."""
     task, drafter = task or CoinTask(), strategy.drafter
     ours = drafter if drafter and isinstance(drafter.core, Proposer) else None
     return Pipeline(
         strategy,
-        engine=FakeEngine(Fake(**(engine or {})), seed=7, script=script, drafter=ours),
+        engine=on(FakeEngine(Fake(**(engine or {})), seed=7, script=script, drafter=ours)),
         task=task,
         train=task.problems(CODEC).train,
         codec=CODEC,
@@ -139,13 +143,12 @@ def view(
     seed: int = 0,
 ) -> RunView:
     """What a part sees in the first round of update `step`, with the fake engine behind it."""
+    task = task or CoinTask()
     return RunView(
+        Floor(engine=FakeEngine(Fake(), seed=7), codec=CODEC, desk=Desk(task), seed=seed),
         step=step,
         target=target,
         group_size=group_size,
         sampling=Sampling(max_tokens=max_tokens),
-        seed=seed,
-        stream=PromptStream((task or CoinTask()).problems(CODEC).train, seed=seed),
-        engine=FakeEngine(Fake(), seed=7),
-        codec=CODEC,
+        stream=PromptStream(task.problems(CODEC).train, seed=seed),
     )

@@ -3,7 +3,6 @@
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -34,18 +33,12 @@ def module_of(path: str) -> str:
     return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
-@cache
 def tree_of(path: str) -> ast.Module:
     return ast.parse((ROOT / path).read_text(), filename=path)
 
 
-@cache
-def imports(path: str) -> tuple[Import, ...]:
+def imports(path: str) -> Iterator[Import]:
     """Every import of the file, in functions and under TYPE_CHECKING too."""
-    return tuple(_imports(path))
-
-
-def _imports(path: str) -> Iterator[Import]:
     for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             for alias in node.names:

@@ -4,8 +4,10 @@ import ast
 import json
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from tests.contract.sources import LIBRARY, ROOT, STRATEGIES, Import, imports, module_of, tree_of
 
@@ -65,45 +67,30 @@ def place_of(module: str) -> tuple[int, str] | None:
     return max(found)[1:] if found else None
 
 
-def listed(offenders: Iterable[str]) -> None:
-    """Fails with every offender, so that one run shows all there is to mend."""
-    found = list(offenders)
-    assert not found, "\n".join(found)
-
-
-def arrows(path: str) -> Iterator[str]:
-    """Imports of a module that point upward or sideways."""
+@pytest.mark.parametrize("path", LIBRARY)
+def test_a_module_imports_only_lower_layers(path: str) -> None:
     module = module_of(path).removeprefix("gfcr").removeprefix(".")
     if not module:
         return
     place = place_of(module)
-    if place is None:
-        yield f"{path} has no layer: name it in LAYERS of {Path(__file__).name}"
-        return
+    assert place, f"{path} has no layer: name it in LAYERS of {Path(__file__).name}"
     for statement in imports(path):
-        where = f"{path}:{statement.line}"
         for imported in gfcr_modules(statement):
             target = place_of(imported)
-            if target is None:
-                yield f"{where} imports gfcr.{imported}, which has no layer"
-            elif target[1] != place[1] and target[0] >= place[0]:
-                yield (
-                    f"{where} (layer {place[0]}, {place[1]}) imports gfcr.{imported} (layer "
-                    f"{target[0]}, {target[1]}): only lower layers or its own room are allowed"
-                )
+            assert target, f"{path}:{statement.line} imports gfcr.{imported}, which has no layer"
+            assert target[1] == place[1] or target[0] < place[0], (
+                f"{path}:{statement.line} (layer {place[0]}, {place[1]}) imports gfcr.{imported} "
+                f"(layer {target[0]}, {target[1]}): only lower layers or its own unit are allowed"
+            )
 
 
-def test_modules_import_only_lower_layers() -> None:
-    listed(arrow for path in LIBRARY for arrow in arrows(path))
-
-
-def test_a_heavy_library_is_imported_by_its_adapter_only() -> None:
-    listed(
-        f"{path}:{i.line} imports {i.top}: only {ADAPTERS[i.top][0]}*.py may"
-        for path in LIBRARY
-        for i in imports(path)
-        if i.top in ADAPTERS and not path.startswith(ADAPTERS[i.top])
-    )
+@pytest.mark.parametrize("path", LIBRARY)
+def test_a_heavy_library_is_imported_by_its_adapter_only(path: str) -> None:
+    for statement in imports(path):
+        allowed = ADAPTERS.get(statement.top)
+        assert allowed is None or path.startswith(allowed), (
+            f"{path}:{statement.line} imports {statement.top}: only {allowed[0]}*.py may"
+        )
 
 
 def test_the_root_holds_the_frame_only() -> None:
@@ -116,38 +103,42 @@ def test_ray_is_imported_by_one_file_at_most() -> None:
     assert len(users) <= 1, f"one file adapts ray, not {users}"
 
 
-def test_the_library_names_no_recipe() -> None:
-    listed(
-        f"{path}:{i.line} imports what builds on gfcr: find it by name at run time"
-        for path in LIBRARY
-        for i in imports(path)
-        if i.top in ("gfcr_strategies", "strategies", "tests")
+@pytest.mark.parametrize("path", LIBRARY)
+def test_the_library_names_no_recipe(path: str) -> None:
+    named = [i.line for i in imports(path) if i.top in ("gfcr_strategies", "strategies", "tests")]
+    assert not named, f"{path}:{named} imports what builds on gfcr: find it by name at run time"
+
+
+@pytest.mark.parametrize("path", STRATEGIES)
+def test_a_strategy_uses_public_names_of_gfcr_only(path: str) -> None:
+    ceiling = place_of("strategy")
+    assert ceiling
+    for statement in imports(path):
+        where = f"{path}:{statement.line}"
+        assert statement.top in {"gfcr", "numpy"} | sys.stdlib_module_names, (
+            f"{where} imports {statement.top}: a strategy combines parts of gfcr"
+        )
+        if statement.top != "gfcr":
+            continue
+        words = (*statement.module.split("."), *statement.names)
+        assert not [w for w in words if w.startswith("_")], f"{where} imports a private name"
+        for imported in gfcr_modules(statement):
+            place = place_of(imported)
+            assert place is None or place[0] <= ceiling[0], (
+                f"{where} imports gfcr.{imported}, which runs strategies"
+            )
+
+
+def loaded_after(code: str) -> set[str]:
+    """Heavy libraries in `sys.modules` once a fresh interpreter ran the code."""
+    report = (
+        f"import json, sys; print('\\n' + json.dumps([m for m in {HEAVY} if m in sys.modules]))"
     )
-
-
-def private_or_above(statement: Import, *, ceiling: int) -> Iterator[str]:
-    """What of a strategy's import is not a public name of gfcr that strategies may use."""
-    if statement.top not in {"gfcr", "numpy"} | sys.stdlib_module_names:
-        yield f"{statement.top}: a strategy combines parts of gfcr"
-    if statement.top != "gfcr":
-        return
-    words = (*statement.module.split("."), *statement.names)
-    yield from (f"{w}, a private name" for w in words if w.startswith("_"))
-    for imported in gfcr_modules(statement):
-        place = place_of(imported)
-        if place is not None and place[0] > ceiling:
-            yield f"gfcr.{imported}, which runs strategies"
-
-
-def test_strategies_use_public_names_of_gfcr_only() -> None:
-    place = place_of("strategy")
-    assert place
-    listed(
-        f"{path}:{statement.line} imports {what}"
-        for path in STRATEGIES
-        for statement in imports(path)
-        for what in private_or_above(statement, ceiling=place[0])
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}\n{report}"], capture_output=True, text=True, check=False
     )
+    assert done.returncode == 0, done.stderr
+    return set(json.loads(done.stdout.splitlines()[-1]))
 
 
 RUN_LIST = """
@@ -160,8 +151,7 @@ except SystemExit as end:
     code = end.code
 assert not code, code
 """
-IMPORT = "import importlib\nfor name in {names}: importlib.import_module(name)"
-REPORT = f"import json, sys; print('\\n' + json.dumps([m for m in {HEAVY} if m in sys.modules]))"
+IMPORT_PARTS = "import importlib\nfor name in {names}: importlib.import_module(name)"
 
 
 def part_modules() -> list[str]:
@@ -171,30 +161,23 @@ def part_modules() -> list[str]:
 
 LIGHT = {
     "import gfcr": "import gfcr",
-    "all parts": IMPORT.format(names=part_modules()),
-    "all strategies": IMPORT.format(
+    "all parts": IMPORT_PARTS.format(names=part_modules()),
+    "all strategies": IMPORT_PARTS.format(
         names=[module_of(path).replace("strategies", "gfcr_strategies", 1) for path in STRATEGIES]
     ),
     "gfcr list": RUN_LIST,
 }
 
 
-def test_light_work_loads_no_heavy_library() -> None:
-    """One after the other in one fresh interpreter: the first that loads one is to blame."""
-    code = "\n".join(f"{work}\n{REPORT}" for work in LIGHT.values())
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    told = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
-    assert dict(zip(LIGHT, told, strict=True)) == {work: [] for work in LIGHT}
+@pytest.mark.parametrize("code", LIGHT.values(), ids=LIGHT.keys())
+def test_light_work_loads_no_heavy_library(code: str) -> None:
+    assert loaded_after(code) == set()
 
 
-def test_files_stay_small() -> None:
-    sizes = {path: len((ROOT / path).read_text().splitlines()) for path in LIBRARY + STRATEGIES}
-    listed(
-        f"{path} has {lines} lines; split it (at most {MAX_FILE_LINES})"
-        for path, lines in sizes.items()
-        if lines > MAX_FILE_LINES
-    )
+@pytest.mark.parametrize("path", LIBRARY + STRATEGIES)
+def test_a_file_stays_small(path: str) -> None:
+    lines = len((ROOT / path).read_text().splitlines())
+    assert lines <= MAX_FILE_LINES, f"{path} has {lines} lines; split it (at most {MAX_FILE_LINES})"
 
 
 def length_without_docstring(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
@@ -207,12 +190,12 @@ def length_without_docstring(function: ast.FunctionDef | ast.AsyncFunctionDef) -
     return lines - (docstring.end_lineno - docstring.lineno + 1)
 
 
-def test_functions_stay_small() -> None:
-    listed(
-        f"{path}:{node.lineno} {node.name} has {lines} lines without its docstring; "
-        f"split it (at most {MAX_FUNCTION_LINES})"
-        for path in LIBRARY + STRATEGIES
-        for node in ast.walk(tree_of(path))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and (lines := length_without_docstring(node)) > MAX_FUNCTION_LINES
-    )
+@pytest.mark.parametrize("path", LIBRARY + STRATEGIES)
+def test_a_function_stays_small(path: str) -> None:
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            lines = length_without_docstring(node)
+            assert lines <= MAX_FUNCTION_LINES, (
+                f"{path}:{node.lineno} {node.name} has {lines} lines without its docstring; "
+                f"split it (at most {MAX_FUNCTION_LINES})"
+            )

@@ -107,7 +107,7 @@ def test_a_generate_part_has_no_memory(name: str) -> None:
 
     def answers(part: Any) -> list[Any]:
         own = {"num_samples": 2, "sampling": Sampling(max_tokens=24)}
-        groups = pipeline.loop.evaluate(asked, generate=part, label="e", **own)
+        groups = pipeline.evaluate(asked, generate=part, label="e", **own)
         return [[(r.tokens_T.tolist(), r.reward) for r in g.rollouts] for g in groups]
 
     found = [answers(parts[0]), pipeline.next_batch() and answers(parts[0])]

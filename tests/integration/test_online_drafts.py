@@ -119,7 +119,7 @@ def test_a_run_learns_swaps_without_touching_the_policy_and_resumes(
     cold = str(untrained(models.resolve(POLICY), folder=tmp_path / "cold", seed=0))
     part = Online(model=cold, window=100, steps=40, lr=3e-3)
     pipeline, engine = run(part, engines)
-    probe = [p.tokens for p in ChainSum().problems(pipeline.loop.codec).heldout[:4]]
+    probe = [p.tokens for p in ChainSum().problems(pipeline.codec).heldout[:4]]
     scores = engine.score(probe, sampling=Sampling())
     for _ in range(6):
         pipeline.next_batch()

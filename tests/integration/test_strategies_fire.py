@@ -91,7 +91,7 @@ def halts(done: Done) -> None:
     for rollout in halted:
         period = int(rollout.detail.rpartition(" ")[2])
         tail = rollout.tokens_T[-2 * period :]
-        assert (tail[:period] == tail[period:]).all() and tail[-1] != done.run.loop.codec.eos_id
+        assert (tail[:period] == tail[period:]).all() and tail[-1] != done.run.codec.eos_id
 
 
 def branches(done: Done) -> None:
@@ -122,7 +122,7 @@ def replays(done: Done) -> None:
 def calls_a_tool(done: Done) -> None:
     answered = 0
     for trained in (s for b in done.batches for s in b.samples):
-        rollout, decode = trained.rollout, done.run.loop.codec.decode
+        rollout, decode = trained.rollout, done.run.codec.decode
         outside = ~rollout.mask_T
         assert not trained.advantage_T[outside].any() and not rollout.logprobs_T[outside].any()
         edges = np.flatnonzero(np.diff(outside.astype(int), prepend=0, append=0))

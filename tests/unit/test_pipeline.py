@@ -114,7 +114,7 @@ def test_every_generated_token_is_in_exactly_one_bin(
     for version in range(updates):
         pipeline.engine.update_weights((), version=version)
         pipeline.next_batch()
-    pipeline.loop.evaluate(
+    pipeline.evaluate(
         make.CoinTask().problems(make.CODEC).heldout,
         generate=Sample(),
         num_samples=2,
@@ -155,7 +155,7 @@ def test_an_evaluation_tells_nothing_of_how_long_a_run_has_trained() -> None:
     for version in range(2):
         part, stream = _Curious(), pipeline.stream.state_dict()
         sampling = Sampling(max_tokens=8)
-        pipeline.loop.evaluate(heldout, generate=part, num_samples=1, sampling=sampling, label="e")
+        pipeline.evaluate(heldout, generate=part, num_samples=1, sampling=sampling, label="e")
         assert pipeline.stream.state_dict() == stream, "training's prompts stay in their order"
         told.append(part.seen)
         pipeline.next_batch()

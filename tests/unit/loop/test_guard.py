@@ -59,7 +59,7 @@ class Answers(make.CoinTask):
 
 def evaluate(pipeline: Any, generate: Generate) -> Any:
     sampling = Sampling(max_tokens=40)
-    return pipeline.loop.evaluate(
+    return pipeline.evaluate(
         HELDOUT, generate=generate, num_samples=1, sampling=sampling, label="e"
     )
 
@@ -448,8 +448,7 @@ def test_a_job_that_must_not_be_trained_on_names_the_planner(case: str) -> None:
 
 def test_a_prompt_without_tokens_is_not_asked() -> None:
     empty = replace(HELDOUT[0], id="empty", text="", tokens=())
-    pipeline = make.pipeline(strategy(), prompts=2)
-    pipeline.stream = PromptStream([empty], seed=0)
+    pipeline = make.pipeline(strategy(), prompts=2, stream=PromptStream([empty], seed=0))
     with pytest.raises(TaskError, match="prompt 'empty' has no tokens"):
         pipeline.next_batch()
 
@@ -664,11 +663,12 @@ class Careless(Generate):
 @pytest.mark.parametrize("at", ["submit", "step"])
 @pytest.mark.parametrize("error", [EngineError("lost its state"), RuntimeError("lost its state")])
 def test_an_engine_that_fails_stops_the_run(generate: Generate, at: str, error: Exception) -> None:
-    pipeline = make.pipeline(strategy(generate=generate))
-    whole, pipeline.loop.engine = pipeline.engine, faulty(pipeline.engine, at=at, error=error)
+    def broken(engine: Any) -> Any:
+        return faulty(engine, at=at, error=error)
+
+    pipeline = make.pipeline(strategy(generate=generate), on=broken)
     with pytest.raises(EngineError, match="lost its state"):
         pipeline.next_batch()
-    pipeline.loop.engine = faulty(whole, at=at, error=error)
     with pytest.raises(EngineError, match="lost its state"):
         evaluate(pipeline, generate)
 

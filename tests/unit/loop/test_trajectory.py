@@ -2,42 +2,45 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gfcr.engine.base import Delta
-from gfcr.loop.coroutine import Run
+from gfcr.engine.base import Delta, Request
+from gfcr.loop.coroutine import Pending, Run
+from gfcr.loop.floor import Floor, Origin
 from gfcr.loop.trajectory import LiveTrajectory, cut_spans
-from gfcr.stages import Sampled
+from gfcr.stages import BATCH_FULL, Job, Sampled
+from gfcr.tasks.base import Verdict
 from gfcr.testing import factories as make
-from gfcr.types import FinishReason, Sampling, Span
+from gfcr.types import FinishReason, Prompt, Sampling, Span
 
 EOS = make.CODEC.eos_id
 
 
 @dataclass
 class Ground:
-    """A floor that only notes what is asked of it."""
+    """An engine and a desk that only note what is asked of them."""
 
     cap: int = 100
     requests: list[tuple[str, int, tuple[int, ...]]] = field(default_factory=list)
     ends: list[str] = field(default_factory=list)
-    forks: list[str] = field(default_factory=list)
+    forks: list[LiveTrajectory] = field(default_factory=list)
+    version: int = 0
+    max_length: int = 1000
 
-    def request(self, trajectory: LiveTrajectory, *, max_tokens: int, stop: Sequence[int]) -> str:
-        name = f"{trajectory.id}#{trajectory.turns}"
-        self.requests.append((name, max_tokens, tuple(stop)))
-        return name
+    def submit(self, request: Request) -> None:
+        self.requests.append((request.id, request.sampling.max_tokens, request.stop))
 
-    def forked(self, trajectory: LiveTrajectory) -> None:
-        self.forks.append(trajectory.id)
+    def abort(self, request_ids: Sequence[str]) -> None:
+        pass
 
-    def ended(self, trajectory: LiveTrajectory) -> None:
-        self.ends.append(trajectory.id)
+    def verify(self, prompt: Prompt, *, text: str) -> Pending[Verdict]:
+        self.ends.append(text)
+        return Pending()
 
 
 def opened(ground: Ground) -> LiveTrajectory:
@@ -45,13 +48,13 @@ def opened(ground: Ground) -> LiveTrajectory:
 
 
 def begun(group_id: str, ground: Ground) -> LiveTrajectory:
+    sampling, what = Sampling(max_tokens=ground.cap), cast("Any", ground)
+    job = Job(prompt=make.prompt(), num_samples=1, sampling=sampling)
+    floor = Floor(engine=what, codec=make.CODEC, desk=what, seed=0)
+    origin = Origin(floor=floor, group_id=group_id, job=job, repeat=0)
+    siblings = ground.forks
     return LiveTrajectory(
-        id=f"{group_id}/0",
-        group_id=group_id,
-        prompt=make.prompt(),
-        sampling=Sampling(max_tokens=ground.cap),
-        floor=ground,
-        eos_id=EOS,
+        "0", origin=origin, prompt=job.prompt, sampling=sampling, siblings=siblings
     )
 
 
@@ -65,7 +68,7 @@ def sampled(
 ) -> Sampled:
     """One `sample` call that the engine answers with these tokens, one a step."""
     wait = trajectory.sample(**asked)
-    request_id = str(trajectory.request_id)
+    request_id = f"{trajectory.id}#{trajectory.turns - 1}"
     for token in tokens:
         delta = Delta(request_id=request_id, tokens=(token,), logprobs=(-token / 8,))
         trajectory.extend(delta, version=version)
@@ -74,7 +77,7 @@ def sampled(
 
 
 def frozen(trajectory: LiveTrajectory) -> Any:
-    return trajectory.rollout(step=0, text="")
+    return trajectory.rollout()
 
 
 def test_turns_and_environment_tokens_keep_their_provenance() -> None:
@@ -96,7 +99,7 @@ def test_turns_and_environment_tokens_keep_their_provenance() -> None:
         Span(request_id="g/0#1", start=0, stop=2),
     )
     assert rollout.spans == spans and rollout.finish == FinishReason.STOP
-    assert ground.ends == ["g/0"]
+    assert len(ground.ends) == 1
 
 
 def test_the_cap_bounds_each_call_and_the_whole() -> None:
@@ -109,7 +112,7 @@ def test_the_cap_bounds_each_call_and_the_whole() -> None:
     assert trajectory.finish == FinishReason.LENGTH
     again = trajectory.sample()
     assert again.done and again.result() == Sampled(tokens=(), stopped=False, ended=True)
-    assert ground.ends == ["g/0"] and len(ground.requests) == 2
+    assert len(ground.ends) == 1 and len(ground.requests) == 2
 
 
 @pytest.mark.parametrize("size", [1, 3, 4, 9])
@@ -155,7 +158,8 @@ def test_a_fork_of_a_finished_trajectory_is_open_and_shares_its_past() -> None:
         shared = [(s.request_id, s.start, s.stop) for s in rollout.spans[:-1]]
         owner = [("g/0#0", 0, min(at, 2)), ("g/0#1", 0, max(0, at - 4))]
         assert shared == [s for s in owner if s[2]]
-    assert len(set(ground.forks)) == len(trunk.tokens) == len(ground.forks)
+    forks = [t.id for t in ground.forks[1:]]
+    assert len(set(forks)) == len(trunk.tokens) == len(forks)
     assert trunk.tokens == [5, 6, 9, 9, 7, 8, EOS] and trunk.finish == FinishReason.STOP
 
 
@@ -185,7 +189,6 @@ def test_a_resumed_rollout_continues_or_is_taken_as_it_is() -> None:
     first = opened(Ground())
     sampled(first, [5, 6], finish=FinishReason.LENGTH, max_tokens=2)
     first.notes["tool_calls"] = 2
-    first.cut("batch full")
     second = begun("h", Ground())
     second.resume(frozen(first))
     assert second.finish is None and second.notes == {"tool_calls": 2}
@@ -195,7 +198,7 @@ def test_a_resumed_rollout_continues_or_is_taken_as_it_is() -> None:
     ground = Ground()
     third = begun("i", ground)
     third.resume(frozen(second))
-    assert third.finish == FinishReason.STOP and ground.ends == ["i/0"]
+    assert third.finish == FinishReason.STOP and len(ground.ends) == 1
     assert third.sample().result().ended and not ground.requests
 
 
@@ -214,6 +217,37 @@ def test_control_ends_a_running_trajectory_and_wakes_its_generate() -> None:
     assert frozen(trajectory).complete
 
 
+def test_what_was_parked_goes_on_behind_what_it_had_gained() -> None:
+    ground = Ground(cap=9)
+    trajectory = opened(ground)
+    traffic, wait = trajectory._origin.floor.traffic, trajectory.sample(max_tokens=6, stop=(8,))
+    trajectory.extend(Delta(request_id="g/0#0", tokens=(5, 6), logprobs=(0, 0)), version=0)
+    traffic.park()
+    assert len(traffic) == 1 and len(ground.requests) == 1
+    traffic.go_on()
+    assert ground.requests == [("g/0#0", 6, (8,)), ("g/0#1", 4, (8,))]
+    trajectory.extend(Delta(request_id="g/0#1", tokens=(7, 8), logprobs=(0, 0)), version=1)
+    trajectory.close_request(FinishReason.STOP)
+    assert wait.result() == Sampled(tokens=(5, 6, 7, 8), stopped=True, ended=False)
+    rollout = frozen(trajectory)
+    assert rollout.versions_T.tolist() == [0, 0, 1, 1]
+    assert [s.request_id for s in rollout.spans] == ["g/0#0", "g/0#1"]
+
+
+def test_what_is_asked_while_parked_waits_and_may_be_withdrawn() -> None:
+    ground = Ground()
+    first, second = opened(ground), begun("h", ground)
+    traffic = first._origin.floor.traffic
+    traffic.park()
+    first.sample()
+    assert not ground.requests and len(traffic) == 1
+    first.withdraw()
+    traffic.go_on()
+    assert not ground.requests and len(traffic) == 0
+    second.sample()
+    assert [name for name, _, _ in ground.requests] == ["h/0#0"]
+
+
 def test_an_open_end_is_sealed_with_the_reason_of_its_last_request() -> None:
     for finish in (FinishReason.STOP, FinishReason.LENGTH):
         ground = Ground()
@@ -222,16 +256,16 @@ def test_an_open_end_is_sealed_with_the_reason_of_its_last_request() -> None:
         assert trajectory.finish is None and not ground.ends
         trajectory.seal()
         trajectory.seal()
-        assert trajectory.finish == finish and ground.ends == ["g/0"]
+        assert trajectory.finish == finish and len(ground.ends) == 1
 
 
 def test_a_cut_keeps_what_had_ended() -> None:
     ended, running = opened(Ground()), opened(Ground())
     sampled(ended, [5, EOS])
     running.sample()
-    for trajectory in (ended, running):
-        trajectory.cut("batch full")
-    assert (ended.finish, running.finish) == (FinishReason.STOP, FinishReason.ABORTED)
+    cut = [frozen(trajectory) for trajectory in (ended, running)]
+    assert [r.finish for r in cut] == [FinishReason.STOP, FinishReason.ABORTED]
+    assert [r.detail for r in cut] == ["", BATCH_FULL]
 
 
 @given(lengths=st.lists(st.integers(1, 5), max_size=5), num=st.integers(0, 30))

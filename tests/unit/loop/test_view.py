@@ -1,5 +1,6 @@
 """What parts see of the run: live, read-only, and no more than the contract promises."""
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -11,13 +12,21 @@ from gfcr.testing import factories as make
 
 
 def test_the_version_is_the_engine_s_at_the_moment_and_a_job_knows_its_update() -> None:
-    run = make.view(step=4)
-    view = shown(run)
-    assert view.version == 0
-    run.engine.update_weights((), version=3)
-    assert view.version == 3
-    (prompt,) = view.draw(1)
-    assert view.job(prompt).step == 4
+    seen: list[Any] = []
+
+    @dataclass
+    class Looks(Generate):
+        async def run(self, session: Any) -> None:
+            seen.append((session.view.version, session.job.step))
+            await session.open(0).sample()
+            seen.append((session.view.version, session.job.step))
+
+    pipeline = make.pipeline(replace(strategies.load("grpo"), generate=Looks()))
+    for step in range(2):
+        pipeline.sync((), version=step + 3)
+        pipeline.next_batch()
+        assert set(seen) == {(step + 3, step)}
+        seen.clear()
 
 
 def test_an_evaluation_s_view_has_one_version_and_its_jobs_no_update() -> None:
@@ -31,7 +40,7 @@ def test_an_evaluation_s_view_has_one_version_and_its_jobs_no_update() -> None:
             await session.open(0).sample()
 
     heldout = make.CoinTask().problems(make.CODEC).heldout
-    pipeline.loop.evaluate(
+    pipeline.evaluate(
         heldout, generate=Looks(), num_samples=1, sampling=pipeline.sampling, label="e"
     )
     assert set(seen) == {(0, -1)}

@@ -372,13 +372,13 @@ def test_the_law_of_tokens_is_the_targets() -> None:
             assert p > 1e-4, (context, p)
 
 
-def pipeline(das: Das) -> Pipeline:
+def pipeline(das: Das, *, drafts: bool = True) -> Pipeline:
     """Eight problems, all in each update, on an engine that repeats itself."""
     task = make.CoinTask(rates=(0.4, 0.6), num_train=8)
     strategy = replace(strategies.load("grpo", group_size=4), drafter=das)
-    run = make.pipeline(strategy, task=task, prompts=8)
-    run.loop.engine = engine(das)
-    return run
+    return make.pipeline(
+        strategy, task=task, prompts=8, on=lambda _: engine(das if drafts else None)
+    )
 
 
 def updates(run: Pipeline, *, num: int) -> list[Any]:
@@ -404,8 +404,7 @@ def test_a_run_drafts_from_its_second_epoch_and_accounts_for_every_token(budget:
 
 def test_drafting_changes_no_sampled_token() -> None:
     """The fake engine draws alike with and without point-mass drafts."""
-    plain = pipeline(Das(budget="none"))
-    plain.loop.engine = engine(None)
+    plain = pipeline(Das(budget="none"), drafts=False)
     assert [_tokens(b) for b in updates(pipeline(Das(budget="none")), num=3)] == [
         _tokens(b) for b in updates(plain, num=3)
     ]

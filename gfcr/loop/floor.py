@@ -1,0 +1,196 @@
+"""What rollouts are made on: the engine with its requests, who scores, the text and the ledger."""
+
+import logging
+from collections.abc import Collection, Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar, final
+
+from gfcr.engine.base import Delta, Engine, Request
+from gfcr.errors import EngineError, GfcrError, PartError, described
+from gfcr.ledger import Ledger
+from gfcr.loop.rules import check_room
+from gfcr.loop.scoring import Desk
+from gfcr.stages import Job
+from gfcr.tasks.base import Codec
+from gfcr.types import Sampling
+
+log = logging.getLogger(__name__)
+
+
+class Asker(Protocol):
+    """Who has a request in the engine: a trajectory."""
+
+    def ask(self) -> Request:
+        """Makes the request for the tokens that it still lacks."""
+        ...
+
+
+T = TypeVar("T", bound=Asker)
+
+
+@final
+class Traffic(Generic[T]):
+    """Requests in an engine, and who each is for.
+
+    What the engine raises is kept: a Generate part in between must not pass for the cause.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._asking: dict[str, T] = {}
+        self._ids: dict[T, str] = {}
+        self._waiting: dict[T, None] = {}
+        """Whose requests the engine is given when they go on."""
+        self._open = True
+        self._error: GfcrError | None = None
+
+    def __len__(self) -> int:
+        return len(self._ids) + len(self._waiting)
+
+    def submit(self, asker: T) -> None:
+        """Sends what `asker` asks for to the engine, or notes it while requests are parked."""
+        if not self._open:
+            self._waiting[asker] = None
+            return
+        request = asker.ask()
+        with self.at(f"taking request {request.id!r}"):
+            self._engine.submit(request)
+        self._asking[request.id], self._ids[asker] = asker, request.id
+
+    def withdraw(self, asker: T) -> None:
+        """Drops what `asker` still has in flight."""
+        self._waiting.pop(asker, None)
+        if (request_id := self._ids.pop(asker, None)) is not None:
+            del self._asking[request_id]
+            with self.at(f"dropping request {request_id!r}"):
+                self._engine.abort([request_id])
+
+    def step(self) -> Iterator[tuple[T, Delta]]:
+        """Runs the engine once; gives what each request gained, with who asked.
+
+        Raises:
+            EngineError: the engine failed, or answered what nobody can learn from.
+        """
+        if not self._asking or self._error is not None:
+            return
+        with self.at("a step"):
+            deltas = self._engine.step()
+        for delta in deltas:
+            asker = self._asking.get(delta.request_id)
+            problem = delta.problem if asker else "nobody asked for it"
+            if asker is None or problem:
+                raise EngineError(
+                    f"the engine's answer to request {delta.request_id!r}: {problem}."
+                )
+            if delta.finish is not None:
+                del self._asking[delta.request_id], self._ids[asker]
+            yield asker, delta
+
+    def park(self) -> None:
+        """Takes all requests out of the engine: it may be given other weights, or asked aside."""
+        self._engine.abort(list(self._asking))
+        self._waiting |= dict.fromkeys(self._ids)
+        self._asking.clear()
+        self._ids.clear()
+        self._open = False
+
+    def go_on(self) -> None:
+        """Sends what was parked to the engine, each with what it had gained behind its prompt."""
+        self._open = True
+        waiting, self._waiting = self._waiting, {}
+        for asker in waiting:
+            self.submit(asker)
+
+    def clear(self) -> None:
+        """Drops everything."""
+        self._engine.abort(list(self._asking))
+        for held in (self._asking, self._ids, self._waiting):
+            held.clear()
+        self._error = None
+
+    def check(self) -> None:
+        """Raises what the engine raised, whoever caught it."""
+        if self._error is not None:
+            raise self._error
+
+    @contextmanager
+    def at(self, work: str) -> Generator[None]:
+        """Keeps what the engine raises at some work.
+
+        Raises:
+            EngineError: it failed.
+        """
+        try:
+            yield
+        except GfcrError as error:
+            self._error = error
+            raise
+        except Exception as error:
+            self._error = EngineError(f"the engine failed at {work}: {described(error)}")
+            raise self._error from error
+
+
+@final
+class Told:
+    """Shows the first failure of each kind; metrics count them all."""
+
+    def __init__(self) -> None:
+        self._kinds = set[str]()
+
+    def tell(self, kind: str, words: str, *, error: BaseException | None = None) -> None:
+        """Logs the words, with the traceback, unless the kind was told before."""
+        if kind not in self._kinds:
+            self._kinds.add(kind)
+            log.error("%s (the first one; see `unscorable/*`)", words, exc_info=error)
+
+
+@final
+@dataclass(kw_only=True)
+class Floor:
+    """What training, or one evaluation, makes its rollouts on."""
+
+    engine: Engine
+    codec: Codec
+    desk: Desk
+    seed: int
+    ledger: Ledger = field(default_factory=Ledger)
+    told: Told = field(default_factory=Told)
+    """Failures that were shown."""
+    heldout: Collection[tuple[int, ...]] = frozenset[tuple[int, ...]]()
+    """Tokens of the prompts that are not asked."""
+    address: str = "generate"
+    """Of the Generate part, in messages."""
+    traffic: Traffic[Any] = field(init=False)
+    touched: dict[str, None] = field(init=False, default_factory=dict[str, None])
+    """Groups whose state may have changed, so that a step looks at no other."""
+
+    def __post_init__(self) -> None:
+        self.traffic = Traffic(self.engine)
+
+    def check(self, tokens: tuple[int, ...], *, sampling: Sampling, what: str) -> None:
+        """Vouches that a part may ask this in place of its job's prompt, or on the side.
+
+        Raises:
+            TaskError: it does not fit the engine's context.
+            PartError: it is held out.
+        """
+        check_room(tokens, sampling, max_length=self.engine.max_length, what=what)
+        if tokens in self.heldout:
+            raise PartError(f"{what} is held out: nothing held out is asked in training.")
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """What a trajectory is sampled for."""
+
+    floor: Floor
+    group_id: str
+    job: Job
+    repeat: int
+    """How often the job's prompt was begun before in the batch."""
+
+    def touch(self) -> None:
+        """Marks the group as one whose state may have changed."""
+        self.floor.touched[self.group_id] = None
