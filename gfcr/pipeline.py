@@ -15,8 +15,7 @@ from gfcr.loop import batch as batches
 from gfcr.loop.collector import Collector, check_harvest
 from gfcr.loop.custody import Custody
 from gfcr.loop.floor import Floor
-from gfcr.loop.guard import check_numbers
-from gfcr.loop.metrics import batch_metrics, recorded
+from gfcr.loop.metrics import batch_metrics, part_metrics
 from gfcr.loop.rounds import evaluate
 from gfcr.loop.runner import Runner
 from gfcr.loop.scoring import Desk
@@ -172,18 +171,19 @@ class Pipeline:
             raise
         batches.settle(self.ledger, harvest=harvest, samples=samples)
         self._remember(harvest)
-        parts = self._part_metrics()
+        parts = part_metrics(self.strategy.parts)
         self._custody.check(harvest)  # once more: memories and observers had it in hand
         self._custody.forget()
         trained = sum(int(s.rollout.mask_T.sum()) for s in samples)
         cost = replace(meter.read(), trained_tokens=trained)
-        metrics = {
-            **batch_metrics(harvest, samples=samples, version=self.engine.version),
-            **meter.metrics(cost),
-            **self._ledger_metrics(),
-            **parts,
-        }
-        metrics = recorded(metrics)
+        metrics = batch_metrics(
+            harvest,
+            samples=samples,
+            version=self.engine.version,
+            cost=meter.metrics(cost),
+            tokens=self.tokens(),
+            parts=parts,
+        )
         batch = self._batch(harvest, samples=samples, cost=cost, metrics=metrics)
         self._sink(batch)
         self._view.begin(self.step + 1)
@@ -290,17 +290,3 @@ class Pipeline:
         """Stops the pools and takes what is in flight out of the engine, which is the caller's."""
         self._floor.traffic.clear()
         self.desk.close()
-
-    # ------------------------------------------------------------ small things
-
-    def _ledger_metrics(self) -> dict[str, float]:
-        return {f"tokens/{name}": float(num) for name, num in self.tokens().items()}
-
-    def _part_metrics(self) -> dict[str, float]:
-        found: dict[str, float] = {}
-        for address, part in self.strategy.parts.items():
-            with asking(address):
-                metrics = dict(part.metrics())
-            check_numbers(metrics, by=address, what="its metrics")
-            found |= {f"{address}/{key}": value for key, value in metrics.items()}
-        return found

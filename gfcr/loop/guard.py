@@ -55,14 +55,15 @@ def is_note(key: object, value: object) -> bool:
     return isinstance(key, str) and (nothing or real(value) is not None)
 
 
-def are_columns(*columns: Sequence[Any]) -> bool:
+def are_columns(
+    tokens: Sequence[Any], logprobs: Sequence[Any], versions: Sequence[Any], mask: Sequence[Any]
+) -> bool:
     """Whether tokens, log-probs, versions and mask of a trajectory are what they should be."""
-    tokens, logprobs, versions, mask = columns
     return (
-        len(set(map(len, columns))) == 1
-        and all(isinstance(t, Integral) and 0 <= t < _TOKENS for t in tokens)
+        len(tokens) == len(logprobs) == len(versions) == len(mask)
+        and all(isinstance(t, Integral) and 0 <= int(t) < _TOKENS for t in tokens)
         and all(real(p) is not None for p in logprobs)
-        and all(isinstance(v, Integral) and -1 <= v < _TOKENS for v in versions)
+        and all(isinstance(v, Integral) and -1 <= int(v) < _TOKENS for v in versions)
         and set(map(type, mask)) <= {bool}
     )
 

@@ -12,6 +12,9 @@ from typing import Final
 
 import numpy as np
 
+from gfcr.errors import asking
+from gfcr.loop.guard import check_numbers
+from gfcr.part import Part
 from gfcr.stages import Harvest
 from gfcr.types import FinishReason, Group, Rollout, Sample
 
@@ -19,8 +22,50 @@ _ENDS: Final = {"timed out": "timed_out", "its process died": "died"}
 """How the pool's own errors begin."""
 
 
-def batch_metrics(harvest: Harvest, *, samples: Sequence[Sample], version: int) -> dict[str, float]:
-    """All metrics that follow from the rollouts alone."""
+def batch_metrics(
+    harvest: Harvest,
+    *,
+    samples: Sequence[Sample],
+    version: int,
+    cost: Mapping[str, float],
+    tokens: Mapping[str, int],
+    parts: Mapping[str, float],
+) -> dict[str, float]:
+    """All metrics of a batch that are finite: stores cannot hold what was not measured.
+
+    Args:
+        harvest: what the batch produced.
+        samples: what of it is trained on.
+        version: of the policy in the engine.
+        cost: what making it took, see `batch.Meter`.
+        tokens: the ledger.
+        parts: see `part_metrics`.
+    """
+    found = {
+        **_of_rollouts(harvest, samples=samples, version=version),
+        **cost,
+        **{f"tokens/{name}": num for name, num in tokens.items()},
+        **parts,
+    }
+    return {name: float(value) for name, value in found.items() if math.isfinite(value)}
+
+
+def part_metrics(parts: Mapping[str, Part]) -> dict[str, float]:
+    """What parts by address measured, as `ADDRESS/NAME`.
+
+    Raises:
+        PartError: one failed, or gave what is no number.
+    """
+    found: dict[str, float] = {}
+    for address, part in parts.items():
+        with asking(address):
+            metrics = dict(part.metrics())
+        check_numbers(metrics, by=address, what="its metrics")
+        found |= {f"{address}/{key}": value for key, value in metrics.items()}
+    return found
+
+
+def _of_rollouts(harvest: Harvest, *, samples: Sequence[Sample], version: int) -> dict[str, float]:
     fresh = [r for g in harvest.groups for r in g.rollouts if r.origin == "fresh"]
     trained = [s.rollout for s in samples]
     return {
@@ -58,11 +103,6 @@ def not_judged(rollout: Rollout) -> bool:
     """Whether nobody gave it a reward, and nobody failed to."""
     failed = rollout.error is not None or rollout.finish == FinishReason.ERROR
     return rollout.reward is None and not failed
-
-
-def recorded(metrics: Mapping[str, float]) -> dict[str, float]:
-    """The metrics that are finite: what was not measured is left out, as stores cannot hold it."""
-    return {name: float(value) for name, value in metrics.items() if math.isfinite(value)}
 
 
 def _scores(groups: Sequence[Group]) -> dict[str, float]:
