@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from gfcr.engine.base import Engine
 from gfcr.errors import asking
-from gfcr.ledger import IN_FLIGHT, Ledger
+from gfcr.ledger import Ledger
 from gfcr.loop import batch as batches
 from gfcr.loop.collector import Collector, check_harvest
 from gfcr.loop.custody import Custody
@@ -132,7 +132,7 @@ class Pipeline:
 
     def tokens(self) -> dict[str, int]:
         """The token ledger: `generated` by the engine's count, every bin, and the `remainder`."""
-        bins = {n: t for n, t in self.ledger.bins().items() if n != IN_FLIGHT}
+        bins = self.ledger.bins()
         return {
             "generated": self.generated,
             **bins,
@@ -274,6 +274,7 @@ class Pipeline:
             "custody": self._custody.state_dict(),
             "generated": self.generated,
             "parts": {name: part.state_dict() for name, part in self.strategy.parts.items()},
+            "in_flight": self._runner.state_dict(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -285,6 +286,7 @@ class Pipeline:
         self._generated_before = state["generated"] - self.engine.stats().generated_tokens
         for name, part in self.strategy.parts.items():
             part.load_state_dict(state["parts"][name])
+        self._runner.load_state_dict(state["in_flight"])
 
     def close(self) -> None:
         """Stops the pools and takes what is in flight out of the engine, which is the caller's."""

@@ -84,6 +84,9 @@ class Generate(Part):
             await session.gather(*(t.sample() for t in opened))
     """
 
+    resumes: ClassVar[bool] = False
+    """Whether `run` goes on from `job.resume`: else a checkpoint's groups in flight start over."""
+
     def rollouts(self, num_samples: int) -> int:
         """Most rollouts that a job of so many samples becomes."""
         return num_samples
@@ -277,8 +280,7 @@ class Control(Part):
 class Replay(Part):
     """Keeps artifacts across updates and gives them back.
 
-    Giving back is by hook: `Recaller` for whole rollouts, `Planner` for groups that were cut,
-    `Selector` for prompts.
+    Giving back is by hook: `Recaller` (rollouts), `Planner` (groups cut), `Selector` (prompts).
     """
 
     def __init_subclass__(cls) -> None:

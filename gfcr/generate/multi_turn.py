@@ -32,6 +32,7 @@ class MultiTurn(Generate):
     """
 
     paper: ClassVar[str] = "2505.07773"
+    resumes: ClassVar[bool] = True
 
     tool: Word = "calculator"
     """A file in `gfcr/generate/tools`, or `package.module:Class`."""

@@ -1,7 +1,7 @@
 """Group sampling: independent completions of one prompt."""
 
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 from gfcr.stages import Generate, Session
 
@@ -13,6 +13,8 @@ class Sample(Generate):
 
     Continues partial rollouts first where the job brings some.
     """
+
+    resumes: ClassVar[bool] = True
 
     async def run(self, session: Session) -> None:
         """See `Generate.run`."""

@@ -1,8 +1,8 @@
 """A group in the making: who works on it, its rollouts, and what is said of them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import final
+from dataclasses import dataclass, replace
+from typing import Final, final
 
 import numpy as np
 
@@ -14,8 +14,31 @@ from gfcr.loop.judging import Judging
 from gfcr.loop.metrics import reason_of
 from gfcr.loop.scratch import SideSession
 from gfcr.loop.session import JobSession
-from gfcr.stages import Evaluator, Generate, Job, View
+from gfcr.stages import BATCH_FULL, Evaluator, Generate, Job, View
 from gfcr.types import FinishReason, Floats, Group, Rollout, Sampling, Signal
+
+_AFRESH: Final = "begun afresh after a checkpoint"
+"""`Rollout.detail` of what a resumed run could not go on from."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """A group in flight as a checkpoint keeps it."""
+
+    group_id: str
+    job: Job
+    repeat: int
+    opened: int
+    """Trajectories that had been opened for it."""
+    verified: tuple[Rollout, ...]
+    going: Job | None
+    """Whose rollouts are being made; None where all are verified."""
+    partial: tuple[Rollout, ...]
+    """What these have so far, finished ones included."""
+    lost: tuple[Rollout, ...]
+    """What a Watcher aborted, or Generate failed at."""
+    asides: tuple[Rollout, ...]
 
 
 @final
@@ -52,6 +75,42 @@ class Cell:
         self._beside.append(self._session)
         self._session.start(generate)
         origin.touch()
+
+    def begun(self) -> Begun:
+        """The group as a checkpoint keeps it; it goes on all the same."""
+        session = self._session
+        made = [t.rollout() for t in session.trajectories] if session else []
+        partial = [r for r in made if r.complete or r.detail == BATCH_FULL]
+        lost = [r for r in made if not r.complete and r.detail != BATCH_FULL]
+        # What was not opened yet is not lost either.
+        unopened = session.job.resume[len(made) :] if session else ()
+        return Begun(
+            group_id=self.id,
+            job=self.origin.job,
+            repeat=self.origin.repeat,
+            opened=self._opened + len(made),
+            verified=tuple(self._rollouts),
+            going=session and session.job,
+            partial=(*partial, *unopened),
+            lost=(*self._cut, *lost),
+            asides=tuple(a.rollout() for s in self._beside for a in s.asides if a.spans),
+        )
+
+    def go_on(self, begun: Begun, *, generate: Generate) -> None:
+        """Takes up the group that a checkpoint has kept, as far as Generate can."""
+        self._rollouts, lost, going = list(begun.verified), begun.lost, begun.going
+        self._opened = begun.opened + 1  # so that no name comes again
+        if going is not None and generate.resumes:
+            cut = sum(r.finish == FinishReason.ABORTED for r in begun.lost)
+            num = max(1, going.num_samples - cut, len(begun.partial))
+            going = replace(going, num_samples=num, resume=begun.partial)
+        elif going is not None:
+            lost, going = (*lost, *begun.partial), replace(going, resume=())
+        aborted = FinishReason.ABORTED
+        self._cut = [replace(r, finish=aborted, detail=_AFRESH) for r in lost]
+        if going is not None:
+            self.open(going, generate=generate)
+        self.origin.touch()
 
     def advance(self, evaluators: Mapping[str, Evaluator]) -> bool:
         """Goes on as far as the results that are in allow; whether the group is complete.

@@ -1,14 +1,15 @@
 """The event loop: steps the engine, feeds trajectories, wakes who works on a group."""
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import final
 
 from gfcr.engine.base import Delta
 from gfcr.errors import asking
-from gfcr.loop.cell import Cell
+from gfcr.ledger import aside
+from gfcr.loop.cell import Begun, Cell
 from gfcr.loop.floor import Floor, Origin
 from gfcr.loop.rules import check_fits, check_watched
 from gfcr.loop.trajectory import LiveTrajectory
@@ -50,8 +51,7 @@ class Runner:
         """
         check_fits(job, max_length=self._floor.engine.max_length)
         origin = Origin(floor=self._floor, group_id=group_id, job=job, repeat=repeat)
-        self._begun += 1
-        self._open(Cell(origin, number=self._begun, view=self._view), job)
+        self._open(self._cell(origin), job)
 
     def more(self, cell: Cell, *, action: SampleMore) -> None:
         """Adds samples to a complete group."""
@@ -98,6 +98,26 @@ class Runner:
             held.clear()
         return [*ready, *self.take_cut(), *unfinished]
 
+    def state_dict(self) -> list[Begun]:
+        """The groups in flight, in the order they were begun: coroutines do not pickle."""
+        cells = sorted([*self._ready, *self._cells.values()], key=lambda cell: cell.number)
+        return [cell.begun() for cell in cells]
+
+    def load_state_dict(self, state: Sequence[Begun]) -> None:
+        """Goes on with the groups in place of its own; nothing is asked before `Traffic.go_on`."""
+        self.cut()
+        self._asides = [aside for begun in state for aside in begun.asides]
+        for each in self._asides:
+            self._floor.ledger.settle(each.spans, bin=aside(each.role))
+        self._floor.traffic.park()
+        for begun in state:
+            origin = Origin(
+                floor=self._floor, group_id=begun.group_id, job=begun.job, repeat=begun.repeat
+            )
+            cell = self._cells[begun.group_id] = self._cell(origin)
+            cell.go_on(begun, generate=self._generate)
+            self._cut += cell.take_cut()
+
     def take_cut(self) -> list[Rollout]:
         """Takes the trajectories that a Watcher aborted, out of their groups."""
         cut, self._cut = self._cut, []
@@ -109,6 +129,10 @@ class Runner:
         return taken
 
     # ------------------------------------------------------------ events
+
+    def _cell(self, origin: Origin) -> Cell:
+        self._begun += 1
+        return Cell(origin, number=self._begun, view=self._view)
 
     def _open(self, cell: Cell, job: Job) -> None:
         self._cells[cell.id] = cell
