@@ -123,10 +123,9 @@ def _run(
         card = replace(card, tags={**card.tags, **_given(resolved, asked=asked, model=model)})
         records.create(went_on(card, held=held))
         say("starting the engine")
-        engine = stack.enter_context(closing(_engine(resolved, model=model)))
         pipeline = Pipeline(
             resolved.strategy,
-            engine=engine,
+            engine=stack.enter_context(closing(_engine(resolved, model=model))),
             task=resolved.task,
             train=problems.train,
             heldout=problems.heldout,
