@@ -139,7 +139,7 @@ def _run(
         stack.enter_context(closing(pipeline))
         source = RunSource(
             pipeline,
-            folder=resolved.folder,
+            records=records,
             tracker=resolved.tracker,
             question=asked,
             evaluation=config.evaluation,

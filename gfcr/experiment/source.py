@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Annotated, Any, final
 
 from annotated_types import Interval
@@ -113,7 +112,7 @@ class RunSource:
         self,
         pipeline: Pipeline,
         *,
-        folder: Path,
+        records: RunFolder,
         tracker: Tracker,
         question: Question,
         evaluation: Evaluation,
@@ -122,7 +121,7 @@ class RunSource:
         pause: Pause | None = None,
         watch: Callable[[Progress], None] = lambda progress: None,
     ) -> None:
-        self._pipeline, self._records, self._tracker = pipeline, RunFolder(folder), tracker
+        self._pipeline, self._records, self._tracker = pipeline, records, tracker
         self.question = question
         self._evaluation, self._generate, self._budget = evaluation, generate, budget
         self._pause, self._watch = pause, watch
