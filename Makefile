@@ -8,7 +8,7 @@ LOCKED := $(BIN)/python -m pip --disable-pip-version-check --no-input install --
 export PYTHON TORCH_INDEX
 
 .DEFAULT_GOAL := help
-.PHONY: help setup suffix trl-previous browser notebooks pages demo test test-all test-fast check lint lock clean
+.PHONY: help setup suffix trl-previous browser notebooks pages demo test test-all test-fast mutants check lint lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -59,6 +59,11 @@ test-all: ## all tests but tests/gpu, with every case (hours)
 
 test-fast: $(SETUP) ## unit and contract tests
 	@$(PYTEST) tests/unit tests/contract
+
+mutants: $(SETUP) ## which broken lines no unit or contract test notices (hours; NAMES='gfcr.filter.*')
+	@bash scripts/quietly.sh "mutmut" $(BIN)/python -m pip --disable-pip-version-check \
+		--no-input install 'mutmut==3.8.1'
+	@$(BIN)/python scripts/mutants.py $(NAMES)
 
 check: $(SETUP) ## ruff, format and types, changing nothing
 	@failed=0; \
