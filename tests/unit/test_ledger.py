@@ -4,11 +4,22 @@ import pickle
 from collections import Counter
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gfcr.ledger import ABORTED, BUFFERED, IN_FLIGHT, REPLAYED, STALE, TRAINED, Ledger, rejected
+from gfcr.ledger import (
+    ABORTED,
+    BUFFERED,
+    IN_FLIGHT,
+    MASKED,
+    REPLAYED,
+    STALE,
+    TRAINED,
+    Ledger,
+    rejected,
+)
 from gfcr.types import Span
 
 BINS = [TRAINED, REPLAYED, ABORTED, BUFFERED, STALE, rejected("dead"), rejected("long")]
@@ -85,3 +96,16 @@ def test_a_shared_trunk_counts_once_and_where_its_best_leaf_is() -> None:
     ledger.settle([span("trunk", 0, 5)], bin=rejected("dead"))
     ledger.settle([span("trunk", 0, 3), span("b", 0, 2)], bin=TRAINED)
     assert ledger.bins() == {rejected("dead"): 2, TRAINED: 5}
+
+
+def test_what_a_correction_masks_leaves_the_training_and_no_other_bin() -> None:
+    ledger = Ledger()
+    ledger.generated("a", num=4)
+    ledger.settle([span("a", 0, 3)], bin=TRAINED)
+    ledger.settle([span("a", 3, 4)], bin=STALE)
+    ledger.mask("a", tokens=np.array([False, True, True, True]))
+    assert ledger.bins() == {TRAINED: 1, STALE: 1, MASKED: 2}
+
+
+def test_what_is_rejected_as_stale_has_the_bin_of_what_is_retired() -> None:
+    assert rejected(STALE) == STALE and rejected("dead") == "rejected:dead"

@@ -123,6 +123,13 @@ def test_opsm_leaves_out_what_is_bad_and_hardly_said_any_more(
     assert answer.mask_T is not None and bool(answer.mask_T.any()) == kept
 
 
+def test_opsm_tells_the_share_that_it_masked_and_keeps_what_is_neither_good_nor_bad() -> None:
+    part = Opsm(delta=0.1)
+    update = [learned(gaps=[-0.5] * 4, advantage=a) for a in (-1.0, 0.0, 1.0, 2.0)]
+    kept = [a.mask_T is not None and bool(a.mask_T.any()) for a in part.correct(update)]
+    assert kept == [False, True, True, True] and part.metrics() == {"masked": 0.25}
+
+
 def test_own_tokens_masks_what_older_policies_sampled() -> None:
     (answer,) = OwnTokens(max_lag=1).correct([learned(gaps=[0.0] * 5, lags=[3, 3, 2, 1, 0])])
     assert answer.mask_T is not None
@@ -143,7 +150,16 @@ def test_the_effective_sample_size_is_kish_s_and_small_ones_skip_the_update(
     assert skipped == (part.metrics()["ess"] < 0.8) == bool(part.metrics()["skipped"])
 
 
-@pytest.mark.parametrize("made", [lambda: Icepop(low=5.0), lambda: Band(low=2.0)])
+def test_updates_that_were_skipped_are_counted() -> None:
+    part = EssGuard(cap=100.0, least=0.9)
+    for gap, skipped in ((4.0, 1), (0.0, 1), (4.0, 2)):
+        part.correct([learned(gaps=[gap, 0.0])])
+        assert part.metrics()["skipped"] == skipped
+
+
+@pytest.mark.parametrize(
+    "made", [lambda: Icepop(low=5.0), lambda: Band(low=2.0), lambda: Band(low=1.0, high=1.0)]
+)
 def test_a_band_without_width_is_refused(made: Any) -> None:
     with pytest.raises(ConfigError, match="give low < high"):
         made()
