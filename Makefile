@@ -62,7 +62,7 @@ test-fast: $(SETUP) ## unit and contract tests
 
 mutants: $(SETUP) ## which broken lines no unit or contract test notices (hours; NAMES='gfcr.filter.*')
 	@bash scripts/quietly.sh "mutmut" $(BIN)/python -m pip --disable-pip-version-check \
-		--no-input install 'mutmut==3.8.1'
+		--no-input install -c requirements/cpu.lock 'mutmut==3.8.1'
 	@$(BIN)/python scripts/mutants.py $(NAMES)
 
 check: $(SETUP) ## ruff, format and types, changing nothing

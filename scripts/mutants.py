@@ -61,14 +61,14 @@ def main(names: Sequence[str]) -> int:
     silent: dict[str, dict[str, str]] = defaultdict(dict)
     for mutant in tried():
         status = "killed" if mutant.status in ("timeout", "segfault") else mutant.status
-        if status != "killed" and mutant.change in reasons.get(mutant.path, {}):
+        if status != "killed" and reasons.get(mutant.path, {}).get(mutant.change):
             status = "explained"
         elif status != "killed":
             silent[mutant.path][mutant.change] = ""
         counts[mutant.room][status] += 1
     print(yaml.safe_dump(dict(silent), width=1000))
     low = _show(counts)
-    return done.returncode or int(bool(low))
+    return done.returncode or int(bool(low) or not counts)
 
 
 def _show(counts: dict[str, Counter[str]]) -> list[str]:

@@ -28,7 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--whole",
         action="store_true",
-        help="every test and every case, not those that fit in ten minutes (`make test-all`)",
+        help="every test and every case (`make test-all`), not every guard once",
     )
 
 
