@@ -15,6 +15,11 @@ def test_the_first_round_begins_factor_times_the_batch(factor: float, begun: int
     assert plan.num_groups == begun
 
 
+def test_groups_that_go_on_from_the_batch_before_count_as_begun() -> None:
+    plan = Plan(num_groups=3, target=8, in_flight=5)
+    assert Oversample(factor=2).plan(plan, view=make.view()).num_groups == 11
+
+
 def test_later_rounds_and_larger_plans_are_left_alone() -> None:
     view = make.view()
     assert Oversample().plan(Plan(num_groups=30, target=8), view=view).num_groups == 30
