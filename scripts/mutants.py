@@ -5,6 +5,7 @@ share, and names the survivors that `tests/survivors.yaml` gives no reason for.
 """
 
 import json
+import re
 import subprocess
 import sys
 from collections import Counter, defaultdict
@@ -44,6 +45,19 @@ class Mutant(NamedTuple):
         return " ".join(told)
 
 
+class Explained(NamedTuple):
+    """Why no test need notice a change: by file and change, and by kind of change."""
+
+    files: dict[str, dict[str, str]]
+    kinds: dict[str, str]
+    """Reason by regular expression, which is looked for in the change; those that hold anywhere."""
+
+    def holds(self, mutant: Mutant) -> bool:
+        """Whether it has a reason."""
+        kinds = [reason for kind, reason in self.kinds.items() if re.search(kind, mutant.change)]
+        return any([*kinds, self.files.get(mutant.path, {}).get(mutant.change)])
+
+
 def tried() -> Iterator[Mutant]:
     """Every mutant that the last runs tried."""
     for file in sorted(MADE.rglob("*.meta")):
@@ -56,12 +70,12 @@ def tried() -> Iterator[Mutant]:
 def main(names: Sequence[str]) -> int:
     """Runs mutmut, prints a table of rooms and the survivors without a reason, ready to paste."""
     done = subprocess.run([Path(sys.executable).with_name("mutmut"), "run", *names], check=False)
-    reasons: dict[str, dict[str, str]] = yaml.safe_load(EXPLAINED.read_text()) or {}
+    explained = Explained(**yaml.safe_load(EXPLAINED.read_text()))
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     silent: dict[str, dict[str, str]] = defaultdict(dict)
     for mutant in tried():
         status = "killed" if mutant.status in ("timeout", "segfault") else mutant.status
-        if status != "killed" and reasons.get(mutant.path, {}).get(mutant.change):
+        if status != "killed" and explained.holds(mutant):
             status = "explained"
         elif status != "killed":
             silent[mutant.path][mutant.change] = ""
