@@ -27,8 +27,7 @@ class Calculator(Tool):
 
     def answer(self, text: str) -> str:
         """See `Tool.answer`. Whole numbers as they are, others with six digits."""
-        found = _TRAILING.search(text)
-        expression = found.group(1).strip() if found else ""
+        expression = _TRAILING.findall(text)[0].strip()  # of any text at least the empty end
         if len(expression) > _MAX_CHARS:
             raise ToolError(f"{len(expression)} characters; at most {_MAX_CHARS} are evaluated.")
         try:

@@ -8,7 +8,7 @@ import pytest
 from gfcr import strategy as strategies
 from gfcr.control.reinforce_ada import ReinforceAda
 from gfcr.errors import ConfigError
-from gfcr.stages import SampleMore
+from gfcr.stages import Harvest, SampleMore
 from gfcr.testing import factories as make
 
 
@@ -95,3 +95,26 @@ def test_memory_is_empty_between_batches() -> None:
 def test_values_out_of_range_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=f"ReinforceAda.{next(iter(bad))}="):
         ReinforceAda(**bad)
+
+
+def test_a_reward_at_the_threshold_is_right() -> None:
+    part = ReinforceAda(mode="positive", threshold=0.7)
+    view = make.view(group_size=2)
+    assert part.decide(make.group([0.7, 0.0]), view=view) is None
+    assert part.decide(make.group([0.6, 0.0]), view=view) is not None
+
+
+def test_of_an_odd_number_the_smaller_half_has_to_be_right() -> None:
+    view = make.view(group_size=5)
+    for right, wrong, leaves in ((2, 3, True), (1, 4, False), (3, 2, False)):
+        group = make.group([1.0] * right + [0.0] * wrong)
+        assert (ReinforceAda(keep=5).decide(group, view=view) is None) == leaves
+
+
+@pytest.mark.parametrize(("pool", "rounds"), [(3, 1.0), (6, 1.0), (8, 2.0), (11, 2.0)])
+def test_a_pool_that_was_resumed_has_had_its_whole_rounds(pool: int, rounds: float) -> None:
+    part, view = ReinforceAda(), make.view(group_size=4)
+    group = make.group([0.0] * pool)
+    part.decide(group, view=view)
+    part.observe(Harvest(step=0, groups=(group,), aborted=()), view=view)
+    assert part.metrics() == {"rounds": rounds, "satisfied": 0.0}

@@ -107,3 +107,47 @@ def test_counts_are_of_the_last_batch_and_nothing_else_is_remembered() -> None:
 def test_impossible_settings_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(ConfigError, match=next(iter(wrong))):
         RepetitionStop(**wrong)
+
+
+class Counted(list[int]):
+    """Tokens that count how many of them are looked at."""
+
+    looked = 0
+
+    def __getitem__(self, at: Any) -> Any:
+        found = super().__getitem__(at)
+        self.looked += len(found) if isinstance(at, slice) else 1
+        return found
+
+
+def test_a_token_is_looked_at_once_and_of_a_prefix_only_what_may_matter() -> None:
+    rule = RepetitionStop(max_period=8, min_repeats=2, min_tokens=4)
+    trajectory: Any = Tokens()
+    trajectory.tokens = Counted()
+    for number in range(1000):
+        trajectory.tokens.append(number)
+        assert rule.watch(trajectory, new=1, view=VIEW) is None
+    assert trajectory.tokens.looked == 1000
+    fork: Any = Tokens()
+    fork.tokens = Counted(trajectory.tokens)
+    rule.watch(fork, new=1, view=VIEW)
+    assert fork.tokens.looked <= 3 * 8
+
+
+@pytest.mark.parametrize("token", [0, 1, 2])
+def test_the_first_token_repeats_nothing_whichever_it_is(token: int) -> None:
+    rule = RepetitionStop(max_period=3, min_repeats=3, min_tokens=1)
+    trajectory: Any = Tokens()
+    for number in (1, 2, 3):
+        trajectory.tokens.append(token)
+        assert bool(rule.watch(trajectory, new=1, view=VIEW)) == (number == 3)
+
+
+def test_a_halt_at_the_cap_saves_nothing() -> None:
+    rule = RepetitionStop(max_period=1, min_repeats=2, min_tokens=2)
+    for length, saved in ((100, 0.0), (130, 0.0), (99, 1.0)):
+        full: Any = Tokens()
+        full.tokens = [5] * length
+        assert rule.watch(full, new=1, view=VIEW)
+        rule.observe(Harvest(step=0, groups=(), aborted=()), view=VIEW)
+        assert rule.metrics() == {"halted": 1.0, "saved_tokens": saved}

@@ -153,8 +153,34 @@ def test_the_effective_sample_size_is_kish_s_and_small_ones_skip_the_update(
 def test_updates_that_were_skipped_are_counted() -> None:
     part = EssGuard(cap=100.0, least=0.9)
     for gap, skipped in ((4.0, 1), (0.0, 1), (4.0, 2)):
-        part.correct([learned(gaps=[gap, 0.0])])
+        (answer,) = part.correct([learned(gaps=[gap, 0.0])])
         assert part.metrics()["skipped"] == skipped
+        mask_T = answer.mask_T
+        assert mask_T is None or (mask_T.dtype, mask_T.tolist()) == (np.bool_, [False, False])
+        assert (mask_T is None) == (gap == 0)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        *(Band(low=1.0, high=2.0), Band(low=0.5, high=1.0), Opsm(delta=0.0)),
+        *(Icepop(low=1.0, high=2.0), Icepop(low=0.5, high=1.0), EssGuard(least=1.0)),
+    ],
+    ids=repr,
+)
+def test_what_lies_on_an_edge_is_inside(part: Correction) -> None:
+    (answer,) = part.correct([learned(gaps=[0.0, 0.0], advantage=-1.0)])
+    assert np.all(np.asarray(answer.weight) == 1)
+    assert answer.mask_T is None or answer.mask_T.all()
+
+
+@pytest.mark.parametrize("level", ["sequence", "geometric"])
+def test_ratios_beyond_all_numbers_have_the_cap_and_no_warning(level: Any) -> None:
+    with np.errstate(all="raise"):
+        (answer,) = Truncated(cap=3.0, level=level).correct([learned(gaps=[900.0, 900.0])])
+        assert answer.weight == 3.0
+        (answer,) = Band(level=level).correct([learned(gaps=[900.0, 900.0])])
+    assert answer.mask_T is not None and not answer.mask_T.any()
 
 
 @pytest.mark.parametrize(

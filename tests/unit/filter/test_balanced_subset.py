@@ -59,3 +59,9 @@ def test_unscorable_rollouts_are_not_kept() -> None:
 def test_one_rollout_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"BalancedSubset\.keep=1"):
         BalancedSubset(keep=1)
+
+
+def test_a_group_no_larger_than_what_is_kept_is_refused_only_where_it_is_smaller() -> None:
+    BalancedSubset(keep=4).check(4, where="filters.f")
+    with pytest.raises(ConfigError, match=r"^filters\.f\.keep=4 of 3 rollouts a group"):
+        BalancedSubset(keep=4).check(3, where="filters.f")

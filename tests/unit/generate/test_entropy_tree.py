@@ -28,6 +28,8 @@ def test_a_tree_has_m_times_one_plus_nlt_leaves(shape: tuple[int, int, int, int]
     leaves = m * (1 + n * rounds * t)
     assert shape != (6, 2, 1, 2) or leaves == 30
     assert [len(g.rollouts) for g in batch.groups] == [leaves] * 3
+    part = EntropyTree(forks=n, rounds=rounds, continuations=t)
+    assert part.rollouts(m) == leaves
     assert all(sum(r.parent is None for r in g.rollouts) == m for g in batch.groups)
     assert len({r.id for g in batch.groups for r in g.rollouts}) == leaves * 3
 

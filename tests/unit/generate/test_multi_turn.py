@@ -10,7 +10,7 @@ from gfcr import strategy as strategies
 from gfcr.engine.base import Request
 from gfcr.errors import ConfigError
 from gfcr.generate.multi_turn import MultiTurn
-from gfcr.generate.tools.base import Tool, ToolError
+from gfcr.generate.tools.base import Tool, ToolError, tool_names
 from gfcr.testing import factories as make
 from gfcr.types import FinishReason, RolloutBatch
 
@@ -148,6 +148,7 @@ def test_a_slow_tool_that_fails_makes_its_rollouts_unscorable() -> None:
 
 
 def test_settings_are_checked() -> None:
+    assert "calculator" in tool_names() and "base" not in tool_names()
     with pytest.raises(ConfigError, match=r"unknown tool 'calculater'.*Did you mean 'calculator'"):
         MultiTurn(tool="calculater")
     with pytest.raises(ConfigError, match="cannot be loaded"):

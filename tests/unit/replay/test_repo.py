@@ -141,3 +141,9 @@ def test_resume_recalls_the_same(choose: str) -> None:
 def test_values_out_of_range_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=f"(?i:repo).{next(iter(bad))}="):
         Repo(**bad)
+
+
+def test_random_ones_are_drawn_by_the_prompt_and_keep_their_order() -> None:
+    part = _filled([1.0] * 16, choose="random", num=5)
+    drawn = make.view(step=1).rng("repo", "p0").permutation(16)[:5]
+    assert [r.id for r in _recall(part)] == [f"g/{i}" for i in sorted(drawn)]

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from scipy.stats import nct, t
 
 from gfcr.stats import (
     Components,
@@ -10,6 +11,7 @@ from gfcr.stats import (
     power,
     seeds_needed,
 )
+from gfcr.stats.interval import spread
 
 MIXES = {
     "seeds": Components(seed=0.002, prompt=0.0, residual=0.05),
@@ -115,3 +117,77 @@ def test_seeds_do_not_help_where_prompts_are_too_few():
 def test_one_seed_detects_nothing():
     assert np.isnan(detectable(MIXES["all"], seeds=1, prompts=40))
     assert power(1.0, components=MIXES["all"], seeds=1, prompts=40) == 0.0
+
+
+@pytest.mark.parametrize(("seeds", "alpha"), [(2, 0.05), (4, 0.05), (4, 0.01), (12, 0.05)])
+def test_without_prompts_power_is_that_of_the_noncentral_t(seeds, alpha):
+    mix = Components(seed=0.04, prompt=0.0, residual=0.0)
+    error, limit = 0.2 / seeds**0.5, t.ppf(1 - alpha / 2, seeds - 1)
+    for effect in (0.0, 0.1, -0.25, 0.6):
+        stated = power(effect, components=mix, seeds=seeds, prompts=1, alpha=alpha)
+        exact = nct.sf(limit, seeds - 1, effect / error) + nct.cdf(
+            -limit, seeds - 1, effect / error
+        )
+        # 40,000 draws of the estimated error.
+        assert stated == pytest.approx(exact, abs=0.01)
+
+
+@pytest.mark.parametrize("mix", MIXES.values(), ids=MIXES)
+@pytest.mark.parametrize(("seeds", "prompts"), [(2, 5), (4, 3), (6, 1), (5, 12)])
+def test_power_is_by_the_errors_that_studies_would_estimate(mix, seeds, prompts):
+    """Each study's own error, from simulated cells in place of drawn mean squares."""
+    rng, studies = np.random.default_rng(9), 20_000
+    drawn = rng.normal(0, mix.seed**0.5, (studies, seeds, 1))
+    drawn = drawn + rng.normal(0, mix.prompt**0.5, (studies, 1, prompts))
+    drawn += rng.normal(0, mix.residual**0.5, (studies, seeds, prompts))
+    found = spread(drawn)
+    true = mix.variance(seeds=seeds, prompts=prompts)
+    wanted = mix.seed / seeds + mix.prompt / prompts + mix.residual / seeds / prompts
+    assert true == pytest.approx(wanted) == pytest.approx(found.mean.var(), rel=0.05)
+    for effect in (0.0, 2 * true**0.5, -4 * true**0.5):
+        rejected = abs(found.mean + effect) > t.ppf(0.975, found.df) * found.variance**0.5
+        stated = power(effect, components=mix, seeds=seeds, prompts=prompts)
+        assert stated == pytest.approx(rejected.mean(), abs=0.013)
+
+
+def test_where_nothing_varies_every_effect_is_found_and_none_is_not():
+    none = Components(seed=0.0, prompt=0.0, residual=0.0)
+    asked = {"components": none, "seeds": 2, "prompts": 5}
+    assert (power(0.0, **asked), power(1e-9, **asked), power(-1e-9, **asked)) == (0, 1, 1)
+    assert detectable(none, seeds=2, prompts=5) == 0.0
+    assert np.isnan(detectable(none, seeds=1, prompts=5))
+
+
+@pytest.mark.parametrize("asked", [{}, {"alpha": 0.01, "at_power": 0.95}, {"at_power": 0.06}])
+@pytest.mark.parametrize("seeds", [2, 6])
+def test_the_detectable_effect_has_the_power_asked_for_and_the_seeds_needed_are_enough(
+    seeds, asked
+):
+    mix, at = MIXES["all"], {"at_power": 0.8, "alpha": 0.05, **asked}
+    effect = detectable(mix, seeds=seeds, prompts=30, **asked)
+    found = power(effect, components=mix, seeds=seeds, prompts=30, alpha=at["alpha"])
+    assert found == pytest.approx(at["at_power"], abs=1e-6)
+    above = effect * (1 + 1e-9)
+    assert seeds_needed(above, components=mix, prompts=30, **asked) == seeds
+    assert seeds_needed(above, components=mix, prompts=30, most=seeds, **asked) == seeds
+    fewer = seeds - 1
+    assert seeds_needed(above, components=mix, prompts=30, most=fewer, **asked) is None
+
+
+def test_components_are_those_of_the_analysis_of_variance_and_never_below_0():
+    table = np.array([[0.1, 0.7, 0.2], [0.6, 0.9, 0.4], [0.3, 0.8, 0.1], [0.4, 0.6, 0.5]])
+    found, parts = components(table), spread(table)
+    assert found.residual == pytest.approx(float(parts.cell) * 12)
+    assert found.seed == pytest.approx(float(parts.by_seed - parts.cell) * 4)
+    assert found.prompt == pytest.approx(float(parts.by_prompt - parts.cell) * 3)
+    assert min(found.seed, found.prompt) > 0
+    crossed = components(np.array([[1.0, 0.0], [0.0, 1.0]]))
+    assert (crossed.seed, crossed.prompt) == (0.0, 0.0) and crossed.residual == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("value", [0.0, -0.25, 0.5])
+def test_equal_cells_have_the_residual_of_one_more_answer_each_way(value):
+    found = components(np.full((3, 4), value), span=1.0)
+    assert (found.seed, found.prompt) == (0.0, 0.0)
+    assert found.residual == pytest.approx(12 * 2 / 14**2)
+    assert components(np.full((3, 4), value)).residual == 0.0
