@@ -149,7 +149,7 @@ def installed_names(value: object) -> Iterator[str]:
     if plain.is_mapping(value):
         inner, name = value.values(), value.get("name")
         groups = (*KINDS.values(), "gfcr.strategies")
-        theirs = {e.name for group in groups for e in _installed(group, tuple(sys.path))}
+        theirs = {name for group in groups for name in installed(group)}
         if isinstance(name, str) and name in theirs:
             yield name
     elif isinstance(value, list | tuple):
@@ -223,11 +223,16 @@ def _files(kind: str) -> dict[str, Path]:
 
 
 def _entry_points(kind: str) -> dict[str, Any]:
-    return {e.name: e for e in _installed(KINDS[kind], tuple(sys.path))}
+    return installed(KINDS[kind])
+
+
+def installed(group: str) -> dict[str, Any]:
+    """Entry points of a group, by name."""
+    return {e.name: e for e in _looked_up(group, tuple(sys.path))}
 
 
 @lru_cache(maxsize=64)
-def _installed(group: str, path: tuple[str, ...]) -> EntryPoints:
+def _looked_up(group: str, path: tuple[str, ...]) -> EntryPoints:
     """Kept for a path: looking takes longer than everything else about making a part."""
     return entry_points(group=group)
 

@@ -5,7 +5,6 @@ import inspect
 import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
 from gfcr import registry
@@ -176,8 +175,7 @@ def find(name: str) -> Callable[..., object]:
     """The function that builds the strategy called `name`."""
     if ":" in name:
         return _announced(registry.load_object(name), name=name)
-    installed = {e.name: e for e in entry_points(group="gfcr.strategies")}
-    if name in installed:
+    if name in (installed := registry.installed("gfcr.strategies")):
         return installed[name].load()
     if name not in names():
         raise unknown_name(name, kind="strategy", allowed=names(), where="strategy.name")
@@ -202,7 +200,7 @@ def names() -> list[str]:
     """Names of all strategies, ours and installed ones."""
     package = importlib.import_module(PACKAGE)
     ours = [m.name for m in pkgutil.iter_modules(package.__path__) if not m.name.startswith("_")]
-    return sorted({*ours, *(e.name for e in entry_points(group="gfcr.strategies"))})
+    return sorted({*ours, *registry.installed("gfcr.strategies")})
 
 
 def entries() -> list[registry.Entry]:
