@@ -9,11 +9,11 @@ import importlib
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import groupby
-from operator import methodcaller
+from operator import attrgetter, methodcaller
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -68,55 +68,62 @@ def _pyarrow() -> tuple[Any, Any]:
     return importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
 
 
+_COLUMNS: Final[Mapping[str, tuple[str, str]]] = {
+    # Who it is.
+    "update": ("int32", ""),
+    "policy_version": ("int32", ""),
+    "group_index": ("int32", ""),
+    "group_id": ("string", "group_id"),
+    "rollout_id": ("string", "id"),
+    "prompt_id": ("string", "prompt.id"),
+    "step": ("int32", "step"),
+    # What was asked and answered.
+    "prompt": ("string", "prompt.text"),
+    "completion": ("string", "text"),
+    "answer": ("string", "prompt.answer"),
+    "prompt_meta": ("string", ""),
+    "prompt_tokens": ("int32[]", "prompt.tokens"),
+    "tokens": ("int32[]", "tokens_T"),
+    "logprobs": ("float[]", "logprobs_T"),
+    "versions": ("int32[]", "versions_T"),
+    "mask": ("bool[]", "mask_T"),
+    "finish": ("string", "finish.value"),
+    "detail": ("string", "detail"),
+    # What the filters made of it.
+    "reward": ("double", "reward"),
+    "shaped_reward": ("double", ""),
+    "advantage": ("double", ""),
+    "advantages": ("float[]", ""),
+    "weight": ("double", ""),
+    "rejected": ("string", ""),
+    "scores": ("string", ""),
+    "group_rejected": ("string", ""),
+    "group_values": ("string", ""),
+    # Where it came from, and what it cost.
+    "origin": ("string", "origin"),
+    "role": ("string", "role"),
+    "parent": ("string", "parent"),
+    "fork_at": ("int32", "fork_at"),
+    "sampled_under": ("int32[]", "sampled_under"),
+    "error": ("string", "error"),
+    "notes": ("string", ""),
+    "spans": ("span[]", ""),
+    "length": ("int32", ""),
+    "sampled_tokens": ("int32", ""),
+    "trained_tokens": ("int32", ""),
+}
+"""Type of each column, and the rollout's attribute that it holds, where it is one."""
+
+
 def _schema(pa: Any) -> Any:
-    text, whole, real = pa.string(), pa.int32(), pa.float64()
-    span = pa.struct({"request_id": text, "start": whole, "stop": whole})
-    return pa.schema(
-        {
-            # Who it is.
-            "update": whole,
-            "policy_version": whole,
-            "group_index": whole,
-            "group_id": text,
-            "rollout_id": text,
-            "prompt_id": text,
-            "step": whole,
-            # What was asked and answered.
-            "prompt": text,
-            "completion": text,
-            "answer": text,
-            "prompt_meta": text,
-            "prompt_tokens": pa.list_(whole),
-            "tokens": pa.list_(whole),
-            "logprobs": pa.list_(pa.float32()),
-            "versions": pa.list_(whole),
-            "mask": pa.list_(pa.bool_()),
-            "finish": text,
-            "detail": text,
-            # What the filters made of it.
-            "reward": real,
-            "shaped_reward": real,
-            "advantage": real,
-            "advantages": pa.list_(pa.float32()),
-            "weight": real,
-            "rejected": text,
-            "scores": text,
-            "group_rejected": text,
-            "group_values": text,
-            # Where it came from, and what it cost.
-            "origin": text,
-            "role": text,
-            "parent": text,
-            "fork_at": whole,
-            "sampled_under": pa.list_(whole),
-            "error": text,
-            "notes": text,
-            "spans": pa.list_(span),
-            "length": whole,
-            "sampled_tokens": whole,
-            "trained_tokens": whole,
-        }
-    )
+    fields = {"request_id": pa.string(), "start": pa.int32(), "stop": pa.int32()}
+
+    def typed(name: str) -> Any:
+        if name.endswith("[]"):
+            return pa.list_(typed(name[:-2]))
+        return pa.struct(fields) if name == "span" else pa.type_for_alias(name)
+
+    return pa.schema({column: typed(name) for column, (name, _) in _COLUMNS.items()})
 
 
 def _rows(batch: RolloutBatch) -> Iterator[dict[str, Any]]:
@@ -139,34 +146,12 @@ def _rows(batch: RolloutBatch) -> Iterator[dict[str, Any]]:
 
 
 def _rollout_row(rollout: Rollout) -> dict[str, Any]:
-    prompt = rollout.prompt
+    held = {name: attrgetter(place)(rollout) for name, (_, place) in _COLUMNS.items() if place}
     return {
-        "group_id": rollout.group_id,
-        "rollout_id": rollout.id,
-        "prompt_id": prompt.id,
-        "step": rollout.step,
-        "prompt": prompt.text,
-        "completion": rollout.text,
-        "answer": prompt.answer,
-        "prompt_meta": json.dumps(dict(prompt.meta), default=str),
-        "prompt_tokens": prompt.tokens,
-        "tokens": rollout.tokens_T,
-        "logprobs": rollout.logprobs_T,
-        "versions": rollout.versions_T,
-        "mask": rollout.mask_T,
-        "finish": rollout.finish.value,
-        "detail": rollout.detail,
-        "reward": rollout.reward,
-        "origin": rollout.origin,
-        "role": rollout.role,
-        "parent": rollout.parent,
-        "fork_at": rollout.fork_at,
-        "sampled_under": rollout.sampled_under,
-        "error": rollout.error,
+        **held,
+        "prompt_meta": json.dumps(dict(rollout.prompt.meta), default=str),
         "notes": json.dumps(dict(rollout.notes)),
-        "spans": [
-            {"request_id": s.request_id, "start": s.start, "stop": s.stop} for s in rollout.spans
-        ],
+        "spans": [asdict(span) for span in rollout.spans],
         "length": len(rollout),
         "sampled_tokens": int(np.count_nonzero(rollout.mask_T)),
     }

@@ -2,7 +2,7 @@
 
 No module is imported and no constructor, `__setstate__` or `__del__` called: an object is made
 empty and given its attributes, and only of classes of gfcr and of the packages that the parts in
-this process come from. What is no JSON stands in an object with one key that begins with `$`.
+this process come from. What is no JSON is `{"$KIND": what it holds, "of": what else makes it}`.
 """
 
 import dataclasses
@@ -26,16 +26,8 @@ np: Final[Any] = numpy  # its types say too little of arrays of any kind
 _FACTORIES: Final[Mapping[str, Callable[[], Any]]] = {
     f.__name__: f for f in (list, dict, set, int, float, str)
 }
-_SEQUENCES: Final[Mapping[str, Callable[[Any], Any]]] = {
-    "$tuple": tuple,
-    "$set": set,
-    "$frozenset": frozenset,
-}
-_MAPPINGS: Final[Mapping[str, Callable[[Any], Any]]] = {
-    "$dict": dict,
-    "$counter": lambda pairs: Counter(dict(pairs)),
-    "$ordered": OrderedDict,
-}
+_PLAIN: Final[tuple[Any, ...]] = (tuple, set, frozenset, dict, OrderedDict, bytes, bytearray)
+"""What is made of its items, pairs or bytes alone."""
 _BUILT_IN: Final = (list, dict, set, frozenset, deque, bytes, bytearray, str, int, float)
 Tree: TypeAlias = Any
 
@@ -63,7 +55,7 @@ def read(folder: Path) -> dict[str, Any]:
     """
     try:
         tree = json.loads((folder / TREE).read_text("utf-8"))
-        return _Reader((folder / ARRAYS).read_bytes()).decode(tree)
+        return _decode(tree, arrays=(folder / ARRAYS).read_bytes())
     except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise CheckpointError(f"{folder / TREE} cannot be read ({error})") from error
 
@@ -74,39 +66,37 @@ class _Writer:
         self.arrays = bytearray()
 
     def encode(self, value: Any, *, where: str) -> Tree:
-        kind = _type(value)  # exact: a subclass may hold more
+        kind: Any = value.__class__  # exact: a subclass may hold more
         if value is None or kind in (bool, int, float, str):
             return value
         if kind is list:
             return self._items(value, where=where)
         if kind is dict and all(type(k) is str and not k.startswith("$") for k in value):
             return {k: self.encode(v, where=f"{where}[{k!r}]") for k, v in value.items()}
-        return self._tagged(value, kind=kind, where=where)
+        tag, held, of = self._told(value, kind=kind, where=where)
+        return {f"${tag}": held, "of": of}
 
-    def _tagged(self, value: Any, *, kind: Any, where: str) -> Tree:
-        for tag, maker in {"$tuple": tuple, "$set": set, "$frozenset": frozenset}.items():
-            if kind is maker:
-                return {tag: self._items(value, where=where)}
-        for tag, maker in {"$dict": dict, "$counter": Counter, "$ordered": OrderedDict}.items():
-            if kind is maker:
-                return {tag: self._pairs(value, where=where)}
-        if kind is deque:
-            return {"$deque": [self._items(value, where=where), value.maxlen]}
-        if kind is defaultdict and getattr(value.default_factory, "__name__", "") in _FACTORIES:
-            return {"$default": [value.default_factory.__name__, self._pairs(value, where=where)]}
+    def _told(self, value: Any, *, kind: Any, where: str) -> tuple[str, Tree, Tree]:
+        factory = getattr(getattr(value, "default_factory", dict), "__name__", "")
+        if kind in (tuple, set, frozenset, deque):
+            return kind.__name__, self._items(value, where=where), getattr(value, "maxlen", None)
+        if kind in (dict, OrderedDict, Counter, defaultdict) and factory in _FACTORIES:
+            return kind.__name__, self._pairs(value, where=where), factory
         if kind in (bytes, bytearray):
-            return {f"${kind.__name__}": self._keep(value)}
+            return kind.__name__, self._keep(value), None
         if issubclass(kind, numpy.ndarray | numpy.generic) and not value.dtype.hasobject:
-            return self._array(np.asarray(value), scalar=issubclass(kind, numpy.generic))
+            descr = np.lib.format.dtype_to_descr(value.dtype)
+            tag = "scalar" if issubclass(kind, numpy.generic) else "array"
+            return tag, self._keep(np.asarray(value).tobytes()), [descr, value.shape]
         if issubclass(kind, PurePath):
-            return {"$path": str(value)}
+            return "path", str(value), None
         if kind is Random:
-            return {"$random": self.encode(value.getstate(), where=where)}
+            return "random", self.encode(value.getstate(), where=where), None
         if kind is np.random.Generator:
-            return {"$generator": self.encode(value.bit_generator.state, where=where)}
+            return "generator", self.encode(value.bit_generator.state, where=where), None
         return self._object(value, kind=kind, where=where)
 
-    def _object(self, value: Any, *, kind: Any, where: str) -> Tree:
+    def _object(self, value: Any, *, kind: Any, where: str) -> tuple[str, Tree, Tree]:
         name = f"{kind.__module__}:{kind.__qualname__}"
         if not _is_allowed(kind) or _class_of(name) is not kind:
             raise CheckpointError(
@@ -116,14 +106,11 @@ class _Writer:
                 "own state_dict and load_state_dict."
             )
         if issubclass(kind, Enum):
-            return {"$enum": [name, value.name]}
+            return "enum", value.name, name
         if issubclass(kind, tuple):
-            return {"$named": [name, self._items(value, where=where)]}
-        held = {
-            key: self.encode(each, where=f"{where}.{key}")
-            for key, each in _attributes(value).items()
-        }
-        return {"$object": [name, held]}
+            return "named", self._items(value, where=where), name
+        held = _attributes(value).items()
+        return "object", {k: self.encode(v, where=f"{where}.{k}") for k, v in held}, name
 
     def _items(self, values: Any, *, where: str) -> list[Tree]:
         return [self.encode(v, where=f"{where}[{n}]") for n, v in enumerate(values)]
@@ -134,102 +121,61 @@ class _Writer:
             for k, v in values.items()
         ]
 
-    def _array(self, value: Any, *, scalar: bool) -> Tree:
-        flat = np.ascontiguousarray(value)
-        place = self._keep(flat.tobytes())
-        descr = np.lib.format.dtype_to_descr(value.dtype)
-        return {"$scalar" if scalar else "$array": [descr, list(value.shape), *place]}
-
     def _keep(self, held: bytes | bytearray) -> list[int]:
-        at = len(self.arrays)
         self.arrays += held
-        return [at, len(held)]
+        return [len(self.arrays) - len(held), len(held)]
 
 
-@final
-class _Reader:
-    def __init__(self, arrays: bytes) -> None:
-        self._arrays = arrays
-        self._by_tag: dict[str, Callable[[Any], Any]] = {
-            "$deque": lambda v: deque(self._list(v[0]), maxlen=v[1]),
-            "$default": lambda v: defaultdict(_FACTORIES[v[0]], self._pairs(v[1])),
-            "$bytes": self._slice,
-            "$bytearray": lambda v: bytearray(self._slice(v)),
-            "$array": self._array,
-            "$scalar": lambda v: self._array(v)[()],
-            "$path": Path,
-            "$random": self._random,
-            "$generator": self._generator,
-            "$enum": lambda v: _class_of(v[0])[v[1]],
-            "$named": lambda v: _class_of(v[0])._make(self._list(v[1])),
-            "$object": self._object,
-            **{tag: self._sequence(make) for tag, make in _SEQUENCES.items()},
-            **{tag: self._mapping(make) for tag, make in _MAPPINGS.items()},
-        }
-
-    def decode(self, tree: Tree) -> Any:
-        kind = _type(tree)
-        if kind is list:
-            return self._list(tree)
-        if kind is not dict:
-            return tree
-        for tag in tree:
-            if tag.startswith("$"):
-                return self._by_tag[tag](tree[tag])
-        return {key: self.decode(value) for key, value in tree.items()}
-
-    def _sequence(self, make: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        return lambda values: make(self._list(values))
-
-    def _mapping(self, make: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        return lambda pairs: make(self._pairs(pairs))
-
-    def _list(self, values: list[Any]) -> list[Any]:
-        return [self.decode(value) for value in values]
-
-    def _pairs(self, pairs: list[Any]) -> list[tuple[Any, Any]]:
-        return [(self.decode(key), self.decode(value)) for key, value in pairs]
-
-    def _slice(self, place: list[int]) -> bytes:
-        at, length = place
-        if not 0 <= at <= at + length <= len(self._arrays):
+def _decode(tree: Tree, *, arrays: bytes) -> Any:
+    if tree.__class__ is list:
+        return [_decode(each, arrays=arrays) for each in tree]
+    if tree.__class__ is not dict:
+        return tree
+    tag = next((key for key in tree if key.startswith("$")), None)
+    if tag is None:
+        return {key: _decode(value, arrays=arrays) for key, value in tree.items()}
+    held = _decode(tree[tag], arrays=arrays)
+    if tag in _KEPT:
+        at, length = held
+        if not 0 <= at <= at + length <= len(arrays):
             raise ValueError(f"{ARRAYS} is too short")
-        return self._arrays[at : at + length]
+        held = arrays[at : at + length]
+    return _MAKERS[tag](held, tree["of"])
 
-    def _array(self, held: list[Any]) -> Any:
-        descr, shape, *place = held
-        dtype = np.lib.format.descr_to_dtype(_descr(descr))
-        if dtype.hasobject:
-            raise ValueError("an array of objects is no data")
-        return np.frombuffer(self._slice(place), dtype).reshape(shape).copy()
 
-    def _random(self, held: Any) -> Random:
-        made = Random()
-        made.setstate(self.decode(held))
-        return made
+def _array(held: bytes, of: list[Any]) -> Any:
+    dtype = np.lib.format.descr_to_dtype(_descr(of[0]))
+    return np.frombuffer(held, dtype).reshape(of[1]).copy()  # refuses objects
 
-    def _generator(self, held: Any) -> Any:
-        state = self.decode(held)
-        bits = {"PCG64": np.random.PCG64, "Philox": np.random.Philox, "SFC64": np.random.SFC64}
-        made = bits[state["bit_generator"]]()
-        made.state = state
-        return np.random.Generator(made)
 
-    def _object(self, held: list[Any]) -> Any:
-        kind, attributes = _class_of(held[0]), {k: self.decode(v) for k, v in held[1].items()}
-        if _is_record(kind):
-            wanted = {f.name for f in dataclasses.fields(kind)}
-            if wanted != attributes.keys():
-                names = ", ".join(sorted(wanted ^ attributes.keys()))
-                raise ValueError(f"{held[0]} has other fields now: {names}")
-        made = object.__new__(kind)
-        for key, value in attributes.items():
-            object.__setattr__(made, key, value)  # also of frozen ones
-        return made
+def _random(held: Any, of: None) -> Random:
+    made = Random()
+    made.setstate(held)
+    return made
+
+
+def _generator(held: Any, of: None) -> Any:
+    bits = {"PCG64": np.random.PCG64, "Philox": np.random.Philox, "SFC64": np.random.SFC64}
+    made = bits[held["bit_generator"]]()
+    made.state = held
+    return np.random.Generator(made)
+
+
+def _object(held: dict[str, Any], of: str) -> Any:
+    kind = _class_of(of)
+    if dataclasses.is_dataclass(kind):
+        wanted = {f.name for f in dataclasses.fields(kind)}
+        if wanted != held.keys():
+            names = ", ".join(sorted(wanted ^ held.keys()))
+            raise ValueError(f"{of} has other fields now: {names}")
+    made = object.__new__(kind)
+    for key, value in held.items():
+        object.__setattr__(made, key, value)  # also of frozen ones
+    return made
 
 
 def _attributes(value: Any) -> dict[str, Any]:
-    if _is_record(type(value)):
+    if dataclasses.is_dataclass(type(value)):
         return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
     slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
     return {**getattr(value, "__dict__", {}), **{name: getattr(value, name) for name in slots}}
@@ -237,7 +183,7 @@ def _attributes(value: Any) -> dict[str, Any]:
 
 def _is_allowed(kind: Any) -> bool:
     """Whether objects of the class are data of gfcr's or of a part in this process."""
-    plain = _is_record(kind) or (
+    plain = dataclasses.is_dataclass(kind) or (
         # What a class does to be copied is code of its own: such an object is more than it holds.
         kind.__reduce_ex__ is object.__reduce_ex__
         and kind.__getstate__ is object.__getstate__
@@ -247,15 +193,6 @@ def _is_allowed(kind: Any) -> bool:
     # A container's subclass holds more than attributes.
     bare = not any(base in kind.__mro__ for base in _BUILT_IN) or issubclass(kind, Enum)
     return data and bare and not hasattr(kind, "__del__") and _package(kind) in _packages()
-
-
-def _type(value: Any) -> Any:
-    found: Any = value.__class__
-    return found
-
-
-def _is_record(kind: Any) -> bool:
-    return dataclasses.is_dataclass(kind)
 
 
 def _packages() -> set[str]:
@@ -284,3 +221,20 @@ def _descr(held: Any) -> Any:
     if isinstance(held, str):
         return held
     return [(name, _descr(kind), *map(tuple, shape)) for name, kind, *shape in held]
+
+
+_KEPT: Final = ("$bytes", "$bytearray", "$array", "$scalar")
+_MAKERS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
+    **{f"${kind.__name__}": lambda held, of, kind=kind: kind(held) for kind in _PLAIN},
+    "$deque": deque,
+    "$Counter": lambda held, of: Counter(dict(held)),
+    "$defaultdict": lambda held, of: defaultdict(_FACTORIES[of], held),
+    "$array": _array,
+    "$scalar": lambda held, of: _array(held, of)[()],
+    "$path": lambda held, of: Path(held),
+    "$random": _random,
+    "$generator": _generator,
+    "$enum": lambda held, of: _class_of(of)[held],
+    "$named": lambda held, of: _class_of(of)._make(held),
+    "$object": _object,
+}

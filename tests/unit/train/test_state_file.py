@@ -125,18 +125,18 @@ def test_memory_that_holds_itself_is_refused(tmp_path: Path) -> None:
 
 
 FORGED: dict[str, Any] = {
-    "a function": {"$object": ["os:system", {}]},
-    "a class of the library": {"$object": ["subprocess:Popen", {"args": "true"}]},
-    "a record of another package": {"$object": ["rich.progress:Task", {}]},
-    "a module that is not loaded": {"$object": ["this:Zen", {}]},
-    "a private way": {"$object": ["gfcr.types:np.ndarray", {}]},
-    "fields that are none": {"$object": ["gfcr.types:Sampling", {"run": 1}]},
-    "a factory": {"$default": ["eval", []]},
-    "objects in an array": {"$array": ["|O", [1], 0, 8]},
-    "beyond the end": {"$array": ["<f8", [4], 0, 32]},
-    "before the beginning": {"$bytes": [-4, 2]},
-    "a tag that is none": {"$reduce": ["os:system", ["true"]]},
-    "a generator that is none": {"$generator": {"bit_generator": "MT19937"}},
+    "a function": {"$object": {}, "of": "os:system"},
+    "a class of the library": {"$object": {"args": "true"}, "of": "subprocess:Popen"},
+    "a record of another package": {"$object": {}, "of": "rich.progress:Task"},
+    "a module that is not loaded": {"$object": {}, "of": "this:Zen"},
+    "a private way": {"$object": {}, "of": "gfcr.types:np.ndarray"},
+    "fields that are none": {"$object": {"run": 1}, "of": "gfcr.types:Sampling"},
+    "a factory": {"$defaultdict": [], "of": "eval"},
+    "objects in an array": {"$array": [0, 0], "of": ["|O", [0]]},
+    "beyond the end": {"$array": [0, 32], "of": ["<f8", [4]]},
+    "before the beginning": {"$bytes": [-4, 2], "of": None},
+    "a tag that is none": {"$reduce": ["os:system", ["true"]], "of": None},
+    "a generator that is none": {"$generator": {"bit_generator": "MT19937"}, "of": None},
 }
 
 
