@@ -5,8 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gfcr.commands import Outcome
-from gfcr.commands.arguments import within
+from gfcr.commands import Outcome, within
 from gfcr.values.ranges import Count, Large, Seed
 
 if TYPE_CHECKING:

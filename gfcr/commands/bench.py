@@ -5,10 +5,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gfcr.commands import Outcome, bench_ranking, bench_time_to_target
-from gfcr.commands.arguments import within
+from gfcr.commands import Outcome, bench_ranking, bench_time_to_target, within
 from gfcr.errors import ConfigError
-from gfcr.values.ranges import Count, Seed, Share
+from gfcr.values.ranges import Count, Seed, SomeShare
 
 if TYPE_CHECKING:
     from gfcr.bench.speculation import Cell
@@ -78,7 +77,7 @@ def _speculation(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--compile", action="store_true", help="on a compiled engine")
     parser.add_argument(
-        "--share", type=within(Share), help="generation's share of a training step (R_gen)"
+        "--share", type=within(SomeShare), help="generation's share of a training step (R_gen)"
     )
     parser.add_argument("--table", type=Path, metavar="FILE", help="write the speeds for `auto`")
     parser.add_argument("--seed", type=within(Seed), default=0)
@@ -99,8 +98,6 @@ def _run_overhead(options: argparse.Namespace) -> Outcome:
 def _run_speculation(options: argparse.Namespace) -> Outcome:
     from gfcr.bench import speculation, speculation_report
 
-    if options.share is not None and not 0 < options.share <= 1:
-        raise ConfigError(f"--share {options.share}: give a fraction in (0, 1].")
     plan = speculation.Plan(
         model=options.model,
         arms=options.arms,

@@ -5,10 +5,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from rich.markup import escape
+
 from gfcr import registry
 from gfcr import strategy as strategies
 from gfcr.commands import Outcome
-from gfcr.commands.kinds import kind_of
+from gfcr.commands.show import kind_of
 from gfcr.config import parse_overrides
 from gfcr.errors import GfcrError, described
 from gfcr.part import Part
@@ -81,6 +83,4 @@ def _held(law: Callable[..., None], *asked: Any) -> dict[str, Any]:
 
 
 def _text(found: dict[str, Any]) -> str:
-    from rich.markup import escape
-
     return found["law"] + (f": [red]{escape(found['broken'])}[/]" if found["broken"] else "")

@@ -4,13 +4,14 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gfcr.commands import Outcome
-from gfcr.commands.arguments import within
+from rich.text import Text
+
+from gfcr import sweep
+from gfcr.commands import Outcome, within
 from gfcr.values.ranges import Finite, NonNegative
 
 if TYPE_CHECKING:
     from gfcr.leaderboard.rows import Seat
-    from gfcr.sweep import Study
 
 HELP = "Rank the arms of a study from MLflow alone: score, paired difference, tokens, seconds."
 
@@ -57,16 +58,12 @@ def run(options: argparse.Namespace) -> Outcome:
         margin=options.margin,
         target=options.target,
     )
-    for path, text in (
-        (options.markdown, leaderboard.to_markdown),
-        (options.csv, leaderboard.to_csv),
-    ):
-        if path is not None:
-            path.write_text(text(board), encoding="utf-8")
+    if options.markdown is not None:
+        options.markdown.write_text(leaderboard.to_markdown(board), encoding="utf-8")
+    if options.csv is not None:
+        options.csv.write_text(leaderboard.to_csv(board), encoding="utf-8")
     if options.html is not None:
         report.write(board, path=options.html)
-    from rich.text import Text
-
     table = leaderboard.to_rich(board)
     return Outcome(data=leaderboard.to_dict(board), text=[table, Text(leaderboard.remarks(board))])
 
@@ -75,15 +72,12 @@ def asked(given: str | None) -> "tuple[str | None, dict[str, Seat]]":
     """A study by name, with all its runs, or a study file's with what it asks for by run id."""
     if given is None or not given.endswith((".yaml", ".yml")):
         return given, {}
-    from gfcr import sweep
-
     study = sweep.load(given, overrides=[])
     return study.name, seats_of(study)
 
 
-def seats_of(study: "Study") -> "dict[str, Seat]":
+def seats_of(study: sweep.Study) -> "dict[str, Seat]":
     """What a study asks for, by run id."""
-    from gfcr import sweep
     from gfcr.leaderboard.rows import Seat
 
     trials = sweep.unfolded(study).trials

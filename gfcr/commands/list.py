@@ -4,10 +4,13 @@ import argparse
 from dataclasses import asdict
 from typing import Any
 
+from rich.text import Text
+
 from gfcr import registry
 from gfcr import strategy as strategies
 from gfcr.commands import Outcome
 from gfcr.errors import unknown_name
+from gfcr.shown.table import Column, Table
 
 HELP = "Name every part by stage, and every strategy, with its description and paper."
 
@@ -32,10 +35,6 @@ def run(options: argparse.Namespace) -> Outcome:
 
 
 def _table(found: dict[str, list[registry.Entry]]) -> Any:
-    from rich.text import Text
-
-    from gfcr.shown.table import Column, Table
-
     def stage(row: tuple[int, registry.Entry]) -> Text:
         return Text("" if row[0] else row[1].kind, style="bold")
 

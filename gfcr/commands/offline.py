@@ -6,8 +6,7 @@ from pathlib import Path
 
 from gfcr import config
 from gfcr import strategy as strategies
-from gfcr.commands import Outcome
-from gfcr.commands.arguments import within
+from gfcr.commands import Outcome, within
 from gfcr.errors import ConfigError
 from gfcr.values.ranges import Count
 

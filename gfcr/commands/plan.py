@@ -3,8 +3,7 @@
 import argparse
 
 from gfcr import sweep
-from gfcr.commands import Outcome
-from gfcr.commands.arguments import within
+from gfcr.commands import Outcome, within
 from gfcr.values.ranges import Fraction, Positive, Share
 
 HELP = "Say what a study will cost and which differences it can show, before it runs."

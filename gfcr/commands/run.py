@@ -4,8 +4,7 @@ import argparse
 from typing import Any
 
 from gfcr import config
-from gfcr.commands import Outcome
-from gfcr.commands.arguments import within
+from gfcr.commands import Outcome, within
 from gfcr.commands.display import RunDisplay
 from gfcr.values.ranges import NonNegative
 

@@ -4,10 +4,11 @@ import argparse
 import inspect
 from typing import Any
 
+from rich.markup import escape
+
 from gfcr import registry
 from gfcr import strategy as strategies
 from gfcr.commands import Outcome
-from gfcr.commands.kinds import kind_of
 from gfcr.errors import unknown_name
 from gfcr.part import Part
 
@@ -29,6 +30,23 @@ def run(options: argparse.Namespace) -> Outcome:
         return _part(kind, name)
     every = [*strategies.names(), *(n for kind in registry.KINDS for n in registry.names(kind))]
     raise unknown_name(name, kind="name", allowed=every)
+
+
+def kind_of(name: str) -> str | None:
+    """Returns the kind of the part called `name`, or at that address; None for anything else.
+
+    Raises:
+        ConfigError: there is nothing at the address.
+    """
+    if ":" not in name:
+        return next((kind for kind in registry.KINDS if name in registry.names(kind)), None)
+    found = registry.load_object(name)
+    if not isinstance(found, type) or not issubclass(found, Part):
+        return None
+    bases = {kind: registry.load_object(base) for kind, base in registry.BASES.items()}
+    return next(
+        (k for k, base in bases.items() if isinstance(base, type) and issubclass(found, base)), None
+    )
 
 
 def _strategy(name: str, *, also: list[str]) -> Outcome:
@@ -69,29 +87,23 @@ def _part(kind: str, name: str) -> Outcome:
     doc, fields = inspect.getdoc(part) or "", registry.fields_of(part)
     data = {"name": name, "kind": kind, "paper": part.paper, "doc": doc, "fields": fields}
     lines = [
-        f"  [bold]{f['name']}[/] = {_plain(f['default'])}  [dim]{_plain(f['type'])}[/]  "
-        f"{_plain(f['doc'])}"
+        f"  [bold]{f['name']}[/] = {escape(f['default'])}  [dim]{escape(f['type'])}[/]  "
+        f"{escape(f['doc'])}"
         for f in fields
     ]
     head = f"[bold]{name}[/] ({kind}" + (f", arXiv {part.paper})" if part.paper else ")")
-    return Outcome(data=data, text="\n".join([head, "", _plain(doc), "", *lines]))
+    return Outcome(data=data, text="\n".join([head, "", escape(doc), "", *lines]))
 
 
 def _text(data: dict[str, Any]) -> str:
-    lines = [f"[bold]{data['name']}[/] (strategy)", "", _plain(data["doc"]), "", "[bold]Knobs[/]"]
+    lines = [f"[bold]{data['name']}[/] (strategy)", "", escape(data["doc"]), "", "[bold]Knobs[/]"]
     lines += [
-        f"  {k} = {v['default']}  [dim]{_plain(v['type'])}[/]" for k, v in data["knobs"].items()
+        f"  {k} = {v['default']}  [dim]{escape(v['type'])}[/]" for k, v in data["knobs"].items()
     ]
     for part in data["parts"]:
         paper = f"  arXiv {part['paper']}" if part["paper"] else ""
         lines += ["", f"[bold]{part['address']}[/]: {part['name']}{paper}"]
-        lines += [f"  [dim]{_plain(line)}[/]" for line in part["doc"].splitlines()]
+        lines += [f"  [dim]{escape(line)}[/]" for line in part["doc"].splitlines()]
         lines += [f"  {key} = {value!r}" for key, value in part["values"].items()]
     loss = ", ".join(f"{k}={v}" for k, v in data["loss"].items())
     return "\n".join([*lines, "", f"[bold]loss[/]: {loss}"])
-
-
-def _plain(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(text)

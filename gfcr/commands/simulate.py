@@ -5,8 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gfcr.commands import Outcome
-from gfcr.commands.arguments import within
+from gfcr.commands import Outcome, within
 from gfcr.errors import ConfigError
 from gfcr.values.ranges import Count, NonNegative, Seed
 

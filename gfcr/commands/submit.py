@@ -4,8 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from gfcr.commands import Outcome
-from gfcr.commands.arguments import within
+from gfcr.commands import Outcome, within
 from gfcr.commands.leaderboard import asked
 from gfcr.values.ranges import Finite, NonNegative
 

@@ -1,12 +1,13 @@
 """Text and tokens as the trainer of a script has them, and its sampling settings."""
 
+import json
 from collections.abc import Sequence
 from typing import Any, Final, final
 
 from gfcr.errors import ConfigError
 from gfcr.tasks.codec import HfCodec
 from gfcr.train.rollout_func import TrlPrompt
-from gfcr.types import Sampling
+from gfcr.types import Prompt, Sampling
 
 UNSAMPLED: Final = {
     "repetition_penalty": 1.0,
@@ -18,6 +19,13 @@ WHY_UNSAMPLED: Final = (
     "rollouts are sampled from the policy itself, with temperature, top_p, top_k and min_p: "
     "leave it out"
 )
+
+
+def prompt_of(given: TrlPrompt, *, id: str | None = None, trainer: Any) -> Prompt:
+    """A dataset's prompt; its text, JSON where it is messages, is its id by default."""
+    text = given if isinstance(given, str) else json.dumps(given, sort_keys=True)
+    tokens = encode(given, trainer=trainer)
+    return Prompt(id=id or text, tokens=tokens, text=text, answer="")
 
 
 def encode(given: TrlPrompt, *, trainer: Any) -> tuple[int, ...]:
@@ -60,21 +68,9 @@ class TrlCodec:
     """The model folder's tokenizer, but completions are decoded by the trainer's own."""
 
     def __init__(self, inner: HfCodec, *, trainer: Any) -> None:
-        self._inner, self._trainer = inner, trainer
+        self.eos_id, self.prompt, self.encode = inner.eos_id, inner.prompt, inner.encode
+        self._trainer = trainer
         self._last: tuple[str, tuple[int, ...]] = ("", ())
-
-    @property
-    def eos_id(self) -> int:
-        """The token that ends a completion."""
-        return self._inner.eos_id
-
-    def prompt(self, text: str) -> tuple[int, ...]:
-        """See `Codec`."""
-        return self._inner.prompt(text)
-
-    def encode(self, text: str) -> tuple[int, ...]:
-        """See `Codec`."""
-        return self._inner.encode(text)
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Decodes a completion as TRL does."""

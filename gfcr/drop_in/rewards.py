@@ -1,43 +1,26 @@
 """The rows and reward functions of a TRL script, as a task."""
 
 import inspect
-import json
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, final, overload
+from typing import Any, final
 
-from gfcr.drop_in.encode import TrlCodec, encode
+from gfcr.drop_in.encode import TrlCodec, prompt_of
 from gfcr.tasks.base import Codec, Problems, Task, Verdict
-from gfcr.train.rollout_func import TrlPrompt
+from gfcr.tasks.rows import LazyPrompts
 from gfcr.types import Prompt
 
 
-@final
-class Rows(Sequence[Prompt]):
+def rows_of(dataset: Any, *, trainer: Any) -> LazyPrompts:
     """A dataset's rows as prompts, encoded when they are drawn; a prompt's id is its row."""
 
-    def __init__(self, dataset: Any, *, trainer: Any) -> None:
-        self._dataset, self._trainer = dataset, trainer
+    def prompt(index: int) -> Prompt:
+        return prompt_of(dataset[index]["prompt"], id=str(index), trainer=trainer)
 
-    def __len__(self) -> int:
-        return len(self._dataset)
-
-    @overload
-    def __getitem__(self, index: int) -> Prompt: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Prompt]: ...
-
-    def __getitem__(self, index: int | slice) -> Prompt | Sequence[Prompt]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        given: TrlPrompt = self._dataset[index]["prompt"]
-        text = given if isinstance(given, str) else json.dumps(given, sort_keys=True)
-        tokens = encode(given, trainer=self._trainer)
-        return Prompt(id=str(index), tokens=tokens, text=text, answer="")
+    return LazyPrompts(rows=range(len(dataset)), make=prompt)
 
 
 @final
@@ -46,7 +29,7 @@ class TrlRewards(Task):
     """Scores by the trainer's reward functions, weighted as TRL does, one completion at a time."""
 
     trainer: Any
-    rows: Rows
+    rows: LazyPrompts
     codec: TrlCodec
 
     def problems(self, codec: Codec) -> Problems:

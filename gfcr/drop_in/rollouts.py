@@ -4,7 +4,6 @@ vLLM generates with the strategy's Generate and Control parts; prompts, rewards,
 and sampling settings stay TRL's own. `gfcr.drop_in.GRPOTrainer` has none of the limits named here.
 """
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,7 +11,7 @@ from typing import Any, final
 
 from gfcr import models, registry
 from gfcr import strategy as strategies
-from gfcr.drop_in.encode import encode, sampling_of
+from gfcr.drop_in.encode import prompt_of, sampling_of
 from gfcr.engine.base import Engine
 from gfcr.errors import ConfigError, GfcrError, asking
 from gfcr.filter.group_advantage import GroupAdvantage
@@ -178,10 +177,9 @@ class DropIn:
                 observer.observe(harvest, view=shown(view))
 
     def _prompt(self, given: TrlPrompt) -> Prompt:
-        tokens = encode(given, trainer=self._trainer)
+        prompt = prompt_of(given, trainer=self._trainer)
         if not self._scored:
-            text = given if isinstance(given, str) else json.dumps(given, sort_keys=True)
-            return Prompt(id=text, tokens=tokens, text=text, answer="")
+            return prompt
         text = given if isinstance(given, str) else str(given[-1]["content"])
         if text not in self._known:
             raise ConfigError(
@@ -189,7 +187,7 @@ class DropIn:
                 "it cannot be verified: make the dataset of `task.problems(codec).train`, or leave "
                 "`task` out and give GRPOTrainer a reward function of your own."
             )
-        return replace(self._known[text], tokens=tokens)
+        return replace(self._known[text], tokens=prompt.tokens)
 
     def _view(self, prompts: Sequence[Prompt], *, group_size: int) -> RunView:
         args = self._trainer.args

@@ -47,30 +47,14 @@ HONOURED_BY_TRL: Final = frozenset(_AS_IN_TRL.split())
 """What TRL and transformers do with it, in training, evaluation or neither, is what they do in
 TRL's own trainer. The last two lines have no effect there either."""
 
-HONOURED_HERE: Final[Mapping[str, str]] = {
-    "per_device_train_batch_size": "with gradient_accumulation_steps, the rollouts of an update",
-    "gradient_accumulation_steps": "forward and backward passes of an update, balanced by length",
-    "steps_per_generation": "gradient_accumulation_steps only: an update has rollouts of its own",
-    "generation_batch_size": "the rollouts of one update only",
-    "num_generations": "the strategy's group size",
-    "max_completion_length": "the cap of a rollout, and the constant of dr_grpo",
-    "temperature": "rollouts are sampled with it, and log-probs divided by it",
-    "top_p": "rollouts are sampled with it",
-    "top_k": "rollouts are sampled with it",
-    "min_p": "rollouts are sampled with it",
-    "chat_template_kwargs": "prompts are encoded with it",
-    "shuffle_dataset": "False takes the rows in order, True in an order drawn from seed",
-    "seed": "of every draw",
-    "reward_weights": "the weighted sum over reward functions",
-    "loss_type": "the strategy's aggregation; its own value, or the default",
-    "epsilon": "the strategy's clip_low; its own value, or the default",
-    "epsilon_high": "the strategy's clip_high; its own value, or the default",
-    "beta": "with the aggregation dapo",
-    "model_init_kwargs": "dtype and attn_implementation",
-    "router_aux_loss_coef": "0 only: the loss would be a mean over micro-batches of another cut",
-    "pad_to_multiple_of": "None only: batches are padded to their longest row",
-}
-"""What gfcr does, and how: `conditions` holds the limits."""
+_AS_HERE: Final = """
+    per_device_train_batch_size gradient_accumulation_steps steps_per_generation
+    generation_batch_size num_generations max_completion_length temperature top_p top_k min_p
+    chat_template_kwargs shuffle_dataset seed reward_weights loss_type epsilon epsilon_high beta
+    model_init_kwargs router_aux_loss_coef pad_to_multiple_of
+"""
+HONOURED_HERE: Final = frozenset(_AS_HERE.split())
+"""What gfcr does itself, within the limits of `_conditions`."""
 
 _ONE_PROCESS: Final = "training is one process: leave it out"
 _ENGINE: Final = "the engine is the strategy's: GRPOTrainer(..., engine={...}) sets it"
@@ -164,7 +148,7 @@ def refused(args: Any, *, strategy: Strategy) -> list[str]:
     """Names each setting of a `GRPOConfig` that would not be honoured, and what to do."""
     theirs = next(c for c in type(args).__mro__ if c.__module__.startswith("trl."))
     known = {f.name: f for f in fields(theirs)}
-    honoured = HONOURED_BY_TRL | HONOURED_HERE.keys()
+    honoured = HONOURED_BY_TRL | HONOURED_HERE
     wrong = [
         f"{name}={getattr(args, name)!r}: {AT_DEFAULT.get(name, _UNKNOWN)}"
         for name, field in known.items()

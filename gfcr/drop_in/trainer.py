@@ -12,8 +12,7 @@ from gfcr import models, registry
 from gfcr import strategy as strategies
 from gfcr.drop_in import given, settings
 from gfcr.drop_in.encode import TrlCodec, sampling_of
-from gfcr.drop_in.rewards import Rows, TrlRewards
-from gfcr.engine.base import Weights
+from gfcr.drop_in.rewards import TrlRewards, rows_of
 from gfcr.errors import CheckpointError, ConfigError
 from gfcr.loop.stream import PromptStream
 from gfcr.pipeline import Pipeline
@@ -25,7 +24,7 @@ from gfcr.train import checkpoint
 from gfcr.train.base import TrainJob
 from gfcr.train.seam import Feed, SeamMixin
 from gfcr.train.trl import Trl, classes, vouch
-from gfcr.types import Bools, RolloutBatch
+from gfcr.types import RolloutBatch
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +96,7 @@ class GRPOTrainer(SeamMixin, _Trl):
         # TRL copies these out of its arguments too: later changes of `trainer.args` are none.
         self._sampling = sampling_of(args)
         try:
-            Rows(self.train_dataset, trainer=self)[0]
+            rows_of(self.train_dataset, trainer=self)[0]
         except Exception as error:
             raise ConfigError(f"the prompt of row 0 cannot be encoded: {error}") from error
 
@@ -168,7 +167,7 @@ class GRPOTrainer(SeamMixin, _Trl):
         return (SeamMixin if training else _Trl)._prepare_inputs(self, generation_batch)
 
     def _pipeline(self, engine: Any, *, folder: Path) -> Pipeline:
-        rows = Rows(self.train_dataset, trainer=self)
+        rows = rows_of(self.train_dataset, trainer=self)
         return Pipeline(
             self.strategy,
             engine=engine,
@@ -188,6 +187,7 @@ class _Source:
 
     def __init__(self, pipeline: Pipeline, *, trainer: Any) -> None:
         self._pipeline, self._trainer = pipeline, trainer
+        self.sync, self.masked = pipeline.sync, pipeline.masked
 
     def next_batch(self) -> RolloutBatch:
         batch = self._pipeline.next_batch()
@@ -197,12 +197,6 @@ class _Source:
         if "reward/all" in batch.metrics:
             logged["reward"].append(batch.metrics["reward/all"])  # where TRL users look
         return batch
-
-    def sync(self, weights: Weights, *, version: int) -> None:
-        self._pipeline.sync(weights, version=version)
-
-    def masked(self, kept: Mapping[str, Bools]) -> None:
-        self._pipeline.masked(kept)
 
     def updated(self, *, step: int, metrics: Mapping[str, float]) -> None:
         self._pipeline.updated(metrics)

@@ -7,7 +7,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from gfcr import registry
+from gfcr import models, registry
 from gfcr.certificate.certify import Standing, circumstances, recertify, standing
 from gfcr.config import Experiment
 from gfcr.engine.base import Engine
@@ -21,6 +21,7 @@ from gfcr.experiment.source import SPECULATION, Pause, Progress, RunSource
 from gfcr.loop.scoring import apart
 from gfcr.pipeline import Pipeline
 from gfcr.tasks.base import Codec
+from gfcr.tasks.codec import CharCodec, HfCodec
 from gfcr.tracking import attempts, sealing
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import RunFolder
@@ -28,8 +29,6 @@ from gfcr.tracking.lock import locked
 from gfcr.tracking.rollouts import read_rollouts
 from gfcr.train import checkpoint
 from gfcr.train.base import TrainJob, TrainResult
-
-__all__ = ["Resolved", "resolve", "run"]
 
 
 def run(
@@ -184,8 +183,6 @@ def _given(resolved: Resolved, *, asked: Question, model: str) -> dict[str, str]
     """Tags of what the run was given that its spec only names."""
     found = {"training": asked.training, "heldout": digest(asked.prompts)}
     if resolved.engine.needs_model:
-        from gfcr import models
-
         found["model"] = models.digest_of(Path(model))
     return {f"{DIGEST}{name}": value[:16] for name, value in found.items()}
 
@@ -222,9 +219,12 @@ def _result(
     # The fake engine's seconds are simulated, and may be more than passed.
     step_s, generate_s = (totals.get(f"time/{part}_s", 0.0) for part in ("step", "generate"))
     assert memory.before is not None and memory.latest is not None
+    # Neither its updates nor its budget are used up.
+    more = trained.updates < resolved.trainer.max_steps and source.spent() is None
+    bounds = resolved.task.reward_range
     return {
         **ending.identity(resolved),
-        "status": "paused" if _unfinished(resolved, source=source, trained=trained) else "finished",
+        "status": "paused" if more and source.paused() else "finished",
         "updates": trained.updates,
         "resumed_from": trained.resumed_from,
         "stopped_by": source.spent(),
@@ -234,7 +234,7 @@ def _result(
             "before": asdict(memory.before),
             "after": asdict(memory.latest),
         },
-        "reward_range": _range(resolved.task.reward_range),
+        "reward_range": bounds and [bound if isfinite(bound) else None for bound in bounds],
         "tokens": pipeline.tokens(),
         "time": {k.removeprefix("time/"): v for k, v in totals.items() if k.startswith("time/")},
         "forward_passes": totals.get("forward_passes", 0.0),
@@ -251,21 +251,9 @@ def _result(
     }
 
 
-def _range(bounds: tuple[float, float] | None) -> list[float | None] | None:
-    return bounds and [bound if isfinite(bound) else None for bound in bounds]
-
-
-def _unfinished(resolved: Resolved, *, source: RunSource, trained: TrainResult) -> bool:
-    """Whether the run was only paused: neither its updates nor its budget are used up."""
-    more = trained.updates < resolved.trainer.max_steps and source.spent() is None
-    return more and source.paused()
-
-
 def _model(resolved: Resolved, *, say: Callable[[str], None]) -> str:
     if not resolved.engine.needs_model:
         return resolved.config.model
-    from gfcr import models
-
     say(f"model {resolved.config.model}")
     return str(models.resolve(resolved.config.model))
 
@@ -273,19 +261,11 @@ def _model(resolved: Resolved, *, say: Callable[[str], None]) -> str:
 def _engine(resolved: Resolved, *, model: str) -> Engine:
     drafter = resolved.strategy.drafter
     if drafter is not None:
-        drafter.fetch(_folder)
+        drafter.fetch(models.resolve)
     return resolved.engine.start(model=model, seed=resolved.config.seed, drafter=drafter)
 
 
-def _folder(model: str) -> Path:
-    from gfcr import models
-
-    return models.resolve(model)
-
-
 def _codec(resolved: Resolved, *, model: str) -> Codec:
-    from gfcr.tasks.codec import CharCodec, HfCodec
-
     if resolved.engine.needs_model:
         return HfCodec(model)
     return CharCodec(alphabet=str(registry.spec("engine", resolved.engine)["alphabet"]))

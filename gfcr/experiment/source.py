@@ -9,7 +9,6 @@ from typing import Annotated, Any, final
 from annotated_types import Interval
 
 from gfcr.config import HELDOUT, Budget, Evaluation
-from gfcr.engine.base import Weights
 from gfcr.errors import ConfigError, ForeignCheckpointError, shown
 from gfcr.experiment.heldout import Heldout, Question
 from gfcr.loop import anew
@@ -18,13 +17,11 @@ from gfcr.pipeline import Pipeline
 from gfcr.stages import Generate
 from gfcr.tracking.base import Tracker
 from gfcr.tracking.folder import Mark, RunFolder
-from gfcr.types import Bools, RolloutBatch
+from gfcr.types import RolloutBatch
 from gfcr.values.ranges import Checked, Natural
 
 SPECULATION = ("drafted", "accepted", "verified")
 """Metrics `speculation/<name>` that add up to a run's total."""
-
-_SUMMED = tuple(f"speculation/{name}" for name in SPECULATION)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,9 +66,7 @@ class Pause(Checked):
 
     def __str__(self) -> str:
         """What `parse` reads."""
-        if self.updates is not None:
-            return f"updates={self.updates}"
-        return f"generated_tokens={self.generated_tokens}"
+        return f"{'generated_tokens' if self.updates is None else 'updates'}={self.at}"
 
     @property
     def at(self) -> int:
@@ -80,10 +75,8 @@ class Pause(Checked):
 
     def reached(self, point: Sequence[float]) -> bool:
         """Whether a point of a run's curve (update, tokens, seconds, score) is there."""
-        if self.updates is not None:
-            return point[0] >= self.updates
-        assert self.generated_tokens is not None
-        return point[1] >= self.generated_tokens
+        update, tokens, *_ = point
+        return (tokens if self.updates is None else update) >= self.at
 
 
 @dataclass(kw_only=True)
@@ -122,11 +115,12 @@ class RunSource:
         watch: Callable[[Progress], None] = lambda progress: None,
     ) -> None:
         self._pipeline, self._records, self._tracker = pipeline, records, tracker
+        self.sync, self.masked = pipeline.sync, pipeline.masked
         self.question = question
         self._evaluation, self._generate, self._budget = evaluation, generate, budget
         self._pause, self._watch = pause, watch
         self._code = anew.Unedited({"task": pipeline.desk.task, "generate": generate})
-        self._memory = _Memory()
+        self.memory = _Memory()
         self.begun = False
         """Whether records and store are those of this session."""
         self._began = time.perf_counter()
@@ -134,27 +128,19 @@ class RunSource:
 
     # ------------------------------------------------------------ for the trainer
 
-    def sync(self, weights: Weights, *, version: int) -> None:
-        """See `BatchSource.sync`."""
-        self._pipeline.sync(weights, version=version)
-
     def next_batch(self) -> RolloutBatch | None:
         """See `BatchSource.next_batch`."""
         if not self.begun:
             self._begin(Mark())
-        if not self._memory.curve:
-            self._memory.before = self.evaluate(update=0)
+        if not self.memory.curve:
+            self.memory.before = self.evaluate(update=0)
         elif self._due():
             self.evaluate(update=self._pipeline.step)
         if self.spent() is not None or self.paused():
             return None
         self._batch = self._pipeline.next_batch()
-        self._memory.verifier_calls += self._batch.cost.verifier_calls
+        self.memory.verifier_calls += self._batch.cost.verifier_calls
         return self._batch
-
-    def masked(self, kept: Mapping[str, Bools]) -> None:
-        """See `BatchSource.masked`."""
-        self._pipeline.masked(kept)
 
     def updated(self, *, step: int, metrics: Mapping[str, float]) -> None:
         """See `BatchSource.updated`."""
@@ -164,12 +150,12 @@ class RunSource:
         self._add_totals(merged)
         self._records.append(step, metrics=merged)
         self._tracker.log(step, merged)
-        latest = self._memory.curve[-1][3] if self._memory.curve else None
+        latest = self.memory.curve[-1][3] if self.memory.curve else None
         self._watch(Progress(update=step, metrics=merged, heldout=latest))
 
     def state_dict(self) -> dict[str, Any]:
         """See `BatchSource.state_dict`."""
-        memory = replace(self._memory, elapsed_s=self.elapsed_s)
+        memory = replace(self.memory, elapsed_s=self.elapsed_s)
         held = {"of": self._records.whose(), "memory": memory, "mark": self._records.mark()}
         return {"pipeline": self._pipeline.state_dict(), **held}
 
@@ -189,7 +175,7 @@ class RunSource:
             )
         self._begin(state["mark"])
         self._pipeline.load_state_dict(state["pipeline"])
-        self._memory = replace(state["memory"])
+        self.memory = replace(state["memory"])
         self._began = time.perf_counter()
 
     # ------------------------------------------------------------ for the run
@@ -197,16 +183,11 @@ class RunSource:
     @property
     def elapsed_s(self) -> float:
         """Seconds spent on the run, earlier sessions included."""
-        return self._memory.elapsed_s + time.perf_counter() - self._began
-
-    @property
-    def memory(self) -> _Memory:
-        """What the run has measured so far."""
-        return self._memory
+        return self.memory.elapsed_s + time.perf_counter() - self._began
 
     def spent(self) -> str | None:
         """Names the budget that is used up, if one is."""
-        budget, memory = self._budget, self._memory
+        budget, memory = self._budget, self.memory
         bounds = (
             ("generated_tokens", budget.generated_tokens, self._training_tokens()),
             ("seconds", budget.seconds, self.elapsed_s),
@@ -216,7 +197,7 @@ class RunSource:
 
     def paused(self) -> bool:
         """Whether the run has come to where it stops for now."""
-        latest = self._memory.curve[-1] if self._memory.curve else None
+        latest = self.memory.curve[-1] if self.memory.curve else None
         if self._pause is None or latest is None or latest[0] != self._pipeline.step:
             return False
         return self._pause.reached(latest)
@@ -235,14 +216,14 @@ class RunSource:
                 desk=desk,
             )
         heldout = self.question.summarise(groups)
-        if carried and not self._memory.curve:
+        if carried and not self.memory.curve:
             differing = asked_again(groups, desk=shared, carried=carried)
             heldout = replace(heldout, disagreed=differing)
-        self._memory.latest = heldout
+        self.memory.latest = heldout
         lost = sum(heldout.unscorable.values())
         point = (update, self._training_tokens(), self.elapsed_s, heldout.accuracy)
-        self._memory.curve.append(point)
-        self._memory.unscorable.append(lost)
+        self.memory.curve.append(point)
+        self.memory.unscorable.append(lost)
         metrics = {
             HELDOUT: heldout.accuracy,
             "heldout/n": float(heldout.n),
@@ -258,7 +239,7 @@ class RunSource:
 
     def _due(self) -> bool:
         every, step = self._evaluation.every, self._pipeline.step
-        return bool(every) and step % every == 0 and self._memory.curve[-1][0] != step
+        return bool(every) and step % every == 0 and self.memory.curve[-1][0] != step
 
     def _training_tokens(self) -> int:
         tokens = self._pipeline.tokens()
@@ -285,8 +266,9 @@ class RunSource:
 
     def _add_totals(self, metrics: Mapping[str, float]) -> None:
         assert self._batch is not None
-        totals = self._memory.totals
-        sums = {k: v for k, v in metrics.items() if k.startswith("time/") or k in _SUMMED}
+        totals = self.memory.totals
+        summed = {f"speculation/{name}" for name in SPECULATION}
+        sums = {k: v for k, v in metrics.items() if k.startswith("time/") or k in summed}
         sums["rollout_tokens"] = float(self._batch.cost.generated_tokens)
         sums["forward_passes"] = float(self._batch.cost.forward_passes)
         for key, value in sums.items():

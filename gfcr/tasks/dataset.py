@@ -1,7 +1,7 @@
 """Any Hugging Face dataset with a prompt and an answer column, scored by a named verifier."""
 
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Annotated, Any, final
 
 from annotated_types import Interval
@@ -50,7 +50,10 @@ class Dataset(Task):
 
     def __post_init__(self) -> None:
         if "{prompt}" not in self.template:
-            raise _not_allowed("template", self.template, "a text that holds {prompt}")
+            raise ConfigError(
+                f"dataset.template={self.template!r} is not allowed: give a text that holds "
+                "{prompt}."
+            )
         assert self._verifier, "an unknown verifier or option is an error now, not at the end"
 
     @property
@@ -84,7 +87,11 @@ class Dataset(Task):
             )
         heldout = sorted(heldout, key=lambda r: r.key)[: self.num_heldout]
         rows.check_characters([*train, *heldout], codec=codec, template=self.template)
-        return Problems(train=self._lazy(train, codec), heldout=self._lazy(heldout, codec))
+        make = partial(self._prompt, codec=codec)
+        return Problems(
+            train=rows.LazyPrompts(rows=train, make=make),
+            heldout=rows.LazyPrompts(rows=heldout, make=make),
+        )
 
     def verify(self, prompt: Prompt, *, text: str) -> Verdict:
         """Asks the verifier."""
@@ -100,9 +107,6 @@ class Dataset(Task):
             where=f"dataset.path={self.path}, split '{split}'",
         )
 
-    def _lazy(self, found: list[Row], codec: Codec) -> rows.LazyPrompts:
-        return rows.LazyPrompts(rows=found, codec=codec, template=self.template)
-
-
-def _not_allowed(key: str, given: object, allowed: str) -> ConfigError:
-    return ConfigError(f"dataset.{key}={given!r} is not allowed: give {allowed}.")
+    def _prompt(self, row: Row, *, codec: Codec) -> Prompt:
+        text = self.template.replace("{prompt}", row.prompt)
+        return Prompt(id=row.key, tokens=codec.prompt(text), text=text, answer=row.answer)

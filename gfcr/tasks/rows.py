@@ -26,11 +26,11 @@ class Row:
 @final
 @dataclass(frozen=True, kw_only=True)
 class LazyPrompts(Sequence[Prompt]):
-    """Prompts encoded when they are looked at, so that a large dataset opens at once."""
+    """Prompts made when they are looked at, so that a large dataset opens at once."""
 
-    rows: Sequence[Row]
-    codec: Codec
-    template: str
+    rows: Sequence[Any]
+    make: Callable[[Any], Prompt]
+    """Makes a row's prompt."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -41,10 +41,8 @@ class LazyPrompts(Sequence[Prompt]):
     def __getitem__(self, index: slice) -> "LazyPrompts": ...
     def __getitem__(self, index: int | slice) -> "Prompt | LazyPrompts":
         if isinstance(index, slice):
-            return LazyPrompts(rows=self.rows[index], codec=self.codec, template=self.template)
-        row = self.rows[index]
-        text = self.template.replace("{prompt}", row.prompt)
-        return Prompt(id=row.key, tokens=self.codec.prompt(text), text=text, answer=row.answer)
+            return LazyPrompts(rows=self.rows[index], make=self.make)
+        return self.make(self.rows[index])
 
 
 def content_key(text: str) -> str:

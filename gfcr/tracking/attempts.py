@@ -6,12 +6,13 @@ the later ones, into their sealed results; a store knows those that it replaced 
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from gfcr.errors import CheckpointError
-from gfcr.tracking.folder import RunFolder, write_atomic
+from gfcr.tracking.folder import MetricLine, RunFolder, write_atomic
 from gfcr.tracking.names import HELDOUT, digest
 
 _FILE = "attempts.json"
@@ -90,7 +91,12 @@ def _kept(folder: RunFolder) -> tuple[Attempt, ...]:
 
 def _attempt(folder: RunFolder) -> Attempt:
     """What a folder's own attempt came to, as far as a folder that may be damaged tells."""
-    scores, updates = _course(folder)
+    lines: list[MetricLine] = []
+    with suppress(CheckpointError):  # what is whole
+        for line in folder.metrics():
+            lines.append(line)
+    # Updates are numbered from 1; what stands at 0 was measured before training.
+    scores = [line.metrics[HELDOUT] for line in lines if line.step and HELDOUT in line.metrics]
     try:
         result, status = folder.result() or {}, folder.status or "running"
     except CheckpointError:
@@ -103,7 +109,7 @@ def _attempt(folder: RunFolder) -> Attempt:
     return Attempt(
         id=_id(folder),
         status=status,
-        updates=max([*updates, result.get("updates", 0)]),
+        updates=max([result.get("updates", 0), *(line.step for line in lines)]),
         score=after.get("accuracy", scores[-1] if scores else None),
         code=code,
     )
@@ -116,24 +122,3 @@ def _id(folder: RunFolder) -> str:
     except (OSError, CheckpointError):
         name = ""
     return name if name[:1].isalnum() else f"0-{folder.path.name}"
-
-
-def _course(folder: RunFolder) -> tuple[list[float], list[int]]:
-    """Held-out scores after training had begun, and the updates made, of the lines that are whole.
-
-    Updates are numbered from 1; what stands at 0 was measured before.
-    """
-    scores: list[float] = []
-    updates: list[int] = []
-    for line in _lines(folder):
-        updates.append(line.step)
-        if HELDOUT in line.metrics and line.step:
-            scores.append(line.metrics[HELDOUT])
-    return scores, updates
-
-
-def _lines(folder: RunFolder) -> Iterator[Any]:
-    try:
-        yield from folder.metrics()
-    except CheckpointError:
-        return

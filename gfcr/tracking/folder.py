@@ -100,9 +100,11 @@ class RunFolder:
             if _identity(held) != _identity(card):
                 raise _damaged(self.path / "run.json", why="it is not the spec of its run_id")
             if (self.path / "metrics.jsonl").exists():
-                card = _as_planned(card, held=held)
+                planned = {name: held.tags[name] for name in _PLANNED if name in held.tags}
+                card = replace(card, roster=held.roster, tags={**card.tags, **planned})
         if not (self.path / "attempt").exists():
-            write_atomic(self.path / "attempt", _new_attempt() + "\n")
+            began = f"{clock.time_ns():020d}-{uuid4().hex[:12]}"
+            write_atomic(self.path / "attempt", began + "\n")
         write_atomic(self.path / "run.json", _dump(asdict(card)))
 
     @property
@@ -278,15 +280,6 @@ def _damaged(file: Path, *, why: str) -> CheckpointError:
 def _identity(card: RunCard) -> dict[str, Any]:
     """What a run id is a hash of, as JSON holds it."""
     return json.loads(_dump({**asdict(card), "tags": {}, "roster": {}}))
-
-
-def _as_planned(card: RunCard, *, held: RunCard) -> RunCard:
-    planned = {name: held.tags[name] for name in _PLANNED if name in held.tags}
-    return replace(card, roster=held.roster, tags={**card.tags, **planned})
-
-
-def _new_attempt() -> str:
-    return f"{clock.time_ns():020d}-{uuid4().hex[:12]}"
 
 
 def _dump(value: Mapping[str, Any]) -> str:

@@ -3,6 +3,7 @@
 import os
 import sqlite3
 import time
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 from urllib.parse import quote
@@ -21,12 +22,9 @@ def check_writable(file: Path) -> None:
     """
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        connection = sqlite3.connect(file, timeout=_BUSY_S)
-        try:
+        with closing(sqlite3.connect(file, timeout=_BUSY_S)) as connection:
             connection.execute("BEGIN IMMEDIATE")
             connection.rollback()
-        finally:
-            connection.close()
     except (OSError, sqlite3.Error) as error:
         raise _unusable(file, error=error) from error
 
@@ -44,7 +42,9 @@ def check_readable(file: Path) -> None:
         )
     began = time.monotonic()
     while (held := _revision(file)) != _head():
-        if time.monotonic() - began > (_BUSY_S if held is None or _is_young(file) else 0.0):
+        # Perhaps somebody makes its tables just now.
+        young = held is None or time.time() - file.stat().st_mtime < _BUSY_S
+        if time.monotonic() - began > (_BUSY_S if young else 0.0):
             raise StoreError(
                 f"{file} does not hold the tables of this MLflow (version {held}, and "
                 f"{_head()} is wanted): it is another database, or another MLflow made it. Give "
@@ -55,17 +55,13 @@ def check_readable(file: Path) -> None:
 
 def _revision(file: Path) -> str | None:
     """The version of the tables; None where there are none yet."""
+    place = f"file:{quote(str(file))}?mode=ro"
     try:
-        connection = sqlite3.connect(f"file:{quote(str(file))}?mode=ro", uri=True, timeout=_BUSY_S)
-        try:
+        with closing(sqlite3.connect(place, uri=True, timeout=_BUSY_S)) as connection:
             row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
-        finally:
-            connection.close()
-    except sqlite3.OperationalError as error:
+    except sqlite3.Error as error:
         if "no such table" in str(error):
             return None
-        raise _unusable(file, error=error) from error
-    except sqlite3.Error as error:
         raise _unusable(file, error=error) from error
     return str(row[0]) if row else None
 
@@ -80,13 +76,8 @@ def _head() -> str:
     return str(ScriptDirectory(str(folder)).get_current_head())
 
 
-def _is_young(file: Path) -> bool:
-    """Whether somebody wrote to it just now: perhaps its tables are being made."""
-    return time.time() - file.stat().st_mtime < _BUSY_S
-
-
 def _unusable(file: Path, *, error: Exception) -> StoreError:
-    left = f"{os.strerror(error.errno)}" if isinstance(error, OSError) and error.errno else error
+    left = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else error
     return StoreError(
         f"the store {file} cannot be used ({left}): give tracking.uri another file, on a disk with "
         "room that you may write to, or end the process that keeps it locked."

@@ -23,9 +23,7 @@ from gfcr.part import Part
 TREE: Final = "gfcr_state.json"
 ARRAYS: Final = "gfcr_state.bin"
 np: Final[Any] = numpy  # its types say too little of arrays of any kind
-_FACTORIES: Final[Mapping[str, Callable[[], Any]]] = {
-    f.__name__: f for f in (list, dict, set, int, float, str)
-}
+_FACTORIES: Final[Mapping[str, Any]] = {f.__name__: f for f in (list, dict, set, int, float, str)}
 _PLAIN: Final[tuple[Any, ...]] = (tuple, set, frozenset, dict, OrderedDict, bytes, bytearray)
 """What is made of its items, pairs or bytes alone."""
 _BUILT_IN: Final = (list, dict, set, frozenset, deque, bytes, bytearray, str, int, float)
@@ -163,7 +161,7 @@ def _generator(held: Any, of: None) -> Any:
 
 def _object(held: dict[str, Any], of: str) -> Any:
     kind = _class_of(of)
-    if dataclasses.is_dataclass(kind):
+    if _is_record(kind):
         wanted = {f.name for f in dataclasses.fields(kind)}
         if wanted != held.keys():
             names = ", ".join(sorted(wanted ^ held.keys()))
@@ -175,7 +173,7 @@ def _object(held: dict[str, Any], of: str) -> Any:
 
 
 def _attributes(value: Any) -> dict[str, Any]:
-    if dataclasses.is_dataclass(type(value)):
+    if _is_record(value.__class__):
         return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
     slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
     return {**getattr(value, "__dict__", {}), **{name: getattr(value, name) for name in slots}}
@@ -183,7 +181,7 @@ def _attributes(value: Any) -> dict[str, Any]:
 
 def _is_allowed(kind: Any) -> bool:
     """Whether objects of the class are data of gfcr's or of a part in this process."""
-    plain = dataclasses.is_dataclass(kind) or (
+    plain = _is_record(kind) or (
         # What a class does to be copied is code of its own: such an object is more than it holds.
         kind.__reduce_ex__ is object.__reduce_ex__
         and kind.__getstate__ is object.__getstate__
@@ -193,6 +191,10 @@ def _is_allowed(kind: Any) -> bool:
     # A container's subclass holds more than attributes.
     bare = not any(base in kind.__mro__ for base in _BUILT_IN) or issubclass(kind, Enum)
     return data and bare and not hasattr(kind, "__del__") and _package(kind) in _packages()
+
+
+def _is_record(kind: Any) -> bool:
+    return dataclasses.is_dataclass(kind)
 
 
 def _packages() -> set[str]:

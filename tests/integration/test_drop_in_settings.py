@@ -18,7 +18,7 @@ from tests.integration.trl_stock import arguments
 
 NAMES = [f.name for f in fields(GRPOConfig)]
 GRPO = strategies.load("grpo", group_size=4)
-TABLES = (settings.HONOURED_BY_TRL, settings.HONOURED_HERE.keys(), settings.AT_DEFAULT.keys())
+TABLES = (settings.HONOURED_BY_TRL, settings.HONOURED_HERE, settings.AT_DEFAULT.keys())
 ODD = (True, False, 3, 0.37, "odd", {"odd": 1}, ["odd"])
 """Values of every type; one of them is no field's default."""
 

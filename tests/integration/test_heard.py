@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 
 from gfcr import strategy as strategies
 from gfcr.drop_in.encode import TrlCodec
-from gfcr.drop_in.rewards import Rows, TrlRewards
+from gfcr.drop_in.rewards import TrlRewards, rows_of
 from gfcr.engine.vllm import Vllm
 from gfcr.errors import EngineError, PartError, TaskError, TrainingError
 from gfcr.loop.scoring import verify_safely
@@ -261,7 +261,7 @@ def test_what_a_reward_function_gives_is_heard(model, tmp_path):
         args=GRPOConfig(**settings),
         train_dataset=Dataset.from_dict({"prompt": ["a", "b"]}),
     )
-    rows = Rows(trainer.train_dataset, trainer=trainer)
+    rows = rows_of(trainer.train_dataset, trainer=trainer)
     codec = TrlCodec(HfCodec(model), trainer=trainer)
     task = TrlRewards(trainer=trainer, rows=rows, codec=codec)
     words = {"'told' gave nan": 3, "'told' gave inf": 4, "'later' gave nan": 5}

@@ -1,6 +1,5 @@
 """The verifier contract, and verifiers by name."""
 
-import dataclasses
 import importlib
 import pkgutil
 from abc import ABC, abstractmethod
@@ -8,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from gfcr.errors import ConfigError, unknown_name
+from gfcr.errors import unknown_name
 from gfcr.tasks.base import Verdict
 from gfcr.values import plain
 from gfcr.values.ranges import Checked
@@ -45,11 +44,4 @@ def load(name: str, *, options: Mapping[str, Any], where: str) -> Verifier:
         raise unknown_name(name, kind="verifier", allowed=names, where=where)
     module = importlib.import_module(f"gfcr.tasks.verifiers.{name}")
     verifier = getattr(module, "".join(word.capitalize() for word in name.split("_")))
-    fields = {f.name for f in dataclasses.fields(verifier)}
-    for key in options:
-        if key not in fields:
-            place = f"{where}_options of verifier '{name}'"
-            if not fields:
-                raise ConfigError(f"unknown key '{key}' in {place}: it has no options.")
-            raise unknown_name(key, kind="key", allowed=fields, where=place)
     return verifier(**plain.merge(verifier, {}, options, where=f"{where}_options"))

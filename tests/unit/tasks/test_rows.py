@@ -1,9 +1,11 @@
+from functools import partial
 from typing import Any
 
 import pytest
 
 from gfcr.errors import TaskError
 from gfcr.tasks.codec import CharCodec
+from gfcr.tasks.dataset import Dataset
 from gfcr.tasks.rows import LazyPrompts, Row, check_characters, content_key, fraction, read
 
 CODEC = CharCodec(alphabet="abc? ")
@@ -47,7 +49,8 @@ def test_what_cannot_be_used_is_named(table: Table, said: str) -> None:
 
 def test_prompts_are_tokenised_when_looked_at() -> None:
     found = rows(Table(q=["a", "z", "b"], a=["1", "2", "3"]))
-    lazy = LazyPrompts(rows=found, codec=CODEC, template="{prompt}?")
+    task = Dataset(path="t.csv", template="{prompt}?")
+    lazy = LazyPrompts(rows=found, make=partial(task._prompt, codec=CODEC))
     assert len(lazy) == 3
     assert lazy[0].tokens == CODEC.encode("a?")
     assert [p.text for p in lazy[::2]] == ["a?", "b?"]
