@@ -213,10 +213,15 @@ def _inner_kinds(part: type[Part]) -> dict[str, str]:
 
 def _files(kind: str) -> dict[str, Path]:
     """Modules of the kind's package that define the class their file name promises."""
-    package = importlib.import_module(KINDS[kind])
+    folder = Path(importlib.import_module(KINDS[kind]).__path__[0])
+    return _defined(folder, folder.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=64)  # of a folder as it was: what it holds is asked for at every part
+def _defined(folder: Path, changed: int) -> dict[str, Path]:
     found: dict[str, Path] = {}
-    for module in pkgutil.iter_modules(package.__path__):
-        path = Path(package.__path__[0]) / f"{module.name}.py"
+    for module in pkgutil.iter_modules([str(folder)]):
+        path = folder / f"{module.name}.py"
         if path.is_file() and f"\nclass {class_name(module.name)}(" in path.read_text():
             found[module.name] = path
     return found

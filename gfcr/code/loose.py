@@ -8,12 +8,8 @@ from typing import Any, Final
 
 PREFIX: Final = "gfcr_loose_"
 """Of their names."""
-
-
-def files() -> dict[str, str]:
-    """Name and file of every module loaded by `load`: what no import statement finds."""
-    found = {n: m for n, m in sys.modules.items() if n.startswith(PREFIX)}
-    return {name: str(module.__file__) for name, module in found.items()}
+files: Final[dict[str, str]] = {}
+"""Name and file of every module loaded by `load`: what no import statement finds."""
 
 
 def name_of(path: Path) -> str:
@@ -40,4 +36,5 @@ def load(path: Path) -> Any:
         except BaseException:
             del sys.modules[name]
             raise
+        files[name] = str(path.resolve())
     return sys.modules[name]

@@ -91,8 +91,7 @@ def roots(objects: Iterable[object], *, spec: object = None) -> set[Root]:
     for each in objects:
         kind: Any = each if inspect.isroutine(each) or inspect.isclass(each) else type(each)
         found |= {base.__module__ for base in getattr(kind, "__mro__", (kind,))}
-    files = loose.files()
-    found = {files.get(module, module) for module in found}
+    found = {loose.files.get(module, module) for module in found}
     for address in _addresses(spec):
         place = address.rpartition(":")[0]
         found.add(str(Path(place).resolve()) if place.endswith(".py") else place)

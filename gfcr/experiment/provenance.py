@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
@@ -27,6 +28,7 @@ DIGEST: Final = "gfcr.digest."
 SEVERAL: Final = " | "
 """Between what a run was made with before it was resumed, and after."""
 _MADE_WITH: Final = (CODE, DIGEST, "gfcr.commit", "gfcr.device", "gfcr.sources", "gfcr.version.")
+_HERE: Final = Path(__file__).resolve().parents[1]
 _LONGEST: Final = 250
 """Characters of a tag's name that stores take."""
 
@@ -104,6 +106,7 @@ def _tag(unit: str) -> str:
     return name if len(name) <= _LONGEST else f"{CODE}.{digest(unit)[:16]}.{name[-100:]}"
 
 
+@cache
 def _version(package: str) -> str | None:
     try:
         return version(package)
@@ -112,18 +115,26 @@ def _version(package: str) -> str | None:
 
 
 def _commit() -> str:
-    """The commit of gfcr's own files; `+` where they, or another file of the checkout, differ.
+    """The commit of gfcr's own files; `+` where they, or another file of the checkout, differ."""
+    try:
+        top, head = _git("rev-parse", "--show-toplevel", "HEAD").splitlines()
+        changed = _git("status", "--porcelain", "--untracked-files=no")
+        same = _is_committed(head, top)
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return "unknown"
+    if same is None:
+        return "unknown"  # the checkout is of something else that gfcr is installed in
+    return head[:12] if same and not changed else f"{head[:12]}+"
+
+
+@lru_cache(maxsize=1)  # a process imports once: told as it was when first asked
+def _is_committed(head: str, top: str) -> bool | None:
+    """Whether gfcr's own files are the commit's; None where it has none of them.
 
     Git is not asked which code changed: it can be told to overlook files (`update-index`,
     excludes), or to speak of another checkout. What is digested is compared with the commit's.
     """
-    here = Path(__file__).resolve().parents[1]
-    try:
-        top, head = _git("rev-parse", "--show-toplevel", "HEAD", folder=here).splitlines()
-        listed = _git("ls-tree", "-rz", "--full-tree", "HEAD", folder=here)
-        changed = _git("status", "--porcelain", "--untracked-files=no", folder=here)
-    except (OSError, ValueError, subprocess.SubprocessError):
-        return "unknown"
+    listed = _git("ls-tree", "-rz", "--full-tree", "HEAD")
     folders = sources.own_files()
     files = {top.resolve() / f.relative_to(top): f for top in folders for f in folders[top]}
     homes = [folder.resolve() for folder in folders]
@@ -132,11 +143,10 @@ def _commit() -> str:
         for path, blob in _blobs(listed, top=Path(top)).items()
         if is_code(path) and any(path.is_relative_to(home) for home in homes)
     }
-    if here / "__init__.py" not in wanted:
-        return "unknown"  # the checkout is of something else that gfcr is installed in
+    if _HERE / "__init__.py" not in wanted:
+        return None
     same = wanted == {path: _blob(file, like=head) for path, file in files.items()}
-    clean = same and not changed and _is_what_runs(files.values())
-    return head[:12] if clean else f"{head[:12]}+"
+    return same and _is_what_runs(files.values())
 
 
 def _is_what_runs(files: Collection[Path]) -> bool:
@@ -159,11 +169,11 @@ def _blob(file: Path, *, like: str) -> str:
     return made(b"blob %d\0" % len(held) + held).hexdigest()
 
 
-def _git(*words: str, folder: Path) -> str:
-    """What git says of the checkout that `folder` lies in, wherever the environment points it."""
+def _git(*words: str) -> str:
+    """What git says of the checkout that gfcr lies in, wherever the environment points it."""
     done = subprocess.run(
         ["git", "--no-replace-objects", "-c", "core.fsmonitor=false", *words],
-        cwd=folder,
+        cwd=_HERE,
         env={name: value for name, value in os.environ.items() if not name.startswith("GIT_")},
         capture_output=True,
         text=True,

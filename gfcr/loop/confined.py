@@ -49,7 +49,7 @@ _child: _Child | None = None
 
 def pack(function: Callable[..., Any], *args: Any) -> bytes:
     """A call as bytes, with where its loose modules lie: the child cannot import them by name."""
-    return pickle.dumps((loose.files(), pickle.dumps((function, args))))
+    return pickle.dumps((dict(loose.files), pickle.dumps((function, args))))
 
 
 def unpack(call: bytes) -> tuple[Callable[..., Any], tuple[Any, ...]]:
