@@ -1,14 +1,19 @@
 """What is trained on is what was sampled and scored, whatever a part does to it in place."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
 import pytest
 
 from gfcr.errors import GfcrError, PartError
+from gfcr.ledger import Ledger
+from gfcr.loop.custody import Custody, digest
+from gfcr.stages import Harvest
 from gfcr.testing import factories as make
+from gfcr.types import FinishReason, Prompt, Rollout, Span
 from tests.unit.loop.test_guard import HELDOUT, Every, strategy
 
 SET = object.__setattr__
@@ -148,3 +153,163 @@ def test_a_part_s_view_shows_what_it_promises_and_takes_nothing(case: str) -> No
     part = Every(hook="plan", answer=look)
     with pytest.raises(PartError, match=r"controls\.mine failed: AttributeError"):
         make.pipeline(strategy(controls={"mine": part}), prompts=2).next_batch()
+
+
+# ---------------------------------------------------------------- custody by itself
+
+OTHERS: dict[str, Any] = {
+    "id": "g/9",
+    "group_id": "h",
+    "prompt": replace(make.prompt(), tokens=(1, 2)),
+    "tokens_T": np.full(4, 9, np.int32),
+    "logprobs_T": np.full(4, -0.25, np.float32),
+    "versions_T": np.ones(4, np.int32),
+    "mask_T": np.zeros(4, np.bool_),
+    "spans": (Span(request_id="g/0#0", start=1, stop=5),),
+    "text": "y",
+    "finish": FinishReason.LENGTH,
+    "step": 1,
+    "reward": 0.5,
+}
+"""Another value for each thing that training takes from a rollout."""
+
+
+def custody(*rollouts: Rollout, heldout: Sequence[Prompt] = ()) -> Custody:
+    """One that has handed out the prompts of the rollouts and taken these down."""
+    ledger = Ledger()
+    for rollout in rollouts:
+        ledger.generated(rollout.spans[0].request_id, num=len(rollout))
+    own = Custody(ledger=ledger, heldout=heldout)
+    own.hand_out([r.prompt for r in rollouts])
+    own.take(rollouts)
+    return own
+
+
+def harvest(*rollouts: Rollout, aborted: Sequence[Rollout] = ()) -> Harvest:
+    groups = (make.group_of(rollouts),) if rollouts else ()
+    return Harvest(step=3, groups=groups, aborted=tuple(aborted), asides=())
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_rollout_is_vouched_for_as_it_was_made_alone(name: str) -> None:
+    rollout = make.rollout()
+    own = custody(rollout)
+    own.check(harvest(rollout))
+    assert own.made(rollout) and own.made(replace(rollout, origin="replay"))
+    other = replace(rollout, **{name: OTHERS[name]})
+    assert not own.made(other)
+    with pytest.raises(PartError, match=r"update 3: rollout \S+ is not what the engine sampled"):
+        own.check(harvest(other))
+    with pytest.raises(PartError, match=r"update 3: rollout \S+ is not what the engine sampled"):
+        own.check(harvest(aborted=[other]))
+
+
+def test_each_prompt_of_what_was_made_is_compared() -> None:
+    prompts = [make.prompt(0), make.prompt(1)]
+    rollouts = [make.rollout(i, of=p) for i, p in enumerate(prompts)]
+    own = Custody(ledger=Ledger(), heldout=[])
+    assert own.hand_out(prompts) == prompts
+    own.take(rollouts)
+    for wrong in (0, 1):
+        changed = replace(prompts[wrong], answer="other")
+        rollouts[wrong] = replace(rollouts[wrong], prompt=changed)
+        assert not own.handed_out(changed)
+        with pytest.raises(PartError, match=f"training prompt 'p{wrong}' is another one"):
+            own.take(rollouts)
+        rollouts[wrong] = replace(rollouts[wrong], prompt=prompts[wrong])
+
+
+def test_a_replay_must_be_recalled_and_what_is_fresh_of_this_batch() -> None:
+    old, new = make.rollout(0), make.rollout(1)
+    own = custody(old)
+    own.keep(harvest(old), kept={old.id})
+    own.forget()
+    own.take([new])
+    recalled = replace(old, origin="replay")
+    for wrong in (old, recalled):
+        with pytest.raises(PartError, match="rollout g/0 is not"):
+            own.check(harvest(new, wrong))
+    own.join([recalled])
+    own.check(harvest(new, recalled))
+    own.forget()
+    with pytest.raises(PartError, match="rollout g/0 is not"):
+        own.check(harvest(recalled))
+    assert own.made(old) and not own.made(new), "only what a Replay part holds is remembered"
+
+
+def test_a_group_with_a_held_out_prompt_is_not_trained_on() -> None:
+    rollout = make.rollout(of=HELDOUT[0])
+    with pytest.raises(PartError, match="update 3: group g is of a held-out prompt: nothing"):
+        custody(rollout, heldout=HELDOUT).check(harvest(rollout))
+
+
+def test_tokens_are_buffered_while_a_part_holds_them_and_aborted_after() -> None:
+    rollouts = [
+        make.rollout(i, length=2**i, spans=(Span(request_id=f"r{i}", start=0, stop=2**i),))
+        for i in range(4)
+    ]
+    ledger = Ledger()
+    own = Custody(ledger=ledger, heldout=[])
+    for i, rollout in enumerate(rollouts):
+        ledger.generated(f"r{i}", num=len(rollout))
+    own.keep(harvest(aborted=rollouts[:3]), kept={"g/0", "g/1"})
+    assert ledger.bins() == {"in_flight": 8, "buffered": 1 + 2, "aborted": 4}
+    restored = Custody(ledger=ledger, heldout=[])
+    restored.load_state_dict(own.state_dict())
+    restored.keep(harvest(aborted=rollouts[3:]), kept={"g/1", "g/3"})
+    assert ledger.bins() == {"buffered": 2 + 8, "aborted": 4 + 1}
+    assert set(ledger.state_dict()["codes"]) == {"r1", "r3"}, "the others' tokens move no more"
+    restored.keep(harvest(), kept=set())
+    assert ledger.bins() == {"aborted": 15} and not ledger.state_dict()["codes"]
+
+
+def test_a_state_is_what_was_known_then_and_all_of_it() -> None:
+    rollout = make.rollout()
+    first = custody(rollout)
+    first.keep(harvest(rollout, aborted=[rollout]), kept={rollout.id})
+    state = first.state_dict()
+    first.keep(harvest(), kept=set())
+    first.hand_out([make.prompt(1)])
+    first.forget()
+    later = Custody(ledger=Ledger(), heldout=[])
+    later.load_state_dict(state)
+    assert later.handed_out(rollout.prompt) and not later.handed_out(make.prompt(1))
+    assert later.state_dict() == state and set(state["held"]) == set(state["made"]) == {rollout.id}
+    later.forget()
+    assert later.made(rollout)
+
+
+def test_what_another_run_recorded_is_admitted_under_its_name_and_without_tokens() -> None:
+    rollouts = [make.rollout(i, parent="g/0", fork_at=1) for i in range(2)]
+    own = custody(make.rollout())
+    own.keep(harvest(make.rollout()), kept={"g/0"})
+    (group,) = own.admit([make.group_of(rollouts)], run="there")
+    assert group.id == "there/g" and [r.id for r in group.rollouts] == ["there/g/0", "there/g/1"]
+    assert {(r.group_id, r.spans, r.parent) for r in group.rollouts} == {("there/g", (), None)}
+    assert own.made(make.rollout()), "what is this run's is known as before"
+    own.forget()
+    assert own.made(make.rollout()) and all(map(own.made, group.rollouts))
+    with pytest.raises(PartError, match="training prompt 'p0' is another one"):
+        own.admit([make.group_of([make.rollout(of=replace(make.prompt(), answer="4"))])], run="x")
+
+
+def test_what_another_run_recorded_of_a_held_out_prompt_is_not_admitted() -> None:
+    own = Custody(ledger=Ledger(), heldout=HELDOUT)
+    recorded = make.group_of([make.rollout(of=HELDOUT[1])])
+    with pytest.raises(PartError, match="there: prompt 'c1001' is held out in this run"):
+        own.admit([recorded], run="there")
+
+
+def test_a_split_has_the_same_digest_wherever_it_is_taken() -> None:
+    """It is written into cells and certificates: it must not move by itself."""
+
+    class Opaque:
+        def __str__(self) -> str:
+            return f"<Opaque at {hex(id(self))}>"
+
+    one = Prompt(id="a", tokens=(1, 2), text="", answer="7", meta={"b": Opaque(), "a": 0.5})
+    text = b'[16,"a","7",{"a":0.5,"b":"<Opaque>"}]\n'
+    tokens = b"\1" + bytes(7) + b"\2" + bytes(7)
+    assert digest([one]) == sha256(text + tokens).hexdigest()
+    other = replace(one, id="b")
+    assert digest([one, other]) != digest([other, one]) != digest([one])

@@ -1,0 +1,333 @@
+"""Groups in flight: the order they come in, what is cut of them, and what a checkpoint keeps."""
+
+import pickle
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import pytest
+
+from gfcr.engine.fake import Fake, FakeEngine
+from gfcr.generate.sample import Sample
+from gfcr.loop.cell import Begun
+from gfcr.loop.floor import Floor
+from gfcr.loop.runner import Runner
+from gfcr.loop.scoring import Desk
+from gfcr.loop.stream import PromptStream
+from gfcr.loop.view import RunView, shown
+from gfcr.stages import (
+    BATCH_FULL,
+    Abort,
+    Control,
+    Evaluator,
+    Generate,
+    SampleMore,
+    Scratch,
+    Session,
+    Watcher,
+)
+from gfcr.testing import factories as make
+from gfcr.types import FinishReason, Group, Rollout, Sampling
+
+PROMPTS = make.CoinTask().problems(make.CODEC).train
+
+
+def ground(generate: Generate | None = None, *parts: Any, length: int = 6) -> Any:
+    """A runner on its floor; rollouts have `length` tokens."""
+    floor = Floor(
+        engine=FakeEngine(Fake(mean_length=1e9), seed=7),
+        codec=make.CODEC,
+        desk=Desk(make.CoinTask()),
+        seed=0,
+    )
+    sampling = Sampling(max_tokens=length)
+    stream = PromptStream(PROMPTS, seed=0)
+    view = RunView(floor, target=1, group_size=2, sampling=sampling, stream=stream)
+    runner = Runner(
+        floor,
+        generate=generate or Sample(),
+        view=shown(view),
+        watchers={f"controls.{i}": p for i, p in enumerate(parts) if isinstance(p, Watcher)},
+        evaluators={f"controls.{i}": p for i, p in enumerate(parts) if isinstance(p, Evaluator)},
+    )
+    return SimpleNamespace(floor=floor, view=view, runner=runner)
+
+
+def start(on: Any, number: int = 0, *, length: int | None = None, **changes: Any) -> str:
+    """Begins a group of two, `g` and a number, of rollouts of that length."""
+    sampling = Sampling(max_tokens=length or on.view.sampling.max_tokens)
+    job = replace(on.view.job(PROMPTS[number]), sampling=sampling)
+    on.runner.start(replace(job, **changes), group_id=f"g{number}")
+    return f"g{number}"
+
+
+def tokens(rollouts: Sequence[Rollout]) -> list[list[int]]:
+    return [r.tokens_T.tolist() for r in rollouts]
+
+
+def idle(on: Any) -> bool:
+    """Whether nobody asks, waits, works or is looked at any more."""
+    busy = len(on.floor.traffic) or on.floor.desk.busy or on.floor.touched or on.runner.num_groups
+    return not busy and not on.floor.engine.step()
+
+
+# ---------------------------------------------------------------- order, repeats, cuts
+
+
+def test_groups_are_taken_as_they_complete_and_finished_as_they_were_begun() -> None:
+    taking, finishing = ground(), ground()
+    for on in (taking, finishing):
+        for number, length in ((0, 6), (1, 2), (2, 4)):
+            start(on, number, length=length)
+    assert taking.runner.num_groups == 3 and taking.runner.take() is None
+    taken: list[Any] = []
+    while taking.runner.num_groups:
+        taking.runner.advance()
+        while (cell := taking.runner.take()) is not None:
+            taken.append(cell)
+    assert [(c.id, c.number) for c in taken] == [("g1", 2), ("g2", 3), ("g0", 1)]
+    assert [g.id for g in finishing.runner.finish()] == ["g0", "g1", "g2"]
+    assert idle(taking) and idle(finishing)
+
+
+def test_a_prompt_that_is_begun_again_has_other_draws() -> None:
+    first, again, none = ground(), ground(), ground()
+    job = first.view.job(PROMPTS[0])
+    first.runner.start(job, group_id="g")
+    none.runner.start(job, group_id="g", repeat=0)
+    again.runner.start(job, group_id="g", repeat=1)
+    found = [tokens(on.runner.finish()[0].rollouts) for on in (first, none, again)]
+    assert found[0] == found[1] != found[2]
+
+
+def test_more_rollouts_join_behind_those_there_are_and_resume_nothing() -> None:
+    on = ground()
+    partial = ground()
+    partial.runner.start(replace(partial.view.job(PROMPTS[0]), num_samples=1), group_id="old")
+    partial.runner.advance()
+    (resumed,) = partial.runner.cut()
+    start(on, 0, resume=(resumed,), notes={"a": 1.0, "b": 1.0})
+    on.floor.ledger.generated(resumed.spans[0].request_id, num=1)
+    while (cell := on.runner.take()) is None:
+        on.runner.advance()
+    first = cell.group.rollouts
+    on.runner.more(cell, action=SampleMore(num_samples=3, notes={"b": 2.0}))
+    assert cell.group is None and on.runner.num_groups == 1
+    (group,) = on.runner.finish()
+    assert group.rollouts[:2] == first and len(group.rollouts) == 5
+    assert [r.id for r in group.rollouts] == [f"g0/{i}" for i in range(5)]
+    assert group.rollouts[0].spans[0] == resumed.spans[0]
+    assert all(len(r.spans) == 1 for r in group.rollouts[1:])
+    assert group.values == {"a": 1.0, "b": 1.0}, "what is said of the group is its first job's"
+
+
+@dataclass(kw_only=True)
+class Stops(Control, Watcher):
+    """Aborts the second rollout of each group at its first token."""
+
+    def watch(self, trajectory: Any, *, new: int, view: Any) -> Abort | None:
+        return Abort(reason="enough") if trajectory.name == "1" else None
+
+
+@dataclass(kw_only=True)
+class Judge(Control, Evaluator):
+    """Asks on the side for each rollout in turn, and says how long the answers were."""
+
+    async def evaluate(self, group: Group, scratch: Scratch) -> Group:
+        for rollout in group.rollouts:
+            await scratch.aside(rollout.text, role="judge").sample()
+        return group.judged([float(len(group.rollouts))] * len(group.rollouts))
+
+
+def test_a_cut_gives_back_every_rollout_and_leaves_nothing() -> None:
+    on = ground(None, Stops(), Judge())
+    start(on, 0, length=2)
+    start(on, 1, length=9)
+    start(on, 2, length=30)
+    while on.runner.num_groups == 3 and not on.runner._ready:
+        on.runner.advance()
+    rollouts = on.runner.cut()
+    assert sorted((r.id, r.finish.value) for r in rollouts) == [
+        ("g0/0", "length"),
+        ("g0/1", "aborted"),
+        ("g1/0", "aborted"),
+        ("g1/1", "aborted"),
+        ("g2/0", "aborted"),
+        ("g2/1", "aborted"),
+    ]
+    told = {r.id: r.detail for r in rollouts}
+    assert told["g1/1"] == "controls.0: enough" and told["g1/0"] == BATCH_FULL
+    asides = on.runner.take_asides()
+    assert [a.role for a in asides] == ["judge"] and on.runner.take_asides() == []
+    assert on.floor.ledger.bins() == {
+        "in_flight": sum(map(len, rollouts)),
+        "aside:judge": sum(map(len, asides)),
+    }
+    assert idle(on) and on.runner.cut() == []
+
+
+# ---------------------------------------------------------------- checkpoints
+
+
+@dataclass(kw_only=True)
+class InTurn(Generate):
+    """One rollout after the other; goes on from what a job brings."""
+
+    resumes: ClassVar[bool] = True
+
+    async def run(self, session: Session) -> None:
+        for index in range(session.job.num_samples):
+            await session.open(index).sample()
+
+
+@dataclass(kw_only=True)
+class Afresh(InTurn):
+    """The same, but it cannot go on."""
+
+    resumes: ClassVar[bool] = False
+
+
+def carried(on: Any, to: Any) -> list[Begun]:
+    """The groups of one runner, as they are carried to another, which goes on with them."""
+    state = pickle.loads(pickle.dumps(on.runner.state_dict()))
+    to.floor.ledger.load_state_dict(pickle.loads(pickle.dumps(on.floor.ledger.state_dict())))
+    to.runner.load_state_dict(state)
+    assert not to.floor.engine.step(), "nothing is asked yet"
+    to.floor.traffic.go_on()
+    return state
+
+
+def steps(on: Any, num: int) -> None:
+    for _ in range(num):
+        on.runner.advance()
+
+
+def test_a_checkpoint_tells_what_each_group_in_flight_has() -> None:
+    on = ground(InTurn(), Stops(), Judge())
+    held = ground()
+    start(held, 1, num_samples=2)
+    steps(held, 2)
+    resume = tuple(held.runner.cut())
+    for each in resume:
+        on.floor.ledger.generated(each.spans[0].request_id, num=len(each))
+    start(on, 0, num_samples=3, length=3)
+    start(on, 1, num_samples=2, resume=resume, length=30)
+    # g0: three tokens, one aborted, two of the third; g1: four of its first resumed one.
+    steps(on, 6)
+    first, second = on.runner.state_dict()
+    assert (first.group_id, second.group_id) == ("g0", "g1")
+    assert (first.opened, second.opened) == (3, 1)
+    assert first.verified == second.verified == ()
+    assert first.going == first.job and first.job.num_samples == 3
+    assert [(r.id, len(r), r.finish) for r in first.partial] == [
+        ("g0/0", 3, FinishReason.LENGTH),
+        ("g0/2", 2, FinishReason.ABORTED),
+    ]
+    assert [(r.id, len(r), r.finish) for r in first.lost] == [("g0/1", 1, FinishReason.ABORTED)]
+    assert [(r.id, len(r)) for r in second.partial] == [("g1/0", 2 + 6), (resume[1].id, 2)]
+    assert second.partial[1] is resume[1] and second.lost == () == second.asides
+    assert on.runner.num_groups == 2 and len(on.floor.traffic) == 2, "it goes on all the same"
+
+
+def test_a_group_that_is_judged_keeps_what_was_verified_and_said() -> None:
+    on, to = ground(None, Judge(), length=4), ground(None, Judge(), length=4)
+    start(on)
+    steps(on, 4 + 5)
+    (begun,) = on.runner.state_dict()
+    assert begun.going is None and begun.partial == () == begun.lost and begun.opened == 2
+    assert [len(r) for r in begun.verified] == [4, 4]
+    assert [(a.role, len(a)) for a in begun.asides] == [("judge", 4), ("judge", 1)]
+    carried(on, to)
+    (group,) = to.runner.finish()
+    assert group.rollouts[0].reward == 2.0 and tokens(group.rollouts) == tokens(begun.verified)
+    asides = to.runner.take_asides()
+    assert [len(a) for a in asides] == [4, 1, 4, 4], "what was said before, and all of it again"
+    assert to.floor.ledger.bins() == {"aside:judge": 13, "in_flight": 8}
+
+
+@pytest.mark.parametrize("done", [False, True])
+def test_a_resumed_group_goes_on_from_its_partial_rollouts(done: bool) -> None:
+    on, to = ground(), ground()
+    start(on, 0, length=4)
+    start(on, 1, length=9)
+    steps(on, 4 if done else 2)
+    begun = carried(on, to)
+    assert [b.going is None for b in begun] == [done, False]
+    groups = to.runner.finish()
+    assert [g.id for g in groups] == ["g0", "g1"]
+    for group, before in zip(groups, begun, strict=True):
+        earlier = before.verified or before.partial
+        assert [len(r) for r in group.rollouts] == [len(group.rollouts[0])] * 2
+        for rollout, old in zip(group.rollouts, earlier, strict=True):
+            assert tokens([rollout])[0][: len(old)] == tokens([old])[0]
+            assert rollout.spans[0] == old.spans[0]
+    assert to.runner.take_cut() == [] and idle(to)
+    assert to.floor.ledger.bins() == {"in_flight": 2 * (4 + 9)}
+
+
+def test_no_rollout_has_the_name_of_one_before_the_checkpoint() -> None:
+    """Spans are by request, and requests by trajectory: the same name twice would mix them up."""
+    on, to = ground(), ground()
+    start(on)
+    steps(on, 2)
+    (begun,) = carried(on, to)
+    (group,) = to.runner.finish()
+    assert not {r.id for r in group.rollouts} & {r.id for r in begun.partial}
+    own = [r.spans[-1].request_id for r in group.rollouts]
+    assert not {*own} & {s.request_id for r in begun.partial for s in r.spans}
+
+
+def test_what_a_watcher_had_aborted_is_not_made_again() -> None:
+    on, to = ground(None, Stops()), ground(None, Stops())
+    start(on, num_samples=3)
+    steps(on, 2)
+    (begun,) = carried(on, to)
+    assert [r.id for r in begun.lost] == ["g0/1"] and len(begun.partial) == 2
+    cut = to.runner.take_cut()
+    assert [(r.id, r.finish, r.detail) for r in cut] == [
+        ("g0/1", FinishReason.ABORTED, "begun afresh after a checkpoint")
+    ]
+    (group,) = to.runner.finish()
+    assert len(group.rollouts) == 2 and {len(r) for r in group.rollouts} == {6}
+
+
+def test_where_generate_cannot_go_on_all_is_begun_again_and_the_old_is_lost() -> None:
+    on, to = ground(Afresh()), ground(Afresh())
+    start(on, length=3)
+    steps(on, 5)
+    (begun,) = carried(on, to)
+    assert [len(r) for r in begun.partial] == [3, 2]
+    cut = to.runner.take_cut()
+    assert tokens(cut) == tokens(begun.partial)
+    assert {(r.finish, r.detail) for r in cut} == {
+        (FinishReason.ABORTED, "begun afresh after a checkpoint")
+    }
+    (group,) = to.runner.finish()
+    assert [len(r) for r in group.rollouts] == [3, 3]
+    assert not {r.id for r in group.rollouts} & {r.id for r in cut}
+    assert all(len(r.spans) == 1 for r in group.rollouts)
+
+
+def test_a_repeat_stays_one_after_a_checkpoint() -> None:
+    found: list[Any] = []
+    for repeat in (0, 1):
+        on, to = ground(Afresh()), ground(Afresh())
+        on.runner.start(on.view.job(PROMPTS[0]), group_id="g", repeat=repeat)
+        steps(on, 1)
+        (begun,) = carried(on, to)
+        assert begun.repeat == repeat
+        found.append(tokens(to.runner.finish()[0].rollouts))
+    assert found[0] != found[1]
+
+
+def test_groups_are_kept_in_the_order_they_were_begun_and_replace_a_runner_s_own() -> None:
+    on, to = ground(), ground()
+    for number, length in ((0, 9), (1, 2), (2, 5)):
+        start(on, number, length=length)
+    start(to, 5)
+    steps(to, 2)
+    steps(on, 3)
+    state = carried(on, to)
+    assert [b.group_id for b in state] == ["g0", "g1", "g2"]
+    assert [g.id for g in to.runner.finish()] == ["g0", "g1", "g2"] and idle(to)
