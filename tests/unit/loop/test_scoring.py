@@ -1,0 +1,161 @@
+"""The desk: verdicts in the order they were asked for, calls beside the loop, second askings."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gfcr.errors import TaskError
+from gfcr.loop import scoring
+from gfcr.loop.scoring import Desk
+from gfcr.tasks.base import Verdict
+from gfcr.testing import factories as make
+from gfcr.types import Prompt
+
+
+@dataclass(kw_only=True)
+class Counts(make.CoinTask):
+    """Rewards the length of an answer, plus what is added by now; notes what it is asked."""
+
+    added: float = 0.0
+    odd: Callable[[], None] | None = None
+    asked: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+
+    def verify(self, prompt: Prompt, *, text: str) -> Verdict:
+        self.asked.append((prompt.id, text))
+        return Verdict(reward=len(text) + self.added)
+
+
+def finished(desk: Desk) -> None:
+    while desk.busy:
+        desk.wait()
+        desk.deliver()
+
+
+def test_verdicts_come_in_the_order_they_were_asked_for_and_when_they_are_delivered() -> None:
+    task, came = Counts(), list[float]()
+    desk = Desk(task)
+    assert (desk.verifier_calls, desk.waited_s, desk.busy) == (0, 0.0, False)
+    for text in ("aaa", "b", "cc"):
+        pending = desk.verify(make.prompt(len(text)), text=text)
+        pending.when_done(lambda own=pending: came.append(own.result().reward or 0.0))
+    assert task.asked == [("p3", "aaa"), ("p1", "b"), ("p2", "cc")] and not came and desk.busy
+    desk.deliver()
+    assert came == [3, 1, 2] and not desk.busy and desk.verifier_calls == 3
+    desk.deliver()
+    assert came == [3, 1, 2]
+
+
+def test_a_call_runs_beside_the_loop_and_its_error_is_raised_where_it_is_awaited() -> None:
+    desk, go = Desk(Counts()), threading.Event()
+
+    def fails() -> None:
+        raise ValueError("no such thing")
+
+    waits, sums, breaks = desk.call(go.wait, 20.0), desk.call(sum, [1, 2]), desk.call(fails)
+    while not (sums.done and breaks.done):
+        desk.wait(0.01)
+        desk.deliver()
+    assert sums.result() == 3 and not waits.done and desk.busy
+    with pytest.raises(RuntimeError, match="ValueError: no such thing"):
+        breaks.result()
+    go.set()
+    finished(desk)
+    assert waits.result() is True and desk.verifier_calls == 0
+    desk.close()
+    desk.close()
+
+
+def test_waiting_is_measured_and_with_nothing_outstanding_there_is_none() -> None:
+    desk, go = Desk(Counts()), threading.Event()
+    desk.wait(30.0)
+    assert 0 <= desk.waited_s < 5
+    pending = desk.call(go.wait, 20.0)
+    before = desk.waited_s
+    for _ in range(2):
+        desk.wait(0.02)
+    assert 0.03 < desk.waited_s - before < 10 and not pending.done
+    desk.wait()
+    assert desk.waited_s - before > 0.06
+    go.set()
+    finished(desk)
+    desk.close()
+
+
+def test_what_is_forgotten_is_never_delivered() -> None:
+    desk, go = Desk(Counts()), threading.Event()
+    pending: list[Any] = [desk.verify(make.prompt(), text="a"), desk.call(go.wait, 20.0)]
+    desk.forget()
+    assert not desk.busy
+    go.set()
+    after = desk.call(sum, [1])
+    finished(desk)
+    desk.wait(0.0)
+    desk.deliver()
+    assert after.result() == 1 and not any(p.done for p in pending)
+    desk.close()
+
+
+def test_answers_that_are_scored_otherwise_the_second_time_are_counted() -> None:
+    task = Counts()
+    groups = [make.group([1.0, 4.0, None]), make.group([4.0, 0.0])]
+    assert scoring.asked_again(groups, desk=Desk(task), carried=b"") == 2
+    assert len(task.asked) == 4, "what had no reward is not asked for one"
+    task.added = 1e-12
+    assert scoring.asked_again([make.group([4.0])], desk=Desk(task), carried=b"") == 0
+    task.added = 1e-8
+    assert scoring.asked_again([make.group([4.0])], desk=Desk(task), carried=b"") == 1
+    task.added = float("nan")
+    assert scoring.asked_again([make.group([0.0])], desk=Desk(task), carried=b"") == 1
+
+
+def test_answers_are_asked_again_in_the_opposite_order() -> None:
+    task = Counts()
+    groups = [
+        make.group_of([make.rollout(i, text="x" * i, reward=float(i)) for i in span])
+        for span in ((1, 2), (3, 4))
+    ]
+    assert scoring.asked_again(groups, desk=Desk(task), carried=b"") == 0
+    assert [text for _, text in task.asked] == ["xxxx", "xxx", "xx", "x"]
+
+
+def test_a_carried_task_scores_its_own_prompts_in_another_process() -> None:
+    """Here in this one, from the file that the other reads."""
+    prompts = [make.prompt(0), make.prompt(1)]
+    folder = scoring._folder_of(scoring._packed(Counts(added=0.5), prompts))
+    name = folder.name
+    assert Path(name).name.startswith("gfcr-task-")
+    assert scoring._verify_carried(name, "p1", "xx") == Verdict(reward=2.5)
+    (Path(name) / "task").unlink()
+    assert scoring._verify_carried(name, "p0", "x") == Verdict(reward=1.5), "it is kept"
+    with pytest.raises(KeyError):
+        scoring._verify_carried(name, "p9", "x")
+    folder.cleanup()
+    scoring._unpacked.cache_clear()
+
+
+def test_what_cannot_be_carried_says_what_and_why() -> None:
+    said = r"task Counts cannot be carried to another process: \w+Error: .*lambda.* Held-out"
+    with pytest.raises(TaskError, match=said):
+        scoring._packed(Counts(odd=lambda: None), [make.prompt()])
+
+
+def test_a_desk_of_its_own_is_made_for_what_is_carried_and_closed() -> None:
+    desk = Desk(Counts())
+    with scoring.scorer(desk, carried=b"") as own:
+        assert own is desk
+    with scoring.scorer(desk, carried=b"something") as own:
+        assert own is not desk and own.task is desk.task
+        folder = Path(own._carried.name)  # pyright: ignore[reportOptionalMemberAccess]
+        assert (folder / "task").read_bytes() == b"something"
+    assert not folder.exists()
+
+
+def test_a_task_of_gfcr_is_not_made_a_second_time() -> None:
+    from gfcr import registry
+
+    task: Any = registry.build("task", {"name": "chain_sum"})
+    assert scoring.apart(task, codec=make.CODEC, prompts=3) is None
