@@ -12,13 +12,15 @@ from hypothesis import strategies as st
 from gfcr import strategy as strategies
 from gfcr.control.greso import Greso
 from gfcr.control.refill import Refill
-from gfcr.errors import BatchCannotFill, ConfigError, GfcrError
+from gfcr.errors import BatchCannotFill, ConfigError, GfcrError, PartError
 from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.filter.zero_variance import ZeroVariance
 from gfcr.generate.sample import Sample
 from gfcr.ledger import EVALUATION, IN_FLIGHT
+from gfcr.loop.scoring import Desk
 from gfcr.replay.repo import Repo
 from gfcr.stages import (
+    AfterUpdate,
     Allocator,
     Control,
     Generate,
@@ -409,3 +411,77 @@ def test_the_ledger_remembers_only_what_replay_may_bring_back(name: str) -> None
         sizes.append(len(pipeline.ledger.state_dict()["codes"]))
     assert sizes[-1] <= sizes[3] * 1.5 if name != "grpo" else sizes == [0] * 8
     assert _remainder(pipeline) == 0
+
+
+HELDOUT = make.CoinTask().problems(make.CODEC).heldout
+ASKED: dict[str, Any] = {"num_samples": 3, "sampling": Sampling(max_tokens=8), "label": "held"}
+
+
+@dataclass(kw_only=True)
+class _Rephrases(Generate):
+    """Asks the prompt in other words, which may be any; breaks at the first of the prompts."""
+
+    async def run(self, session: Session) -> None:
+        if session.job.prompt is HELDOUT[0]:
+            raise RuntimeError("no words")
+        session.open(0, prompt=HELDOUT[0]).sample()
+        await session.open(1).sample()
+
+
+def test_an_evaluation_asks_what_it_is_given_and_names_its_groups_and_its_failures(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    pipeline = make.pipeline(strategies.load("grpo"), heldout=HELDOUT)
+    groups = pipeline.evaluate(HELDOUT, generate=Sample(), **ASKED)
+    assert [g.id for g in groups] == [f"held:{i}:{p.id}" for i, p in enumerate(HELDOUT)]
+    assert {len(g.rollouts) for g in groups} == {3}
+    groups = pipeline.evaluate(HELDOUT, generate=_Rephrases(), **ASKED)
+    assert [r.error is None for g in groups for r in g.rollouts] == [False] * 3 + [True] * 14
+    assert "strategy.evaluation.generate failed on prompt 'c1000'" in caplog.text
+
+
+@dataclass(kw_only=True)
+class _Half(make.CoinTask):
+    def verify(self, prompt: Any, *, text: str) -> Verdict:
+        return Verdict(reward=0.5)
+
+
+def test_an_evaluation_is_scored_by_the_desk_it_is_given_or_by_the_run_s() -> None:
+    pipeline = make.pipeline(strategies.load("grpo"))
+    for desk, rewards in ((Desk(_Half()), {0.5}), (None, {0.0, 1.0})):
+        groups = pipeline.evaluate(HELDOUT, generate=Sample(), desk=desk, **ASKED)
+        assert {r.reward for g in groups for r in g.rollouts} == rewards
+
+
+class _Loads:
+    """An engine that notes what weights it is given."""
+
+    def __init__(self, engine: Any) -> None:
+        self.engine, self.given = engine, list[tuple[Any, int]]()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.engine, name)
+
+    def update_weights(self, weights: Any, *, version: int) -> None:
+        self.given.append((weights, version))
+        self.engine.update_weights(weights, version=version)
+
+
+def test_a_sync_gives_the_engine_the_weights_as_that_version() -> None:
+    pipeline = make.pipeline(strategies.load("grpo"), on=lambda engine: _Loads(engine))  # pyright: ignore[reportArgumentType]
+    pipeline.sync([("w", 1)], version=4)  # pyright: ignore[reportArgumentType]
+    engine: Any = pipeline.engine
+    assert engine.given == [([("w", 1)], 4)] and pipeline.next_batch().version == 4
+
+
+@dataclass(kw_only=True)
+class _Deaf(Control, AfterUpdate):
+    def after_update(self, metrics: Any, *, view: Any) -> None:
+        raise ValueError("not now")
+
+
+def test_a_part_that_fails_at_an_update_is_named() -> None:
+    pipeline = make.pipeline(_plain(controls={"deaf": _Deaf()}))
+    pipeline.next_batch()
+    with pytest.raises(PartError, match=r"^strategy\.controls\.deaf failed: ValueError: not now"):
+        pipeline.updated({})

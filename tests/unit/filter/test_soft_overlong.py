@@ -25,6 +25,7 @@ def test_the_full_penalty_is_reached_at_the_cap() -> None:
     assert _penalty(80) == 0
     assert _penalty(100, penalty=0.5) == pytest.approx(0.5)
     assert _penalty(75, buffer=0.5) == pytest.approx(0.5)
+    assert _penalty(150) == 1.0, "a job of its own may have a higher cap"
 
 
 def test_unscorable_stays_unscorable() -> None:

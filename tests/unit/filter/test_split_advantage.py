@@ -67,3 +67,10 @@ def test_an_all_unscorable_fresh_part_leaves_the_replayed() -> None:
 def test_a_negative_weight_is_refused() -> None:
     with pytest.raises(ConfigError, match="replay_weight=-1"):
         SplitAdvantage(replay_weight=-1)
+
+
+def test_epsilon_is_that_of_the_plain_map() -> None:
+    group = make.group([1.0, 0.0, 0.0])
+    split = SplitAdvantage(epsilon=0.5).apply(group, view=make.view())
+    assert split == GroupAdvantage(epsilon=0.5).apply(group, view=make.view())
+    assert split != GroupAdvantage().apply(group, view=make.view())

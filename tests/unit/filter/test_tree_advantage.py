@@ -115,3 +115,28 @@ def test_rewards_move_nothing_where_all_agree_and_shared_tokens_always_agree(
         tokens = [(s.request_id, i) for s in rollout.spans for i in range(s.start, s.stop)]
         for token, advantage in zip(tokens, advantage_T, strict=True):
             assert seen.setdefault(token, advantage) == advantage
+
+
+def test_what_is_shared_is_told_of_the_leaves_with_a_vote() -> None:
+    leaves = [
+        leaf(0, spans=[("a", 5)], reward=1.0),
+        leaf(1, spans=[("a", 2), ("b", 1)], reward=0.0),
+        leaf(2, spans=[("a", 3), ("c", 9)], reward=None),
+    ]
+    mapped = TreeAdvantage().apply(make.group_of(leaves), view=VIEW)
+    # 5 tokens and 3, of which 2 are the same.
+    assert mapped.values == {"leaves": 2.0, "shared": 1 - 6 / 8}
+    (first, *_) = [s.advantage for s in mapped.signals]
+    assert isinstance(first, np.ndarray) and first.dtype == np.float32
+
+
+def test_a_leaf_that_sampled_nothing_has_none_and_counts_for_the_root() -> None:
+    nothing = np.zeros(2, np.bool_)
+    given = [
+        leaf(0, spans=[("a", 1)], reward=1.0),
+        make.rollout(1, length=0, reward=0.0, spans=()),
+        make.rollout(2, length=2, reward=0.0, mask_T=nothing, spans=()),
+    ]
+    first, second, third = advantages(given)
+    np.testing.assert_allclose(first, [2 * (1 - 1 / 3)], rtol=1e-6)
+    assert (second.tolist(), third.tolist()) == ([], [0.0, 0.0])

@@ -100,3 +100,15 @@ WRONG: Sequence[tuple[str, float]] = [
 def test_impossible_settings_are_refused(key: str, value: float) -> None:
     with pytest.raises(ConfigError, match=f"{key}={value}"):
         EntropyTree(**{key: value})  # pyright: ignore[reportArgumentType]
+
+
+def test_where_forks_have_no_bound_every_token_before_the_tail_is_forked_once() -> None:
+    few = {"max_tokens": 6, "prompts": 1}
+    _, batch = grown(group_size=1, forks=1000, rounds=2, continuations=1, pipeline=few)
+    (group,) = batch.groups
+    root, *branches = group.rollouts
+    starts = {r.id: r.fork_at for r in branches if r.parent == root.id}
+    assert sorted(starts.values()) == [0, 1, 2, 3, 4]  # of 6, a tenth is the last one
+    second = {(r.parent, r.fork_at) for r in branches if r.parent != root.id}
+    assert second == {(i, at) for i, first in starts.items() for at in range(first + 1, 5)}
+    assert len(branches) == 5 + 10

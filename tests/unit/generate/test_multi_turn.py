@@ -1,6 +1,8 @@
 """Multi-turn rollouts: what the tool writes is seen by the policy and by nobody else."""
 
+import threading
 import time
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -8,11 +10,16 @@ import pytest
 
 from gfcr import strategy as strategies
 from gfcr.engine.base import Request
+from gfcr.engine.fake import Fake, FakeEngine
 from gfcr.errors import ConfigError
 from gfcr.generate.multi_turn import MultiTurn
 from gfcr.generate.tools.base import Tool, ToolError, tool_names
+from gfcr.loop.floor import Floor
+from gfcr.loop.runner import Runner
+from gfcr.loop.scoring import Desk
+from gfcr.loop.view import shown
 from gfcr.testing import factories as make
-from gfcr.types import FinishReason, RolloutBatch
+from gfcr.types import FinishReason, Rollout, RolloutBatch, Span
 
 WORKED = {"": "3+9=", "3+9=12": ",12-4=", "3+9=12,12-4=8": "#8"}
 
@@ -157,3 +164,63 @@ def test_settings_are_checked() -> None:
         MultiTurn(max_turns=0)
     with pytest.raises(ConfigError, match=r"multi_turn.stop='#=' is 2 tokens"):
         MultiTurn(stop="#=").check(list)
+
+
+def gone_on(text: str, *, written: int = 0, calls: int = 0, **knobs: Any) -> Rollout:
+    """What becomes of a rollout that was cut at `text`, the last tokens of which a tool wrote."""
+    prompt = make.CoinTask().problems(make.CODEC).train[0]
+    tokens = np.array(make.CODEC.encode(text), np.int32)
+    mask_T = np.arange(len(tokens)) < len(tokens) - written
+    cut = make.rollout(
+        length=len(tokens),
+        of=prompt,
+        tokens_T=tokens,
+        mask_T=mask_T,
+        spans=(Span(request_id="old", start=0, stop=int(mask_T.sum())),),
+        finish=FinishReason.ABORTED,
+        notes={"tool_calls": calls} if calls else {},
+    )
+    script = make.scripted(lambda request: {**WORKED, "3=": "#2", "3==": "#1"}[completion(request)])
+    engine = FakeEngine(Fake(), seed=7, script=script)
+    floor = Floor(engine=engine, codec=make.CODEC, desk=Desk(make.CoinTask()), seed=0)
+    view = make.view()
+    runner = Runner(floor, generate=MultiTurn(**knobs), view=shown(view))
+    job = replace(view.job(prompt), num_samples=1, resume=(cut,))
+    runner.start(job, group_id="g")
+    ((rollout,),) = (group.rollouts for group in runner.finish())
+    return rollout
+
+
+def test_a_rollout_cut_while_its_tool_was_at_work_asks_it_again_and_no_other_does() -> None:
+    assert gone_on("3+9=").text == "3+9=12,12-4=8#8"
+    assert gone_on("3+9=12", written=2, calls=1).text == "3+9=12,12-4=8#8"
+    assert gone_on("3==", written=1).text == "3==#1", "the tool wrote the stop text"
+
+
+def test_calls_made_before_a_cut_count() -> None:
+    rollout = gone_on("3=", calls=1, max_turns=2)
+    assert rollout.text == "3=#2" and rollout.notes == {"tool_calls": 1}
+    assert gone_on("3+9=12", written=2, calls=1, max_turns=3).notes == {"tool_calls": 2}
+
+
+class Here(Tool):
+    """Notes in which thread it is asked."""
+
+    threads: ClassVar[set[int]] = set()
+
+    def answer(self, text: str) -> str:
+        self.threads.add(threading.get_ident())
+        return "12"
+
+
+def test_a_tool_that_is_not_slow_is_asked_in_the_loop_s_own_thread() -> None:
+    ran(lambda r: {"": "3+9=", "3+9=12": "#8"}[completion(r)], tool=address(Here))
+    assert Here.threads == {threading.get_ident()}
+
+
+@pytest.mark.parametrize(
+    "name", ["errors:did_you_mean", "errors:GfcrError", "generate.tools.base:Tool"]
+)
+def test_only_a_tool_that_can_be_made_is_one(name: str) -> None:
+    with pytest.raises(ConfigError, match=rf"tool 'gfcr\.{name}' is none: give a class"):
+        MultiTurn(tool=f"gfcr.{name}")

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from gfcr import strategy as strategies
 from gfcr.correction.base import Corrected, Correction, Learned
@@ -13,8 +14,9 @@ from gfcr.correction.truncated import Truncated
 from gfcr.errors import ConfigError, PartError
 from gfcr.stages import AfterUpdate, Control
 from gfcr.testing import factories as make
-from gfcr.train.corrected import applied
+from gfcr.train.corrected import applied, corrected
 from tests.unit.correction.test_corrections import learned
+from tests.unit.train.stand_in import Trainer, sample
 
 
 @dataclass(kw_only=True)
@@ -133,3 +135,37 @@ def test_parts_hear_of_updates_with_the_trainer_s_metrics() -> None:
         pipeline.next_batch()
         pipeline.updated({"loss": 0.5 + update})
     assert part.told == [(1, 0.5), (2, 1.5)]
+
+
+@pytest.mark.parametrize("count", [1, 2, 9])
+def test_a_correction_sees_the_policy_s_log_probs_of_what_it_sampled(count: int) -> None:
+    seen: list[Learned] = []
+
+    def look(update: Sequence[Learned]) -> Any:
+        seen.extend(update)
+        return [Corrected() for _ in update]
+
+    trainer = Trainer()
+    trainer.state.global_step = 7
+    samples = [sample(0, length=6, masked=[1, 2]), sample(1, length=3, advantage=-2.0)]
+    found = corrected(trainer, samples, by=By(answer=look), count=count)
+    assert [u.rollout.id for u in seen] == ["g/1", "g/0"] and {u.version for u in seen} == {7}
+    for learned_, after, before in zip(seen, found, reversed(samples), strict=True):
+        rollout = before.rollout
+        ids = torch.tensor([[*rollout.prompt.tokens, *rollout.tokens_T.tolist()]])
+        now_T = trainer.model(ids).log_probs[0, -len(rollout) :].detach().numpy()
+        assert learned_.logprobs_T == pytest.approx(np.where(rollout.mask_T, now_T, 0))
+        assert learned_.logprobs_T.dtype == np.float32
+        assert after.rollout == rollout and after.old_logprobs_T is learned_.logprobs_T
+        assert after.advantage_T.tolist() == before.advantage_T.tolist()
+        assert learned_.advantage_T is before.advantage_T
+
+
+def test_a_weight_for_each_token_keeps_to_the_mask_and_single_precision() -> None:
+    update = [learned(gaps=[0.5] * 4, advantage=-2.0)]
+    weight_T = np.array([0.5, 9.0, 2.0, 1.0])
+    (whole,) = applied(update, by=By(answer=every(Corrected(weight=weight_T))))
+    assert whole.advantage_T.tolist() == [-1, 0, -4, -2] and whole.advantage_T.dtype == np.float32
+    assert whole.rollout.mask_T is update[0].rollout.mask_T
+    (one,) = applied(update, by=By(answer=every(Corrected(weight=np.float64(0.5)))))
+    assert one.advantage_T.tolist() == [-1, 0, -1, -1] and one.advantage_T.dtype == np.float32

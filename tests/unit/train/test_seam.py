@@ -1,0 +1,428 @@
+"""The feed between a source and a trainer: what is asked when, and that every row weighs the same.
+
+The trainer is a stand-in with the calls of TRL's, which `tests/integration/test_trl_seam.py` has.
+"""
+
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from transformers import PrinterCallback
+
+from gfcr.correction.base import Corrected, Correction
+from gfcr.errors import TrainingError
+from gfcr.train import checkpoint
+from gfcr.train.base import TrainJob
+from gfcr.train.seam import Feed, SeamMixin
+from gfcr.types import Loss
+from tests.unit.train.stand_in import Source, Trainer, sample
+
+FOUR = [
+    sample(i, length=n, advantage=a) for i, (n, a) in enumerate([(2, 1), (3, -1), (4, 2), (9, 3)])
+]
+
+
+def feed(
+    source: Source,
+    *,
+    folder: Path = Path("none"),
+    count: int = 2,
+    every: int | None = None,
+    **job: Any,
+) -> Feed:
+    asked = {"model": "m", "loss": Loss(), "seed": 0, "folder": folder, **job}
+    return Feed(
+        TrainJob(source=source, **asked),
+        micro_batches=count,
+        save_every=every,
+        keep_checkpoints=1,
+    )
+
+
+def taken(made: Feed, trainer: Trainer, *, num: int) -> list[dict[str, Any]]:
+    return [made.next_inputs(trainer) for _ in range(num)]
+
+
+def loss(value: float) -> torch.Tensor:
+    return torch.tensor(value, requires_grad=True) * 1.0
+
+
+# ---------------------------------------------------------------- an update begins
+
+
+def test_an_update_begins_with_the_policy_then_a_batch_and_lasts_for_its_micro_batches() -> None:
+    source, trainer = Source([FOUR, FOUR[:2]]), Trainer()
+    made = feed(source)
+    taken(made, trainer, num=2)
+    assert source.diary == [("sync", ["table"], 0), "batch"]
+    trainer.state.global_step = 1
+    taken(made, trainer, num=1)
+    assert source.diary[2:] == [("sync", ["table"], 1), "batch"]
+    made.sync(trainer.model, version=1)
+    assert len(source.diary) == 4, "the engine has this version"
+
+
+def test_only_the_policy_that_training_starts_from_is_looked_at() -> None:
+    source, broken = Source(), nn.Linear(1, 1)
+    nn.init.constant_(broken.weight, float("nan"))
+    made = feed(source)
+    with pytest.raises(TrainingError, match=r"^update 3: a weight is not finite"):
+        made.sync(broken, version=3)
+    assert not source.diary
+    made.sync(nn.Linear(1, 1), version=3)
+    made.sync(broken, version=4)  # those after it were, when their update was made
+    assert [version for _, _, version in source.diary] == [3, 4]
+
+
+@pytest.mark.parametrize(
+    ("rule", "even"),
+    [
+        (Loss(aggregation="grpo"), True),
+        (Loss(aggregation="dr_grpo"), True),
+        (Loss(aggregation="dapo"), False),
+        (Loss(estimator="rloo"), True),
+        (Loss(estimator="rloo", aggregation="grpo"), True),
+    ],
+)
+def test_trl_s_mean_of_means_weighs_every_row_the_same(rule: Loss, even: bool) -> None:
+    source, trainer = Source([FOUR]), Trainer()
+    found = taken(feed(source, loss=rule, count=2), trainer, num=2)
+    rows = [len(inputs["prompt_ids"]) for inputs in found]
+    assert rows == [3, 1]
+    weights = []
+    for inputs, num in zip(found, rows, strict=True):
+        advantages = (
+            inputs["advantages"][:, 0] if inputs["advantages"].ndim > 1 else inputs["advantages"]
+        )
+        weights += [a / num / 2 for a in advantages.tolist()]
+    wanted = [1, -1, 2, 3]
+    if even:
+        assert weights == pytest.approx([a / 4 for a in wanted])
+    else:  # divided by the tokens of the whole update instead
+        assert [int(inputs["num_items_in_batch"]) for inputs in found] == [18, 18]
+        assert weights == pytest.approx([1 / 6, -1 / 6, 2 / 6, 3 / 2])
+
+
+def test_pairs_weigh_the_same_and_stay_together() -> None:
+    samples = [
+        sample(2 * g + i, length=2 + 5 * (g == 2), advantage=a, group=f"g{g}")
+        for g in range(3)
+        for i, a in enumerate((1.0, -1.0))
+    ]
+    source, trainer = Source([samples, []]), Trainer()
+    made = feed(source, loss=Loss(estimator="dpo"), count=2)
+    seen = []
+    for _ in range(2):
+        inputs = made.next_inputs(trainer)
+        assert inputs.keys() == {"input_ids", "attention_mask", "completion_mask"}
+        seen.append((len(inputs["input_ids"]), made.computed(loss(1.0)).item()))
+    # Means over 2 pairs and over 1, halved by TRL: each pair a third.
+    assert seen == [(4, pytest.approx(4 / 3)), (2, pytest.approx(2 / 3))]
+    first, second = (made._passes[i].samples for i in (0, 1))
+    assert [s.advantage_T[0] for s in first] == [1, 1, -1, -1]
+    assert [s.rollout.group_id for s in second] == ["g2", "g2"]
+    inputs = taken(made, trainer, num=2)
+    assert [len(i["input_ids"]) for i in inputs] == [2, 2] and not inputs[0][
+        "completion_mask"
+    ].any()
+
+
+@pytest.mark.parametrize("estimator", ["grpo", "rloo", "sft", "dpo"])
+def test_without_samples_there_are_as_many_passes_that_weigh_nothing(estimator: Any) -> None:
+    made, trainer = feed(Source([[]]), loss=Loss(estimator=estimator), count=3), Trainer()
+    for inputs in taken(made, trainer, num=3):
+        if "advantages" in inputs:
+            assert not inputs["advantages"].any()
+    assert not made._queue and not trainer.control.should_training_stop
+
+
+def test_a_source_that_ends_or_a_run_told_to_stop_ends_training() -> None:
+    source, trainer = Source([None]), Trainer()
+    taken(feed(source), trainer, num=2)
+    assert trainer.control.should_training_stop is True and source.diary[-1] == "batch"
+    source, trainer = Source(), Trainer()
+    taken(feed(source, should_stop=lambda: True), trainer, num=2)
+    assert trainer.control.should_training_stop is True and not source.diary
+
+
+class Drops(Correction):
+    """Masks all of the first rollout and the first token of the others; halves the weights."""
+
+    def correct(self, update: Any) -> Any:
+        self.asked = update
+        masks = [u.rollout.mask_T.copy() for u in update]
+        masks[0][:] = False
+        for mask_T in masks[1:]:
+            mask_T[0] = False
+        return [Corrected(weight=0.5, mask_T=mask_T) for mask_T in masks]
+
+
+def test_a_correction_is_asked_of_what_is_trainable_and_what_it_masks_is_reported() -> None:
+    by, trainer = Drops(), Trainer()
+    samples = [sample(0, length=3, masked=[0, 1, 2]), *FOUR[1:3]]
+    source = Source([samples])
+    trainer.state.global_step = 5
+    found = taken(feed(source, correction=by, count=2), trainer, num=2)
+    assert [u.rollout.id for u in by.asked] == ["g/1", "g/2"] and by.asked[0].version == 5
+    assert source.diary[-1] == {"g/1": [False] * 3, "g/2": [False, True, True, True]}
+    assert [len(i["prompt_ids"]) for i in found] == [1, 1]
+    rows = [i["advantages"].tolist() for i in found if i["tool_mask"].any()]
+    assert rows == [[[0.0, 1.0, 1.0, 1.0]]], "2 rows of 4 passes each: half of 2"
+
+
+# ---------------------------------------------------------------- passes
+
+
+class Base:
+    """A trainer whose loss is what it is called with."""
+
+    def compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        self.given = (inputs, args, kwargs)
+        return loss(3.0)
+
+
+class Seam(SeamMixin, Base):
+    pass
+
+
+def test_the_feed_gives_the_inputs_and_sees_the_losses_of_training_alone() -> None:
+    seam, made = Seam(), feed(Source([FOUR]))
+    trainer = Trainer()
+    seam.feed = made
+    for name, value in vars(trainer).items():
+        if name != "feed":
+            setattr(seam, name, value)
+    inputs: Any = seam._prepare_inputs("a placeholder")
+    assert inputs["completion_ids"].shape == (3, 4)
+    given = {"num_items_in_batch": 5, "return_outputs": False}
+    assert float(seam.compute_loss(SimpleNamespace(training=False), inputs, 1, **given)) == 3.0
+    assert not made._passes and seam.given == (inputs, (1,), given)
+    assert float(seam.compute_loss(SimpleNamespace(training=True), inputs, 1, **given)) == 3.0
+    assert len(made._passes) == 1 and seam.given == (inputs, (1,), given)
+
+
+@pytest.mark.parametrize(("given", "tokens"), [(None, 9.0), (123, 18.0)])
+def test_sft_divides_by_the_update_s_tokens(given: int | None, tokens: float) -> None:
+    ones = [sample(s.rollout.tokens_T[0], length=len(s.rollout)) for s in FOUR]
+    made, trainer = feed(Source([ones]), loss=Loss(estimator="sft"), count=2), Trainer()
+    taken(made, trainer, num=1)
+    found = made.counted({"num_items_in_batch": given, "other": 1})
+    assert found.keys() == {"num_items_in_batch", "other"} and found["other"] == 1
+    assert isinstance(found["num_items_in_batch"], torch.Tensor)
+    assert float(found["num_items_in_batch"]) == tokens
+    assert float(made.counted({})["num_items_in_batch"]) == 9.0
+    plain = feed(Source()).counted({"num_items_in_batch": given})
+    assert plain == {"num_items_in_batch": given}
+
+
+def test_a_loss_is_kept_without_its_graph_with_its_rollouts() -> None:
+    made, trainer = feed(Source([FOUR])), Trainer()
+    taken(made, trainer, num=1)
+    given = loss(2.5)
+    assert made.computed(given) is given
+    (kept,) = made._passes
+    assert float(kept.loss) == 2.5 and not kept.loss.requires_grad
+    assert [s.rollout.id for s in kept.samples] == ["g/0", "g/1", "g/2"]
+
+
+# ---------------------------------------------------------------- an update ends
+
+
+def ended(made: Feed, trainer: Trainer, *, fp16: bool = False) -> None:
+    args, kwargs = SimpleNamespace(fp16=fp16), {"model": trainer.model}
+    made.on_pre_optimizer_step(args, trainer.state, trainer.control, **kwargs)
+
+
+def test_an_update_that_is_not_finite_is_stopped_under_its_number() -> None:
+    made, trainer = feed(Source([FOUR])), Trainer()
+    trainer.state.global_step = 6
+    taken(made, trainer, num=1)
+    made.computed(loss(1.0))
+    ended(made, trainer)
+    trainer.model.table.grad = torch.full_like(trainer.model.table, float("inf"))
+    with pytest.raises(TrainingError, match=r"^update 7: a gradient \(rollouts g/0, g/1, g/2; "):
+        ended(made, trainer)
+    ended(made, trainer, fp16=True)  # its scaler finds them
+    made.computed(loss(float("nan")))
+    for fp16 in (False, True):
+        with pytest.raises(
+            TrainingError, match=r"^update 7: the loss of micro-batch 2 of 2 is nan"
+        ):
+            ended(made, trainer, fp16=fp16)
+
+
+def test_an_update_without_samples_has_no_gradients_and_says_so() -> None:
+    made, trainer = feed(source := Source([[], FOUR])), Trainer()
+    taken(made, trainer, num=2)
+    made.computed(loss(float("nan")))
+    trainer.model.table.grad = torch.ones_like(trainer.model.table)
+    ended(made, trainer)
+    assert trainer.model.table.grad is None
+    logged(made, trainer)
+    assert source.reported[0].keys() == {"sync_s", "learning_rate", "skipped"}
+    assert source.reported[0]["skipped"] == 1.0
+    taken(made, trainer, num=2)
+    made.computed(loss(1.0))
+    ended(made, trainer)  # the pass of the update before is gone
+    assert len(made._passes) == 1
+
+
+def logged(made: Feed, trainer: Trainer, **logs: float) -> None:
+    given = {"loss": 0.25, "learning_rate": 0.5, **logs}
+    made.on_log(None, trainer.state, trainer.control, logs=given)
+
+
+def test_the_weights_that_come_of_an_update_are_looked_at_and_its_time_is_taken() -> None:
+    made, trainer = feed(source := Source([FOUR])), Trainer()
+    taken(made, trainer, num=2)
+    observed(made, trainer)
+    began = time.perf_counter() - made._ready_at
+    made.on_optimizer_step(None, trainer.state, trainer.control, model=trainer.model)
+    logged(made, trainer)
+    waited = time.perf_counter() - made._ready_at
+    assert began <= source.reported[0]["train_s"] <= waited
+    assert 0 <= source.reported[0]["sync_s"] < 60
+    nn.init.constant_(trainer.model.table, float("inf"))
+    with pytest.raises(TrainingError, match=r"^update 1: a weight"):
+        made.on_optimizer_step(None, trainer.state, trainer.control, model=trainer.model)
+
+
+def observed(made: Feed, trainer: Trainer) -> Any:
+    """A pass of the policy over a prompt and the completions, as TRL asks it."""
+    now: Any = made._current
+    ids = torch.cat([now.prompt_ids_BP, now.completion_ids_BT], 1)
+    output = trainer.model(ids)
+    made._observe(trainer.model, (), output)
+    return output, now
+
+
+def test_what_the_policy_says_of_the_tokens_is_summed_over_those_in_the_loss() -> None:
+    samples = [sample(0, length=3), sample(1, length=5, masked=[1, 2]), sample(2, length=9)]
+    made, trainer = feed(source := Source([samples, samples])), Trainer()
+    wanted = {"entropy": [], "off_policy_ratio": [], "logprob_gap": []}
+    for _ in range(2):
+        taken(made, trainer, num=1)
+        output, now = observed(made, trainer)
+        width, mask = now.loss_mask_BT.size(1), now.loss_mask_BT.bool()
+        gaps = (output.log_probs[:, -width:] - now.sampled_logps_BT)[mask].tolist()
+        wanted["entropy"] += output.entropy[:, -width:][mask].tolist()
+        wanted["off_policy_ratio"] += np.exp(gaps).tolist()
+        wanted["logprob_gap"] += np.abs(gaps).tolist()
+    told = {"grad_norm": 2.0, "kl": 0.1, "other": 9.0, "clip_ratio/region_mean": 0.3}
+    logged(made, trainer, **told)
+    found = dict(source.reported[0])
+    assert len(wanted["entropy"]) == 3 + 3 + 9
+    means = {name: pytest.approx(np.mean(values), rel=1e-5) for name, values in wanted.items()}
+    rest = {"loss": 0.25, "learning_rate": 0.5, "grad_norm": 2.0, "kl": 0.1, "clip_ratio": 0.3}
+    del found["sync_s"]
+    assert found == means | rest | {"skipped": 0.0}
+    taken(made, trainer, num=1)
+    observed(made, trainer)
+    logged(made, trainer)
+    again = source.reported[1]["entropy"]
+    assert again == pytest.approx(np.mean(wanted["entropy"][:6]), rel=1e-5), "sums begin anew"
+
+
+def test_passes_that_do_not_train_are_not_counted() -> None:
+    made, trainer = feed(Source([FOUR])), Trainer()
+    ids = torch.ones(1, 12, dtype=torch.long)
+    made._observe(trainer.model, (), trainer.model(ids))  # nothing was fed yet
+    taken(made, trainer, num=1)
+    with torch.no_grad():
+        made._observe(trainer.model, (), trainer.model(ids))
+    made._observe(trainer.model, (), SimpleNamespace(logits=ids))
+    assert not made._sums.any()
+
+
+def test_an_update_is_reported_under_its_number_and_a_summary_is_not() -> None:
+    made, trainer = feed(source := Source([[]])), Trainer()
+    taken(made, trainer, num=2)
+    trainer.state.global_step = 1
+    made.on_log(None, trainer.state, trainer.control, logs={"train_runtime": 3.0})
+    assert not source.reported
+    logged(made, trainer)
+    assert source.diary[-1] == ("updated", 1)
+    with pytest.raises(TrainingError, match=r"^update 1: grad_norm is inf"):
+        logged(made, trainer, grad_norm=float("inf"))
+    assert len(source.reported) == 1
+
+
+# ---------------------------------------------------------------- a run
+
+
+@pytest.mark.parametrize(("every", "asked"), [(2, [2, 4]), (1, [1, 2, 3, 4]), (None, [])])
+def test_checkpoints_are_asked_for_every_so_often(every: int | None, asked: list[int]) -> None:
+    made, found = feed(Source(), every=every), []
+    for step in (1, 2, 3, 4):
+        state, control = SimpleNamespace(global_step=step), SimpleNamespace(should_save=False)
+        made.on_step_end(None, state, control)
+        found += [step] * (control.should_save is True)
+    assert found == asked
+
+
+@pytest.mark.parametrize(
+    ("every", "stops", "step", "saves"),
+    [(5, True, 3, True), (5, False, 3, False), (5, True, 2, False), (None, True, 3, False)],
+)
+def test_the_last_update_is_saved_unless_it_is(
+    tmp_path: Path, every: int | None, stops: bool, step: int, saves: bool
+) -> None:
+    made = feed(Source(), folder=tmp_path, every=every)
+    control = SimpleNamespace(should_training_stop=stops, should_save=False)
+    made.on_save(None, SimpleNamespace(global_step=2), control)
+    made.on_epoch_end(None, SimpleNamespace(global_step=step), control)
+    assert control.should_save is saves
+
+
+def test_a_checkpoint_holds_the_source_s_memory_and_the_oldest_is_dropped(tmp_path: Path) -> None:
+    made = feed(Source(), folder=tmp_path)
+    for step in (1, 2):
+        made.on_save(None, SimpleNamespace(global_step=step), None)
+    assert [p.name for p in checkpoint.complete(tmp_path)] == ["checkpoint-2"]
+    assert checkpoint.load(tmp_path / "checkpoint-2") == {"stream": 3}
+
+
+@pytest.mark.parametrize("resume", [None, Path("runs/checkpoint-4")])
+def test_a_run_feeds_the_trainer_and_leaves_the_engine_the_last_policy(resume: Path | None) -> None:
+    source, trainer = Source([FOUR]), Trainer()
+    made = feed(source, every=1)
+    printer, other, told = PrinterCallback(), object(), []
+    trainer.callbacks = [printer, other]
+
+    def train(**given: Any) -> None:
+        told.append((given, trainer.callbacks, trainer.feed, trainer.model._forward_hooks))
+        assert len(trainer.model._forward_hooks) == 1
+        taken(made, trainer, num=1)
+        now: Any = made._current
+        trainer.model(torch.cat([now.prompt_ids_BP, now.completion_ids_BT], 1))
+        trainer.state.global_step = 4
+
+    trainer.train = train
+    made.run(trainer, resume_from=resume)
+    ((given, callbacks, fed, _),) = told
+    assert given == {"resume_from_checkpoint": str(resume) if resume else None}
+    assert callbacks == [other, made] and fed is made
+    assert trainer.callbacks == [other] and not trainer.model._forward_hooks
+    assert float(made._sums[3]) == 9, "the pass was seen"
+    assert source.diary[-1] == ("sync", ["table"], 4)
+    # A run that goes on from its last update has it saved.
+    control = SimpleNamespace(should_training_stop=True, should_save=False)
+    made.on_epoch_end(None, trainer.state, control)
+    assert control.should_save == (resume is None)
+
+
+def test_a_trainer_that_fails_is_fed_no_more() -> None:
+    made, trainer = feed(source := Source()), Trainer()
+
+    def train(**given: Any) -> None:
+        raise RuntimeError("out of memory")
+
+    trainer.train = train
+    with pytest.raises(RuntimeError, match="out of memory"):
+        made.run(trainer, resume_from=None)
+    assert not trainer.callbacks and not trainer.model._forward_hooks and not source.diary
