@@ -18,6 +18,7 @@ from gfcr.ledger import (
     STALE,
     TRAINED,
     Ledger,
+    aside,
     rejected,
 )
 from gfcr.types import Span
@@ -109,3 +110,70 @@ def test_what_a_correction_masks_leaves_the_training_and_no_other_bin() -> None:
 
 def test_what_is_rejected_as_stale_has_the_bin_of_what_is_retired() -> None:
     assert rejected(STALE) == STALE and rejected("dead") == "rejected:dead"
+
+
+def held(ledger: Ledger) -> dict[str, bytes]:
+    return ledger.state_dict()["codes"]
+
+
+def test_folding_forgets_places_and_no_counts_of_what_is_settled_and_not_to_be_kept() -> None:
+    ledger = Ledger()
+    for request in ("done", "kept", "open"):
+        ledger.generated(request, num=3)
+        ledger.settle([span(request, 0, 3 - (request == "open"))], bin=TRAINED)
+    before = ledger.bins()
+    ledger.fold(keep=["kept"])
+    assert held(ledger).keys() == {"kept", "open"}
+    ledger.settle([span("open", 2, 3)], bin=TRAINED)
+    ledger.fold(keep=())
+    assert not held(ledger) and before == {IN_FLIGHT: 1, TRAINED: 8}
+    assert ledger.bins() == {TRAINED: 9} and ledger.total == 9
+
+
+def test_tokens_of_a_folded_request_are_taken_to_be_trained() -> None:
+    ledger = Ledger()
+    ledger.generated("a", num=4)
+    ledger.settle([span("a", 0, 4)], bin=TRAINED)
+    ledger.fold(keep=())
+    ledger.mask("a", tokens=np.array([True, False, True]))
+    assert ledger.bins() == {TRAINED: 2, MASKED: 2} and not held(ledger)
+
+
+def test_a_mask_is_of_a_request_s_first_tokens_and_stays() -> None:
+    ledger = Ledger()
+    ledger.generated("a", num=4)
+    ledger.settle([span("a", 0, 4)], bin=TRAINED)
+    ledger.mask("a", tokens=np.array([False, True]))
+    ledger.mask("a", tokens=np.array([True, True]))
+    assert ledger.bins() == {TRAINED: 2, MASKED: 2}
+    ledger.settle([span("a", 2, 4)], bin=REPLAYED)
+    assert ledger.bins() == {MASKED: 2, REPLAYED: 2}
+
+
+def test_bins_are_told_in_the_order_of_their_first_use_and_empty_ones_are_not() -> None:
+    ledger = Ledger()
+    ledger.generated("a", num=3)
+    assert list(ledger.bins()) == [IN_FLIGHT]
+    ledger.settle([span("a", 0, 2)], bin=STALE)
+    ledger.settle([span("a", 2, 3)], bin=ABORTED)
+    ledger.settle([span("a", 0, 1)], bin=TRAINED)
+    assert list(ledger.bins().items()) == [(STALE, 1), (ABORTED, 1), (TRAINED, 1)]
+    assert {type(num) for num in ledger.bins().values()} == {int}
+
+
+def test_there_is_room_for_255_bins() -> None:
+    ledger = Ledger()
+    ledger.generated("a", num=1)
+    for number in range(255):
+        ledger.settle([span("a", 0, 1)], bin=rejected(f"{number}"))
+    assert ledger.bins() == {"rejected:254": 1}
+    state, ledger = ledger.state_dict(), Ledger()
+    ledger.load_state_dict(state)
+    with pytest.raises(AssertionError, match="at most 255 bins"):
+        ledger.settle([span("a", 0, 1)], bin=rejected("more"))
+    ledger.settle([span("a", 0, 1)], bin=rejected("254"))
+    assert ledger.bins() == {"rejected:254": 1} and ledger.state_dict() == state
+
+
+def test_the_bin_of_what_a_part_asked_on_the_side_names_its_role() -> None:
+    assert aside("judge") == "aside:judge"
