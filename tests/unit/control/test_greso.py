@@ -138,3 +138,59 @@ def test_resume_continues_the_same_skips() -> None:
 def test_values_out_of_range_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=f"Greso.{next(iter(bad))}="):
         Greso(**bad)
+
+
+def test_a_mean_at_the_threshold_counts_and_one_between_does_not() -> None:
+    part = Greso(easy=0.75, hard=0.25)
+    means = {0: [1.0, 0.5], 1: [0.5, 0.0], 2: [0.5, 0.5], 3: [0.75, 0.0]}
+    _visit(part, [_group(prompt, rewards) for prompt, rewards in means.items()])
+    assert part.trails == {"p0": (1, 0), "p1": (0, 1), "p2": (0, 0), "p3": (0, 0)}
+    assert part.metrics() == {
+        **{"skipped": 0.0, "keep_easy": 0.5, "keep_hard": 0.5},
+        **{"easy_share": 0.25, "hard_share": 0.25},
+    }
+
+
+def test_trails_of_both_kinds_multiply() -> None:
+    part = Greso(p_easy=0.8, p_hard=0.5, easy=0.0, hard=1.0)
+    for _ in range(2):
+        _visit(part, [_group(0, [0.5])])
+    assert part.skip_probability("p0") == pytest.approx(1 - 0.8**2 * 0.5**2)
+
+
+def test_shares_that_reach_their_part_of_the_target_lower_a_probability_and_others_raise_it() -> (
+    None
+):
+    solved, failed, mixed = [1.0], [0.0], [0.5]
+    for easy, hard, moved in ((3, 6, (0.4, 0.4)), (2, 5, (0.6, 0.6)), (3, 5, (0.4, 0.6))):
+        part = Greso(target=0.9, adapt=0.1)
+        part.revisiting = True
+        kinds = [solved] * easy + [failed] * hard + [mixed] * (10 - easy - hard)
+        _visit(part, [_group(i, rewards) for i, rewards in enumerate(kinds)])
+        assert (part.keep_easy, part.keep_hard) == pytest.approx(moved)
+
+
+def test_a_batch_without_a_scored_rollout_changes_nothing() -> None:
+    part = Greso()
+    part.revisiting = True
+    _visit(part, [_group(0, [1.0])])
+    before = part.metrics()
+    _visit(part, [_group(0, [None])])
+    assert part.metrics() == before and part.trails == {"p0": (1, 0)}
+
+
+def test_skips_are_drawn_by_the_round_and_counted_over_the_rounds_of_a_batch() -> None:
+    task = make.CoinTask(num_train=40)
+    counts: list[float] = []
+    for rounds in ([0], [1], [0, 1], [0, 1, 0]):
+        view = make.view(task=task)
+        part = _all_dead(view, visits=1)
+        for number in rounds:
+            view.round = number
+            rng, stream = view.rng("greso", number), make.view(task=task)
+            stream.draw(view.stream.drawn)
+            wanted = [p.id for p in stream.draw(60) if rng.random() >= 0.5][:9]
+            assert [p.id for p in part.select(9, view=view)] == wanted
+        counts.append(part.metrics()["skipped"])
+    assert 0 < counts[0] < counts[2]
+    assert part.revisiting

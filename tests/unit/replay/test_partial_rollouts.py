@@ -179,7 +179,7 @@ def test_what_a_watcher_or_an_error_ended_is_not_continued() -> None:
 
 def test_environment_tokens_have_no_age() -> None:
     part, view = PartialRollouts(max_staleness=1), make.view()
-    view.as_version = 5
+    view._as_version = 5
     versions, mask = np.array([5, -1, 4, 4], np.int32), np.array([True, False, True, True])
     mixed = make.rollout(versions_T=versions, mask_T=mask)
     part.store(Harvest(step=0, groups=(), aborted=(mixed,)), view=view)
@@ -190,3 +190,34 @@ def test_environment_tokens_have_no_age() -> None:
 def test_a_bound_below_one_is_refused() -> None:
     with pytest.raises(ConfigError, match="max_staleness=0"):
         PartialRollouts(max_staleness=0)
+
+
+def test_what_is_as_old_as_the_bound_is_resumed_and_what_is_older_is_begun_anew() -> None:
+    part, view = PartialRollouts(max_staleness=2), make.view()
+    view._as_version = 9
+
+    def cut(index: int, *, version: int, length: int, group: str) -> Rollout:
+        ended = {"finish": FinishReason.ABORTED, "detail": BATCH_FULL}
+        versions = {"versions_T": np.full(length, version, np.int32)}
+        return make.rollout(index, length=length, group_id=group, **versions, **ended)
+
+    first = [cut(0, version=7, length=3, group="a"), cut(1, version=6, length=5, group="a")]
+    # One that never started has no age.
+    second = [cut(2, version=9, length=7, group="b"), cut(3, version=0, length=0, group="b")]
+    third = [cut(4, version=5, length=11, group="c")]
+    for aborted in ([*first, *second], third):
+        part.store(Harvest(step=0, groups=(), aborted=tuple(aborted)), view=view)
+    held = {"held_groups": 3.0, "held_tokens": 26.0}
+    assert part.metrics() == {"resumed_tokens": 0.0, "dropped_tokens": 0.0} | held
+    jobs = part.plan(Plan(num_groups=8, target=8), view=view).jobs
+    assert [(job.num_samples, len(job.resume)) for job in jobs] == [(2, 1), (2, 2), (1, 0)]
+    assert [r.id for job in jobs for r in job.resume] == ["g/0", "g/2", "g/3"]
+    counts = {"resumed_tokens": 10.0, "dropped_tokens": 16.0}
+    none = {"held_groups": 0.0, "held_tokens": 0.0}
+    assert part.metrics() == counts | none
+    view.round = 1
+    assert part.plan(Plan(num_groups=8, target=8), view=view).jobs == ()
+    assert part.metrics() == counts | none
+    view.round = 0
+    part.plan(Plan(num_groups=8, target=8), view=view)
+    assert part.metrics() == {"resumed_tokens": 0.0, "dropped_tokens": 0.0} | none
