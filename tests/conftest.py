@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -18,6 +19,11 @@ os.environ.update(
 )
 # Tests run side by side: more threads than one each would only wait for one another.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# Runs write and sync small files all the time, which takes a third of some tests' seconds.
+MEMORY = Path("/dev/shm")
+if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 4 << 30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 # Timing on a shared machine says nothing about the code, and a failure should come back.
 settings.register_profile("some", deadline=None, derandomize=True, max_examples=25)

@@ -19,6 +19,7 @@ import yaml
 from gfcr import experiment, leaderboard, sweep
 from gfcr.errors import GfcrError
 from gfcr.leaderboard.entry import entry_of, read
+from tests import stores
 
 STUDY = {
     "study": "tamper",
@@ -34,7 +35,7 @@ STUDY = {
     "seeds": [0, 1],
 }
 EDITED = ("wide", 1)
-EACH = 3
+EACH = 2
 """Edits of a kind in a sample."""
 
 SHOWS_NOTHING: Mapping[str, tuple[str, ...]] = {
@@ -101,7 +102,7 @@ class Store:
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     path = tmp_path_factory.mktemp("tamper")
-    tracking = {"name": "mlflow", "uri": f"sqlite:///{path / 'store.db'}", "artifacts": "results"}
+    tracking = {"name": "mlflow", "uri": stores.sqlite(path, "store.db"), "artifacts": "results"}
     values = {**STUDY, "folder": str(path / "runs"), "tracking": tracking}
     for trial in sweep.from_values(values, where="campaign").trials:
         experiment.run(trial.config)

@@ -9,6 +9,8 @@ import time
 import urllib.request
 from pathlib import Path
 
+from tests import stores
+
 
 class Server:
     """An MLflow server of its own, on a free port, that can be killed and started again."""
@@ -18,6 +20,7 @@ class Server:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
         self.path, self.uri = path, f"http://127.0.0.1:{self.port}"
+        stores.sqlite(path, "server.db")
 
     def start(self) -> None:
         store = f"sqlite:///{self.path / 'server.db'}"

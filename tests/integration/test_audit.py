@@ -32,10 +32,24 @@ def audit(model: Path, folder: Path, *options: str) -> tuple[int, dict[str, Any]
     return done.returncode, json.loads(done.stdout)
 
 
+def eager(folder: Path) -> str:
+    """N-grams that draft wherever they can."""
+    file = folder / "eager.yaml"
+    file.write_text("{name: ngram, longest: 2, shortest: 1}\n")
+    return str(file)
+
+
+def test_what_few_tokens_show_is_no_certificate(model: Path, tmp_path: Path) -> None:
+    options = ("--drafter", eager(tmp_path), "--settings", "t1", "--samples", "30000")
+    code, found = audit(model, tmp_path, *options)
+    (cell,) = found["cells"]
+    assert code == 1 and cell["verdict"] == "inconclusive" and cell["power"] < 0.99
+    assert cell["p_value"] > 1e-3 and 0 < cell["accepted"] < cell["drafted"]
+
+
+@pytest.mark.whole
 def test_the_engine_is_lossless_with_ngram_drafts(model: Path, tmp_path: Path) -> None:
-    eager = tmp_path / "eager.yaml"
-    eager.write_text("{name: ngram, longest: 2, shortest: 1}\n")
-    options = ("--drafter", str(eager), "--settings", "t1,min_p0.05,greedy")
+    options = ("--drafter", eager(tmp_path), "--settings", "t1,min_p0.05,greedy")
     code, found = audit(model, tmp_path, *options)
     cells = {c["setting"]: c for c in found["cells"]}
     assert [cells[n]["verdict"] for n in ("t1", "greedy")] == ["lossless"] * 2

@@ -57,6 +57,7 @@ def test_a_model_is_made_once_and_leaves_nothing_else(folder: Path, cache: Path)
     assert card["training"]["loss"] < 3.2  # nats; a uniform guess over 20 tokens is 3.0
 
 
+@pytest.mark.whole
 def test_the_same_recipe_makes_the_same_weights(folder: Path, tmp_path: Path) -> None:
     import torch
 

@@ -1,16 +1,12 @@
 """MLflow for real: SQLite stores and a server that is killed. Three minutes on two busy cores."""
 
-import atexit
 import json
 import shutil
 import sqlite3
-import tempfile
 import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from functools import cache
 from multiprocessing import get_context
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,9 +21,11 @@ from gfcr.tracking.mlflow import Mlflow
 from gfcr.tracking.mlflow_client import open_client
 from gfcr.tracking.mlflow_store import read_runs
 from gfcr.tracking.names import encode_name
+from tests import stores
 from tests.heldout import asked, measured
 from tests.integration.mlflow_server import Server
 from tests.sample import sample
+from tests.stores import sqlite
 
 ARMS = {"grpo": 0.5, "dapo": 0.7}
 
@@ -92,21 +90,6 @@ def write_run(path, card, *, tracker=None, steps=range(1, 6), end=True):
         if tracker:
             tracker.finish(status="finished", result=result_of(card))
     return folder
-
-
-def sqlite(tmp_path, name="mlflow.db"):
-    """Names a store in `tmp_path`, copied from an empty one: making the tables takes seconds."""
-    if not (tmp_path / name).exists():
-        shutil.copy(_empty_store(), tmp_path / name)
-    return f"sqlite:///{tmp_path / name}"
-
-
-@cache
-def _empty_store():
-    path = Path(tempfile.mkdtemp(prefix="gfcr-mlflow-")) / "empty.db"
-    atexit.register(shutil.rmtree, path.parent)
-    open_client(f"sqlite:///{path}").search_experiments()
-    return path
 
 
 def content(uri):
@@ -415,7 +398,7 @@ UNUSABLE = {
     "a folder": (lambda path: path.mkdir(), "cannot be used"),
     "older tables": (
         lambda path: [
-            shutil.copy(_empty_store(), path),
+            shutil.copy(stores.empty(), path),
             sqlite_do(path, "UPDATE alembic_version SET version_num = 'ab'"),
         ],
         "mlflow db upgrade",
@@ -446,7 +429,7 @@ def test_a_board_waits_for_the_tables_to_be_made(tmp_path):
 
     def finish():
         time.sleep(1)
-        shutil.copy(_empty_store(), tmp_path / "whole.db")
+        shutil.copy(stores.empty(), tmp_path / "whole.db")
         (tmp_path / "whole.db").replace(path)
 
     with ThreadPoolExecutor(1) as pool:

@@ -8,6 +8,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from gfcr import cli
 from gfcr.tracking.mlflow_client import open_client
+from tests import stores
 from tests.integration.mlflow_server import Server
 
 ROOT = Path(__file__).parents[2]
@@ -25,7 +26,7 @@ def test_runs_are_nested_in_mlflows_own_page(
     monkeypatch.chdir(tmp_path)
     server = Server(tmp_path)
     base = str(ROOT / "experiments" / "quickstart" / "base.yaml")
-    uri = f"sqlite:///{tmp_path / 'server.db'}"
+    uri = stores.sqlite(tmp_path, "server.db")
     for arm in ARMS:
         for seed in (0, 1):
             given = (f"strategy={arm}", f"seed={seed}", f"tracking.uri={uri}")

@@ -1,4 +1,4 @@
-"""The notebooks run from top to bottom: the first on vLLM and TRL, the others on the fake engine.
+"""The notebooks run from top to bottom on the fake engine.
 
 `--whole` runs all of them on vLLM and TRL too, in about seven minutes.
 """
@@ -80,9 +80,8 @@ def tutorials(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.vllm
-def test_the_quickstart_runs(tutorials: Path) -> None:
-    overrides = [*STACKS["real"], "seeds=[0]"]
+def test_the_quickstart_runs(tutorials: Path, stack: tuple[str, ...]) -> None:
+    overrides = [*stack, "seeds=[0]"]
     notebook = executed(tutorials / "1-quickstart.ipynb", overrides=overrides)
     assert {"image/png", "text/markdown", "text/html"} <= shown(notebook)
     runs = tutorials.parents[1] / "runs"

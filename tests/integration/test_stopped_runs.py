@@ -5,6 +5,7 @@ from typing import Any
 
 from gfcr import leaderboard, sweep
 from gfcr.sweep import decisions
+from tests import stores
 from tests.launchers import Here, values_of
 
 
@@ -15,7 +16,7 @@ def load(folder: Path, **changes: Any) -> sweep.Study:
         "minimum_effect": 0.05,
         "seeds": [0, 1],
         "stopping": {"name": "halving", "first": 1, "factor": 3},
-        "tracking": {"name": "mlflow", "uri": f"sqlite:///{folder}/store.db"},
+        "tracking": {"name": "mlflow", "uri": stores.sqlite(folder, "store.db")},
         **changes,
     }
     return Here.study(values_of(folder / "runs", **values))

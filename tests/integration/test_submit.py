@@ -15,6 +15,7 @@ from gfcr.errors import ConfigError, GfcrError
 from gfcr.leaderboard.answers import recomputed
 from gfcr.leaderboard.entry import file_names, read
 from gfcr.tracking.names import spec_hash
+from tests import stores
 
 SHARED = {
     "study": "sizes",
@@ -42,7 +43,7 @@ SHARED = {
 def place(tmp_path_factory):
     """A folder with a study file, its store, and no run folders."""
     path = tmp_path_factory.mktemp("submit")
-    tracking = {"name": "mlflow", "uri": f"sqlite:///{path / 'store.db'}"}
+    tracking = {"name": "mlflow", "uri": stores.sqlite(path, "store.db")}
     values = {**SHARED, "folder": str(path / "runs"), "tracking": tracking}
     (path / "study.yaml").write_text(yaml.safe_dump(values, sort_keys=False))
     for trial in sweep.load(path / "study.yaml", overrides=[]).trials:

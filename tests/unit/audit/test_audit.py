@@ -57,11 +57,9 @@ def asymptotic(found: Cell) -> list[float]:
 EXACT = ("exact", "exact, sampled drafts", "exact, greedy drafts", "SPEC-RL made exact")
 
 
-@pytest.mark.parametrize(
-    "name", sample(EXACT, always=["exact, sampled drafts", "SPEC-RL made exact"])
-)
+@pytest.mark.parametrize("name", sample(EXACT, always=["SPEC-RL made exact"]))
 def test_exact_engines_are_not_called_biased(name: str) -> None:
-    found = [audit(name, seed=seed) for seed in range(5)]
+    found = [audit(name, seed=seed, samples=SMALL // 2) for seed in range(4)]
     assert Verdict.BIASED not in {c.verdict for c in found}
     # Nulls are right, not just wide. The p-values of one audit are correlated: bounds are loose.
     p = np.array([v for c in found for v in asymptotic(c)])
@@ -74,7 +72,7 @@ def test_a_full_sample_of_an_exact_engine_is_lossless() -> None:
     assert 0 < found.accepted < found.drafted and found.speculated > 0.5 * found.tokens
 
 
-@pytest.mark.parametrize("name", sample(TILTS, always=["from_top", "to_half"]))
+@pytest.mark.parametrize("name", sample(TILTS, always=["from_top"]))
 def test_a_one_percent_bias_is_found_at_the_default_sample_size(name: str) -> None:
     assert audit(f"1% {name}", samples=300_000).verdict is Verdict.BIASED
 
@@ -97,7 +95,7 @@ def test_the_released_rule_of_spec_rl_is_found(name: str) -> None:
 
 @pytest.mark.parametrize(
     "setting",
-    sample(["t0.7", "top_p0.9", "top_k5", "min_p0.05", "batch8"], always=["top_p0.9", "batch8"]),
+    sample(["t0.7", "top_p0.9", "top_k5", "min_p0.05", "batch8"], always=["batch8"]),
 )
 def test_speculation_under_each_setting_is_judged_by_its_law(setting: str) -> None:
     law = world()[0].law(sampling=SETTINGS[setting].sampling)

@@ -128,7 +128,7 @@ def test_an_empty_dataset_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("strategy", ["grpo", "april", "repo", "treerl"])
 def test_killed_and_run_again_it_trains_on_the_same_rollouts(strategy: str, tmp_path: Path) -> None:
     """Killed with SIGKILL in the middle; the fake engine makes the comparison exact."""
-    steps = "trainer.max_steps=40"
+    steps = "trainer.max_steps=16"
     changes = {"task": {"name": "chain_sum", "num_train": 16}, "strategy": strategy}
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
@@ -155,7 +155,7 @@ def test_killed_and_run_again_it_trains_on_the_same_rollouts(strategy: str, tmp_
 
 def _wait_for_updates(folder: Path, *, num: int) -> None:
     deadline = time.monotonic() + 60
-    while len(list(folder.rglob("update-*.parquet"))) < num:
+    while len(list(folder.glob("runs/*/*/*/rollouts/update-*.parquet"))) < num:
         assert time.monotonic() < deadline, "the run made no updates"
         time.sleep(0.005)
 
