@@ -37,7 +37,7 @@ from gfcr.stages import (
 from gfcr.strategy import Strategy
 from gfcr.tasks.base import Verdict
 from gfcr.testing import factories as make
-from gfcr.types import FinishReason, Prompt, Sampling
+from gfcr.types import Cost, FinishReason, Prompt, Sampling
 
 
 def _ids(pipeline: Any, *, updates: int) -> list[list[str]]:
@@ -485,3 +485,51 @@ def test_a_part_that_fails_at_an_update_is_named() -> None:
     pipeline.next_batch()
     with pytest.raises(PartError, match=r"^strategy\.controls\.deaf failed: ValueError: not now"):
         pipeline.updated({})
+
+
+def test_a_batch_says_of_which_update_it_is_and_what_it_cost_and_no_more() -> None:
+    before, handed = make.pipeline(strategies.load("dapo")), list[Any]()
+    before.next_batch()
+    pipeline = make.pipeline(
+        strategies.load("dapo", group_size=4), on=lambda _: before.engine, sink=handed.append
+    )
+    assert pipeline.generated == 0 and pipeline.step == 0
+    then = before.engine.stats()
+    batch = pipeline.next_batch(step=5)
+    now = before.engine.stats()
+    assert handed == [batch] and (batch.step, pipeline.step) == (5, 6)
+    assert pipeline.next_batch().step == 6
+    rollouts = [r for g in batch.groups for r in g.rollouts]
+    cost, generated = batch.cost, now.generated_tokens - then.generated_tokens
+    assert cost.generated_tokens == batch.metrics["tokens/generated"] == generated
+    assert generated == sum(map(len, rollouts))
+    assert cost.trained_tokens == sum(len(s.rollout) for s in batch.samples) < generated
+    assert cost.verifier_calls == batch.metrics["cost/verifier_calls"] == len(rollouts)
+    assert cost.forward_passes == now.forward_passes - then.forward_passes
+    assert batch.metrics["tokens/remainder"] == 0 and not batch.asides
+
+
+def test_a_run_that_goes_on_counts_on_whatever_its_engine_has_done() -> None:
+    first = make.pipeline(strategies.load("grpo"))
+    first.next_batch()
+    state, told = first.state_dict(), first.tokens()
+    second = make.pipeline(strategies.load("grpo"), on=lambda _: first.engine, seed=3)
+    second.next_batch()
+    second.load_state_dict(state)
+    assert second.tokens() == told and second.step == 1
+    batch = second.next_batch()
+    assert second.generated == told["generated"] + batch.cost.generated_tokens
+
+
+def test_a_batch_that_fails_hands_over_what_it_had_and_leaves_the_engine_idle() -> None:
+    handed: list[Any] = []
+    parts = {"refill": Refill(max_rounds=1), "more": _Triple()}
+    filters = {"zero_variance": ZeroVariance(), "advantage": GroupAdvantage()}
+    plan = Strategy(name="t", generate=Sample(), filters=filters, controls=parts)
+    task = make.CoinTask(rates=(0.0,))
+    pipeline = make.pipeline(plan, task=task, sink=handed.append, keeps=True)
+    with pytest.raises(BatchCannotFill):
+        pipeline.next_batch()
+    (batch,) = handed
+    assert (batch.samples, batch.metrics, batch.cost) == ((), {}, Cost())
+    assert len(batch.groups) == 24 and not pipeline.engine.step()
