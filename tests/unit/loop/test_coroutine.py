@@ -110,3 +110,66 @@ def test_a_cancelled_run_never_resumes() -> None:
     run = Run(cleans())
     run.cancel()
     assert log == ["closed"] and not run.done
+
+
+def test_a_run_knows_whose_results_it_waited_for() -> None:
+    first: Pending[int] = Pending(owner="a")
+    none: Pending[int] = Pending()
+    last: Pending[int] = Pending(owner="b")
+
+    async def waits_for_all() -> int:
+        return sum([await p for p in (first, none, last)])
+
+    run = Run(waits_for_all())
+    for number, pending in enumerate((first, none, last)):
+        assert len(run.owners) == (0, 1, 1)[number] + (number != 1)
+        pending.resolve(number)
+    assert run.owners == ["a", "b"] and run.result() == 3 and run.owner is None
+
+
+@pytest.mark.parametrize("error", [OSError("gone"), SystemExit(3)])
+def test_what_a_coroutine_raises_is_its_result(error: BaseException) -> None:
+    async def raises() -> None:
+        raise error
+
+    run = Run(raises())
+    assert run.done and run.error is error
+    with pytest.raises(type(error)):
+        run.result()
+
+
+def test_an_interrupt_is_nobody_s_result() -> None:
+    async def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Run(interrupted())
+
+
+def test_gather_tells_which_coroutines_it_began_and_waits_for_all() -> None:
+    bad: Pending[int] = Pending()
+    good: Pending[int] = Pending()
+    branches: list[Run[Any]] = []
+    own = waits(bad, log=[], name="a")
+    run = Run(gather(own, good, branches=branches))
+    assert len(branches) == 1 and not branches[0].done
+    bad.fail(SystemExit(1))
+    assert isinstance(branches[0].error, SystemExit) and not run.done
+    good.resolve(1)
+    with pytest.raises(SystemExit):
+        run.result()
+
+
+def test_callbacks_come_once_and_in_order() -> None:
+    log: list[int] = []
+    pending: Pending[None] = Pending()
+    pending.when_done(lambda: log.append(1))
+    pending.when_done(lambda: log.append(2))
+    assert not log and not pending.done and pending.error is None
+    pending.resolve(None)
+    pending.when_done(lambda: log.append(3))
+    assert log == [1, 2, 3] and pending.done
+    with pytest.raises(AssertionError, match="resolved twice"):
+        pending.fail(OSError())
+    with pytest.raises(AssertionError, match="not resolved yet"):
+        Pending[int]().result()

@@ -53,3 +53,14 @@ def test_what_is_put_back_is_drawn_next_and_changes_nothing_after_it() -> None:
 def test_nothing_to_draw_from_is_refused() -> None:
     with pytest.raises(TaskError, match="no training prompts"):
         PromptStream([], seed=0)
+
+
+def test_without_a_seed_prompts_come_in_the_order_given_again_and_again() -> None:
+    ids = [p.id for p in PROMPTS]
+    assert drawn(PromptStream(PROMPTS, seed=None), 9) == [*ids, *ids[:2]]
+
+
+def test_the_order_is_the_one_of_every_arm_with_that_seed() -> None:
+    """Pinned: a stream that moved would unpair runs that are compared."""
+    numbers = [name[1:] for name in drawn(PromptStream(PROMPTS, seed=3), 14)]
+    assert "".join(numbers) == "35126045302641"

@@ -50,3 +50,64 @@ def test_an_evaluation_s_view_has_one_version_and_its_jobs_no_update() -> None:
 def test_what_is_not_promised_is_not_there(name: str) -> None:
     with pytest.raises(AttributeError, match="a part's view has no"):
         getattr(shown(make.view()), name)
+
+
+def test_a_view_passes_on_what_a_part_asks() -> None:
+    view = make.view(step=3, target=5)
+    part = shown(view)
+    assert (part.step, part.target, part.round, part.groups, part.num_accepted) == (3, 5, 0, (), 0)
+    assert (part.group_size, part.sampling.max_tokens, part.running) == (4, 40, 0)
+    drawn = part.draw(3)
+    part.put_back(drawn[1:])
+    assert part.draw(2) == drawn[1:]
+    job, own = part.job(drawn[0]), part.job(drawn[0], num_samples=0)
+    assert (job.prompt, job.num_samples, job.sampling, job.step) == (drawn[0], 4, part.sampling, 3)
+    assert own.num_samples == 0
+    assert part.decode(part.encode("1+2=")) == "1+2="
+    assert part.encode("1+2=") == make.CODEC.encode("1+2=")
+    sequence = [make.CODEC.prompt("1+2=")]
+    (scored,) = part.score(sequence)
+    (right,) = view._floor.engine.score(sequence, sampling=part.sampling)
+    assert scored.tolist() == right.tolist()
+    assert part.recorded("somewhere") == []
+
+
+def test_draws_of_a_part_are_of_its_seed_step_and_key() -> None:
+    def number(*key: str, **changes: int) -> float:
+        return float(shown(make.view(**changes)).rng(*key).random())
+
+    assert number("a") == number("a")
+    others = [number("b"), number("a", "b"), number("a", step=1), number("a", seed=1)]
+    assert len({number("a"), *others}) == 5
+
+
+def test_a_view_counts_what_is_accepted_and_shows_groups_as_they_are_now() -> None:
+    view = make.view(target=5)
+    one, lost = make.group([1.0], id="a"), make.group([0.0], id="b", rejected="no_spread")
+    for group in (one, lost):
+        view.judged(group)
+    view.started()
+    view.aim(7)
+    assert (view.num_accepted, view.round, view.target) == (1, 1, 7)
+    mapped = one.with_advantages([1.0])
+    view.mapped({"a": mapped})
+    assert view.groups == [mapped, lost]
+    view.started()
+    assert view.round == 2
+    view.begin(4)
+    assert (view.step, view.target, view.round, view.groups, view.accepted) == (4, 5, 0, [], 0)
+
+
+def test_a_prompt_s_name_is_of_its_text_and_its_answer() -> None:
+    view = make.view()
+    made = view.prompt("1+2=", answer="3")
+    assert made.id == "made:959dde1457aff0b3"
+    assert made == replace(made, text="1+2=", answer="3", tokens=make.CODEC.prompt("1+2="), meta={})
+    assert view.prompt("1+2=").answer == ""
+    assert view.prompt("1+2=", id="own").id == "own"
+
+
+@pytest.mark.parametrize("name", ["step", "groups", "_run", "own"])
+def test_nothing_in_a_view_can_be_set(name: str) -> None:
+    with pytest.raises(AttributeError, match=f"is read-only, and so is its '{name}'"):
+        setattr(shown(make.view()), name, 1)
