@@ -1,0 +1,412 @@
+"""What parts hand over, value by value: where a number, a count, a group or a job begins to be none.
+
+That a run stops with these words is tested in `test_guard`.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gfcr.errors import PartError, TaskError
+from gfcr.ledger import Ledger
+from gfcr.loop.custody import Custody
+from gfcr.loop.guard import (
+    are_columns,
+    check_group,
+    check_groups,
+    check_judged,
+    check_numbers,
+    check_recalled,
+    is_count,
+    is_note,
+    real,
+)
+from gfcr.loop.rules import Rules, check_fits, check_watched
+from gfcr.stages import Abort, Cap, Halt, Job, Plan
+from gfcr.testing import factories as make
+from gfcr.types import FinishReason, Group, Sampling
+
+NAN, INF = float("nan"), float("inf")
+LARGEST = float(np.finfo(np.float32).max)
+
+
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [
+        (1, 1.0),
+        (-0.5, -0.5),
+        (np.bool_(True), 1.0),
+        (Fraction(1, 4), 0.25),
+        (LARGEST, LARGEST),
+        (-LARGEST, -LARGEST),
+        (LARGEST * 1.0001, None),
+        (-LARGEST * 1.0001, None),
+        (NAN, None),
+        (10**400, None),
+        ("1", None),
+        (1j, None),
+        (None, None),
+        (np.ones(1), None),
+    ],
+)
+def test_a_number_is_finite_in_single_precision(value: Any, number: float | None) -> None:
+    assert real(value) == number and is_note("a", value) == (number is not None or value != value)
+
+
+def test_a_note_is_a_number_by_name_or_not_measured() -> None:
+    assert is_note("a", NAN) and is_note("", 0) and is_note("a", np.float32(NAN))
+    assert not any([is_note(1, 0.5), is_note(None, NAN), is_note("a", INF), is_note("a", "b")])
+
+
+@pytest.mark.parametrize(
+    ("value", "least", "right"),
+    [
+        (1, 1, True),
+        (0, 1, False),
+        (0, 0, True),
+        (-1, 0, False),
+        (1_000_000, 1, True),
+        (1_000_001, 1, False),
+        (np.int64(5), 1, True),
+        (True, 1, False),
+        (2.0, 1, False),
+        ("2", 1, False),
+    ],
+)
+def test_a_count_is_an_integer_that_can_be_gone_through(
+    value: Any, least: int, right: bool
+) -> None:
+    assert is_count(value, least=least) is right
+    assert is_count(value) is (right and value != 0)
+
+
+COLUMNS: dict[str, Any] = {
+    "tokens": (0, 2**31 - 1),
+    "logprobs": (0.0, -3.5),
+    "versions": (-1, 2**31 - 1),
+    "mask": (True, False),
+}
+BROKEN: list[tuple[str, Any]] = [
+    ("tokens", (-1, 0)),
+    ("tokens", (0, 2**31)),
+    ("tokens", (0.0, 1)),
+    ("tokens", (0,)),
+    ("logprobs", (0.0, -INF)),
+    ("logprobs", (0.0, "0")),
+    ("logprobs", (0.0,)),
+    ("versions", (-2, 0)),
+    ("versions", (0, 2**31)),
+    ("versions", (0.5, 0)),
+    ("versions", (0, 0, 0)),
+    ("mask", (1, True)),
+    ("mask", (True, np.bool_(True))),
+    ("mask", (True,)),
+]
+
+
+@pytest.mark.parametrize(("name", "values"), BROKEN)
+def test_columns_are_of_one_length_and_each_of_its_own_kind(name: str, values: Any) -> None:
+    assert are_columns(*COLUMNS.values()) and are_columns((), (), (), ())
+    assert not are_columns(*{**COLUMNS, name: values}.values())
+
+
+# ---------------------------------------------------------------- groups
+
+
+def _advantage(group: Group, value: Any) -> Group:
+    return group.with_advantages([value] * len(group.rollouts))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int32", "uint8", "bool"])
+def test_real_values_of_any_type_may_be_given_for_tokens(dtype: str) -> None:
+    group = make.group([1.0, 0.0])
+    given = _advantage(group, np.ones(4, dtype))
+    assert check_group(given, before=group, by="filters.a") is given
+    given = _advantage(group, LARGEST).with_scores("s", [np.full(4, -LARGEST)] * 2)
+    assert check_group(given, before=group, by="filters.a") is given
+
+
+WRONG: dict[str, tuple[Callable[[Group], Any], str]] = {
+    "nothing": (lambda g: None, r"returned NoneType None for group g of prompt 'p0': return the"),
+    "another": (
+        lambda g: replace(g, id="h"),
+        r"group g of prompt 'p0' came back with other rol.*2",
+    ),
+    "a copy": (
+        lambda g: replace(g, rollouts=tuple(map(replace, g.rollouts))),
+        r"group g of prompt 'p0' came back with other rollouts than its 2: annotate them",
+    ),
+    "no words": (lambda g: replace(g, rejected=3), r"rejected group g of prompt 'p0' for 3: give"),
+    "signals": (
+        lambda g: replace(g, signals=g.signals[:1]),
+        r"group g of prompt 'p0' came back with 1 signals for 2",
+    ),
+    "a signal": (
+        lambda g: replace(g, signals=(g.signals[0], 7)),
+        r"group g of prompt 'p0', rollout g/1: its signal is int 7, not a Signal \(rewards 1, 0\)",
+    ),
+    "complex": (lambda g: _advantage(g, np.ones(4, complex)), r"type complex128: give one real"),
+    "shape": (
+        lambda g: _advantage(g, np.ones((4, 1))),
+        r"its advantages have shape \(4, 1\) and type float64: give one real number .* its 4 tok",
+    ),
+    "a token": (
+        lambda g: _advantage(g, np.array([1, 2, 1e39, NAN])),
+        r"the advantage of its token 2 is 1e\+39, not finite",
+    ),
+    "a score": (
+        lambda g: g.with_scores("s", [0.5, NAN]),
+        r"rollout g/1: its score 's' is nan, not finite",
+    ),
+    "a weight": (
+        lambda g: g.with_signals([replace(s, weight="1") for s in g.signals]),
+        r"its weight is '1', not a finite number",
+    ),
+    "a value": (
+        lambda g: g.with_values(odd="x"),
+        r"the values of group g of prompt 'p0' hold 'odd': 'x': give names numbers",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_is_wrong_with_a_group_is_said_with_its_place(case: str) -> None:
+    answer, said = WRONG[case]
+    group = make.group([1.0, 0.0])
+    if case != "a signal":  # there is no showing rewards without signals
+        with pytest.raises(PartError, match=rf"^strategy\.filters\.a: .*{said}.*\.$"):
+            check_group(answer(group), before=group, by="filters.a")
+        with pytest.raises(PartError, match=rf"^strategy\.controls\.b: .*{said}.*\.$"):
+            check_groups([group, answer(group)], before=[group, group], by="controls.b")
+        return
+    with pytest.raises(PartError, match=said):
+        check_group(answer(group), before=group, by="filters.a")
+
+
+def test_each_group_comes_back_in_its_place() -> None:
+    one, two = make.group([1.0], id="a"), make.group([0.0], id="b")
+    assert check_groups((one, two), before=[one, two], by="controls.b") == [one, two]
+    for wrong in ([two, one], [one], [one, two, two]):
+        with pytest.raises(PartError, match=r"^strategy\.controls\.b: "):
+            check_groups(wrong, before=[one, two], by="controls.b")
+
+
+def test_what_is_rejected_need_not_be_finite_and_what_is_kept_has_a_reward() -> None:
+    group = make.group([1.0, None])
+    odd = _advantage(group, NAN)
+    for fine in (odd.reject_rollouts([0], reason="x"), odd.reject("x")):
+        assert check_group(fine, before=group, by="filters.a") is fine
+    kept = group.with_signals([replace(s, rejected=None) for s in group.signals])
+    with pytest.raises(PartError, match="rollout g/1: it is unscorable, and kept without a reward"):
+        check_group(kept, before=group, by="filters.a")
+
+
+def test_judged_rewards_are_floats_and_nothing_else_is_changed() -> None:
+    group = make.group([1.0, 0.0])
+    given = check_judged(group.judged([np.float32(0.25), None]), before=group, by="controls.a")
+    assert [r.reward for r in given.rollouts] == [0.25, None]
+    assert type(given.rollouts[0].reward) is float
+    for wrong in (
+        replace(group, rollouts=group.rollouts[:1]),
+        replace(group, rollouts=(group.rollouts[0], None)),
+        replace(group, rollouts=(group.rollouts[0], replace(group.rollouts[1], text="y"))),
+    ):
+        with pytest.raises(PartError, match=r"controls\.a: group g of prompt 'p0' came back with"):
+            check_judged(wrong, before=group, by="controls.a")
+    said = r"^strategy\.controls\.a: group g of prompt 'p0' came back with the reward inf: give fin"
+    with pytest.raises(PartError, match=said):
+        check_judged(group.judged([None, INF]), before=group, by="controls.a")
+    with pytest.raises(PartError, match=r"controls\.a: returned list \[\] for group g of prompt"):
+        check_judged([], before=group, by="controls.a")
+
+
+def test_measurements_have_names_and_are_numbers_finite_or_not() -> None:
+    check_numbers({"a": INF, "b": NAN, "c": 10**400}, by="controls.a", what="its metrics")
+    for wrong in ({1: 0.5}, {"a": "b"}):
+        with pytest.raises(PartError, match=r"^strategy\.controls\.a: its metrics hold .*: give"):
+            check_numbers(wrong, by="controls.a", what="its metrics")
+
+
+# ---------------------------------------------------------------- recalled, resumed, planned
+
+
+MADE = make.rollout(of=make.prompt(0, text="0="))
+
+
+def rules(*, corrected: bool = False) -> Rules:
+    """Of a run that handed out prompts `p0` to `p3`, made `g/0`, and holds `p4` out."""
+    custody = Custody(ledger=Ledger(), heldout=[make.prompt(4, text="4=")])
+    custody.hand_out([make.prompt(i, text=f"{i}=") for i in range(4)])
+    custody.take([MADE])
+    return Rules(sampling=Sampling(max_tokens=9), corrected=corrected, custody=custody)
+
+
+def job(number: int = 0, **changes: Any) -> Job:
+    given = {"num_samples": 2, "sampling": Sampling(max_tokens=9), **changes}
+    return Job(prompt=make.prompt(number, text=f"{number}="), **given)
+
+
+def plan(*jobs: Any, **changes: Any) -> Plan:
+    given: dict[str, Any] = {"num_groups": 1, "target": 1, "in_flight": 0, "missing": 1, **changes}
+    return Plan(jobs=jobs, **given)
+
+
+def test_what_is_recalled_is_complete_and_was_made() -> None:
+    group, custody = make.group_of([MADE]), rules().custody
+    whole = MADE
+    found = check_recalled(iter([whole]), group=group, custody=custody, by="replays.a")
+    assert found == [whole]
+    cut = replace(whole, finish=FinishReason.ABORTED)
+    custody.take([cut])
+    said = r"^strategy\.replays\.a: recalled for group g: rollout g/0 is incomplete \(finish=abort"
+    with pytest.raises(PartError, match=said):
+        check_recalled([cut], group=group, custody=custody, by="replays.a")
+    with pytest.raises(PartError, match="rollout g/0 is none that this run made, not as it was"):
+        check_recalled([whole], group=group, custody=custody, by="replays.a")
+
+
+def test_only_jobs_that_are_new_in_a_plan_are_looked_at() -> None:
+    old, fine = job(num_samples=0), job()
+    given = plan(old, fine)
+    assert rules().check(given, before=[old], by="controls.a") is given
+    with pytest.raises(PartError, match="num_samples=0"):
+        rules().check(given, before=[fine], by="controls.a")
+
+
+HELDOUT = make.prompt(4, text="4=")
+BAD_JOBS: dict[str, tuple[Any, str]] = {
+    "no job": ("mine", "planned str 'mine': make jobs with"),
+    "no prompt": (replace(job(), prompt="1="), "planned Job .*: make jobs with"),
+    "held out": (replace(job(), prompt=HELDOUT), "a job for prompt 'p4', which is held out"),
+    "its tokens": (
+        replace(job(), prompt=replace(HELDOUT, id="p0")),
+        "a job for prompt 'p0', which is held out",
+    ),
+    "not drawn": (job(7), "a job for prompt 'p7', which is none that `view.draw` gave"),
+    "no samples": (
+        job(num_samples=0),
+        "for prompt 'p0' with num_samples=0: give an integer from 1",
+    ),
+    "a list": (job(resume=[]), r"for prompt 'p0' with resume=\[\], notes=\{\}"),
+    "notes": (job(notes=()), r"for prompt 'p0' with resume=\(\), notes=\(\)"),
+    "a note": (job(notes={"a": "b"}), "the notes of a job for 'p0' hold 'a': 'b': give names"),
+    "an unknown": (
+        job(resume=(replace(MADE, id="g/3"),)),
+        "job for prompt 'p0' that resumes what cannot be continued: rollout g/3 is none that",
+    ),
+    "another's": (
+        job(1, resume=(MADE,)),
+        "resumes what cannot be continued: rollout g/0 answers prompt 'p0', not 'p1'",
+    ),
+    "no rollout": (job(resume=("mine",)), "cannot be continued: str 'mine' is no Rollout"),
+    "a law": (
+        job(sampling=Sampling(max_tokens=9, top_k=3)),
+        r"for prompt 'p0' with sampling top_k=3 \(run: 0\)\. The loss takes the run's",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD_JOBS)
+def test_a_job_that_cannot_be_trained_on_is_refused_whoever_brings_it(case: str) -> None:
+    bad, said = BAD_JOBS[case]
+    own, fine = rules(), job()
+    with pytest.raises(PartError, match=rf"^strategy\.controls\.a: .*{said}"):
+        own.check(plan(fine, bad), before=[], by="controls.a")
+    with pytest.raises(PartError, match=rf"^strategy\.controls\.b: .*{said}"):
+        own.check_selected([fine, bad], num=2, by="controls.b")
+    with pytest.raises(PartError, match=rf"^strategy\.controls\.c: .*{said}"):
+        own.check_allocated([fine, bad], before=[fine, bad], by="controls.c")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"num_groups": -1}, "planned num_groups=-1: give an integer from 0 to 1000000"),
+        ({"num_groups": 1.5}, "planned num_groups=1.5: give an integer from 0 to"),
+        ({"target": 0}, "planned target=0: give an integer from 1 to 1000000"),
+        ({"target": 2_000_000}, "planned target=2000000: give an integer from 1 to"),
+    ],
+)
+def test_a_plan_says_how_many_groups_it_wants(changes: Any, said: str) -> None:
+    fine = plan(num_groups=0)
+    assert rules().check(fine, before=[], by="controls.a") is fine
+    with pytest.raises(PartError, match=rf"^strategy\.controls\.a: {said}"):
+        rules().check(plan(**changes), before=[], by="controls.a")
+    with pytest.raises(PartError, match=r"^strategy\.controls\.a: returned int 3 for a plan"):
+        rules().check(3, before=[], by="controls.a")
+
+
+def test_as_many_prompts_are_selected_and_allocated_as_asked_for() -> None:
+    jobs = [job(0), job(1)]
+    assert rules().check_selected(jobs, num=2, by="controls.b") is jobs
+    with pytest.raises(PartError, match=r"^strategy\.controls\.b: selected 2 prompts of the 3 ask"):
+        rules().check_selected(jobs, num=3, by="controls.b")
+    with pytest.raises(PartError, match=r"^strategy\.controls\.c: returned 1 jobs for 2: return"):
+        rules().check_allocated(jobs[:1], before=jobs, by="controls.c")
+
+
+def test_an_allocator_changes_samples_caps_and_budgets_alone() -> None:
+    partial = MADE
+    old = [job(0, resume=(partial,)), job(1)]
+    fine = [replace(j, num_samples=7, priority=3, notes={"a": 1.0}) for j in old]
+    assert rules().check_allocated(fine, before=old, by="controls.c") is fine
+    for wrong in (
+        [old[0], replace(old[1], prompt=old[0].prompt)],
+        [replace(old[0], resume=()), old[1]],
+        [replace(old[0], resume=(replace(partial),)), old[1]],
+    ):
+        with pytest.raises(PartError, match=r"^strategy\.controls\.c: returned a job for prompt"):
+            rules().check_allocated(wrong, before=old, by="controls.c")
+    said = "returned a job for prompt 'p0' in the place of one for 'p1', or with other rollouts"
+    with pytest.raises(PartError, match=said):
+        rules().check_allocated(old[::-1], before=old, by="controls.c")
+
+
+@pytest.mark.parametrize("name", ["temperature", "top_p", "top_k", "min_p"])
+@pytest.mark.parametrize("corrected", [False, True])
+def test_only_another_temperature_can_be_corrected(name: str, corrected: bool) -> None:
+    values = {"temperature": 0.5, "top_p": 0.5, "top_k": 5, "min_p": 0.5}
+    own = rules(corrected=corrected)
+    own.check(plan(job(sampling=Sampling(max_tokens=3))), before=[], by="controls.a")
+    other = plan(job(sampling=Sampling(max_tokens=9, **{name: values[name]})))
+    if corrected and name == "temperature":
+        own.check(other, before=[], by="controls.a")
+        return
+    with pytest.raises(PartError, match=rf"{name}={values[name]} \(run: "):
+        own.check(other, before=[], by="controls.a")
+
+
+def test_a_greedy_job_can_never_be_corrected() -> None:
+    greedy = plan(job(sampling=Sampling(max_tokens=9, temperature=0.0)))
+    with pytest.raises(PartError, match=r"temperature=0\.0 \(run: 1\.0\)"):
+        rules(corrected=True).check(greedy, before=[], by="controls.a")
+
+
+def test_prompt_and_longest_rollout_fit_the_context() -> None:
+    tokens = len(MADE.prompt.tokens)
+    check_fits(job(), max_length=tokens + 9)
+    said = (
+        rf"prompt 'p0' has {tokens} tokens, which leaves 8 of the engine's max_length={tokens + 8}"
+    )
+    with pytest.raises(TaskError, match=rf"^{said} for a rollout of sampling\.max_tokens=9\. "):
+        check_fits(job(), max_length=tokens + 8)
+    with pytest.raises(TaskError, match=r"^prompt 'p0' has no tokens: give it at least one\."):
+        check_fits(replace(job(), prompt=replace(make.prompt(), tokens=())), max_length=99)
+
+
+def test_a_watcher_answers_with_an_end_a_cap_or_nothing() -> None:
+    for fine in (None, Halt(reason="x"), Abort(reason="x"), Cap(max_tokens=0), Cap(max_tokens=9)):
+        check_watched(fine, by="controls.a")
+    for wrong in (True, "stop", 3):
+        with pytest.raises(
+            PartError, match=r"^strategy\.controls\.a: answered .*: return Halt, Ab"
+        ):
+            check_watched(wrong, by="controls.a")
+    for most in (-1, 2.5, True):
+        bad: Any = Cap(max_tokens=most)  # pyright: ignore[reportArgumentType]
+        with pytest.raises(PartError, match=r"^strategy\.controls\.a: answered Cap.*integer >= 0"):
+            check_watched(bad, by="controls.a")
