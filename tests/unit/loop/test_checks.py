@@ -1,4 +1,4 @@
-"""What parts hand over, value by value: where a number, a count, a group or a job begins to be none.
+"""What parts hand over, value by value: where a number, a group or a job begins to be none.
 
 That a run stops with these words is tested in `test_guard`.
 """
@@ -77,11 +77,9 @@ def test_a_note_is_a_number_by_name_or_not_measured() -> None:
         ("2", 1, False),
     ],
 )
-def test_a_count_is_an_integer_that_can_be_gone_through(
-    value: Any, least: int, right: bool
-) -> None:
+def test_a_count_is_an_integer_to_be_gone_through(value: Any, least: int, right: bool) -> None:
     assert is_count(value, least=least) is right
-    assert is_count(value) is (right and value != 0)
+    assert is_count(value) is bool(right and value != 0)
 
 
 COLUMNS: dict[str, Any] = {
@@ -134,7 +132,7 @@ WRONG: dict[str, tuple[Callable[[Group], Any], str]] = {
     "nothing": (lambda g: None, r"returned NoneType None for group g of prompt 'p0': return the"),
     "another": (
         lambda g: replace(g, id="h"),
-        r"group g of prompt 'p0' came back with other rol.*2",
+        r"group g of prompt 'p0' came back with other .*2",
     ),
     "a copy": (
         lambda g: replace(g, rollouts=tuple(map(replace, g.rollouts))),
@@ -289,7 +287,7 @@ BAD_JOBS: dict[str, tuple[Any, str]] = {
     "not drawn": (job(7), "a job for prompt 'p7', which is none that `view.draw` gave"),
     "no samples": (
         job(num_samples=0),
-        "for prompt 'p0' with num_samples=0: give an integer from 1",
+        "for prompt 'p0' with num_samples=0: give an integer",
     ),
     "a list": (job(resume=[]), r"for prompt 'p0' with resume=\[\], notes=\{\}"),
     "notes": (job(notes=()), r"for prompt 'p0' with resume=\(\), notes=\(\)"),
@@ -361,7 +359,7 @@ def test_an_allocator_changes_samples_caps_and_budgets_alone() -> None:
     ):
         with pytest.raises(PartError, match=r"^strategy\.controls\.c: returned a job for prompt"):
             rules().check_allocated(wrong, before=old, by="controls.c")
-    said = "returned a job for prompt 'p0' in the place of one for 'p1', or with other rollouts"
+    said = "returned a job for prompt 'p1' in the place of one for 'p0', or with other rollouts"
     with pytest.raises(PartError, match=said):
         rules().check_allocated(old[::-1], before=old, by="controls.c")
 
@@ -389,9 +387,7 @@ def test_a_greedy_job_can_never_be_corrected() -> None:
 def test_prompt_and_longest_rollout_fit_the_context() -> None:
     tokens = len(MADE.prompt.tokens)
     check_fits(job(), max_length=tokens + 9)
-    said = (
-        rf"prompt 'p0' has {tokens} tokens, which leaves 8 of the engine's max_length={tokens + 8}"
-    )
+    said = rf"prompt 'p0' has {tokens} tokens, which leaves 8 of .*max_length={tokens + 8}"
     with pytest.raises(TaskError, match=rf"^{said} for a rollout of sampling\.max_tokens=9\. "):
         check_fits(job(), max_length=tokens + 8)
     with pytest.raises(TaskError, match=r"^prompt 'p0' has no tokens: give it at least one\."):
@@ -402,9 +398,7 @@ def test_a_watcher_answers_with_an_end_a_cap_or_nothing() -> None:
     for fine in (None, Halt(reason="x"), Abort(reason="x"), Cap(max_tokens=0), Cap(max_tokens=9)):
         check_watched(fine, by="controls.a")
     for wrong in (True, "stop", 3):
-        with pytest.raises(
-            PartError, match=r"^strategy\.controls\.a: answered .*: return Halt, Ab"
-        ):
+        with pytest.raises(PartError, match=r"^strategy\.controls\.a: answered .*: return Halt"):
             check_watched(wrong, by="controls.a")
     for most in (-1, 2.5, True):
         bad: Any = Cap(max_tokens=most)  # pyright: ignore[reportArgumentType]
