@@ -2,7 +2,7 @@
 
 import pickle
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -19,9 +19,11 @@ from gfcr.loop.view import RunView, shown
 from gfcr.stages import (
     BATCH_FULL,
     Abort,
+    Cap,
     Control,
     Evaluator,
     Generate,
+    Halt,
     SampleMore,
     Scratch,
     Session,
@@ -167,6 +169,43 @@ def test_a_cut_gives_back_every_rollout_and_leaves_nothing() -> None:
     assert idle(on) and on.runner.cut() == []
 
 
+@dataclass(kw_only=True)
+class Notes(Control, Watcher):
+    """Notes what it sees, and ends the second rollout at its third token."""
+
+    action: Any = None
+    seen: list[Any] = field(default_factory=list[Any])
+
+    def watch(self, trajectory: Any, *, new: int, view: Any) -> Any:
+        self.seen.append((trajectory.id, len(trajectory.tokens), new, view.step))
+        return self.action if trajectory.name == "1" and len(trajectory.tokens) == 3 else None
+
+
+@pytest.mark.parametrize("action", [Halt(reason="enough"), Abort(reason="enough")])
+def test_watchers_see_each_step_of_each_rollout_until_one_ends_it(action: Any) -> None:
+    """But not what a request ends with by itself, nor what is asked on the side."""
+    first, second = Notes(action=action), Notes()
+    on = ground(None, first, second, Judge(), length=4)
+    start(on)
+    (group,) = on.runner.finish()
+    own = [(f"g0/{i}", num, 1, 0) for num in (1, 2, 3) for i in (0, 1)]
+    assert first.seen == own and second.seen == own[:-1]
+    halted = isinstance(action, Halt)
+    ended = [*group.rollouts, *on.runner.take_cut()][1]
+    assert (ended.finish.value, ended.detail) == (
+        "halted" if halted else "aborted",
+        "controls.0: enough",
+    )
+    assert len(group.rollouts) == 1 + halted and len(on.runner.take_asides()) == 1 + halted
+
+
+def test_a_cap_of_a_watcher_is_the_engine_s() -> None:
+    on = ground(None, Notes(action=Cap(max_tokens=2)), length=9)
+    start(on)
+    (group,) = on.runner.finish()
+    assert [len(r) for r in group.rollouts] == [9, 5]
+
+
 # ---------------------------------------------------------------- checkpoints
 
 
@@ -295,15 +334,16 @@ def test_what_a_watcher_had_aborted_is_not_made_again() -> None:
 def test_where_generate_cannot_go_on_all_is_begun_again_and_the_old_is_lost() -> None:
     on, to = ground(Afresh()), ground(Afresh())
     start(on, length=3)
+    start(on, 1, length=9)
     steps(on, 5)
-    (begun,) = carried(on, to)
-    assert [len(r) for r in begun.partial] == [3, 2]
+    begun, other = carried(on, to)
+    assert [len(r) for r in begun.partial] == [3, 2] and [len(r) for r in other.partial] == [5]
     cut = to.runner.take_cut()
-    assert tokens(cut) == tokens(begun.partial)
+    assert tokens(cut) == tokens([*begun.partial, *other.partial])
     assert {(r.finish, r.detail) for r in cut} == {
         (FinishReason.ABORTED, "begun afresh after a checkpoint")
     }
-    (group,) = to.runner.finish()
+    group, _ = to.runner.finish()
     assert [len(r) for r in group.rollouts] == [3, 3]
     assert not {r.id for r in group.rollouts} & {r.id for r in cut}
     assert all(len(r.spans) == 1 for r in group.rollouts)
