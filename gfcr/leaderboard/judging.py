@@ -50,19 +50,16 @@ def judged(
         )
         for arm in others
     }
-    budgets = {arm: budget_of(arms[arm], baseline=theirs) for arm in others}
-    reasons = {
-        arm: [
-            *_other_start(found[arm], study=study, same_start=same_start),
-            *budgets[arm].unequal,
-        ]
-        for arm in others
-    }
-    rows = [without_rank(row, reasons=reasons.get(row.arm, [])) for row in rows]
-    rows = [
-        replace(row, notes=(*row.notes, *budgets[row.arm].told)) if row.arm in budgets else row
-        for row in rows
-    ]
+
+    def on_terms(row: Row) -> Row:
+        if row.arm == study.baseline:
+            return row
+        start = _other_start(found[row.arm], study=study, same_start=same_start)
+        budget = budget_of(arms[row.arm], baseline=theirs)
+        row = without_rank(row, reasons=[*start, *budget.unequal])
+        return replace(row, notes=(*row.notes, *budget.told))
+
+    rows = [on_terms(row) for row in rows]
     ranked = {row.arm for row in rows if row.rank is not None}
     p_values = corrected(found, ranked=ranked, comparisons=study.comparisons, looks=study.looks)
     return [_versus(row, found=found, p_values=p_values, study=study) for row in rows]

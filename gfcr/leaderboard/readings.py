@@ -9,9 +9,8 @@ not only trained. A verdict is what all readings of the records agree on:
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
-from math import isfinite
 from statistics import fmean
 from typing import Any, TypeAlias
 
@@ -27,7 +26,7 @@ from gfcr.leaderboard.measure import (
     shared_prompts,
     unscorable,
 )
-from gfcr.stats import Comparison, Interval, Verdict, bounds_of, compare, judge
+from gfcr.stats import UNBOUNDED, Comparison, Interval, Verdict, bounds_of, compare, judge
 from gfcr.tracking.records import RunRecord
 
 Limits: TypeAlias = tuple[float, float]
@@ -104,9 +103,9 @@ def compared(
         limits=limits,
         level=0.05 / price(looks),
     )
-    scores = pair.read("after")
+    scores = pair.read()
     start = pair.start()
-    gains = pair.read("after", since="before") if start is not None and same_start else ()
+    gains = pair.read(since="before") if start is not None and same_start else ()
     return Compared(shown=_between(scores), readings=(*scores, *gains), start=start)
 
 
@@ -115,8 +114,8 @@ def limits_of(runs: Sequence[RunRecord]) -> Limits:
 
     Those that the task declares, or else 0 and 1; beyond either, what was seen.
     """
-    low, high = (declared_bounds(runs) if runs else None) or (0.0, 1.0)
-    low, high = (low, high) if isfinite(high - low) else (0.0, 1.0)
+    declared = declared_bounds(runs) if runs else None
+    low, high = (0.0, 1.0) if declared in (None, UNBOUNDED) else declared
     seen = [
         float(score)
         for run in runs
@@ -136,18 +135,17 @@ class _Pair:
     level: float
     """Of tests of equivalence."""
 
-    def read(self, when: When, *, since: When | None = None) -> tuple[Comparison, ...]:
-        """The comparison, or the two at the ends where answers could not be scored."""
-        whens: list[When] = [when] if since is None else [when, since]
+    def read(self, *, since: When | None = None) -> tuple[Comparison, ...]:
+        """The comparison after training, or the two at the ends where answers have no score."""
+        whens: list[When] = ["after", *([since] if since else [])]
         lost = any(unscorable(r, when=w) for r, w in product([*self.ours, *self.theirs], whens))
         ends = [self.limits, self.limits[::-1]] if lost else [self.limits]
-        return tuple(self._compare(when, since=since, ends=(a, b)) for a, b in ends)
+        prompts = self._prompts(*whens)
+        return tuple(self._compare(prompts, since=since, ends=(a, b)) for a, b in ends)
 
-    def _compare(self, when: When, *, since: When | None, ends: Limits) -> Comparison:
-        prompts = self._prompts(when) if since is None else self._prompts(when, since)
-
+    def _compare(self, prompts: Sequence[str], *, since: When | None, ends: Limits) -> Comparison:
         def read(runs: Sequence[RunRecord], end: float, other: float) -> NDArray[np.float64]:
-            now = np.asarray(scores_of(runs, prompts=prompts, unscored=end, when=when))
+            now = np.asarray(scores_of(runs, prompts=prompts, unscored=end))
             if since is None:
                 return now
             return now - np.asarray(scores_of(runs, prompts=prompts, unscored=other, when=since))
@@ -170,7 +168,7 @@ class _Pair:
         lost = {p for run in every for p in section_of(run, "unscorable", when="before")}
         prompts = [p for p in self._prompts("before") if p not in lost]
         ours, theirs = (
-            np.asarray(scores_of(runs, prompts=prompts, when="before"), np.float64)
+            np.asarray(scores_of(runs, prompts=prompts, when="before"))
             for runs in (self.ours, self.theirs)
         )
         changed = np.abs(ours - theirs) > 1e-9
@@ -203,9 +201,9 @@ def _between(readings: Sequence[Comparison]) -> Comparison:
         )
         for name in ("difference", "inner")
     }
-    return Comparison(
+    return replace(
+        readings[0],
         **values,
-        pairs=readings[0].pairs,
         p_value=max(c.p_value for c in readings) if len(signs) == 1 else 1.0,
         detectable=max(c.detectable for c in readings),
         improves=fmean(c.improves for c in readings),

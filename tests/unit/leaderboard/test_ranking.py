@@ -1,0 +1,234 @@
+"""What a table says of a study as a whole: who is in it, on what terms, and in which order."""
+
+from dataclasses import replace
+
+import pytest
+
+from gfcr import leaderboard
+from gfcr.config import HELDOUT
+from gfcr.errors import ConfigError
+from gfcr.leaderboard import Seat
+from gfcr.leaderboard.measure import scores_of
+from gfcr.stats import noise_floor
+from gfcr.tracking.attempts import Attempt
+from tests.certified import certified
+from tests.unit.leaderboard.test_leaderboard import arm, only, run
+
+PLAN = {"gfcr.baseline": "a"}
+
+
+def some(name, accuracy, *, seeds=3, prompts=4, tags=PLAN, **more):
+    """A few cheap runs whose study names `a` as its baseline."""
+    return arm(name, accuracy=accuracy, seeds=seeds, prompts=prompts, tags=tags, **more)
+
+
+
+
+def ranked(runs, **kwargs):
+    return leaderboard.rank(runs, baseline="a", **kwargs)
+
+
+def test_a_table_of_one_study_is_whole():
+    runs = [*some("b", 0.9), *some("a", 0.5), *some("c", 0.3)]
+    failed = [run(n, s, status="failed", prompts=4, tags=PLAN) for n, s in (("d", 1), ("d", 0))]
+    again = replace(failed[1], run_id="d-00")
+    board = ranked([*failed, again, *runs])
+    assert [(row.arm, row.rank, row.unranked) for row in board.rows] == [
+        ("b", 1, ""),
+        ("a", 2, ""),
+        ("c", 3, ""),
+    ]
+    assert [(e.arm, e.seed, e.run_id) for e in board.excluded] == [
+        ("d", 0, "d-0"),
+        ("d", 0, "d-00"),
+        ("d", 1, "d-1"),
+    ]
+    assert (board.study, board.metric, board.baseline) == ("study", HELDOUT, "a")
+    assert (board.margin, board.own_margin) == (0.02, 0.02)
+    assert board.target == pytest.approx(only(board, "a").score.value)
+    assert (board.noise_floor, board.comparisons, board.looks) == (None, 3, 1)
+    assert board.missing == (Seat(arm="d", seed=2),) and board.notes == ()
+    assert [row.versus and row.versus.verdict for row in board.rows] == ["better", None, "worse"]
+    assert all(row.to_target.runs == 3 for row in board.rows)
+
+
+def test_without_a_baseline_nothing_is_compared():
+    board = leaderboard.rank([*some("b", 0.9), *some("a", 0.5)])
+    assert (board.baseline, board.target, board.noise_floor, board.comparisons) == (None,) * 3 + (
+        0,
+    )
+    assert [(row.versus, row.to_target) for row in board.rows] == [(None, None)] * 2
+    assert [row.rank for row in board.rows] == [1, 2]
+    assert leaderboard.rank(some("a", 0.5), target=0.4).rows[0].to_target.reached == 3
+    assert leaderboard.rank([]).study == ""
+
+
+def test_the_noise_floor_is_of_the_baseline_s_seeds_and_prompts():
+    runs = some("a", 0.5, seeds=4, spread=0.05)
+    prompts = [f"p{i}" for i in range(4)]
+    wanted = noise_floor(scores_of(runs, prompts=prompts))
+    assert wanted and ranked([*runs, *some("b", 0.9, seeds=4)]).noise_floor == wanted
+
+
+def test_studies_in_one_table_keep_their_arms_apart():
+    runs = [replace(r, study=s) for s in "yx" for r in (*some("a", 0.5), *some("b", 0.9))]
+    board = leaderboard.rank(runs, baseline="x/a")
+    assert board.study == "x, y"
+    assert {row.arm for row in board.rows} == {"x/a", "x/b", "y/a", "y/b"}
+    assert not board.excluded and not board.missing
+    odd = replace(run("a", 3), study="z", damage="no seal")
+    board = ranked([*some("a", 0.5), odd])
+    assert (board.study, [e.arm for e in board.excluded]) == ("study", ["a"])
+    assert leaderboard.rank([odd]).study == "z"
+
+
+def test_runs_beside_the_table_count_as_comparisons_and_looks_if_they_came_to_a_score():
+    told = {"roster": {"seeds": [7, 8], "arms": ["b"]}, "attempt": "0"}
+    later = {"roster": {"seeds": [0, 1, 2], "arms": ["a", "b"]}, "attempt": "1"}
+    runs = [*some("a", 0.5, **later), *some("b", 0.9, **later)]
+    other = replace(run("old", 7, tags=PLAN, **told), run_id="old")
+    board = ranked(runs, others=[other])
+    assert (board.comparisons, board.looks) == (2, 2)
+    assert board.notes == (
+        "Arms were tried beside these: old (not in the table); p-values are corrected for each.",
+    )
+    for odd in (replace(other, status="failed"), replace(other, status="stopped")):
+        board = ranked(runs, others=[odd])
+        assert (board.comparisons, board.looks, board.notes) == (1, 1, ())
+
+
+def test_an_arm_with_a_biased_drafter_costs_the_others_nothing():
+    biased = [certified(r, "biased") for r in some("b", 0.9)]
+    runs = [*some("a", 0.5), *some("c", 0.7)]
+    board, without = ranked([*runs, *biased]), ranked(runs)
+    assert (board.comparisons, board.looks) == (without.comparisons, without.looks) == (1, 1)
+    assert only(board, "b").rank is None and only(board, "c").rank == 1
+    why = (
+        "baseline='b' cannot be compared with: its drafter was audited as biased: it samples from "
+    )
+    with pytest.raises(ConfigError) as error:
+        leaderboard.rank([*runs, *biased], baseline="b")
+    assert str(error.value) == f"{why}another policy than it trains. Name another arm."
+
+
+def effect(name, size=None, *, metric=None, **more):
+    said = {"gfcr.minimum_effect": size, "gfcr.metric": metric}
+    return some(name, 0.5, tags={**PLAN, **{k: v for k, v in said.items() if v}}, **more)
+
+
+def test_metric_and_margin_are_what_the_runs_say_and_the_strictest_where_they_differ():
+    def stated(*runs, **kwargs):
+        board = ranked([r for one in runs for r in one], **kwargs)
+        return board.metric, board.margin, board.own_margin, board.notes
+
+    assert stated(effect("a", "0.05", metric=HELDOUT)) == (HELDOUT, 0.05, 0.05, ())
+    length = effect("a", "5", metric="length/all/mean")
+    assert stated(length) == ("length/all/mean", 0.02, 0.02, ())
+    several = "The runs name several minimum effects ({}): the smallest counts."
+    one, other = effect("a", "0.05"), effect("b", "0.01")
+    assert stated(one, other) == (HELDOUT, 0.01, 0.01, (several.format("0.01, 0.05"),))
+    assert stated(one, effect("b")) == (HELDOUT, 0.02, 0.02, (several.format("0.02, 0.05"),))
+    mixed = stated(effect("a", "0.05", metric="length/all/mean"), effect("b", "0.05"))
+    assert mixed == (HELDOUT, 0.05, 0.05, ())
+    given = "Margin 0.1 was chosen after the runs: the study's own is 0.05."
+    assert stated(one, margin=0.1) == (HELDOUT, 0.1, 0.05, (given,))
+    strict = "Margin 0.01 is given: the study's own is 0.05."
+    assert stated(one, margin=0.01) == (HELDOUT, 0.01, 0.05, (strict,))
+    assert stated(one, margin=0.05) == (HELDOUT, 0.05, 0.05, ())
+
+
+def test_who_lacks_seeds_of_the_arm_or_of_the_baseline_has_no_rank():
+    part = [*some("a", 0.5), *some("b", 0.9)[:2], *some("c", 0.7, seeds=4)]
+    rows = {row.arm: row for row in ranked(part).rows}
+    why = "{} has {} of {} seeds, and not {}: there is no verdict over some of the seeds"
+    assert rows["a"].rank == 1 and rows["a"].notes == ()
+    assert rows["b"].unranked == why.format("b", 2, 3, "2")
+    assert rows["c"].unranked == why.format("a", 3, 4, "3")
+    assert rows["b"].versus.verdict == rows["c"].versus.verdict == "inconclusive"
+    asked = [Seat(arm=n, seed=s) for n in "ab" for s in range(4)]
+    board = ranked([*some("a", 0.5), *some("b", 0.9)], asked=asked)
+    assert only(board, "a").unranked == why.format("a", 3, 4, "3")
+    assert only(board, "b").notes[:2] == (why.format("b", 3, 4, "3"), why.format("a", 3, 4, "3"))
+    assert board.missing == (Seat(arm="a", seed=3), Seat(arm="b", seed=3))
+    other = ranked([*some("a", 0.5), *some("b", 0.9)], asked=[*asked[:3], Seat(arm="z", seed=9)])
+    assert other.missing == (Seat(arm="z", seed=9),), "what the file asks for, and no more"
+
+
+def test_an_attempt_before_a_run_is_a_reason_for_the_arm_and_for_those_beside_it():
+    seen = Attempt(id="0", status="finished", updates=40, score=0.4, code="")
+    failed = replace(seen, score=None, status="failed")
+    runs = [*some("a", 0.5), *some("b", 0.9), *some("c", 0.7)]
+
+    def with_earlier(name, attempt):
+        return ranked([replace(r, earlier=(attempt,)) if r.run_id == name else r for r in runs])
+
+    rows = {row.arm: row for row in with_earlier("b-1", seen).rows}
+    assert rows["b"].unranked.startswith("b, seed 1 was run before")
+    assert rows["a"].rank and rows["c"].rank
+    assert not any(row.rank for row in with_earlier("a-1", seen).rows)
+    board = with_earlier("b-1", failed)
+    note = "seed 1 was run before (failed after 40 updates by code unknown)"
+    assert [row.notes for row in board.rows] == [(note,), (), ()]
+    assert all(row.rank for row in board.rows)
+
+
+def test_what_a_filter_takes_out_is_told():
+    runs = [*some("a", 0.5), *some("b", 0.9), *some("c", 0.7)]
+    end = "p-values are corrected for all of the study's arms, and there is no verdict over chosen "
+    part = ranked(runs, where=["seed < 2", "arm == 'b'"])
+    assert part.notes[-1] == f"Taken out by --where: arms c; seeds 2. {end}seeds."
+    assert part.comparisons == 2
+    assert ranked(runs, where=["seed < 3"]).notes == ()
+    rows = ranked(runs, where=["score > 0.8"])
+    assert [row.arm for row in rows.rows] == ["b", "a"] and rows.notes == ()
+
+
+def test_the_study_s_design_is_told_under_its_table():
+    tags = {**PLAN, "gfcr.compares": "model engine.dtype"}
+    told = ("By the study's design its arms may differ in engine.dtype, model.",)
+    assert ranked([*some("a", 0.5, tags=tags), *some("b", 0.9)]).notes == told
+    assert ranked([*some("a", 0.5), *some("b", 0.9, tags=tags)]).notes == ()
+
+
+def test_a_baseline_that_cannot_be_compared_with_says_why():
+    runs = [*some("b", 0.9), *some("c", 0.7)]
+    odd = [run("a", s, status="failed", error=e) for s, e in enumerate(("y", "x", "x"))]
+    with pytest.raises(ConfigError) as error:
+        ranked([*runs, *odd, run("d", 0, status="failed", error="z")])
+    assert str(error.value) == (
+        "baseline='a' has no usable run (the run failed: x; the run failed: y). Run it again, or "
+        "name another: b, c."
+    )
+    with pytest.raises(ConfigError, match=r"unknown baseline arm.*'a'.*b, c") as error:
+        ranked(runs)
+    assert "usable" not in str(error.value)
+
+
+def test_rows_go_by_the_score_that_counts_lost_answers_then_by_name_and_the_unranked_last():
+    runs = [
+        *(replace(r, arm=n, run_id=f"{n}-{r.seed}") for n in "cb" for r in some("x", 0.6)),
+        *some("a", 0.5),
+        *some("lone", 0.99)[:1],
+        *some("first", 0.8),
+    ]
+    board = ranked(runs)
+    order = [(row.arm, row.rank) for row in board.rows]
+    assert order == [("first", 1), ("b", 2), ("c", 3), ("a", 4), ("lone", None)]
+
+
+def test_fronts_are_of_ranked_arms_by_tokens_for_training_and_by_seconds():
+    def spending(name, accuracy, tokens, seconds, *, seeds=3):
+        spent = {"generated": tokens + 500, "trained": tokens, "evaluation": 500}
+        return some(name, accuracy, tokens=spent, wall_s=seconds, seeds=seeds)
+
+    runs = [
+        *spending("a", 0.5, 1000, 60.0),
+        *spending("b", 0.9, 1040, 58.0),
+        *spending("c", 0.7, 1020, 59.0),
+        *spending("lone", 0.99, 10, 1.0, seeds=1),
+    ]
+    fronts = {row.arm: (row.pareto.tokens, row.pareto.seconds) for row in ranked(runs).rows}
+    assert fronts == {"a": (True, False), "b": (True, True), "c": (True, False)} | {
+        "c": (True, False),
+        "lone": (False, False),
+    }
