@@ -22,8 +22,6 @@ def some(name, accuracy, *, seeds=3, prompts=4, tags=PLAN, **more):
     return arm(name, accuracy=accuracy, seeds=seeds, prompts=prompts, tags=tags, **more)
 
 
-
-
 def ranked(runs, **kwargs):
     return leaderboard.rank(runs, baseline="a", **kwargs)
 
