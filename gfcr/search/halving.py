@@ -65,17 +65,14 @@ class Halving(StoppingRule):
 
     def give_up(self, scores: Scores) -> dict[str, str]:
         """See `StoppingRule.give_up`."""
-        from gfcr.search.optuna import promoted
-
         seeds = shared_seeds(scores)
         if not seeds:
             return {}
         means = {arm: fmean(by_seed[s] for s in seeds) for arm, by_seed in scores.items()}
-        kept = promoted(means, factor=self.factor)
-        bar = min(means[arm] for arm in kept)
+        bar = sorted(means.values())[-max(1, len(means) // self.factor)]
         return {
             arm: f"mean {mean:.4g} over {len(seeds)} seed(s), the best 1/{self.factor} of "
             f"{len(means)} arms have {bar:.4g} or more"
             for arm, mean in means.items()
-            if arm not in kept
+            if mean < bar
         }

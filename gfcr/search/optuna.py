@@ -11,27 +11,6 @@ from gfcr.errors import ConfigError
 from gfcr.search.space import Search
 
 
-def promoted(scores: Mapping[str, float], *, factor: int) -> set[str]:
-    """Returns the arms that `SuccessiveHalvingPruner` lets pass, each asked as the last to arrive.
-
-    Optuna's rule is asynchronous: it judges whoever arrives against those before. Asked once for
-    each arm, with all others there already, it does not depend on their order.
-    """
-    optuna = _optuna()
-    kept: set[str] = set()
-    for arm, score in scores.items():
-        pruner = optuna.pruners.SuccessiveHalvingPruner(
-            min_resource=1, reduction_factor=factor, min_early_stopping_rate=0
-        )
-        study = optuna.create_study(direction="maximize", pruner=pruner)
-        for other in scores:
-            if other != arm:
-                _stopped(study.ask(), {1: scores[other]})
-        if not _stopped(study.ask(), {1: score}):
-            kept.add(arm)
-    return kept
-
-
 def beaten(
     scores: Mapping[str, Mapping[int, float]], *, p: float, after: int
 ) -> tuple[str, list[str]]:

@@ -10,7 +10,6 @@ from gfcr.errors import ConfigError, unknown_name
 from gfcr.values.plain import is_mapping
 from gfcr.values.ranges import Checked, Count, Seed, Word
 
-SAMPLERS = ("tpe", "nsga2", "random")
 OBJECTIVES = ("score", "tokens", "seconds")
 """The score is made large, the others small."""
 _RANGE = ("low", "high", "log")

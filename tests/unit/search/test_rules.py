@@ -31,6 +31,24 @@ def test_halving_keeps_the_best_share_whatever_the_order() -> None:
             assert set(Halving(first=1, factor=factor).give_up(scores(backwards))) == set(stopped)
 
 
+def test_halving_keeps_what_optuna_s_pruner_lets_pass_were_each_arm_the_last_to_arrive() -> None:
+    optuna = pytest.importorskip("optuna")
+    rng = np.random.default_rng(1)
+    for arms in (2, 3, 7, 10):
+        means = {f"a{i}": float(v) for i, v in enumerate(rng.integers(4, size=arms) / 4)}
+        for factor in (2, 3):
+            pruner = optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=factor)
+            stopped: set[str] = set()
+            for last in means:
+                study = optuna.create_study(direction="maximize", pruner=pruner)
+                for arm in sorted(means, key=lambda arm: arm == last):
+                    trial = study.ask()
+                    trial.report(means[arm], 1)
+                    pruned = trial.should_prune()
+                stopped |= {last} if pruned else set()
+            assert set(Halving(first=1, factor=factor).give_up(scores(means))) == stopped
+
+
 def test_halving_stops_none_of_equal_arms() -> None:
     assert not Halving(first=1).give_up(scores(dict.fromkeys("abcdef", 0.5)))
 
