@@ -41,4 +41,4 @@ def run(options: argparse.Namespace) -> Outcome:
         calibrated=options.calibrate,
         assumed=planning.Assumed(seed_sd=options.seed_sd, accuracy=options.accuracy),
     )
-    return Outcome(data=planning.to_dict(made), text=planning.to_rich(made))
+    return Outcome(data=made.data(), text=made)

@@ -10,7 +10,7 @@ import yaml
 
 from gfcr import experiment, planning, sweep
 from gfcr.errors import ConfigError
-from gfcr.planning.tables import _sentences
+from gfcr.planning.record import _sentences
 from gfcr.stats import compare
 from gfcr.tracking import sealing
 from gfcr.tracking.base import RunCard
@@ -160,7 +160,7 @@ def test_one_arm_or_one_seed_detects_nothing(tmp_path: Path) -> None:
     assert np.isnan(alone.detectable) and not alone.by_seeds
     once = planning.plan(load(tmp_path, seeds=[0]), effect=0.4)
     assert np.isnan(once.detectable) and once.seeds_for_effect
-    assert planning.to_dict(once)["detectable"] is None
+    assert once.data()["detectable"] is None
 
 
 def test_the_file_s_minimum_effect_is_asked_about(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_stopping_leaves_a_share_of_the_cost(tmp_path: Path) -> None:
     assert "about 25%" in shown and "32 updates" in shown
     wilcoxon = {"seeds": list(range(5)), "stopping": {"name": "wilcoxon"}}
     plan = planning.plan(load(tmp_path, **{**changes, **wilcoxon}))
-    assert plan.stopping_share == 1 and planning.to_dict(plan)["stopping"]["p"] == 0.1
+    assert plan.stopping_share == 1 and plan.data()["stopping"]["p"] == 0.1
 
 
 def test_bad_numbers_say_what_is_allowed(tmp_path: Path) -> None:

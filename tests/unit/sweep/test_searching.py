@@ -90,7 +90,7 @@ def test_a_search_is_read_as_the_study_of_its_candidates(tmp_path: Path) -> None
 
 def test_the_plan_counts_candidates(tmp_path: Path) -> None:
     plan = planning.plan(load(tmp_path))
-    assert plan.candidates == 5 and planning.to_dict(plan)["candidates"] == 5
+    assert plan.candidates == 5 and plan.data()["candidates"] == 5
 
 
 BAD = {

@@ -1,33 +1,82 @@
-"""A plan as JSON and as a terminal table."""
+"""What a plan of a study holds, and how it is shown."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any
 
-from rich.console import Group
+from rich.console import Group, RenderableType
+from rich.jupyter import JupyterMixin
 from rich.markup import escape
 
 from gfcr.planning.cost import ArmPlan
-from gfcr.planning.plan import ALPHA, POWER, StudyPlan
+from gfcr.planning.effects import Variance
 from gfcr.shown.table import Column, Table
 from gfcr.shown.text import plain
 
-
-def to_dict(plan: StudyPlan) -> dict[str, Any]:
-    """Returns everything as JSON values; what is not known is null."""
-    totals = {"tokens": plan.tokens, "seconds": plan.seconds, "power": POWER, "alpha": ALPHA}
-    arms = [{**plain(arm), "open": arm.open} for arm in plan.arms]
-    return {**plain(plan), **totals, "arms": arms}
+POWER, ALPHA = 0.8, 0.05
 
 
-def to_rich(plan: StudyPlan) -> Group:
-    """Returns the table of arms, then what the study can show."""
+@dataclass(frozen=True, kw_only=True)
+class StudyPlan(JupyterMixin):
+    """What a study is made of, will cost and can show. None and NaN are unknown."""
 
-    def name(arm: ArmPlan) -> str:
-        return arm.arm + (" (baseline)" if arm.arm == plan.baseline else "")
+    study: str
+    baseline: str
+    arms: tuple[ArmPlan, ...]
+    seeds: int
+    prompts: int
+    """Held-out prompts."""
+    samples: int
+    """Answers a held-out prompt."""
+    variance: Variance
+    comparisons: int
+    """Arms compared with the baseline: Holm's first step tests at `ALPHA` / `comparisons`."""
+    detectable: float
+    """Difference of the held-out score found four times in five; NaN with one seed or arm."""
+    by_seeds: Mapping[int, float] = field(default_factory=dict[int, float])
+    """The detectable difference of as many seeds."""
+    effect: float | None = None
+    """Difference asked about; the study's `minimum_effect` where none was."""
+    metric: str
+    budget: Mapping[str, float | None]
+    """Bounds of every run, by what they count; None is no bound."""
+    stopping: Mapping[str, object] | None
+    """The stopping rule, as its spec."""
+    candidates: int
+    """Arms that a search will add; 0 without one."""
+    stopping_share: float
+    """Of the cost, that the stopping rule is expected to leave; 1 without one or where it cannot
+    be told."""
+    seeds_for_effect: int | None = None
+    """Seeds that find it four times in five; None where 1,000 do not."""
 
-    columns = (Column("arm", name, words=True), *_COLUMNS)
-    table = Table(rows=plan.arms, columns=columns, title=f"study {plan.study}")
-    return Group(table, "", *_sentences(plan))
+    @property
+    def tokens(self) -> float | None:
+        """Tokens still to generate."""
+        known = [None if a.tokens is None else a.open * a.tokens for a in self.arms]
+        return None if None in known else sum(t for t in known if t is not None)
+
+    @property
+    def seconds(self) -> float | None:
+        """Seconds still to spend."""
+        known = [None if a.seconds is None else a.open * a.seconds for a in self.arms]
+        return None if None in known else sum(s for s in known if s is not None)
+
+    def data(self) -> dict[str, Any]:
+        """Returns everything as JSON values; what is not known is null."""
+        totals = {"tokens": self.tokens, "seconds": self.seconds, "power": POWER, "alpha": ALPHA}
+        arms = [{**plain(arm), "open": arm.open} for arm in self.arms]
+        return {**plain(self), **totals, "arms": arms}
+
+    def __rich__(self) -> RenderableType:
+        """The table of arms, then what the study can show."""
+        name = Column("arm", self._name, words=True)
+        table = Table(rows=self.arms, columns=(name, *_COLUMNS), title=f"study {self.study}")
+        return Group(table, "", *_sentences(self))
+
+    def _name(self, arm: ArmPlan) -> str:
+        return arm.arm + (" (baseline)" if arm.arm == self.baseline else "")
 
 
 _COLUMNS: tuple[Column[ArmPlan], ...] = (
