@@ -5,7 +5,7 @@ the tokens were; the last sample alone is tested, once, with everything gathered
 """
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
@@ -16,19 +16,8 @@ from gfcr.audit.checks import Check
 from gfcr.audit.evidence import Evidence, Scorer, join
 from gfcr.audit.memory import Learning
 from gfcr.audit.rounds import BOTH, Asked, Ended, rounds_of
-from gfcr.audit.sampler import PLAIN, Drafts, Engine, Sampled, Target
-from gfcr.certificate.cell import (
-    LEVEL,
-    NONE,
-    POWER,
-    SAMPLES,
-    Cell,
-    Prompts,
-    judged,
-    worst,
-    wrong_logprobs,
-)
-from gfcr.certificate.settings import Setting
+from gfcr.audit.sampler import PLAIN, Engine, Sampled
+from gfcr.certificate.cell import NONE, POWER, Cell, judged, worst, wrong_logprobs
 from gfcr.engine.base import EngineStats
 from gfcr.errors import EngineError
 from gfcr.seeds import seed_of
@@ -44,18 +33,7 @@ LOOK: Final = 1.2
 def audit_cell(
     engine: Engine,
     *,
-    target: Target,
-    setting: Setting,
-    prompts: Prompts,
-    drafter: str = NONE,
-    deterministic: bool = True,
-    drafts: Drafts | None = None,
-    proposal: Target | None = None,
-    ends: Collection[int] | None = None,
-    dtype: str = "float32",
-    samples: int = SAMPLES,
-    level: float = LEVEL,
-    seed: int = 0,
+    asked: Asked,
     memory: Learning | None = None,
     progress: Progress = lambda tokens, power: None,
 ) -> Cell:
@@ -63,41 +41,16 @@ def audit_cell(
 
     Args:
         engine: idle.
-        target: the model it should sample from.
-        setting: how to ask.
-        prompts: what to ask; for long settings, prompts that leave room for `max_tokens` only.
-        drafter: its name; `none` states that the engine does not speculate.
-        deterministic: whether drafts are a function of the past, not sampled.
-        drafts: what the next step will verify; without it, power is computed from the engine's
-            counters, and a defect in few of the tokens is harder to see.
-        proposal: the drafting policy, where drafts come from a model or an older policy: a wrong
-            acceptance rule leans towards it or away from it, context by context.
-        ends: the tokens that end a request; None where they are not known.
-        dtype: the engine's number format: how far its log-probs may lie from the target's.
-        samples: most tokens.
-        level: the p-value below which the verdict is `biased`.
-        seed: of the requests.
+        asked: what the cell is about.
         memory: of drafters that learn from rollouts: what happens between rounds.
         progress: told the tokens sampled so far and their power.
 
     Returns:
         The cell, `refused` where the engine rejects the setting's requests.
     """
-    asked = Asked(
-        target=target,
-        proposal=proposal,
-        setting=setting,
-        drafter=drafter,
-        deterministic=deterministic,
-        hooked=drafts is not None,
-        ends=ends,
-        tolerance=reported.tolerance(dtype),
-        samples=samples,
-        level=level,
-        seed=seed,
-    )
+    setting = asked.setting
     before, begun = engine.stats(), time.monotonic()
-    rounds = rounds_of(engine, asked, prompts=prompts, drafts=drafts, memory=memory)
+    rounds = rounds_of(engine, asked=asked, memory=memory)
     judge = _greedy if setting.greedy else _sampled
     try:
         found = judge(rounds, asked, before=before, engine=engine, progress=progress)
@@ -105,14 +58,14 @@ def audit_cell(
         found = _Found({"reason": str(error), "refused": True}, {})
     now = engine.stats()
     cell = Cell(
-        drafter=drafter,
+        drafter=asked.drafter,
         setting=setting.name,
         law=setting.law,
         distance=setting.distance,
-        level=level,
+        level=asked.level,
         drafted=now.drafted_tokens - before.drafted_tokens,
         accepted=now.accepted_tokens - before.accepted_tokens,
-        tolerance=dict(asked.tolerance),
+        tolerance=dict(reported.tolerance(asked.dtype)),
         seconds=round(time.monotonic() - begun, 1),
         **found.figures,
     )
@@ -168,7 +121,7 @@ def _share(asked: Asked, e: Evidence, *, before: EngineStats, now: EngineStats) 
     """Share of the tokens tested that came out of verification steps."""
     if asked.drafter == NONE:
         return 1.0
-    if asked.hooked:
+    if asked.drafts is not None:
         return float((e.state_N != PLAIN).any())
     verified = now.accepted_tokens - before.accepted_tokens + now.drafts - before.drafts
     return min(1.0, verified / max(1, now.generated_tokens - before.generated_tokens))
@@ -270,4 +223,4 @@ def _speculated(asked: Asked, total: greedy.Tally, *, before: EngineStats, now: 
     if asked.drafter == NONE:
         return 0
     verified = now.accepted_tokens - before.accepted_tokens + now.drafts - before.drafts
-    return total.speculated if asked.hooked else min(total.tokens, verified)
+    return total.speculated if asked.drafts is not None else min(total.tokens, verified)

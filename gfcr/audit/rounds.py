@@ -1,15 +1,15 @@
 """The rounds of a cell: completions that end by themselves, then completions of full length."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, final
 
-from gfcr.audit import ends
 from gfcr.audit.memory import Learning
 from gfcr.audit.sampler import Asking, Drafts, Engine, Sampled, Target, sample
-from gfcr.certificate.cell import Prompts
+from gfcr.certificate.cell import LEVEL, NONE, SAMPLES, Prompts
 from gfcr.certificate.settings import Setting
 from gfcr.seeds import seed_of
+from gfcr.types import FinishReason
 
 BOTH: Final = 2
 """Rounds before a verdict: one whose completions end by themselves, one of full length."""
@@ -21,17 +21,29 @@ class Asked:
     """What a cell is about."""
 
     target: Target
-    proposal: Target | None
+    """The model that the engine should sample from."""
     setting: Setting
-    drafter: str
-    deterministic: bool
-    hooked: bool
-    """Whether it is known which tokens were drafted."""
-    ends: Collection[int] | None
-    tolerance: Mapping[str, float]
-    samples: int
-    level: float
-    seed: int
+    prompts: Prompts
+    """For long settings, prompts that leave room for `max_tokens` only."""
+    drafter: str = NONE
+    """Its name; `none` states that the engine does not speculate."""
+    deterministic: bool = True
+    """Whether drafts are a function of the past, not sampled."""
+    drafts: Drafts | None = None
+    """What the next step will verify; without it, power is computed from the engine's counters, and
+    a defect in few of the tokens is harder to see."""
+    proposal: Target | None = None
+    """The drafting policy, where drafts come from a model or an older policy: a wrong acceptance
+    rule leans towards it or away from it, context by context."""
+    ends: Collection[int] | None = None
+    """The tokens that end a request; None where they are not known."""
+    dtype: str = "float32"
+    """The engine's number format: how far its log-probs may lie from the target's."""
+    samples: int = SAMPLES
+    """Most tokens."""
+    level: float = LEVEL
+    """The p-value below which the verdict is `biased`."""
+    seed: int = 0
 
 
 @dataclass(kw_only=True)
@@ -48,7 +60,7 @@ class Ended:
         """Another round."""
         self.tokens += sum(len(s.tokens) for s in found)
         self.rounds += 1
-        self.ends += ends.wrong(found, ends=asked.ends)
+        self.ends += sum(_wrong(one, ends=asked.ends) for one in found)
         self.longest = max(self.longest, *(len(s.tokens) for s in found))
         drafts = [max(s.length, default=0) for s in found]
         self.longest_draft = max(self.longest_draft, *drafts)
@@ -63,21 +75,14 @@ class Ended:
         }
 
 
-def rounds_of(
-    engine: Engine,
-    asked: Asked,
-    *,
-    prompts: Prompts,
-    drafts: Drafts | None,
-    memory: Learning | None,
-) -> Iterator[list[Sampled]]:
+def rounds_of(engine: Engine, *, asked: Asked, memory: Learning | None) -> Iterator[list[Sampled]]:
     """Round after round, until the most tokens are reached; every other one is endless."""
     given, number = 0, 0
     while given < asked.samples or number < BOTH:
         asking = Asking(
             setting=asked.setting,
-            prompts=prompts.round(endless=number % BOTH > 0),
-            max_tokens=prompts.max_tokens,
+            prompts=asked.prompts.round(endless=number % BOTH > 0),
+            max_tokens=asked.prompts.max_tokens,
             endless=number % BOTH > 0,
         )
         if memory is not None:
@@ -89,8 +94,23 @@ def rounds_of(
                 first=number == 0,
             )
         seed = seed_of(asked.seed, asked.setting.name, number)
-        found = sample(engine, asking, seed=seed, drafts=drafts)
+        found = sample(engine, asking, seed=seed, drafts=asked.drafts)
         if memory is not None:
             memory.after(found, sampling=asked.setting.sampling)
         given, number = given + sum(len(s.tokens) for s in found), number + 1
         yield found
+
+
+def _wrong(one: Sampled, *, ends: Collection[int] | None) -> bool:
+    """Whether a request ended where it should not have, or went on where it should have ended.
+
+    A law that is right for each token says nothing of it.
+    """
+    num = len(one.tokens)
+    cut = one.finish is FinishReason.LENGTH and num != one.asked
+    if ends is None or one.endless or not num:
+        return cut or num > one.asked
+    went_on = any(token in ends for token in one.tokens[:-1])
+    stopped = one.finish is FinishReason.STOP and one.tokens[-1] not in ends
+    missed = one.finish is FinishReason.LENGTH and one.tokens[-1] in ends
+    return cut or num > one.asked or went_on or stopped or missed

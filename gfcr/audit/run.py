@@ -1,22 +1,18 @@
 """Audits many drafters under many settings, a process per drafter, and writes the certificates."""
 
-import hashlib
 import json
+import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Protocol, final
+from typing import Protocol
 
-from gfcr import registry
+from gfcr import models, registry
 from gfcr.audit.drafters import Subject
-from gfcr.audit.prompts import MAX_TOKENS
-from gfcr.audit.worker import MAX_LENGTH, Job
+from gfcr.audit.plan import Plan
 from gfcr.certificate import record as certificate
 from gfcr.certificate import sources
-from gfcr.certificate.cell import LEVEL, SAMPLES, Cell, Verdict
+from gfcr.certificate.cell import Cell, Verdict
 from gfcr.certificate.settings import Setting
-from gfcr.engine.vllm import Vllm
 from gfcr.process.worker import Worker
 
 
@@ -36,37 +32,10 @@ class Watch(Protocol):
         ...
 
 
-@final
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """What to audit."""
-
-    model: str
-    folder: Path
-    drafters: Sequence[Subject]
-    settings: Sequence[Setting]
-    engine: Vllm
-    max_tokens: int = MAX_TOKENS
-    samples: int = SAMPLES
-    seed: int = 0
-
-    @property
-    def level(self) -> float:
-        """Of each cell: the audit's, shared out."""
-        return LEVEL / (len(self.drafters) * len(self.settings))
-
-
-def engine_for(folder: Path) -> Vllm:
-    """The engine that is audited when no run names its own; long contexts are near its limit."""
-    config = json.loads((folder / "config.json").read_text())
-    limit = (config.get("text_config") or config).get("max_position_embeddings")
-    return Vllm(max_length=min(limit or MAX_LENGTH, MAX_LENGTH), max_running=64, kv_cache_gib=0.5)
-
-
 def run(plan: Plan, *, watch: Watch) -> Iterator[certificate.Certificate]:
     """Audits drafter after drafter and yields a certificate for each."""
-    fingerprint = f"{plan.model} {_fingerprint(plan.folder)}"
-    engine = registry.spec("engine", plan.engine)
+    fingerprint = f"{plan.model} {models.digest_of(plan.folder)}"
+    engine = registry.spec("engine", plan.audited)
     for subject in plan.drafters:
         held = _Drafter(plan, subject=subject, watch=watch)
         cells = held.cells()
@@ -107,21 +76,9 @@ class _Drafter:
         return done
 
     def _process(self, settings: Sequence[Setting]) -> Iterator[Cell]:
-        plan = self._plan
-        job = Job(
-            model=plan.model,
-            folder=str(plan.folder),
-            label=self._drafter,
-            drafter=self._subject.spec,
-            engine=registry.spec("engine", plan.engine),
-            settings=tuple(asdict(s) for s in settings),
-            level=plan.level,
-            max_tokens=plan.max_tokens,
-            samples=plan.samples,
-            seed=plan.seed,
-        )
+        told = pickle.dumps((self._plan, self._subject, settings))
         worker = Worker("gfcr.audit.worker")
-        said = worker.lines(json.dumps(asdict(job)).encode())
+        said = worker.lines(told)
         with closing(said):
             yield from self._read(said, names=[s.name for s in settings])
         self._last_words = worker.said
@@ -153,12 +110,3 @@ class _Drafter:
             reason=f"the engine failed: {last[0][:300]}",
             level=self._plan.level,
         )
-
-
-def _fingerprint(folder: Path) -> str:
-    """Of the configuration and the weights."""
-    digest = hashlib.sha256((folder / "config.json").read_bytes())
-    for path in sorted(folder.glob("*.safetensors")):
-        with path.open("rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
-    return digest.hexdigest()[:16]

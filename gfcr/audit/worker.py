@@ -1,4 +1,4 @@
-"""Audits one drafter in a process of its own: a job as JSON on stdin, lines of JSON on stdout.
+"""Audits one drafter in a process of its own: what to audit on stdin, lines of JSON on stdout.
 
 A process each, because vLLM as shipped can neither start twice nor survive some of its errors, and
 because repairs stay in force for the life of a process.
@@ -6,94 +6,85 @@ because repairs stay in force for the life of a process.
 
 import json
 import os
+import pickle
 import sys
 import tempfile
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Final, TextIO, final
+from typing import Any, TextIO
 
-from gfcr import registry
+from gfcr import models
 from gfcr.audit import weights
 from gfcr.audit.drafters import Subject
 from gfcr.audit.judge import audit_cell
 from gfcr.audit.memory import Learning, remembers
-from gfcr.audit.prompts import MAX_TOKENS, PROMPT, Asks, long, ordinary
+from gfcr.audit.plan import MAX_LENGTH, Plan
+from gfcr.audit.prompts import PROMPT, Asks, long, ordinary
 from gfcr.audit.restless import Restless
-from gfcr.certificate.cell import SAMPLES, judged
+from gfcr.audit.rounds import Asked
+from gfcr.certificate.cell import judged
 from gfcr.certificate.record import device_name
-from gfcr.certificate.settings import setting_of
-from gfcr.engine.vllm import Vllm
+from gfcr.certificate.settings import Setting
 from gfcr.speculation.base import Drafter
 from gfcr.speculation.draft_model import DraftModel
 from gfcr.speculation.online import Online
 
-MAX_LENGTH: Final = 512
-"""Longest sequences asked for, where the engine allows longer ones."""
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class Job:
-    """What one process audits."""
-
-    model: str
-    """Its name, for its prompts."""
-    folder: str
-    label: str
-    drafter: Mapping[str, Any] | None
-    engine: Mapping[str, Any]
-    """Its spec, see `registry.spec`."""
-    settings: tuple[Mapping[str, Any], ...]
-    level: float
-    max_tokens: int = MAX_TOKENS
-    samples: int = SAMPLES
-    seed: int = 0
-
 
 def main() -> None:
-    """Runs the job on stdin."""
-    job = Job(**json.loads(sys.stdin.read()))
+    """Audits the subject on stdin under the settings on stdin: all of a plan, or its rest."""
+    plan, subject, settings = pickle.load(sys.stdin.buffer)
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print is no answer
     with tempfile.TemporaryDirectory(prefix="gfcr-audit-") as scratch:
-        _run(job, out=out, scratch=Path(scratch))
+        _run(plan, subject, settings, out=out, scratch=Path(scratch))
 
 
-def _run(job: Job, *, out: TextIO, scratch: Path) -> None:
+def _run(
+    plan: Plan, subject: Subject, settings: Sequence[Setting], *, out: TextIO, scratch: Path
+) -> None:
     from gfcr.audit.target import ModelTarget
     from gfcr.engine.vllm_drafts import pending
 
-    subject = Subject(label=job.label, spec=job.drafter)
-    config: Vllm = registry.build("engine", job.engine)
-    target, proposal, memory = ModelTarget(job.folder), None, None
-    drafter = _drafter(subject, job=job, scratch=scratch)
+    folder, config = plan.folder, plan.audited
+    target, proposal, memory = ModelTarget(folder), None, None
+    drafter = _drafter(subject, folder=folder, scratch=scratch)
     steered = Restless(drafter) if drafter is not None and drafter.core is not drafter else drafter
-    engine = config.start(model=job.folder, seed=job.seed, drafter=steered)
+    engine = config.start(model=str(folder), seed=plan.seed, drafter=steered)
     if drafter is not None and isinstance(drafter.core, (DraftModel, Online)):
         proposal = ModelTarget(drafter.core.folder)
     # Stock vLLM on a CPU cannot take new weights, which drafters with a memory need.
     if drafter is not None and remembers(drafter) and config.fixes:
-        older = ModelTarget(weights.noisy(Path(job.folder), folder=scratch / "older"))
+        older = ModelTarget(weights.noisy(folder, folder=scratch / "older"))
         memory = Learning(engine, drafter=drafter, now=target.weights, older=older.weights)
         proposal = proposal or older
     _say(out, kind="engine", fixes=list(engine.fixes), device=device_name())
-    for setting in map(setting_of, job.settings):
-        make = long if setting.long else ordinary
-        cell = audit_cell(
-            engine,
+    asks = Asks(
+        model=plan.model,
+        vocab=target.vocab,
+        # As long as `MAX_LENGTH` at most, or as the completions asked for need.
+        max_length=min(engine.max_length, max(MAX_LENGTH, PROMPT + plan.max_tokens)),
+        max_tokens=plan.max_tokens,
+        seed=plan.seed,
+    )
+    for setting in settings:
+        asked = Asked(
             target=target,
-            setting=setting,
-            prompts=make(_asks(job, vocab=target.vocab, max_length=engine.max_length)),
-            drafter=job.label,
-            deterministic=drafter is None or not drafter.sampled,
             proposal=proposal,
+            setting=setting,
+            prompts=long(asks) if setting.long else ordinary(asks),
+            drafter=subject.label,
+            deterministic=drafter is None or not drafter.sampled,
             drafts=lambda: pending(engine),
             ends=engine.folder.eos,
             dtype=config.dtype,
-            samples=job.samples,
-            level=job.level,
-            seed=job.seed,
+            samples=plan.samples,
+            level=plan.level,
+            seed=plan.seed,
+        )
+        cell = audit_cell(
+            engine,
+            asked=asked,
             memory=memory,
             progress=lambda n, p: _say(out, kind="progress", tokens=n, power=p),
         )
@@ -103,25 +94,10 @@ def _run(job: Job, *, out: TextIO, scratch: Path) -> None:
     engine.close()
 
 
-def _asks(job: Job, *, vocab: int, max_length: int) -> Asks:
-    """Sequences of `MAX_LENGTH` at most, or of what the completions asked for need."""
-    return Asks(
-        model=job.model,
-        vocab=vocab,
-        max_length=min(max_length, max(MAX_LENGTH, PROMPT + job.max_tokens)),
-        max_tokens=job.max_tokens,
-        seed=job.seed,
-    )
-
-
-def _drafter(subject: Subject, *, job: Job, scratch: Path) -> Drafter | None:
+def _drafter(subject: Subject, *, folder: Path, scratch: Path) -> Drafter | None:
     """A model that it lacks is the target with noise."""
-    from gfcr import models
-
-    made = ""
-    if subject.lacks_model:
-        made = str(weights.noisy(Path(job.folder), folder=scratch / "draft"))
-    drafter = subject.build(model=made)
+    made = weights.noisy(folder, folder=scratch / "draft") if subject.lacks_model else ""
+    drafter = subject.build(model=str(made))
     if drafter is not None:
         drafter.fetch(models.resolve)
     return drafter

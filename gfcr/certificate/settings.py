@@ -1,8 +1,7 @@
 """The grid of sampling settings an audit covers."""
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final, final
+from typing import Final, final
 
 from gfcr.certificate.cell import DISTANCE
 from gfcr.errors import unknown_name
@@ -75,17 +74,6 @@ RUN: Final = "run"
 def law_of(sampling: Sampling) -> dict[str, float]:
     """Temperature and filters: every field of a sampling but its length."""
     return {k: v for k, v in asdict(sampling).items() if k != "max_tokens"}
-
-
-def setting_of(values: Mapping[str, Any]) -> Setting:
-    """The inverse of `dataclasses.asdict`."""
-    filled: dict[str, Any] = {**values, "sampling": Sampling(**values["sampling"])}
-    return Setting(**filled)
-
-
-def of_run(sampling: Sampling) -> Setting:
-    """How a run samples."""
-    return Setting(name=RUN, sampling=sampling)
 
 
 def named(names: str) -> list[Setting]:

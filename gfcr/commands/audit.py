@@ -1,7 +1,7 @@
 """`gfcr audit`."""
 
 import argparse
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +9,7 @@ from gfcr.commands import Outcome, within
 from gfcr.values.ranges import Count, Large, Seed
 
 if TYPE_CHECKING:
-    from gfcr.audit import run as audits
+    from gfcr.audit.plan import Plan
     from gfcr.certificate.record import Certificate
 
 HELP = "Prove, or refute, that an engine samples from the target distribution; write certificates."
@@ -36,11 +36,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> Outcome:
     """Audits."""
+    from gfcr import models
     from gfcr.audit import run as audits
     from gfcr.certificate import record as certificate
     from gfcr.commands.audit_display import AuditDisplay
 
     plan = _plan(options)
+    models.resolve(plan.model)  # a demo model shows how it is made, before the audit does
     folder = options.folder or certificate.default_folder()
     found: list[Certificate] = []
     files: list[Path] = []
@@ -51,26 +53,24 @@ def run(options: argparse.Namespace) -> Outcome:
     return _outcome(found, files=files)
 
 
-def _plan(options: argparse.Namespace) -> "audits.Plan":
-    from gfcr.audit import drafters, subjects
+def _plan(options: argparse.Namespace) -> "Plan":
+    from gfcr.audit import drafters, plan
     from gfcr.certificate import settings
-    from gfcr.certificate.cell import SAMPLES
 
-    asked = options.settings and settings.named(options.settings)
     if options.experiment is not None:
-        run = subjects.of_experiment(options.experiment, model=options.model)
+        made = plan.of_experiment(options.experiment)
     elif options.strategy is not None:
-        run = subjects.of_strategy(options.strategy, model=options.model)
+        made = plan.of_strategy(options.strategy)
     else:
-        run = subjects.of_drafters(drafters.named(options.drafter), model=options.model)
-    return subjects.plan(
-        run,
-        settings=asked,
-        max_tokens=options.max_tokens,
-        samples=options.samples or SAMPLES,
-        fixes=not options.unpatched,
-        seed=options.seed,
-    )
+        made = plan.of_drafters(drafters.named(options.drafter))
+    given = {
+        "model": options.model,
+        "settings": options.settings and settings.named(options.settings),
+        "max_tokens": options.max_tokens,
+        "samples": options.samples,
+    }
+    kept = {key: value for key, value in given.items() if value}
+    return replace(made, fixes=not options.unpatched, seed=options.seed, **kept)
 
 
 def _outcome(found: "list[Certificate]", *, files: list[Path]) -> Outcome:

@@ -14,6 +14,7 @@ from scipy.stats import beta
 
 from gfcr.audit.judge import audit_cell
 from gfcr.audit.law import Laws
+from gfcr.audit.rounds import Asked
 from gfcr.audit.tilts import TILTS, Tilt
 from gfcr.certificate.cell import DISTANCE, LEVEL, SAMPLES, Cell, Prompts, Verdict
 from gfcr.certificate.settings import SETTINGS
@@ -116,8 +117,7 @@ def one(
 ) -> Cell:
     """One audit of one engine."""
     engine = trial.make(seed)
-    return audit_cell(
-        engine,
+    asked = Asked(
         target=ToyTarget(model),
         setting=SETTINGS[trial.setting],
         prompts=prompts,
@@ -130,6 +130,7 @@ def one(
         level=level,
         seed=seed,
     )
+    return audit_cell(engine, asked=asked)
 
 
 def _tilted(name: str, tilt: Tilt, *, law: Laws) -> Trial:

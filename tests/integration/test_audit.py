@@ -9,7 +9,7 @@ import torch
 
 from gfcr import registry
 from gfcr.audit import Verdict, certificate_for, covered
-from gfcr.audit.run import engine_for
+from gfcr.audit.plan import engine_for
 from gfcr.speculation.ngram import Ngram
 from gfcr.types import Sampling
 from tests.commands import gfcr

@@ -9,7 +9,7 @@ import pytest
 from vllm.v1.sample import rejection_sampler
 
 from gfcr import strategy as strategies
-from gfcr.audit import SETTINGS, Cell, Prompts, Verdict, audit_cell
+from gfcr.audit import SETTINGS, Asked, Cell, Prompts, Verdict, audit_cell
 from gfcr.audit.sampler import Asking, Sampled, sample
 from gfcr.audit.target import ModelTarget
 from gfcr.audit.weights import noisy
@@ -66,8 +66,7 @@ class Floor:
         self.step += 1
 
     def audit(self, *, samples: int) -> Cell:
-        return audit_cell(
-            self.engine,
+        asked = Asked(
             target=self.now,
             setting=SETTINGS["t1"],
             prompts=PROMPTS,
@@ -76,8 +75,8 @@ class Floor:
             proposal=self.old,
             drafts=lambda: pending(self.engine),
             samples=samples,
-            memory=self,
         )
+        return audit_cell(self.engine, asked=asked, memory=self)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from gfcr.audit.judge import audit_cell
+from gfcr.audit.rounds import Asked
 from gfcr.audit.tilts import TILTS
 from gfcr.certificate.cell import Cell, Prompts, Verdict
 from gfcr.certificate.settings import SETTINGS
@@ -37,8 +38,7 @@ def audit(name: str, *, seed: int = 0, samples: int = SMALL) -> Cell:
 
 def cell(engine: ToyEngine, *, setting: str = "t1", samples: int = SMALL, **told: Any) -> Cell:
     model, prompts, _ = world()
-    return audit_cell(
-        engine,
+    asked = Asked(
         target=ToyTarget(model),
         setting=SETTINGS[setting],
         prompts=prompts,
@@ -47,6 +47,7 @@ def cell(engine: ToyEngine, *, setting: str = "t1", samples: int = SMALL, **told
         samples=samples,
         **told,
     )
+    return audit_cell(engine, asked=asked)
 
 
 def asymptotic(found: Cell) -> list[float]:
@@ -122,13 +123,8 @@ def test_a_drafter_that_never_drafts_proves_nothing() -> None:
     law = world()[0].law(sampling=Sampling())
     engine = ToyEngine(law=law, drafter=greedy_drafts(law), length=0)
     model, prompts, _ = world()
-    found = audit_cell(
-        engine,
-        target=ToyTarget(model),
-        setting=SETTINGS["t1"],
-        prompts=prompts,
-        drafter="toy",
-    )
+    asked = Asked(target=ToyTarget(model), setting=SETTINGS["t1"], prompts=prompts, drafter="toy")
+    found = audit_cell(engine, asked=asked)
     assert found.verdict is Verdict.INCONCLUSIVE and "never drafted" in found.reason
 
 
@@ -150,11 +146,11 @@ def test_greedy_tokens_must_be_the_argmax() -> None:
 def test_the_fake_engine_is_lossless_by_its_own_law() -> None:
     config = Fake(mean_length=30)
     model = ToyModel.of_fake(config, seed=3)
-    found = audit_cell(
-        FakeEngine(config, seed=3),
+    asked = Asked(
         target=ToyTarget(model),
         setting=SETTINGS["top_p0.9"],
         prompts=world()[1],
         samples=8_000,
     )
+    found = audit_cell(FakeEngine(config, seed=3), asked=asked)
     assert found.verdict is not Verdict.BIASED and found.tokens > 8_000

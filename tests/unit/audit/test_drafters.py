@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gfcr import registry
-from gfcr.audit import subjects
+from gfcr.audit import plan
 from gfcr.audit.drafters import ELSEWHERE, Subject, named
 from gfcr.certificate.settings import SETTINGS
 from gfcr.errors import ConfigError
@@ -47,7 +47,7 @@ def test_an_experiment_is_audited_as_it_would_run(tmp_path: Path) -> None:
         "sampling: {temperature: 0.8, max_tokens: 9}\n"
         "model: demo-tail\n"
     )
-    asked = subjects.of_experiment(file, model=None)
+    asked = plan.of_experiment(file)
     (subject,) = asked.drafters
     assert subject.build() == Ngram(draft_length=2)
     assert asked.model == "demo-tail" and asked.engine is not None
@@ -55,18 +55,18 @@ def test_an_experiment_is_audited_as_it_would_run(tmp_path: Path) -> None:
     assert [s.law for s in asked.settings] == [{**SETTINGS["t1"].law, "temperature": 0.8}]
     file.write_text("engine: {name: fake}")
     with pytest.raises(ConfigError, match="'fake' cannot be audited"):
-        subjects.of_experiment(file, model=None)
+        plan.of_experiment(file)
 
 
 def test_a_strategy_without_a_drafter_is_audited_without() -> None:
-    (subject,) = subjects.of_strategy("grpo", model=None).drafters
+    (subject,) = plan.of_strategy("grpo").drafters
     assert subject == Subject(label="none", spec=None)
 
 
 def test_a_head_that_must_be_trained_is_asked_for(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"--drafter eagle3: .*give a file with its `model`"):
-        subjects.of_drafters(named("eagle3"), model=None)
+        plan.of_drafters(named("eagle3"))
     file = tmp_path / "head.yaml"
     file.write_text("{name: eagle3, model: somewhere}")
-    (subject,) = subjects.of_drafters(named(str(file)), model=None).drafters
+    (subject,) = plan.of_drafters(named(str(file))).drafters
     assert not subject.lacks_model

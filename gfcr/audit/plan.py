@@ -1,40 +1,67 @@
-"""From what a user names - drafters, a strategy, an experiment - to the plan of an audit."""
+"""What is audited: drafters, a strategy's or an experiment's, under settings, on an engine."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import final
+from typing import Final, final
 
 from gfcr import config, experiment, models, registry
 from gfcr import strategy as strategies
 from gfcr.audit.drafters import ELSEWHERE, Subject
 from gfcr.audit.prompts import MAX_TOKENS
-from gfcr.audit.run import Plan, engine_for
-from gfcr.certificate.cell import NONE
-from gfcr.certificate.settings import SETTINGS, Setting, of_run
+from gfcr.certificate.cell import LEVEL, NONE, SAMPLES
+from gfcr.certificate.settings import RUN, SETTINGS, Setting
 from gfcr.engine.vllm import Vllm
 from gfcr.errors import ConfigError
 from gfcr.speculation.base import Drafter
 
-DEMO = "demo"
+MAX_LENGTH: Final = 512
+"""Longest sequences asked for, where the engine allows longer ones."""
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Request:
-    """What is to be audited."""
+class Plan:
+    """What to audit."""
 
-    model: str
+    model: str = "demo"
     drafters: Sequence[Subject]
     engine: Vllm | None = None
-    """None is the engine of audits."""
+    """None is the engine of audits, see `engine_for`."""
+    fixes: bool = True
+    """Whether the engine repairs vLLM."""
     settings: Sequence[Setting] = tuple(SETTINGS.values())
-    """Audited when no others are asked for."""
     max_tokens: int = MAX_TOKENS
-    """Of a completion, when nothing else is asked for."""
+    """Of a completion."""
+    samples: int = SAMPLES
+    seed: int = 0
+
+    @property
+    def folder(self) -> Path:
+        """Of the model, which is made or fetched."""
+        return models.resolve(self.model)
+
+    @property
+    def audited(self) -> Vllm:
+        """The engine."""
+        engine = self.engine or engine_for(self.folder)
+        return engine if self.fixes else replace(engine, fixes=False)
+
+    @property
+    def level(self) -> float:
+        """Of each cell: the audit's, shared out."""
+        return LEVEL / (len(self.drafters) * len(self.settings))
 
 
-def of_drafters(drafters: Sequence[Subject], *, model: str | None) -> Request:
+def engine_for(folder: Path) -> Vllm:
+    """The engine that is audited when no run names its own; long contexts are near its limit."""
+    config = json.loads((folder / "config.json").read_text())
+    limit = (config.get("text_config") or config).get("max_position_embeddings")
+    return Vllm(max_length=min(limit or MAX_LENGTH, MAX_LENGTH), max_running=64, kv_cache_gib=0.5)
+
+
+def of_drafters(drafters: Sequence[Subject]) -> Plan:
     """Drafters by themselves.
 
     Raises:
@@ -43,20 +70,19 @@ def of_drafters(drafters: Sequence[Subject], *, model: str | None) -> Request:
     for subject in drafters:
         if subject.lacks_model and subject.name in ELSEWHERE:
             raise ConfigError(f"--drafter {subject.label}: {ELSEWHERE[subject.name]}.")
-    return Request(model=model or DEMO, drafters=drafters)
+    return Plan(drafters=drafters)
 
 
-def of_strategy(name: str, *, model: str | None) -> Request:
+def of_strategy(name: str) -> Plan:
     """The drafter that a strategy comes with.
 
     Raises:
         ConfigError: there is no such strategy.
     """
-    drafter = strategies.load(name).drafter
-    return Request(model=model or DEMO, drafters=[_subject(drafter, label=name)])
+    return Plan(drafters=[_subject(strategies.load(name).drafter, label=name)])
 
 
-def of_experiment(path: Path, *, model: str | None) -> Request:
+def of_experiment(path: Path) -> Plan:
     """What a run of the experiment would use: its engine, drafter and sampling.
 
     Raises:
@@ -68,36 +94,12 @@ def of_experiment(path: Path, *, model: str | None) -> Request:
         raise ConfigError(
             f"{path}: engine '{name}' cannot be audited: only `engine: {{name: vllm}}` can."
         )
-    return Request(
-        model=model or run.config.model,
+    return Plan(
+        model=run.config.model,
         drafters=[_subject(run.strategy.drafter, label=run.config.name)],
         engine=run.engine,
-        settings=[of_run(run.config.sampling)],
+        settings=[Setting(name=RUN, sampling=run.config.sampling)],
         max_tokens=run.config.sampling.max_tokens,
-    )
-
-
-def plan(
-    asked: Request,
-    *,
-    settings: Sequence[Setting] | None,
-    max_tokens: int | None,
-    samples: int,
-    fixes: bool,
-    seed: int,
-) -> Plan:
-    """The plan of an audit; the model is made or fetched."""
-    folder = models.resolve(asked.model)
-    engine = asked.engine or engine_for(folder)
-    return Plan(
-        model=asked.model,
-        folder=folder,
-        drafters=asked.drafters,
-        settings=settings or asked.settings,
-        engine=engine if fixes else replace(engine, fixes=False),
-        max_tokens=max_tokens or asked.max_tokens,
-        samples=samples,
-        seed=seed,
     )
 
 
