@@ -59,8 +59,9 @@ class Row:
 
 def rows() -> list[Row]:
     """Every comparison, in the order of the paper."""
+    both = ((THINK, ZERO), (ZERO, THINK))
     return [
-        *(row for w in (THINK, ZERO) for row in _step_rows(w)),
+        *(row for w, _ in both for row in _step_rows(w)),
         Row(
             kind="arithmetic",
             what="RL-Zero bound of the step speed-up",
@@ -68,12 +69,11 @@ def rows() -> list[Row]:
             paper=BOUND,
             ours=bound(ZERO.plain.share, acceptance_length=ZERO.by_draft[3].alpha),
         ),
-        _generation_row(THINK, other=ZERO),
-        _generation_row(ZERO, other=THINK),
-        *(row for w in (THINK, ZERO) for row in _acceptance_rows(w)),
-        *(row for w in (THINK, ZERO) for row in _init_rows(w)),
-        *(row for w in (THINK, ZERO) for row in _draft_rows(w)),
-        *(_steep_row(w) for w in (THINK, ZERO)),
+        *(_generation_row(w, other=other) for w, other in both),
+        *(row for w, _ in both for row in _acceptance_rows(w)),
+        *(row for w, _ in both for row in _init_rows(w)),
+        *(row for w, _ in both for row in _draft_rows(w)),
+        *(_steep_row(w) for w, _ in both),
         _ngram_row(),
         *_lag_rows(LAGGED),
         *_projection_rows(),
@@ -85,43 +85,36 @@ def pass_cost(row: Speculation) -> float:
     return row.alpha / row.speed
 
 
+def _predicted(what: str, *, given: str, paper: float, ours: float, missed: str = "") -> Row:
+    """A figure computed from other ones; `missed` says why it is not modelled."""
+    kind = "not modelled" if missed else "prediction"
+    return Row(kind=kind, what=what, given=given, paper=paper, ours=ours, reason=missed)
+
+
 def _step_rows(w: Workload) -> Iterator[Row]:
     speed = w.generation_speed
-    for label, stages, total in (
-        ("without drafts", w.plain, w.plain_total_s),
-        ("with drafts", w.speculative, w.speculative_total_s),
-    ):
-        yield Row(
-            kind="arithmetic",
-            what=f"{w.name} step {label}, s",
-            given="its five stages",
-            paper=total,
-            ours=synchronous(stages).total_s,
-        )
+    after_s = synchronous(w.plain, speed=speed).total_s
+    before_s, drafted_s = synchronous(w.plain).total_s, synchronous(w.speculative).total_s
+    gained = w.plain.generate_s / w.speculative.generate_s
     for what, given, paper, ours in (
+        ("step without drafts, s", "its five stages", w.plain_total_s, before_s),
+        ("step with drafts, s", "its five stages", w.speculative_total_s, drafted_s),
         ("R_gen", "its stages without drafts", w.share, w.plain.share),
-        (
-            "generation speed-up",
-            "its two generation times",
-            speed,
-            w.plain.generate_s / w.speculative.generate_s,
-        ),
+        ("generation speed-up", "its two generation times", speed, gained),
     ):
         yield Row(kind="arithmetic", what=f"{w.name} {what}", given=given, paper=paper, ours=ours)
     given = f"stages without drafts, generation {speed}x"
-    after_s = synchronous(w.plain, speed=speed).total_s
     for what, paper, ours in (
         ("step with drafts, s", w.speculative_total_s, after_s),
-        ("step speed-up", w.step_speed, synchronous(w.plain).total_s / after_s),
+        ("step speed-up", w.step_speed, before_s / after_s),
     ):
-        yield Row(kind="prediction", what=f"{w.name} {what}", given=given, paper=paper, ours=ours)
+        yield _predicted(f"{w.name} {what}", given=given, paper=paper, ours=ours)
 
 
 def _generation_row(w: Workload, *, other: Workload) -> Row:
     alpha, theirs = w.by_draft[3].alpha, other.by_draft[3]
-    return Row(
-        kind="prediction",
-        what=f"{w.name} generation speed-up, from the other workload",
+    return _predicted(
+        f"{w.name} generation speed-up, from the other workload",
         given=f"alpha {alpha}, cost of a verification on {other.name}",
         paper=w.generation_speed,
         ours=alpha * other.generation_speed / theirs.alpha,
@@ -132,14 +125,13 @@ def _acceptance_rows(w: Workload) -> Iterator[Row]:
     known = w.by_draft[3].alpha
     acceptance = constant_from_length(known, draft=3, longest=7)
     for draft in (5, 7):
-        missed = w is THINK and draft == 7
-        yield Row(
-            kind="not modelled" if missed else "prediction",
-            what=f"{w.name} alpha at k={draft}",
+        falls = w is THINK and draft == 7
+        yield _predicted(
+            f"{w.name} alpha at k={draft}",
             given=f"alpha {known} at k=3, constant acceptance",
             paper=w.by_draft[draft].alpha,
             ours=acceptance.length(draft),
-            reason="acceptance falls with the position in the draft" if missed else "",
+            missed="acceptance falls with the position in the draft" if falls else "",
         )
 
 
@@ -148,19 +140,16 @@ def _init_rows(w: Workload) -> Iterator[Row]:
     for init, row in w.by_init.items():
         if init == "DAPO, offline":
             continue
-        missed = w is THINK and init.startswith("UltraChat")
-        yield Row(
-            kind="not modelled" if missed else "prediction",
-            what=f"{w.name} speed-up, {init}",
+        dearer = (
+            f"a verification costs {pass_cost(row):.2f} plain passes here, {cost:.2f} with the "
+            "in-domain draft: mean alpha alone does not say why"
+        )
+        yield _predicted(
+            f"{w.name} speed-up, {init}",
             given=f"alpha {row.alpha}, cost of a verification with DAPO, offline",
             paper=row.speed,
             ours=row.alpha / cost,
-            reason=(
-                f"a verification costs {pass_cost(row):.2f} plain passes here, {cost:.2f} with the "
-                "in-domain draft: mean alpha alone does not say why"
-            )
-            if missed
-            else "",
+            missed=dearer if w is THINK and init.startswith("UltraChat") else "",
         )
 
 
@@ -169,41 +158,38 @@ def _draft_rows(w: Workload) -> Iterator[Row]:
     for draft in (5, 7):
         row = w.by_draft[draft]
         linear = 1 + (at_3 - 1) / 3 * draft
-        yield Row(
-            kind="not modelled",
-            what=f"{w.name} speed-up at k={draft}",
+        yield _predicted(
+            f"{w.name} speed-up at k={draft}",
             given=f"alpha {row.alpha}, pass cost 1 + c k with c from k=3",
             paper=row.speed,
             ours=row.alpha / linear,
-            reason=f"a verification costs {pass_cost(row):.2f} plain passes, not {linear:.2f}: "
+            missed=f"a verification costs {pass_cost(row):.2f} plain passes, not {linear:.2f}: "
             "the cost is not linear from k=0 at this batch size",
         )
 
 
 def _steep_row(w: Workload) -> Row:
-    at_3, at_5 = (pass_cost(w.by_draft[k]) for k in (3, 5))
-    missed = w is THINK
-    return Row(
-        kind="not modelled" if missed else "prediction",
-        what=f"{w.name} speed-up at k=7, by the rise from 3 to 5",
+    at_3, at_5, at_7 = (pass_cost(w.by_draft[k]) for k in (3, 5, 7))
+    flatter = (
+        f"the cost rises by {(at_5 - at_3) / 2:.2f} plain passes a drafted token from 3 to "
+        f"5, by {(at_7 - at_5) / 2:.2f} from 5 to 7"
+    )
+    return _predicted(
+        f"{w.name} speed-up at k=7, by the rise from 3 to 5",
         given=f"alpha {w.by_draft[7].alpha}, pass cost linear through k=3 and k=5",
         paper=w.by_draft[7].speed,
         ours=w.by_draft[7].alpha / (2 * at_5 - at_3),
-        reason=f"the cost rises by {(at_5 - at_3) / 2:.2f} plain passes a drafted token from 3 to "
-        f"5, by {(pass_cost(w.by_draft[7]) - at_5) / 2:.2f} from 5 to 7"
-        if missed
-        else "",
+        missed=flatter if w is THINK else "",
     )
 
 
 def _ngram_row() -> Row:
-    return Row(
-        kind="not modelled",
-        what="RL-Think n-gram speed-up",
+    return _predicted(
+        "RL-Think n-gram speed-up",
         given=f"alpha {THINK.ngram.alpha}, cost of an n-gram verification on RL-Zero",
         paper=THINK.ngram.speed,
         ours=THINK.ngram.alpha / pass_cost(ZERO.ngram),
-        reason=f"it costs {pass_cost(ZERO.ngram):.2f} plain passes on RL-Zero and "
+        missed=f"it costs {pass_cost(ZERO.ngram):.2f} plain passes on RL-Zero and "
         f"{pass_cost(THINK.ngram):.2f} on RL-Think; drafting time is not published",
     )
 
@@ -220,28 +206,25 @@ def _lag_rows(lag: Lagged) -> Iterator[Row]:
     serial_s = THINK.plain.serial_s
     learn_s = lag.plain_s - lag.plain_exposed_s - serial_s
     stages = Stages(generate_s=learn_s + lag.plain_exposed_s, train_s=learn_s, prepare_s=serial_s)
-    after = lagged(stages, speed=THINK.generation_speed)
     drop_s = lag.plain_s - lag.speculative_s
     hidden_s = lag.plain_exposed_s - lag.speculative_exposed_s
-    yield Row(
-        kind="not modelled",
-        what="lag 1 exposed generation with drafts, s",
+    yield _predicted(
+        "lag 1 exposed generation with drafts, s",
         given="step and exposed without drafts, generation 1.54x, data + prepare 2.4 s",
         paper=lag.speculative_exposed_s,
-        ours=after.exposed_s,
-        reason="constant times hide all of it, and how batches vary is not published",
+        ours=lagged(stages, speed=THINK.generation_speed).exposed_s,
+        missed="constant times hide all of it, and how batches vary is not published",
     )
     for what, paper, ours in (
         ("step with drafts, s", lag.speculative_s, lag.plain_s - hidden_s),
         ("step speed-up", lag.speed, lag.plain_s / (lag.plain_s - hidden_s)),
     ):
-        yield Row(
-            kind="not modelled",
-            what=f"lag 1 {what}",
+        yield _predicted(
+            f"lag 1 {what}",
             given="step without drafts, both exposed times",
             paper=paper,
             ours=ours,
-            reason=f"the step fell by {drop_s:.1f} s, exposed generation by {hidden_s:.1f} s: the "
+            missed=f"the step fell by {drop_s:.1f} s, exposed generation by {hidden_s:.1f} s: the "
             f"other {drop_s - hidden_s:.1f} s came from stages that the formula keeps as they are",
         )
 
