@@ -77,12 +77,12 @@ def power(tokens: float, *, distance: float) -> float:
 
 
 def of_lengths(tally: Tally, *, first: int) -> dict[str, float]:
-    """By position, from band `first` on: see `power.of_lengths`."""
+    """By position, from band `first` on: see `power.Powers`."""
     return _tails(tally.positions, first=first, distance=LATE)
 
 
 def of_drafts(tally: Tally) -> dict[str, float]:
-    """By draft length: see `power.of_drafts`."""
+    """By draft length: see `power.Powers`."""
     return _tails(tally.drafts, first=1, distance=FAR)
 
 

@@ -11,10 +11,11 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from gfcr.audit import battery, greedy, power, reported
+from gfcr.audit import battery, greedy, reported
 from gfcr.audit.checks import Check
 from gfcr.audit.evidence import Evidence, Scorer, join
 from gfcr.audit.memory import Learning
+from gfcr.audit.power import Powers
 from gfcr.audit.rounds import BOTH, Asked, Ended, rounds_of
 from gfcr.audit.sampler import PLAIN, Engine, Sampled
 from gfcr.certificate.cell import NONE, POWER, Cell, judged, worst, wrong_logprobs
@@ -130,24 +131,14 @@ def _share(asked: Asked, e: Evidence, *, before: EngineStats, now: EngineStats) 
 def _powers(
     e: Evidence, asked: Asked, families: battery.Families, *, share: float
 ) -> dict[str, Any]:
-    setting, level = asked.setting, asked.level
-    powers = power.of_law(e, families, setting=setting, level=level, share=share)
+    powers = Powers(e=e, families=families, setting=asked.setting, level=asked.level, share=share)
     # Where no law leaves room for any bias of this size, nothing is proved.
-    powers = powers or {"no room": 0.0}
-    drafts = power.of_drafts(
-        e,
-        families,
-        setting=setting,
-        level=level,
-        share=share,
-        deterministic=asked.deterministic,
-    )
-    lengths = power.of_lengths(e, families, setting=setting, level=level)
+    of_law = powers.of_law() or {"no room": 0.0}
     return {
-        "power": min(powers.values()),
-        "power_of": powers,
-        "lengths": lengths,
-        "drafts": drafts,
+        "power": min(of_law.values()),
+        "power_of": of_law,
+        "lengths": powers.of_lengths(),
+        "drafts": powers.of_drafts(deterministic=asked.deterministic),
     }
 
 

@@ -4,14 +4,14 @@ Sums are kept by band, so that a bias can be supposed from a position on, or in 
 Bands are octaves: band b holds positions (or draft lengths) from 2^(b-1) to 2^b - 1, band 0 is 0.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, final
 
 import numpy as np
 
 from gfcr.audit import tilts
-from gfcr.audit.features import PARTITIONS, Array, Cells, logs, masses
+from gfcr.audit.features import Array, Cells, logs, masses
 from gfcr.audit.law import Laws
 from gfcr.types import Bools, Ints
 
@@ -25,7 +25,7 @@ BANDS: Final = 20
 @final
 @dataclass(frozen=True, kw_only=True)
 class Shifts:
-    """Sums over the tokens in which biases are supposed, by tilt.
+    """Sums over the tokens in which biases are supposed; suffix T: one entry per tilt.
 
     Leading axes (2, BANDS) are the kind of band and the band, while they are kept apart.
     """
@@ -33,26 +33,16 @@ class Shifts:
     counted: Array
     open: Array
     """Tokens whose law has room: no token has nearly all the mass."""
-    room: Mapping[str, Array]
-    """The total variation that the tilt reaches."""
-    surprise: Mapping[str, Array]
-    """How much the tilt would add to the surprises."""
-    cells: Mapping[str, Mapping[str, Array]]
-    """By partition, how much more of each cell it would make."""
+    room_T: Array
+    """The total variation that each tilt reaches."""
+    surprise_T: Array
+    """How much each tilt would add to the surprises."""
+    cells: Mapping[str, Array]
+    """By partition, how much more of each cell each tilt would make, (T, K)."""
 
     def tail(self, kind: int, *, first: int = 0) -> "Shifts":
         """Of the bands from `first` on."""
-
-        def of(sums: Array) -> Array:
-            return sums[kind, first:].sum(0)
-
-        return Shifts(
-            counted=of(self.counted),
-            open=of(self.open),
-            room={t: of(a) for t, a in self.room.items()},
-            surprise={t: of(a) for t, a in self.surprise.items()},
-            cells={t: {n: of(a) for n, a in parts.items()} for t, parts in self.cells.items()},
-        )
+        return _each([self], lambda sums: sums[0][kind, first:].sum(0))
 
 
 def band(values: Ints) -> Ints:
@@ -85,32 +75,30 @@ def measure(
         np.add.at(sums[DRAFT], bands_2N[DRAFT][counted], values[counted])
         return sums
 
-    moved = {name: tilt(law, distance=distance) - law for name, tilt in tilts.TILTS.items()}
+    moved = [tilt(law, distance=distance) - law for tilt in tilts.TILTS.values()]
     open_ = law.max(-1) <= 1 - distance
     return Shifts(
         counted=by_band(np.ones(len(law))),
         open=by_band(open_.astype(np.float64)),
-        room={n: by_band(0.5 * np.abs(d).sum(-1)) for n, d in moved.items()},
-        surprise={n: by_band((d * log).sum(-1)) for n, d in moved.items()},
+        room_T=by_band(np.stack([0.5 * np.abs(d).sum(-1) for d in moved], axis=1)),
+        surprise_T=by_band(np.stack([(d * log).sum(-1) for d in moved], axis=1)),
         cells={
-            n: {part: by_band(masses(d, cell)) for part, cell in cells.items()}
-            for n, d in moved.items()
+            name: np.stack([by_band(masses(d, cell)) for d in moved], axis=2)
+            for name, cell in cells.items()
         },
     )
 
 
 def join(parts: Sequence[Shifts]) -> Shifts:
     """Of all parts."""
+    return _each(parts, lambda sums: np.sum(sums, axis=0))
+
+
+def _each(parts: Sequence[Shifts], of: Callable[[Sequence[Array]], Array]) -> Shifts:
     return Shifts(
-        counted=_sum([p.counted for p in parts]),
-        open=_sum([p.open for p in parts]),
-        room={t: _sum([p.room[t] for p in parts]) for t in tilts.TILTS},
-        surprise={t: _sum([p.surprise[t] for p in parts]) for t in tilts.TILTS},
-        cells={
-            t: {n: _sum([p.cells[t][n] for p in parts]) for n in PARTITIONS} for t in tilts.TILTS
-        },
+        counted=of([p.counted for p in parts]),
+        open=of([p.open for p in parts]),
+        room_T=of([p.room_T for p in parts]),
+        surprise_T=of([p.surprise_T for p in parts]),
+        cells={name: of([p.cells[name] for p in parts]) for name in parts[0].cells},
     )
-
-
-def _sum(arrays: Sequence[Array]) -> Array:
-    return np.sum(arrays, axis=0)
