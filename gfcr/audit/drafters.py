@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, final
 
-from gfcr import registry
+from gfcr import models, registry
 from gfcr.certificate.cell import NONE
 from gfcr.errors import ConfigError, unknown_name
 from gfcr.speculation import tree
@@ -60,6 +60,13 @@ class Subject:
             return None
         filled = {"model": model} if self.lacks_model else {}
         return registry.build("drafter", {**self.spec, **filled}, where=f"drafter '{self.label}'")
+
+    def fetched(self, *, model: str) -> Drafter | None:
+        """As `build`, with its files on this machine."""
+        drafter = self.build(model=model)
+        if drafter is not None:
+            drafter.fetch(models.resolve)
+        return drafter
 
 
 def named(names: str) -> list[Subject]:

@@ -14,7 +14,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TextIO
 
-from gfcr import models
 from gfcr.audit import weights
 from gfcr.audit.drafters import Subject
 from gfcr.audit.judge import audit_cell
@@ -26,7 +25,6 @@ from gfcr.audit.rounds import Asked
 from gfcr.certificate.cell import judged
 from gfcr.certificate.record import device_name
 from gfcr.certificate.settings import Setting
-from gfcr.speculation.base import Drafter
 from gfcr.speculation.draft_model import DraftModel
 from gfcr.speculation.online import Online
 
@@ -48,7 +46,9 @@ def _run(
 
     folder, config = plan.folder, plan.audited
     target, proposal, memory = ModelTarget(folder), None, None
-    drafter = _drafter(subject, folder=folder, scratch=scratch)
+    # A model that it lacks is the target with noise.
+    made = weights.noisy(folder, folder=scratch / "draft") if subject.lacks_model else ""
+    drafter = subject.fetched(model=str(made))
     steered = Restless(drafter) if drafter is not None and drafter.core is not drafter else drafter
     engine = config.start(model=str(folder), seed=plan.seed, drafter=steered)
     if drafter is not None and isinstance(drafter.core, (DraftModel, Online)):
@@ -92,15 +92,6 @@ def _run(
         exact = drafter is None or drafter.exact
         _say(out, kind="cell", cell=asdict(judged(replace(cell, exact=exact))))
     engine.close()
-
-
-def _drafter(subject: Subject, *, folder: Path, scratch: Path) -> Drafter | None:
-    """A model that it lacks is the target with noise."""
-    made = weights.noisy(folder, folder=scratch / "draft") if subject.lacks_model else ""
-    drafter = subject.build(model=str(made))
-    if drafter is not None:
-        drafter.fetch(models.resolve)
-    return drafter
 
 
 def _say(out: TextIO, **line: Any) -> None:

@@ -7,6 +7,7 @@ engine. Seeded sampling makes both generate the same tokens. The order alternate
 
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from statistics import fmean, median
@@ -70,8 +71,7 @@ def measure(*, model: str, pairs: int, requests: int, max_tokens: int) -> dict[s
         raise ConfigError(f"pairs={pairs}, requests={requests}: give at least 5 and {GROUP}.")
     config: EngineConfig = registry.build("engine", "vllm")
     folder = str(models.resolve(model))
-    engine = config.start(model=folder, seed=0)
-    try:
+    with closing(config.start(model=folder, seed=0)) as engine:
         recorder = _Recorder(engine)
         pipeline = _pipeline(
             cast("Engine", recorder),
@@ -86,8 +86,6 @@ def measure(*, model: str, pairs: int, requests: int, max_tokens: int) -> dict[s
             for n in range(pairs + 1)  # the first warms up
         ]
         pipeline.close()
-    finally:
-        engine.close()
     return _report(measured[1:], requests=requests, model=model)
 
 

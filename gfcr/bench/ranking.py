@@ -6,7 +6,7 @@ all arms, and, where more arms are recorded than asked for, as many of them with
 resample, run to its end, says which arm wins; the rule has kept it or not.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from statistics import fmean
@@ -186,6 +186,11 @@ def winner_agreement(recorded: Recorded, *, arms: int, resamples: int) -> float:
     return fmean(float(mean[best] == mean.max()) for mean in means)
 
 
+def ends(curves: Curves) -> dict[str, float]:
+    """Each arm's mean score at the end."""
+    return {arm: fmean(c[-1][3] for c in by_seed.values()) for arm, by_seed in curves.items()}
+
+
 @final
 @dataclass(kw_only=True)
 class _Play:
@@ -198,7 +203,7 @@ class _Play:
     def race(self, rule: StoppingRule) -> Race:
         """Plays it under the rule and to its end."""
         finalists, places, spent = self._under(rule)
-        whole = {a: self._mean(a, lambda c: c[-1][3]) for a in self.curves}
+        whole = ends(self.curves)
         best, named = max(whole.values()), max(whole[a] for a in finalists)
         ranks = {key: n for n, key in enumerate(sorted(set(places.values())))}
         return Race(
@@ -237,9 +242,6 @@ class _Play:
         every = int(one[1][0] - one[0][0])
         length = Length(updates=int(one[-1][0]), generated_tokens=tokens, every=every)
         return rule.rounds(seeds=sorted(first), length=length)
-
-    def _mean(self, arm: str, of: Callable[[Sequence[Point]], float]) -> float:
-        return fmean(of(curve) for curve in self.curves[arm].values())
 
     def _all(self, column: int) -> float:
         return sum(c[-1][column] for by_seed in self.curves.values() for c in by_seed.values())

@@ -5,7 +5,7 @@ from statistics import fmean
 from typing import Any
 
 from gfcr import registry
-from gfcr.bench.ranking import Race, Recorded, races, rules_for, winner_agreement
+from gfcr.bench.ranking import Race, Recorded, ends, races, rules_for, winner_agreement
 from gfcr.errors import ConfigError
 from gfcr.search.base import StoppingRule
 from gfcr.shown.table import Column, Table
@@ -98,13 +98,11 @@ def _row(rule: StoppingRule, played: Sequence[Race], *, margin: float) -> dict[s
 
 
 def _limits(data: dict[str, Any], *, recorded: Recorded) -> list[str]:
-    ends = {
-        arm: fmean(curve[-1][3] for curve in by_seed.values())
-        for arm, by_seed in recorded.curves.items()
-    }
-    first, second = sorted(ends, key=lambda arm: -ends[arm])[:2]
+    scores = ends(recorded.curves)
+    first, second = sorted(scores, key=lambda arm: -scores[arm])[:2]
+    lead = scores[first] - scores[second]
     lines = [
-        f"{first} leads {second} by {ends[first] - ends[second]:.3g}; of resamples run to the end, "
+        f"{first} leads {second} by {lead:.3g}; of resamples run to the end, "
         f"{data['winner_agreement']:.0%} name it too.",
         f"The winner is run to its end, 1/{data['arms']} of the time; "
         + (

@@ -6,8 +6,8 @@ drafts is compared to an engine that was started without a drafter, too.
 """
 
 import dataclasses
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Final, cast, final
@@ -84,12 +84,12 @@ class Cell:
     """One drafter at one draft length and one number of requests at a time."""
 
     arm: str
-    draft_length: int
     running: int
-    spec: dict[str, Any] | None
-    first: Pair | None
+    draft_length: int = 0
+    spec: dict[str, Any] | None = None
+    first: Pair | None = None
     """The first epoch."""
-    pairs: Sequence[Pair]
+    pairs: Sequence[Pair] = ()
     """From the second epoch on."""
     plain: Sequence[Round] = ()
     """Rounds of an engine without a drafter, for the arm `none`."""
@@ -182,14 +182,17 @@ def _at_lengths(subject: Subject, lengths: Sequence[int]) -> Iterator[Subject]:
 
 
 def _arm(bench: _Bench, subject: Subject) -> Iterator[Cell]:
-    drafter = _drafter(bench, subject)
-    with _engine(bench, drafter) as engine:
-        for place, running in enumerate(bench.plan.running):
+    plan = bench.plan
+    drafter = subject.fetched(model=plan.draft_model or "")
+    made = bench.config.start(model=str(bench.folder), seed=plan.seed, drafter=drafter)
+    with closing(made) as engine:
+        for place, running in enumerate(plan.running):
             prompts = bench.prompts(place)
+            played = _played(bench, engine, drafter=drafter, running=running, prompts=prompts)
             if drafter is None:
-                yield _plain(bench, engine, running=running, prompts=prompts)
+                yield Cell(arm=NONE, running=running, plain=[p[False] for p in played[1:]])
                 continue
-            pairs = _pairs(bench, engine, drafter=drafter, running=running, prompts=prompts)
+            pairs = [Pair(drafting=p[True], paused=p[False]) for p in played]
             spec = registry.spec("drafter", drafter)
             yield Cell(
                 arm=subject.label,
@@ -206,22 +209,6 @@ def _certificate(bench: _Bench, *, spec: dict[str, Any]) -> str:
     """What the audits kept in this folder say of a drafter, `none` without one."""
     held = certificate_for(registry.spec("engine", bench.config), spec, model=bench.plan.model)
     return str((held and covered(held, sampling=Sampling())) or "none")
-
-
-def _drafter(bench: _Bench, subject: Subject) -> Drafter | None:
-    drafter = subject.build(model=bench.plan.draft_model or "")
-    if drafter is not None:
-        drafter.fetch(models.resolve)
-    return drafter
-
-
-@contextmanager
-def _engine(bench: _Bench, drafter: Drafter | None) -> Generator[Engine]:
-    engine = bench.config.start(model=str(bench.folder), seed=bench.plan.seed, drafter=drafter)
-    try:
-        yield engine
-    finally:
-        engine.close()
 
 
 def _pipeline(
@@ -241,40 +228,28 @@ def _pipeline(
     )
 
 
-def _plain(bench: _Bench, engine: Engine, *, running: int, prompts: Sequence[Prompt]) -> Cell:
-    gate = Gate(engine, running=running, draft=False)
-    pipeline = _pipeline(bench, gate, drafter=None, prompts=prompts)
-    made: list[Round] = []
-    for epoch in range(bench.plan.pairs + 1):
-        _load(bench, engine, epoch=epoch)
-        made.append(rounds.play(pipeline, gate=gate))
-    pipeline.close()
-    return Cell(
-        arm=NONE, draft_length=0, running=running, spec=None, first=None, pairs=(), plain=made[1:]
-    )
-
-
-def _pairs(
+def _played(
     bench: _Bench,
     engine: Engine,
     *,
-    drafter: Drafter,
+    drafter: Drafter | None,
     running: int,
     prompts: Sequence[Prompt],
-) -> list[Pair]:
-    gates = {draft: Gate(engine, running=running, draft=draft) for draft in (True, False)}
+) -> list[dict[bool, Round]]:
+    """Epoch by epoch, the round with drafts (where there is a drafter) and the one without."""
+    drafters = {False: None} if drafter is None else {True: drafter, False: None}
+    gates = {draft: Gate(engine, running=running, draft=draft) for draft in drafters}
     sides = {
-        draft: _pipeline(bench, gate, drafter=drafter if draft else None, prompts=prompts)
-        for draft, gate in gates.items()
+        draft: _pipeline(bench, gates[draft], drafter=own, prompts=prompts)
+        for draft, own in drafters.items()
     }
-    made: list[Pair] = []
+    made: list[dict[bool, Round]] = []
     for epoch in range(bench.plan.pairs + 1):
         _load(bench, engine, epoch=epoch)
-        played: dict[bool, Round] = {}
-        for draft in (True, False) if epoch % 2 else (False, True):
+        made.append({})
+        for draft in sorted(sides, reverse=epoch % 2 > 0):
             rounds.hush(engine, on=not draft)
-            played[draft] = rounds.play(sides[draft], gate=gates[draft])
-        made.append(Pair(drafting=played[True], paused=played[False]))
+            made[-1][draft] = rounds.play(sides[draft], gate=gates[draft])
     for pipeline in sides.values():
         pipeline.close()
     return made

@@ -134,7 +134,8 @@ def course(folder: Path) -> list[Point]:
     """A gfcr run's curve, its seconds counted from the first update and without evaluations."""
     records = RunFolder(folder)
     result = records.result() or {}
-    aside = {m.step: m.metrics["heldout/seconds"] for m in records.metrics() if _evaluated(m)}
+    key = "heldout/seconds"
+    aside = {m.step: m.metrics[key] for m in records.metrics() if key in m.metrics}
     curve = floored(result)
     begun = curve[0][2]
     evaluating = accumulate([0.0, *(aside[int(point[0])] for point in curve[1:])])
@@ -197,10 +198,6 @@ def typical(measured: Measured) -> dict[str, Any]:
 def _run(trial: Trial) -> Mapping[str, Any]:
     job = Job(name=trial.name, config=configs.as_dict(trial.config), folder=trial.folder)
     return next(iter(Local().run([job]))).result
-
-
-def _evaluated(line: Any) -> bool:
-    return "heldout/seconds" in line.metrics
 
 
 def _kept(folder: Path, *, spec: Mapping[str, Any]) -> dict[str, Any] | None:
