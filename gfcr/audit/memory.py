@@ -56,13 +56,10 @@ class Learning:
         self._engine.update_weights(self._older(), version=self._step)
         found = round_()
         self._engine.update_weights(self._now(), version=self._step + 1)
-        self._observe(found, sampling=sampling)
+        self.after(found, sampling=sampling)
 
     def after(self, found: Sequence[Sampled], *, sampling: Sampling) -> None:
         """A round was sampled."""
-        self._observe(found, sampling=sampling)
-
-    def _observe(self, found: Sequence[Sampled], *, sampling: Sampling) -> None:
         self._step += 1
         if isinstance(self._drafter, Observer):
             harvest = Harvest(step=self._step, groups=_groups(found, step=self._step), aborted=())

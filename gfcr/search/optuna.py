@@ -1,13 +1,11 @@
 """Optuna's pruners and samplers: the only import of optuna."""
 
-import importlib
-import importlib.util
 import warnings
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any, final
 
-from gfcr.errors import ConfigError
+from gfcr.code import optional
 from gfcr.search.space import Search
 
 
@@ -41,9 +39,7 @@ def _stopped(trial: Any, values: Mapping[int, float]) -> bool:
 
 
 def _optuna() -> Any:
-    if importlib.util.find_spec("optuna") is None:
-        raise ConfigError("optuna is not installed: pip install 'gfcr[search]'.")
-    optuna: Any = importlib.import_module("optuna")
+    optuna = optional.load("optuna", extra="search")
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna
 

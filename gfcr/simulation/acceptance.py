@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from gfcr.errors import ConfigError
 from gfcr.stats.scipy_stats import root
 
-Reals = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 

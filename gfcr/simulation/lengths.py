@@ -5,11 +5,10 @@ from typing import Annotated, Protocol, final
 
 import numpy as np
 from annotated_types import Ge
-from numpy.typing import NDArray
 
+from gfcr.simulation.acceptance import Counts
 from gfcr.values.ranges import Checked, Large
 
-Counts = NDArray[np.int64]
 _Z99 = 2.3263478740408408
 """99th percentile of the standard normal."""
 

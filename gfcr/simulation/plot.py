@@ -1,32 +1,16 @@
 """Arms as a picture. The only file that draws, with matplotlib, imported when needed."""
 
-import importlib
-import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
+from gfcr.code import optional
 from gfcr.errors import ConfigError
 from gfcr.simulation.arms import Arm
 
 
-def require() -> None:
-    """Says what to install before anything long is done.
-
-    Raises:
-        ConfigError: matplotlib is not installed.
-    """
-    if importlib.util.find_spec("matplotlib") is None:
-        raise ConfigError(
-            "--plot needs matplotlib, which is not installed: pip install 'gfcr[notebooks]', or "
-            "leave --plot out."
-        )
-
-
 def draw(arms: Sequence[Arm], *, path: Path) -> Path:
     """Draws step time, split by what the learner waits for, and the speed-up with its bound."""
-    figures: Any = importlib.import_module("matplotlib.figure")
-    figure = figures.Figure(figsize=(10, 4), layout="constrained")
+    figure = optional.load("matplotlib.figure").Figure(figsize=(10, 4), layout="constrained")
     left, right = figure.subplots(1, 2)
     names = [f"{'k=' if a.draft.isdecimal() else ''}{a.draft}, lag {a.lag}" for a in arms]
     exposed = [a.exposed_s for a in arms]

@@ -39,11 +39,6 @@ class Generation:
         """Tokens that went through the model."""
         return self.verifications + self.drafted
 
-    @property
-    def acceptance_length(self) -> float:
-        """Tokens emitted a verification."""
-        return self.emitted / self.verifications
-
 
 def generate(
     lengths_N: Counts,

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gfcr.studies import optional
+from gfcr.code import optional
 
 if TYPE_CHECKING:
-    from gfcr.studies.optional import DataFrame
+    from pandas import DataFrame  # pyright: ignore[reportMissingTypeStubs]
 
 
 def over_seeds(points: "DataFrame", *, by: str) -> "DataFrame":

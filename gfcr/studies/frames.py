@@ -5,16 +5,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from gfcr.code import optional
 from gfcr.config import HELDOUT
 from gfcr.errors import ConfigError
-from gfcr.studies import optional
 from gfcr.studies.attribution import Variance
 from gfcr.studies.effects import Effect
 from gfcr.sweep import Study, Trial
 from gfcr.tracking.folder import RunFolder
 
 if TYPE_CHECKING:
-    from gfcr.studies.optional import DataFrame
+    from pandas import DataFrame  # pyright: ignore[reportMissingTypeStubs]
 
 METRICS = (HELDOUT, "reward/all", "reward/trained", "length/all/mean", "group/dead_share")
 COLUMNS = (

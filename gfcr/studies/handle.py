@@ -20,7 +20,8 @@ from gfcr.tracking.records import RunRecord
 from gfcr.values.plain import mapping
 
 if TYPE_CHECKING:
-    from gfcr.studies.optional import DataFrame, Figure
+    from matplotlib.figure import Figure
+    from pandas import DataFrame  # pyright: ignore[reportMissingTypeStubs]
 
 _WHERE = "gfcr.study(...)"
 _REPLACED = ("arms", "factors", "seeds")

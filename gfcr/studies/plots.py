@@ -2,13 +2,14 @@
 
 from typing import TYPE_CHECKING, Any
 
+from gfcr.code import optional
 from gfcr.errors import ConfigError
 from gfcr.leaderboard import Leaderboard
-from gfcr.studies import optional
 from gfcr.studies.bands import over_seeds
 
 if TYPE_CHECKING:
-    from gfcr.studies.optional import DataFrame, Figure
+    from matplotlib.figure import Figure
+    from pandas import DataFrame  # pyright: ignore[reportMissingTypeStubs]
 
 _AXES = {"update": "updates", "tokens": "tokens generated", "seconds": "seconds"}
 

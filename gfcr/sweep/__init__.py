@@ -2,10 +2,9 @@
 
 from gfcr.sweep import decisions
 from gfcr.sweep.ending import notes, problems
-from gfcr.sweep.execute import run
 from gfcr.sweep.read import from_values, load
 from gfcr.sweep.scores import score_at
-from gfcr.sweep.searching import unfolded
+from gfcr.sweep.searching import run, unfolded
 from gfcr.sweep.study import Study, Trial, TrialEnd
 
 __all__ = [

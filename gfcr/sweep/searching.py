@@ -1,4 +1,4 @@
-"""Searches: arms that a sampler chooses, one batch after the other, given how the last ones did."""
+"""Runs a study, and a search: arms that a sampler chooses, batch by batch, by how the last did."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,11 +17,27 @@ from gfcr.sweep.study import Study, Trial, TrialEnd
 Watch = Callable[[Trial], None]
 
 
-def run(study: Study, *, fresh: bool, begin: Watch, watch: Watch) -> list[TrialEnd]:
-    """Runs the baseline's trials, then candidates until there are as many as asked for."""
-    ends = Sweep(study=study, fresh=fresh, begin=begin, watch=watch).run(rounds_of(study)[-1:])
+def run(
+    study: Study,
+    *,
+    fresh: bool = False,
+    begin: Watch = lambda trial: None,
+    watch: Watch = lambda trial: None,
+) -> list[TrialEnd]:
+    """Runs the trials that have not finished, in the order of the file.
+
+    A failed one does not stop the others. Interrupted, the same call goes on where it was. A search
+    begins with the baseline's, and goes on with candidates until there are as many as asked for.
+
+    Raises:
+        ConfigError: the stopping rule does not fit the study.
+        GfcrError: the launcher has nothing to run trials on.
+    """
+    sweep = Sweep(study=study, fresh=fresh, begin=begin, watch=watch)
+    if study.search is None:
+        return sweep.run(rounds_of(study))
+    ends = sweep.run(rounds_of(study)[-1:])
     hunt = _Hunt(study=study, searcher=_searcher(study), fresh=fresh, begin=begin, watch=watch)
-    assert study.search is not None
     left = study.search.spec.trials
     while left:
         batch = min(left, study.search.spec.batch)

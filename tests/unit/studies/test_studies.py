@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 import gfcr
+from gfcr.code import optional
 from gfcr.errors import ConfigError
-from gfcr.studies import StudyHandle, optional, over_seeds
+from gfcr.studies import StudyHandle, over_seeds
 from tests.launchers import HERE
 
 BASE = """
