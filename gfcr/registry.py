@@ -252,17 +252,11 @@ def _read(kind: str, name: str, path: Path) -> Entry:
 
 
 def _paper(node: ast.ClassDef) -> str:
-    for statement in node.body:
-        match statement:
-            case (
-                ast.AnnAssign(target=ast.Name(id="paper"), value=ast.Constant(value=str() as paper))
-                | ast.Assign(
-                    targets=[ast.Name(id="paper")], value=ast.Constant(value=str() as paper)
-                )
-            ):
-                return paper
-            case _:
-                continue
+    for field in node.body:
+        if isinstance(field, ast.Assign | ast.AnnAssign) and isinstance(field.value, ast.Constant):
+            name = field.target if isinstance(field, ast.AnnAssign) else field.targets[0]
+            if ast.unparse(name) == "paper":
+                return str(field.value.value)
     return ""
 
 

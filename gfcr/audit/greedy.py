@@ -10,7 +10,6 @@ import numpy as np
 from gfcr.audit import reported, shifts
 from gfcr.audit.law import TOLERANCE
 from gfcr.audit.sampler import PLAIN, VERIFIED, Sampled, Target
-from gfcr.certificate.cell import FAR, LATE
 
 
 @final
@@ -76,21 +75,11 @@ def power(tokens: float, *, distance: float) -> float:
     return float(1 - (1 - distance) ** tokens)
 
 
-def of_lengths(tally: Tally, *, first: int) -> dict[str, float]:
-    """By position, from band `first` on: see `power.Powers`."""
-    return _tails(tally.positions, first=first, distance=LATE)
-
-
-def of_drafts(tally: Tally) -> dict[str, float]:
-    """By draft length: see `power.Powers`."""
-    return _tails(tally.drafts, first=1, distance=FAR)
-
-
-def _tails(bands: Counter[int], *, first: int, distance: float) -> dict[str, float]:
-    last = max(bands, default=0)
+def tails(bands: Counter[int], *, first: int, distance: float) -> dict[str, float]:
+    """By the start of each band from `first` on: the power of its tokens and those beyond."""
     return {
         str(shifts.start(b)): power(
             sum(num for other, num in bands.items() if other >= b), distance=distance
         )
-        for b in range(first, last + 1)
+        for b in range(first, max(bands, default=0) + 1)
     }

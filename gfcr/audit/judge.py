@@ -18,7 +18,7 @@ from gfcr.audit.memory import Learning
 from gfcr.audit.power import Powers
 from gfcr.audit.rounds import BOTH, Asked, Ended, rounds_of
 from gfcr.audit.sampler import PLAIN, Engine, Sampled
-from gfcr.certificate.cell import NONE, POWER, Cell, judged, worst, wrong_logprobs
+from gfcr.certificate.cell import FAR, LATE, NONE, POWER, Cell, judged, worst, wrong_logprobs
 from gfcr.engine.base import EngineStats
 from gfcr.errors import EngineError
 from gfcr.seeds import seed_of
@@ -193,8 +193,8 @@ def _greedy(
         power_ = greedy.power(told, distance=asked.setting.distance)
         said = {
             "power": power_,
-            "lengths": greedy.of_lengths(total, first=battery.EARLY),
-            "drafts": greedy.of_drafts(total),
+            "lengths": greedy.tails(total.positions, first=battery.EARLY, distance=LATE),
+            "drafts": greedy.tails(total.drafts, first=1, distance=FAR),
             "speculated": speculated,
         }
         progress(total.tokens, power_)

@@ -4,6 +4,7 @@ import json
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
+from datetime import UTC, datetime
 from typing import Protocol
 
 from gfcr import models, registry
@@ -49,7 +50,7 @@ def run(plan: Plan, *, watch: Watch) -> Iterator[certificate.Certificate]:
             fixes=tuple(held.fixes),
             versions=certificate.now_versions(),
             sources=sources.digest_of(engine, drafter),
-            made=certificate.now(),
+            made=datetime.now(UTC).isoformat(timespec="seconds"),
             cells=tuple(cells),
         )
 

@@ -50,13 +50,6 @@ class Verdict(StrEnum):
     """Not biased as far as seen, but the sample could not have shown a bias of stated size."""
 
 
-class Judgement(NamedTuple):
-    """A verdict, and why, in one sentence."""
-
-    verdict: Verdict
-    reason: str
-
-
 class Worst(NamedTuple):
     """The test with the least corrected p-value."""
 
@@ -153,24 +146,17 @@ class Cell:
 
 def judged(cell: Cell) -> Cell:
     """The cell with the verdict and the reason that its figures give: the audit's only rule."""
-    verdict, reason = _ruling(cell)
-    return replace(cell, verdict=verdict, reason=reason)
-
-
-def _ruling(cell: Cell) -> Judgement:
-    found = _bias(cell)
-    if found:
-        return Judgement(Verdict.BIASED, found)
-    missing = _missing(cell)
-    if missing:
-        return Judgement(Verdict.INCONCLUSIVE, missing)
+    if reason := _bias(cell):
+        return replace(cell, verdict=Verdict.BIASED, reason=reason)
+    if reason := _missing(cell):
+        return replace(cell, verdict=Verdict.INCONCLUSIVE, reason=reason)
     upto = f"; up to {cell.length} tokens" + f", drafts of {cell.draft}" * (cell.draft > 0)
     if cell.greedy:
         why = f"all {cell.tokens} greedy tokens are the target's argmax{upto}"
     else:
         why = f"no test rejects; each {cell.distance:.0%} bias would show with p >= "
         why += f"{cell.power:.3f}{upto}"
-    return Judgement(Verdict.LOSSLESS, why)
+    return replace(cell, verdict=Verdict.LOSSLESS, reason=why)
 
 
 def worst(tests: Mapping[str, Mapping[str, float]]) -> Worst:

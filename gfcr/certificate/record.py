@@ -6,7 +6,6 @@ import os
 import platform
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final, final
@@ -58,7 +57,7 @@ class Certificate:
     fixes: tuple[str, ...]
     versions: Mapping[str, str]
     sources: str
-    """Digest of the code that samples, see `audit.sources`."""
+    """Digest of the code that samples, see `certificate.sources`."""
     made: str
     """Date and time, UTC."""
     power: float = POWER
@@ -88,11 +87,6 @@ def now_versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
-
-
-def now() -> str:
-    """The present time as certificates state it."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def essence(

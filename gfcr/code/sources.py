@@ -259,6 +259,9 @@ def _libraries() -> frozenset[str]:
     return frozenset(sysconfig.get_path(name) for name in names)
 
 
+_first = lru_cache(maxsize=256)(digest)
+
+
 def _held(files: frozenset[Path]) -> str:
     if not files:
         return UNKNOWN
@@ -268,11 +271,6 @@ def _held(files: frozenset[Path]) -> str:
         return _first(files) if kept else digest(files)
     except OSError:
         return UNKNOWN
-
-
-@lru_cache(maxsize=256)
-def _first(files: frozenset[Path]) -> str:
-    return digest(files)
 
 
 def _addresses(value: object) -> Iterator[str]:

@@ -2,10 +2,11 @@
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from gfcr.code import optional
 from gfcr.errors import ConfigError
 from gfcr.leaderboard import Leaderboard
-from gfcr.studies.bands import over_seeds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,6 +42,31 @@ def draw(curves: "DataFrame", *, board: Leaderboard, metric: str) -> "Figure":
     # A notebook shows what the cell returns; an open figure would be shown twice.
     pyplot.close(figure)
     return figure
+
+
+def over_seeds(points: "DataFrame", *, by: str) -> "DataFrame":
+    """Returns mean, lowest and highest value over seeds, where every seed's curve goes.
+
+    Beyond that stretch the mean would be of fewer seeds than before, and jump. Between two points
+    a curve is straight.
+
+    Args:
+        points: one arm's and metric's rows of `curves_frame`: `seed`, `value` and the column `by`.
+        by: `update`, `tokens` or `seconds`.
+
+    Returns:
+        Columns `by`, `mean`, `low`, `high`; no rows where the curves have no stretch in common.
+    """
+    known: Any = points.dropna(subset=[by, "value"])
+    curves = [rows.sort_values(by) for _, rows in known.groupby("seed")]
+    first = max((rows[by].iloc[0] for rows in curves), default=0)
+    last = min((rows[by].iloc[-1] for rows in curves), default=0)
+    x_N: Any = np.unique(known[by][known[by].between(first, last)])
+    pandas = optional.load("pandas")
+    values = pandas.DataFrame([np.interp(x_N, rows[by], rows["value"]) for rows in curves])
+    # Without a seed there is no point either.
+    limits = {"mean": values.mean(), "low": values.min(), "high": values.max()}
+    return pandas.DataFrame({by: x_N, **limits})
 
 
 def _curves(axis: Any, points: Any, *, column: str) -> None:

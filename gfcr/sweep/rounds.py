@@ -48,19 +48,14 @@ class Sweep:
 
     def run(self, rounds: Sequence[Round], *, decide: Decide | None = None) -> list[TrialEnd]:
         """Runs round after round, and between them asks the study's rule, or `decide`."""
-        self._note_finished()
+        for trial in () if self.fresh else self.study.trials:
+            if (RunFolder(trial.folder).result() or {}).get("status") == "finished":
+                self.finished.add(trial.name)
         for number, current in enumerate(rounds):
             self._run_round(current, final=number == len(rounds) - 1)
             if number < len(rounds) - 1:
                 self._decide(current, number=number, decide=decide)
         return [self.ends[trial.name] for trial in self.study.trials]
-
-    def _note_finished(self) -> None:
-        if self.fresh:
-            return
-        for trial in self.study.trials:
-            if (RunFolder(trial.folder).result() or {}).get("status") == "finished":
-                self.finished.add(trial.name)
 
     def _run_round(self, current: Round, *, final: bool) -> None:
         """Brings the trials of the arms still running to the end of the round."""
