@@ -40,7 +40,7 @@ def eager(folder: Path) -> str:
 
 
 def test_what_few_tokens_show_is_no_certificate(model: Path, tmp_path: Path) -> None:
-    options = ("--drafter", eager(tmp_path), "--settings", "t1", "--samples", "30000")
+    options = ("--drafter", eager(tmp_path), "--settings", "t1", "--samples", "12000")
     code, found = audit(model, tmp_path, *options)
     (cell,) = found["cells"]
     assert code == 1 and cell["verdict"] == "inconclusive" and cell["power"] < 0.99

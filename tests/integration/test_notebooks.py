@@ -102,7 +102,7 @@ def test_a_strategy_written_in_a_notebook_rejects_groups(
 
 
 def test_the_speculation_study_drafts(tutorials: Path, stack: tuple[str, ...]) -> None:
-    few = ["task.num_train=4"]
+    few = ["task.num_train=4", "seeds=[0]"]
     if stack is STACKS["fake"]:
         few += ["arms.ngram.strategy.drafter=das"]  # n-grams are vLLM's own
     notebook = executed(tutorials / "3-speculation.ipynb", overrides=[*stack, *few])
@@ -118,7 +118,7 @@ def test_the_speculation_study_drafts(tutorials: Path, stack: tuple[str, ...]) -
 
 
 def test_the_factorial_ablation_runs(tutorials: Path, stack: tuple[str, ...]) -> None:
-    notebook = executed(tutorials / "4-factorial-ablation.ipynb", overrides=stack)
+    notebook = executed(tutorials / "4-factorial-ablation.ipynb", overrides=[*stack, "seeds=[0]"])
     assert {"image/png", "text/html"} <= shown(notebook)
     assert "size=n8 x gate=alive" in texts(notebook)
 

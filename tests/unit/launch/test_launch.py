@@ -102,7 +102,7 @@ def test_the_second_process_of_a_trial_waits_for_the_first(tmp_path: Path) -> No
 
 
 def test_a_trial_that_another_sweep_runs_is_left_until_it_ends(tmp_path: Path) -> None:
-    first, second = jobs(tmp_path, trainer={"name": "dry", "max_steps": 300})
+    first, second = jobs(tmp_path, trainer={"name": "dry", "max_steps": 150})
     other = TrialProcess(first)
     until(lambda: made(tmp_path) > 2)
     held: list[bool] = []

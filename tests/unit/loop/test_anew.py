@@ -34,8 +34,12 @@ MEMORIES = {
     "a library": ("json.seen = vars(json).get('seen', 0) + 1", "json.seen"),
 }
 """Where code remembers how often it was asked: how it does, and how it reads that."""
-ASKING = [("judge:Oracle", kind) for kind in ("its class", "its module", "another module")]
-ASKING += [("judge:Own", "a class it inherits")]
+ASKING = [
+    pytest.param("judge:Oracle", "its class", marks=pytest.mark.whole),
+    pytest.param("judge:Oracle", "its module", marks=pytest.mark.whole),
+    ("judge:Oracle", "another module"),
+    ("judge:Own", "a class it inherits"),
+]
 
 JUDGE = """
 import json
@@ -261,7 +265,7 @@ class Counts(Verifier):
 def test_what_lies_in_gfcr_s_own_folders_is_made_anew_too(tmp_path: Path) -> None:
     """A contributor's files, in a checkout: nothing has vouched for them yet."""
     root = Path(anew.__file__).parents[1]
-    shutil.copytree(root, tmp_path / "gfcr", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(root, tmp_path / "gfcr")
     memory = "SEEN = []\n\nclass Counting:\n    count = 0\n"
     text = JUDGE.replace("SLOW", "False").replace("import memory", "import gfcr.tasks.memory")
     text = text.replace("from memory", "from gfcr.tasks.memory")

@@ -146,7 +146,7 @@ def test_nothing_that_a_call_started_outlives_it(
     tmp_path: Path, how: str, said: str | None
 ) -> None:
     file = tmp_path / "pid"
-    done = called(leave_behind, str(file), how, timeout_s=3.0)
+    done = called(leave_behind, str(file), how, timeout_s=1.5)
     assert (done.error is None) if said is None else (said in str(done.error))
     assert not alive(int(file.read_text()))
 
