@@ -83,3 +83,8 @@ def test_only_rloo_takes_groups_of_one(part: type[GroupAdvantage | SplitAdvantag
         with pytest.raises(ConfigError, match=r"group_size=1 with filters\.f: a group of one"):
             part(kind=kind).check(1, where="filters.f")
     part(kind="rloo").check(1, where="filters.f")
+
+
+def test_epsilon_is_added_to_the_deviation() -> None:
+    group = GroupAdvantage(epsilon=0.5).apply(make.group([0.0, 1.0, 2.0]), view=make.view())
+    assert [s.advantage for s in group.signals] == pytest.approx([-1 / 1.5, 0, 1 / 1.5])

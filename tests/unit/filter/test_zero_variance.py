@@ -31,6 +31,8 @@ def test_min_std_widens_what_counts_as_dead() -> None:
     group = make.group([0.5, 0.6])
     assert not ZeroVariance(min_std=0.01).apply(group, view=make.view()).rejected
     assert ZeroVariance(min_std=0.1).apply(group, view=make.view()).rejected
+    at_it = make.group([0.0, 1.0])
+    assert ZeroVariance(min_std=0.5).apply(at_it, view=make.view()).rejected
 
 
 def test_a_group_of_one_is_refused() -> None:
