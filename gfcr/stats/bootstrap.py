@@ -38,11 +38,7 @@ def bootstrap_interval(scores: ArrayLike) -> Interval | None:
         return None
     rng = np.random.default_rng(_SEED)
     columns_BP = rng.multinomial(prompts, [1 / prompts] * prompts, size=_REPLICATES)
-    means_BS = (
-        columns_BP @ scores_SP.T / prompts
-        if prompts > 1
-        else np.repeat(scores_SP.T, _REPLICATES, 0)
-    )
+    means_BS = columns_BP @ scores_SP.T / prompts
     rows_BS = rng.integers(seeds, size=(_REPLICATES, seeds))
     replicates_B = trimmed_mean(np.take_along_axis(means_BS, rows_BS, 1), share=0.25)
     low, high = np.quantile(replicates_B, [0.025, 0.975])

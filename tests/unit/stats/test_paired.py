@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from gfcr.stats import Comparison, Interval, compare, judge, noise_floor
+from gfcr.stats import Comparison, Interval, compare, holm, judge, noise_floor
 from gfcr.stats.interval import mean_error
 from gfcr.stats.paired import paired_mean
 
@@ -62,6 +62,27 @@ def test_rounding_goes_by_the_larger_arm(sizes):
     assert paired_mean(arm, baseline_SP=arm - 1e-3, span=None).value == pytest.approx(1e-3)
 
 
+def test_one_score_beyond_a_share_in_either_arm_makes_the_span_unknown():
+    for which in (0, 1):
+        pair = arms(3, 6)
+        pair[which][1, 1] = 3.0
+        found = compare(pair[0], baseline=pair[1])
+        assert found.inner == mean_error(pair[0] - pair[1], span=inf).inner(level=0.05)
+
+
+def test_what_is_rounding_goes_by_the_scores_not_by_their_differences():
+    edge = paired_mean(np.array([[1.0, 1e-12]] * 2), baseline_SP=np.eye(1, 2) * [1, 0], span=None)
+    assert edge.value == 0.0
+    near = 1000.0 + np.arange(4) * 1e-10
+    found = compare(near + 1e-6, baseline=np.full(4, 1000.0))
+    assert found.difference.value == pytest.approx(1e-6, rel=1e-3)
+    assert found.p_value == 2.0**-3, "no error is known: the sign-flip test"
+
+
+def test_adjusted_p_values_end_at_1():
+    assert holm([0.9, 0.6, 0.01]) == pytest.approx([1.0, 1.0, 0.03])
+
+
 def told(value, *, p_value, inner=(-1.0, 1.0), pairs=2):
     comparison = Comparison(
         pairs=pairs,
@@ -108,10 +129,11 @@ def test_halves_that_differ_for_sure_are_counted_as_false_wins():
 
 def test_of_ten_seeds_and_more_200_splits_are_drawn_the_same_each_time():
     assert noise_floor(np.arange(9.0)).splits == 315
-    scores = np.random.default_rng(1).normal(size=11)
-    found = noise_floor(scores)
-    assert found is not None and (found.seeds, found.splits) == (5, 200)
-    assert found == noise_floor(scores)
+    for seeds in (10, 11):
+        scores = np.random.default_rng(1).normal(size=seeds)
+        found = noise_floor(scores)
+        assert found is not None and (found.seeds, found.splits) == (5, 200)
+        assert found == noise_floor(scores)
     # Halves of one run apart: they never share it, and one in eleven draws leaves it out.
     apart = noise_floor(np.eye(11)[0])
     assert apart is not None and apart.typical == apart.high == pytest.approx(1 / 5)
