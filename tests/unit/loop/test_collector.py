@@ -1,0 +1,294 @@
+"""One batch in the making: what planners are told, who judges in which order, and what is in it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from gfcr.errors import BatchCannotFill, GfcrError, PartError
+from gfcr.filter.group_advantage import GroupAdvantage
+from gfcr.generate.sample import Sample
+from gfcr.loop.collector import check_harvest, check_scorable
+from gfcr.stages import (
+    Allocator,
+    BatchMap,
+    Control,
+    Filter,
+    Harvest,
+    Planner,
+    Recaller,
+    Referee,
+    Replay,
+    Retire,
+    SampleMore,
+)
+from gfcr.strategy import Strategy
+from gfcr.testing import factories as make
+from gfcr.types import Group
+
+
+@dataclass(kw_only=True)
+class By(Control, Replay, Planner, Allocator, Referee, Recaller, BatchMap):
+    """Notes what it is asked, and answers one event as told."""
+
+    hook: str = ""
+    answer: Callable[..., Any] = field(default=lambda given: None, repr=False)
+    asked: list[tuple[str, Any]] = field(default_factory=list[tuple[str, Any]])
+
+    def _says(self, hook: str, given: Any, usual: Any) -> Any:
+        self.asked.append((hook, given))
+        return self.answer(given) if hook == self.hook else usual
+
+    def plan(self, plan: Any, *, view: Any) -> Any:
+        return self._says("plan", plan, plan)
+
+    def allocate(self, jobs: Any, *, view: Any) -> Any:
+        return self._says("allocate", jobs, jobs)
+
+    def decide(self, group: Any, *, view: Any) -> Any:
+        return self._says("decide", group, None)
+
+    def recall(self, group: Any, *, view: Any) -> Any:
+        return self._says("recall", group, ())
+
+    def map_batch(self, groups: Any, *, view: Any) -> Any:
+        return self._says("map_batch", groups, groups)
+
+    def store(self, harvest: Any, *, view: Any) -> None:
+        self._says("store", harvest, None)
+
+    def holds(self) -> Any:
+        return self._says("holds", None, ())
+
+    def of(self, hook: str) -> list[Any]:
+        return [given for name, given in self.asked if name == hook]
+
+
+@dataclass(kw_only=True)
+class Maps(Filter):
+    answer: Callable[[Any], Any] = field(repr=False)
+    seen: list[str] = field(default_factory=list[str])
+
+    def apply(self, group: Any, *, view: Any) -> Any:
+        self.seen.append(group.id)
+        return self.answer(group)
+
+
+def run(*parts: By, filters: dict[str, Filter] | None = None, **changes: Any) -> Any:
+    """A run of three groups of two, whose rollouts are as long as their group is late."""
+    plan = Strategy(
+        name="t",
+        generate=Sample(),
+        filters={**(filters or {}), "advantage": GroupAdvantage()},
+        replays={f"p{i}": part for i, part in enumerate(parts)},
+        group_size=2,
+    )
+    script = make.scripted(lambda request: "1" * 9)
+    return make.pipeline(plan, **{"prompts": 3, "script": script, "max_tokens": 20, **changes})
+
+
+def later_first(part: By) -> Callable[[Any], Any]:
+    """An allocator's answer: the first of a round takes longest."""
+
+    def lengths(jobs: Any) -> Any:
+        num = len(jobs)
+        return [
+            replace(j, sampling=replace(j.sampling, max_tokens=2 * (num - i)))
+            for i, j in enumerate(jobs)
+        ]
+
+    return lengths
+
+
+def outcome(plan: Any) -> tuple[int, int, int, int, int]:
+    return (plan.num_groups, plan.target, plan.in_flight, plan.missing, len(plan.jobs))
+
+
+def number_of(group: Group) -> int:
+    return int(group.id.split(":")[1])
+
+
+def rejecting(*numbers: int, reason: str = "mine") -> Maps:
+    """A filter that rejects the groups begun in those places."""
+    return Maps(answer=lambda g: g.reject(reason) if number_of(g) in numbers else g)
+
+
+# ---------------------------------------------------------------- planning
+
+
+def test_planners_are_told_what_is_missing_when_something_is() -> None:
+    part = By(hook="allocate")
+    part.answer = later_first(part)
+    batch = run(part, filters={"some": rejecting(2)}).next_batch()
+    # After each step of the engine: the last one begun is rejected first, and nothing is begun.
+    told = dict.fromkeys(map(outcome, part.of("plan")))
+    assert list(told) == [(3, 3, 0, 3, 0), (0, 3, 2, 1, 0), (0, 3, 1, 1, 0), (0, 3, 0, 1, 0)]
+    assert len(batch.groups) == 3 and len(batch.accepted) == 2
+
+
+def test_what_is_rejected_may_be_made_up_for() -> None:
+    def refill(plan: Any) -> Any:
+        return replace(plan, num_groups=max(plan.num_groups, plan.missing))
+
+    part = By(hook="plan", answer=refill)
+    batch = run(part, filters={"some": rejecting(0, 3)}).next_batch()
+    assert [number_of(g) for g in batch.groups] == [0, 1, 2, 3, 4]
+    assert [number_of(g) for g in batch.accepted] == [1, 2, 4]
+    assert [g.id.split(":")[0] for g in batch.groups] == ["0"] * 5
+    first, second = part.of("allocate")[:2]
+    assert (len(first), len(second)) == (3, 1)
+
+
+def test_a_planner_s_target_is_the_batch_s_and_its_jobs_come_first() -> None:
+    made: list[Any] = []
+
+    @dataclass(kw_only=True)
+    class First(Control, Planner):
+        def plan(self, plan: Any, *, view: Any) -> Any:
+            if view.round:
+                return plan
+            made.append(view.job(view.draw(1)[0], num_samples=3))
+            return replace(plan.add(made), target=2)
+
+    part = By()
+    plan = run(part).strategy
+    plan = replace(plan, controls={"first": First()})
+    batch = make.pipeline(plan, prompts=3).next_batch()
+    (jobs,) = part.of("allocate")
+    assert jobs[0] is made[0] and [j.num_samples for j in jobs] == [3, 2, 2]
+    assert len(batch.groups) == 2
+    assert len({r.group_id for r in batch.aborted}) == 1, "the third is cut"
+
+
+# ---------------------------------------------------------------- judging
+
+
+def test_groups_are_judged_as_they_come_and_harvested_as_they_were_begun() -> None:
+    part = By(hook="allocate")
+    part.answer = later_first(part)
+    batch = run(part).next_batch()
+    assert [number_of(g) for g in part.of("decide")] == [2, 1, 0]
+    assert [number_of(g) for g in batch.groups] == [0, 1, 2]
+    assert [len(g.rollouts[0]) for g in batch.groups] == [6, 4, 2]
+    assert [number_of(g) for g in part.of("map_batch")[0]] == [2, 1, 0]
+
+
+def test_who_retires_a_group_has_the_last_word_on_it() -> None:
+    retire = By(
+        hook="decide", answer=lambda g: Retire(reason="easy") if number_of(g) == 1 else None
+    )
+    after, look = By(), Maps(answer=lambda g: g)
+    batch = run(By(), retire, after, filters={"look": look}).next_batch()
+    assert [g.rejected for g in batch.groups] == [None, "easy", None]
+    for hook in ("decide", "recall"):
+        assert sorted(map(number_of, after.of(hook))) == [0, 2]
+    assert len(look.seen) == 2 and len(after.of("map_batch")[0]) == 2
+
+
+def test_who_samples_more_is_asked_again_with_them() -> None:
+    more = By(
+        hook="decide", answer=lambda g: SampleMore(num_samples=1) if len(g.rollouts) < 4 else None
+    )
+    after = By()
+    batch = run(more, after).next_batch()
+    assert [len(g.rollouts) for g in batch.groups] == [4, 4, 4]
+    assert sorted(len(g.rollouts) for g in more.of("decide")) == [2] * 3 + [3] * 3 + [4] * 3
+    assert [len(g.rollouts) for g in after.of("decide")] == [4, 4, 4]
+
+
+@pytest.mark.parametrize(
+    ("action", "said"),
+    [
+        (SampleMore(num_samples=0), r"answered SampleMore.*: give 1 to a million"),
+        (SampleMore(num_samples=1, notes={"a": "b"}), r"the notes of SampleMore.* hold 'a': 'b'"),  # pyright: ignore[reportArgumentType]
+        ("stop", r"answered 'stop': return SampleMore, Retire or None"),
+    ],
+)
+def test_what_is_no_decision_names_who_made_it(action: Any, said: str) -> None:
+    with pytest.raises(PartError, match=rf"^strategy\.replays\.p1: {said}"):
+        run(By(), By(hook="decide", answer=lambda g: action)).next_batch()
+
+
+def test_a_group_of_which_nothing_is_kept_is_rejected_for_the_first_reason_there_is() -> None:
+    def each(group: Any) -> Any:
+        return group.reject_rollouts([1], reason="second").reject_rollouts([0], reason="first")
+
+    cases: dict[str, Callable[[Any], Any]] = {"first": each, "mine": _mine}
+    for reason, answer in cases.items():
+        look = Maps(answer=lambda g: g)
+        filters: dict[str, Filter] = {
+            "some": Maps(answer=lambda g, a=answer: a(g) if number_of(g) == 0 else g),
+            "look": look,
+        }
+        batch = run(filters=filters).next_batch()
+        assert [g.rejected for g in batch.groups] == [reason, None, None]
+        assert len(look.seen) == 2, "later filters do not see it"
+
+
+def _mine(group: Any) -> Any:
+    return group.reject_rollouts([0], reason="first").reject("mine")
+
+
+def test_batch_maps_see_what_is_accepted_one_after_the_other() -> None:
+    first = By(hook="map_batch", answer=lambda groups: [g.with_values(a=1.0) for g in groups])
+    second = By(hook="map_batch")
+    second.answer = lambda groups: [g.with_values(b=g.values["a"] + 1) for g in groups]
+    batch = run(first, second, filters={"some": rejecting(1)}).next_batch()
+    assert [dict(g.values) for g in batch.groups] == [{"a": 1, "b": 2}, {}, {"a": 1, "b": 2}]
+    assert first.of("map_batch")[0] is not second.of("map_batch")[0]
+    with pytest.raises(PartError, match=r"^strategy\.replays\.p1: returned 1 groups for 3"):
+        run(By(), By(hook="map_batch", answer=lambda groups: groups[:1])).next_batch()
+
+
+def test_who_recalls_sees_what_was_recalled_before() -> None:
+    kept: list[Any] = []
+
+    @dataclass(kw_only=True)
+    class Keeps(By):
+        def store(self, harvest: Any, *, view: Any) -> None:
+            kept.extend(harvest.groups[0].rollouts)
+
+        def holds(self) -> Any:
+            return [r.id for r in kept]
+
+    def same(group: Any) -> Any:
+        return [r for r in kept if r.prompt == group.prompt]
+
+    first, second = Keeps(hook="recall", answer=same), By(hook="recall", answer=same)
+    pipeline = run(first, second)
+    task = make.CoinTask(num_train=3)
+    pipeline = make.pipeline(pipeline.strategy, prompts=3, task=task, max_tokens=4)
+    pipeline.next_batch()
+    batch = pipeline.next_batch()
+    sizes = sorted(len(g.rollouts) for g in batch.groups)
+    assert sizes == [2, 2, 4]
+    assert sorted(len(g.rollouts) for g in second.of("recall")[3:]) == sizes
+    assert {r.step for g in batch.groups for r in g.rollouts if r.origin == "replay"} == {0}
+
+
+# ---------------------------------------------------------------- what is refused
+
+
+def harvest(*groups: Group) -> Harvest:
+    return Harvest(step=4, groups=groups, aborted=(), asides=())
+
+
+def test_a_batch_with_nothing_to_learn_from_says_why() -> None:
+    with pytest.raises(BatchCannotFill, match=r"^update 4: no group was completed\.$"):
+        check_harvest(harvest())
+    broken = make.group_of([make.rollout(i, reward=None, error=f"e{i}") for i in range(2)])
+    said = r"^update 4: none of 2 rollouts could be scored; the first error was: e0\. Mend the"
+    with pytest.raises(GfcrError, match=said):
+        check_harvest(harvest(broken))
+    with pytest.raises(GfcrError, match=r"first error was: the verifier gave no reward and no rea"):
+        check_harvest(harvest(make.group([None])))
+    check_harvest(harvest(broken, make.group([0.0])))
+
+
+def test_only_fresh_rollouts_tell_whether_the_verifier_works() -> None:
+    old = make.rollout(0, reward=None, origin="replay")
+    check_scorable([old], where="x")
+    check_scorable([], where="x")
+    with pytest.raises(GfcrError, match=r"^x: none of 1 rollouts"):
+        check_scorable([make.rollout(1, origin="replay"), make.rollout(2, reward=None)], where="x")
