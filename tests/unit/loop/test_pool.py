@@ -227,31 +227,6 @@ def test_a_broken_call_is_an_error_of_its_own_and_spares_the_pool(
     assert done[fine].result == 3
 
 
-def test_results_come_in_submission_order_among_the_finished() -> None:
-    pool = ThreadPool(num_threads=4)
-    handles = [pool.submit(time.sleep, s) for s in (0.15, 0.1, 0.05, 0.0)]
-    time.sleep(0.4)
-    done = pool.poll()
-    pool.close()
-    assert [d.handle for d in done] == handles
-
-
-def test_a_result_is_handed_out_once() -> None:
-    pool = ThreadPool()
-    pool.submit(add, 1, 1)
-    assert len(drain(pool, num=1)) == 1
-    pool.wait(0.0)
-    assert pool.poll() == []
-    pool.close()
-
-
-def test_an_exception_in_a_thread_is_an_error_result() -> None:
-    pool = ThreadPool()
-    handle = pool.submit(fail)
-    assert drain(pool, num=1) == [Done(handle=handle, error="ValueError: no such thing")]
-    pool.close()
-
-
 def test_bytes_come_back_as_they_are() -> None:
     threads, processes = ThreadPool(), ProcessPool(num_processes=1)
     threads.submit(bytes, 3)
@@ -270,9 +245,3 @@ def test_closing_does_not_wait_for_what_hangs() -> None:
     pool.close()
     processes.close()
     assert time.monotonic() - began < 10.0
-
-
-def test_waiting_with_nothing_pending_returns_at_once() -> None:
-    began = time.monotonic()
-    ThreadPool().wait(5.0)
-    assert time.monotonic() - began < 1.0
