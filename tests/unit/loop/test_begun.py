@@ -371,3 +371,60 @@ def test_groups_are_kept_in_the_order_they_were_begun_and_replace_a_runner_s_own
     state = carried(on, to)
     assert [b.group_id for b in state] == ["g0", "g1", "g2"]
     assert [g.id for g in to.runner.finish()] == ["g0", "g1", "g2"] and idle(to)
+
+
+@dataclass(kw_only=True)
+class Asks(InTurn):
+    """Opens `more` than its job says, and asks a word on the side at the end."""
+
+    more: int = 0
+
+    async def run(self, session: Session) -> None:
+        num = session.job.num_samples + self.more
+        await session.gather(*(session.open(i).sample() for i in range(num)))
+        await session.aside("1=", role="word").sample()
+
+
+@pytest.mark.parametrize(
+    ("generate", "parts", "made"),
+    [
+        (InTurn(), [], 3),  # two of them had not been opened
+        (Asks(more=1), [], 4),  # one more than its job says
+        (Asks(), [Abort(reason="enough")], 1),  # none is left, and a group has one at least
+    ],
+)
+def test_as_many_rollouts_are_made_as_were_begun_and_not_aborted(
+    generate: Any, parts: list[Any], made: int
+) -> None:
+    @dataclass(kw_only=True)
+    class All(Control, Watcher):
+        def watch(self, trajectory: Any, *, new: int, view: Any) -> Any:
+            return parts[0]
+
+    on, to = ground(generate, *([All()] if parts else [])), ground(InTurn())
+    start(on, num_samples=3)
+    steps(on, 3)
+    carried(on, to)
+    (group,) = to.runner.finish()
+    assert len(group.rollouts) == made and len(to.runner.take_cut()) == 3 * len(parts)
+
+
+def test_what_is_begun_afresh_goes_on_from_nothing() -> None:
+    held, on, to = ground(), ground(Afresh()), ground(Afresh())
+    held.runner.start(replace(held.view.job(PROMPTS[0]), num_samples=1), group_id="old")
+    held.runner.advance()
+    resume = tuple(held.runner.cut())
+    on.floor.ledger.generated(resume[0].spans[0].request_id, num=1)
+    start(on, num_samples=1, resume=resume)
+    steps(on, 2)
+    carried(on, to)
+    (group,) = to.runner.finish()
+    assert [len(r.spans) for r in group.rollouts] == [1]
+
+
+def test_a_group_that_is_taken_up_can_be_cut_before_anything_comes_of_it() -> None:
+    on, to = ground(None, Judge(), length=4), ground(None, Judge(), length=4)
+    start(on)
+    steps(on, 6)
+    (begun,) = carried(on, to)
+    assert tokens(to.runner.cut()) == tokens(begun.verified) and idle(to)
