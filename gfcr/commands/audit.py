@@ -16,7 +16,6 @@ HELP = "Prove, or refute, that an engine samples from the target distribution; w
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds this command's arguments."""
     parser.add_argument("--model", help="demo model, folder or Hub id; a run's own, or demo")
     subject = parser.add_mutually_exclusive_group()
     subject.add_argument("--drafter", default="all", help="names or FILE.yaml with commas, or all")
@@ -35,7 +34,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> Outcome:
-    """Audits."""
     from gfcr import models
     from gfcr.audit import run as audits
     from gfcr.certificate import record as certificate
@@ -79,14 +77,8 @@ def _outcome(found: "list[Certificate]", *, files: list[Path]) -> Outcome:
 
     cells = [cell for held in found for cell in held.cells]
     verdicts = {c.verdict for c in cells if not c.refused}
-    biased = Verdict.BIASED in verdicts
-    overall = (
-        Verdict.BIASED
-        if biased
-        else Verdict.LOSSLESS
-        if verdicts == {Verdict.LOSSLESS}
-        else Verdict.INCONCLUSIVE
-    )
+    overall = Verdict.BIASED if Verdict.BIASED in verdicts else Verdict.INCONCLUSIVE
+    overall = Verdict.LOSSLESS if verdicts == {Verdict.LOSSLESS} else overall
     data: dict[str, Any] = {
         "verdict": overall,
         "cells": [asdict(cell) for cell in cells],

@@ -16,7 +16,6 @@ HELP = "Measure gfcr on this machine, side by side with what it is compared to."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds this command's arguments."""
     what = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
     overhead = what.add_parser("overhead", help="the pipeline against bare LLM.generate")
     _common(overhead, pairs=7, max_tokens=96)
@@ -33,7 +32,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> Outcome:
-    """Runs the benchmark."""
     runs = {
         "overhead": _run_overhead,
         "speculation": _run_speculation,

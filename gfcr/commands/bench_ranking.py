@@ -14,7 +14,6 @@ _RULES = {"halving": ("first", "factor", "resource"), "wilcoxon": ("p", "after")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds this benchmark's arguments."""
     parser.add_argument(
         "study",
         nargs="?",
@@ -46,7 +45,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> Outcome:
-    """Measures."""
     from gfcr.bench import ranking, ranking_report
 
     found = ranking_report.measure(

@@ -12,7 +12,6 @@ STUDY = Path("experiments/time_to_target/study.yaml")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds this benchmark's arguments."""
     parser.add_argument(
         "study", nargs="?", default=str(STUDY), help=f"path of a study's YAML file ({STUDY})"
     )

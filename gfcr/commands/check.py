@@ -24,7 +24,6 @@ _BASE = "grpo"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds this command's arguments."""
     parser.add_argument("name", help="`file.py:Part`, `file.py:strategy` or a name `gfcr list` has")
     parser.add_argument("settings", nargs="*", help="KEY=VALUE for the part or strategy")
 

@@ -15,7 +15,6 @@ STUDY = Path("experiments/quickstart/study.yaml")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds this command's arguments."""
     parser.add_argument("overrides", nargs="*", help="KEY=VALUE for every arm")
     parser.add_argument("--fresh", action="store_true", help="run finished trials again")
 

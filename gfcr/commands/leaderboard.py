@@ -17,7 +17,6 @@ HELP = "Rank the arms of a study from MLflow alone: score, paired difference, to
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds this command's arguments."""
     parser.add_argument("study", nargs="?", help="a study's name or YAML file; all without")
     parser.add_argument("--uri", default="sqlite:///mlflow.db", help="MLflow tracking URI")
     parser.add_argument("--baseline", help="arm to compare with; the study's own by default")

@@ -16,7 +16,6 @@ HELP = "Name every part by stage, and every strategy, with its description and p
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds this command's arguments."""
     parser.add_argument("stage", nargs="?", help="strategy, " + ", ".join(registry.KINDS))
 
 

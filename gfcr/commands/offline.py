@@ -14,7 +14,6 @@ HELP = "Compare what strategies would select from one recorded run's rollouts; g
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds this command's arguments."""
     parser.add_argument("run", type=Path, help="run folder with rollouts")
     parser.add_argument(
         "--strategy",

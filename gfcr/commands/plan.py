@@ -10,7 +10,6 @@ HELP = "Say what a study will cost and which differences it can show, before it 
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds this command's arguments."""
     parser.add_argument("study", help="path of a study's YAML file")
     parser.add_argument("overrides", nargs="*", help="KEY=VALUE for every arm")
     parser.add_argument(
@@ -31,7 +30,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> Outcome:
-    """Plans the study."""
     from gfcr import planning
 
     study = sweep.load(options.study, overrides=options.overrides)

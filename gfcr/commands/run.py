@@ -12,7 +12,6 @@ HELP = "Run an experiment; the same command again resumes it."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds this command's arguments."""
     parser.add_argument("experiment", help="path of a YAML file")
     parser.add_argument("overrides", nargs="*", help="KEY=VALUE, e.g. trainer.max_steps=3")
     parser.add_argument(

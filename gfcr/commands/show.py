@@ -16,7 +16,6 @@ HELP = "Show a strategy (its parts, formulas and knobs) or a part (its mechanism
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds this command's arguments."""
     parser.add_argument("name", help="a name `gfcr list` gives, `module:Name` or `file.py:Name`")
 
 

@@ -11,7 +11,7 @@ from gfcr.values.ranges import Count, NonNegative, Seed
 
 if TYPE_CHECKING:
     from gfcr.simulation.acceptance import Acceptance
-    from gfcr.simulation.arms import Arm, Workload
+    from gfcr.simulation.arms import Workload
 
 HELP = "What speculation and a policy lag would buy: formulas and a discrete-event simulation."
 _SYNTHETIC: dict[str, tuple[Any, str]] = {
@@ -29,7 +29,6 @@ _SYNTHETIC: dict[str, tuple[Any, str]] = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds this command's arguments."""
     parser.add_argument("--check", action="store_true", help="compare with published measurements")
     parser.add_argument("--from", dest="run", type=Path, metavar="RUN", help="calibrate on a run")
     parser.add_argument(
@@ -52,7 +51,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> Outcome:
-    """Checks, or simulates."""
     return _check() if options.check else _simulate(options)
 
 
@@ -82,11 +80,7 @@ def _simulate(options: argparse.Namespace) -> Outcome:
         plot.draw(found, path=options.plot)
     title = f"{work.updates} updates of {work.requests} responses"
     text = [head["text"], tables.arms_table(found, title=title)]
-    return Outcome(data=_data(found, head=head), text=text)
-
-
-def _data(found: list["Arm"], *, head: dict[str, Any]) -> dict[str, Any]:
-    return {**head["data"], "arms": [asdict(arm) for arm in found]}
+    return Outcome(data={**head["data"], "arms": [asdict(arm) for arm in found]}, text=text)
 
 
 def _workload(

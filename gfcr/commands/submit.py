@@ -13,7 +13,6 @@ FOLDER = Path("experiments/leaderboard")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds this command's arguments."""
     from gfcr.leaderboard.checks import CHECKS
 
     parser.add_argument("study", help="a study's name or YAML file")

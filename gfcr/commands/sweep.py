@@ -14,7 +14,6 @@ HELP = "Run every arm and seed of a study; finished trials are not run again."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds this command's arguments."""
     parser.add_argument("study", help="path of a study's YAML file")
     parser.add_argument("overrides", nargs="*", help="KEY=VALUE for every arm")
     parser.add_argument(

@@ -15,7 +15,6 @@ HELP = "Bring a tracking store up to date with run folders, after an outage."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds this command's arguments."""
     parser.add_argument("folders", nargs="+", type=Path, help="run folders, or folders of them")
     parser.add_argument("--uri", help="MLflow tracking URI; sqlite:///mlflow.db by default")
 

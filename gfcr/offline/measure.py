@@ -1,7 +1,7 @@
 """What a strategy selects from an update's rollouts, and how that differs from all of them."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,6 +66,13 @@ def measure(
         served: the recorded rollouts it began, at full length, those cut short included.
         hardness: difficulty by prompt id.
     """
+
+    def hard(rollout: Rollout) -> float:
+        return hardness[rollout.prompt.id]
+
+    def values(rollouts: Sequence[Rollout], of: Callable[[Rollout], float]) -> NDArray[np.float64]:
+        return np.array([of(r) for r in rollouts], np.float64)
+
     size_N = np.array([_rms(sample) for sample in batch.samples])
     trained = [s.rollout for s in batch.samples]
     reasons = Counter(
@@ -87,8 +94,8 @@ def measure(
         tokens=batch.cost.generated_tokens,
         rejected={str(reason): num for reason, num in reasons.items()},
         values={
-            "length": (_lengths(served), _lengths(trained)),
-            "difficulty": (_hardness(served, hardness), _hardness(trained, hardness)),
+            "length": (values(served, len), values(trained, len)),
+            "difficulty": (values(served, hard), values(trained, hard)),
         },
     )
 
@@ -125,11 +132,3 @@ def _bias(pairs: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]]) -> B
 def _rms(sample: Sample) -> float:
     values_T = sample.advantage_T[sample.rollout.mask_T]
     return float(np.sqrt(np.mean(values_T.astype(np.float64) ** 2))) if len(values_T) else 0.0
-
-
-def _lengths(rollouts: Sequence[Rollout]) -> NDArray[np.float64]:
-    return np.array([len(r) for r in rollouts], np.float64)
-
-
-def _hardness(rollouts: Sequence[Rollout], hardness: Mapping[str, float]) -> NDArray[np.float64]:
-    return np.array([hardness[r.prompt.id] for r in rollouts], np.float64)

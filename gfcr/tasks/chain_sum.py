@@ -3,7 +3,6 @@
 import hashlib
 import math
 import random
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final, final
 
@@ -97,21 +96,16 @@ class ChainSum(Task):
             terms = self.draw(rng)
             text = question(terms)
             if text not in found and is_heldout(text) == heldout:
-                found[text] = self._prompt(text, terms=terms, encode=codec.prompt)
+                found[text] = Prompt(
+                    id=f"chain_sum/{text}",
+                    tokens=codec.prompt(text),
+                    text=text,
+                    answer=str(sum(terms)),
+                    meta={"terms": len(terms)},
+                )
         if len(found) < wanted:
             raise _too_few(len(found), wanted=wanted, heldout=heldout, task=self)
         return tuple(found.values())
-
-    def _prompt(
-        self, text: str, *, terms: tuple[int, ...], encode: Callable[[str], tuple[int, ...]]
-    ) -> Prompt:
-        return Prompt(
-            id=f"chain_sum/{text}",
-            tokens=encode(text),
-            text=text,
-            answer=str(sum(terms)),
-            meta={"terms": len(terms)},
-        )
 
 
 def question(terms: tuple[int, ...]) -> str:

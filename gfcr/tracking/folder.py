@@ -215,7 +215,7 @@ class RunFolder:
     @property
     def sealed_as(self) -> str | None:
         """Digest of the seal that the run ended with; None before it has ended."""
-        return (self._read("status.json") or {}).get("record")
+        return (self.read("status.json") or {}).get("record")
 
     def set_status(self, status: Status, *, record: str | None = None) -> None:
         """Writes `status.json`. A run that goes on has no seal: an earlier one is removed."""
@@ -226,17 +226,10 @@ class RunFolder:
 
     def result(self) -> dict[str, Any] | None:
         """Returns `result.json`, or None when the run has not ended."""
-        return self._read("result.json")
+        return self.read("result.json")
 
-    def seal(self) -> dict[str, Any] | None:
-        """Returns `record.json`, or None when the run has not ended."""
-        return self._read(RECORD)
-
-    def certificate(self) -> dict[str, Any] | None:
-        """Returns `certificate.json`, or None without one."""
-        return self._read(CERTIFICATE)
-
-    def _read(self, name: str) -> dict[str, Any] | None:
+    def read(self, name: str) -> dict[str, Any] | None:
+        """Returns what the JSON file of this name holds, or None without one."""
         file = self.path / name
         return _load(file) if file.exists() else None
 

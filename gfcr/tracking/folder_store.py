@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gfcr.tracking import attempts
-from gfcr.tracking.folder import RunFolder
+from gfcr.tracking.folder import CERTIFICATE, RECORD, RunFolder
 from gfcr.tracking.names import flatten, spec_hash
 from gfcr.tracking.records import Curve, RunRecord
 from gfcr.tracking.seal import TAG, contradiction
@@ -47,8 +47,8 @@ def read_folder(folder: RunFolder, *, series: Sequence[str] | None = None) -> Ru
         params=dict(sorted(flatten(card.spec).items())),
         result=result,
         spec=card.spec,
-        certificate=folder.certificate(),
-        seal=folder.seal(),
+        certificate=folder.read(CERTIFICATE),
+        seal=folder.read(RECORD),
         earlier=attempts.of_result(result),
         series={} if series is not None and not series else _series(folder, names=series),
     )

@@ -3,16 +3,18 @@
 `B` rows, `P` prompt tokens, `T` completion tokens.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from gfcr.types import Floats, Sample
 
+Item = TypeVar("Item")
 Unit = TypeVar("Unit", bound=tuple[Sample, ...])
 
 
@@ -70,6 +72,19 @@ def units(given: Iterable[Unit], *, count: int) -> list[list[Unit]]:
     return runs
 
 
+def bucketed(
+    items: Iterable[Item], *, length: Callable[[Item], int], most: int
+) -> Iterator[list[Item]]:
+    """Cuts items, sorted by length, into batches of at most `most` padded tokens, or one item."""
+    batch: list[Item] = []
+    for item in sorted(items, key=length):
+        if batch and length(item) * (len(batch) + 1) > most:
+            yield batch
+            batch = []
+        batch.append(item)
+    yield batch
+
+
 def collate(samples: Sequence[Sample], *, device: torch.device, rows: int = 1) -> Padded:
     """Pads samples to one rectangle; no samples give `rows` that weigh nothing."""
     if not samples:
@@ -79,14 +94,14 @@ def collate(samples: Sequence[Sample], *, device: torch.device, rows: int = 1) -
         rollouts = [s.rollout for s in samples]
         prompts, completions = [r.prompt.tokens for r in rollouts], [r.tokens_T for r in rollouts]
         columns = (
-            _pad(prompts, "int64", side="left"),
-            _pad([np.ones(len(p)) for p in prompts], "int64", side="left"),
-            _pad(completions, "int64"),
-            _pad([np.ones(len(c)) for c in completions], "int64"),
-            _pad([r.mask_T for r in rollouts], "int64"),
-            _pad([r.logprobs_T for r in rollouts], "float32"),
-            _pad([_old(s) for s in samples], "float32"),
-            _pad([s.advantage_T for s in samples], "float32"),
+            _pad(prompts, torch.int64, side="left"),
+            _pad([np.ones(len(p)) for p in prompts], torch.int64, side="left"),
+            _pad(completions, torch.int64),
+            _pad([np.ones(len(c)) for c in completions], torch.int64),
+            _pad([r.mask_T for r in rollouts], torch.int64),
+            _pad([r.logprobs_T for r in rollouts], torch.float32),
+            _pad([_old(s) for s in samples], torch.float32),
+            _pad([s.advantage_T for s in samples], torch.float32),
         )
     corrected = any(s.old_logprobs_T is not None for s in samples)
     names = [name for name in Padded.__dataclass_fields__ if name != "corrected"]
@@ -94,12 +109,9 @@ def collate(samples: Sequence[Sample], *, device: torch.device, rows: int = 1) -
     return Padded(**tensors, corrected=corrected)
 
 
-def _pad(rows: Sequence[Any], dtype: str, *, side: Literal["left", "right"] = "right") -> Tensor:
-    width = max(len(row) for row in rows)
-    table = np.zeros((len(rows), width), dtype)
-    for line, row in zip(table, rows, strict=True):
-        line[width - len(row) if side == "left" else 0 :][: len(row)] = row
-    return torch.tensor(table)
+def _pad(rows: Sequence[Any], dtype: torch.dtype, *, side: str = "right") -> Tensor:
+    tensors = [torch.tensor(row, dtype=dtype) for row in rows]
+    return pad_sequence(tensors, batch_first=True, padding_side=side)
 
 
 def _old(sample: Sample) -> Floats:

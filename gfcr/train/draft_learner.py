@@ -21,6 +21,7 @@ import torch
 from gfcr.speculation import lessons
 from gfcr.speculation.learner import Course
 from gfcr.speculation.lessons import Example
+from gfcr.train.collate import bucketed
 from gfcr.train.draft_loss import collate, divergence
 
 _CLIP: Final = 1.0
@@ -99,27 +100,14 @@ class Student:
         return {name: t.detach().cpu().contiguous() for name, t in named.items()}
 
     def _minibatches(self) -> Iterator[list[Example]]:
-        """As many minibatches as a round has steps: the pool in new orders, like lengths together.
-
-        A minibatch holds at most `batch_tokens` padded tokens, but at least one example.
-        """
-        left = self._course.steps
+        """As many as a round has steps: the pool in new orders, like lengths together."""
+        left, most = self._course.steps, self._course.batch_tokens
         while left and self._pool:
             examples = self._rng.sample(self._pool, len(self._pool))
-            batches = list(_cut(examples, most=self._course.batch_tokens))
+            batches = list(bucketed(examples, length=lambda e: len(e.tokens_T), most=most))
             self._rng.shuffle(batches)
             yield from batches[:left]
             left -= min(left, len(batches))
-
-
-def _cut(examples: Sequence[Example], *, most: int) -> Iterator[list[Example]]:
-    batch: list[Example] = []
-    for example in sorted(examples, key=lambda e: len(e.tokens_T)):
-        if batch and len(example.tokens_T) * (len(batch) + 1) > most:
-            yield batch
-            batch = []
-        batch.append(example)
-    yield batch
 
 
 def _messages(handle: int) -> Iterator[list[dict[str, Any]]]:

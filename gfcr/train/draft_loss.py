@@ -7,7 +7,7 @@ from typing import final
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
+from torch.nn.utils.rnn import pad_sequence
 
 from gfcr.speculation.lessons import Example
 
@@ -44,10 +44,8 @@ def collate(examples: Sequence[Example], *, device: torch.device) -> Minibatch:
     whole = len(laws) == len(examples)
 
     def padded(rows: Sequence[np.ndarray]) -> Tensor:
-        width = max(len(r) for r in rows)
         tensors = [torch.as_tensor(np.ascontiguousarray(r)) for r in rows]
-        full = [pad(t, (0, 0) * (t.ndim - 1) + (0, width - len(t))) for t in tensors]
-        return torch.stack(full).to(device)
+        return pad_sequence(tensors, batch_first=True).to(device)
 
     return Minibatch(
         inputs_BT=padded([e.tokens_T.astype(np.int64) for e in examples]),

@@ -18,9 +18,11 @@ from typing import Any, Final, TypeAlias
 
 import torch
 from torch.nn.functional import cross_entropy
+from torch.nn.utils.rnn import pad_sequence
 
 from gfcr.tasks.codec import SPECIAL_TOKENS, CharCodec
 from gfcr.tasks.demos.base import Demonstration, Recipe
+from gfcr.train.collate import bucketed
 
 Tokens: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
 """Prompt and completion, the latter with its end-of-sequence token."""
@@ -172,7 +174,7 @@ def _batches(recipe: Recipe, *, codec: CharCodec) -> Iterator[list[Tokens]]:
     rng = random.Random(recipe.seed)
     while True:
         pool = [_tokens(d, codec=codec) for d in itertools.islice(stream, _POOL)]
-        batches = list(_bucketed(pool, batch_tokens=recipe.batch_tokens))
+        batches = list(bucketed(pool, length=_length, most=recipe.batch_tokens))
         rng.shuffle(batches)
         yield from batches
 
@@ -182,28 +184,15 @@ def _tokens(demonstration: Demonstration, *, codec: CharCodec) -> Tokens:
     return codec.prompt(demonstration.prompt), completion
 
 
-def _bucketed(pool: list[Tokens], *, batch_tokens: int) -> Iterator[list[Tokens]]:
-    """Cuts the pool, sorted by length, into batches of at most so many padded tokens."""
-    batch: list[Tokens] = []
-    for item in sorted(pool, key=_length):
-        if batch and _length(item) * (len(batch) + 1) > batch_tokens:
-            yield batch
-            batch = []
-        batch.append(item)
-    yield batch
-
-
 def _length(item: Tokens) -> int:
     return len(item[0]) + len(item[1])
 
 
 def _collate(batch: list[Tokens], *, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    width = max(map(_length, batch))
-    inputs = torch.zeros((len(batch), width), dtype=torch.long)
-    labels = torch.full((len(batch), width), _IGNORED)
-    for row, (prompt, completion) in enumerate(batch):
-        inputs[row, : len(prompt) + len(completion)] = torch.tensor(prompt + completion)
-        labels[row, len(prompt) : len(prompt) + len(completion)] = torch.tensor(completion)
+    rows = [torch.tensor(prompt + completion) for prompt, completion in batch]
+    learned = [torch.tensor((_IGNORED,) * len(p) + c) for p, c in batch]
+    inputs = pad_sequence(rows, batch_first=True)
+    labels = pad_sequence(learned, batch_first=True, padding_value=_IGNORED)
     return inputs.to(device), labels.to(device)
 
 

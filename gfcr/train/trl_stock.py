@@ -42,6 +42,10 @@ class StockJob:
     target: float
     """Held-out reward at which training ends."""
 
+    def score(self, prompt: Prompt, tokens: Sequence[int]) -> float | None:
+        """The reward of a completion; None where it cannot be scored."""
+        return verify_safely(self.task, prompt, self.codec.decode(tokens)).reward
+
 
 @dataclass(kw_only=True)
 class StockCourse:
@@ -86,11 +90,12 @@ def _trainer(job: StockJob, *, course: StockCourse) -> Any:
 
     kind, config = classes("grpo")
     by_id = {prompt.id: prompt for prompt in job.train}
-    score = _scorer(job)
 
     def reward(completion_ids: list[list[int]], problem: list[str], **_: Any) -> list[float | None]:
         course.tokens += sum(map(len, completion_ids))
-        return [score(by_id[p], tokens) for p, tokens in zip(problem, completion_ids, strict=True)]
+        return [
+            job.score(by_id[p], tokens) for p, tokens in zip(problem, completion_ids, strict=True)
+        ]
 
     tokenizer = load_tokenizer(job.model)
     chat = tokenizer.chat_template is not None
@@ -133,13 +138,6 @@ def _asked(prompt: Prompt, *, chat: bool) -> str | list[dict[str, str]]:
     return [{"role": "user", "content": prompt.text}] if chat else prompt.text
 
 
-def _scorer(job: StockJob) -> Callable[[Prompt, Sequence[int]], float | None]:
-    def score(prompt: Prompt, tokens: Sequence[int]) -> float | None:
-        return verify_safely(job.task, prompt, job.codec.decode(tokens)).reward
-
-    return score
-
-
 @contextmanager
 def _engine_settings(settings: dict[str, Any]) -> Generator[None]:
     """TRL writes its `LLM(...)` call out and lets nobody add to it."""
@@ -163,8 +161,6 @@ def _callback(
 ) -> Any:
     from transformers import TrainerCallback
 
-    score = _scorer(job)
-
     def measure(update: int) -> float:
         began = time.perf_counter()
         engine = trainer.vllm_generation
@@ -172,7 +168,7 @@ def _callback(
         _, completions, *_ = engine.generate(
             [list(p.tokens) for p in job.heldout], images=None, num_generations=1
         )
-        rewards = [score(p, ids) for p, ids in zip(job.heldout, completions, strict=True)]
+        rewards = [job.score(p, ids) for p, ids in zip(job.heldout, completions, strict=True)]
         # As gfcr's own curves: an answer that nobody could score reaches no target.
         low = min([0.0, *(r for r in rewards if r is not None)])
         accuracy = fmean(low if r is None else r for r in rewards)
