@@ -11,12 +11,12 @@ import json
 import logging
 import os
 import shlex
+import shutil
 import signal
 import sys
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-from gfcr.commands import terminal_width
 from gfcr.errors import GfcrError, did_you_mean
 from gfcr.experiment.signals import Interrupted, interruptible
 from gfcr.process.environment import settle
@@ -145,8 +145,8 @@ def _interrupted(
 def _show(text: Any, *, stdout: TextIO) -> None:
     from rich.console import Console
 
-    console = Console(
-        file=stdout, width=terminal_width(), soft_wrap=isinstance(text, str), highlight=False
-    )
+    # A file or pipe gets room for the widest table.
+    width = shutil.get_terminal_size((120, 24)).columns
+    console = Console(file=stdout, width=width, soft_wrap=isinstance(text, str), highlight=False)
     for piece in text if isinstance(text, list) else [text]:  # pyright: ignore[reportUnknownVariableType]
         console.print(piece, soft_wrap=isinstance(piece, str))

@@ -1,12 +1,13 @@
 """The commands of `gfcr`, one module each, and what several of them take or say."""
 
 import argparse
-import shutil
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from gfcr.errors import shown
+from gfcr.config import parse_overrides
+from gfcr.errors import ConfigError, shown
 from gfcr.values.ranges import describe, reader
 
 
@@ -21,11 +22,6 @@ class Outcome:
     code: int = 0
 
 
-def terminal_width() -> int:
-    """Columns to fill; a file or pipe gets room for the widest table."""
-    return shutil.get_terminal_size((120, 24)).columns
-
-
 def within(hint: Any) -> Callable[[str], Any]:
     """An argparse `type` that takes what a field of this annotation takes."""
     number: type[int] | type[float] = get_args(hint)[0]
@@ -38,3 +34,11 @@ def within(hint: Any) -> Callable[[str], Any]:
             raise argparse.ArgumentTypeError(told) from error
 
     return read
+
+
+def spoken(text: str, *, flag: str) -> dict[str, Any]:
+    """Returns what a flag says as `NAME KEY=VALUE ...`, as files say it: `{"name": NAME, ...}`."""
+    words = shlex.split(text)
+    if not words:
+        raise ConfigError(f"{flag} '' is empty: give a name and its settings, see `gfcr list`.")
+    return {"name": words[0], **parse_overrides(words[1:])}

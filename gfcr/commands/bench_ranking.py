@@ -4,13 +4,12 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from gfcr.commands import Outcome, within
-from gfcr.errors import ConfigError, unknown_name
-from gfcr.values.ranges import Count, Fraction, Large, NonNegative
+from gfcr import registry
+from gfcr.commands import Outcome, spoken, within
+from gfcr.errors import unknown_name
+from gfcr.values.ranges import Count, NonNegative
 
 ENTRY = Path("experiments/leaderboard/chain-sum/entry.json")
-
-_RULES = {"halving": ("first", "factor", "resource"), "wilcoxon": ("p", "after")}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,22 +33,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--with-baseline", action="store_true", help="run the baseline to its end, as studies do"
     )
-    parser.add_argument("--rule", choices=list(_RULES), help="one rule; many halvings without")
-    parser.add_argument("--first", type=within(Large), help="halving: first rung")
-    parser.add_argument("--factor", type=within(Count), help="halving: one in so many goes on")
-    parser.add_argument("--resource", help="halving: updates or generated_tokens")
-    parser.add_argument("--p", type=within(Fraction), help="wilcoxon: level")
     parser.add_argument(
-        "--after", type=within(Count), help="wilcoxon: seeds before the first decision"
+        "--rule",
+        metavar="'NAME KEY=VALUE ...'",
+        help="one stopping rule, e.g. 'halving first=5 factor=4'; many halvings without",
     )
 
 
 def run(options: argparse.Namespace) -> Outcome:
     from gfcr.bench import ranking, ranking_report
 
+    rule = options.rule and registry.build("stopping", spoken(options.rule, flag="--rule"))
     found = ranking_report.measure(
         ranking.read(_records(options), baseline=options.baseline),
-        rules=_rules(options),
+        rules=[rule] if rule else [],
         arms=options.arms,
         resamples=options.resamples,
         restart_s=options.restart_s,
@@ -57,22 +54,6 @@ def run(options: argparse.Namespace) -> Outcome:
         protect=options.with_baseline,
     )
     return Outcome(data=found, text=ranking_report.text(found))
-
-
-def _rules(options: argparse.Namespace) -> list[Any]:
-    from gfcr import registry
-
-    given = {
-        key: getattr(options, key)
-        for keys in _RULES.values()
-        for key in keys
-        if getattr(options, key) is not None
-    }
-    if options.rule is None:
-        if given:
-            raise ConfigError(f"--{next(iter(given))} belongs to a rule: give --rule too.")
-        return []
-    return [registry.build("stopping", {"name": options.rule, **given})]
 
 
 def _records(options: argparse.Namespace) -> list[Any]:

@@ -1,13 +1,10 @@
 """`gfcr offline`."""
 
 import argparse
-import shlex
 from pathlib import Path
 
-from gfcr import config
 from gfcr import strategy as strategies
-from gfcr.commands import Outcome, within
-from gfcr.errors import ConfigError
+from gfcr.commands import Outcome, spoken, within
 from gfcr.values.ranges import Count
 
 HELP = "Compare what strategies would select from one recorded run's rollouts; generates nothing."
@@ -31,16 +28,10 @@ def run(options: argparse.Namespace) -> Outcome:
     """Evaluates; exit code 1 when the log cannot answer for a strategy."""
     from gfcr import offline
 
-    named = {text: _strategy(text) for text in options.strategy}
+    asked = {text: spoken(text, flag="--strategy") for text in options.strategy}
+    named = {text: strategies.load(knobs.pop("name"), **knobs) for text, knobs in asked.items()}
     report = offline.evaluate(
         offline.read_log(options.run), strategies=named, prompts=options.prompts
     )
     refused = any(s.refused is not None for s in report.selections)
     return Outcome(data=offline.to_dict(report), text=offline.to_rich(report), code=int(refused))
-
-
-def _strategy(text: str) -> strategies.Strategy:
-    words = shlex.split(text)
-    if not words:
-        raise ConfigError("--strategy '' is empty: give a name, see `gfcr list strategy`.")
-    return strategies.load(words[0], **config.parse_overrides(words[1:]))

@@ -138,12 +138,9 @@ def _run(
         stack.enter_context(closing(pipeline))
         source = RunSource(
             pipeline,
+            of=resolved,
             records=records,
-            tracker=resolved.tracker,
             question=asked,
-            evaluation=config.evaluation,
-            generate=resolved.generate,
-            budget=config.budget,
             pause=until,
             watch=watch,
         )

@@ -8,14 +8,13 @@ from typing import Annotated, Any, final
 
 from annotated_types import Interval
 
-from gfcr.config import HELDOUT, Budget, Evaluation
+from gfcr.config import HELDOUT
 from gfcr.errors import ConfigError, ForeignCheckpointError, shown
-from gfcr.experiment.heldout import Heldout, Question
+from gfcr.experiment.heldout import Heldout, Point, Question
+from gfcr.experiment.resolved import Resolved
 from gfcr.loop import anew
 from gfcr.loop.scoring import asked_again, scorer
 from gfcr.pipeline import Pipeline
-from gfcr.stages import Generate
-from gfcr.tracking.base import Tracker
 from gfcr.tracking.folder import Mark, RunFolder
 from gfcr.types import RolloutBatch
 from gfcr.values.ranges import Checked, Natural
@@ -85,10 +84,7 @@ class _Memory:
 
     before: Heldout | None = None
     latest: Heldout | None = None
-    curve: list[tuple[int, int, float, float]] = field(
-        default_factory=list[tuple[int, int, float, float]]
-    )
-    """(update, generated tokens, seconds, held-out accuracy)."""
+    curve: list[Point] = field(default_factory=list[Point])
     unscorable: list[int] = field(default_factory=list[int])
     """Held-out answers without a score at each point of the curve."""
     elapsed_s: float = 0.0
@@ -105,21 +101,18 @@ class RunSource:
         self,
         pipeline: Pipeline,
         *,
+        of: Resolved,
         records: RunFolder,
-        tracker: Tracker,
         question: Question,
-        evaluation: Evaluation,
-        generate: Generate,
-        budget: Budget,
-        pause: Pause | None = None,
-        watch: Callable[[Progress], None] = lambda progress: None,
+        pause: Pause | None,
+        watch: Callable[[Progress], None],
     ) -> None:
-        self._pipeline, self._records, self._tracker = pipeline, records, tracker
+        self._pipeline, self._records, self._tracker = pipeline, records, of.tracker
         self.sync, self.masked = pipeline.sync, pipeline.masked
         self.question = question
-        self._evaluation, self._generate, self._budget = evaluation, generate, budget
+        self._config, self._generate = of.config, of.generate
         self._pause, self._watch = pause, watch
-        self._code = anew.Unedited({"task": pipeline.desk.task, "generate": generate})
+        self._code = anew.Unedited({"task": pipeline.desk.task, "generate": of.generate})
         self.memory = _Memory()
         self.begun = False
         """Whether records and store are those of this session."""
@@ -187,7 +180,7 @@ class RunSource:
 
     def spent(self) -> str | None:
         """Names the budget that is used up, if one is."""
-        budget, memory = self._budget, self.memory
+        budget, memory = self._config.budget, self.memory
         bounds = (
             ("generated_tokens", budget.generated_tokens, self._training_tokens()),
             ("seconds", budget.seconds, self.elapsed_s),
@@ -211,7 +204,7 @@ class RunSource:
                 deepcopy(self.question.prompts),  # what is left in their `meta` is gone
                 generate=part,
                 num_samples=self.question.samples,
-                sampling=self._evaluation.sampling,
+                sampling=self._config.evaluation.sampling,
                 label=f"eval@{update}",
                 desk=desk,
             )
@@ -238,7 +231,7 @@ class RunSource:
     # ------------------------------------------------------------ private
 
     def _due(self) -> bool:
-        every, step = self._evaluation.every, self._pipeline.step
+        every, step = self._config.evaluation.every, self._pipeline.step
         return bool(every) and step % every == 0 and self.memory.curve[-1][0] != step
 
     def _training_tokens(self) -> int:

@@ -82,11 +82,7 @@ class HfCodec:
         return int(self._tokenizer.eos_token_id)
 
     def prompt(self, text: str) -> tuple[int, ...]:
-        """Encodes a prompt with the tokenizer's special tokens, as a user turn of its template.
-
-        Raises:
-            TaskError: the vocabulary lacks a character of the text.
-        """
+        """Encodes a prompt with the tokenizer's special tokens, as a user turn of its template."""
         if self._tokenizer.chat_template is None:
             return self._ids(text, special=True)
         turns = [{"role": "user", "content": text}]
@@ -95,11 +91,7 @@ class HfCodec:
         return self._ids(rendered, special=False)
 
     def encode(self, text: str) -> tuple[int, ...]:
-        """Encodes text that continues a sequence: no special tokens.
-
-        Raises:
-            TaskError: the vocabulary lacks a character of the text.
-        """
+        """Encodes text that continues a sequence: no special tokens."""
         return self._ids(text, special=False)
 
     def decode(self, tokens: Sequence[int]) -> str:
@@ -107,6 +99,7 @@ class HfCodec:
         return str(self._tokenizer.decode(list(tokens), skip_special_tokens=True))
 
     def _ids(self, text: str, *, special: bool) -> tuple[int, ...]:
+        """Refuses text that the vocabulary lacks a character of."""
         ids = tuple[int, ...](self._tokenizer(text, add_special_tokens=special)["input_ids"])
         unk = self._tokenizer.unk_token_id
         if unk is not None and unk in ids:

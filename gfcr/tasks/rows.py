@@ -65,22 +65,25 @@ def open_table(path: str, *, subset: str, split: str) -> Any:
 
     library: Any = datasets  # partially typed
     where = Path(path).expanduser()
+    if where.is_file() and where.suffix not in _FORMATS:
+        raise TaskError(
+            f"dataset.path={path}: files of type '{where.suffix}' cannot be read. "
+            f"Allowed: {', '.join(_FORMATS)}."
+        )
     try:
-        if where.suffix in _FORMATS and where.is_file():
+        if where.is_file():
             found = library.load_dataset(_FORMATS[where.suffix], data_files=str(where))
         elif (where / "dataset_dict.json").is_file() or (where / "state.json").is_file():
             found = library.load_from_disk(str(where))
-        elif where.is_file():
-            raise TaskError(
-                f"dataset.path={path}: files of type '{where.suffix}' cannot be read. "
-                f"Allowed: {', '.join(_FORMATS)}."
-            )
         else:
             found = library.load_dataset(path, subset or None)
-    except TaskError:
-        raise
     except Exception as error:  # each format raises its own, StopIteration for an empty file
-        raise _no_dataset(path, error=error) from error
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise TaskError(
+            f"dataset.path={path} cannot be loaded: {reason} Give a file "
+            f"({', '.join(_FORMATS)}), a folder written by save_to_disk, or the name of a dataset "
+            "on the Hub (which needs a network the first time)."
+        ) from error
     return _split(found, split=split, path=path)
 
 
@@ -148,12 +151,3 @@ def _split(found: Any, *, split: str, path: str) -> Any:
             f"Splits: {', '.join(names)}."
         )
     return tables[split]
-
-
-def _no_dataset(path: str, *, error: Exception) -> TaskError:
-    reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-    return TaskError(
-        f"dataset.path={path} cannot be loaded: {reason} Give a file "
-        f"({', '.join(_FORMATS)}), a folder written by save_to_disk, or the name of a dataset on "
-        "the Hub (which needs a network the first time)."
-    )

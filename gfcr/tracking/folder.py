@@ -150,8 +150,13 @@ class RunFolder:
             return
         with file.open("rb") as lines:
             for number, line in enumerate(lines, start=1):
-                if line.endswith(b"\n"):
-                    yield _line(line, where=f"line {number}", file=file)
+                if not line.endswith(b"\n"):
+                    return
+                try:
+                    found = MetricLine(**json.loads(line))
+                except (ValueError, TypeError) as error:
+                    raise _damaged(file, why=f"line {number}: {error}") from error
+                yield found
 
     def add_rollouts(self, batch: RolloutBatch) -> None:
         """Writes the rollouts of an update."""
@@ -254,13 +259,6 @@ def _load(file: Path) -> dict[str, Any]:
         return dict(json.loads(file.read_text("utf-8")))
     except (OSError, ValueError, TypeError) as error:
         raise _damaged(file, why=str(error)) from error
-
-
-def _line(text: bytes, *, where: str, file: Path) -> MetricLine:
-    try:
-        return MetricLine(**json.loads(text))
-    except (ValueError, TypeError) as error:
-        raise _damaged(file, why=f"{where}: {error}") from error
 
 
 def _damaged(file: Path, *, why: str) -> CheckpointError:

@@ -94,14 +94,7 @@ class Mlflow(Tracker):
                 self._lose(error)
 
     def upload(self, folder: Path) -> str:
-        """Brings the store up to date with a run folder; doing it twice changes nothing.
-
-        Returns:
-            The MLflow run id.
-
-        Raises:
-            GfcrError: the store cannot be reached or refuses the run.
-        """
+        """See `Tracker.upload`: the id is MLflow's."""
         run = RunFolder(folder)
         run.card()
         try:

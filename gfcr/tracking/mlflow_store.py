@@ -79,15 +79,21 @@ def _read_run(
         known = [*record.earlier, *(_attempt(client, run=o) for o in replaced)]
         return replace(record, earlier=attempts.before(own, known=known))
     except Exception as error:
-        tags = run.data.tags
-        return RunRecord(
-            run_id=tags.get("gfcr.run_id", run.info.run_id),
-            study=tags.get("gfcr.study", "?"),
-            arm=tags.get("gfcr.arm", "?"),
-            seed=-1,
-            status=tags.get("gfcr.status", "running"),
-            damage=f"it cannot be read: {type(error).__name__}: {error}"[:300],
-        )
+        damage = f"it cannot be read: {type(error).__name__}: {error}"[:300]
+        return RunRecord(**_named(run), damage=damage)
+
+
+def _named(run: "Run") -> dict[str, Any]:
+    """Who the run is, as far as its tags say; a seed of -1 is none."""
+    tags = run.data.tags
+    seed = tags.get("gfcr.seed", "")
+    return {
+        "run_id": tags.get("gfcr.run_id", run.info.run_id),
+        "study": tags.get("gfcr.study", "?"),
+        "arm": tags.get("gfcr.arm", "?"),
+        "seed": int(seed) if seed.removeprefix("-").isdecimal() else -1,
+        "status": tags.get("gfcr.status", "running"),
+    }
 
 
 def read_attempts(client: "MlflowClient", *, run_id: str) -> list[Attempt]:
@@ -152,16 +158,11 @@ def _record(client: "MlflowClient", *, run: "Run", series: Sequence[str]) -> Run
     tags, run_id = run.data.tags, run.info.run_id
     held = {decode_name(key): key for key in run.data.metrics}
     files, damage = _read_files(client, run_id)
-    seed = tags.get("gfcr.seed", "")
-    numbered = seed.removeprefix("-").isdecimal()
-    if not numbered:
+    named = _named(run)
+    if str(named["seed"]) != (seed := tags.get("gfcr.seed", "")):
         damage.append(f"the tag gfcr.seed is {seed!r}")
     record = RunRecord(
-        run_id=tags.get("gfcr.run_id", run_id),
-        study=tags.get("gfcr.study", "?"),
-        arm=tags.get("gfcr.arm", "?"),
-        seed=int(seed) if numbered else -1,
-        status=tags.get("gfcr.status", "running"),
+        **named,
         tags={k: v for k, v in sorted(tags.items()) if k.startswith("gfcr.") and k not in OWN_TAGS},
         params={decode_name(k): v for k, v in sorted(run.data.params.items())},
         result=files.get("result.json"),

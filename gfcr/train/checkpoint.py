@@ -153,8 +153,7 @@ def _manifest(files: Mapping[str, str]) -> str:
 
 def _other(checkpoint: Path) -> str:
     """What to do: the checkpoint before, where there is one."""
-    before = [path for path in complete(checkpoint.parent) if path != checkpoint]
-    before = [path for path in before if step_of(path) < step_of(checkpoint)]
+    before = [p for p in complete(checkpoint.parent) if step_of(p) < step_of(checkpoint)]
     return f" The checkpoint before it is {before[-1]}." if before else ""
 
 

@@ -10,8 +10,7 @@ import pickle
 import random
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -54,22 +53,13 @@ def train(
     """
     device = "cuda" if torch.cuda.is_available() else "cpu"
     codec = CharCodec(alphabet=recipe.demonstrations.alphabet)
-    with _random_state(recipe.seed):
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(recipe.seed)
         model = _model(recipe, vocab_size=codec.vocab_size).to(device)
         result = _fit(model, recipe, codec=codec, on_step=on_step)
     model.to("cpu").save_pretrained(folder)
     _char_tokenizer(codec.alphabet).save_pretrained(folder)
     return result
-
-
-@contextmanager
-def _random_state(seed: int) -> Generator[None]:
-    before = torch.get_rng_state()
-    torch.default_generator.manual_seed(seed)
-    try:
-        yield
-    finally:
-        torch.set_rng_state(before)
 
 
 def _char_tokenizer(alphabet: str) -> Any:

@@ -62,11 +62,7 @@ class Trl(TrainerConfig):
             )
 
     def train(self, job: TrainJob) -> TrainResult:
-        """See `TrainerConfig.train`.
-
-        Raises:
-            ConfigError: TRL has no exact way to compute what `job.loss` asks for.
-        """
+        """See `TrainerConfig.train`."""
         corrected = job.correction is not None or job.loss.off_policy == "behaviour"
         self.check(job.loss, corrected=corrected, sampling=job.sampling)
         from gfcr.train.loading import load_policy, quiet_transformers
@@ -90,11 +86,7 @@ class Trl(TrainerConfig):
         return TrainResult(updates=checkpoint.step_of(last), resumed_from=resumed, model=str(last))
 
     def check(self, loss: Loss, *, corrected: bool, sampling: Sampling) -> None:
-        """Vouches for the optimizer's name, and that TRL has an exact way to compute the loss.
-
-        Raises:
-            ConfigError: it has not; names the settings.
-        """
+        """See `TrainerConfig.check`; vouches for the optimizer's name too."""
         known = optimizers()
         if known and self.optimizer not in known:
             raise unknown_name(self.optimizer, kind="trainer.optimizer", allowed=known)

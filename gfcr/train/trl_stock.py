@@ -100,7 +100,7 @@ def _trainer(job: StockJob, *, course: StockCourse) -> Any:
     tokenizer = load_tokenizer(job.model)
     chat = tokenizer.chat_template is not None
     columns = {
-        "prompt": [_asked(p, chat=chat) for p in job.train],
+        "prompt": [[{"role": "user", "content": p.text}] if chat else p.text for p in job.train],
         "problem": [p.id for p in job.train],
     }
     dataset: Any = Dataset
@@ -132,10 +132,6 @@ def _arguments(job: StockJob) -> dict[str, Any]:
         "use_vllm": True,
         "vllm_mode": "colocate",
     }
-
-
-def _asked(prompt: Prompt, *, chat: bool) -> str | list[dict[str, str]]:
-    return [{"role": "user", "content": prompt.text}] if chat else prompt.text
 
 
 @contextmanager
