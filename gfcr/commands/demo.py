@@ -20,7 +20,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> Outcome:
-    """Makes the model once, sweeps, ranks."""
     from gfcr import leaderboard, models
     from gfcr.leaderboard import report
 

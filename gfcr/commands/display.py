@@ -39,11 +39,9 @@ class RunDisplay(Progress):
         """Shows an update."""
         text = figures(progress.metrics, heldout=progress.heldout)
         self.update(self._task, completed=progress.update, description=text)
-        if not sys.stderr.isatty() and self._worth_a_line(progress.update):
+        worth_a_line = progress.update in (1, self._total) or progress.update % 10 == 0
+        if worth_a_line and not sys.stderr.isatty():
             self.say(f"update {progress.update}: {text}")
-
-    def _worth_a_line(self, update: int) -> bool:
-        return update == 1 or update % 10 == 0 or update == self._total
 
 
 def figures(metrics: Mapping[str, Any], *, heldout: float | None) -> str:

@@ -43,7 +43,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> Outcome:
-    """Builds the leaderboard and writes what was asked for."""
     from gfcr import leaderboard
     from gfcr.leaderboard import report
 

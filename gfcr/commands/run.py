@@ -32,7 +32,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> Outcome:
-    """Runs, resumes or reports."""
     loaded = config.load(options.experiment, overrides=options.overrides)
     from gfcr import experiment
     from gfcr.experiment.source import Pause

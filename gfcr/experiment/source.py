@@ -16,7 +16,7 @@ from gfcr.loop import anew
 from gfcr.loop.scoring import asked_again, scorer
 from gfcr.pipeline import Pipeline
 from gfcr.tracking.folder import Mark, RunFolder
-from gfcr.types import RolloutBatch
+from gfcr.types import Cost, RolloutBatch
 from gfcr.values.ranges import Checked, Natural
 
 SPECULATION = ("drafted", "accepted", "verified")
@@ -119,8 +119,6 @@ class RunSource:
         self._began = time.perf_counter()
         self._batch: RolloutBatch | None = None
 
-    # ------------------------------------------------------------ for the trainer
-
     def next_batch(self) -> RolloutBatch | None:
         """See `BatchSource.next_batch`."""
         if not self.begun:
@@ -139,8 +137,14 @@ class RunSource:
         """See `BatchSource.updated`."""
         assert self._batch is not None, "updated() follows next_batch()"
         self._pipeline.updated(metrics)
-        merged = {**self._batch.metrics, **self._step_metrics(metrics)}
-        self._add_totals(merged)
+        cost = self._batch.cost
+        merged = {**self._batch.metrics, **_step_metrics(metrics, cost=cost)}
+        summed = {f"speculation/{name}" for name in SPECULATION}
+        sums = {k: v for k, v in merged.items() if k.startswith("time/") or k in summed}
+        sums["rollout_tokens"] = float(cost.generated_tokens)
+        sums["forward_passes"] = float(cost.forward_passes)
+        for key, value in sums.items():
+            self.memory.totals[key] = self.memory.totals.get(key, 0.0) + value
         self._records.append(step, metrics=merged)
         self._tracker.log(step, merged)
         latest = self.memory.curve[-1][3] if self.memory.curve else None
@@ -170,8 +174,6 @@ class RunSource:
         self._pipeline.load_state_dict(state["pipeline"])
         self.memory = replace(state["memory"])
         self._began = time.perf_counter()
-
-    # ------------------------------------------------------------ for the run
 
     @property
     def elapsed_s(self) -> float:
@@ -228,8 +230,6 @@ class RunSource:
         self._tracker.log(update, metrics)
         return heldout
 
-    # ------------------------------------------------------------ private
-
     def _due(self) -> bool:
         every, step = self._config.evaluation.every, self._pipeline.step
         return bool(every) and step % every == 0 and self.memory.curve[-1][0] != step
@@ -244,25 +244,14 @@ class RunSource:
         self._tracker.start(self._records.card(), folder=self._records.path)
         self.begun = True
 
-    def _step_metrics(self, metrics: Mapping[str, float]) -> dict[str, float]:
-        assert self._batch is not None
-        cost = self._batch.cost
-        times = {k: v for k, v in metrics.items() if k.endswith("_s")}
-        step_s = cost.wall_s + sum(times.values())
-        return {
-            **{f"time/{k}": v for k, v in times.items()},
-            **{f"train/{k}": v for k, v in metrics.items() if k not in times},
-            "time/step_s": step_s,
-            "rate/r_gen": cost.generate_s / max(step_s, cost.generate_s, 1e-9),
-            "rate/sync_share": times.get("sync_s", 0.0) / max(step_s, 1e-9),
-        }
 
-    def _add_totals(self, metrics: Mapping[str, float]) -> None:
-        assert self._batch is not None
-        totals = self.memory.totals
-        summed = {f"speculation/{name}" for name in SPECULATION}
-        sums = {k: v for k, v in metrics.items() if k.startswith("time/") or k in summed}
-        sums["rollout_tokens"] = float(self._batch.cost.generated_tokens)
-        sums["forward_passes"] = float(self._batch.cost.forward_passes)
-        for key, value in sums.items():
-            totals[key] = totals.get(key, 0.0) + value
+def _step_metrics(metrics: Mapping[str, float], *, cost: Cost) -> dict[str, float]:
+    times = {k: v for k, v in metrics.items() if k.endswith("_s")}
+    step_s = cost.wall_s + sum(times.values())
+    return {
+        **{f"time/{k}": v for k, v in times.items()},
+        **{f"train/{k}": v for k, v in metrics.items() if k not in times},
+        "time/step_s": step_s,
+        "rate/r_gen": cost.generate_s / max(step_s, cost.generate_s, 1e-9),
+        "rate/sync_share": times.get("sync_s", 0.0) / max(step_s, 1e-9),
+    }

@@ -22,6 +22,7 @@ from gfcr.tracking.mlflow_client import (
     find_run,
     list_files,
     open_client,
+    short,
     store_lock,
 )
 from gfcr.tracking.mlflow_store import ATTEMPT, OWN_TAGS, ROSTER, read_attempts
@@ -101,7 +102,7 @@ class Mlflow(Tracker):
             return self._upload(run, status=run.status or "running", result=run.result())
         except Exception as error:
             raise GfcrError(
-                f"{folder} could not be uploaded to tracking.uri={self.uri}: {_short(error)}. "
+                f"{folder} could not be uploaded to tracking.uri={self.uri}: {short(error)}. "
                 f"Start the server or correct the address, then upload again."
             ) from error
 
@@ -121,7 +122,7 @@ class Mlflow(Tracker):
     def _lose(self, error: Exception) -> None:
         self._mirror = None
         print(
-            f"gfcr: MLflow at {self.uri} is not taking records ({_short(error)}). The run goes on "
+            f"gfcr: MLflow at {self.uri} is not taking records ({short(error)}). The run goes on "
             f"and keeps everything in {self._folder}; they are uploaded at the end of the run, or "
             f"by `gfcr upload {self._folder}`.",
             file=sys.stderr,
@@ -256,21 +257,12 @@ def _is_part(points: Mapping[tuple[str, int], list[float]], *, of: RunFolder) ->
         for line in of.metrics()
         for name, value in line.metrics.items()
     }
+    # A database holds infinity as its largest number, and some hold no number as 0.
     return all(
-        at in held and len(values) == 1 and _same(values[0], held[at])
+        at in held and len(values) == 1 and (values[0] == held[at] or not isfinite(held[at]))
         for at, values in points.items()
     )
 
 
-def _same(stored: float, value: float) -> bool:
-    """A database holds infinity as its largest number, and some hold no number as 0."""
-    return stored == value or not isfinite(value)
-
-
 def _chunks(items: list[tuple[str, str]]) -> list[list[tuple[str, str]]]:
     return [items[at : at + _BATCH] for at in range(0, len(items), _BATCH)]
-
-
-def _short(error: Exception) -> str:
-    lines = str(error).strip().splitlines() or [""]
-    return f"{type(error).__name__}: {lines[0][:200]}"

@@ -107,6 +107,12 @@ def _sqlite_file(uri: str) -> Path | None:
     return Path(uri.removeprefix("sqlite:///")).resolve() if uri.startswith("sqlite:///") else None
 
 
+def short(error: Exception) -> str:
+    """The kind of an error and the first line of its words."""
+    lines = str(error).strip().splitlines() or [""]
+    return f"{type(error).__name__}: {lines[0][:200]}"
+
+
 def store_lock(uri: str) -> "FileLock":
     """Makes this machine's processes create tables, experiments and parents one at a time."""
     from filelock import FileLock

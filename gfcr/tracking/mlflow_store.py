@@ -12,7 +12,7 @@ from gfcr.errors import StoreError
 from gfcr.tracking import attempts
 from gfcr.tracking.attempts import Attempt
 from gfcr.tracking.folder import CERTIFICATE, RECORD
-from gfcr.tracking.mlflow_client import list_files, open_client, search
+from gfcr.tracking.mlflow_client import list_files, open_client, search, short
 from gfcr.tracking.names import HELDOUT, decode_name, encode_name
 from gfcr.tracking.records import Curve, RunRecord
 from gfcr.tracking.seal import contradiction
@@ -60,10 +60,9 @@ def _reading(uri: str) -> Generator[None]:
     try:
         yield
     except (MlflowException, SQLAlchemyError, OSError) as error:
-        words = (str(error).strip().splitlines() or [""])[0][:200]
         raise StoreError(
-            f"tracking.uri={uri!r} cannot be read ({type(error).__name__}: {words}). Start the "
-            "server, correct the address, or put the store back from a copy."
+            f"tracking.uri={uri!r} cannot be read ({short(error)}). Start the server, correct the "
+            "address, or put the store back from a copy."
         ) from error
 
 

@@ -120,8 +120,4 @@ def _old(sample: Sample) -> Floats:
 
 
 def _size(unit: tuple[Sample, ...]) -> int:
-    return sum(map(_length, unit))
-
-
-def _length(sample: Sample) -> int:
-    return len(sample.rollout.prompt.tokens) + len(sample.rollout)
+    return sum(len(s.rollout.prompt.tokens) + len(s.rollout) for s in unit)

@@ -178,22 +178,19 @@ class Trl(TrainerConfig):
         """TRL's settings; with these the placeholder dataset is one update an epoch."""
         loss = job.loss
         if loss.estimator in _ONLINE:
-            shared = self.arguments(folder=job.folder, seed=job.seed, sampling=job.sampling)
-            return shared | self._fed(loss)
+            grpo = {"loss_type": loss.aggregation} if loss.estimator == "grpo" else {}
+            return {
+                **self.arguments(folder=job.folder, seed=job.seed, sampling=job.sampling),
+                "epsilon": loss.clip_low,
+                "epsilon_high": loss.clip_high,
+                "per_device_train_batch_size": 2,
+                "num_generations": 2,
+                "shuffle_dataset": False,
+                **grpo,
+            }
         own = {"beta": loss.beta, "disable_dropout": True} if loss.estimator == "dpo" else {}
         common = self._common(folder=job.folder, seed=job.seed)
         return common | own | {"per_device_train_batch_size": 1, "max_length": None}
-
-    def _fed(self, loss: Loss) -> dict[str, Any]:
-        grpo = {"loss_type": loss.aggregation} if loss.estimator == "grpo" else {}
-        return {
-            "epsilon": loss.clip_low,
-            "epsilon_high": loss.clip_high,
-            "per_device_train_batch_size": 2,
-            "num_generations": 2,
-            "shuffle_dataset": False,
-            **grpo,
-        }
 
 
 def classes(estimator: str) -> tuple[Any, Any]:
@@ -252,11 +249,12 @@ def vouch(trainer: Any) -> None:
     """
     args = trainer.args
     mixed = "bf16" if args.bf16 else "no"
+    compiler = str(trainer.accelerator.state.dynamo_plugin.backend.value)
     given = {
         "ACCELERATE_MIXED_PRECISION": args.mixed_precision if args.mixed_precision != mixed else "",
         "ACCELERATE_USE_FSDP": "true" if trainer.is_fsdp_enabled else "",
         "ACCELERATE_USE_DEEPSPEED": "true" if trainer.is_deepspeed_enabled else "",
-        "ACCELERATE_DYNAMO_BACKEND": _compiler(trainer),
+        "ACCELERATE_DYNAMO_BACKEND": "" if compiler == "NO" else compiler.lower(),
     }
     wrong = [f"{name}={value}" for name, value in given.items() if value]
     if wrong:
@@ -265,11 +263,6 @@ def vouch(trainer: Any) -> None:
             f"not say (bf16={args.bf16}): unset it, or start without `accelerate launch`; bf16 "
             "is a setting of the trainer."
         )
-
-
-def _compiler(trainer: Any) -> str:
-    backend = trainer.accelerator.state.dynamo_plugin.backend.value
-    return "" if backend == "NO" else str(backend).lower()
 
 
 def _never(**_: Any) -> list[float]:
