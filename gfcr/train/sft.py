@@ -53,7 +53,7 @@ def train(
     """
     device = "cuda" if torch.cuda.is_available() else "cpu"
     codec = CharCodec(alphabet=recipe.demonstrations.alphabet)
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]):  # pyright: ignore[reportUnknownMemberType]
         torch.default_generator.manual_seed(recipe.seed)
         model = _model(recipe, vocab_size=codec.vocab_size).to(device)
         result = _fit(model, recipe, codec=codec, on_step=on_step)
