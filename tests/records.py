@@ -7,6 +7,7 @@ from typing import Any
 from gfcr.leaderboard.rows import ArmCost, Pareto, Row, Score
 from gfcr.stats import Profile
 from gfcr.tracking.records import RunRecord
+from tests.heldout import asked, measured
 
 COST = ArmCost(**{"ledger": {}, **{f.name: nan for f in fields(ArmCost) if f.name != "ledger"}})
 
@@ -21,8 +22,8 @@ def held(
     arm: str = "a", seed: int = 0, *, before: Any = None, after: Any = None, **more: Any
 ) -> RunRecord:
     """A run with these held-out evaluations, by prompt; other keys belong to the result."""
-    asked = more.pop("asked", None)
-    whens = {"before": before, "after": after, "asked": asked}
+    question = more.pop("asked", None)
+    whens = {"before": before, "after": after, "asked": question}
     heldout = {when: what for when, what in whens.items() if what is not None}
     return record(arm, seed, result={"heldout": heldout, **more})
 
@@ -39,3 +40,21 @@ def rowed(arm: str = "a", **given: Any) -> Row:
         **{"provenance": {}, "notes": (), "curves": {}, "series": {}},
     )
     return replace(row, **given)
+
+
+def sound(arm: str = "a", seed: int = 0, *, score: float = 0.5, **more: Any) -> RunRecord:
+    """A run with all that a row needs, asked two prompts twice; keys of its result as given."""
+    whens = {
+        when: measured({"p": mean - 0.25, "q": mean + 0.25}, samples=2)
+        for when, mean in (("before", 0.25), ("after", score))
+    }
+    result = {
+        **{"strategy": arm, "updates": 4, "wall_s": 9.0},
+        "tokens": {"generated": 10, "trained": 10},
+        "curve": [[0, 0, 0.0, 0.25], [4, 10, 9.0, score]],
+        "heldout": {"asked": asked(2, samples=2), **whens},
+    }
+    return record(
+        **{"arm": arm, "seed": seed, "result": {**result, **more}},
+        tags={"gfcr.task": "t", "gfcr.model": "m", "gfcr.spec_hash": f"of-{arm}"},
+    )

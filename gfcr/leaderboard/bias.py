@@ -60,7 +60,7 @@ def _paired(runs: Sequence[RunRecord], names: Sequence[str]) -> list[NDArray[np.
     held = [
         {step for step, v in curve.items() if np.isfinite(v)} for pair in curves for curve in pair
     ]
-    steps = sorted(held[0].intersection(*held[1:]))
+    steps = sorted(set[int].intersection(*held))
     return [
         np.array([[pair[i][s] for s in steps] for pair in curves], np.float64).mean(0)
         for i in (0, 1)

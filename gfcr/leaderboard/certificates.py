@@ -1,12 +1,12 @@
 """What is known of the losslessness of an arm's drafter, from the certificates of its runs."""
 
-from collections.abc import Collection, Sequence
-from typing import Literal, TypeAlias
+from collections.abc import Sequence
+from typing import TypeAlias
 
-from gfcr.certificate.certify import word_of
+from gfcr.certificate.certify import Word, word_of
 from gfcr.tracking.records import RunRecord
 
-Certificate: TypeAlias = Literal["none", "lossless", "inconclusive", "uncertified", "biased"]
+Certificate: TypeAlias = Word
 """`none`: does not speculate. `uncertified`: speculates without a certificate that holds for the
 drafter, settings and versions it ran with."""
 
@@ -30,7 +30,7 @@ def certificate_of(runs: Sequence[RunRecord]) -> Certificate:
 
     A run that speculates without a certificate that holds for it is `uncertified`.
     """
-    return _first({state_of(run) for run in runs})
+    return min(map(state_of, runs), key=_WORST_FIRST.index)
 
 
 def state_of(run: RunRecord) -> Certificate:
@@ -38,14 +38,6 @@ def state_of(run: RunRecord) -> Certificate:
     if not _speculates(run) or run.spec is None:
         return "uncertified" if _speculates(run) else "none"
     return word_of(run.spec, tags=run.tags, certificate=run.certificate)
-
-
-def _first(found: Collection[str | None]) -> Certificate:
-    """The worst of the states; `uncertified` when none of them is known."""
-    for state in _WORST_FIRST:
-        if state in found:
-            return state
-    return "uncertified"
 
 
 def _speculates(run: RunRecord) -> bool:

@@ -106,7 +106,7 @@ def compared_with(
     came to a score, each spec is an arm: whoever gives one name to several settings, or several
     names to one arm, and shows the luckiest has compared all of them.
     """
-    specs = Counter(arm for arm, _ in {(r.arm, r.tags.get("gfcr.spec_hash", "")) for r in scored})
+    specs = Counter(arm for arm, _ in {(r.arm, r.tags.get("gfcr.spec_hash")) for r in scored})
     count = sum(max(1, specs[arm]) for arm in {*arms, *specs})
     several = [f"{arm} ({specs[arm]} specs)" for arm in sorted(specs) if specs[arm] > 1]
     several += [f"{arm} (not in the table)" for arm in sorted({*specs} - {*arms})]

@@ -28,8 +28,8 @@ def _identity(run: RunRecord) -> str | None:
     for file, held in (("result.json", result_of(run)), ("spec.yaml", run.spec or {})):
         for name in ("run_id", "study", "arm", "seed"):
             # A table of several studies puts theirs before the arms' names.
-            own = (held.get(name), f"{run.study}/{held.get(name)}")
-            if name in held and getattr(run, name) not in own[: 2 if name == "arm" else 1]:
+            prefix = f"{run.study}/" if name == "arm" else ""
+            if name in held and getattr(run, name) not in (held[name], f"{prefix}{held[name]}"):
                 return f"the tag says {name} {getattr(run, name)}, {file} says {held[name]}"
     now = state_of(run)
     for place, told in (("tag", run.tags.get(TAG)), ("result", result_of(run).get("certificate"))):
@@ -55,10 +55,10 @@ def _spec(run: RunRecord) -> str | None:
 
 def _score(run: RunRecord) -> str | None:
     score = heldout(run)["accuracy"]
-    curve = result_of(run).get("curve") or [[0, 0, 0.0, score]]
-    if not _same(curve[-1][3], score):
+    curve = result_of(run).get("curve")
+    if curve and not _same(curve[-1][3], score):
         return f"result.json has held-out accuracy {score}, and {curve[-1][3]} on its curve"
-    logged = run.series.get(HELDOUT, ())
+    logged = run.series.get(HELDOUT)
     # A resumed run may measure again, and MLflow keeps the first point of an update.
     if logged and not result_of(run).get("resumed_from") and not _same(logged[-1][1], score):
         return f"the metric {HELDOUT} ends at {logged[-1][1]:.6g}, result.json says {score:.6g}"
@@ -81,15 +81,17 @@ def _answers(run: RunRecord) -> str | None:
         whole = (
             len(told) == asked["prompts"]
             and scored == {*scores}
-            and min(told.values(), default=0) >= 0
+            and all(num >= 0 for num in told.values())
         )
         if not whole or sum(told.values()) != found.get("n"):
             return (
                 f"{asked['prompts']} held-out prompts x {asked['samples']} were asked, result.json "
                 f"has {len(told)} prompts and {found.get('n')} scored answers {when} training"
             )
-        mean = sum(score * told[prompt] for prompt, score in scores.items()) / (found["n"] or 1)
-        if scores and not _same(mean, found["accuracy"]):
+        if not scores:
+            continue
+        mean = sum(score * told[prompt] for prompt, score in scores.items()) / found["n"]
+        if not _same(mean, found["accuracy"]):
             return f"held-out accuracy is {found['accuracy']}, the mean over its prompts {mean:.6g}"
     counts: Sequence[int] = result_of(run).get("unscorable", [0] * len(curve))
     last = sum(section(heldout(run), "unscorable").values())

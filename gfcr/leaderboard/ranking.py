@@ -78,7 +78,7 @@ def rank(
         margin=margin,
         own_margin=own,
         target=target,
-        noise_floor=noise_floor(scores_of(base, prompts=shared_prompts(base))) if base else None,
+        noise_floor=noise_floor(scores_of(base, prompts=shared_prompts(base))),
         rows=tuple(rows),
         excluded=tuple(sorted(excluded, key=lambda e: (e.arm, e.seed, e.run_id))),
         comparisons=comparisons,

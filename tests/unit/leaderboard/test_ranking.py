@@ -12,6 +12,7 @@ from gfcr.leaderboard.measure import scores_of
 from gfcr.stats import noise_floor
 from gfcr.tracking.attempts import Attempt
 from tests.certified import certified
+from tests.records import sound
 from tests.unit.leaderboard.test_leaderboard import arm, only, run
 
 PLAN = {"gfcr.baseline": "a"}
@@ -62,10 +63,10 @@ def test_without_a_baseline_nothing_is_compared():
 
 
 def test_the_noise_floor_is_of_the_baseline_s_seeds_and_prompts():
-    runs = some("a", 0.5, seeds=4, spread=0.05)
-    prompts = [f"p{i}" for i in range(4)]
-    wanted = noise_floor(scores_of(runs, prompts=prompts))
-    assert wanted and ranked([*runs, *some("b", 0.9, seeds=4)]).noise_floor == wanted
+    runs = [sound("a", seed, score=score) for seed, score in enumerate((0.3, 0.3, 0.7, 0.7))]
+    wanted = noise_floor(scores_of(runs, prompts="pq"))
+    others = [sound("b", seed) for seed in range(4)]
+    assert wanted and ranked([*runs, *others]).noise_floor == wanted
 
 
 def test_studies_in_one_table_keep_their_arms_apart():

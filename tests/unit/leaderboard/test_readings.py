@@ -90,11 +90,14 @@ def test_scores_of_either_arm_beyond_the_rewards_bound_no_difference(ours, their
     assert got != compare(ours, baseline=theirs, span=1.0)
 
 
-def test_lost_answers_are_read_against_each_arm_and_shown_is_what_lies_between():
+@pytest.mark.parametrize(("mine_SP", "other_SP"), [(OURS, THEIRS), (THEIRS, OURS)])
+def test_lost_answers_are_read_against_each_arm_and_shown_is_what_lies_between(mine_SP, other_SP):
     limits = (0.0, 0.875)
-    ours, theirs = arm("b", OURS, lost="p"), arm("a", THEIRS, lost="r")
+    ours, theirs = arm("b", mine_SP, lost="p"), arm("a", other_SP, lost="r")
     low, high = (
-        compare(filled(OURS, mine, column=0), baseline=filled(THEIRS, other, column=2), span=1.0)
+        compare(
+            filled(mine_SP, mine, column=0), baseline=filled(other_SP, other, column=2), span=1.0
+        )
         for mine, other in (limits, limits[::-1])
     )
     got = found(ours, theirs, limits=limits)

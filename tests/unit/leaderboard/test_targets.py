@@ -1,0 +1,42 @@
+"""What it took to reach a score, and who is on a front."""
+
+from math import isnan, nan
+
+from gfcr.leaderboard.rows import Pareto
+from gfcr.leaderboard.targets import pareto, to_target
+from tests.records import record
+
+
+def climbing(*scores):
+    """A run evaluated at updates 0, 1, 2, ... of 100 tokens and 5 seconds each."""
+    curve = [[i, 100 * i, 5.0 * i, score] for i, score in enumerate(scores)]
+    return record(result={"curve": curve})
+
+
+def test_a_target_is_reached_at_the_first_evaluation_at_it_and_never_counts_as_for_ever():
+    runs = [climbing(0.1, 0.5, 0.9), climbing(0.1, 0.2, 0.5), climbing(0.1, 0.2, 0.3)]
+    found = to_target(runs, target=0.5)
+    assert (found.reached, found.runs) == (2, 3)
+    assert (found.updates, found.tokens, found.seconds) == (2.0, 200.0, 10.0)
+    never = to_target(runs, target=0.6)
+    assert (never.reached, never.runs) == (1, 3)
+    assert all(map(isnan, (never.updates, never.tokens, never.seconds)))
+    even = to_target([climbing(0.5), climbing(0.1, 0.5)], target=0.5)
+    assert (even.reached, even.updates, even.tokens, even.seconds) == (2, 0.5, 50.0, 2.5)
+
+
+def fronts(**points):
+    """Arms on the front of tokens, and on that of seconds."""
+    found = pareto(points)
+    assert {*found} == {*points}
+    return [{arm for arm in points if getattr(found[arm], cost)} for cost in ("tokens", "seconds")]
+
+
+def test_a_front_holds_whom_none_matches_in_one_and_beats_in_the_other():
+    assert fronts(a=(0.5, 10, 1), b=(0.6, 20, 9)) == [{"a", "b"}, {"a", "b"}]
+    assert fronts(a=(0.5, 10, 9), b=(0.6, 10, 8)) == [{"b"}, {"b"}]
+    assert fronts(a=(0.5, 10, 9), b=(0.5, 11, 8)) == [{"a"}, {"b"}]
+    assert fronts(a=(0.5, 10, 9), b=(0.5, 10, 9)) == [{"a", "b"}, {"a", "b"}]
+    assert fronts(a=(0.5, 10, 1), b=(0.4, 9, 2), c=(0.4, 11, 0)) == [{"a", "b"}, {"a", "c"}]
+    assert fronts(a=(0.9, nan, 1), b=(0.4, 9, nan)) == [{"b"}, {"a"}]
+    assert pareto({"a": (0.5, 1, nan)}) == {"a": Pareto(tokens=True, seconds=False)}
