@@ -191,3 +191,11 @@ def test_equal_cells_have_the_residual_of_one_more_answer_each_way(value):
     assert (found.seed, found.prompt) == (0.0, 0.0)
     assert found.residual == pytest.approx(12 * 2 / 14**2)
     assert components(np.full((3, 4), value)).residual == 0.0
+
+
+def test_a_thousand_seeds_are_the_most_without_a_word():
+    mix = Components(seed=0.04, prompt=0.0, residual=0.0)
+    sizes = [detectable(mix, seeds=seeds, prompts=1) for seeds in (1000, 1001)]
+    assert sizes[0] > sizes[1]
+    assert seeds_needed(sum(sizes) / 2, components=mix, prompts=1) is None
+    assert seeds_needed(sum(sizes) / 2, components=mix, prompts=1, most=1001) == 1001

@@ -1,12 +1,15 @@
 """Intervals of a share lie in [0, 1] and hold the true share."""
 
+from math import inf
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import beta, binom
+from scipy.stats import beta, binom, norm, t
 
-from gfcr.stats import compare, mean_interval
+from gfcr.stats import UNBOUNDED, bounds_of, compare, mean_interval
+from gfcr.stats.interval import mean_error, spread
 from gfcr.stats.share import share_interval
 
 
@@ -70,3 +73,67 @@ def test_the_true_share_is_inside_nineteen_times_in_twenty(rate, seeds, prompts)
         found = mean_interval(rng.binomial(1, rate, (seeds, prompts)).astype(float))
         held += found.low <= rate <= found.high
     assert held >= binom.ppf(0.005, studies, 0.95)
+
+
+def limits(scores, level):
+    """Korn and Graubard's, written out for one table."""
+    (seeds, prompts), share = scores.shape, scores.mean()
+    product, variance = share * (1 - share), float(spread(scores).variance)
+    edge = product <= 1e-12
+    if prompts > 1:
+        sure = min(product / (variance + 1 / (12 * prompts**2)), seeds * prompts)
+        answers = prompts if edge else sure
+    else:
+        answers = seeds if edge or variance <= 1e-24 else product / variance
+    tail, df = (1 - level) / 2, (min(scores.shape) if prompts > 1 else seeds) - 1
+    answers *= (norm.ppf(1 - tail) / t.ppf(1 - tail, df)) ** 2
+    right, wrong = (0 if edge and s < 0.5 else s for s in (share, 1 - share))
+    low = beta.ppf(tail, right * answers, wrong * answers + 1) if right else 0.0
+    high = beta.ppf(1 - tail, right * answers + 1, wrong * answers) if wrong else 1.0
+    return min(low, share), max(high, share)
+
+
+TABLES = {
+    "one column": [[0.2], [0.5], [0.9]],
+    "one column, equal": [[0.5], [0.5], [0.5], [0.5]],
+    "one column, equal but for rounding": [[0.5], [0.5 + 1e-13]],
+    "one column, nearly equal": [[0.5], [0.5 + 1e-6]],
+    "two columns": [[0, 1], [1, 1], [1, 0]],
+    "more seeds than columns": [[0, 1, 1], [1, 1, 0], [1, 0, 1], [1, 1, 1], [0, 0, 1]],
+    "as many answers as there are": [[0.6, 0.4, 0.5], [0.5, 0.5, 0.5]],
+    "all wrong": [[0, 0, 0], [0, 0, 0]],
+    "all right": [[1, 1, 1], [1, 1, 1]],
+    "all right, one column": [[1], [1], [1]],
+    "nearly all wrong": [[1e-13, 0, 0], [0, 0, 0]],
+    "nearly all right": [[1, 1 - 1e-13], [1, 1]],
+}
+
+
+@pytest.mark.parametrize("level", [0.95, 0.8])
+@pytest.mark.parametrize("case", TABLES)
+def test_limits_are_korn_and_graubard_s(case, level):
+    scores = np.array(TABLES[case], float)
+    found = share_interval(scores, level=level)
+    assert (found.low, found.high) == pytest.approx(limits(scores, level), rel=1e-6, abs=1e-15)
+    assert found.value == pytest.approx(scores.mean())
+    if level == 0.95:
+        assert mean_interval(scores) == share_interval(scores)
+        wide = mean_interval(4 * scores - 1, bounds=(-1.0, 3.0))
+        told = (wide.value, wide.low, wide.high)
+        assert told == pytest.approx([4 * x - 1 for x in (found.value, found.low, found.high)])
+
+
+def test_scores_are_bounded_as_declared_or_as_a_share_where_all_are_one():
+    inside, beyond = np.array([[0.0, 1.0]]), np.array([[0.5, 1.5]])
+    assert bounds_of(inside) == bounds_of(inside, inside) == (0.0, 1.0)
+    assert bounds_of(inside, beyond) == bounds_of(beyond, inside) == UNBOUNDED
+    assert bounds_of(inside, -inside) == UNBOUNDED
+    assert bounds_of(beyond, declared=(0.5, 1.5)) == (0.5, 1.5)
+    assert bounds_of(beyond, declared=(0.6, 1.5)) == UNBOUNDED
+    half = mean_error(beyond.repeat(2, 0)).interval()
+    assert mean_interval(beyond.repeat(2, 0), bounds=(0.0, inf)) == half
+
+
+def test_two_seeds_have_an_interval_and_one_has_none():
+    assert mean_interval([[0.5, 0.1], [0.4, 0.6]]) is not None
+    assert mean_interval([[0.5, 0.1]]) is None
