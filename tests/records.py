@@ -4,8 +4,9 @@ from dataclasses import fields, replace
 from math import nan
 from typing import Any
 
-from gfcr.leaderboard.rows import ArmCost, Pareto, Row, Score
-from gfcr.stats import Profile
+from gfcr.config import HELDOUT
+from gfcr.leaderboard.rows import ArmCost, Leaderboard, Pareto, Row, Score, Versus
+from gfcr.stats import Comparison, Interval, Profile
 from gfcr.tracking.records import RunRecord
 from tests.heldout import asked, measured
 
@@ -57,4 +58,25 @@ def sound(arm: str = "a", seed: int = 0, *, score: float = 0.5, **more: Any) -> 
     return record(
         **{"arm": arm, "seed": seed, "result": {**result, **more}},
         tags={"gfcr.task": "t", "gfcr.model": "m", "gfcr.spec_hash": f"of-{arm}"},
+    )
+
+
+def board(*rows: Row, **given: Any) -> Leaderboard:
+    """A leaderboard of the rows, without a baseline."""
+    known = {"study": "study", "metric": HELDOUT, "baseline": None, "margin": 0.02}
+    unknown = {"own_margin": 0.02, "target": None, "noise_floor": None, "excluded": ()}
+    return Leaderboard(rows=rows, **{**known, **unknown, **given})
+
+
+def compared_by(value: float, *, p_adjusted: float = 0.04, verdict: Any = "better") -> Versus:
+    """A comparison with the baseline, every figure of its own."""
+    return Versus(
+        comparison=Comparison(
+            pairs=5,
+            difference=Interval(value=value, low=value - 0.1, high=value + 0.2),
+            inner=Interval(value=value, low=value - 0.01, high=value + 0.02),
+            **{"p_value": 0.03, "detectable": 0.07, "improves": 0.9},
+        ),
+        p_adjusted=p_adjusted,
+        verdict=verdict,
     )

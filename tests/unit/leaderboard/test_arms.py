@@ -1,5 +1,6 @@
 """A row is what its runs say, and no more certain than they are."""
 
+import copy
 from dataclasses import replace
 from math import isnan
 
@@ -64,7 +65,7 @@ def test_one_seed_has_a_score_and_no_interval():
 def test_a_row_holds_what_its_runs_say():
     tags = {"gfcr.generate": "sample", "gfcr.filters": "x+y", "gfcr.controls": "refill"}
     series = {"m": ((0, 1.0),), HELDOUT: ((0, 0.5),), "empty": ()}
-    runs = [replace(r, tags={**r.tags, **tags}, series=series) for r in RUNS]
+    runs = [replace(r, tags={**r.tags, **tags}, series=series) for r in copy.deepcopy(RUNS)]
     runs[1] = replace(runs[1], series={"n": ((0, 2.0),), "m": ()})
     runs[2].result["heldout"]["after"].update(cut=3)
     del runs[3].result["heldout"]["after"]["cut"]
