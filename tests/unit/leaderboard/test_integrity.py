@@ -98,7 +98,7 @@ def test_a_spec_is_what_the_tag_and_the_parameters_say():
 
 
 def test_the_score_is_the_one_at_the_end_of_its_curve_and_of_the_metric():
-    curve = [[0, 0, 0.0, 0.25], [4, 10, 9.0, 0.75]]
+    curve = [[0, 0, 0.0, 0.25], [2, 5, 4.0, 0.5], [4, 10, 9.0, 0.75]]
     assert why(with_result(curve=curve)) == (
         "result.json has held-out accuracy 0.5, and 0.75 on its curve"
     )

@@ -8,7 +8,9 @@ from gfcr.leaderboard.where import Where
 from tests.records import record, rowed
 
 RUNS = [
-    record(arm, seed, params={"lr": "1" if arm == "b" else "2"}) for arm in "abc" for seed in (0, 1)
+    record(arm, seed, params={"lr": "1" if arm == "b" else "2", "nth": str(seed)})
+    for arm in "abc"
+    for seed in (0, 1)
 ]
 ARMS = {arm: [run for run in RUNS if run.arm == arm] for arm in "abc"}
 
@@ -77,6 +79,7 @@ def test_rows_are_kept_for_which_all_expressions_hold_and_the_baseline_s():
     assert left("rank == 2") == ["a", "b"] and left("rank == 2", baseline=None) == ["b"]
     assert left("rank > 1", "unscorable == 0") == ["a", "b"]
     assert left("rank > 1 and lr == 2") == ["a", "c"]
+    assert left("rank > 1 and nth == 0") == ["a", "b", "c"], "an arm is what its first run is"
     assert left(rows=ROWS[:1]) == ["a"]
     with pytest.raises(ConfigError) as error:
         left("rank == 1")
