@@ -206,6 +206,17 @@ def test_a_cap_of_a_watcher_is_the_engine_s() -> None:
     assert [len(r) for r in group.rollouts] == [9, 5]
 
 
+def test_a_cut_of_a_group_that_more_is_sampled_for_gives_back_the_first_ones_too() -> None:
+    on = ground()
+    start(on)
+    while (cell := on.runner.take()) is None:
+        on.runner.advance()
+    on.runner.more(cell, action=SampleMore(num_samples=1))
+    on.runner.advance()
+    assert [(r.id, len(r)) for r in on.runner.cut()] == [("g0/0", 6), ("g0/1", 6), ("g0/2", 1)]
+    assert idle(on)
+
+
 # ---------------------------------------------------------------- checkpoints
 
 

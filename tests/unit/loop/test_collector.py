@@ -193,6 +193,7 @@ def test_who_samples_more_is_asked_again_with_them() -> None:
     after = By()
     batch = run(more, after).next_batch()
     assert [len(g.rollouts) for g in batch.groups] == [4, 4, 4]
+    assert len({r.id for g in batch.groups for r in g.rollouts}) == 12
     assert sorted(len(g.rollouts) for g in more.of("decide")) == [2] * 3 + [3] * 3 + [4] * 3
     assert [len(g.rollouts) for g in after.of("decide")] == [4, 4, 4]
 

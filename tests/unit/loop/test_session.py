@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gfcr.errors import PartError, TaskError
+from gfcr.errors import EngineError, PartError, TaskError
 from gfcr.loop.cell import scored_again
 from gfcr.stages import Abort, Control, Generate, Session, Watcher
 from gfcr.tasks.base import Verdict
@@ -296,3 +296,19 @@ def test_only_what_was_sampled_under_another_prompt_is_scored_again() -> None:
     nothing: Any = None
     rollouts: list[Rollout] = [plain, empty]
     assert scored_again(rollouts, engine=nothing, sampling=sampling) == rollouts
+
+
+def test_an_engine_that_cannot_score_stops_the_run_and_says_at_what() -> None:
+    async def hinted(session: Any) -> None:
+        prompt = session.job.prompt
+        hint = session.view.prompt(f"1+1=2,{prompt.text}")
+        await session.open(0, prompt=hint, train_under=prompt).sample()
+
+    def broken(*given: Any, **named: Any) -> Any:
+        raise OSError("gone")
+
+    on = ground(By(how=hinted))
+    on.floor.engine.score = broken
+    start(on)
+    with pytest.raises(EngineError, match=r"^the engine failed at scoring: OSError: gone"):
+        on.runner.finish()
