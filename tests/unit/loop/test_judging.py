@@ -13,6 +13,7 @@ from gfcr.control.oversample import Oversample
 from gfcr.errors import GfcrError, PartError, TaskError
 from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.generate.sample import Sample
+from gfcr.loop import judging
 from gfcr.stages import (
     Control,
     Evaluator,
@@ -30,6 +31,7 @@ from gfcr.tasks.base import Verdict
 from gfcr.testing import factories as make
 from gfcr.tracking.rollouts import read_update, write_rollouts
 from gfcr.types import FinishReason, Group, Prompt, Sampling
+from tests.unit.loop.test_begun import ground, idle, start
 
 
 @dataclass(kw_only=True)
@@ -362,3 +364,105 @@ def test_a_batch_that_is_full_cuts_what_is_still_being_judged() -> None:
     assert len(batch.groups) == 1 and len({r.group_id for r in batch.aborted}) == 2
     assert plan.tokens()["remainder"] == 0 and "in_flight" not in plan.ledger.bins()
     assert not plan.engine.step(), "nothing is left running"
+
+
+# ---------------------------------------------------------------- one group, without a run
+
+
+@dataclass(kw_only=True)
+class Adds(Control, Evaluator):
+    """Asks a word, and adds to every reward; notes which rewards it was shown."""
+
+    error: BaseException | None = None
+    seen: list[list[float | None]] = field(default_factory=list[list[float | None]])
+
+    async def evaluate(self, group: Group, scratch: Scratch) -> Group:
+        self.seen.append([r.reward for r in group.rollouts])
+        await scratch.aside("1=", role="word", sampling=Sampling(max_tokens=2)).sample()
+        scratch.aside("2=", role="word").sample()
+        if self.error is not None:
+            raise self.error
+        return group.judged([float(len(r.text)) + len(self.seen[-1]) for r in group.rollouts])
+
+
+def judged_by(*parts: Any) -> Any:
+    on = ground(None, *parts)
+    start(on)
+    (on.group,) = on.runner.finish()
+    on.asides = on.runner.take_asides()
+    assert idle(on)
+    return on
+
+
+def test_evaluators_are_asked_in_order_each_with_what_the_one_before_gave() -> None:
+    first, second = Adds(), Adds()
+    on = judged_by(first, second)
+    assert [r.reward for r in on.group.rollouts] == [8.0, 8.0]
+    assert second.seen == [[8.0, 8.0]] and first.seen[0] != [8.0, 8.0]
+    assert [s.reward for s in on.group.signals] == [8.0, 8.0]
+    own = [(a.id, len(a)) for a in on.asides]
+    names = [f"g0/controls.{i}.2~word{k}" for i in (0, 1) for k in (0, 1)]
+    assert [name for name, _ in own] == [n for n in names if n in dict(own)]
+    assert all(num <= 2 for _, num in own), "what nobody awaits is dropped when the part returns"
+
+
+@pytest.mark.parametrize("error", [OSError("gone"), SystemExit("gone")])
+def test_a_judge_that_fails_has_judged_nothing_and_the_next_is_asked(
+    error: BaseException, caplog: Any
+) -> None:
+    first, second = Adds(error=error), Adds()
+    on = judged_by(first, second)
+    assert second.seen == [[None, None]]
+    assert [r.reward for r in on.group.rollouts] == [8.0, 8.0]
+    alone = judged_by(Adds(error=error))
+    said = f"{type(error).__name__}: gone"
+    assert {(r.reward, r.error) for r in alone.group.rollouts} == {(None, said)}
+    assert {s.rejected for s in alone.group.signals} == {"unscorable"}
+    words = [r.getMessage() for r in caplog.records]
+    assert (
+        words
+        == [f"strategy.controls.0 failed on group g0: {said} (the first one; see `unscorable/*`)"]
+        * 2
+    )
+
+
+def test_what_generate_failed_at_stays_its_failure() -> None:
+    failed = make.rollout(0, reward=None, error="tool broke", finish=FinishReason.ERROR)
+    found = judging._unscorable(make.group_of([failed, make.rollout(1)]), "OSError: gone")
+    assert found.rollouts[0] is failed and found.signals[0].rejected == "error"
+    assert (found.rollouts[1].reward, found.rollouts[1].error) == (None, "OSError: gone")
+    assert found.signals[1].rejected == "unscorable" and found.signals[1].reward is None
+
+
+def test_an_error_for_the_user_stops_who_waits_for_the_group() -> None:
+    with pytest.raises(TaskError, match="no such column"):
+        judged_by(Adds(error=TaskError("no such column")), Adds())
+
+
+def test_a_judge_that_is_cut_is_closed_and_one_that_breaks_then_is_named() -> None:
+    @dataclass(kw_only=True)
+    class Holds(Control, Evaluator):
+        breaks: bool
+        closed: list[str] = field(default_factory=list[str])
+
+        async def evaluate(self, group: Group, scratch: Scratch) -> Group:
+            try:
+                await scratch.aside("1=", role="word").sample()
+            finally:
+                self.closed.append(group.id)
+                if self.breaks:
+                    raise OSError("gone")
+            return group
+
+    for part in (Holds(breaks=False), Holds(breaks=True)):
+        on = ground(None, part)
+        start(on)
+        for _ in range(7):
+            on.runner.advance()
+        assert part.closed == []
+        if part.breaks:
+            with pytest.raises(PartError, match=r"^strategy\.controls\.0 failed: OSError: gone"):
+                on.runner.cut()
+        else:
+            on.runner.cut()
+        assert part.closed == ["g0"]
