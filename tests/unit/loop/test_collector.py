@@ -10,7 +10,9 @@ from gfcr.errors import BatchCannotFill, GfcrError, PartError
 from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.generate.sample import Sample
 from gfcr.loop.collector import check_harvest, check_scorable
+from gfcr.loop.stream import PromptStream
 from gfcr.stages import (
+    Abort,
     Allocator,
     BatchMap,
     Control,
@@ -22,6 +24,7 @@ from gfcr.stages import (
     Replay,
     Retire,
     SampleMore,
+    Watcher,
 )
 from gfcr.strategy import Strategy
 from gfcr.testing import factories as make
@@ -293,3 +296,32 @@ def test_only_fresh_rollouts_tell_whether_the_verifier_works() -> None:
     check_scorable([], where="x")
     with pytest.raises(GfcrError, match=r"^x: none of 1 rollouts"):
         check_scorable([make.rollout(1, origin="replay"), make.rollout(2, reward=None)], where="x")
+
+
+def test_a_stream_that_draws_too_few_is_named() -> None:
+    class Short(PromptStream):
+        def draw(self, num: int) -> Any:
+            return super().draw(num - 1)
+
+    stream = Short(make.CoinTask().problems(make.CODEC).train, seed=0)
+    with pytest.raises(PartError, match=r"^strategy\.prompts: selected 2 prompts of the 3 asked"):
+        run(By(), stream=stream).next_batch()
+
+
+def test_a_prompt_that_is_begun_again_in_a_batch_has_other_draws() -> None:
+    task = make.CoinTask(num_train=1)
+    batch = run(By(), task=task, script=None, max_tokens=30).next_batch()
+    texts = [r.text for g in batch.groups for r in g.rollouts]
+    assert len({g.prompt.id for g in batch.groups}) == 1 and len(set(texts)) == len(texts) == 6
+
+
+def test_a_group_whose_rollouts_are_all_aborted_is_empty() -> None:
+    @dataclass(kw_only=True)
+    class Aborts(Control, Watcher):
+        def watch(self, trajectory: Any, *, new: int, view: Any) -> Any:
+            return Abort(reason="x") if trajectory.id.startswith("0:1:") else None
+
+    plan = replace(run(By()).strategy, controls={"aborts": Aborts()})
+    batch = make.pipeline(plan, prompts=3).next_batch()
+    assert [g.rejected for g in batch.groups if number_of(g) == 1] == ["empty"]
+    assert len(batch.aborted) == 2 and len(batch.accepted) == 2
