@@ -46,11 +46,14 @@ def test_weights_multiply_the_advantage_and_masks_leave_the_loss() -> None:
 WRONG: dict[str, tuple[Any, str]] = {
     "nothing": (lambda update: None, " failed: TypeError"),
     "too few": (lambda update: [], "gave 0 answers for 1 rollouts"),
-    "no answer": (every(1.0), "give a Corrected"),
-    "nan": (every(Corrected(weight=float("nan"))), "one finite number"),
+    "no answer": (every(1.0), "gave 1.0: give a Corrected"),
+    "nan": (every(Corrected(weight=float("nan"))), "gave the weight nan: give one finite number"),
     "a weight too few": (every(Corrected(weight=np.ones(3))), "one finite number"),
     "a mask too short": (every(Corrected(mask_T=np.ones(3, np.bool_))), "one boolean for each"),
-    "a mask of numbers": (every(Corrected(mask_T=np.ones(4))), "one boolean for each"),
+    "a mask of numbers": (
+        every(Corrected(mask_T=np.ones(4))),
+        "a mask of float64 .4,.: give one boolean for each",
+    ),
     "the environment": (every(Corrected(mask_T=np.ones(4, np.bool_))), "environment tokens"),
 }
 
