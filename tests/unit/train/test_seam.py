@@ -182,7 +182,7 @@ class Base:
     """A trainer whose loss is what it is called with."""
 
     def compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        self.given = (inputs, args, kwargs)
+        self.given = (model.training, inputs, args, kwargs)
         return loss(3.0)
 
 
@@ -201,9 +201,9 @@ def test_the_feed_gives_the_inputs_and_sees_the_losses_of_training_alone() -> No
     assert inputs["completion_ids"].shape == (3, 4)
     given = {"num_items_in_batch": 5, "return_outputs": False}
     assert float(seam.compute_loss(SimpleNamespace(training=False), inputs, 1, **given)) == 3.0
-    assert not made._passes and seam.given == (inputs, (1,), given)
+    assert not made._passes and seam.given == (False, inputs, (1,), given)
     assert float(seam.compute_loss(SimpleNamespace(training=True), inputs, 1, **given)) == 3.0
-    assert len(made._passes) == 1 and seam.given == (inputs, (1,), given)
+    assert len(made._passes) == 1 and seam.given == (True, inputs, (1,), given)
 
 
 @pytest.mark.parametrize(("given", "tokens"), [(None, 9.0), (123, 18.0)])
