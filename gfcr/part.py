@@ -18,6 +18,9 @@ class Part(Checked, ABC):
 
     paper: ClassVar[str] = ""
     """arXiv id of the source, shown by `gfcr list`."""
+    libraries: ClassVar[tuple[str, ...]] = ()
+    """Installed modules that it imports, which takes seconds and starts no thread: a sweep imports
+    them once, and forks its trials."""
 
     def metrics(self) -> Mapping[str, float]:
         """Numbers to log after each update, under the part's name. None by default."""

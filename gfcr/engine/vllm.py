@@ -5,7 +5,7 @@ import os
 import warnings
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, final
+from typing import Annotated, Any, ClassVar, Literal, final
 
 from annotated_types import Interval, MultipleOf
 
@@ -14,6 +14,7 @@ from gfcr.engine.base import EngineConfig, Request
 from gfcr.engine.vllm_loop import VllmEngine
 from gfcr.engine.vllm_model import ModelFolder, open_folder
 from gfcr.errors import EngineError
+from gfcr.process.environment import set_defaults
 from gfcr.speculation.base import Drafter, Target
 from gfcr.values.ranges import SomeShare
 
@@ -23,6 +24,7 @@ from gfcr.values.ranges import SomeShare
 class Vllm(EngineConfig):
     """vLLM in this process, on whatever device it finds."""
 
+    libraries: ClassVar[tuple[str, ...]] = ("vllm.entrypoints.llm", "vllm.v1.worker.cpu_worker")
     dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
     """`auto` takes the checkpoint's, except that vLLM turns float32 into bfloat16."""
     max_length: Annotated[int, Interval(ge=2, le=10000000)] | None = None
@@ -145,7 +147,7 @@ def repair(config: Vllm) -> tuple[str, ...]:
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
     # One runner on CPU and GPU: scoring and draft budgets reach into it.
     os.environ["VLLM_USE_V2_MODEL_RUNNER"] = "0"
-    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+    set_defaults()
     from vllm.platforms import current_platform
 
     from gfcr.engine import vllm_fixes

@@ -20,6 +20,7 @@ from gfcr.experiment.signals import Heard, interruptible
 from gfcr.experiment.source import SPECULATION, Pause, Progress, RunSource
 from gfcr.loop.scoring import apart
 from gfcr.pipeline import Pipeline
+from gfcr.process.environment import load
 from gfcr.tasks.base import Codec
 from gfcr.tasks.codec import CharCodec, HfCodec
 from gfcr.tracking import attempts, sealing
@@ -259,7 +260,10 @@ def _engine(resolved: Resolved, *, model: str) -> Engine:
     drafter = resolved.strategy.drafter
     if drafter is not None:
         drafter.fetch(models.resolve)
-    return resolved.engine.start(model=model, seed=resolved.config.seed, drafter=drafter)
+    engine = resolved.engine.start(model=model, seed=resolved.config.seed, drafter=drafter)
+    # Before the run's clock: a forked trial has them by then.
+    load([*resolved.trainer.libraries, *resolved.tracker.libraries])
+    return engine
 
 
 def _codec(resolved: Resolved, *, model: str) -> Codec:

@@ -2,13 +2,14 @@
 
 import time
 from collections.abc import Generator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import Annotated, final
 
 from annotated_types import Interval
 
 from gfcr.launch.base import Job, JobEnd, Launcher, Watch
+from gfcr.launch.forked import Forks, libraries_of
 from gfcr.launch.process import TrialProcess, is_held
 
 _POLL_S = 0.5
@@ -35,6 +36,7 @@ class Local(Launcher):
         """See `Launcher.run`."""
         waiting, running = list(jobs), dict[str, tuple[Job, TrialProcess]]()
         with ExitStack() as stack:
+            forks = stack.enter_context(closing(Forks(libraries_of(jobs))))
             # Last in, first out: all are asked before any is waited for.
             stack.callback(lambda: [process.stop() for _, process in running.values()])
             stack.callback(lambda: [process.ask_to_end() for _, process in running.values()])
@@ -42,7 +44,7 @@ class Local(Launcher):
                 while len(running) < self.parallel and (job := _free(waiting)) is not None:
                     waiting.remove(job)
                     begin(job)
-                    running[job.name] = (job, TrialProcess(job))
+                    running[job.name] = (job, TrialProcess(job, forks=forks))
                 if not running:
                     time.sleep(_POLL_S)
                 for job, process in list(running.values()):

@@ -3,12 +3,13 @@
 import json
 import os
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any, final
 
 from gfcr.launch.base import Job
+from gfcr.launch.forked import Forks
+from gfcr.process.worker import command, no_answer
 from gfcr.tracking.lock import is_locked
 from gfcr.values import reading
 
@@ -25,32 +26,39 @@ class TrialProcess:
     Its words go to `<run folder>.log`, its spec is `<run folder>.yaml`.
     """
 
-    def __init__(self, job: Job, *, cwd: Path | None = None) -> None:
-        """Starts it, in the folder `cwd` where one is given."""
+    def __init__(self, job: Job, *, cwd: Path | None = None, forks: Forks | None = None) -> None:
+        """Starts it, in the folder `cwd` where one is given; forked where there are `forks`."""
         parent, name = job.folder.parent, job.folder.name
         parent.mkdir(parents=True, exist_ok=True)
         self._log = parent / f"{name}.log"
         file = parent / f"{name}.yaml"
         file.write_text(reading.write(job.config))
-        command = [sys.executable, "-m", "gfcr.launch.child", str(os.getpid())]
-        command += ["run", str(file), "--json", "--wait", str(_PATIENCE_S)]
-        command += ["--fresh"] if job.fresh else []
-        command += ["--until", str(job.until)] if job.until is not None else []
+        arguments = ["run", str(file), "--json", "--wait", str(_PATIENCE_S)]
+        arguments += ["--fresh"] if job.fresh else []
+        arguments += ["--until", str(job.until)] if job.until is not None else []
         # To a file: a pipe that nobody reads blocks the process once it is full.
-        self._answer = tempfile.TemporaryFile()  # noqa: SIM115 - closed by wait or stop
+        self._answer = tempfile.NamedTemporaryFile()  # noqa: SIM115 - closed by wait or stop
         with self._log.open("a") as words:
-            self._process = subprocess.Popen(command, stdout=self._answer, stderr=words, cwd=cwd)
+            forked, told = None, [self._answer.name, str(self._log.absolute()), *arguments]
+            try:
+                forked = forks and forks.start(told, log=words)
+            except ConnectionError as error:
+                print(f"started fresh: {error}", file=words, flush=True)
+            line = command("gfcr.launch.child", arguments=[str(os.getpid()), *arguments])
+            self._process = forked or subprocess.Popen(
+                line, stdout=self._answer, stderr=words, cwd=cwd
+            )
 
     def wait(self, seconds: float) -> dict[str, Any] | None:
         """Returns the trial's answer; None where it is still running after so long."""
         try:
-            self._process.wait(timeout=seconds)
+            code = self._process.wait(timeout=seconds)
         except subprocess.TimeoutExpired:
             return None
         self._answer.seek(0)
         text = self._answer.read().decode(errors="replace")
         self._answer.close()
-        return _parse(text, log=self._log, code=self._process.returncode)
+        return _parse(text, log=self._log, code=code)
 
     def ask_to_end(self) -> None:
         """Asks it to pause."""
@@ -76,8 +84,6 @@ def _parse(text: str, *, log: Path, code: int) -> dict[str, Any]:
     try:
         answer: dict[str, Any] = json.loads(text)
     except json.JSONDecodeError:
-        lines = log.read_text(errors="replace").splitlines()
-        words = "\n".join(lines[-5:])
-        error = f"the process ended with exit code {code} and no answer. Its last words: {words}"
+        error = no_answer(log.read_text(errors="replace"), code=code)
         return {"status": "failed", "error": error, "log": str(log)}
     return answer if "status" in answer else {"status": "failed", **answer}

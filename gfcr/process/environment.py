@@ -2,7 +2,10 @@
 
 import logging
 import os
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +14,13 @@ _DEFAULTS: Final = {
     # makes a run several times slower. Read when torch is loaded, so it is set before.
     "OMP_WAIT_POLICY": "PASSIVE",
     "TORCH_CPP_LOG_LEVEL": "ERROR",
+    "VLLM_LOGGING_LEVEL": "ERROR",
+    # Quiet, without a thread of its own, and quick to say when a store is down.
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+    "MLFLOW_LOGGING_LEVEL": "WARNING",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
 }
 
 
@@ -20,9 +30,24 @@ def settle(*, level: int = logging.ERROR) -> None:
     Args:
         level: of what is logged to stderr.
     """
+    set_defaults()
+    logging.basicConfig(level=level, format="%(message)s")
+
+
+def set_defaults() -> None:
+    """Sets what libraries read when they are imported, where the user has not."""
     for name, value in _DEFAULTS.items():
         os.environ.setdefault(name, value)
-    logging.basicConfig(level=level, format="%(message)s")
+
+
+def load(libraries: Iterable[str]) -> None:
+    """Imports them, quietly; one that is missing is told of where it is used."""
+    set_defaults()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of their own dependencies
+        for library in libraries:
+            with suppress(ImportError):
+                import_module(library)
 
 
 def environment(*, threads: int | None = None) -> Mapping[str, str]:

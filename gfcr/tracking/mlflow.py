@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
 from time import time
-from typing import TYPE_CHECKING, Literal, final
+from typing import TYPE_CHECKING, ClassVar, Literal, final
 
 from gfcr.errors import GfcrError
 from gfcr.tracking import attempts
@@ -50,6 +50,10 @@ class Mlflow(Tracker):
     run are told of in its result.
     """
 
+    libraries: ClassVar[tuple[str, ...]] = (
+        "mlflow.tracking",
+        "mlflow.store.tracking.sqlalchemy_store",
+    )
     uri: File = "sqlite:///mlflow.db"
     """Any MLflow tracking URI."""
     experiment: Word | None = None

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gfcr.process.environment import set_defaults
 from gfcr.tracking.mlflow_sqlite import check_readable, check_writable
 from gfcr.tracking.names import digest
 
@@ -87,14 +88,7 @@ def open_client(uri: str, *, reading: bool = False) -> "MlflowClient":
     Raises:
         StoreError: it is a SQLite file that cannot be used.
     """
-    for name, value in {
-        "MLFLOW_DISABLE_TELEMETRY": "true",
-        "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
-        "MLFLOW_LOGGING_LEVEL": "WARNING",
-        "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
-        "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
-    }.items():
-        os.environ.setdefault(name, value)
+    set_defaults()
     from mlflow.tracking import MlflowClient
 
     file = _sqlite_file(uri)

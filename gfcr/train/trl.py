@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias, final
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, final
 
 from annotated_types import Interval
 
@@ -32,6 +32,7 @@ class Trl(TrainerConfig):
     weights and optimizer as they are. One process; the model is kept in float32.
     """
 
+    libraries: ClassVar[tuple[str, ...]] = ("trl.trainer.grpo_trainer",)
     max_steps: Count = 40
     learning_rate: Annotated[float, Interval(gt=0, le=1000.0)] = 2e-4
     schedule: Schedule = "constant"

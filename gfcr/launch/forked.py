@@ -1,0 +1,110 @@
+"""Trials forked from a warm process, as their launcher sees them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from importlib.metadata import version
+from select import select
+from typing import IO, Any, final
+
+from gfcr import registry
+from gfcr.launch.base import Job
+from gfcr.process.environment import set_defaults
+from gfcr.process.worker import command
+from gfcr.tracking.folder import RunFolder
+
+
+def libraries_of(jobs: Iterable[Job]) -> list[str]:
+    """What the jobs' trials import, if two or more are still to run and a fork of them is safe."""
+    wanted = [job for job in jobs if job.fresh or not _finished(job)]
+    kinds = ("engine", "trainer", "tracking")
+    named = dict.fromkeys((kind, job.config[kind]["name"]) for kind in kinds for job in wanted)
+    parts = [registry.find(kind, name) for kind, name in named]
+    libraries = list(dict.fromkeys(library for part in parts for library in part.libraries))
+    # A torch that knows a device may have started it, which no fork outlives.
+    safe = sys.platform == "linux" and (not libraries or version("torch").endswith("+cpu"))
+    return libraries if safe and len(wanted) > 1 else []
+
+
+def _finished(job: Job) -> bool:
+    return (RunFolder(job.folder).result() or {}).get("status") == "finished"
+
+
+def _surroundings() -> Any:
+    """What a fresh trial begins in; an upgrade of libraries changes it."""
+    installed = os.stat(sysconfig.get_path("purelib")).st_mtime_ns
+    return dict(os.environ), os.getcwd(), installed
+
+
+@final
+class Forks:
+    """Processes of `gfcr.launch.warm`, one for each trial at a time; none without libraries."""
+
+    def __init__(self, libraries: Sequence[str]) -> None:
+        self._libraries = libraries
+        self._warm: list[subprocess.Popen[bytes]] = []
+        self._idle: list[subprocess.Popen[bytes]] = []
+        self._like: Any = None
+
+    def start(self, told: Sequence[str], *, log: IO[Any]) -> "Forked | None":
+        """Starts a trial, see `gfcr.launch.warm`; None where it has to be started fresh.
+
+        Raises:
+            ConnectionError: its warm process has ended; later trials are started fresh.
+        """
+        set_defaults()
+        self._like = self._like or _surroundings()
+        if not self._libraries or _surroundings() != self._like:
+            return None
+        if not self._idle:
+            line, pipe = command("gfcr.launch.warm", arguments=self._libraries), subprocess.PIPE
+            self._idle.append(subprocess.Popen(line, stdin=pipe, stdout=pipe, stderr=log))
+            self._warm += self._idle
+        warm = self._idle.pop()
+        assert warm.stdin and warm.stdout
+        with suppress(BrokenPipeError):
+            os.write(warm.stdin.fileno(), json.dumps(told).encode() + b"\n")
+        if pid := warm.stdout.readline():
+            return Forked(warm, pid=int(pid), idle=self._idle)
+        self._libraries = ()
+        raise ConnectionError(f"the process to fork from ended, exit code {warm.wait()}")
+
+    def close(self) -> None:
+        """Ends them; trials that still run then pause by themselves."""
+        for warm in self._warm:
+            warm.kill()
+            warm.communicate()
+
+
+@final
+class Forked:
+    """A forked trial: what its launcher needs of `subprocess.Popen`."""
+
+    def __init__(
+        self, warm: "subprocess.Popen[bytes]", *, pid: int, idle: "list[subprocess.Popen[bytes]]"
+    ) -> None:
+        self._warm, self._pid, self._idle = warm, pid, idle
+
+    def wait(self, timeout: float | None = None) -> int:
+        """See `subprocess.Popen.wait`."""
+        assert self._warm.stdout
+        if not select([self._warm.stdout], [], [], timeout)[0]:
+            raise subprocess.TimeoutExpired("gfcr.launch.child", timeout or 0.0)
+        if not (code := self._warm.stdout.readline()):
+            return -signal.SIGKILL  # of its parent, without which it soon pauses
+        self._idle.append(self._warm)
+        return int(code)
+
+    def terminate(self) -> None:
+        """Asks it to end."""
+        self.kill(signal.SIGTERM)
+
+    def kill(self, number: int = signal.SIGKILL) -> None:
+        """Ends it."""
+        with suppress(ProcessLookupError):
+            os.kill(self._pid, number)
