@@ -145,7 +145,9 @@ def _is_committed(head: str, top: str) -> bool | None:
     }
     if _HERE / "__init__.py" not in wanted:
         return None
-    same = wanted == {path: _blob(file, like=head) for path, file in files.items()}
+    # One that has gone since it was digested is a change too.
+    there = {path: file for path, file in files.items() if file.exists()}
+    same = wanted == {path: _blob(file, like=head) for path, file in there.items()}
     return same and _is_what_runs(files.values())
 
 
