@@ -1,5 +1,6 @@
 """What all tests share: an offline, quiet environment and the skip of GPU tests."""
 
+import gc
 import os
 import shutil
 from pathlib import Path
@@ -24,6 +25,15 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 MEMORY = Path("/dev/shm")
 if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 4 << 30:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+# What is imported and collected stays: looking through it takes seconds each time.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
+
 
 # Timing on a shared machine says nothing about the code, and a failure should come back.
 settings.register_profile("some", deadline=None, derandomize=True, max_examples=25)

@@ -18,6 +18,7 @@ from gfcr.engine.drafting import Drafting
 from gfcr.engine.vllm_model import Counters, ModelFolder
 from gfcr.engine.vllm_speculation import Speculation
 from gfcr.errors import EngineError
+from gfcr.process.environment import left_frozen
 from gfcr.speculation.base import Drafter
 from gfcr.types import FinishReason, Floats, Sampling
 
@@ -207,7 +208,8 @@ class VllmEngine:
         if self._core is None:
             return
         self._speculation.close()
-        self.llm.llm_engine.engine_core.shutdown()
+        with left_frozen():
+            self.llm.llm_engine.engine_core.shutdown()
         self._live.clear()
         self._core = self.llm = VllmEngine._open = None
         gc.collect()

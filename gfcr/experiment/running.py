@@ -260,10 +260,10 @@ def _engine(resolved: Resolved, *, model: str) -> Engine:
     drafter = resolved.strategy.drafter
     if drafter is not None:
         drafter.fetch(models.resolve)
-    engine = resolved.engine.start(model=model, seed=resolved.config.seed, drafter=drafter)
     # Before the run's clock: a forked trial has them by then.
-    load([*resolved.trainer.libraries, *resolved.tracker.libraries])
-    return engine
+    for part in (resolved.engine, resolved.trainer, resolved.tracker):
+        load(part.libraries)
+    return resolved.engine.start(model=model, seed=resolved.config.seed, drafter=drafter)
 
 
 def _codec(resolved: Resolved, *, model: str) -> Codec:

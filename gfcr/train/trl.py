@@ -1,7 +1,6 @@
 """Training with TRL, which generates nothing here. Only `gfcr.train.trl*` import trl."""
 
 import ast
-import warnings
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -11,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias, final
 from annotated_types import Interval
 
 from gfcr.errors import ConfigError, unknown_name
+from gfcr.process.environment import load
 from gfcr.train import checkpoint
 from gfcr.train.base import TrainerConfig, TrainJob, TrainResult
 from gfcr.types import Loss, Sampling
@@ -196,14 +196,13 @@ class Trl(TrainerConfig):
 
 def classes(estimator: str) -> tuple[Any, Any]:
     """Returns TRL's trainer and configuration classes."""
-    with warnings.catch_warnings():
-        # TRL names the vLLM versions its own generation supports, which the seam does not use.
-        warnings.filterwarnings("ignore", message="TRL currently supports vLLM")
-        import trl as untyped
+    # Quietly: TRL names the vLLM versions its own generation supports, which the seam does not use.
+    load([f"trl.trainer.{estimator}_trainer"])
+    import trl as untyped
 
-        trl: Any = untyped
-        name = estimator.upper()
-        return getattr(trl, f"{name}Trainer"), getattr(trl, f"{name}Config")
+    trl: Any = untyped
+    name = estimator.upper()
+    return getattr(trl, f"{name}Trainer"), getattr(trl, f"{name}Config")
 
 
 def _check_estimator(loss: Loss, *, corrected: bool) -> None:
