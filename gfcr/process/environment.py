@@ -5,7 +5,7 @@ import logging
 import os
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
@@ -63,7 +63,7 @@ def load(libraries: Iterable[str]) -> None:
 
 
 @contextmanager
-def left_frozen() -> Iterator[None]:
+def left_frozen() -> Generator[None]:
     """In here no library freezes its own objects too, or thaws what `load` froze, as vLLM does."""
     with patch.multiple(gc, freeze=lambda: None, unfreeze=lambda: None):
         yield

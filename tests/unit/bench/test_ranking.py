@@ -211,7 +211,7 @@ def test_the_command_reads_run_folders(tmp_path: Path) -> None:
             )
         )
         sealing.end(folder, status="finished", result=record.result or {})
-    rule = ("--rule", "halving", "--first", "5", "--factor", "3")
+    rule = ("--rule", "halving first=5 factor=3")
     words = ("--folder", tmp_path, "--resamples", "3", *rule, "--json")
     done = gfcr("bench", "ranking", "t", *words)
     assert done.returncode == 0, done.stderr
