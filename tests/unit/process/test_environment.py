@@ -1,0 +1,61 @@
+"""What is imported once is left out of every later collection."""
+
+import gc
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+
+from gfcr.process.environment import left_frozen, load
+
+LIBRARY = "gfcr_test_library"
+
+
+@pytest.fixture
+def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / f"{LIBRARY}.py").write_text(
+        "import gc, warnings\nwarnings.warn('old')\nCOLLECTING = gc.isenabled()\nTIE = []\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    yield LIBRARY
+    sys.modules.pop(LIBRARY, None)
+
+
+def test_what_is_loaded_is_frozen_once_and_the_collector_goes_on(library: str) -> None:
+    assert gc.isenabled()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        load([library])
+    assert gc.isenabled() and not sys.modules[library].COLLECTING
+    assert all(sys.modules[library].TIE is not o for o in gc.get_objects())
+    before = gc.get_freeze_count()
+    kept = [[] for _ in range(50)]
+    load([library])
+    assert gc.get_freeze_count() <= before and len(kept) == 50, "nothing was imported"
+
+
+def test_a_collector_that_was_off_stays_off(library: str) -> None:
+    gc.disable()
+    try:
+        load([library])
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def test_a_library_that_is_missing_is_told_of_where_it_is_used() -> None:
+    load(["gfcr_no_such_library"])
+    assert gc.isenabled()
+
+
+def test_in_between_nobody_freezes_or_thaws(library: str) -> None:
+    load([library])
+    before = gc.get_freeze_count()
+    made = [[] for _ in range(1000)]
+    with left_frozen():
+        gc.unfreeze()
+        gc.freeze()
+        assert 0 < gc.get_freeze_count() <= before
+    gc.freeze()
+    assert gc.get_freeze_count() > before and len(made) == 1000
