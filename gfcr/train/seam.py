@@ -195,7 +195,7 @@ class Feed(TrainerCallback):
         every, made = pairs(samples), list[_Micro]()
         for run in units(every, count=self._count):
             rows = [*(p.chosen for p in run), *(p.rejected for p in run)]
-            padded = collate(rows or [], device=trainer.accelerator.device, rows=2)
+            padded = collate(rows, device=trainer.accelerator.device, rows=2)
             inputs = dpo_inputs(trainer, padded, loss=self._job.loss, scale=1.0, tokens=0)
             scale = len(run) * self._count / max(len(every), 1)
             made.append(_Micro(padded, inputs, rows, scale))

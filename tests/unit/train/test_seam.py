@@ -132,6 +132,16 @@ def test_pairs_weigh_the_same_and_stay_together() -> None:
     ].any()
 
 
+def test_one_pair_weighs_one_whichever_micro_batch_it_is_in() -> None:
+    pair = [sample(i, length=2, advantage=a, group="g") for i, a in enumerate((1.0, -1.0))]
+    made, trainer = feed(Source([pair]), loss=Loss(estimator="dpo"), count=2), Trainer()
+    weights: list[float] = []
+    for _ in range(2):
+        made.next_inputs(trainer)
+        weights.append(made.computed(loss(1.0)).item())
+    assert sorted(weights) == [0, 2]
+
+
 @pytest.mark.parametrize("estimator", ["grpo", "rloo", "sft", "dpo"])
 def test_without_samples_there_are_as_many_passes_that_weigh_nothing(estimator: Any) -> None:
     made, trainer = feed(Source([[]]), loss=Loss(estimator=estimator), count=3), Trainer()
