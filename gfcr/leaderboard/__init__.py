@@ -144,5 +144,5 @@ def baseline_of(records: Sequence[RunRecord]) -> str | None:
     Runs that did not finish, or whose records are damaged, have no say where others have.
     """
     ended = [r for r in records if r.status == "finished" and not r.damage] or records
-    named = {run.tags.get("gfcr.baseline", "") for run in ended}
+    named = {run.tags.get("gfcr.baseline") for run in ended}
     return (named.pop() or None) if len(named) == 1 else None

@@ -82,7 +82,6 @@ def records_of(content: Mapping[str, Any]) -> list[RunRecord]:
             seed=run["seed"],
             status="finished",
             tags=tags,
-            params={},
             result={
                 **{key: run[key] for key in ("tokens", "wall_s", "curve")},
                 **({} if prompts is None else unpack(run["answers"], prompts=prompts)),
@@ -114,7 +113,7 @@ def recomputed(content: Mapping[str, Any]) -> dict[str, Recomputed]:
             runs,
             baseline=arms[baseline],
             limits=limits,
-            same_start=not content["compares"],
+            same_start="model" not in content["compares"],
             looks=content["looks"],
         )
         for arm, runs in arms.items()

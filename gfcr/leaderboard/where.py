@@ -54,7 +54,8 @@ class Where:
                 f"where {shown(self.text)} is not allowed: give at most {_MOST} characters, none "
                 "of them NUL."
             )
-        self._read()
+        if self._pair() is None:
+            self._read()
 
     @property
     def names(self) -> set[str]:
@@ -86,8 +87,6 @@ class Where:
         return _compiled(self._tree(), where=self.text)
 
     def _tree(self) -> ast.expr:
-        if self._pair() is not None:
-            return ast.Constant(value=True)
         try:
             return ast.parse(self.text.strip(), mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:

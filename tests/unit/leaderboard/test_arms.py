@@ -93,6 +93,15 @@ def test_a_row_holds_what_its_runs_say():
     assert row_of("a", runs=[bare], limits=(0.0, 1.0)).curves == {0: []}
 
 
+def test_a_profile_is_of_a_thousand_draws():
+    scores = [0.25 + 0.5 * (seed * 37 % 101) / 101 for seed in range(13)]
+    runs = [sound("a", seed, score=score) for seed, score in enumerate(scores)]
+    few, fewer = (
+        performance_profile(scores, thresholds=THRESHOLDS, replicates=n) for n in (1000, 1001)
+    )
+    assert row_of("a", runs=runs, limits=(0.0, 1.0)).profile == few != fewer
+
+
 def test_answers_that_nobody_could_score_are_counted():
     runs = [lossy(score=0.5, seed=seed) for seed in range(2)]
     assert row_of("a", runs=runs, limits=(0.0, 1.0)).unscorable == 2

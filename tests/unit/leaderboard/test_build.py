@@ -73,7 +73,7 @@ def test_a_store_is_read_for_a_study_and_for_what_rows_show(monkeypatch):
     with pytest.raises(ConfigError) as error:
         leaderboard.read("uri", study="stud")
     told = "unknown study 'stud' in uri. Did you mean 'study'?"
-    assert str(error.value).startswith(told)
+    assert str(error.value).startswith(told) and {uri for uri, *_ in asked} == {"uri"}
     stored(monkeypatch, [])
     assert leaderboard.read("uri") == []
 

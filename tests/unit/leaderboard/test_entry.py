@@ -113,12 +113,12 @@ def test_an_entry_tells_what_its_baseline_compares():
 
 
 def test_a_name_that_is_no_folder_s_is_refused():
-    with pytest.raises(ConfigError, match="--name"):
+    with pytest.raises(ConfigError, match=r"^--name '\.\./up' is not allowed"):
         entry("../up")
 
 
 def test_what_is_written_is_read_again_and_written_twice_is_the_same(tmp_path):
-    one = entry(accepted=["seeds: <few>"])
+    one = entry(accepted=["seeds: <few>", "margin: b"])
     place = one.write(tmp_path)
     assert place == tmp_path / "first" and read(place / "entry.json") == one.content
     text = (place / "entry.json").read_text()
@@ -133,7 +133,8 @@ def test_what_is_written_is_read_again_and_written_twice_is_the_same(tmp_path):
     assert str(error.value) == told
     assert (place / "README.md").read_text() == (
         "# first\n\nStudy `study`, task t, model m, commit c0ffee\\|.\n\n"
-        f"{one.table}- Accepted by the submitter: seeds: &lt;few&gt;.\n\n"
+        f"{one.table}- Accepted by the submitter: seeds: &lt;few&gt;.\n"
+        "- Accepted by the submitter: margin: b.\n\n"
         "Run a row again, with any of its seeds:\n\n```bash\n"
         "gfcr run experiments/leaderboard/first/dapo.yaml seed=0\n```\n\n"
         "`entry.json` holds specs, scores by seed, costs and versions; its hash is "
@@ -184,6 +185,8 @@ def test_a_row_that_cannot_be_run_again_is_refused_with_the_reason():
     )
     with pytest.raises(ConfigError, match=r"^dapo, seed 1\.prompts=0 is not allowed"):
         experiment_of(replace(run, spec={**run.spec, "prompts": 0}))
+    untagged = {k: v for k, v in run.tags.items() if k != "gfcr.controls"}
+    assert run.tags["gfcr.controls"] == "" and experiment_of(replace(run, tags=untagged))
     for stage in ("filters", "controls"):
         other = replace(run, tags={**run.tags, f"gfcr.{stage}": "x+y"})
         with pytest.raises(ConfigError) as error:
@@ -200,6 +203,9 @@ def test_what_is_no_entry_or_was_changed_is_not_read(tmp_path):
         with pytest.raises(GfcrError, match=r"entry\.json") as error:
             read(file)
         assert "was changed" not in str(error.value)
+        if text == "[]":
+            told = f"{file} is no entry of the leaderboard: {file}=[] is not allowed"
+            assert str(error.value).startswith(told)
     content = {"name": "é", "hash": digest({"name": "é"})}
     file.write_text(json.dumps(content, ensure_ascii=False), "utf-8")
     assert read(file) == content
@@ -211,6 +217,8 @@ def test_what_is_no_entry_or_was_changed_is_not_read(tmp_path):
 
 
 def test_files_are_all_different_where_names_know_no_case():
+    pair = file_names(["a b", "A-b"])
+    assert pair == {arm: f"{arm.replace(' ', '-')}-{digest(arm)[:6]}.yaml" for arm in pair}
     names = file_names(["a b", "a-b", "A-B", "c+1", "d_.X"])
     assert names["c+1"] == "c+1.yaml" and names["d_.X"] == "d_.X.yaml"
     for arm, plain in (("a b", "a-b"), ("a-b", "a-b"), ("A-B", "A-B")):

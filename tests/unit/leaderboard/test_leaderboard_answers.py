@@ -8,11 +8,12 @@ import pytest
 
 from gfcr import leaderboard
 from gfcr.errors import GfcrError
-from gfcr.leaderboard.answers import pack, prompts_of, recomputed, unpack
+from gfcr.leaderboard.answers import pack, prompts_of, recomputed, records_of, unpack
 from gfcr.leaderboard.chosen import FACTOR
 from gfcr.leaderboard.entry import read
 from gfcr.tracking.records import RunRecord
 from tests.heldout import asked, measured
+from tests.records import held
 
 ENTRY = Path(__file__).parents[3] / "experiments" / "leaderboard" / "chain-sum" / "entry.json"
 
@@ -54,8 +55,8 @@ STUDY = [
 ]
 
 
-def entry_like(board):
-    prompts = prompts_of(STUDY)
+def entry_like(board, *, runs=STUDY):
+    prompts = prompts_of(runs)
     return {
         **leaderboard.to_dict(board),
         "name": "made",
@@ -70,7 +71,7 @@ def entry_like(board):
                         **{"run_id": r.run_id, "seed": r.seed},
                         "answers": pack(r, prompts=prompts),
                     }
-                    for r in STUDY
+                    for r in runs
                     if r.arm == row["arm"]
                 ],
             }
@@ -133,3 +134,55 @@ def test_an_entry_without_answers_says_so():
         return
     with pytest.raises(GfcrError, match="holds no answers"):
         recomputed(content)
+
+
+def test_the_prompts_of_runs_are_all_that_were_scored_or_lost_at_any_time():
+    scored, lost = ({"per_prompt": {"q": 1.0}}, {"unscorable": {"p": 2}})
+    assert prompts_of([held(before=lost, after=scored)]) == ["p", "q"]
+    assert prompts_of([held(before=scored, after=lost)]) == ["p", "q"]
+
+
+def test_an_entry_s_runs_are_records_again_sorted_with_what_it_holds_of_their_results():
+    content = entry_like(leaderboard.rank(STUDY, baseline="grpo"))
+    wanted = [
+        replace(
+            one,
+            tags={"gfcr.baseline": "grpo"},
+            result={
+                **{key: one.result[key] for key in ("tokens", "wall_s", "curve")},
+                **unpack(pack(one, prompts=content["prompts"]), prompts=content["prompts"]),
+            },
+        )
+        for one in sorted(STUDY, key=lambda run: (run.arm, run.seed))
+    ]
+    assert records_of(content) == wanted
+    older = {k: v for k, v in content.items() if k != "prompts"}
+    for row in older["rows"]:
+        for one in row["runs"]:
+            del one["answers"]
+    found = records_of({**older, "baseline": None})
+    assert [run.tags for run in found] == [{"gfcr.baseline": ""}] * len(STUDY)
+    assert [run.result for run in found] == [
+        {key: run.result[key] for key in ("tokens", "wall_s", "curve")} for run in wanted
+    ]
+
+
+@pytest.mark.parametrize(("compares", "gains"), [("", True), ("trainer", True), ("model", False)])
+def test_a_start_that_differs_counts_again_unless_the_study_compares_models(compares, gains):
+    """The arms' scores before training differ by chance: by a prompt at each seed, either way."""
+
+    def off(run):
+        scores = dict(run.result["heldout"]["before"]["per_prompt"])
+        scores[f"p{run.seed}"] += 0.2 if run.seed % 2 else -0.2
+        before = measured(scores, samples=3)
+        result = {**run.result, "heldout": {**run.result["heldout"], "before": before}}
+        result["curve"] = [[0, 0, 0.0, before["accuracy"]], *result["curve"][1:]]
+        return replace(run, result=result)
+
+    runs = [off(run) if run.arm == "dapo" else run for run in STUDY if run.arm != "lossy"]
+    runs = [replace(run, tags={"gfcr.compares": compares}) for run in runs]
+    board = leaderboard.rank(runs, baseline="grpo")
+    (row,) = [row for row in board.rows if row.arm == "dapo"]
+    assert row.rank and (row.versus.p_adjusted > row.versus.comparison.p_value) == gains
+    content = {**entry_like(board, runs=runs), "compares": compares.split()}
+    assert recomputed(content)["dapo"].versus == row.versus

@@ -7,7 +7,9 @@ import pytest
 from gfcr import leaderboard
 from gfcr.leaderboard import Seat
 from gfcr.leaderboard.checks import code_of, problems_of
+from gfcr.tracking.names import encode_name
 from tests.certified import certified
+from tests.records import board, record, rowed
 from tests.unit.leaderboard.test_leaderboard import arm, run
 
 
@@ -116,3 +118,74 @@ def test_code_that_a_store_names_is_told_before_it_is_loaded():
         "dapo: its spec names their.tools:Memory",
     ]
     assert {p.check for p in found} == {"code"}
+
+
+CLEAN = {"commit": "c0ffee", "code": "decaf"}
+MADE = {"provenance": CLEAN, "seeds": (0, 1, 2, 3, 4)}
+
+
+def told_of(*rows):
+    """What is wrong with a table of these rows, the first of them the baseline's."""
+    return [f"{p.check}: {p.text}" for p in problems_of(board(*rows, baseline=rows[0].arm))]
+
+
+def test_an_arm_without_a_rank_is_told_once_by_its_seeds_where_it_has_one():
+    few = "has {} seeds, at least 5 are asked for"
+    for seeds, ranked in (((0,), []), ((0, 1), ["ranked: b: one seed"])):
+        row = rowed("b", **{**MADE, "seeds": seeds}, unranked="one seed")
+        assert told_of(rowed("a", **MADE), row) == [*ranked, f"seeds: b {few.format(len(seeds))}"]
+
+
+def test_a_row_whose_runs_tell_no_commit_has_an_unknown_one():
+    row = rowed("b", **{**MADE, "provenance": {"code": "decaf"}})
+    assert told_of(rowed("a", **MADE), row) == [
+        "provenance: b: the commit is unknown",
+        "provenance: arms were run at different commits: c0ffee, unknown",
+    ]
+
+
+def test_what_arms_have_in_common_is_to_be_the_same_code_which_a_record_can_tell():
+    def arm(name, **units):
+        code = {f"code.{encode_name(unit)}": held for unit, held in units.items()}
+        return rowed(name, **{**MADE, "provenance": {**CLEAN, **code}})
+
+    assert told_of(arm("a", pack="1"), arm("b", pack="1"), arm("c", own="2")) == []
+    differ = "provenance: arms were run with different code of"
+    theirs = {"é.py": "4", "pack.age": "unknown"}
+    assert told_of(arm("a", pack="1", **theirs), arm("b", pack="0", **{**theirs, "é.py": "3"})) == [
+        f"{differ} é.py: 3, 4",
+        f"{differ} pack: 0, 1",
+        "provenance: the code of pack.age has no file that a record could tell",
+    ]
+    other, none = (
+        rowed(n, **{**MADE, "provenance": {"commit": "c0ffee", **code}})
+        for n, code in (("b", {"code": "cafe"}), ("c", {}))
+    )
+    assert told_of(rowed("a", **MADE), other, none) == [
+        f"{differ} gfcr: cafe, decaf",
+        "provenance: c: its runs do not tell the code that ran",
+    ]
+
+
+def test_code_that_runs_loaded_is_told_unless_the_spec_names_it():
+    spec = {"name": "pack.age.deep:Part", "inner": {"name": "my/file.py:Part"}}
+    units = ("pack", "my/file.py", "helpers", "é.py")
+    tags = {"gfcr.code": "decaf", **{encode_name(f"gfcr.code.{unit}"): "1" for unit in units}}
+    found = [p.text.split(", code")[0] for p in code_of([record("a", spec=spec, tags=tags)])]
+    assert found == [
+        "a: its runs loaded helpers",
+        "a: its runs loaded é.py",
+        "a: its spec names my/file.py:Part",
+        "a: its spec names pack.age.deep:Part",
+    ]
+
+
+def test_a_name_that_an_installed_distribution_answers_to_is_told(tmp_path, monkeypatch):
+    info = tmp_path / "visitor-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: visitor\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[gfcr.filter]\nvisiting = my_parts:Mine\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    spec = {"filters": {"a": {"name": "visiting"}, "b": {"name": "zero_variance"}}}
+    (found,) = code_of([record("a", spec=spec)])
+    assert found.text.startswith("a: its spec names visiting, code of this machine")

@@ -91,6 +91,7 @@ OUT = [
 def test_below_the_table_stand_notes_and_what_was_left_out():
     whole = board(ROW, BARE, excluded=OUT[:1])
     table = to_rich(whole).markdown()
+    assert whole._repr_markdown_() == to_markdown(whole), "what notebooks show"
     assert to_markdown(whole) == (
         f"{table}\n{caption(whole)}\n- b\\|: one.\n- b\\|: two\\*.\n"
         "- Left out: b, seed 0 (r0): late.\n"
@@ -125,7 +126,7 @@ def test_a_caption_of_a_table_alone_says_what_its_figures_are():
     assert caption(board(notes=("n.", "m."))) == f"{start} {nothing} n. m."
 
 
-@pytest.mark.parametrize(("runs", "told"), [(1, "1 run"), (3, "3 runs")])
+@pytest.mark.parametrize(("runs", "told"), [(1, "1 run"), (2, "2 runs")])
 def test_a_caption_names_all_that_a_reader_must_know(runs, told):
     floor = NoiseFloor(seeds=2, splits=3, typical=0.012, high=0.034, false_wins=0.0)
     whole = board(
@@ -143,5 +144,6 @@ def test_a_caption_names_all_that_a_reader_must_know(runs, told):
         "twenty. Target: held-out score 0.600; medians over runs. Note. Missing: d (seeds 3, 4). "
         f"Left out: {told}."
     )
+    assert "(2 looks): p x 5," in caption(replace(whole, looks=2))
     once = caption(replace(whole, looks=1))
     assert "look" not in once and "±0.05. Noise floor" in once

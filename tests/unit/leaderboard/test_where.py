@@ -1,0 +1,80 @@
+"""What a filter expression says of a run, and which it refuses."""
+
+import pytest
+
+from gfcr.errors import ConfigError
+from gfcr.leaderboard.where import Where, check_known, facts_of
+from tests.records import record
+
+RUN = record("a", 3, params={"lr": "1", "strategy.name": "dapo"}, result={"strategy": "grpo"})
+
+
+@pytest.mark.parametrize(
+    ("text", "facts", "holds"),
+    [
+        ("a < -1", {"a": -2}, True),
+        ("a < -1", {"a": -0.5}, False),
+        ("not a", {"a": 0}, True),
+        ("a in (b, 3)", {"a": 1, "b": 1}, True),
+        ("a not in [b, 3]", {"a": 1, "b": 1}, False),
+        ("1 < 2 <= 2 > 1 >= 1 == 1 != 2 in (2,) not in (3,)", {}, True),
+        ("k==1", {"k": 1}, True),
+        ("k=1.0", {"k": 1}, True),
+        ("k=True", {"k": True}, True),
+        ("k=true", {"k": True}, True),
+        ("k=b=c", {"k": "b=c"}, True),
+        ("X=1", {"X": 2}, False),
+        *((f"a {sign} 1", {"a": None}, False) for sign in ("<", "<=", ">", ">=")),
+        *((f"1 {sign} a", {"a": None}, False) for sign in ("<", "<=", ">", ">=")),
+        *((f"a {sign} 1", {"a": 1}, sign in ("<=", ">=")) for sign in ("<", "<=", ">", ">=")),
+        *((f"a {sign} 1", {"a": 0}, sign in ("<", "<=")) for sign in ("<", "<=", ">", ">=")),
+    ],
+)
+def test_an_expression_holds_of_what_is_so_and_nothing_is_less_or_more_than_the_unknown(
+    text, facts, holds
+):
+    where = Where(text)
+    assert where.names == {*facts} and where.holds(facts) == holds
+
+
+@pytest.mark.parametrize(
+    ("text", "refused"),
+    [
+        ("a and (b + 1 > 2)", "`b + 1`"),
+        ("f(a).b == 1", "`f(a).b`"),
+    ],
+)
+def test_what_is_not_allowed_is_named_with_the_whole_expression(text, refused):
+    with pytest.raises(ConfigError) as error:
+        Where(text)
+    assert str(error.value).startswith(f"where '{text}': {refused} is not allowed.")
+
+
+def test_an_expression_is_as_long_as_can_be_walked_and_has_no_nul():
+    assert Where("a".ljust(500)).names == {"a"}
+    for text in ("a".ljust(501), "a\0"):
+        with pytest.raises(ConfigError, match="give at most 500 characters, none of them NUL"):
+            Where(text)
+
+
+def test_values_that_cannot_be_compared_are_told_with_their_names():
+    with pytest.raises(ConfigError) as error:
+        Where("b < a").holds({"a": "x", "b": 3})
+    told = "'<' not supported between instances of 'int' and 'str' (a is 'x', b is 3)."
+    assert str(error.value) == f"where 'b < a': {told}"
+
+
+def test_a_run_s_facts_are_its_place_its_strategy_and_its_parameters():
+    names = ("study", "arm", "seed", "strategy", "lr", "none")
+    told = {"study": "study", "arm": "a", "seed": 3, "strategy": "dapo", "lr": 1, "none": None}
+    assert facts_of(RUN, names) == told
+    bare = record("a", result={"strategy": "grpo"})
+    assert facts_of(bare, ["strategy"]) == {"strategy": "grpo"}
+    assert facts_of(record("a"), ["strategy"]) == {"strategy": None}
+
+
+@pytest.mark.parametrize(("name", "near"), [("stud", "study"), ("armm", "arm"), ("sed", "seed")])
+def test_an_unknown_name_is_answered_with_the_nearest_of_a_run_s_place(name, near):
+    with pytest.raises(ConfigError) as error:
+        check_known(Where(f"{name} == 1"), known=[], runs=[RUN])
+    assert f"unknown name '{name}'. Did you mean '{near}'?" in str(error.value)
