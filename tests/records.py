@@ -5,7 +5,8 @@ from math import nan
 from typing import Any
 
 from gfcr.config import HELDOUT
-from gfcr.leaderboard.rows import ArmCost, Leaderboard, Pareto, Row, Score, Versus
+from gfcr.leaderboard.board import Leaderboard
+from gfcr.leaderboard.rows import ArmCost, Pareto, Row, Score, Versus
 from gfcr.stats import Comparison, Interval, Profile
 from gfcr.tracking.records import RunRecord
 from tests.heldout import asked, measured

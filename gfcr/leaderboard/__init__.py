@@ -8,12 +8,12 @@ from dataclasses import replace
 
 from gfcr.config import HELDOUT
 from gfcr.errors import unknown_name
+from gfcr.leaderboard.board import Leaderboard
 from gfcr.leaderboard.figures import to_dict, to_json
 from gfcr.leaderboard.ranking import rank
 from gfcr.leaderboard.rows import (
     ArmCost,
     Excluded,
-    Leaderboard,
     Row,
     Score,
     Seat,

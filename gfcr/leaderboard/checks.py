@@ -7,9 +7,10 @@ from typing import Literal, TypeAlias, get_args
 from gfcr import registry
 from gfcr.code import sources
 from gfcr.experiment.provenance import CODE, SEVERAL
+from gfcr.leaderboard.board import Leaderboard
 from gfcr.leaderboard.certificates import NOTES
 from gfcr.leaderboard.measure import differs
-from gfcr.leaderboard.rows import Leaderboard, Row
+from gfcr.leaderboard.rows import Row
 from gfcr.tracking.names import decode_name
 from gfcr.tracking.records import RunRecord
 

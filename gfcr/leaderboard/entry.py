@@ -19,9 +19,9 @@ from gfcr import strategy as strategies
 from gfcr.errors import ConfigError, GfcrError
 from gfcr.experiment.provenance import card_of
 from gfcr.leaderboard.answers import pack, prompts_of
+from gfcr.leaderboard.board import Leaderboard
 from gfcr.leaderboard.figures import to_dict
 from gfcr.leaderboard.measure import heldout, result_of
-from gfcr.leaderboard.rows import Leaderboard
 from gfcr.leaderboard.screen import compares_of
 from gfcr.leaderboard.tables import to_markdown
 from gfcr.shown.text import markdown

@@ -6,12 +6,13 @@ from dataclasses import replace
 from gfcr.config import HELDOUT
 from gfcr.errors import ConfigError, unknown_name
 from gfcr.leaderboard.arms import row_of
+from gfcr.leaderboard.board import Leaderboard
 from gfcr.leaderboard.certificates import NOTES
 from gfcr.leaderboard.chosen import compared_with, differences, looks_of, started_over
 from gfcr.leaderboard.judging import Terms, judged, without_rank
 from gfcr.leaderboard.measure import heldout, mean_of, scores_of, shared_prompts
 from gfcr.leaderboard.readings import limits_of
-from gfcr.leaderboard.rows import Excluded, Leaderboard, Pareto, Row, Seat
+from gfcr.leaderboard.rows import Excluded, Pareto, Row, Seat
 from gfcr.leaderboard.screen import compares_of, screen
 from gfcr.leaderboard.seats import expected_of, lack, missing_of
 from gfcr.leaderboard.selection import keep_rows, keep_runs, sort_out

@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,25 @@ def test_a_module_imports_only_lower_layers(path: str) -> None:
                 f"{path}:{statement.line} (layer {place[0]}, {place[1]}) imports gfcr.{imported} "
                 f"(layer {target[0]}, {target[1]}): only lower layers or its own unit are allowed"
             )
+
+
+def run_imports(path: str, *, modules: frozenset[str]) -> set[str]:
+    """Modules that it imports, in functions too; not those that only type checkers see."""
+    blocks = [node for node in ast.walk(tree_of(path)) if isinstance(node, ast.If)]
+    unseen = [block for block in blocks if ast.unparse(block.test) == "TYPE_CHECKING"]
+    lines = {line for b in unseen for line in range(b.lineno, (b.end_lineno or b.lineno) + 1)}
+    found: set[str] = set()
+    for each in imports(path):
+        if each.line not in lines:
+            inner = {f"{each.module}.{name}" for name in each.names} & modules
+            found |= inner or {each.module} & modules
+    return found
+
+
+def test_imports_go_in_no_circle() -> None:
+    modules = frozenset(map(module_of, LIBRARY))
+    graph = {module_of(path): run_imports(path, modules=modules) for path in LIBRARY}
+    TopologicalSorter(graph).prepare()  # raises, and names the circle
 
 
 @pytest.mark.parametrize("path", LIBRARY)

@@ -1,0 +1,38 @@
+"""A leaderboard: what its tables, pages and files are made of."""
+
+from dataclasses import dataclass
+
+from gfcr.leaderboard.rows import Excluded, Row, Seat
+from gfcr.leaderboard.tables import to_markdown
+from gfcr.stats import NoiseFloor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaderboard:
+    """Rows, best score first, then those without a rank; and what was left out."""
+
+    study: str
+    metric: str
+    """What the study is about; rows are ranked by the held-out score whatever it is."""
+    baseline: str | None
+    margin: float
+    own_margin: float
+    """What the runs say, chosen before them: their minimum effect, or else the default."""
+    target: float | None
+    """Held-out score that `to_target` is about."""
+    noise_floor: NoiseFloor | None
+    """Of the baseline's seeds; None below four of them."""
+    rows: tuple[Row, ...]
+    excluded: tuple[Excluded, ...]
+    comparisons: int = 0
+    """That p-values are corrected for: arms of the study, whatever became of them, or pairs."""
+    looks: int = 1
+    """How often a verdict could be looked at, by seeds that were added: p-values pay for it."""
+    missing: tuple[Seat, ...] = ()
+    """What the study asks for, or other arms have, and the store has no run of."""
+    notes: tuple[str, ...] = ()
+    """What a reader of the table must know beside its rows."""
+
+    def _repr_markdown_(self) -> str:
+        """What notebooks show."""
+        return to_markdown(self)
