@@ -1,0 +1,74 @@
+"""What each strategy is made of, to the last value, and where each of its knobs goes.
+
+`recipes.yaml` was written from the strategies, whose docstrings give the papers' values. Change
+both only where a strategy is to be another one: its name then stands for other numbers on a board.
+"""
+
+import inspect
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gfcr import strategy
+
+RECIPES: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("recipes.yaml").read_text())
+OTHER: Mapping[str, Any] = {
+    **{"scope": "global", "budget": "none", "history": "other/runs", "rule": "released"},
+    **{"mode": "positive", "choose": "recent", "stop": ";", "lenience": 0.5},
+    "tool": "gfcr.generate.tools.calculator:Calculator",
+}
+"""Another value of the knobs that hold words, or nothing."""
+BESIDE: Mapping[str, Mapping[str, Any]] = {"lenience": {"rule": "released"}}
+"""What a knob is only allowed with."""
+
+
+def knobs(name: str) -> Mapping[str, Any]:
+    """Defaults by knob."""
+    signature = inspect.signature(strategy.find(name))
+    return {knob: p.default for knob, p in signature.parameters.items()}
+
+
+KNOBS = [(name, knob) for name in strategy.names() for knob in knobs(name)]
+
+
+def leaves(value: Any, *, at: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from leaves(inner, at=f"{at}.{key}")
+    else:
+        yield at, value
+
+
+def other(knob: str, default: Any) -> Any:
+    match default:
+        case bool():
+            return not default
+        case int():
+            return default - 1 if default > 2 else default + 1
+        case float():
+            return default / 2 if default < 1 else default + 1
+        case _:
+            return OTHER[knob]
+
+
+@pytest.mark.parametrize("name", strategy.names())
+def test_a_strategy_is_what_is_recorded(name: str) -> None:
+    assert strategy.load(name).spec() == RECIPES[name]
+
+
+def test_nothing_is_recorded_of_other_strategies() -> None:
+    assert RECIPES.keys() == {*strategy.names()}
+
+
+@pytest.mark.parametrize(("name", "knob"), KNOBS)
+def test_a_knob_goes_to_its_part_and_nowhere_else(name: str, knob: str) -> None:
+    default, beside = knobs(name)[knob], BESIDE.get(knob, {})
+    given = other(knob, default)
+    stock = dict(leaves(strategy.load(name, **beside).spec()))
+    made = dict(leaves(strategy.load(name, **beside, **{knob: given}).spec()))
+    changed = [at for at in made if stock.get(at) != made[at]]
+    assert changed
+    assert all((stock[at], made[at]) == (default, given) for at in changed)
