@@ -59,7 +59,7 @@ class Judging:
 
     def cancel(self) -> None:
         """Stops the Evaluator that is being asked."""
-        if self._asked is not None and not self._asked[2].done:
+        if self._asked is not None:
             with asking(self._asked[0]):
                 self._asked[2].cancel()
 

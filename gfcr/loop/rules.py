@@ -109,8 +109,8 @@ class Rules:
     def _check_law(self, job: Job, *, by: str, where: str) -> None:
         """Rollouts of another distribution than the trainer assumes would bias its ratios."""
         given, ours = job.sampling, self.sampling
-        other = {k for k in _LAW if getattr(given, k) != getattr(ours, k)}
-        if not other or (other == {"temperature"} and given.temperature and self.corrected):
+        other = [k for k in _LAW if getattr(given, k) != getattr(ours, k)]
+        if not other or (other == ["temperature"] and given.temperature and self.corrected):
             return
         said = ", ".join(f"{k}={getattr(given, k)!r} (run: {getattr(ours, k)!r})" for k in other)
         raise misfit(

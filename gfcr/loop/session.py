@@ -90,7 +90,7 @@ class JobSession(SideSession):
 
     def cancel(self) -> None:
         """Stops the Generate part."""
-        if self._run is not None and not self._run.done:
+        if self._run is not None:
             with asking("generate"):
                 self._run.cancel()
 

@@ -167,7 +167,7 @@ class LiveTrajectory:
     def limit(self, max_tokens: int) -> int:
         """Bounds what the continuation may still sample; returns the cap of its request."""
         self._until = len(self.tokens) + max_tokens
-        return self.spans[-1].stop - self.spans[-1].start + max_tokens
+        return self.spans[-1].stop + max_tokens
 
     def close_request(self, finish: FinishReason) -> None:
         """The continuation ended by itself: wake whoever awaits it."""

@@ -130,6 +130,7 @@ def test_real_values_of_any_type_may_be_given_for_tokens(dtype: str) -> None:
 
 WRONG: dict[str, tuple[Callable[[Group], Any], str]] = {
     "nothing": (lambda g: None, r"returned NoneType None for group g of prompt 'p0': return the"),
+    "words": (lambda g: "x", r"returned str 'x' for group g of prompt 'p0': return the Group"),
     "another": (
         lambda g: replace(g, id="h"),
         r"group g of prompt 'p0' came back with other .*2",
@@ -183,6 +184,13 @@ def test_what_is_wrong_with_a_group_is_said_with_its_place(case: str) -> None:
         return
     with pytest.raises(PartError, match=said):
         check_group(answer(group), before=group, by="filters.a")
+
+
+def test_sixteen_rewards_show_what_a_part_was_given() -> None:
+    group = make.group([float(i) for i in range(17)])
+    rewards = ", ".join(map(str, range(16)))
+    with pytest.raises(PartError, match=rf"not finite \(rewards {rewards}\)"):
+        check_group(_advantage(group, NAN), before=group, by="filters.a")
 
 
 def test_each_group_comes_back_in_its_place() -> None:
@@ -378,6 +386,14 @@ def test_only_another_temperature_can_be_corrected(name: str, corrected: bool) -
         own.check(other, before=[], by="controls.a")
 
 
+def test_all_that_differs_from_the_run_s_sampling_is_said_in_one_order() -> None:
+    other = plan(job(sampling=Sampling(max_tokens=9, top_k=5, temperature=0.5)))
+    said = r"with sampling temperature=0\.5 \(run: 1\.0\), top_k=5 \(run: 0\)\."
+    for corrected in (False, True):
+        with pytest.raises(PartError, match=said):
+            rules(corrected=corrected).check(other, before=[], by="controls.a")
+
+
 def test_a_greedy_job_can_never_be_corrected() -> None:
     greedy = plan(job(sampling=Sampling(max_tokens=9, temperature=0.0)))
     with pytest.raises(PartError, match=r"temperature=0\.0 \(run: 1\.0\)"):
@@ -398,7 +414,8 @@ def test_a_watcher_answers_with_an_end_a_cap_or_nothing() -> None:
     for fine in (None, Halt(reason="x"), Abort(reason="x"), Cap(max_tokens=0), Cap(max_tokens=9)):
         check_watched(fine, by="controls.a")
     for wrong in (True, "stop", 3):
-        with pytest.raises(PartError, match=r"^strategy\.controls\.a: answered .*: return Halt"):
+        said = rf"^strategy\.controls\.a: answered {wrong!r}: return Halt, Abort, Cap or None"
+        with pytest.raises(PartError, match=said):
             check_watched(wrong, by="controls.a")
     for most in (-1, 2.5, True):
         bad: Any = Cap(max_tokens=most)  # pyright: ignore[reportArgumentType]
