@@ -1,5 +1,6 @@
 """One batch in the making: what planners are told, who judges in which order, and what is in it."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,6 +17,7 @@ from gfcr.stages import (
     Allocator,
     BatchMap,
     Control,
+    Evaluator,
     Filter,
     Harvest,
     Planner,
@@ -28,7 +30,7 @@ from gfcr.stages import (
 )
 from gfcr.strategy import Strategy
 from gfcr.testing import factories as make
-from gfcr.types import Group
+from gfcr.types import FinishReason, Group, Sampling
 
 
 @dataclass(kw_only=True)
@@ -38,25 +40,28 @@ class By(Control, Replay, Planner, Allocator, Referee, Recaller, BatchMap):
     hook: str = ""
     answer: Callable[..., Any] = field(default=lambda given: None, repr=False)
     asked: list[tuple[str, Any]] = field(default_factory=list[tuple[str, Any]])
+    shown: dict[str, Any] = field(default_factory=dict[str, Any])
+    """The view that came with each event."""
 
-    def _says(self, hook: str, given: Any, usual: Any) -> Any:
+    def _says(self, hook: str, given: Any, usual: Any, *, view: Any = None) -> Any:
         self.asked.append((hook, given))
+        self.shown[hook] = view
         return self.answer(given) if hook == self.hook else usual
 
     def plan(self, plan: Any, *, view: Any) -> Any:
-        return self._says("plan", plan, plan)
+        return self._says("plan", plan, plan, view=view)
 
     def allocate(self, jobs: Any, *, view: Any) -> Any:
-        return self._says("allocate", jobs, jobs)
+        return self._says("allocate", jobs, jobs, view=view)
 
     def decide(self, group: Any, *, view: Any) -> Any:
-        return self._says("decide", group, None)
+        return self._says("decide", group, None, view=view)
 
     def recall(self, group: Any, *, view: Any) -> Any:
-        return self._says("recall", group, ())
+        return self._says("recall", group, (), view=view)
 
     def map_batch(self, groups: Any, *, view: Any) -> Any:
-        return self._says("map_batch", groups, groups)
+        return self._says("map_batch", groups, groups, view=view)
 
     def store(self, harvest: Any, *, view: Any) -> None:
         self._says("store", harvest, None)
@@ -72,9 +77,11 @@ class By(Control, Replay, Planner, Allocator, Referee, Recaller, BatchMap):
 class Maps(Filter):
     answer: Callable[[Any], Any] = field(repr=False)
     seen: list[str] = field(default_factory=list[str])
+    shown: Any = None
 
     def apply(self, group: Any, *, view: Any) -> Any:
         self.seen.append(group.id)
+        self.shown = view
         return self.answer(group)
 
 
@@ -164,6 +171,60 @@ def test_a_planner_s_target_is_the_batch_s_and_its_jobs_come_first() -> None:
     assert len({r.group_id for r in batch.aborted}) == 1, "the third is cut"
 
 
+def test_every_part_is_shown_the_same_run() -> None:
+    part, look = By(), Maps(answer=lambda g: g)
+    run(part, filters={"look": look}).next_batch()
+    hooks = ("plan", "allocate", "decide", "recall", "map_batch")
+    assert {part.shown[hook].step for hook in hooks} == {1}, "the next update is begun by now"
+    assert all(part.shown[hook] is look.shown for hook in hooks)
+
+
+# ---------------------------------------------------------------- full batches
+
+
+def test_a_batch_takes_no_more_than_its_target_and_the_rest_is_cut() -> None:
+    part = By(hook="plan", answer=lambda plan: replace(plan, num_groups=plan.num_groups and 5))
+    batch = run(part).next_batch()
+    assert {r.finish for g in batch.groups for r in g.rollouts} == {FinishReason.STOP}
+    assert len(batch.groups) == len(batch.accepted) == 3, "all five were complete at once"
+    assert Counter(r.group_id.split(":")[1] for r in batch.aborted) == {"3": 2, "4": 2}
+
+
+def test_what_is_in_flight_when_a_batch_is_full_goes_on_in_the_next_which_lacks_less() -> None:
+    part = By(hook="plan", answer=lambda plan: replace(plan, num_groups=plan.num_groups and 8))
+    keeping = run(part, keeps=True)
+    first = keeping.next_batch()
+    assert len(first.accepted) == 3 and not first.aborted
+    part.asked.clear()
+    second = keeping.next_batch()
+    assert outcome(part.of("plan")[0]) == (0, 3, 5, -2, 0), "five go on, and three are wanted"
+    assert [g.id for g in second.groups] == [g.id.replace("1:", "0:") for g in second.groups]
+    assert [number_of(g) for g in second.groups] == [3, 4, 5]
+
+
+def test_a_batch_that_fails_late_hands_over_all_that_was_cut_and_asked_on_the_side() -> None:
+    @dataclass(kw_only=True)
+    class Asks(Control, Evaluator):
+        async def evaluate(self, group: Any, scratch: Any) -> Any:
+            await scratch.aside("1=", role="word", sampling=Sampling(max_tokens=2)).sample()
+            return group
+
+    def fails(groups: Any) -> Any:
+        raise ValueError("no such column")
+
+    saved: list[Any] = []
+    more = By(hook="plan", answer=lambda plan: replace(plan, num_groups=plan.num_groups and 5))
+    broken = By(hook="map_batch", answer=fails)
+    plan = replace(run(more, broken).strategy, controls={"asks": Asks()})
+    script = make.scripted(lambda request: "1" * 9)
+    pipeline = make.pipeline(plan, prompts=3, script=script, max_tokens=20, sink=saved.append)
+    with pytest.raises(PartError, match=r"^strategy\.replays\.p1 failed: ValueError: no such"):
+        pipeline.next_batch()
+    (batch,) = saved
+    assert len(batch.groups) == 3 and len(batch.aborted) == 4
+    assert [(a.role, len(a)) for a in batch.asides] == [("word", 2)] * 5
+
+
 # ---------------------------------------------------------------- judging
 
 
@@ -228,6 +289,14 @@ def test_a_group_of_which_nothing_is_kept_is_rejected_for_the_first_reason_there
         batch = run(filters=filters).next_batch()
         assert [g.rejected for g in batch.groups] == [reason, None, None]
         assert len(look.seen) == 2, "later filters do not see it"
+
+
+def test_a_filter_that_fails_is_named() -> None:
+    def fails(group: Any) -> Any:
+        raise ValueError("no such column")
+
+    with pytest.raises(PartError, match=r"^strategy\.filters\.some failed: ValueError: no such"):
+        run(filters={"some": Maps(answer=fails)}).next_batch()
 
 
 def _mine(group: Any) -> Any:

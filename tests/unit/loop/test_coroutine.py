@@ -81,7 +81,9 @@ def test_a_foreign_wait_is_refused() -> None:
         def __await__(self) -> Any:
             yield "something"
 
-    with pytest.raises(TypeError, match="may await only its session"):
+    with pytest.raises(
+        TypeError, match=r"^Generate\.run may await only its session and trajectories\.$"
+    ):
         Run(yields()).result()
     with pytest.raises(RuntimeError, match="no running event loop"):
         Run(sleeps()).result()

@@ -105,6 +105,14 @@ def test_an_answer_that_is_no_verdict_is_unscorable_and_named(answer: Any) -> No
     assert verdict.reward is None and "not a Verdict" in str(verdict.error)
 
 
+def test_what_was_given_instead_is_shown_with_its_type() -> None:
+    by = "VerdictError: Answers.verify"
+    assert judged(0.5).error == f"{by} returned 0.5 (float), not a Verdict"
+    said = f"{by} gave the reward '1' (str), not a finite number"
+    given: Any = "1"
+    assert judged(Verdict(reward=given)).error == said
+
+
 def test_what_cannot_be_written_down_is_unscorable_too() -> None:
     class Mute(ValueError):
         def __str__(self) -> str:

@@ -426,6 +426,17 @@ def test_a_judge_that_fails_has_judged_nothing_and_the_next_is_asked(
     )
 
 
+def test_each_judge_that_fails_is_told_of_once_with_its_error(caplog: Any) -> None:
+    first, second = OSError("gone"), ValueError("no number")
+    on = ground(None, Adds(error=first), Adds(error=second))
+    for number in (0, 1):
+        start(on, number)
+    on.runner.finish()
+    told = [(r.getMessage().split(" failed")[0], r.exc_info) for r in caplog.records]
+    assert [name for name, _ in told] == ["strategy.controls.0", "strategy.controls.1"]
+    assert [info and info[1] for _, info in told] == [first, second]
+
+
 def test_what_generate_failed_at_stays_its_failure() -> None:
     failed = make.rollout(0, reward=None, error="tool broke", finish=FinishReason.ERROR)
     found = judging._unscorable(make.group_of([failed, make.rollout(1)]), "OSError: gone")

@@ -22,6 +22,14 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
+HERE: list[str] = []
+"""What only the process that runs the tests writes to."""
+
+
+def noted() -> list[str]:
+    return HERE
+
+
 def hang() -> None:
     time.sleep(300)
 
@@ -191,6 +199,11 @@ def drain(pool: ProcessPool | ThreadPool, *, num: int, within_s: float = 30.0) -
         pool.wait(1.0)
         found += pool.poll()
     return found
+
+
+def test_a_call_runs_in_no_fork_of_the_caller() -> None:
+    HERE.append("of the caller")
+    assert called(noted).result == []
 
 
 def test_a_hung_call_is_killed_and_the_next_ones_run() -> None:

@@ -2,14 +2,16 @@
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
+from gfcr import registry
 from gfcr.errors import TaskError
-from gfcr.loop import scoring
+from gfcr.loop import confined, scoring
+from gfcr.loop.pool import Done
 from gfcr.loop.scoring import Desk
 from gfcr.tasks.base import Verdict
 from gfcr.testing import factories as make
@@ -137,6 +139,121 @@ def test_a_carried_task_scores_its_own_prompts_in_another_process() -> None:
     scoring._unpacked.cache_clear()
 
 
+@dataclass(kw_only=True)
+class Slow(Counts):
+    slow = True
+    timeout_s: float = 7.0
+    memory_gib: float = 1.5
+
+
+class Here:
+    """In place of the processes: notes what it is made with and asked for, and runs it here."""
+
+    made: ClassVar[list["Here"]] = []
+
+    def __init__(self, *, num_processes: int = 2, memory_gib: float | None = 4.0) -> None:
+        self.bounds, self.limits, self.open = (num_processes, memory_gib), list[float](), True
+        self.given: list[Any] = []
+        self.made.append(self)
+
+    def submit(self, function: Any, *args: Any, timeout_s: float) -> int:
+        self.limits.append(timeout_s)
+        self.given.append((len(self.limits), function, args))
+        return len(self.limits)
+
+    def poll(self) -> list[Done]:
+        given, self.given = self.given, []
+        return [
+            Done(handle=handle, error="timed out")
+            if args[-1] == "hang"
+            else Done(handle=handle, result=function(*args))
+            for handle, function, args in given
+        ]
+
+    def wait(self, seconds: float) -> None:
+        assert self.given and seconds == 0.05
+
+    def close(self) -> None:
+        self.open = False
+
+
+@pytest.fixture
+def pools(monkeypatch: pytest.MonkeyPatch) -> list[Here]:
+    monkeypatch.setattr("gfcr.loop.pool.ProcessPool", Here)
+    monkeypatch.setattr(Here, "made", [])
+    return Here.made
+
+
+def test_a_slow_task_scores_in_processes_with_its_own_limits(pools: list[Here]) -> None:
+    desk = Desk(Slow())
+    told = [desk.verify(make.prompt(), text=text) for text in ("aaa", "hang", "b")]
+    assert desk.busy and not any(p.done for p in told)
+    finished(desk)
+    assert [p.result() for p in told] == [
+        Verdict(reward=3.0),
+        Verdict(reward=None, error="timed out"),
+        Verdict(reward=1.0),
+    ]
+    (pool,) = pools
+    assert (pool.bounds, pool.limits) == ((2, 1.5), [7.0] * 3)
+    dropped = desk.verify(make.prompt(), text="cc")
+    desk.forget()
+    desk.deliver()
+    assert not dropped.done and not desk.busy, "what is forgotten is not delivered"
+    desk.close()
+    assert not pool.open
+    desk.verify(make.prompt(), text="a")
+    assert len(pools) == 2
+
+
+def test_a_carried_task_scores_in_one_process_without_limits_unless_it_is_slow(
+    pools: list[Here],
+) -> None:
+    for task, bounds in ((Counts(), (1, None)), (Slow(), (2, 1.5))):
+        carried = scoring._packed(replace(task, added=0.5), [make.prompt(1)])
+        desk = Desk(task, carried=carried)
+        told = desk.verify(make.prompt(1, text="1+2+3="), text="xx")
+        finished(desk)
+        assert told.result() == Verdict(reward=2.5), "it is the one that is carried"
+        assert pools[-1].bounds == bounds and not task.asked
+        assert pools[-1].limits == [7.0 if task.slow else 86400.0]
+        desk.close()
+        scoring._unpacked.cache_clear()
+
+
+LOOSE = """
+from dataclasses import dataclass
+from gfcr.tasks.base import Problems, Task, Verdict
+from gfcr.testing import factories as make
+
+@dataclass(kw_only=True)
+class Lengths(Task):
+    share: float = 0.25
+
+    def problems(self, codec):
+        return Problems(train=(), heldout=tuple(make.prompt(i) for i in range(5)))
+
+    def verify(self, prompt, *, text):
+        self.share += 1
+        return Verdict(reward=(self.share - 1) * len(text))
+"""
+
+
+def test_another_s_task_is_made_a_second_time_as_it_was_before_it_was_asked(tmp_path: Path) -> None:
+    (tmp_path / "lengths.py").write_text(LOOSE)
+    task: Any = registry.build("task", {"name": f"{tmp_path}/lengths.py:Lengths", "share": 0.5})
+    made = scoring.apart(task, codec=make.CODEC, prompts=3)
+    assert made is not None and [p.id for p in made.prompts] == ["p0", "p1", "p2"]
+    task.verify(make.prompt(), text="four")
+    verify, (again, prompts) = confined.unpack(made.carried)
+    assert list(prompts) == ["p0", "p1", "p2"]
+    assert (
+        verify(again, prompts["p1"], "four")
+        == Verdict(reward=2.0)
+        != task.verify(make.prompt(), text="four")
+    )
+
+
 def test_what_cannot_be_carried_says_what_and_why() -> None:
     said = r"task Counts cannot be carried to another process: \w+Error: .*lambda.* Held-out"
     with pytest.raises(TaskError, match=said):
@@ -155,7 +272,5 @@ def test_a_desk_of_its_own_is_made_for_what_is_carried_and_closed() -> None:
 
 
 def test_a_task_of_gfcr_is_not_made_a_second_time() -> None:
-    from gfcr import registry
-
     task: Any = registry.build("task", {"name": "chain_sum"})
     assert scoring.apart(task, codec=make.CODEC, prompts=3) is None

@@ -10,7 +10,7 @@ import pytest
 
 from gfcr.errors import EngineError, PartError, TaskError
 from gfcr.loop.cell import scored_again
-from gfcr.stages import Abort, Control, Generate, Session, Watcher
+from gfcr.stages import Abort, Control, Generate, SampleMore, Session, Watcher
 from gfcr.tasks.base import Verdict
 from gfcr.testing import factories as make
 from gfcr.types import FinishReason, Group, Prompt, Rollout, Sampling
@@ -222,6 +222,62 @@ def test_a_session_asks_on_the_side_verifies_and_calls() -> None:
     assert found.floor.ledger.bins() == {"in_flight": 6, "aside:word": 4}
 
 
+def test_what_is_asked_beside_more_rollouts_has_names_of_its_own() -> None:
+    async def asks(session: Any) -> None:
+        num = session.job.num_samples
+        await session.aside("1=", role="word", sampling=Sampling(max_tokens=num)).sample()
+        await session.gather(*(session.open(i).sample() for i in range(num)))
+
+    on = ground(By(how=asks))
+    start(on, num_samples=3)
+    for num in (2, 1):
+        while (cell := on.runner.take()) is None:
+            on.runner.advance()
+        on.runner.more(cell, action=SampleMore(num_samples=num))
+    on.runner.finish()
+    asides = [(a.id, len(a)) for a in on.runner.take_asides()]
+    assert asides == [("g0/~word0", 3), ("g0/3~word0", 2), ("g0/5~word0", 1)]
+
+
+def test_an_aside_has_its_prompt_s_own_words_and_no_answer() -> None:
+    class Spelled(type(make.CODEC)):
+        """Asks in another spelling than the one given, as chat templates do."""
+
+        def prompt(self, text: str) -> tuple[int, ...]:
+            return self.encode(f"{text}?")
+
+    seen: list[Any] = []
+
+    async def asks(session: Any) -> None:
+        seen.extend(session.aside(p, role="word").prompt for p in ("1=", make.CODEC.encode("2=")))
+        await session.open(0).sample()
+
+    on = ground(By(how=asks))
+    on.floor.codec = Spelled(alphabet=make.CODEC.alphabet)
+    start(on, num_samples=1)
+    on.runner.finish()
+    assert [(p.text, p.answer) for p in seen] == [("1=", ""), ("2=", "")]
+    assert seen[0].tokens == make.CODEC.encode("1=?")
+
+
+def test_a_session_verifies_what_it_is_given() -> None:
+    class Lengths(make.CoinTask):
+        def verify(self, prompt: Prompt, *, text: str) -> Verdict:
+            return Verdict(reward=100.0 * (prompt == PROMPTS[1]) + len(text))
+
+    found: list[Any] = []
+
+    async def asks(session: Any) -> None:
+        found.append(await session.gather(session.verify("12"), session.verify("1")))
+        await session.open(0).sample()
+
+    on = ground(By(how=asks))
+    on.floor.desk.task = Lengths()
+    start(on, 1, num_samples=1)
+    on.runner.finish()
+    assert found == [[Verdict(reward=102.0), Verdict(reward=101.0)]]
+
+
 @pytest.mark.parametrize("role", ["", "Judge", "1a", "a b", "a" * 33, "_a"])
 def test_a_role_is_a_word(role: str) -> None:
     async def asks(session: Any) -> None:
@@ -275,6 +331,30 @@ def test_the_samples_of_a_job_go_on_from_what_it_brings_and_then_begin() -> None
     start(on, num_samples=3, resume=(partial,))
     (group,) = on.runner.finish()
     assert group.rollouts[0].spans[0] == partial.spans[0] and len(group.rollouts) == 3
+
+
+@pytest.mark.parametrize("breaks", [False, True])
+def test_a_generate_that_is_cut_is_closed_and_one_that_breaks_then_is_named(breaks: bool) -> None:
+    closed: list[str] = []
+
+    async def holds(session: Any) -> None:
+        try:
+            await session.open(0).sample()
+        finally:
+            closed.append("closed")
+            if breaks:
+                raise OSError("gone")
+
+    on = ground(By(how=holds))
+    start(on)
+    on.runner.advance()
+    assert not closed
+    if breaks:
+        with pytest.raises(PartError, match=r"^strategy\.generate failed: OSError: gone"):
+            on.runner.cut()
+    else:
+        assert len(on.runner.cut()) == 1
+    assert closed == ["closed"]
 
 
 # ---------------------------------------------------------------- log-probs taken again

@@ -1,7 +1,7 @@
 """Trajectories in the making: provenance, forks, caps, ends."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -200,6 +200,30 @@ def test_a_resumed_rollout_continues_or_is_taken_as_it_is() -> None:
     third.resume(frozen(second))
     assert third.finish == FinishReason.STOP and len(ground.ends) == 1
     assert third.sample().result().ended and not ground.requests
+
+
+def test_tokens_that_another_request_began_in_the_middle_are_no_one_s_doing() -> None:
+    past = begun("h", Ground())
+    held = make.rollout(length=3, spans=(Span(request_id="old", start=2, stop=5),))
+    past.resume(replace(held, finish=FinishReason.ABORTED, reward=None))
+    assert past.problem() is None and past.spans == list(held.spans)
+
+
+def test_the_last_token_there_is_room_for_is_sampled() -> None:
+    trajectory = opened(Ground(cap=3))
+    first = sampled(trajectory, [5, 6], finish=FinishReason.LENGTH, max_tokens=2)
+    assert not first.ended and trajectory.finish is None
+    assert sampled(trajectory, [7], finish=FinishReason.LENGTH).ended
+    assert frozen(trajectory).tokens_T.tolist() == [5, 6, 7]
+
+
+def test_what_fails_before_anything_is_sampled_is_a_rollout_of_nothing() -> None:
+    trajectory = opened(Ground())
+    trajectory.fail("tool broke")
+    empty = frozen(trajectory)
+    assert (empty.finish, empty.detail, empty.error) == (FinishReason.ERROR, "", "tool broke")
+    kinds = [v.dtype for v in (empty.tokens_T, empty.logprobs_T, empty.versions_T, empty.mask_T)]
+    assert kinds == [np.int32, np.float32, np.int32, np.bool_] and not len(empty)
 
 
 def test_control_ends_a_running_trajectory_and_wakes_its_generate() -> None:

@@ -46,7 +46,9 @@ def test_an_evaluation_s_view_has_one_version_and_its_jobs_no_update() -> None:
     assert set(seen) == {(0, -1)}
 
 
-@pytest.mark.parametrize("name", ["engine", "stream", "note", "records", "as_version", "accepted"])
+@pytest.mark.parametrize(
+    "name", ["engine", "stream", "note", "records", "as_version", "accepted", "__dict__"]
+)
 def test_what_is_not_promised_is_not_there(name: str) -> None:
     with pytest.raises(AttributeError, match="a part's view has no"):
         getattr(shown(make.view()), name)
