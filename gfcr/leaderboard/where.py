@@ -125,7 +125,9 @@ def _fact(run: RunRecord, name: str) -> object:
         return own[name]
     for held in (run.params.get(name), run.tags.get(name), run.tags.get(f"gfcr.{name}")):
         if held is not None:
-            return _value(held)
+            value = _value(held)
+            # A number that reads otherwise is none: version 2.10 is not 2.1.
+            return value if json.dumps(value) == held else held
     stage, _, part = name.rpartition(".")
     if any(key.startswith(f"{name}.") for key in run.params):
         return True

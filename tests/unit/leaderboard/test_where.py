@@ -68,6 +68,10 @@ def test_a_run_s_facts_are_its_place_its_strategy_and_its_parameters():
     names = ("study", "arm", "seed", "strategy", "lr", "none")
     told = {"study": "study", "arm": "a", "seed": 3, "strategy": "dapo", "lr": 1, "none": None}
     assert facts_of(RUN, names) == told
+    versions = record("a", tags={"gfcr.version.x": "2.10", "gfcr.version.y": "2.5"})
+    assert facts_of(versions, ["version.x", "gfcr.version.y"]) == {
+        **{"version.x": "2.10", "gfcr.version.y": 2.5}
+    }
     bare = record("a", result={"strategy": "grpo"})
     assert facts_of(bare, ["strategy"]) == {"strategy": "grpo"}
     assert facts_of(record("a"), ["strategy"]) == {"strategy": None}
