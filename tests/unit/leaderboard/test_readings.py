@@ -116,6 +116,16 @@ def test_lost_answers_are_read_against_each_arm_and_shown_is_what_lies_between(m
     assert shown.p_value == (1.0 if apart else max(c.p_value for c in both))
 
 
+@pytest.mark.parametrize("wide", [0, 1])
+def test_what_could_be_detected_is_the_larger_of_the_readings(wide):
+    """Lost answers at the end that is farther from the other prompt's spread the differences."""
+    ours, theirs = OURS.copy(), THEIRS.copy()
+    ours[:, 1], theirs[:, 1] = (0.0, 1.0) if wide else (1.0, 0.0)
+    got = found(arm("b", ours, lost="p"), arm("a", theirs, lost="r"))
+    sizes = [one.detectable for one in got.readings]
+    assert got.shown.detectable == sizes[wide] > sizes[1 - wide]
+
+
 def test_readings_that_agree_on_who_is_ahead_have_the_larger_p_value():
     ours, theirs = arm("b", 0.5 + OURS / 2, lost="p"), arm("a", THEIRS / 8)
     got = found(ours, theirs)

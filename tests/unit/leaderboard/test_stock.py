@@ -53,11 +53,17 @@ def test_the_baseline_is_told_first_then_the_others_by_name():
     arms = {arm: ran(replace(DAPO, group_size=2), arm) for arm in "cab"}
     told = [f"{arm} is not stock dapo: group_size=2 (stock 8)." for arm in "bac"]
     assert overridden(arms, baseline="b") == told
-    theirs = {"a": [record("a", params={"strategy.name": "os:system"})], "b": arms["b"]}
-    assert overridden(theirs, baseline="a") == [
-        "a: its strategy is not gfcr's: os:system.",
-        told[0],
-    ]
+    theirs = [record("d", params={"strategy.name": "os:system"})]
+    found = overridden({"a": [record("a")], "b": arms["b"], "d": theirs}, baseline="d")
+    assert found == ["d: its strategy is not gfcr's: os:system.", told[0]]
+
+
+def test_what_a_part_has_in_it_is_told_with_it():
+    (run,) = ran(DAPO)
+    inner = {"strategy.drafter.inner.name": "ngram", "strategy.drafter.name": "auto"}
+    arms = {"a": [replace(run, params={**run.params, **inner})]}
+    told = "a is not stock dapo: drafter added (inner.name=ngram, name=auto)."
+    assert overridden(arms, baseline="a") == [told]
 
 
 @pytest.mark.parametrize("name", ["dapo"])

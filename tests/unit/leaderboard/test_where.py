@@ -18,6 +18,8 @@ RUN = record("a", 3, params={"lr": "1", "strategy.name": "dapo"}, result={"strat
         ("a in (b, 3)", {"a": 1, "b": 1}, True),
         ("a not in [b, 3]", {"a": 1, "b": 1}, False),
         ("1 < 2 <= 2 > 1 >= 1 == 1 != 2 in (2,) not in (3,)", {}, True),
+        ("a or b.c.d", {"a": False, "b.c.d": True}, True),
+        ("a and b.c.d", {"a": False, "b.c.d": True}, False),
         ("k==1", {"k": 1}, True),
         ("k=1.0", {"k": 1}, True),
         ("k=True", {"k": True}, True),
@@ -75,6 +77,23 @@ def test_a_run_s_facts_are_its_place_its_strategy_and_its_parameters():
     bare = record("a", result={"strategy": "grpo"})
     assert facts_of(bare, ["strategy"]) == {"strategy": "grpo"}
     assert facts_of(record("a"), ["strategy"]) == {"strategy": None}
+
+
+def test_a_part_is_a_fact_by_its_name_in_its_stage_at_any_address():
+    params = {"stage.z.name": "part", "stage.z.value": "own", "stage.y": "lone", "other": "part"}
+    run = record("a", params=params, tags={"tag": "1", "gfcr.told": "2"})
+    told = {
+        **{"stage.z": True, "stage": True, "stage.part": True, "stage.z.name": "part"},
+        **{"stage.own": None, "stage.lone": None, "part": None, "other.part": None},
+        **{"stage.none": None, "tag": 1, "told": 2},
+    }
+    assert facts_of(run, [*told]) == told
+
+
+def test_every_name_of_an_expression_is_to_be_known():
+    check_known(Where("arm == 'a' and score > 1"), known=["score"], runs=[RUN])
+    with pytest.raises(ConfigError, match="unknown name 'zzz'"):
+        check_known(Where("arm == 'a' and zzz"), known=["score"], runs=[RUN])
 
 
 @pytest.mark.parametrize(("name", "near"), [("stud", "study"), ("armm", "arm"), ("sed", "seed")])
