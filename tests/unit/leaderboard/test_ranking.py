@@ -12,7 +12,6 @@ from gfcr.leaderboard.measure import scores_of
 from gfcr.stats import noise_floor
 from gfcr.tracking.attempts import Attempt
 from tests.certified import certified
-from tests.records import sound
 from tests.unit.leaderboard.test_leaderboard import arm, only, run
 
 PLAN = {"gfcr.baseline": "a"}
@@ -63,10 +62,10 @@ def test_without_a_baseline_nothing_is_compared():
 
 
 def test_the_noise_floor_is_of_the_baseline_s_seeds_and_prompts():
-    runs = [sound("a", seed, score=score) for seed, score in enumerate((0.3, 0.3, 0.7, 0.7))]
-    wanted = noise_floor(scores_of(runs, prompts="pq"))
-    others = [sound("b", seed) for seed in range(4)]
-    assert wanted and ranked([*runs, *others]).noise_floor == wanted
+    runs = some("a", 0.5, seeds=6, prompts=2, spread=0.05)
+    wanted = noise_floor(scores_of(runs, prompts=["p0", "p1"]))
+    assert wanted and wanted.false_wins < noise_floor(scores_of(runs, prompts=[])).false_wins
+    assert ranked([*runs, *some("b", 0.9, seeds=6, prompts=2)]).noise_floor == wanted
 
 
 def test_studies_in_one_table_keep_their_arms_apart():
@@ -156,15 +155,18 @@ def test_who_lacks_seeds_of_the_arm_or_of_the_baseline_has_no_rank():
 def test_an_attempt_before_a_run_is_a_reason_for_the_arm_and_for_those_beside_it():
     seen = Attempt(id="0", status="finished", updates=40, score=0.4, code="")
     failed = replace(seen, score=None, status="failed")
-    runs = [*some("a", 0.5), *some("b", 0.9), *some("c", 0.7)]
 
-    def with_earlier(name, attempt):
+    def with_earlier(name, attempt, *, own="decaf"):
+        code = {**PLAN, "gfcr.code": own}
+        runs = [*some("a", 0.5), *some("b", 0.9, tags=code), *some("c", 0.7)]
         return ranked([replace(r, earlier=(attempt,)) if r.run_id == name else r for r in runs])
 
     rows = {row.arm: row for row in with_earlier("b-1", seen).rows}
     assert rows["b"].unranked.startswith("b, seed 1 was run before")
     assert rows["a"].rank and rows["c"].rank
     assert not any(row.rank for row in with_earlier("a-1", seen).rows)
+    odd = with_earlier("b-1", replace(seen, code="old"), own="new")
+    assert "by other code than some of the runs beside it" in only(odd, "b").unranked
     board = with_earlier("b-1", failed)
     note = "seed 1 was run before (failed after 40 updates by code unknown)"
     assert [row.notes for row in board.rows] == [(note,), (), ()]
