@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -26,9 +27,12 @@ from gfcr.stages import (
     Generate,
     Halt,
     Job,
+    Observer,
     Plan,
     Planner,
+    Recaller,
     Referee,
+    Replay,
     SampleMore,
     Selector,
     Session,
@@ -533,3 +537,53 @@ def test_a_batch_that_fails_hands_over_what_it_had_and_leaves_the_engine_idle() 
     (batch,) = handed
     assert (batch.samples, batch.metrics, batch.cost) == ((), {}, Cost())
     assert len(batch.groups) == 24 and not pipeline.engine.step()
+
+
+@dataclass(kw_only=True)
+class _Forgetful(Control, Observer):
+    def observe(self, harvest: Any, *, view: Any) -> None:
+        raise ValueError(f"observed {len(harvest.groups)} at {view.step}")
+
+
+@dataclass(kw_only=True)
+class _Full(Replay, Recaller):
+    def recall(self, group: Any, *, view: Any) -> Any:
+        return ()
+
+    def store(self, harvest: Any, *, view: Any) -> None:
+        raise ValueError(f"stored {len(harvest.groups)} at {view.step}")
+
+    def holds(self) -> set[str]:
+        return set()
+
+
+@pytest.mark.parametrize(
+    ("part", "told"),
+    [
+        ({"controls": {"x": _Forgetful()}}, r"^strategy\.controls\.x failed.*observed 4 at 0"),
+        ({"replays": {"x": _Full()}}, r"^strategy\.replays\.x failed.*stored 4 at 0"),
+    ],
+)
+def test_a_part_that_cannot_remember_a_batch_is_named(part: Any, told: str) -> None:
+    with pytest.raises(PartError, match=told):
+        make.pipeline(_plain(**part), prompts=4).next_batch()
+
+
+def test_what_a_correction_leaves_out_is_taken_from_the_last_batch_s_trained_tokens() -> None:
+    pipeline = make.pipeline(strategies.load("grpo"))
+    samples = pipeline.next_batch().samples
+    trained = pipeline.tokens()["trained"]
+    first = samples[0]
+    kept = {s.rollout.id: s.rollout.mask_T for s in samples}
+    pipeline.masked(kept | {first.rollout.id: np.zeros(len(first.rollout), np.bool_)})
+    lost = trained - pipeline.tokens()["trained"]
+    assert lost == int(first.rollout.mask_T.sum()) > 0 and not pipeline.tokens()["remainder"]
+
+
+def test_groups_of_another_run_are_named_after_its_folder() -> None:
+    made = make.pipeline(strategies.load("grpo")).next_batch().groups
+    pipeline = make.pipeline(strategies.load("grpo"), records=lambda folder: made)
+    found = pipeline._view.recorded("other/run")
+    assert {r.id for g in found for r in g.rollouts} == {
+        f"other/run/{r.id}" for g in made for r in g.rollouts
+    }
