@@ -4,7 +4,6 @@ The scheduler's outputs are read directly, without vLLM's detokenizing front end
 dictionaries and process-wide metrics are not needed, and each engine keeps counters of its own.
 """
 
-import gc
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -18,7 +17,7 @@ from gfcr.engine.drafting import Drafting
 from gfcr.engine.vllm_model import Counters, ModelFolder
 from gfcr.engine.vllm_speculation import Speculation
 from gfcr.errors import EngineError
-from gfcr.process.environment import left_frozen
+from gfcr.process.environment import collected_once
 from gfcr.speculation.base import Drafter
 from gfcr.types import FinishReason, Floats, Sampling
 
@@ -208,11 +207,10 @@ class VllmEngine:
         if self._core is None:
             return
         self._speculation.close()
-        with left_frozen():
+        with collected_once():
             self.llm.llm_engine.engine_core.shutdown()
-        self._live.clear()
-        self._core = self.llm = VllmEngine._open = None
-        gc.collect()
+            self._live.clear()
+            self._core = self.llm = VllmEngine._open = None
 
     # ------------------------------------------------------------ within the adapter
 
