@@ -40,11 +40,6 @@ settings.register_profile("some", deadline=None, derandomize=True, max_examples=
 settings.register_profile("many", deadline=None, derandomize=True, max_examples=200)
 
 
-def pytest_runtest_teardown() -> None:
-    if not gc.get_freeze_count():  # vLLM thaws all when it ends
-        gc.freeze()
-
-
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--whole",

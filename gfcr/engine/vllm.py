@@ -14,7 +14,7 @@ from gfcr.engine.base import EngineConfig, Request
 from gfcr.engine.vllm_loop import VllmEngine
 from gfcr.engine.vllm_model import ModelFolder, open_folder
 from gfcr.errors import EngineError
-from gfcr.process.environment import load
+from gfcr.process.environment import left_frozen, load
 from gfcr.speculation.base import Drafter, Target
 from gfcr.values.ranges import SomeShare
 
@@ -174,19 +174,20 @@ def _start(
     if drafter is not None:
         settings["speculative_config"] = vllm_speculation.settings(drafter)
     try:
-        return LLM(
-            str(folder.path),
-            seed=seed,
-            max_model_len=max_length + 1,
-            max_num_seqs=config.max_running,
-            logprobs_mode="processed_logprobs",
-            scheduling_policy="priority",
-            async_scheduling=False,
-            skip_tokenizer_init=True,
-            disable_log_stats=False,
-            use_tqdm_on_load=False,
-            **settings,
-        )
+        with left_frozen():
+            return LLM(
+                str(folder.path),
+                seed=seed,
+                max_model_len=max_length + 1,
+                max_num_seqs=config.max_running,
+                logprobs_mode="processed_logprobs",
+                scheduling_policy="priority",
+                async_scheduling=False,
+                skip_tokenizer_init=True,
+                disable_log_stats=False,
+                use_tqdm_on_load=False,
+                **settings,
+            )
     except Exception as error:  # vLLM raises a dozen kinds here, all of them about its settings
         raise EngineError(
             f"vLLM could not start on '{folder.path}' ({type(error).__name__}: {error}). "

@@ -4,6 +4,7 @@ The scheduler's outputs are read directly, without vLLM's detokenizing front end
 dictionaries and process-wide metrics are not needed, and each engine keeps counters of its own.
 """
 
+import gc
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -17,7 +18,7 @@ from gfcr.engine.drafting import Drafting
 from gfcr.engine.vllm_model import Counters, ModelFolder
 from gfcr.engine.vllm_speculation import Speculation
 from gfcr.errors import EngineError
-from gfcr.process.environment import collected_once
+from gfcr.process.environment import left_frozen
 from gfcr.speculation.base import Drafter
 from gfcr.types import FinishReason, Floats, Sampling
 
@@ -207,10 +208,11 @@ class VllmEngine:
         if self._core is None:
             return
         self._speculation.close()
-        with collected_once():
+        with left_frozen():
             self.llm.llm_engine.engine_core.shutdown()
-            self._live.clear()
-            self._core = self.llm = VllmEngine._open = None
+        self._live.clear()
+        self._core = self.llm = VllmEngine._open = None
+        gc.collect()
 
     # ------------------------------------------------------------ within the adapter
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gfcr.process.environment import collected_once, load
+from gfcr.process.environment import left_frozen, load
 
 LIBRARY = "gfcr_test_library"
 
@@ -49,17 +49,13 @@ def test_a_library_that_is_missing_is_told_of_where_it_is_used() -> None:
     assert gc.isenabled()
 
 
-def test_what_is_collected_in_between_is_collected_once_at_the_end() -> None:
-    passes: list[int] = []
-
-    def heard(phase: str, info: dict[str, int]) -> None:
-        if phase == "start" and info["generation"] == 2:
-            passes.append(len(passes))
-
-    with collected_once():
-        gc.callbacks.append(heard)
-        gc.collect()
-        gc.collect()
-        assert not passes
-    gc.callbacks.remove(heard)
-    assert passes == [0]
+def test_in_between_nobody_freezes_or_thaws(library: str) -> None:
+    load([library])
+    before = gc.get_freeze_count()
+    made = [[] for _ in range(1000)]
+    with left_frozen():
+        gc.unfreeze()
+        gc.freeze()
+        assert 0 < gc.get_freeze_count() <= before
+    gc.freeze()
+    assert gc.get_freeze_count() > before and len(made) == 1000
