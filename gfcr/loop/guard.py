@@ -61,11 +61,23 @@ def are_columns(
     """Whether tokens, log-probs, versions and mask of a trajectory are what they should be."""
     return (
         len(tokens) == len(logprobs) == len(versions) == len(mask)
-        and all(isinstance(t, Integral) and 0 <= int(t) < _TOKENS for t in tokens)
-        and all(real(p) is not None for p in logprobs)
-        and all(isinstance(v, Integral) and -1 <= int(v) < _TOKENS for v in versions)
-        and set(map(type, mask)) <= {bool}
+        and _are_whole(tokens, least=0)
+        and _are_real(logprobs)
+        and _are_whole(versions, least=-1)
+        and {*map(type, mask)} <= {bool}
     )
+
+
+def _are_whole(values: Sequence[Any], *, least: int) -> bool:
+    if {*map(type, values)} <= {int}:  # as engines give them: looked at all at once
+        return not values or (least <= min(values) and max(values) < _TOKENS)
+    return all(isinstance(v, Integral) and least <= int(v) < _TOKENS for v in values)
+
+
+def _are_real(values: Sequence[Any]) -> bool:
+    if {*map(type, values)} <= {float}:
+        return all(abs(value) <= _LARGEST for value in values)
+    return all(real(value) is not None for value in values)
 
 
 def misfit(address: str, problem: str) -> PartError:

@@ -20,6 +20,7 @@ SMALL = (
 ARMS = ["dr_grpo", "grpo"]
 
 
+@pytest.mark.whole
 def test_runs_are_nested_in_mlflows_own_page(
     browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

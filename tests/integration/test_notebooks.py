@@ -101,6 +101,7 @@ def test_a_strategy_written_in_a_notebook_rejects_groups(
     assert "reward_band" in texts(notebook)
 
 
+@pytest.mark.whole
 def test_the_speculation_study_drafts(tutorials: Path, stack: tuple[str, ...]) -> None:
     few = ["task.num_train=4", "seeds=[0]"]
     if stack is STACKS["fake"]:
@@ -123,6 +124,7 @@ def test_the_factorial_ablation_runs(tutorials: Path, stack: tuple[str, ...]) ->
     assert "size=n8 x gate=alive" in texts(notebook)
 
 
+@pytest.mark.whole
 def test_a_leaderboard_is_read(tutorials: Path, stack: tuple[str, ...]) -> None:
     path = tutorials / "5-reading-a-leaderboard.ipynb"
     notebook = executed(path, overrides=[*stack, "seeds=[0,1]"])

@@ -67,6 +67,7 @@ def test_exact_engines_are_not_called_biased(name: str) -> None:
     assert (p < 0.1).mean() < 0.2 and 0.25 < (p < 0.5).mean() < 0.75
 
 
+@pytest.mark.whole
 def test_a_full_sample_of_an_exact_engine_is_lossless() -> None:
     found = audit("exact, greedy drafts", samples=300_000)
     assert found.verdict is Verdict.LOSSLESS and found.power >= 0.99
