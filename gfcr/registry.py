@@ -11,7 +11,7 @@ import importlib
 import inspect
 import pkgutil
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from functools import lru_cache
 from importlib.metadata import EntryPoints, entry_points
@@ -200,7 +200,8 @@ def _is_part(found: Any, *, kind: str) -> bool:
     return subclass and not inspect.isabstract(found) and hasattr(found, "__dataclass_fields__")
 
 
-def _inner_kinds(part: type[Part]) -> dict[str, str]:
+@lru_cache(maxsize=256)  # every group asks which hooks of its strategy's parts are wrapped
+def _inner_kinds(part: type[Part]) -> Mapping[str, str]:
     """Init fields that hold parts, with their kinds: a kind's base class is called like it."""
     hints = get_type_hints(part)
     kinds = {

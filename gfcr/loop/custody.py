@@ -202,15 +202,13 @@ def _of_rollout(rollout: Rollout) -> bytes:
 
     Not its `origin`, which recalling changes, nor the `meta` of its prompt.
     """
-    total = blake2b(digest_size=16)
-    for column in (rollout.tokens_T, rollout.logprobs_T, rollout.versions_T, rollout.mask_T):
-        total.update(f"{column.dtype.str}{column.shape}".encode())
-        total.update(column.tobytes())
+    columns = (rollout.tokens_T, rollout.logprobs_T, rollout.versions_T, rollout.mask_T)
+    held = [b for c in columns for b in (f"{c.dtype.str}{c.shape}".encode(), c.tobytes())]
     prompt, spans = rollout.prompt, [(s.request_id, s.start, s.stop) for s in rollout.spans]
-    total.update(array("q", prompt.tokens).tobytes())
     own = (rollout.id, rollout.group_id, rollout.step, rollout.reward, rollout.finish.value)
-    total.update(repr((*own, rollout.text, prompt.id, prompt.answer, spans)).encode())
-    return total.digest()
+    said = repr((*own, rollout.text, prompt.id, prompt.answer, spans)).encode()
+    held += (array("q", prompt.tokens).tobytes(), said)
+    return blake2b(b"".join(held), digest_size=16).digest()
 
 
 def _text(value: object) -> str:

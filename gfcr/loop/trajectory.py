@@ -55,8 +55,8 @@ class LiveTrajectory:
         """What the verifier said of it, or of the rollout that it goes on from."""
         self._text: str | None = None
         """What the verifier was shown."""
-        self._own: tuple[list[Any], ...] = ([], [], [], [])
-        """The columns as they were filled; what parts see is compared with them at the end."""
+        self._filled: list[tuple[tuple[Any, ...], ...]] = []
+        """What the columns were filled with; what parts see is compared with it at the end."""
         self._wait: Pending[Sampled] | None = None
         """Of the continuation that is being sampled."""
         self._from = self._until = 0
@@ -98,8 +98,7 @@ class LiveTrajectory:
         request = Request(
             id=f"{self.id}#{self.turns}",
             tokens=(*self._prompt.tokens, *self.tokens),
-            # Where a Watcher's cap is used up, an engine samples a token more before it looks.
-            sampling=replace(self.sampling, max_tokens=max(1, self._until - len(self.tokens))),
+            sampling=self._capped(),
             stop=self._stops,
             seed=seed_of(self._origin.floor.seed, "generate", *key),
             priority=job.priority,
@@ -118,7 +117,7 @@ class LiveTrajectory:
             self._end(FinishReason.LENGTH, detail=f"{len(tokens)} tokens to append did not fit")
             return
         num = len(tokens)
-        self._fill(tokens, [0.0] * num, [-1] * num, [False] * num)
+        self._fill(tuple(tokens), (0.0,) * num, (-1,) * num, (False,) * num)
 
     def fork(self, at: int) -> "LiveTrajectory":
         """See `stages.Trajectory.fork`."""
@@ -133,7 +132,7 @@ class LiveTrajectory:
             role=self.role,
         )
         self.forks += 1
-        child._fill(*(column[:at] for column in self._own))
+        child._fill(*(tuple(column[:at]) for column in self._own()))
         child.spans = cut_spans(self.spans, num=sum(child.mask))
         child.parent, child.fork_at = self.id, at
         return child
@@ -141,7 +140,7 @@ class LiveTrajectory:
     def resume(self, rollout: Rollout) -> None:
         """Starts from what an earlier update generated."""
         held = (rollout.tokens_T, rollout.logprobs_T, rollout.versions_T, rollout.mask_T)
-        self._fill(*(column.tolist() for column in held))
+        self._fill(*(tuple(column.tolist()) for column in held))
         self.spans = list(rollout.spans)
         self.notes = dict(rollout.notes)
         self._sampled_under = self._sampled_under or rollout.sampled_under
@@ -155,14 +154,12 @@ class LiveTrajectory:
         num = len(delta.tokens)
         if not num:
             return
-        self._fill(delta.tokens, delta.logprobs, [version] * num, [True] * num)
-        last = self.spans[-1] if self.spans else None
-        if last is not None and last.request_id == delta.request_id:
-            self.spans[-1] = Span(
-                request_id=last.request_id, start=last.start, stop=last.stop + num
-            )
-        else:
-            self.spans.append(Span(request_id=delta.request_id, start=0, stop=num))
+        self._fill(delta.tokens, delta.logprobs, (version,) * num, (True,) * num)
+        start, stop = 0, 0
+        if self.spans and self.spans[-1].request_id == delta.request_id:
+            last = self.spans.pop()
+            start, stop = last.start, last.stop
+        self.spans.append(Span(request_id=delta.request_id, start=start, stop=stop + num))
 
     def limit(self, max_tokens: int) -> int:
         """Bounds what the continuation may still sample; returns the cap of its request."""
@@ -214,8 +211,7 @@ class LiveTrajectory:
     @property
     def is_verified(self) -> bool:
         """Whether nothing more is to be said of it."""
-        over = (FinishReason.ERROR, FinishReason.ABORTED)
-        return self.verdict is not None or self.finish in over
+        return self.verdict is not None or self.finish in (FinishReason.ERROR, FinishReason.ABORTED)
 
     def rollout(self) -> Rollout:
         """Freezes it as it is: one that has not ended yet was cut because its batch was full."""
@@ -263,17 +259,27 @@ class LiveTrajectory:
         self._origin.touch()
         wait.resolve(self._sampled())
 
-    def _fill(self, *new: Sequence[Any]) -> None:
+    def _capped(self) -> Sampling:
+        """Where a Watcher's cap is used up, an engine samples a token more before it looks."""
+        own, most = self.sampling, max(1, self._until - len(self.tokens))
+        return own if own.max_tokens == most else replace(own, max_tokens=most)
+
+    def _fill(self, *new: tuple[Any, ...]) -> None:
         """Appends to tokens, log-probs, versions and mask."""
-        shown = (self.tokens, self.logprobs, self.versions, self.mask)
-        for column, own, values in zip(shown, self._own, new, strict=True):
-            column += values
-            own += values
+        self._filled.append(new)
+        self.tokens += new[0]
+        self.logprobs += new[1]
+        self.versions += new[2]
+        self.mask += new[3]
+
+    def _own(self) -> tuple[list[Any], ...]:
+        """The columns as they were filled."""
+        return tuple([v for new in self._filled for v in new[i]] for i in range(4))
 
     def _changed_by_hand(self) -> bool:
         columns = (self.tokens, self.logprobs, self.versions, self.mask)
         spanned = sum(s.stop - s.start for s in self.spans)
-        return not are_columns(*columns) or columns != self._own or sum(self.mask) != spanned
+        return not are_columns(*columns) or columns != self._own() or sum(self.mask) != spanned
 
     def _sampled(self) -> Sampled:
         return Sampled(

@@ -58,6 +58,7 @@ def load(libraries: Iterable[str]) -> None:
     finally:
         if wanted:
             gc.freeze()  # it stays; to look through it takes a second each time
+            gc.set_threshold(10_000)  # a rollout alone is some hundred objects
         if collecting:
             gc.enable()
 

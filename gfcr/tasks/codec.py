@@ -75,11 +75,12 @@ class HfCodec:
             )
         self._tokenizer: Any = tokenizer
         self._folder = str(folder)
+        self._eos = int(tokenizer.eos_token_id)
 
     @property
     def eos_id(self) -> int:
         """The token that ends a completion."""
-        return int(self._tokenizer.eos_token_id)
+        return self._eos
 
     def prompt(self, text: str) -> tuple[int, ...]:
         """Encodes a prompt with the tokenizer's special tokens, as a user turn of its template."""
