@@ -8,7 +8,7 @@ engine request and position, so a trunk shared by the leaves of a tree counts on
 if any leaf is.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -120,3 +120,14 @@ class Ledger:
             self._names.append(name)
             self._ranks = np.append(self._ranks, np.int8(_rank(name)))
         return self._names.index(name)
+
+
+def cut_spans(spans: Sequence[Span], *, num: int) -> list[Span]:
+    """The spans of the first `num` generated tokens."""
+    kept: list[Span] = []
+    for span in spans:
+        take = min(num, span.stop - span.start)
+        if take:
+            kept.append(Span(request_id=span.request_id, start=span.start, stop=span.start + take))
+        num -= take
+    return kept

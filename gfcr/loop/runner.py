@@ -72,8 +72,9 @@ class Runner:
         """
         traffic, desk = self._floor.traffic, self._floor.desk
         if len(traffic):
+            version = self._floor.engine.version
             for trajectory, delta in traffic.step():
-                self._take(trajectory, delta)
+                self._take(trajectory, delta, version=version)
         elif desk.busy:
             desk.wait()
         self._complete()
@@ -138,10 +139,10 @@ class Runner:
         self._cells[cell.id] = cell
         cell.open(job, generate=self._generate)
 
-    def _take(self, trajectory: LiveTrajectory, delta: Delta) -> None:
+    def _take(self, trajectory: LiveTrajectory, delta: Delta, *, version: int) -> None:
         floor = self._floor
         floor.ledger.generated(delta.request_id, num=len(delta.tokens))
-        trajectory.extend(delta, version=floor.engine.version)
+        trajectory.extend(delta, version=version)
         if delta.finish is not None:
             trajectory.close_request(delta.finish)
             return

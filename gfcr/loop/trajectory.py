@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from gfcr.engine.base import Delta, Request
 from gfcr.errors import shown
+from gfcr.ledger import cut_spans
 from gfcr.loop.coroutine import Pending
 from gfcr.loop.floor import Origin
 from gfcr.loop.guard import are_columns, is_note
@@ -41,7 +43,6 @@ class LiveTrajectory:
         self.logprobs: list[float] = []
         self.versions: list[int] = []
         self.mask: list[bool] = []
-        self.spans: list[Span] = []
         self.notes: dict[str, float] = {}
         self.finish: FinishReason | None = None
         self.detail = ""
@@ -55,6 +56,9 @@ class LiveTrajectory:
         """What the verifier said of it, or of the rollout that it goes on from."""
         self._text: str | None = None
         """What the verifier was shown."""
+        self._spans: list[Span] = []
+        self._request, self._gained = "", 0
+        """The last request that gave tokens, and how many; no span of `_spans` is its."""
         self._filled: list[tuple[tuple[Any, ...], ...]] = []
         """What the columns were filled with; what parts see is compared with it at the end."""
         self._wait: Pending[Sampled] | None = None
@@ -68,6 +72,12 @@ class LiveTrajectory:
     def prompt(self) -> Prompt:
         """What is answered; read-only, so that no part has it judged as another's answer."""
         return self._prompt
+
+    @property
+    def spans(self) -> list[Span]:
+        """Which request generated which token."""
+        last = Span(request_id=self._request, start=0, stop=self._gained)
+        return [*self._spans, last] if self._gained else list(self._spans)
 
     @property
     def _room(self) -> int:
@@ -133,7 +143,7 @@ class LiveTrajectory:
         )
         self.forks += 1
         child._fill(*(tuple(column[:at]) for column in self._own()))
-        child.spans = cut_spans(self.spans, num=sum(child.mask))
+        child._spans = cut_spans(self.spans, num=sum(child.mask))
         child.parent, child.fork_at = self.id, at
         return child
 
@@ -141,7 +151,7 @@ class LiveTrajectory:
         """Starts from what an earlier update generated."""
         held = (rollout.tokens_T, rollout.logprobs_T, rollout.versions_T, rollout.mask_T)
         self._fill(*(tuple(column.tolist()) for column in held))
-        self.spans = list(rollout.spans)
+        self._spans = list(rollout.spans)
         self.notes = dict(rollout.notes)
         self._sampled_under = self._sampled_under or rollout.sampled_under
         if rollout.complete:
@@ -155,16 +165,14 @@ class LiveTrajectory:
         if not num:
             return
         self._fill(delta.tokens, delta.logprobs, (version,) * num, (True,) * num)
-        start, stop = 0, 0
-        if self.spans and self.spans[-1].request_id == delta.request_id:
-            last = self.spans.pop()
-            start, stop = last.start, last.stop
-        self.spans.append(Span(request_id=delta.request_id, start=start, stop=stop + num))
+        if delta.request_id != self._request:
+            self._spans, self._request, self._gained = self.spans, delta.request_id, 0
+        self._gained += num
 
     def limit(self, max_tokens: int) -> int:
         """Bounds what the continuation may still sample; returns the cap of its request."""
         self._until = len(self.tokens) + max_tokens
-        return self.spans[-1].stop + max_tokens
+        return self._gained + max_tokens
 
     def close_request(self, finish: FinishReason) -> None:
         """The continuation ended by itself: wake whoever awaits it."""
@@ -274,12 +282,12 @@ class LiveTrajectory:
 
     def _own(self) -> tuple[list[Any], ...]:
         """The columns as they were filled."""
-        return tuple([v for new in self._filled for v in new[i]] for i in range(4))
+        columns = zip(*self._filled, strict=True) if self._filled else ((),) * 4
+        return tuple(list(chain.from_iterable(parts)) for parts in columns)
 
     def _changed_by_hand(self) -> bool:
         columns = (self.tokens, self.logprobs, self.versions, self.mask)
-        spanned = sum(s.stop - s.start for s in self.spans)
-        return not are_columns(*columns) or columns != self._own() or sum(self.mask) != spanned
+        return not are_columns(*columns) or columns != self._own()
 
     def _sampled(self) -> Sampled:
         return Sampled(
@@ -287,14 +295,3 @@ class LiveTrajectory:
             stopped=self.stopped,
             ended=self.finish is not None,
         )
-
-
-def cut_spans(spans: Sequence[Span], *, num: int) -> list[Span]:
-    """The spans of the first `num` generated tokens."""
-    kept: list[Span] = []
-    for span in spans:
-        take = min(num, span.stop - span.start)
-        if take:
-            kept.append(Span(request_id=span.request_id, start=span.start, stop=span.start + take))
-        num -= take
-    return kept

@@ -58,7 +58,7 @@ def load(libraries: Iterable[str]) -> None:
     finally:
         if wanted:
             gc.freeze()  # it stays; to look through it takes a second each time
-            gc.set_threshold(10_000)  # a rollout alone is some hundred objects
+            gc.set_threshold(50_000)  # a batch alone is that many objects
         if collecting:
             gc.enable()
 

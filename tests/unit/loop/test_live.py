@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from gfcr.engine.base import Delta, Request
+from gfcr.ledger import cut_spans
 from gfcr.loop.coroutine import Pending
 from gfcr.loop.floor import Floor, Origin
-from gfcr.loop.trajectory import LiveTrajectory, cut_spans
+from gfcr.loop.trajectory import LiveTrajectory
 from gfcr.seeds import seed_of
 from gfcr.stages import BATCH_FULL, Job, Sampled
 from gfcr.tasks.base import Verdict
@@ -397,7 +398,7 @@ def test_what_was_not_sampled_or_was_changed_is_no_rollout() -> None:
     assert cut.problem() == said
 
 
-@pytest.mark.parametrize("name", ["tokens", "logprobs", "versions", "mask", "spans"])
+@pytest.mark.parametrize("name", ["tokens", "logprobs", "versions", "mask"])
 def test_columns_that_were_changed_by_hand_are_dropped(name: str) -> None:
     trajectory = opened(Ground())
     over(trajectory, 5, 6)
@@ -407,6 +408,14 @@ def test_columns_that_were_changed_by_hand_are_dropped(name: str) -> None:
     rollout = trajectory.rollout()
     assert len(rollout) == len(rollout.mask_T) == 0 and rollout.text == ""
     assert len(rollout.logprobs_T) == len(rollout.versions_T) == 0
+
+
+def test_the_spans_that_are_shown_are_a_copy() -> None:
+    trajectory = opened(Ground())
+    over(trajectory, 5, 6)
+    first, _ = trajectory.spans, trajectory.spans.clear()
+    assert trajectory.spans == first == list(trajectory.rollout().spans) and first
+    assert trajectory.problem() is None
 
 
 def test_spans_are_cut_where_the_tokens_are() -> None:

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gfcr.engine.base import Delta, Request
+from gfcr.ledger import cut_spans
 from gfcr.loop.coroutine import Pending, Run
 from gfcr.loop.floor import Floor, Origin
-from gfcr.loop.trajectory import LiveTrajectory, cut_spans
+from gfcr.loop.trajectory import LiveTrajectory
 from gfcr.stages import BATCH_FULL, Job, Sampled
 from gfcr.tasks.base import Verdict
 from gfcr.testing import factories as make
