@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -59,8 +58,8 @@ class LiveTrajectory:
         self._spans: list[Span] = []
         self._request, self._gained = "", 0
         """The last request that gave tokens, and how many; no span of `_spans` is its."""
-        self._filled: list[tuple[tuple[Any, ...], ...]] = []
-        """What the columns were filled with; what parts see is compared with it at the end."""
+        self._own: tuple[list[Any], ...] = ([], [], [], [])
+        """The columns as they were filled; what parts see is compared with them at the end."""
         self._wait: Pending[Sampled] | None = None
         """Of the continuation that is being sampled."""
         self._from = self._until = 0
@@ -127,7 +126,7 @@ class LiveTrajectory:
             self._end(FinishReason.LENGTH, detail=f"{len(tokens)} tokens to append did not fit")
             return
         num = len(tokens)
-        self._fill(tuple(tokens), (0.0,) * num, (-1,) * num, (False,) * num)
+        self._fill(tokens, (0.0,) * num, (-1,) * num, (False,) * num)
 
     def fork(self, at: int) -> "LiveTrajectory":
         """See `stages.Trajectory.fork`."""
@@ -142,7 +141,7 @@ class LiveTrajectory:
             role=self.role,
         )
         self.forks += 1
-        child._fill(*(tuple(column[:at]) for column in self._own()))
+        child._fill(*(column[:at] for column in self._own))
         child._spans = cut_spans(self.spans, num=sum(child.mask))
         child.parent, child.fork_at = self.id, at
         return child
@@ -150,7 +149,7 @@ class LiveTrajectory:
     def resume(self, rollout: Rollout) -> None:
         """Starts from what an earlier update generated."""
         held = (rollout.tokens_T, rollout.logprobs_T, rollout.versions_T, rollout.mask_T)
-        self._fill(*(tuple(column.tolist()) for column in held))
+        self._fill(*(column.tolist() for column in held))
         self._spans = list(rollout.spans)
         self.notes = dict(rollout.notes)
         self._sampled_under = self._sampled_under or rollout.sampled_under
@@ -272,22 +271,21 @@ class LiveTrajectory:
         own, most = self.sampling, max(1, self._until - len(self.tokens))
         return own if own.max_tokens == most else replace(own, max_tokens=most)
 
-    def _fill(self, *new: tuple[Any, ...]) -> None:
+    def _fill(self, *new: Sequence[Any]) -> None:
         """Appends to tokens, log-probs, versions and mask."""
-        self._filled.append(new)
         self.tokens += new[0]
         self.logprobs += new[1]
         self.versions += new[2]
         self.mask += new[3]
-
-    def _own(self) -> tuple[list[Any], ...]:
-        """The columns as they were filled."""
-        columns = zip(*self._filled, strict=True) if self._filled else ((),) * 4
-        return tuple(list(chain.from_iterable(parts)) for parts in columns)
+        own = self._own  # no loop: this is done at every token
+        own[0].extend(new[0])
+        own[1].extend(new[1])
+        own[2].extend(new[2])
+        own[3].extend(new[3])
 
     def _changed_by_hand(self) -> bool:
         columns = (self.tokens, self.logprobs, self.versions, self.mask)
-        return not are_columns(*columns) or columns != self._own()
+        return not are_columns(*columns) or columns != self._own
 
     def _sampled(self) -> Sampled:
         return Sampled(
