@@ -18,6 +18,8 @@ class Verdict:
 
     reward: float | None
     error: str | None = None
+    scores: Mapping[str, float] = field(default_factory=dict[str, float])
+    """What the reward is made of, by name; a rollout's notes hold them as `rewards/NAME`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,6 +253,8 @@ class Session(Scratch, Protocol):
         ...
 
 
+REWARDS: Final = "rewards/"
+"""Before the name of a reward in a rollout's notes."""
 BATCH_FULL: Final = "batch full"
 """`Rollout.detail` of a trajectory cut short because its batch was full."""
 

@@ -1,5 +1,6 @@
 """The run behind the trainer: budgets, evaluation, records, progress, state."""
 
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
@@ -10,6 +11,7 @@ from annotated_types import Interval
 
 from gfcr.config import HELDOUT
 from gfcr.errors import ConfigError, ForeignCheckpointError, shown
+from gfcr.experiment.alike import alike
 from gfcr.experiment.heldout import Heldout, Point, Question
 from gfcr.experiment.resolved import Resolved
 from gfcr.loop import anew
@@ -130,6 +132,8 @@ class RunSource:
         if self.spent() is not None or self.paused():
             return None
         self._batch = self._pipeline.next_batch()
+        if not self._batch.step and (said := alike(self._batch, task=self._pipeline.desk.task)):
+            print(f"gfcr: {said}", file=sys.stderr)
         self.memory.verifier_calls += self._batch.cost.verifier_calls
         return self._batch
 

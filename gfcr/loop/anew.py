@@ -42,6 +42,7 @@ _FRAME: Final = frozenset(
         *("gfcr.tasks.demos", "gfcr.tasks.demos.base", "gfcr.tasks.demos.chain_sum"),
         *("gfcr.tasks.demos.facts", "gfcr.tasks.demos.reasoning_gym"),
         *("gfcr.tasks.verifiers", "gfcr.tasks.verifiers.base"),
+        *("gfcr.tasks.functions", "gfcr.tasks.rewards"),
         *("gfcr.generate.tools", "gfcr.generate.tools.base", "gfcr.tasks", "gfcr.generate"),
     }
 )

@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from gfcr.errors import asking
+from gfcr.handles import REWARDS
 from gfcr.loop.guard import check_numbers
 from gfcr.part import Part
 from gfcr.stages import Harvest
@@ -74,6 +75,7 @@ def _of_rollouts(harvest: Harvest, *, samples: Sequence[Sample], version: int) -
         **_group_metrics(harvest.groups),
         **_rejections(harvest.groups),
         **_scores(harvest.groups),
+        **_rewards(fresh),
         **_staleness(trained, version=version),
         "rollouts/all": float(len(fresh)),
         "rollouts/trained": float(len(trained)),
@@ -112,6 +114,15 @@ def _scores(groups: Sequence[Group]) -> dict[str, float]:
         for name, score in scores.items():
             given.setdefault(name, []).append(float(np.mean(score)))
     return {f"score/{name}": float(np.mean(means)) for name, means in given.items()}
+
+
+def _rewards(rollouts: Sequence[Rollout]) -> dict[str, float]:
+    """Means of the named ones that rewards are made of."""
+    given: dict[str, list[float]] = {}
+    for name, score in ((k, v) for r in rollouts for k, v in r.notes.items()):
+        if name.startswith(REWARDS):
+            given.setdefault(name, []).append(score)
+    return {f"{name}/mean": float(np.mean(scores)) for name, scores in given.items()}
 
 
 def _unscorable(rollouts: Sequence[Rollout]) -> dict[str, float]:

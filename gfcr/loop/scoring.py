@@ -158,7 +158,8 @@ def verify_safely(task: Task, prompt: Prompt, text: str) -> Verdict:
         kind = type(given.reward).__name__
         said = f"gave the reward {shown(given.reward)} ({kind}), not a finite number"
         return _unscorable(f"{by} {said}")
-    return Verdict(reward=reward)
+    numbers = ((name, real(score)) for name, score in dict(given.scores).items())
+    return Verdict(reward=reward, scores={f"{k}": v for k, v in numbers if v is not None})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ import numpy as np
 
 from gfcr.engine.base import Delta, Request
 from gfcr.errors import shown
+from gfcr.handles import REWARDS
 from gfcr.ledger import cut_spans
 from gfcr.loop.coroutine import Pending
 from gfcr.loop.floor import Origin
@@ -224,6 +225,8 @@ class LiveTrajectory:
         """Freezes it as it is: one that has not ended yet was cut because its batch was full."""
         text = self._origin.floor.codec.decode(self.tokens) if self._text is None else self._text
         verdict = None if self.finish == FinishReason.ERROR else self.verdict
+        given = verdict.scores if verdict else dict[str, float]()
+        scores = {f"{REWARDS}{name}": v for name, v in given.items()}
         return Rollout(
             id=self.id,
             group_id=self._origin.group_id,
@@ -243,7 +246,7 @@ class LiveTrajectory:
             role=self.role,
             reward=verdict.reward if verdict else None,
             error=verdict.error if verdict else self.error,
-            notes={k: float(v) for k, v in self.notes.items() if is_note(k, v)},
+            notes={k: float(v) for k, v in self.notes.items() if is_note(k, v)} | scores,
         )
 
     def _end(self, finish: FinishReason, *, detail: str = "") -> None:

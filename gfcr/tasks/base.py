@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from inspect import getdoc
 from typing import ClassVar, Protocol
 
 from gfcr.handles import Verdict
@@ -18,6 +19,11 @@ class Problems:
 
     train: Sequence[Prompt]
     heldout: Sequence[Prompt]
+
+
+def first_line(documented: object) -> str:
+    """What an object's docstring begins with."""
+    return (getdoc(documented) or "").partition("\n\n")[0].replace("\n", " ")
 
 
 class Codec(Protocol):
@@ -55,6 +61,11 @@ class Task(Part):
     reward_range: ClassVar[tuple[float, float] | None] = None
     """Least and largest reward, infinite where there is none: intervals stay inside. None is not
     known: scores that all lie in [0, 1] are then taken for shares."""
+
+    @property
+    def scoring(self) -> str:
+        """How `verify` scores, in a sentence: what is said where it scores all alike."""
+        return f"{type(self).__name__}.verify: {first_line(type(self).verify)}"
 
     @abstractmethod
     def problems(self, codec: Codec) -> Problems:

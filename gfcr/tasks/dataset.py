@@ -1,5 +1,6 @@
 """Any Hugging Face dataset with a prompt and an answer column, scored by a named verifier."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Annotated, Any, final
@@ -9,8 +10,9 @@ from annotated_types import Interval
 from gfcr.errors import ConfigError, TaskError
 from gfcr.tasks import rows
 from gfcr.tasks.base import Codec, Problems, Task, Verdict
+from gfcr.tasks.functions import Function
+from gfcr.tasks.rewards import EVALUATED, Rewards, Scorer, scorer
 from gfcr.tasks.rows import Row
-from gfcr.tasks.verifiers.base import Verifier, load
 from gfcr.types import Prompt
 from gfcr.values.ranges import File, Fraction, Natural, Text, Word
 
@@ -24,8 +26,6 @@ class Dataset(Task):
     Prompts are tokenised when they are used.
     """
 
-    reward_range = (0.0, 1.0)
-
     path: File
     """A .json, .jsonl, .csv or .parquet file, a folder written by `save_to_disk`, or a Hub name."""
     subset: Word = ""
@@ -36,8 +36,12 @@ class Dataset(Task):
     template: Text = "{prompt}"
     """What the model is asked; `{prompt}` is the prompt column."""
     verifier: File = "exact"
-    """exact, numeric, regex or math_verify."""
+    """Scores held-out answers, and rollouts where there are no `rewards`: exact, numeric, regex,
+    math_verify, or a function of yours, `path/to/file.py:name` or `module:name`."""
     verifier_options: dict[str, Any] = field(default_factory=dict[str, Any])
+    rewards: dict[str, Any] = field(default_factory=dict[str, Any])
+    """What rollouts are trained on instead, by name, `{verifier, options, weight}` each: the
+    weighted sum of those that score one."""
     heldout_split: Word = ""
     """Split to evaluate on; empty takes `heldout_fraction` of `split`, chosen by content."""
     heldout_fraction: Fraction = 0.1
@@ -54,16 +58,34 @@ class Dataset(Task):
                 f"dataset.template={self.template!r} is not allowed: give a text that holds "
                 "{prompt}."
             )
-        assert self._verifier, "an unknown verifier or option is an error now, not at the end"
+        # An unknown verifier or option is an error now, not at the end.
+        self._scorers = (self._verifier, *self._trained_on.named.values())
+        self._columns = any(isinstance(made, Function) for made in self._scorers)
+
+    @property
+    def reward_range(self) -> tuple[float, float] | None:  # pyright: ignore[reportIncompatibleVariableOverride] # depends on a field
+        """Of held-out scores: gfcr's verifiers give shares, and of a function nothing is known."""
+        return None if isinstance(self._verifier, Function) else (0.0, 1.0)
 
     @property
     def slow(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride] # depends on a field
-        """As the verifier says."""
-        return self._verifier.slow
+        """As the verifiers say."""
+        return any(made.slow for made in self._scorers)
+
+    @property
+    def scoring(self) -> str:
+        """What each verifier that rollouts are trained by says of itself."""
+        own = {"verifier": self._verifier}
+        told = (f"{n}: {made.describe()}" for n, made in (self._trained_on.named or own).items())
+        return " ".join(f"dataset.{said}" for said in told)
 
     @cached_property
-    def _verifier(self) -> Verifier:
-        return load(self.verifier, options=self.verifier_options, where="dataset.verifier")
+    def _verifier(self) -> Scorer:
+        return scorer(self.verifier, options=self.verifier_options, where="dataset.verifier")
+
+    @cached_property
+    def _trained_on(self) -> Rewards:
+        return Rewards(self.rewards, where="dataset.rewards")
 
     def problems(self, codec: Codec) -> Problems:
         """Loads both splits.
@@ -72,9 +94,12 @@ class Dataset(Task):
             TaskError: no such file, split or column, no rows, an answer that is empty or that the
                 verifier cannot use, or characters that the model lacks.
         """
-        found = self._rows(self.split)
+        table = self._table(self.split)
+        found = self._rows(table, self.split)
+        asked_of = table
         if self.heldout_split:
-            heldout = self._rows(self.heldout_split)
+            asked_of = self._table(self.heldout_split)
+            heldout = self._rows(asked_of, self.heldout_split)
             evaluated = {r.key for r in heldout}
             train = [r for r in found if r.key not in evaluated]
         else:
@@ -88,25 +113,40 @@ class Dataset(Task):
         heldout = sorted(heldout, key=lambda r: r.key)[: self.num_heldout]
         rows.check_characters([*train, *heldout], codec=codec, template=self.template)
         make = partial(self._prompt, codec=codec)
+        marked: dict[str, object] = {EVALUATED: True} if self.rewards else {}
         return Problems(
-            train=rows.LazyPrompts(rows=train, make=make),
-            heldout=rows.LazyPrompts(rows=heldout, make=make),
+            train=rows.LazyPrompts(rows=train, make=partial(make, table=table, meta={})),
+            heldout=rows.LazyPrompts(rows=heldout, make=partial(make, table=asked_of, meta=marked)),
         )
 
     def verify(self, prompt: Prompt, *, text: str) -> Verdict:
-        """Asks the verifier."""
-        return self._verifier.verify(text, answer=prompt.answer)
+        """Asks the verifier, and of what is trained on the rewards where there are any."""
+        rewarded = self.rewards and EVALUATED not in prompt.meta
+        return (self._trained_on if rewarded else self._verifier).judge(prompt, text=text)
 
-    def _rows(self, split: str) -> list[Row]:
-        table = rows.open_table(self.path, subset=self.subset, split=split)
+    def _table(self, split: str) -> Any:
+        return rows.open_table(self.path, subset=self.subset, split=split)
+
+    def _rows(self, table: Any, split: str) -> list[Row]:
         return rows.read(
             table,
             prompt_column=self.prompt_column,
             answer_column=self.answer_column,
-            check=self._verifier.check,
+            check=self._check,
             where=f"dataset.path={self.path}, split '{split}'",
         )
 
-    def _prompt(self, row: Row, *, codec: Codec) -> Prompt:
+    def _check(self, answer: str) -> str | None:
+        return next((said for made in self._scorers if (said := made.check(answer))), None)
+
+    def _prompt(self, row: Row, *, codec: Codec, table: Any, meta: Mapping[str, object]) -> Prompt:
         text = self.template.replace("{prompt}", row.prompt)
-        return Prompt(id=row.key, tokens=codec.prompt(text), text=text, answer=row.answer)
+        columns: dict[str, object] = table[row.number] if self._columns else {}
+        given = {name: value for name, value in columns.items() if name != self.prompt_column}
+        return Prompt(
+            id=row.key,
+            tokens=codec.prompt(text),
+            text=text,
+            answer=row.answer,
+            meta={**given, **meta},
+        )

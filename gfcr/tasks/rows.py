@@ -21,6 +21,8 @@ class Row:
     """Hash of the prompt: equal for equal prompts, and the prompt's id."""
     prompt: str
     answer: str
+    number: int = 0
+    """In its table."""
 
 
 @final
@@ -100,19 +102,22 @@ def read(
     Raises:
         TaskError: a column is missing, there are no rows, or an answer is of no use.
     """
-    for key, column in (("prompt_column", prompt_column), ("answer_column", answer_column)):
+    wanted = [("prompt_column", prompt_column), ("answer_column", answer_column)]
+    for key, column in wanted if answer_column else wanted[:1]:
         if column not in table.column_names:
             near = did_you_mean(column, table.column_names)
             raise TaskError(
                 f"{where}: there is no column '{column}' (dataset.{key}).{near} "
                 f"Columns: {', '.join(table.column_names)}."
+                + (" Give answer_column='' where no answer is needed." * (key == "answer_column"))
             )
     found: dict[str, Row] = {}
-    columns = zip(table[prompt_column], table[answer_column], strict=True)
-    for number, (prompt, answer) in enumerate(columns):
+    prompts = table[prompt_column]
+    answers = table[answer_column] if answer_column else [""] * len(prompts)
+    for number, (prompt, answer) in enumerate(zip(prompts, answers, strict=True)):
         place = f"{where}, row {number}"
         text = _text(prompt, prompt_column, place)
-        row = Row(content_key(text), text, _text(answer, answer_column, place))
+        row = Row(content_key(text), text, _text(answer, answer_column, place), number)
         problem = check(row.answer)
         if problem is not None:
             raise TaskError(

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from gfcr.errors import unknown_name
-from gfcr.tasks.base import Verdict
+from gfcr.tasks.base import Verdict, first_line
+from gfcr.types import Prompt
 from gfcr.values import plain
 from gfcr.values.ranges import Checked
 
@@ -26,6 +27,14 @@ class Verifier(Checked, ABC):
         Returns:
             Reward 1 or 0, or None where the completion or the answer cannot be judged at all.
         """
+
+    def judge(self, prompt: Prompt, *, text: str) -> Verdict:
+        """Scores a completion of a prompt."""
+        return self.verify(text, answer=prompt.answer)
+
+    def describe(self) -> str:
+        """What it does, with its options."""
+        return f"{self} gives {first_line(type(self))}"
 
     def check(self, answer: str) -> str | None:
         """What is wrong with a reference answer, asked once for each when the data is loaded."""

@@ -50,7 +50,7 @@ def test_what_cannot_be_used_is_named(table: Table, said: str) -> None:
 def test_prompts_are_tokenised_when_looked_at() -> None:
     found = rows(Table(q=["a", "z", "b"], a=["1", "2", "3"]))
     task = Dataset(path="t.csv", template="{prompt}?")
-    lazy = LazyPrompts(rows=found, make=partial(task._prompt, codec=CODEC))
+    lazy = LazyPrompts(rows=found, make=partial(task._prompt, codec=CODEC, table=None, meta={}))
     assert len(lazy) == 3
     assert lazy[0].tokens == CODEC.encode("a?")
     assert [p.text for p in lazy[::2]] == ["a?", "b?"]

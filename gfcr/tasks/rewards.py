@@ -1,0 +1,82 @@
+"""What a dataset's rollouts are trained on: one verifier, or several rewards by name."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias, final
+
+from gfcr.errors import ConfigError
+from gfcr.tasks.base import Verdict
+from gfcr.tasks.functions import Function
+from gfcr.tasks.verifiers import base
+from gfcr.tasks.verifiers.base import Verifier
+from gfcr.types import Prompt
+from gfcr.values import plain
+from gfcr.values.ranges import Checked, File, Finite
+
+Scorer: TypeAlias = Verifier | Function
+
+EVALUATED: Final = "gfcr.evaluated"
+"""In the `meta` of a prompt: it is scored by the metric, not by the rewards."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Reward(Checked):
+    """One of several rewards."""
+
+    verifier: File
+    """As `dataset.verifier`."""
+    options: dict[str, Any] = field(default_factory=dict[str, Any])
+    """Of the verifier, or further arguments of the function."""
+    weight: Finite = 1.0
+
+
+def scorer(name: str, *, options: Mapping[str, Any], where: str) -> Scorer:
+    """Makes a verifier of gfcr's by name, or a function of the user's by address.
+
+    Raises:
+        ConfigError: there is none, or it does not take the options.
+    """
+    if ":" in name:
+        return Function(name, options=options, where=where)
+    return base.load(name, options=options, where=where)
+
+
+@final
+class Rewards:
+    """Rewards by name, and the weights of their sum."""
+
+    def __init__(self, given: Mapping[str, Any], *, where: str) -> None:
+        """Makes them of plain values.
+
+        Raises:
+            ConfigError: a name, key or value is not allowed, or all weights are 0.
+        """
+        self._named: dict[str, tuple[Scorer, float]] = {}
+        for name, value in given.items():
+            place = f"{where}.{name}"
+            values = {"verifier": value} if isinstance(value, str) else value
+            made = Reward(**plain.merge(Reward, {}, values, where=place))
+            self._named[name] = (
+                scorer(made.verifier, options=made.options, where=f"{place}.verifier"),
+                made.weight,
+            )
+        if given and not any(weight for _, weight in self._named.values()):
+            raise ConfigError(f"{where}: all weights are 0, so that nothing is trained on.")
+
+    @property
+    def named(self) -> dict[str, Scorer]:
+        """By their names."""
+        return {name: made for name, (made, _) in self._named.items()}
+
+    def judge(self, prompt: Prompt, *, text: str) -> Verdict:
+        """Their weighted sum; of those without a score nothing, and one that fails fails all."""
+        total, scores = 0.0, dict[str, float]()
+        for name, (made, weight) in self._named.items():
+            verdict = made.judge(prompt, text=text)
+            if verdict.error is not None:
+                return Verdict(reward=None, error=verdict.error)
+            if verdict.reward is not None:
+                scores[name] = verdict.reward
+                total += weight * verdict.reward
+        return Verdict(reward=total if scores else None, scores=scores)

@@ -1,0 +1,119 @@
+"""`gfcr run` on data and reward functions of one's own, from files and without a class."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from tests.commands import gfcr
+
+ALPHABET = "0123456789 +=abcdefghijklmnopqrstuvwxyz?"
+FUNCTIONS = '''
+"""Mine."""
+seen = []
+
+def vowels(prompts, completions, level, **columns):
+    """The share of vowels."""
+    seen.append(prompts)
+    assert level[0]["hard"] >= 0 and columns["target"]
+    return [sum(c in "aeiou" for c in text) / max(len(text), 1) for text in completions]
+
+def brief(completion):
+    return 1.0 / (1 + len(completion))
+
+def nought(completions, **columns):
+    """Nothing is right."""
+    return [0.0] * len(completions)
+'''
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    rows = [{"q": f"{i} + {i} =", "target": str(2 * i), "level": {"hard": i}} for i in range(60)]
+    (tmp_path / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "mine.py").write_text(FUNCTIONS)
+    return tmp_path
+
+
+def experiment(folder: Path, **task: Any) -> Path:
+    values = {
+        "study": "mine",
+        "model": "none",
+        "engine": {"name": "fake", "mean_length": 6, "alphabet": ALPHABET},
+        "trainer": {"name": "dry", "max_steps": 2, "save_every": 1},
+        "tracking": {"name": "local"},
+        "prompts": 4,
+        "evaluation": {"prompts": 4},
+        "folder": str(folder / "runs"),
+        "task": {
+            "name": "dataset",
+            "path": str(folder / "data.jsonl"),
+            "prompt_column": "q",
+            "answer_column": "target",
+            "heldout_fraction": 0.3,
+            **task,
+        },
+    }
+    path = folder / "experiment.yaml"
+    path.write_text(yaml.safe_dump(values))
+    return path
+
+
+def test_two_rewards_of_a_file_train_and_the_metric_is_another(folder: Path) -> None:
+    mine = f"{folder}/mine.py"
+    rewards = {
+        "vowels": {"verifier": f"{mine}:vowels", "weight": 2.0},
+        "brief": f"{mine}:brief",
+    }
+    done = gfcr("run", experiment(folder, verifier="exact", rewards=rewards), "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["updates"] == 2 and result["reward_range"] == [0.0, 1.0]
+    run = Path(result["folder"])
+    (first, *_) = [
+        json.loads(x) for x in (run / "metrics.jsonl").read_text().splitlines() if "rewards/" in x
+    ]
+    metrics = first.get("metrics", first)
+    total = 2 * metrics["rewards/vowels/mean"] + metrics["rewards/brief/mean"]
+    assert metrics["reward/all"] == pytest.approx(total)
+    notes = pq.read_table(run / "rollouts" / "update-000000.parquet").to_pylist()[0]
+    assert "rewards/vowels" in json.dumps(notes, default=str)
+
+
+def test_held_out_answers_are_scored_by_the_function_in_a_process_of_its_own(folder: Path) -> None:
+    done = gfcr("run", experiment(folder, verifier=f"{folder}/mine.py:vowels"), "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["heldout"]["before"]["disagreed"] == 0, "only code of the user's is asked again"
+    assert 0 < result["heldout"]["after"]["accuracy"] < 1 and result["reward_range"] is None
+
+
+def test_a_verifier_that_scores_all_alike_is_told_of_once(folder: Path) -> None:
+    done = gfcr("run", experiment(folder, verifier=f"{folder}/mine.py:nought"), "--json")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("have the reward 0: there is nothing to learn") == 1
+    assert "Nothing is right." in done.stderr and "completion  '" in done.stderr
+    again = gfcr("run", experiment(folder, verifier=f"{folder}/mine.py:vowels"), "--json")
+    assert "nothing to learn" not in again.stderr
+
+
+def test_the_page_s_three_files_run_as_they_stand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "rewards.md").read_text()
+    files = re.findall(r'```\w+ title="([^"]+)"\n(.*?)```', page, re.DOTALL)
+    assert [name for name, _ in files] == ["questions.jsonl", "rewards.py", "mine.yaml"]
+    for name, text in files:
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    (command,) = re.findall(r"^gfcr (run .*)$", page, re.MULTILINE)
+    small = ["model=none", "trainer={name: dry, max_steps: 2}", "tracking=local"]
+    letters = "".join(map(chr, range(32, 127)))
+    engine = json.dumps({"name": "fake", "mean_length": 6, "alphabet": letters})
+    done = gfcr(*command.split(), "--json", *small, f"engine={engine}")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["updates"] == 2

@@ -1,0 +1,167 @@
+"""Reward functions and named rewards of a dataset."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gfcr.errors import ConfigError, TaskError
+from gfcr.loop.scoring import verify_safely
+from gfcr.tasks.codec import CharCodec
+from gfcr.tasks.dataset import Dataset
+from gfcr.types import Prompt
+
+CODEC = CharCodec(alphabet="abcdefgh +=?0123456789")
+FUNCTIONS = """
+def trl(prompts, completions, target, **columns):
+    assert len(prompts) == len(completions) == len(target) == 1
+    return [float(target[0]) if completions[0] == "a" else 0.5]
+
+def short(completion):
+    return 1.0 / len(completion) if completion else None
+
+def one(prompt, completion, level, *, bonus=0.0):
+    return bonus + level["hard"] * completion.count("a")
+
+async def later(completions, **columns):
+    return [len(columns["prompts"][0])]
+
+def none(completions, **columns):
+    return [None]
+
+def raises(completions, **columns):
+    raise ValueError("no grader")
+
+def two(completions, **columns):
+    return [1.0, 2.0]
+
+def odd(completions, **columns):
+    return ["good"]
+
+def blind(prompts, **columns):
+    return [1.0]
+
+class Judge:
+    pass
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    rows = [{"q": f"{i} + {i}", "target": 2 * i, "level": {"hard": i}} for i in range(40)]
+    (tmp_path / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "mine.py").write_text(FUNCTIONS)
+    return tmp_path
+
+
+def dataset(folder: Path, *, verifier: str = "", **changes: Any) -> Dataset:
+    values: dict[str, Any] = {
+        "path": str(folder / "data.jsonl"),
+        "prompt_column": "q",
+        "answer_column": "target",
+    }
+    values["heldout_fraction"] = 0.4
+    address = f"{folder}/mine.py:{verifier}" if verifier else "numeric"
+    return Dataset(**{**values, "verifier": address, **changes})
+
+
+def first(task: Dataset) -> Prompt:
+    prompts = task.problems(CODEC).train
+    return next(prompt for prompt in prompts if prompt.text == "3 + 3")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reward"),
+    [
+        ("trl", "a", 6.0),
+        ("trl", "b", 0.5),
+        ("one", "aba", 6.0),
+        ("later", "", 5.0),
+        ("short", "ab", 0.5),
+    ],
+)
+def test_functions_get_what_they_take(folder: Path, name: str, text: str, reward: float) -> None:
+    task = dataset(folder, verifier=name)
+    assert verify_safely(task, first(task), text).reward == reward
+    assert task.reward_range is None
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("raises", "no grader"),
+        ("two", "gave [1.0, 2.0] for one completion"),
+        ("odd", "gave the reward 'good' (str)"),
+        ("none", None),
+    ],
+)
+def test_what_is_no_score_is_never_zero(folder: Path, name: str, said: str | None) -> None:
+    task = dataset(folder, verifier=name)
+    verdict = verify_safely(task, first(task), "a")
+    assert verdict.reward is None
+    assert said in verdict.error if said and verdict.error else verdict.error is said
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("blind", "takes no completions"),
+        ("Judge", "give a function"),
+        ("missing", "cannot be loaded"),
+    ],
+)
+def test_what_cannot_score_is_refused_at_once(folder: Path, name: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        dataset(folder, verifier=name)
+
+
+def test_options_are_arguments_and_others_are_refused(folder: Path) -> None:
+    task = dataset(folder, verifier="one", verifier_options={"bonus": 2.5})
+    assert verify_safely(task, first(task), "a").reward == 5.5
+    with pytest.raises(ConfigError, match="takes no argument 'bonsu'"):
+        dataset(folder, verifier="one", verifier_options={"bonsu": 1})
+
+
+def test_training_sums_rewards_and_held_out_answers_get_the_metric(folder: Path) -> None:
+    mine = f"{folder}/mine.py"
+    rewards = {"right": "numeric", "short": {"verifier": f"{mine}:short", "weight": 0.5}}
+    task = dataset(folder, rewards=rewards)
+    verdict = verify_safely(task, first(task), "6")
+    assert verdict.reward == 1.5 and verdict.scores == {"right": 1.0, "short": 1.0}
+    assert verify_safely(task, first(task), "").scores == {"right": 0.0}, "None is left out"
+    asked = task.problems(CODEC).heldout[0]
+    assert verify_safely(task, asked, asked.answer).reward == 1.0
+    assert task.reward_range == (0.0, 1.0)
+
+
+def test_a_reward_that_fails_makes_the_sum_unscorable(folder: Path) -> None:
+    rewards = {"right": "numeric", "broken": f"{folder}/mine.py:raises"}
+    task = dataset(folder, rewards=rewards)
+    verdict = verify_safely(task, first(task), "6")
+    assert verdict.reward is None and "no grader" in str(verdict.error)
+
+
+@pytest.mark.parametrize(
+    ("rewards", "said"),
+    [
+        ({"right": {"verifier": "numeric", "wieght": 1}}, "weight"),
+        ({"right": {"weight": 1.0}}, r"rewards.right.verifier is missing"),
+        ({"right": "nummeric"}, "numeric"),
+        ({"right": {"verifier": "numeric", "weight": 0.0}}, "all weights are 0"),
+    ],
+)
+def test_rewards_that_are_not_allowed_are_named(
+    folder: Path, rewards: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ConfigError, match=said):
+        dataset(folder, rewards=rewards)
+
+
+def test_data_without_answers_needs_a_function(folder: Path) -> None:
+    task = dataset(folder, verifier="later", answer_column="")
+    assert first(task).answer == "" and first(task).meta["target"] == 6
+    with pytest.raises(TaskError, match="it holds no number"):
+        dataset(folder, verifier="", answer_column="").problems(CODEC)
+    with pytest.raises(TaskError, match="answer_column='' where no answer"):
+        dataset(folder, verifier="later", answer_column="gold").problems(CODEC)
