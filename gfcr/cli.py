@@ -15,6 +15,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
 from typing import Any, TextIO
 
 from gfcr.errors import GfcrError, did_you_mean
@@ -87,6 +88,7 @@ def _parser(command: str | None) -> argparse.ArgumentParser:
     parser = _Parser(
         prog="gfcr", description="Rollout strategies for LLM RL post-training, compared fairly."
     )
+    parser.add_argument("--version", action="version", version=f"gfcr {version('gfcr')}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name in COMMANDS:
         module: Any = importlib.import_module(f"gfcr.commands.{name}")

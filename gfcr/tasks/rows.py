@@ -72,6 +72,12 @@ def open_table(path: str, *, subset: str, split: str) -> Any:
             f"dataset.path={path}: files of type '{where.suffix}' cannot be read. "
             f"Allowed: {', '.join(_FORMATS)}."
         )
+    local = where.suffix in _FORMATS or path.startswith((".", "~", "/"))
+    if local and not where.exists():  # no Hub is asked for what can only be a file of one's own
+        raise TaskError(
+            f"dataset.path={path}: there is no such file or folder (looked for {where.absolute()})."
+            f"{did_you_mean(where.name, _names_beside(where))} Give its path from where gfcr runs."
+        )
     try:
         if where.is_file():
             found = library.load_dataset(_FORMATS[where.suffix], data_files=str(where))
@@ -136,6 +142,10 @@ def check_characters(rows: Sequence[Row], *, codec: Codec, template: str) -> Non
     for row in rows:
         characters |= set(row.prompt)
     codec.encode("".join(sorted(characters)))
+
+
+def _names_beside(path: Path) -> list[str]:
+    return sorted(p.name for p in path.parent.iterdir()) if path.parent.is_dir() else []
 
 
 def _text(value: Any, column: str, place: str) -> str:

@@ -93,7 +93,7 @@ def test_a_named_heldout_split_is_never_trained_on(tmp_path: Path) -> None:
 def test_errors_say_what_to_change(tmp_path: Path) -> None:
     good = jsonl(tmp_path, table())
     cases = {
-        "cannot be loaded": dataset(str(tmp_path / "none.jsonl")),
+        "there is no such file": dataset(str(tmp_path / "none.jsonl")),
         "Columns: question, target": dataset(good, answer_column="answer"),
         "it has no rows|cannot be loaded": dataset(jsonl(tmp_path, [], name="empty.jsonl")),
         "files of type '.txt'": dataset(jsonl(tmp_path, table(), name="data.txt")),

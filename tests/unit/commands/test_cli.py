@@ -241,3 +241,8 @@ def test_a_study_file_ranks_the_runs_it_asks_for(tmp_path: Path) -> None:
     board = json.loads(gfcr("leaderboard", study, "--uri", uri, "--json").stdout)
     assert not board["excluded"]
     assert {row["arm"]: row["cost"]["generated_tokens"] for row in board["rows"]} == made
+
+
+def test_it_tells_its_version() -> None:
+    done = gfcr("--version")
+    assert done.returncode == 0 and done.stdout.startswith("gfcr 0.")

@@ -165,3 +165,13 @@ def test_data_without_answers_needs_a_function(folder: Path) -> None:
         dataset(folder, verifier="", answer_column="").problems(CODEC)
     with pytest.raises(TaskError, match="answer_column='' where no answer"):
         dataset(folder, verifier="later", answer_column="gold").problems(CODEC)
+
+
+@pytest.mark.parametrize("name", ["dta.jsonl", "nowhere/data.jsonl", "other"])
+def test_a_file_that_is_not_there_is_asked_of_nobody(
+    folder: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("datasets.load_dataset", lambda *_, **__: pytest.fail("was asked"))
+    with pytest.raises(TaskError, match="there is no such file or folder") as error:
+        dataset(folder, path=f"{folder}/{name}").problems(CODEC)
+    assert ("Did you mean 'data.jsonl'?" in str(error.value)) == (name == "dta.jsonl")
