@@ -11,6 +11,7 @@ from gfcr import models, registry
 from gfcr.certificate.certify import Standing, circumstances, recertify, standing
 from gfcr.config import Experiment
 from gfcr.engine.base import Engine
+from gfcr.errors import TaskError
 from gfcr.experiment import ending
 from gfcr.experiment.check import check, check_problems
 from gfcr.experiment.heldout import Question, digest, question
@@ -268,7 +269,10 @@ def _engine(resolved: Resolved, *, model: str) -> Engine:
 
 def _codec(resolved: Resolved, *, model: str) -> Codec:
     if resolved.engine.needs_model:
-        return HfCodec(model)
+        task = resolved.task
+        return HfCodec(model, system=task.system, chat_template=task.chat_template)
+    if resolved.task.system or resolved.task.chat_template:
+        raise TaskError("task.system and task.chat_template need a model: this engine has none.")
     return CharCodec(alphabet=str(registry.spec("engine", resolved.engine)["alphabet"]))
 
 

@@ -55,6 +55,10 @@ class Task(Part):
 
     slow: ClassVar[bool] = False
     """True runs `verify` in a pool of killable processes with `timeout_s`, beside generation."""
+    system: str = ""
+    """What a chat model is told before every prompt; empty tells it nothing."""
+    chat_template: str = ""
+    """File of a Jinja template in the place of the model's own; empty leaves that."""
     timeout_s: float = 10.0
     memory_gib: float = 4.0
     """Data that a slow `verify`, and every process it starts, may have."""

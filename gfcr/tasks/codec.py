@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, final
 
-from gfcr.errors import TaskError
+from gfcr.errors import TaskError, shown
 
 SPECIAL_TOKENS: Final = ("<pad>", "<eos>", "<bos>", "<unk>")
 """Of character vocabularies, at ids 0 to 3; the alphabet follows in its order."""
@@ -58,11 +58,17 @@ class CharCodec:
 class HfCodec:
     """The tokenizer saved in a model folder, through its chat template where it has one."""
 
-    def __init__(self, folder: str | Path) -> None:
+    def __init__(self, folder: str | Path, *, system: str = "", chat_template: str = "") -> None:
         """Loads the tokenizer.
 
+        Args:
+            folder: of the model.
+            system: said before every prompt.
+            chat_template: file of a template in the place of the tokenizer's own.
+
         Raises:
-            TaskError: the tokenizer has no end-of-sequence token.
+            TaskError: the tokenizer has no end-of-sequence token, there is no such template, or
+                none that takes a system prompt.
         """
         import transformers
 
@@ -76,6 +82,15 @@ class HfCodec:
         self._tokenizer: Any = tokenizer
         self._folder = str(folder)
         self._eos = int(tokenizer.eos_token_id)
+        if chat_template:
+            tokenizer.chat_template = _read(chat_template)
+        self._before = [{"role": "system", "content": system}] if system else []
+        if system and (problem := self._left_out(system.strip())):
+            raise TaskError(
+                f"task.system={shown(system)}: the chat template of {folder} {problem}, so that "
+                "the model would not see it. Give task.chat_template the file of one that holds "
+                "it, or write it into the prompt (task.template)."
+            )
 
     @property
     def eos_id(self) -> int:
@@ -86,10 +101,7 @@ class HfCodec:
         """Encodes a prompt with the tokenizer's special tokens, as a user turn of its template."""
         if self._tokenizer.chat_template is None:
             return self._ids(text, special=True)
-        turns = [{"role": "user", "content": text}]
-        template = self._tokenizer.apply_chat_template
-        rendered = template(turns, add_generation_prompt=True, tokenize=False)
-        return self._ids(rendered, special=False)
+        return self._ids(self._rendered(text), special=False)
 
     def encode(self, text: str) -> tuple[int, ...]:
         """Encodes text that continues a sequence: no special tokens."""
@@ -98,6 +110,19 @@ class HfCodec:
     def decode(self, tokens: Sequence[int]) -> str:
         """Decodes a completion without special tokens."""
         return str(self._tokenizer.decode(list(tokens), skip_special_tokens=True))
+
+    def _left_out(self, system: str) -> str | None:
+        if self._tokenizer.chat_template is None:
+            return "is missing"
+        try:
+            return None if system in self._rendered("") else "leaves it out"
+        except Exception as error:  # a template's own, for a role that it does not know
+            return f"refuses it ({error})"
+
+    def _rendered(self, text: str) -> str:
+        turns = [*self._before, {"role": "user", "content": text}]
+        template = self._tokenizer.apply_chat_template
+        return str(template(turns, add_generation_prompt=True, tokenize=False))
 
     def _ids(self, text: str, *, special: bool) -> tuple[int, ...]:
         """Refuses text that the vocabulary lacks a character of."""
@@ -108,6 +133,16 @@ class HfCodec:
             unknown = sorted(c for c, found in bare.items() if unk in found)
             raise _cannot_encode(text, unknown=unknown, known=f"the tokenizer in {self._folder}")
         return ids
+
+
+def _read(chat_template: str) -> str:
+    try:
+        return Path(chat_template).expanduser().read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise TaskError(
+            f"task.chat_template={chat_template} cannot be read: {error}. Give a file with a Jinja "
+            "template, such as a model's chat_template.jinja."
+        ) from error
 
 
 def _cannot_encode(text: str, *, unknown: Sequence[str], known: str) -> TaskError:

@@ -35,6 +35,10 @@ class Dataset(Task):
     answer_column: Word = "answer"
     template: Text = "{prompt}"
     """What the model is asked; `{prompt}` is the prompt column."""
+    system: Text = ""
+    """What a chat model is told before every prompt."""
+    chat_template: File = ""
+    """File of a Jinja template in the place of the model's own."""
     verifier: File = "exact"
     """Scores held-out answers, and rollouts where there are no `rewards`: exact, numeric, regex,
     math_verify, or a function of yours, `path/to/file.py:name` or `module:name`."""

@@ -58,11 +58,11 @@ def train(
         model = _model(recipe, vocab_size=codec.vocab_size).to(device)
         result = _fit(model, recipe, codec=codec, on_step=on_step)
     model.to("cpu").save_pretrained(folder)
-    _char_tokenizer(codec.alphabet).save_pretrained(folder)
+    char_tokenizer(codec.alphabet).save_pretrained(folder)
     return result
 
 
-def _char_tokenizer(alphabet: str) -> Any:
+def char_tokenizer(alphabet: str) -> Any:
     """A fast tokenizer that gives the same ids as `CharCodec`, without a chat template."""
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast

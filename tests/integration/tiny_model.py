@@ -6,7 +6,7 @@ import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from gfcr.tasks.chain_sum import ALPHABET
-from gfcr.train.sft import _char_tokenizer
+from gfcr.train.sft import char_tokenizer
 
 VOCAB = 20
 EOS = 1
@@ -80,5 +80,5 @@ def entropy_z(
 def tiny_chain_sum(folder: Path) -> str:
     """A random Qwen3 that reads and writes chain sums."""
     tiny_qwen3(folder)
-    _char_tokenizer(ALPHABET).save_pretrained(folder)
+    char_tokenizer(ALPHABET).save_pretrained(folder)
     return str(folder)

@@ -1,9 +1,12 @@
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gfcr.errors import TaskError
-from gfcr.tasks.codec import CharCodec
+from gfcr.tasks.codec import CharCodec, HfCodec
+from gfcr.train import sft
 
 CODEC = CharCodec(alphabet="0123456789+-=,?#")
 
@@ -19,3 +22,41 @@ def test_text_survives_the_round_trip_and_special_tokens_vanish(text: str) -> No
 def test_unknown_characters_are_named() -> None:
     with pytest.raises(TaskError, match=r"'a' 'b' in the text '1ab\+1='"):
         CODEC.prompt("1ab+1=")
+
+
+HOLDS = "{% for m in messages %}{{ m['content'] | trim }}={% endfor %}"
+LEAVES = "{% for m in messages if m['role'] == 'user' %}{{ m['content'] }}={% endfor %}"
+REFUSES = "{{ raise_exception('no such role') }}"
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("model")
+    sft.char_tokenizer(CODEC.alphabet).save_pretrained(folder)
+    return folder
+
+
+def test_a_system_prompt_goes_before_every_prompt(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "own.jinja").write_text(HOLDS)
+    codec = HfCodec(model, system="9?\n", chat_template=str(tmp_path / "own.jinja"))
+    assert codec.prompt("1+2") == codec.encode("9?=1+2=")
+    plain = HfCodec(model, chat_template=str(tmp_path / "own.jinja"))
+    assert plain.prompt("1+2") == plain.encode("1+2=")
+
+
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [(None, "is missing"), (LEAVES, "leaves it out"), (REFUSES, r"refuses it \(no such role\)")],
+)
+def test_a_system_prompt_that_the_model_would_not_see_is_refused(
+    model: Path, tmp_path: Path, template: str | None, said: str
+) -> None:
+    file = tmp_path / "own.jinja"
+    file.write_text(template or "")
+    with pytest.raises(TaskError, match=rf"task.system='9\?': .* {said}"):
+        HfCodec(model, system="9?", chat_template=str(file) if template else "")
+
+
+def test_a_template_that_is_not_there_is_named(model: Path) -> None:
+    with pytest.raises(TaskError, match=r"task.chat_template=nowhere.jinja cannot be read"):
+        HfCodec(model, chat_template="nowhere.jinja")
