@@ -58,6 +58,8 @@ _ASKED_BY: Final = (
 """What of gfcr a task, and a part that rolls held-out prompts out, may use to that end."""
 _NAMED_FOLDERS: Final = ("gfcr.tasks.verifiers", "gfcr.generate.tools")
 """Packages whose modules a part's configuration names by a word."""
+_LONGEST: Final = 200
+"""Bytes of a module's name: a file system refuses to look for much longer ones."""
 _IMPORTERS: Final = ("import_module", "__import__")
 
 
@@ -95,7 +97,7 @@ def roots(objects: Iterable[object], *, spec: object = None) -> set[Root]:
     for address in _addresses(spec):
         place = address.rpartition(":")[0]
         found.add(str(Path(place).resolve()) if place.endswith(".py") else place)
-    words = {text for text in _texts(spec) if text.isidentifier()}
+    words = {t for t in _texts(spec) if t.isidentifier() and len(t.encode()) <= _LONGEST}
     named = {f"{folder}.{word}" for folder in _NAMED_FOLDERS for word in words}
     return {r for r in found if not _skipped(r)} | {name for name in named if _locate(name)}
 

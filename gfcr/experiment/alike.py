@@ -1,15 +1,20 @@
 """A first batch in which every rollout got the same reward: mostly a verifier's mistake."""
 
+from typing import Final
+
 from gfcr.errors import shown
 from gfcr.tasks.base import Task
 from gfcr.types import RolloutBatch
+
+_FEW: Final = 16
+"""Rollouts that may well be alike by chance."""
 
 
 def alike(batch: RolloutBatch, *, task: Task) -> str | None:
     """Says so, with one rollout and what it was compared with; None where rewards differ."""
     fresh = [r for g in batch.groups for r in g.rollouts if r.origin == "fresh"]
     scored = [r for r in fresh if r.reward is not None]
-    if len(scored) < 2 or len({r.reward for r in scored}) > 1:
+    if len(scored) < _FEW or len({r.reward for r in scored}) > 1:
         return None
     one = max(scored, key=lambda r: len(r.text.strip()) > 0)
     return (

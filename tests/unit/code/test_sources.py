@@ -335,3 +335,7 @@ def test_a_run_begun_with_another_drafter_s_code_has_no_certificate(
     assert state_of(ended) == ended.tags["gfcr.certificate"] == "uncertified"
     assert contradiction(ended) is None and ended.damage == ""
     assert state_of(ran(tmp_path, arm="whole", **changes)) == "lossless"
+
+
+def test_a_word_too_long_for_a_file_s_name_names_no_code() -> None:
+    assert sources.roots((), spec={"model": "x" * 1500, "é": "é" * 1500}) == set()
