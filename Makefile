@@ -8,7 +8,7 @@ LOCKED := $(BIN)/python -m pip --disable-pip-version-check --no-input install --
 export PYTHON TORCH_INDEX
 
 .DEFAULT_GOAL := help
-.PHONY: help setup suffix trl-previous browser notebooks pages demo test test-all test-fast mutants check lint lock clean
+.PHONY: help setup suffix trl-previous browser notebooks pages docs demo test test-all test-fast mutants check lint lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -43,6 +43,9 @@ notebooks: $(SETUP) ## what the notebooks need: Jupyter, matplotlib, pandas
 
 pages: notebooks ## run the tutorials (40 minutes) and write their pages
 	@$(BIN)/python scripts/pages.py
+
+docs: $(SETUP) ## the documentation site, build/docs/site/index.html
+	@$(BIN)/python scripts/site.py
 
 demo: $(SETUP) ## train the demo model, run the demo, show what it learned
 	@$(BIN)/gfcr demo
