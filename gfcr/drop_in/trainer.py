@@ -19,7 +19,7 @@ from gfcr.pipeline import Pipeline
 from gfcr.strategy import Strategy
 from gfcr.tasks.codec import HfCodec
 from gfcr.tracking.lock import locked
-from gfcr.tracking.rollouts import write_rollouts
+from gfcr.tracking.rollouts import spelling, write_rollouts
 from gfcr.train import checkpoint
 from gfcr.train.base import TrainJob
 from gfcr.train.seam import Feed, SeamMixin
@@ -168,6 +168,7 @@ class GRPOTrainer(SeamMixin, _Trl):
 
     def _pipeline(self, engine: Any, *, folder: Path) -> Pipeline:
         rows = rows_of(self.train_dataset, trainer=self)
+        spell = spelling(self._codec.decode)
         return Pipeline(
             self.strategy,
             engine=engine,
@@ -178,7 +179,7 @@ class GRPOTrainer(SeamMixin, _Trl):
             sampling=self._sampling,
             seed=self.args.seed,
             stream=None if self.args.shuffle_dataset else PromptStream(rows, seed=None),
-            sink=lambda batch: write_rollouts(folder / "rollouts", batch=batch),
+            sink=lambda batch: write_rollouts(folder / "rollouts", batch=batch, spell=spell),
         )
 
 

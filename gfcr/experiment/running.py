@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import asdict, replace
+from functools import partial
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from gfcr.tracking import attempts, sealing
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.lock import locked
-from gfcr.tracking.rollouts import read_rollouts
+from gfcr.tracking.rollouts import read_rollouts, spelling
 from gfcr.train import checkpoint
 from gfcr.train.base import TrainJob, TrainResult
 
@@ -131,7 +132,7 @@ def _run(
             train=problems.train,
             heldout=problems.heldout,
             records=read_rollouts,
-            sink=records.add_rollouts,
+            sink=partial(records.add_rollouts, spell=spelling(codec.decode)),
             codec=codec,
             prompts=config.prompts,
             sampling=config.sampling,

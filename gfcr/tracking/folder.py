@@ -15,7 +15,7 @@ import json
 import os
 import re
 import time as clock
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, final, get_args
@@ -158,9 +158,9 @@ class RunFolder:
                     raise _damaged(file, why=f"line {number}: {error}") from error
                 yield found
 
-    def add_rollouts(self, batch: RolloutBatch) -> None:
-        """Writes the rollouts of an update."""
-        path = write_rollouts(self.rollouts, batch=batch)
+    def add_rollouts(self, batch: RolloutBatch, *, spell: Callable[[int], str]) -> None:
+        """Writes the rollouts of an update; `spell` as `write_rollouts`."""
+        path = write_rollouts(self.rollouts, batch=batch, spell=spell)
         self._written[path.name] = _sha256(path.read_bytes())
 
     def mark(self) -> Mark:

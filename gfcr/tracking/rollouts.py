@@ -8,8 +8,9 @@ One file per update, one row per rollout: of groups, cut short, or asked on the 
 import importlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from itertools import groupby
 from operator import attrgetter, methodcaller
 from pathlib import Path
@@ -29,18 +30,47 @@ class StoredUpdate:
     groups: tuple[Group, ...]
     aborted: tuple[Rollout, ...]
     asides: tuple[Rollout, ...]
+    trained: frozenset[str]
+    """Ids of the rollouts of groups that entered the update."""
+    pieces: Mapping[str, tuple[str, ...]]
+    """Text of each token of a completion, by rollout id; empty where it was not recorded."""
 
 
-def write_rollouts(folder: Path | str, *, batch: RolloutBatch) -> Path:
-    """Writes the batch to `folder/update-000012.parquet`; the file appears whole or not at all."""
+def write_rollouts(
+    folder: Path | str, *, batch: RolloutBatch, spell: Callable[[int], str] | None = None
+) -> Path:
+    """Writes the batch to `folder/update-000012.parquet`; the file appears whole or not at all.
+
+    Args:
+        folder: of the files.
+        batch: of one update.
+        spell: gives a token's text, for readers that have no tokenizer; see `spelling`.
+    """
     pa, pq = _pyarrow()
     path = Path(folder) / f"update-{batch.step:06d}.parquet"
     path.parent.mkdir(parents=True, exist_ok=True)
-    table = pa.Table.from_pylist(list(_rows(batch)), schema=_schema(pa))
+    rows = list(_rows(batch))
+    for row in rows:
+        row["pieces"] = [spell(token) for token in row["tokens"].tolist()] if spell else None
+    table = pa.Table.from_pylist(rows, schema=_schema(pa))
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     pq.write_table(table, temporary, compression="zstd")
     temporary.replace(path)
     return path
+
+
+def spelling(decode: Callable[[Sequence[int]], str]) -> Callable[[int], str]:
+    """Returns what gives a token's text within a completion; each token is decoded once.
+
+    Behind another one, as some tokenizers leave out the space before the first. A token that is
+    part of a character is spelled as the replacement character.
+    """
+
+    @cache
+    def spell(token: int) -> str:
+        return decode((token, token))[len(decode((token,))) :]
+
+    return spell
 
 
 def read_rollouts(folder: Path | str) -> Iterator[Group]:
@@ -60,6 +90,8 @@ def read_update(path: Path) -> StoredUpdate:
         groups=tuple(_group(list(members)) for _, members in groups),
         aborted=tuple(_rollout(r) for r in rows if r["group_index"] is None and not r["role"]),
         asides=tuple(_rollout(r) for r in rows if r["role"]),
+        trained=frozenset(r["rollout_id"] for r in grouped if r["trained_tokens"]),
+        pieces={r["rollout_id"]: tuple(r.get("pieces") or ()) for r in rows},
     )
 
 
@@ -84,6 +116,7 @@ _COLUMNS: Final[Mapping[str, tuple[str, str]]] = {
     "prompt_meta": ("string", ""),
     "prompt_tokens": ("int32[]", "prompt.tokens"),
     "tokens": ("int32[]", "tokens_T"),
+    "pieces": ("string[]", ""),
     "logprobs": ("float[]", "logprobs_T"),
     "versions": ("int32[]", "versions_T"),
     "mask": ("bool[]", "mask_T"),

@@ -76,7 +76,7 @@ def test_going_back_leaves_no_later_rollouts_and_no_halves(tmp_path):
     folder = RunFolder(tmp_path)
     marks = []
     for step in range(3):
-        folder.add_rollouts(batch(step))
+        folder.add_rollouts(batch(step), spell=str)
         marks.append(folder.mark())
     (folder.rollouts / ".update-000007.parquet.123").touch()
     (tmp_path / ".status.json.77").touch()
@@ -93,7 +93,7 @@ def test_records_that_changed_since_the_checkpoint_are_named(tmp_path, name):
     folder = RunFolder(tmp_path)
     for step in range(2):
         folder.append(step, metrics={"x": 1.0})
-        folder.add_rollouts(batch(step))
+        folder.add_rollouts(batch(step), spell=str)
     mark, file = folder.mark(), tmp_path / name
     held = file.read_bytes()
     for damage in (held[:-1], b"", held[:9] + b"7" + held[10:]):

@@ -1,0 +1,111 @@
+"""Rollouts for people to look at: what became of each, and an update's best, worst, rejected."""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias, final
+
+import numpy as np
+
+from gfcr.handles import REWARDS
+from gfcr.tracking.rollouts import StoredUpdate, read_update
+from gfcr.types import FinishReason, Floats, Group, Rollout, Signal
+
+Pick: TypeAlias = Literal["best", "worst", "rejected"]
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LookedAt:
+    """A rollout with all that its update's file says of it."""
+
+    update: int
+    rollout: Rollout
+    signal: Signal | None
+    """None of what belongs to no group: cut short, or asked on the side."""
+    fate: str
+    """`trained`, `not trained`, `rejected: REASON`, `aborted`, or `aside: ROLE`."""
+    pieces: tuple[str, ...]
+    """Text of each completion token; empty where it was not recorded."""
+
+    @property
+    def rewards(self) -> dict[str, float]:
+        """Each reward that the rollout's is made of, by name."""
+        held = self.rollout.notes.items()
+        return {name.removeprefix(REWARDS): v for name, v in held if name.startswith(REWARDS)}
+
+    @property
+    def advantage_T(self) -> Floats | None:
+        """Advantage of each completion token, 0 where the policy did not sample it.
+
+        None where no filter has given one.
+        """
+        if self.signal is None or self.signal.advantage is None:
+            return None
+        return np.where(self.rollout.mask_T, self.signal.advantage, 0).astype(np.float32)
+
+
+def look_at(file: Path) -> list[LookedAt]:
+    """Returns an update's rollouts: its groups' in their order, those cut short, then asides."""
+    return list(_every(read_update(file)))
+
+
+def picked(rollouts: Collection[LookedAt], *, each: int = 1) -> dict[Pick, list[LookedAt]]:
+    """Returns the best, the worst and some rejected rollouts, none twice.
+
+    Best and worst are by reward, then by mean advantage, among what was trained on; among all that
+    have a reward where nothing was. Of the rejected, every reason has a turn. The order given
+    decides between equals.
+
+    Args:
+        rollouts: of one update or more.
+        each: how many of each at most.
+    """
+    scored = [r for r in rollouts if r.rollout.reward is not None and r.signal is not None]
+    ranked = sorted([r for r in scored if r.fate == "trained"] or scored, key=_worth, reverse=True)
+    best = ranked[:each]
+    worst = ranked[len(best) :][-each:][::-1]
+    rejected = [r for r in rollouts if r.fate.startswith("rejected") and r not in [*best, *worst]]
+    return {"best": best, "worst": worst, "rejected": _turns(rejected)[:each]}
+
+
+def _worth(looked_at: LookedAt) -> tuple[float, float]:
+    advantage_T = looked_at.advantage_T
+    mean = float(advantage_T.mean()) if advantage_T is not None and len(advantage_T) else 0.0
+    return looked_at.rollout.reward or 0.0, mean
+
+
+def _turns(rejected: Sequence[LookedAt]) -> list[LookedAt]:
+    """The first of each reason, then the second of each, and so on."""
+    seen: dict[str, int] = {}
+    turns: list[int] = []
+    for each in rejected:
+        seen[each.fate] = seen.get(each.fate, -1) + 1
+        turns.append(seen[each.fate])
+    return [each for _, each in sorted(zip(turns, rejected, strict=True), key=lambda pair: pair[0])]
+
+
+def _every(stored: StoredUpdate) -> Iterator[LookedAt]:
+    for group in stored.groups:
+        for rollout, signal in zip(group.rollouts, group.signals, strict=True):
+            fate = _fate(group, signal=signal, trained=rollout.id in stored.trained)
+            yield _seen(rollout, of=stored, fate=fate, signal=signal)
+    for rollout in stored.aborted:
+        fate = "aborted" if rollout.finish == FinishReason.ABORTED else "not trained"
+        yield _seen(rollout, of=stored, fate=fate)
+    for rollout in stored.asides:
+        yield _seen(rollout, of=stored, fate=f"aside: {rollout.role}")
+
+
+def _seen(
+    rollout: Rollout, *, of: StoredUpdate, fate: str, signal: Signal | None = None
+) -> LookedAt:
+    pieces = of.pieces.get(rollout.id, ())
+    return LookedAt(update=of.step, rollout=rollout, signal=signal, fate=fate, pieces=pieces)
+
+
+def _fate(group: Group, *, signal: Signal, trained: bool) -> str:
+    if trained:
+        return "trained"
+    reason = signal.rejected or group.rejected
+    return f"rejected: {reason}" if reason else "not trained"
