@@ -2,9 +2,9 @@
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from gfcr.process.environment import set_defaults
 from gfcr.tracking.mlflow_sqlite import check_readable, check_writable
@@ -14,6 +14,14 @@ if TYPE_CHECKING:
     from filelock import FileLock
     from mlflow.entities import Run
     from mlflow.tracking import MlflowClient
+
+PARENT = "mlflow.parentRunId"
+NOTE = "mlflow.note.content"
+"""Tag: the words on top of a run's page."""
+_KIND = "mlflow.experimentKind"
+_TRAINING = "custom_model_development"
+"""The kind of experiment whose runs matter to its pages; without one they show traces."""
+_Item = TypeVar("_Item")
 
 
 def search(client: "MlflowClient", query: str, *, deleted: bool = False) -> "Iterator[Run]":
@@ -44,11 +52,13 @@ def find_experiment(client: "MlflowClient", *, name: str, uri: str) -> str:
     """Returns the id of the experiment of this name, created when missing."""
     found = client.get_experiment_by_name(name)
     if found is not None:
+        if _KIND not in found.tags:
+            client.set_experiment_tag(found.experiment_id, _KIND, _TRAINING)
         return found.experiment_id
     file = _sqlite_file(uri)
     # MLflow's own default is relative to whatever folder the reader happens to stand in.
     place = (file.parent / "mlartifacts" / digest(name)[:12]).as_uri() if file else None
-    return client.create_experiment(name, artifact_location=place)
+    return client.create_experiment(name, artifact_location=place, tags={_KIND: _TRAINING})
 
 
 def find_run(
@@ -69,8 +79,8 @@ def find_run(
     if not found:
         tags = {"gfcr.key": key, "gfcr.kind": kind, "gfcr.study": names[0]}
         if parent is not None:
-            tags["mlflow.parentRunId"] = parent.info.run_id
-        name = names[min(len(names), 3) - 1]
+            tags[PARENT] = parent.info.run_id
+        name = " / ".join(names[1:3]) or names[0]
         made = client.create_run(experiment, run_name=name, tags=tags)
         if kind != "seed":
             client.set_terminated(made.info.run_id)
@@ -105,6 +115,12 @@ def short(error: Exception) -> str:
     """The kind of an error and the first line of its words."""
     lines = str(error).strip().splitlines() or [""]
     return f"{type(error).__name__}: {lines[0][:200]}"
+
+
+def batches(items: Sequence[_Item], *, size: int) -> Iterator[Sequence[_Item]]:
+    """Yields the items, as many at a time as one request may carry."""
+    for at in range(0, len(items), size):
+        yield items[at : at + size]
 
 
 def store_lock(uri: str) -> "FileLock":

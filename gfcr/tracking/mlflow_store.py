@@ -25,6 +25,8 @@ ROSTER = "gfcr.seed."
 """Tags of an arm's run, one for each of its seeds' runs: `[study, arm, seed]` by run id."""
 ATTEMPT = "gfcr.attempt"
 """Tag: which of the attempts at a run it is."""
+SYSTEM = "system/"
+"""Prefix of metrics of the machine, which MLflow samples: no part of a run's record."""
 OWN_TAGS = {
     f"gfcr.{name}"
     for name in ("run_id", "study", "arm", "seed", "status", "kind", "key", "attempt")
@@ -104,13 +106,18 @@ def read_attempts(client: "MlflowClient", *, run_id: str) -> list[Attempt]:
 
 def _attempt(client: "MlflowClient", *, run: "Run") -> Attempt:
     metrics, tags = run.data.metrics, run.data.tags
-    score, others = encode_name(HELDOUT), sorted(m for m in metrics if "heldout" not in m)
-    scores = [p for p in _curve(client, run.info.run_id, score) if p[0]] if score in metrics else []
-    steps = [step for name in others[:1] for step, _ in _curve(client, run.info.run_id, name)]
+    score, others = (
+        encode_name(HELDOUT),
+        sorted(m for m in metrics if not m.startswith(("heldout/", SYSTEM))),
+    )
+    scores = (
+        [p for p in read_curve(client, run.info.run_id, score) if p[0]] if score in metrics else []
+    )
+    steps = [step for name in others[:1] for step, _ in read_curve(client, run.info.run_id, name)]
     return Attempt(
         id=tags[ATTEMPT],
         status=tags.get("gfcr.status", "running"),
-        updates=max([*steps, *(step for step, _ in scores)], default=0),
+        updates=max(steps, default=0),
         score=scores[-1][1] if scores else None,
         code=attempts.code_of(tags),
     )
@@ -169,7 +176,7 @@ def _record(client: "MlflowClient", *, run: "Run", series: Sequence[str]) -> Run
         certificate=files.get(CERTIFICATE),
         seal=files.get(RECORD),
         earlier=attempts.of_result(files.get("result.json")),
-        series={n: _curve(client, run_id, held[n]) if n in held else () for n in series},
+        series={n: read_curve(client, run_id, held[n]) if n in held else () for n in series},
     )
     return replace(record, damage="; ".join(damage) or contradiction(record) or "")
 
@@ -194,6 +201,7 @@ def _read_files(client: "MlflowClient", run_id: str) -> tuple[dict[str, dict[str
     return found, damage
 
 
-def _curve(client: "MlflowClient", run_id: str, key: str) -> Curve:
+def read_curve(client: "MlflowClient", run_id: str, key: str) -> Curve:
+    """Returns a metric's points, the latest of each step, in the order of steps."""
     points = sorted(client.get_metric_history(run_id, key), key=lambda p: p.timestamp)
     return tuple(sorted({p.step: p.value for p in points}.items()))

@@ -8,114 +8,25 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 
-import numpy as np
 import pytest
 
 from gfcr import leaderboard
 from gfcr.errors import ConfigError, GfcrError, StoreError
 from gfcr.leaderboard import report
 from gfcr.tracking import attempts, mlflow_sqlite, sealing
-from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.mlflow import Mlflow
 from gfcr.tracking.mlflow_client import open_client
 from gfcr.tracking.mlflow_store import read_runs
 from gfcr.tracking.names import encode_name
 from tests import stores
-from tests.heldout import asked, measured
+from tests.integration.mlflow_runs import ARMS, content, make_card, metrics_of, result_of, write_run
 from tests.integration.mlflow_server import Server
 from tests.sample import sample
 from tests.stores import sqlite
 
-ARMS = {"grpo": 0.5, "dapo": 0.7}
 
-
-def make_card(arm="grpo", seed=0, **spec):
-    return RunCard(
-        run_id=f"{arm}-{seed}",
-        study="it's a study",
-        arm=arm,
-        seed=seed,
-        spec={"seed": seed, "trainer": {"lr": 0.001}, "strategy": {"name": arm}, **spec},
-        tags={"gfcr.task": "chain_sum", "gfcr.model": "demo", "gfcr.filters": "zero_variance"},
-    )
-
-
-def metrics_of(card, step):
-    rng = np.random.default_rng([card.seed, step])
-    return {
-        "heldout/accuracy": (ARMS[card.arm] + 0.01 * card.seed) * step / 5,
-        "length/mean": float(rng.normal(20, 1)),
-        "tokens/rejected:zero_variance": 10.0 * step,
-        "engine/forward_passes": 100.0,
-        "reward|odd (%)": 1.0,
-    }
-
-
-def result_of(card):
-    score = ARMS[card.arm] + 0.01 * card.seed
-    return {
-        "run_id": card.run_id,
-        "strategy": card.arm,
-        "status": "finished",
-        "updates": 5,
-        "wall_s": 9.5,
-        "r_gen": 0.5,
-        "rollout_tokens_per_s": 700.0,
-        "heldout": {
-            "asked": asked(8),
-            "before": measured({f"p{i}": 0.3 for i in range(8)}),
-            "after": measured({f"p{i}": score for i in range(8)}),
-        },
-        "tokens": {"generated": 500, "trained": 400, "aborted": 100, "remainder": 0},
-        "curve": [[0, 0, 0.0, 0.3], [5, 500, 9.5, score]],
-    }
-
-
-def write_run(path, card, *, tracker=None, steps=range(1, 6), end=True):
-    """Writes a run as an experiment does: the folder first, then the tracker."""
-    folder = RunFolder(path)
-    folder.create(card)
-    folder.set_status("running")
-    if tracker:
-        tracker.start(card, folder=folder.path)
-    for step in steps:
-        folder.append(step, metrics=metrics_of(card, step))
-        if tracker:
-            tracker.log(step, metrics_of(card, step))
-    if end:
-        folder.rollouts.mkdir(exist_ok=True)
-        (folder.rollouts / "update-000001.parquet").write_bytes(b"PAR1 or so")
-        sealing.end(folder, status="finished", result=result_of(card))
-        if tracker:
-            tracker.finish(status="finished", result=result_of(card))
-    return folder
-
-
-def content(uri):
-    """Everything a store holds, in comparable form."""
-    client = open_client(uri)
-    ids = [e.experiment_id for e in client.search_experiments()]
-    return sorted(
-        (
-            run.info.run_id,
-            run.info.status,
-            sorted(run.data.params.items()),
-            sorted(run.data.tags.items()),
-            sorted(points(client, run)),
-            sorted((f.path, f.file_size) for f in client.list_artifacts(run.info.run_id)),
-        )
-        for run in client.search_runs(ids)
-    )
-
-
-def points(client, run):
-    for key in run.data.metrics:
-        for point in client.get_metric_history(run.info.run_id, key):
-            yield key, point.step, point.value, point.timestamp
-
-
-def steps_logged(uri, name="length/mean"):
+def steps_logged(uri, name="length/all/mean"):
     (record,) = read_runs(uri, series=[name])
     return [step for step, _ in record.series[name]]
 
@@ -149,12 +60,12 @@ def test_runs_are_nested_study_arm_seed(study):
 
 def test_a_run_reads_back_with_params_metrics_and_files(study):
     uri, _ = study
-    record = read_runs(uri, study="it's a study", series=["length/mean", "reward|odd (%)"])[0]
+    record = read_runs(uri, study="it's a study", series=["length/all/mean", "reward|odd (%)"])[0]
     card = make_card("dapo", 0)
     assert (record.run_id, record.arm, record.seed) == ("dapo-0", "dapo", 0)
     assert record.params == {"seed": "0", "trainer.lr": "0.001", "strategy.name": "dapo"}
-    assert record.series["length/mean"] == tuple(
-        (step, metrics_of(card, step)["length/mean"]) for step in range(1, 6)
+    assert record.series["length/all/mean"] == tuple(
+        (step, metrics_of(card, step)["length/all/mean"]) for step in range(1, 6)
     )
     assert record.series["reward|odd (%)"] == tuple((step, 1.0) for step in range(1, 6))
     assert record.result == result_of(card)
