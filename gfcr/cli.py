@@ -15,18 +15,13 @@ import shutil
 import signal
 import sys
 from collections.abc import Sequence
-from importlib.metadata import version
 from typing import Any, TextIO
 
-from gfcr.errors import GfcrError, did_you_mean
+from gfcr.commands.parser import COMMANDS, whole
+from gfcr.errors import GfcrError
 from gfcr.experiment.signals import Interrupted, interruptible
 from gfcr.process.environment import settle
 
-COMMANDS = (
-    *("run", "plan", "sweep", "demo", "leaderboard", "submit", "offline"),
-    *("list", "show", "check", "upload", "bench", "simulate", "audit"),
-)
-"""Each is a module of `gfcr.commands` with `HELP`, `add_arguments` and `run`."""
 _RESUMED = ("run", "sweep", "demo", "bench")
 """Commands that go on where they were stopped."""
 
@@ -47,6 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _fail(error, options=options, stdout=stdout, unexpected=True)
     if options.json:
         print(json.dumps(outcome.data, default=str), file=stdout)
+    elif outcome.plain is not None:
+        print(outcome.plain.rstrip("\n"), file=stdout)
     elif outcome.text is not None:
         _show(outcome.text, stdout=stdout)
     return outcome.code
@@ -75,38 +72,13 @@ def _command_of(given: Sequence[str]) -> str | None:
 
 def _parse(given: Sequence[str]) -> argparse.Namespace:
     """Overrides may also follow flags, which argparse alone does not see as theirs."""
-    parser = _parser(_command_of(given))
+    parser = whole(of=[_command_of(given)])
     options, rest = parser.parse_known_args(given)
     if hasattr(options, "overrides") and not any(word.startswith("-") for word in rest):
         options.overrides = [*options.overrides, *rest]
     elif rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     return options
-
-
-def _parser(command: str | None) -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog="gfcr", description="Rollout strategies for LLM RL post-training, compared fairly."
-    )
-    parser.add_argument("--version", action="version", version=f"gfcr {version('gfcr')}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name in COMMANDS:
-        module: Any = importlib.import_module(f"gfcr.commands.{name}")
-        sub = commands.add_parser(name, help=module.HELP, description=module.HELP)
-        if command == name:
-            module.add_arguments(sub)
-        sub.add_argument("--json", action="store_true", help="one JSON object on stdout")
-        sub.add_argument("--debug", action="store_true", help="logs and tracebacks")
-    return parser
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> Any:
-        """Adds the nearest command to argparse's message."""
-        wrong = next((w for w in message.split("'")[1:2] if "invalid choice" in message), "")
-        near = did_you_mean(wrong, COMMANDS) if wrong else ""
-        self.print_usage(sys.stderr)
-        self.exit(2, f"{self.prog}: error: {message}{near}\n")
 
 
 def _fail(

@@ -121,6 +121,8 @@ class Experiment(Checked):
 
 COMPARABLE = ("model", "engine")
 PARTS = ("task", "strategy", "engine", "trainer", "tracking", "launcher", "stopping")
+STUDY = ("arms", "factors", "search")
+"""Keys of which a study has one, and an experiment none."""
 RECORDS = {"sampling": Sampling, "evaluation": Evaluation, "budget": Budget, "roster": Roster}
 
 
@@ -130,7 +132,13 @@ def load(path: str | Path, *, overrides: Sequence[str] = ()) -> Experiment:
     Raises:
         ConfigError: the file is missing or no YAML, or a key or value is not allowed.
     """
-    return experiment(merge(read(path), parse_overrides(overrides)), where=str(path))
+    values = read(path)
+    if said := [key for key in STUDY if key in values]:
+        raise ConfigError(
+            f"{path} is a study: it has `{said[0]}`. Run all of it with `gfcr sweep {path}`, or "
+            f"one arm with `gfcr sweep {path} --arms ARM`."
+        )
+    return experiment(merge(values, parse_overrides(overrides)), where=str(path))
 
 
 def experiment(values: Mapping[str, Any], *, where: str) -> Experiment:
@@ -184,14 +192,44 @@ def read(path: str | Path) -> dict[str, Any]:
     Raises:
         ConfigError: it cannot be read (see `gfcr.values.reading`), is empty, or is its own base.
     """
-    return _read(Path(path), above=())
+    merged: dict[str, Any] = {}
+    for _, values in layers(path):
+        merged = merge(merged, values)
+    return merged
+
+
+def layers(path: str | Path) -> list[tuple[Path, dict[str, Any]]]:
+    """Returns what a file and its bases say, each by itself, the outermost base first.
+
+    Raises:
+        ConfigError: as `read`.
+    """
+    found: list[tuple[Path, dict[str, Any]]] = []
+    above: list[Path] = []
+    here: Path | None = Path(path)
+    while here is not None:
+        values = reading.read(here)
+        if here.resolve() in above or len(above) > reading.MOST_DEPTH:
+            chain = " -> ".join(p.name for p in (*above, here.resolve()))
+            raise ConfigError(
+                f"{here}: base: files are each other's base ({chain}): leave one out."
+            )
+        above.append(here.resolve())
+        if not values:
+            raise ConfigError(f"{here} is empty: give at least `strategy: {{name: grpo}}`.")
+        given = mapping(values, where=str(here), example="strategy: {name: grpo}")
+        base = given.pop("base", None)
+        if base is not None and (not isinstance(base, str) or not base):
+            raise ConfigError(f"{here}: base={shown(base)} is not allowed: give a file's path.")
+        found.insert(0, (here, given))
+        here = None if base is None else here.parent / base
+    return found
 
 
 def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Merges two experiments' values; a part under another name replaces the base's."""
     merged = dict(base)
-    for key, change in changes.items():
-        change = {"name": change} if key in PARTS and isinstance(change, str) else change
+    for key, change in spelt(changes).items():
         old = merged.get(key)
         if is_mapping(old) and is_mapping(change):
             renamed = key in PARTS and change.get("name", old.get("name")) != old.get("name")
@@ -199,6 +237,14 @@ def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]
         else:
             merged[key] = change
     return merged
+
+
+def spelt(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the values with parts that are given by name alone as mappings."""
+    return {
+        key: {"name": value} if key in PARTS and isinstance(value, str) else value
+        for key, value in values.items()
+    }
 
 
 def parse_overrides(overrides: Sequence[str]) -> dict[str, Any]:
@@ -229,23 +275,6 @@ def parse_overrides(overrides: Sequence[str]) -> dict[str, Any]:
 def as_dict(config: Experiment) -> dict[str, Any]:
     """The experiment as plain values."""
     return asdict(config)
-
-
-def _read(path: Path, *, above: Sequence[Path]) -> dict[str, Any]:
-    values = reading.read(path)
-    here = path.resolve()
-    if here in above or len(above) > reading.MOST_DEPTH:
-        chain = " -> ".join(p.name for p in (*above, here))
-        raise ConfigError(f"{path}: base: files are each other's base ({chain}): leave one out.")
-    if not values:
-        raise ConfigError(f"{path} is empty: give at least `strategy: {{name: grpo}}`.")
-    given = mapping(values, where=str(path), example="strategy: {name: grpo}")
-    base = given.pop("base", None)
-    if base is None:
-        return given
-    if not isinstance(base, str) or not base:
-        raise ConfigError(f"{path}: base={shown(base)} is not allowed: give a file's path.")
-    return merge(_read(path.parent / base, above=(*above, here)), given)
 
 
 def _deep(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import difflib
 import traceback
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
+from pathlib import Path
 
 
 class GfcrError(Exception):
@@ -58,6 +59,14 @@ def did_you_mean(given: str, allowed: Iterable[str]) -> str:
     """Returns ` Did you mean 'x'?` for the nearest allowed name, or an empty string."""
     near = difflib.get_close_matches(given, list(allowed), n=1, cutoff=0.5)
     return f" Did you mean '{near[0]}'?" if near else ""
+
+
+def near_file(path: Path) -> str:
+    """Returns ` Did you mean 'x'?` for the nearest name in the path's folder, or nothing."""
+    try:
+        return did_you_mean(path.name, sorted(beside.name for beside in path.parent.iterdir()))
+    except (OSError, ValueError):  # there is no such folder, or a name that no file can have
+        return ""
 
 
 def shown(value: object) -> str:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, cast, get_type_hints
 
 from gfcr.code import loose
-from gfcr.errors import ConfigError, shown, unknown_name
+from gfcr.errors import ConfigError, did_you_mean, shown, unknown_name
 from gfcr.part import Part
 from gfcr.values import plain
 from gfcr.values.plain import mapping
@@ -84,10 +84,9 @@ def find(kind: str, name: str, *, where: str = "") -> type[Part]:
         found = getattr(importlib.import_module(f"{KINDS[kind]}.{name}"), class_name(name))
     else:
         raise unknown_name(name, kind=kind, allowed=names(kind), where=where)
-    if not _is_part(found, kind=kind):
+    if lacking := _lacks(found, kind=kind):
         raise ConfigError(
-            f"{where or kind}: {shown(name)} is no {kind}: give a dataclass that inherits "
-            f"{BASES[kind].replace(':', '.')} and writes its methods."
+            f"{where or kind}: {shown(name)} is no {kind}: give a dataclass that {lacking}."
         )
     return found
 
@@ -180,24 +179,32 @@ def class_name(name: str) -> str:
 
 def load_object(address: str) -> Any:
     """Imports `package.module:Name` or `path/to/file.py:Name`."""
-    module_name, _, attribute = address.rpartition(":")
+    place, _, name = address.rpartition(":")
+    held: Mapping[str, Any] = {}
     try:
-        module = loose.load(Path(module_name)) if module_name.endswith(".py") else None
-        return getattr(module or importlib.import_module(module_name), attribute)
+        module = loose.find(place)
+        held = vars(module)
+        return getattr(module, name)
     except Exception as error:  # whatever the file does when it is imported
+        why = f"{type(error).__name__}: {error}."
+        why = f"{place} has no {name!r}.{did_you_mean(name, held)}" if held else why
         raise ConfigError(
-            f"{shown(address)} cannot be loaded: {type(error).__name__}: {error}. "
-            "Give `package.module:Name` or `path/to/file.py:Name`."
+            f"{shown(address)} cannot be loaded: {why} Give `package.module:Name` or "
+            "`path/to/file.py:Name`."
         ) from error
 
 
 # ---------------------------------------------------------------- finding
 
 
-def _is_part(found: Any, *, kind: str) -> bool:
+def _lacks(found: Any, *, kind: str) -> str:
+    """Returns why a class is no part of the kind; empty where it is one."""
     base: type[Part] = load_object(BASES[kind])
-    subclass = inspect.isclass(found) and issubclass(found, base)
-    return subclass and not inspect.isabstract(found) and hasattr(found, "__dataclass_fields__")
+    if not inspect.isclass(found) or not issubclass(found, base):
+        return f"inherits {BASES[kind].replace(':', '.')}"
+    if missing := sorted(getattr(found, "__abstractmethods__", ())):
+        return f"writes {', '.join(missing)}"
+    return "" if "__dataclass_fields__" in dir(found) else "has the decorator @dataclass"
 
 
 @lru_cache(maxsize=256)  # every group asks which hooks of its strategy's parts are wrapped

@@ -121,11 +121,11 @@ def load(name: str, **overrides: Any) -> Strategy:
         ConfigError: unknown name, knob, part or key, or a value of the wrong type.
     """
     function = find(name)
-    knobs = {k: v for k, v in overrides.items() if k not in _ADDRESSES}
+    knobs = {k: v for k, v in overrides.items() if k not in ADDRESSES}
     allowed = inspect.signature(function).parameters
     for key in knobs:
         if key not in allowed:
-            options = [*allowed, *_ADDRESSES]
+            options = [*allowed, *ADDRESSES]
             raise unknown_name(key, kind="key", allowed=options, where=f"strategy '{name}'")
     knobs = plain.typed(function, knobs, where=f"strategy.{name}")
     for key, parameter in allowed.items():
@@ -137,7 +137,7 @@ def load(name: str, **overrides: Any) -> Strategy:
         raise ConfigError(f"strategy.{name}: {error}") from error
     if not isinstance(built, Strategy):
         raise ConfigError(f"strategy {shown(name)} gave no gfcr.strategy.Strategy: {shown(built)}.")
-    return override(built, {k: v for k, v in overrides.items() if k in _ADDRESSES})
+    return override(built, {k: v for k, v in overrides.items() if k in ADDRESSES})
 
 
 def from_spec(spec: Mapping[str, Any]) -> Strategy:
@@ -182,13 +182,17 @@ def find(name: str) -> Callable[..., object]:
     return getattr(importlib.import_module(f"{PACKAGE}.{name}"), name)
 
 
-def _announced(function: object, *, name: str) -> Callable[..., object]:
-    """Nothing is called that does not say of itself that it makes a strategy."""
+def makes(function: object) -> bool:
+    """Whether it says of itself that it makes a strategy: nothing else is called."""
     try:
         made = inspect.signature(function, eval_str=True).return_annotation  # pyright: ignore[reportArgumentType]
     except (TypeError, ValueError, NameError):
-        made = None
-    if not callable(function) or made is not Strategy:
+        return False
+    return callable(function) and made is Strategy
+
+
+def _announced(function: Any, *, name: str) -> Callable[..., object]:
+    if not makes(function):
         raise ConfigError(
             f"strategy.name={shown(name)} is not allowed: give a function whose annotation says "
             "`-> gfcr.strategy.Strategy`."
@@ -219,7 +223,8 @@ def _entry(name: str) -> registry.Entry:
 
 
 _MAPS = ("filters", "controls", "replays")
-_ADDRESSES = ("generate", *_MAPS, "drafter", "loss", "correction")
+ADDRESSES = ("generate", *_MAPS, "drafter", "loss", "correction")
+"""Keys of a strategy that are not its function's knobs."""
 
 
 def _override_map(parts: Mapping[str, Any], changes: Any, *, stage: str) -> dict[str, Any]:

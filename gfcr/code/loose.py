@@ -1,10 +1,14 @@
 """Modules of files that no import statement finds, by path."""
 
+import importlib
 import importlib.util
 import sys
 import zlib
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final
+
+from gfcr.errors import near_file
 
 PREFIX: Final = "gfcr_loose_"
 """Of their names."""
@@ -18,6 +22,11 @@ def name_of(path: Path) -> str:
     return f"{PREFIX}{path.stem}_{zlib.crc32(str(path.resolve()).encode()):08x}"
 
 
+def find(place: str) -> ModuleType:
+    """Imports what is called so, or lies there: `package.module` or `path/to/file.py`."""
+    return load(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+
+
 def load(path: Path) -> Any:
     """Loads a module of a file; twice gives the same module.
 
@@ -25,7 +34,7 @@ def load(path: Path) -> Any:
         FileNotFoundError: there is none.
     """
     if not path.is_file():
-        raise FileNotFoundError(f"no file {path}")
+        raise FileNotFoundError(f"no file {path}.{near_file(path)}")
     name = name_of(path)
     if name not in sys.modules:
         module_spec = importlib.util.spec_from_file_location(name, path.resolve())

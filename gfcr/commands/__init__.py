@@ -19,6 +19,8 @@ class Outcome:
     """The JSON object."""
     text: Any = None
     """What people read instead: a string, a rich renderable or a list of them."""
+    plain: str | None = None
+    """What is printed as it is, for people and programs: a file, a script."""
     code: int = 0
 
 

@@ -9,8 +9,7 @@ from rich.markup import escape
 
 from gfcr import registry
 from gfcr import strategy as strategies
-from gfcr.commands import Outcome
-from gfcr.commands.show import kind_of
+from gfcr.commands import Outcome, named
 from gfcr.config import parse_overrides
 from gfcr.errors import GfcrError, described
 from gfcr.part import Part
@@ -24,22 +23,23 @@ _BASE = "grpo"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", help="`file.py:Part`, `file.py:strategy` or a name `gfcr list` has")
+    parser.add_argument("name", help=named.HELP)
     parser.add_argument("settings", nargs="*", help="KEY=VALUE for the part or strategy")
 
 
 def run(options: argparse.Namespace) -> Outcome:
     """Checks; exit code 1 where a law is broken."""
-    name, settings = str(options.name), parse_overrides(options.settings)
-    kind = kind_of(name)
+    settings = parse_overrides(options.settings)
+    found = named.find(str(options.name), parts_first=True)
+    name, kind = found.name, found.kind if found.is_part else None
     part = registry.build(kind, {"name": name, **settings}) if kind else None
     plan = _around(kind, part) if kind and part else strategies.load(name, **settings)
-    found = [] if part is None else [_held(law, kind, part) for law in laws.PART_LAWS]
+    held = [] if part is None else [_held(law, kind, part) for law in laws.PART_LAWS]
     if plan is not None:
-        found += _ran(plan)
-    broken = [f for f in found if f["broken"]]
-    data = {"name": name, "kind": kind or "strategy", "laws": found, "broken": len(broken)}
-    lines = [f"{'[red]no[/] ' if f['broken'] else '[green]yes[/]'} {_text(f)}" for f in found]
+        held += _ran(plan)
+    broken = [law for law in held if law["broken"]]
+    data = {"name": name, "kind": found.kind, "laws": held, "broken": len(broken)}
+    lines = [f"{'[red]no[/] ' if h['broken'] else '[green]yes[/]'} {_text(h)}" for h in held]
     return Outcome(data=data, text="\n".join(lines), code=1 if broken else 0)
 
 

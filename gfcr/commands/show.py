@@ -2,53 +2,35 @@
 
 import argparse
 import inspect
+from dataclasses import replace
 from typing import Any
 
 from rich.markup import escape
 
 from gfcr import registry
 from gfcr import strategy as strategies
-from gfcr.commands import Outcome
-from gfcr.errors import unknown_name
+from gfcr.commands import Outcome, named
+from gfcr.commands.named import Named
 from gfcr.part import Part
 
 HELP = "Show a strategy (its parts, formulas and knobs) or a part (its mechanism and fields)."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", help="a name `gfcr list` gives, `module:Name` or `file.py:Name`")
+    parser.add_argument("name", help=named.HELP)
 
 
 def run(options: argparse.Namespace) -> Outcome:
-    """Describes by name; a strategy wins over a part of the same name."""
-    name = str(options.name)
-    kind = kind_of(name)
-    if name in strategies.names() or (":" in name and kind is None):
-        return _strategy(name, also=[kind] if kind else [])
-    if kind:
-        return _part(kind, name)
-    every = [*strategies.names(), *(n for kind in registry.KINDS for n in registry.names(kind))]
-    raise unknown_name(name, kind="name", allowed=every)
+    """Describes by name; a strategy wins over a part of the same name, and says so."""
+    found = named.find(str(options.name))
+    shown = _part(found) if found.is_part else _strategy(found)
+    also = [f"gfcr show {other}" for other in found.also]
+    text = f"\n{found.name} is also something else: {', '.join(also)}" if also else ""
+    return replace(shown, text=f"{shown.text}{text}")
 
 
-def kind_of(name: str) -> str | None:
-    """Returns the kind of the part called `name`, or at that address; None for anything else.
-
-    Raises:
-        ConfigError: there is nothing at the address.
-    """
-    if ":" not in name:
-        return next((kind for kind in registry.KINDS if name in registry.names(kind)), None)
-    found = registry.load_object(name)
-    if not isinstance(found, type) or not issubclass(found, Part):
-        return None
-    bases = {kind: registry.load_object(base) for kind, base in registry.BASES.items()}
-    return next(
-        (k for k, base in bases.items() if isinstance(base, type) and issubclass(found, base)), None
-    )
-
-
-def _strategy(name: str, *, also: list[str]) -> Outcome:
+def _strategy(found: Named) -> Outcome:
+    name = found.name
     function = strategies.find(name)
     built = strategies.load(name)
     knobs = {
@@ -64,7 +46,7 @@ def _strategy(name: str, *, also: list[str]) -> Outcome:
         "parts": parts,
         "loss": built.spec()["loss"],
         "spec": built.spec(),
-        "also_a_part_of": also,
+        "also": found.also,
     }
     return Outcome(data=data, text=_text(data))
 
@@ -81,10 +63,12 @@ def _described(address: str, part: Part) -> dict[str, Any]:
     }
 
 
-def _part(kind: str, name: str) -> Outcome:
+def _part(found: Named) -> Outcome:
+    kind, name = found.kind, found.name
     part = registry.find(kind, name)
     doc, fields = inspect.getdoc(part) or "", registry.fields_of(part)
-    data = {"name": name, "kind": kind, "paper": part.paper, "doc": doc, "fields": fields}
+    data: dict[str, Any] = {"name": name, "kind": kind, "paper": part.paper, "doc": doc}
+    data |= {"fields": fields, "also": found.also}
     lines = [
         f"  [bold]{f['name']}[/] = {escape(f['default'])}  [dim]{escape(f['type'])}[/]  "
         f"{escape(f['doc'])}"

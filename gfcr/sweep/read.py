@@ -17,6 +17,7 @@ from gfcr.values.plain import mapping
 
 _BASE = "base"
 """Name of the arm that a search changes."""
+_EXAMPLE = "{grpo: {strategy: grpo}, dapo: {strategy: dapo}}"
 
 
 def load(path: str | Path, *, overrides: Sequence[str]) -> Study:
@@ -30,6 +31,11 @@ def load(path: str | Path, *, overrides: Sequence[str]) -> Study:
             train, a stopping rule that does not fit, or whatever an experiment may raise.
     """
     values = configs.merge(configs.read(path), configs.parse_overrides(overrides))
+    if not any(key in values for key in configs.STUDY):
+        raise ConfigError(
+            f"{path} is an experiment, one run: `gfcr run {path}` runs it. A study has "
+            f"{', '.join(configs.STUDY[:-1])} or {configs.STUDY[-1]}, such as `arms: {_EXAMPLE}`."
+        )
     return from_values({"study": Path(path).resolve().parent.name, **values}, where=str(path))
 
 
@@ -108,8 +114,7 @@ def _arms(
     if crossed is not None and given is not None:
         raise ConfigError(f"{where}: arms and factors are both given: leave one of them out.")
     if crossed is None:
-        example = "{grpo: {strategy: grpo}, dapo: {strategy: dapo}}"
-        named = mapping(given or None, where=f"{where}: arms", example=example)
+        named = mapping(given or None, where=f"{where}: arms", example=_EXAMPLE)
         # YAML reads `4:` as a number.
         place = f"{where}: an arm"
         return {names.check(str(arm), key=place): c for arm, c in named.items()}, {}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, final, overload
 
-from gfcr.errors import TaskError, did_you_mean
+from gfcr.errors import TaskError, did_you_mean, near_file
 from gfcr.tasks.base import Codec
 from gfcr.types import Prompt
 
@@ -76,7 +76,7 @@ def open_table(path: str, *, subset: str, split: str) -> Any:
     if local and not where.exists():  # no Hub is asked for what can only be a file of one's own
         raise TaskError(
             f"dataset.path={path}: there is no such file or folder (looked for {where.absolute()})."
-            f"{did_you_mean(where.name, _names_beside(where))} Give its path from where gfcr runs."
+            f"{near_file(where)} Give its path from where gfcr runs."
         )
     try:
         if where.is_file():
@@ -142,10 +142,6 @@ def check_characters(rows: Sequence[Row], *, codec: Codec, template: str) -> Non
     for row in rows:
         characters |= set(row.prompt)
     codec.encode("".join(sorted(characters)))
-
-
-def _names_beside(path: Path) -> list[str]:
-    return sorted(p.name for p in path.parent.iterdir()) if path.parent.is_dir() else []
 
 
 def _text(value: Any, column: str, place: str) -> str:

@@ -7,7 +7,7 @@ variable into a record.
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Final, cast
 
@@ -96,6 +96,30 @@ def parse(text: str, *, where: str) -> Any:
         raise _too_deep(where) from error
     _sound(values, where=where, depth=0, left=[MOST_VALUES])
     return values
+
+
+def lines(path: Path) -> dict[tuple[str, ...], int]:
+    """Returns the line on which each key of a sound YAML file stands, by the keys that lead to it.
+
+    What an alias brings stands where its anchor does.
+    """
+    loader = _Loader(path.read_bytes().decode())
+    try:
+        top = loader.get_single_node()  # pyright: ignore[reportUnknownMemberType]
+        return dict(_lines(loader, top, ()))
+    finally:
+        loader.dispose()  # pyright: ignore[reportUnknownMemberType]
+
+
+def _lines(
+    loader: _Loader, node: Any, above: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], int]]:
+    if isinstance(node, yaml.MappingNode):
+        loader.flatten_mapping(node)  # pyright: ignore[reportUnknownMemberType]
+        for key, value in cast("list[tuple[Any, Any]]", node.value):
+            place = (*above, str(key.value))
+            yield place, key.start_mark.line + 1
+            yield from _lines(loader, value, place)
 
 
 def write(values: Mapping[str, Any], *, width: int = 100, flow: bool | None = False) -> str:

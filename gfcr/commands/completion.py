@@ -1,0 +1,42 @@
+"""`gfcr completion`."""
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from gfcr.commands import Outcome, named, parser
+
+HELP = "Print what makes a shell complete commands, flags, files and names of parts."
+
+_SHELLS = ("bash", "zsh", "tcsh")
+_FILES = ("experiment", "study", "subject")
+"""Arguments that are files although they are not read as paths."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("shell", choices=_SHELLS, help="as in: gfcr completion bash")
+
+
+def run(options: argparse.Namespace) -> Outcome:
+    """Prints shtab's script, with the names that there are now."""
+    import shtab
+
+    names = sorted({name for kind in named.kinds() for name in named.names(kind)})
+    how: dict[str, Any] = {"name": shtab.cmd(f"echo {' '.join(names)}")}
+    how |= dict.fromkeys(_FILES, shtab.FILE)
+    whole = parser.whole()
+    _say(whole, how=how, file=shtab.FILE)
+    script = str(shtab.complete(whole, shell=options.shell))
+    return Outcome(data={"shell": options.shell, "script": script}, plain=script)
+
+
+def _say(parser: argparse.ArgumentParser, *, how: Mapping[str, Any], file: Any) -> None:
+    """Says of each argument what completes it, where shtab looks for that."""
+    for action in parser._actions:  # pyright: ignore[reportPrivateUsage]
+        inside: Any = action.choices
+        if isinstance(inside, dict):
+            for inner in cast("dict[str, Any]", inside).values():
+                _say(inner, how=how, file=file)
+        elif complete := file if action.type is Path else how.get(action.dest):
+            vars(action)["complete"] = complete

@@ -1,0 +1,57 @@
+"""`gfcr config`."""
+
+import argparse
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gfcr.commands import Outcome, subject
+from gfcr.commands.subject import Key, Subject
+from gfcr.values import reading
+from gfcr.values.plain import is_mapping
+
+HELP = "Print every value of an experiment, or of a study's arms, and where each came from."
+
+_COLUMN = 44
+"""Where the remarks begin."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("subject", metavar="FILE", help="path of an experiment's or study's YAML")
+    parser.add_argument("overrides", nargs="*", help="KEY=VALUE, as of run and sweep")
+    parser.add_argument("--arm", help="of a study; all arms by default")
+
+
+def run(options: argparse.Namespace) -> Outcome:
+    """Prints YAML that is itself an experiment: that of the same run."""
+    found = subject.experiments(options.subject, overrides=options.overrides, arm=options.arm)
+    data = {arm: _data(each) for arm, each in found.items()}
+    text = "---\n".join(_text(each, arm=arm) for arm, each in found.items())
+    return Outcome(data=data.get("") or {"arms": data}, plain=text)
+
+
+def _data(found: Subject) -> dict[str, Any]:
+    origins = {".".join(key): where for key, where in found.origins.items()}
+    return {"values": found.values, "origins": origins}
+
+
+def _text(found: Subject, *, arm: str) -> str:
+    lines = list(_lines(found.values, (), origins=found.origins))
+    return "".join(f"{line}\n" for line in ([f"# arm {arm}"] if arm else []) + lines)
+
+
+def _lines(values: Mapping[str, Any], above: Key, *, origins: Mapping[Key, str]) -> Iterator[str]:
+    for name, value in values.items():
+        key = (*above, str(name))
+        head = "  " * len(above) + _inline(str(name)) + ":"
+        if is_mapping(value) and value:
+            yield head
+            yield from _lines(value, key, origins=origins)
+        else:
+            yield f"{f'{head} {_inline(value)}':{_COLUMN}}  # {origins[key]}"
+
+
+def _inline(value: Any) -> str:
+    """A value on one line of YAML; JSON, which YAML is too, where YAML would take several."""
+    text = reading.write({"k": value}, width=1_000_000, flow=True).strip()
+    return json.dumps(value) if "\n" in text else text.removeprefix("{k: ").removesuffix("}")

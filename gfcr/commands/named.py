@@ -1,0 +1,100 @@
+"""What a name on the command line means: a part of some kind, or a strategy."""
+
+import inspect
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from gfcr import registry
+from gfcr import strategy as strategies
+from gfcr.code import loose
+from gfcr.errors import ConfigError, shown, unknown_name
+from gfcr.part import Part
+
+STRATEGY = "strategy"
+HELP = "a name `gfcr list` gives, KIND/NAME such as filter/pods, or `file.py:NAME`"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Named:
+    """What was asked for."""
+
+    kind: str
+    """A kind of part, or `strategy`."""
+    name: str
+    also: tuple[str, ...] = ()
+    """What else is called so, as `KIND/NAME`."""
+
+    @property
+    def is_part(self) -> bool:
+        """Whether it is a part, and no strategy."""
+        return self.kind != STRATEGY
+
+
+def kinds() -> tuple[str, ...]:
+    """Returns all kinds of what has a name."""
+    return (STRATEGY, *registry.KINDS)
+
+
+def find(text: str, *, parts_first: bool = False) -> Named:
+    """Returns what is called so.
+
+    Args:
+        text: NAME, KIND/NAME, `package.module:NAME` or `path/to/file.py:NAME`.
+        parts_first: a name that a strategy and a part share is the part's.
+
+    Raises:
+        ConfigError: nothing is, or what is there is neither a part nor a strategy.
+    """
+    if ":" in text:
+        return Named(kind=_kind_at(text), name=text)
+    if text.endswith(".py"):
+        raise ConfigError(f"{text} is a file: give {text}:NAME.{_held(text)}")
+    kind, sign, name = text.partition("/")
+    if sign and kind in kinds():
+        if name not in names(kind):
+            raise unknown_name(name, kind=kind, allowed=names(kind))
+        return Named(kind=kind, name=name)
+    found = [kind for kind in kinds() if text in names(kind)]
+    if not found:
+        every = {name for kind in kinds() for name in names(kind)}
+        raise unknown_name(text, kind="name", allowed=every)
+    if parts_first:
+        found.sort(key=lambda kind: kind == STRATEGY)
+    also = tuple(f"{kind}/{text}" for kind in found[1:])
+    return Named(kind=found[0], name=text, also=also)
+
+
+def names(kind: str) -> Iterable[str]:
+    """Returns all names of a kind."""
+    return strategies.names() if kind == STRATEGY else registry.names(kind)
+
+
+def _kind_at(address: str) -> str:
+    found: Any = registry.load_object(address)
+    if isinstance(found, type) and issubclass(found, Part):
+        for kind, base in registry.BASES.items():
+            if issubclass(found, registry.load_object(base)):
+                return kind
+    elif strategies.makes(cast(object, found)):
+        return STRATEGY
+    held = _held(address.rpartition(":")[0])
+    raise ConfigError(
+        f"{shown(address)} is neither a part nor a strategy: give a dataclass that inherits a "
+        "class of gfcr.stages (or gfcr.tasks.base.Task and the like), or a function whose "
+        f"annotation says `-> gfcr.strategy.Strategy`.{held} A reward function "
+        "is named by the key `task.verifier` of an experiment."
+    )
+
+
+def _held(place: str) -> str:
+    """Parts and strategies of a file or module, as a hint."""
+    module = loose.find(place)
+    own = {k: v for k, v in vars(module).items() if getattr(v, "__module__", "") == module.__name__}
+    held = [name for name, value in own.items() if _is_either(value)]
+    return f" It has: {', '.join(held)}." if held else " It has none."
+
+
+def _is_either(value: Any) -> bool:
+    is_part = inspect.isclass(value) and issubclass(value, Part) and not inspect.isabstract(value)
+    return is_part or strategies.makes(value)

@@ -1,0 +1,194 @@
+"""What `gfcr config` and `gfcr diff` look at: every value in force, and where each came from."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from gfcr import config as configs
+from gfcr import experiment, registry, sweep
+from gfcr import strategy as strategies
+from gfcr.commands import named
+from gfcr.errors import ConfigError, GfcrError, unknown_name
+from gfcr.experiment.check import check
+from gfcr.experiment.resolved import Resolved
+from gfcr.shown.text import plain
+from gfcr.values import reading
+from gfcr.values.plain import is_mapping
+
+Key: TypeAlias = tuple[str, ...]
+"""The keys that lead to a value."""
+
+DEFAULT: Final = "default"
+_ENDINGS: Final = (".yaml", ".yml")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layer:
+    """What one place says; the last one that says something of a key counts."""
+
+    where: str
+    values: Mapping[str, Any]
+    lines: Mapping[Key, int]
+    """None of what has no lines."""
+
+    def inner(self, path: Key, *, below: Key = ()) -> "Layer | None":
+        """What stands at a path, as if it stood `below` a key; None where nothing does."""
+        values: Any = self.values
+        for key in path:
+            values = values.get(key) if is_mapping(values) else None
+        if not is_mapping(values):
+            return None
+        for key in reversed(below):
+            values = {key: values}
+        depth = len(path)
+        lines = {(*below, *k[depth:]): n for k, n in self.lines.items() if k[:depth] == path}
+        return Layer(where=self.where, values=configs.spelt(values), lines=lines)
+
+    def says(self, key: Key) -> str:
+        """Where it says something of the key, as `file:line`; empty where it does not."""
+        values: Any = self.values
+        for depth, word in enumerate(key):
+            if depth and isinstance(values, str) and key[depth:] == ("name",):
+                key = key[:depth]  # a part given by its name alone
+                break
+            if not is_mapping(values) or word not in values:
+                return ""
+            values = values[word]
+        line = self.lines.get(key) or self.lines.get(key[:-1])
+        return f"{self.where}:{line}" if line else self.where
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """A strategy, an experiment or an arm of a study, resolved."""
+
+    values: Mapping[str, Any]
+    """Plain, as an experiment file takes them."""
+    origins: Mapping[Key, str]
+
+    @property
+    def flat(self) -> dict[Key, Any]:
+        """Every value by the keys that lead to it."""
+        return dict(leaves(self.values))
+
+
+def leaves(values: Mapping[str, Any], above: Key = ()) -> Iterator[tuple[Key, Any]]:
+    """Yields every value by the keys that lead to it; an empty mapping is a value."""
+    for key, value in values.items():
+        if is_mapping(value) and value:
+            yield from leaves(value, (*above, str(key)))
+        else:
+            yield (*above, str(key)), value
+
+
+def is_file(text: str) -> bool:
+    """Whether it names an experiment or a study, and no strategy."""
+    return text.partition(":")[0].endswith(_ENDINGS)
+
+
+def experiments(
+    path: str, *, overrides: Sequence[str] = (), arm: str | None = None
+) -> dict[str, Subject]:
+    """Returns an experiment, under the name '', or each arm of a study by name.
+
+    Raises:
+        ConfigError: whatever a run or a sweep of it would refuse before it starts, or no such arm.
+    """
+    given = configs.parse_overrides(overrides)
+    found = [
+        Layer(where=str(file), values=configs.spelt(values), lines=reading.lines(file))
+        for file, values in configs.layers(path)
+    ]
+    found += [Layer(where="command line", values=configs.spelt(given), lines={})] if given else []
+    if not any(key in layer.values for layer in found for key in configs.STUDY):
+        if arm is not None:
+            raise ConfigError(f"{path} is an experiment: it has no arm {arm!r}. Leave the arm out.")
+        resolved = experiment.resolve(configs.load(path, overrides=overrides))
+        check(resolved)
+        return {"": _subject(resolved, layers=found)}
+    study = sweep.load(path, overrides=overrides)
+    if arm is not None and arm not in study.arms:
+        raise unknown_name(arm, kind="arm", allowed=study.arms, where=path)
+    return {
+        name: _subject(
+            experiment.resolve(trials[0].config), layers=_of_arm(name, study=study, layers=found)
+        )
+        for name, trials in study.arms.items()
+        if arm in (None, name)
+    }
+
+
+def strategy(name: str) -> Subject:
+    """Returns a strategy as it is without settings.
+
+    Raises:
+        ConfigError: there is none of that name.
+    """
+    wanted = name if ":" in name or name.startswith("strategy/") else f"strategy/{name}"
+    found = named.find(wanted)
+    if found.is_part:
+        raise ConfigError(f"{name} is a {found.kind}: give a strategy, or an experiment's file.")
+    return Subject(values=plain(strategies.load(found.name).spec()), origins={})
+
+
+def _of_arm(arm: str, *, study: sweep.Study, layers: Sequence[Layer]) -> list[Layer]:
+    """All layers, and on top what they say of the arm."""
+    chosen: list[tuple[Key, Key]] = [(("arms", arm), ())]
+    levels = study.levels.get(arm, {})
+    chosen += [(("factors", f, level), ("strategy",)) for f, level in levels.items()]
+    inner = [layer.inner(path, below=below) for path, below in chosen for layer in layers]
+    config = study.arms[arm][0].config
+    given = {"study": study.name} if not any(layer.says(("study",)) for layer in layers) else {}
+    given |= {"arm": arm, "seed": config.seed, "baseline": config.baseline}
+    made = {**given, "roster": {"seeds": config.roster.seeds, "arms": config.roster.arms}}
+    of_study = Layer(where="the study", values=made, lines={})
+    return [*layers, of_study, *(layer for layer in inner if layer is not None)]
+
+
+def _subject(resolved: Resolved, *, layers: Sequence[Layer]) -> Subject:
+    config, spec = resolved.config, resolved.spec
+    own = {key: spec[key] for key in configs.as_dict(config) if key in spec}
+    values = plain(
+        {
+            **configs.as_dict(config),
+            **own,
+            "tracking": registry.spec("tracking", resolved.tracker),
+            "strategy": {**spec["strategy"], "name": config.strategy["name"]},
+        }
+    )
+    knobs = _by_knob(config.strategy, resolved=resolved, layers=layers)
+    origins = {
+        key: _origin(key, layers=layers, knobs=knobs, strategy=str(config.strategy["name"]))
+        for key, _ in leaves(values)
+    }
+    return Subject(values=values, origins=origins)
+
+
+def _origin(key: Key, *, layers: Sequence[Layer], knobs: Mapping[Key, str], strategy: str) -> str:
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        merged = configs.merge(merged, layer.values)
+    if Layer(where="merged", values=merged, lines={}).says(key):
+        return next(said for layer in reversed(layers) if (said := layer.says(key)))
+    if key[0] == "strategy":
+        return knobs.get(key, f"strategy {strategy}")
+    return DEFAULT
+
+
+def _by_knob(
+    given: Mapping[str, Any], *, resolved: Resolved, layers: Sequence[Layer]
+) -> dict[Key, str]:
+    """Values of the strategy that a knob of its function decided, and where the knob was given."""
+    found: dict[Key, str] = {}
+    now = dict(leaves(plain(resolved.strategy.spec())))
+    for knob in given.keys() - {"name", *strategies.ADDRESSES}:
+        rest = {key: value for key, value in given.items() if key not in ("name", knob)}
+        try:
+            without = strategies.load(str(given["name"]), **rest)
+        except GfcrError:  # a knob that it needs
+            continue
+        before = dict(leaves(plain(without.spec())))
+        where = _origin(("strategy", knob), layers=layers, knobs={}, strategy=str(given["name"]))
+        changed = [key for key, value in now.items() if before.get(key, knob) != value]
+        found |= {("strategy", *key): f"{where} ({knob})" for key in changed}
+    return found
