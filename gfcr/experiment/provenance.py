@@ -101,6 +101,13 @@ def went_on(card: RunCard, *, held: RunCard | None) -> RunCard:
     return replace(card, tags=tags)
 
 
+def edited(card: RunCard, *, now: Mapping[str, str]) -> list[str]:
+    """Names of the code that is not gfcr's and is another one `now` than a run was made with."""
+    own = {name: tag for name, tag in now.items() if name.startswith(f"{CODE}.")}
+    changed = [name for name, tag in own.items() if card.tags.get(name, tag) != tag]
+    return sorted(name.removeprefix(f"{CODE}.") for name in changed)
+
+
 def _tag(unit: str) -> str:
     name = encode_name(f"{CODE}.{unit}")
     return name if len(name) <= _LONGEST else f"{CODE}.{digest(unit)[:16]}.{name[-100:]}"

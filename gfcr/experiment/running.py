@@ -16,7 +16,7 @@ from gfcr.errors import TaskError
 from gfcr.experiment import ending
 from gfcr.experiment.check import check, check_problems
 from gfcr.experiment.heldout import Question, digest, question
-from gfcr.experiment.provenance import DIGEST, went_on
+from gfcr.experiment.provenance import DIGEST, edited, went_on
 from gfcr.experiment.resolved import Resolved, resolve
 from gfcr.experiment.signals import Heard, interruptible
 from gfcr.experiment.source import SPECULATION, Pause, Progress, RunSource
@@ -83,9 +83,13 @@ def _open(
     records.drop_halves()
     if (done := records.result()) is not None and done.get("status") == "finished":
         say(f"already finished: {resolved.folder} (--fresh runs it again)")
+        for name in (changed := edited(records.card(), now=resolved.code())):
+            say(f"{name} was edited since: this is the result of the code before")
         if records.status in (None, "running"):  # killed before the last file was written
             sealing.end(records, status="finished", result=done)
-        done = {**done, "certificate": recertify(records)}
+        done = {**done, "certificate": recertify(records)} | (
+            {"edited": changed} if changed else {}
+        )
         resolved.tracker.start(records.card(), folder=resolved.folder)
         resolved.tracker.finish(status="finished", result=done)
         return done

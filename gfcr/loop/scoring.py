@@ -158,8 +158,13 @@ def verify_safely(task: Task, prompt: Prompt, text: str) -> Verdict:
         kind = type(given.reward).__name__
         said = f"gave the reward {shown(given.reward)} ({kind}), not a finite number"
         return _unscorable(f"{by} {said}")
-    numbers = ((name, real(score)) for name, score in dict(given.scores).items())
-    return Verdict(reward=reward, scores={f"{k}": v for k, v in numbers if v is not None})
+    try:
+        scores = {str(name): real(score) for name, score in dict(given.scores).items()}
+    except (TypeError, ValueError):
+        scores = {"": None}
+    if None in scores.values():
+        return _unscorable(f"{by} gave the scores {shown(given.scores)}, not numbers by name")
+    return Verdict(reward=reward, scores={n: s for n, s in scores.items() if s is not None})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,6 +30,8 @@ def notes(study: Study, *, ends: Sequence[TrialEnd]) -> list[str]:
             "Candidates were chosen by these very scores: run the best again, with other seeds, "
             "before they are called better."
         )
+    for name in sorted({name for e in ends for name in e.result.get("edited", ())}):
+        lines.append(f"{name} was edited since finished trials ran: --fresh runs them again.")
     stopped = list(dict.fromkeys(e.trial.config.name for e in ends if e.status == "stopped"))
     if stopped:
         lines.append(

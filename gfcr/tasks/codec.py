@@ -85,11 +85,12 @@ class HfCodec:
         if chat_template:
             tokenizer.chat_template = _read(chat_template)
         self._before = [{"role": "system", "content": system}] if system else []
-        if system and (problem := self._left_out(system.strip())):
+        if problem := self._unseen(system.strip()):
+            asked = f"task.system={shown(system)}: " if system else ""
             raise TaskError(
-                f"task.system={shown(system)}: the chat template of {folder} {problem}, so that "
-                "the model would not see it. Give task.chat_template the file of one that holds "
-                "it, or write it into the prompt (task.template)."
+                f"{asked}the chat template {chat_template or f'of {folder}'} {problem}. Give "
+                "task.chat_template the file of one that renders a system and a user turn, or "
+                "write all into the prompt (task.template)."
             )
 
     @property
@@ -111,13 +112,16 @@ class HfCodec:
         """Decodes a completion without special tokens."""
         return str(self._tokenizer.decode(list(tokens), skip_special_tokens=True))
 
-    def _left_out(self, system: str) -> str | None:
+    def _unseen(self, system: str) -> str | None:
+        """Why the model would not see the system prompt, or no prompt at all."""
         if self._tokenizer.chat_template is None:
-            return "is missing"
+            return "is missing, so that the model would not see it" if system else None
         try:
-            return None if system in self._rendered("") else "leaves it out"
+            rendered = self._rendered("-?-")
         except Exception as error:  # a template's own, for a role that it does not know
             return f"refuses it ({error})"
+        left = [text for text in (system, "-?-") if text not in rendered]
+        return f"leaves {shown(left[0])} out, so that the model would not see it" if left else None
 
     def _rendered(self, text: str) -> str:
         turns = [*self._before, {"role": "user", "content": text}]
@@ -146,9 +150,8 @@ def _read(chat_template: str) -> str:
 
 
 def _cannot_encode(text: str, *, unknown: Sequence[str], known: str) -> TaskError:
-    shown = text if len(text) <= 60 else text[:57] + "..."
     return TaskError(
         f"the model's vocabulary has no token for {' '.join(map(repr, unknown))} in the text "
-        f"{shown!r} (known: {known}). Use a model whose tokenizer covers this task, such as "
+        f"{shown(text)} (known: {known}). Use a model whose tokenizer covers this task, such as "
         "model=demo-ascii or a Hub model, or a task made for this model, such as task=chain_sum."
     )

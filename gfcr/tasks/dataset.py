@@ -11,8 +11,9 @@ from gfcr.errors import ConfigError, TaskError
 from gfcr.tasks import rows
 from gfcr.tasks.base import Codec, Problems, Task, Verdict
 from gfcr.tasks.functions import Function
-from gfcr.tasks.rewards import EVALUATED, Rewards, Scorer, scorer
+from gfcr.tasks.rewards import EVALUATED, Rewards, scorer
 from gfcr.tasks.rows import Row
+from gfcr.tasks.verifiers.base import Scorer
 from gfcr.types import Prompt
 from gfcr.values.ranges import File, Fraction, Natural, Text, Word
 
@@ -79,9 +80,9 @@ class Dataset(Task):
     @property
     def scoring(self) -> str:
         """What each verifier that rollouts are trained by says of itself."""
-        own = {"verifier": self._verifier}
-        told = (f"{n}: {made.describe()}" for n, made in (self._trained_on.named or own).items())
-        return " ".join(f"dataset.{said}" for said in told)
+        named = {f"rewards.{n}": made for n, made in self._trained_on.named.items()}
+        told = named or {"verifier": self._verifier}
+        return " ".join(f"dataset.{n}: {made.describe()}" for n, made in told.items())
 
     @cached_property
     def _verifier(self) -> Scorer:
@@ -129,7 +130,15 @@ class Dataset(Task):
         return (self._trained_on if rewarded else self._verifier).judge(prompt, text=text)
 
     def _table(self, split: str) -> Any:
-        return rows.open_table(self.path, subset=self.subset, split=split)
+        table = rows.open_table(self.path, subset=self.subset, split=split)
+        missing = (made.lacks(table.column_names) for made in self._scorers)
+        if lacking := next(filter(None, missing), None):
+            raise TaskError(
+                f"dataset.path={self.path}, split '{split}': {lacking}, which is no column. "
+                f"Columns: {', '.join(table.column_names)}. Give it as one of the function's "
+                "options, or a default."
+            )
+        return table
 
     def _rows(self, table: Any, split: str) -> list[Row]:
         return rows.read(
@@ -146,11 +155,10 @@ class Dataset(Task):
     def _prompt(self, row: Row, *, codec: Codec, table: Any, meta: Mapping[str, object]) -> Prompt:
         text = self.template.replace("{prompt}", row.prompt)
         columns: dict[str, object] = table[row.number] if self._columns else {}
-        given = {name: value for name, value in columns.items() if name != self.prompt_column}
         return Prompt(
             id=row.key,
             tokens=codec.prompt(text),
             text=text,
             answer=row.answer,
-            meta={**given, **meta},
+            meta={**columns, **meta},
         )

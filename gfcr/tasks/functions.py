@@ -2,27 +2,29 @@
 
 import asyncio
 import inspect
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from typing import Any, final
+import os
+from collections.abc import Collection, Mapping
+from functools import cache, partial
+from typing import Any, Final, final
 
 from gfcr import registry
 from gfcr.errors import ConfigError, shown
 from gfcr.tasks.base import Verdict, first_line
+from gfcr.tasks.verifiers.base import Scorer
 from gfcr.types import Prompt
+
+_ONE: Final = ("prompt", "completion")
+_MANY: Final = ("prompts", "completions")
 
 
 @final
-class Function:
+class Function(Scorer):
     """A function's number; None of it is no score, and what it raises makes one unscorable.
 
     It takes `prompts` and `completions` as TRL's do, lists of one each, and gives a list of one
     number; or a `prompt` and a `completion`, and gives a number. Of the dataset's columns it is
-    given those that it takes, all by name, and the same with TRL's lists. It may be a coroutine.
+    given those that it takes, all by name, and the same with TRL's lists. A coroutine is `slow`.
     """
-
-    slow = False
 
     def __init__(self, address: str, *, options: Mapping[str, Any], where: str) -> None:
         """Loads `path/to/file.py:name` or `module:name`.
@@ -36,18 +38,26 @@ class Function:
             ConfigError: there is none, or it takes neither completions nor these options.
         """
         function = registry.load_object(address)
-        if not callable(function) or inspect.isclass(function):
+        if not (inspect.isfunction(function) or inspect.ismethod(function)):
             raise ConfigError(f"{where}={address} is {shown(function)}: give a function.")
         taken = inspect.signature(function).parameters
+        own = {n for n, p in taken.items() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
         self._all = any(p.kind == p.VAR_KEYWORD for p in taken.values())
-        by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-        self._taken = {name for name, p in taken.items() if p.kind in by_name}
-        self._many = "completions" in self._taken
+        self._taken = own - options.keys()
+        self._many = _MANY[1] in own
         self._function = partial(function, **options)
+        self.slow = inspect.iscoroutinefunction(function)
         self.address = address
-        unknown = [] if self._all else [name for name in options if name not in taken]
-        if unknown or not {"completions", "completion"} & self._taken:
-            said = f"no argument {unknown[0]!r}" if unknown else "no completions and no completion"
+        needed = {n for n in own if taken[n].default is inspect.Parameter.empty}
+        self._needed = sorted(needed - {*_ONE, *_MANY} - options.keys())
+        unknown = [n for n in options if n in (*_ONE, *_MANY) or not (self._all or n in own)]
+        fixed = [n for n, p in taken.items() if p.kind == p.POSITIONAL_ONLY]
+        if unknown or fixed or not {_ONE[1], _MANY[1]} & own:
+            said = (
+                (unknown and f"no option {unknown[0]!r}")
+                or (fixed and f"{fixed[0]!r} by its place only")
+                or "no completions and no completion"
+            )
             raise ConfigError(
                 f"{where}={address} takes {said}, but {', '.join(taken) or 'nothing'}. Give a "
                 "function of `prompts, completions, **columns` that returns a list of numbers, as "
@@ -56,26 +66,30 @@ class Function:
 
     def judge(self, prompt: Prompt, *, text: str) -> Verdict:
         """Calls the function with one completion."""
-        own = {"prompt": prompt.text, "completion": text}
-        if self._many:
-            own = {f"{name}s": value for name, value in own.items()}
-        given = {**prompt.meta, **own}
-        taken = {name: v for name, v in given.items() if self._all or name in self._taken}
+        names = _MANY if self._many else _ONE
+        given = {**prompt.meta, **dict(zip(names, (prompt.text, text), strict=True))}
+        taken = {n: v for n, v in given.items() if n in self._taken or self._all_but(n)}
         if not self._many:
             return Verdict(reward=self._call(**taken))
-        found = list(self._call(**{name: [value] for name, value in taken.items()}))
-        if len(found) != 1:
-            told = f"{self.address} gave {shown(found)} for one completion: give a list of one"
+        found = self._call(**{name: [value] for name, value in taken.items()})
+        found = found.tolist() if hasattr(found, "tolist") else found
+        if not isinstance(found, list | tuple) or len(found) != 1:  # pyright: ignore[reportUnknownArgumentType] # the user's
+            told = f"{self.address} gave {shown(found)} for one completion: give a list of one"  # pyright: ignore[reportUnknownArgumentType]
             return Verdict(reward=None, error=f"VerdictError: {told}")
-        return Verdict(reward=found[0])
+        return Verdict(reward=found[0])  # pyright: ignore[reportUnknownArgumentType]
 
     def describe(self) -> str:
         """What it does, with its options."""
-        return f"{self.address} {first_line(self._function.func)}".strip()
+        options = ", ".join(f"{n}={shown(v)}" for n, v in self._function.keywords.items())
+        return f"{self.address}({options}) {first_line(self._function.func)}".strip()
 
-    def check(self, answer: str) -> str | None:
-        """Any answer will do, and none."""
-        return None
+    def lacks(self, columns: Collection[str]) -> str | None:
+        """The argument that it cannot do without and that is no column."""
+        missing = next((name for name in self._needed if name not in columns), None)
+        return missing and f"{self.address} takes '{missing}'"
+
+    def _all_but(self, name: str) -> bool:
+        return self._all and name not in self._function.keywords
 
     def _call(self, **given: Any) -> Any:
         found = self._function(**given)
@@ -85,6 +99,10 @@ class Function:
         async def awaited() -> Any:
             return await found
 
-        # In a thread: a notebook has a loop of its own running in this one.
-        with ThreadPoolExecutor(max_workers=1) as one:
-            return one.submit(asyncio.run, awaited()).result()
+        return _runner(os.getpid()).run(awaited())
+
+
+@cache
+def _runner(process: int) -> asyncio.Runner:
+    """One loop for all calls of a process, as clients that a module keeps are bound to theirs."""
+    return asyncio.Runner()

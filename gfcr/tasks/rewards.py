@@ -2,18 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias, final
+from typing import Any, Final, final
 
 from gfcr.errors import ConfigError
 from gfcr.tasks.base import Verdict
 from gfcr.tasks.functions import Function
 from gfcr.tasks.verifiers import base
-from gfcr.tasks.verifiers.base import Verifier
+from gfcr.tasks.verifiers.base import Scorer
 from gfcr.types import Prompt
 from gfcr.values import plain
 from gfcr.values.ranges import Checked, File, Finite
-
-Scorer: TypeAlias = Verifier | Function
 
 EVALUATED: Final = "gfcr.evaluated"
 """In the `meta` of a prompt: it is scored by the metric, not by the rewards."""

@@ -1,7 +1,8 @@
 """Rows of a table as prompts: read, checked, and tokenised when used."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, final, overload
@@ -80,7 +81,8 @@ def open_table(path: str, *, subset: str, split: str) -> Any:
         )
     try:
         if where.is_file():
-            found = library.load_dataset(_FORMATS[where.suffix], data_files=str(where))
+            with _no_bars(library):
+                found = library.load_dataset(_FORMATS[where.suffix], data_files=str(where))
         elif (where / "dataset_dict.json").is_file() or (where / "state.json").is_file():
             found = library.load_from_disk(str(where))
         else:
@@ -142,6 +144,18 @@ def check_characters(rows: Sequence[Row], *, codec: Codec, template: str) -> Non
     for row in rows:
         characters |= set(row.prompt)
     codec.encode("".join(sorted(characters)))
+
+
+@contextmanager
+def _no_bars(library: Any) -> Generator[None]:
+    """Reads what lies here without the bars of a download."""
+    shown = library.is_progress_bar_enabled()
+    library.disable_progress_bars()
+    try:
+        yield
+    finally:
+        if shown:
+            library.enable_progress_bars()
 
 
 def _text(value: Any, column: str, place: str) -> str:

@@ -3,9 +3,9 @@
 import importlib
 import pkgutil
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from gfcr.errors import unknown_name
 from gfcr.tasks.base import Verdict, first_line
@@ -14,11 +14,31 @@ from gfcr.values import plain
 from gfcr.values.ranges import Checked
 
 
-class Verifier(Checked, ABC):
-    """Compares a completion with a reference answer. A dataclass: its fields are its options."""
+class Scorer(ABC):
+    """Scores completions of prompts."""
 
-    slow: ClassVar[bool] = False
-    """True when `verify` may hang or is not safe in the event loop's process."""
+    slow: bool = False
+    """True when `judge` may hang, waits for others, or is not safe in the event loop's process."""
+
+    @abstractmethod
+    def judge(self, prompt: Prompt, *, text: str) -> Verdict:
+        """Scores a completion of a prompt."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """What it does, with its options."""
+
+    def check(self, answer: str) -> str | None:
+        """What is wrong with a reference answer, asked once for each when the data is loaded."""
+        return None
+
+    def lacks(self, columns: Collection[str]) -> str | None:
+        """What it needs and the dataset's columns are not."""
+        return None
+
+
+class Verifier(Checked, Scorer):
+    """Compares a completion with a reference answer. A dataclass: its fields are its options."""
 
     @abstractmethod
     def verify(self, text: str, *, answer: str) -> Verdict:

@@ -1,6 +1,7 @@
 """`gfcr run` on data and reward functions of one's own, from files and without a class."""
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,12 @@ def vowels(prompts, completions, level, **columns):
 
 def brief(completion):
     return 1.0 / (1 + len(completion))
+
+async def waits(completions, prompts, *, run, **columns):
+    """Waits for others."""
+    import asyncio, os
+    await asyncio.sleep(0.001)
+    return [float(os.getpid() != run)]
 
 def nought(completions, **columns):
     """Nothing is right."""
@@ -63,6 +70,12 @@ def experiment(folder: Path, **task: Any) -> Path:
     return path
 
 
+def read_metrics(run: Path) -> list[dict[str, float]]:
+    """Of each update that scored rollouts."""
+    lines = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
+    return [line["metrics"] for line in lines if "reward/all" in line["metrics"]]
+
+
 def test_two_rewards_of_a_file_train_and_the_metric_is_another(folder: Path) -> None:
     mine = f"{folder}/mine.py"
     rewards = {
@@ -74,10 +87,7 @@ def test_two_rewards_of_a_file_train_and_the_metric_is_another(folder: Path) -> 
     result = json.loads(done.stdout)
     assert result["updates"] == 2 and result["reward_range"] == [0.0, 1.0]
     run = Path(result["folder"])
-    (first, *_) = [
-        json.loads(x) for x in (run / "metrics.jsonl").read_text().splitlines() if "rewards/" in x
-    ]
-    metrics = first.get("metrics", first)
+    metrics = read_metrics(run)[0]
     total = 2 * metrics["rewards/vowels/mean"] + metrics["rewards/brief/mean"]
     assert metrics["reward/all"] == pytest.approx(total)
     notes = pq.read_table(run / "rollouts" / "update-000000.parquet").to_pylist()[0]
@@ -90,6 +100,27 @@ def test_held_out_answers_are_scored_by_the_function_in_a_process_of_its_own(fol
     result = json.loads(done.stdout)
     assert result["heldout"]["before"]["disagreed"] == 0, "only code of the user's is asked again"
     assert 0 < result["heldout"]["after"]["accuracy"] < 1 and result["reward_range"] is None
+
+
+def test_a_coroutine_is_awaited_beside_generation(folder: Path) -> None:
+    waits = {"verifier": f"{folder}/mine.py:waits", "options": {"run": os.getpid()}}
+    rewards = {"waits": waits, "brief": f"{folder}/mine.py:brief"}
+    done = gfcr("run", experiment(folder, verifier="exact", rewards=rewards), "--json")
+    assert done.returncode == 0, done.stderr
+    curve = read_metrics(Path(json.loads(done.stdout)["folder"]))
+    assert [line["rewards/waits/mean"] for line in curve] == [1.0, 1.0]
+
+
+def test_a_finished_run_says_that_its_function_was_edited(folder: Path) -> None:
+    path = experiment(folder, verifier="exact", rewards={"v": f"{folder}/mine.py:vowels"})
+    first, same = (gfcr("run", path, "--json") for _ in range(2))
+    assert first.returncode == same.returncode == 0 and "edited" not in same.stderr
+    (folder / "mine.py").write_text(FUNCTIONS.replace("aeiou", "xyz"))
+    again = gfcr("run", path, "--json")
+    assert json.loads(again.stdout)["edited"] == [str(folder / "mine.py")]
+    assert "was edited since: this is the result of the code before" in " ".join(
+        again.stderr.split()
+    )
 
 
 def test_a_verifier_that_scores_all_alike_is_told_of_once(folder: Path) -> None:
@@ -116,4 +147,4 @@ def test_the_page_s_three_files_run_as_they_stand(
     engine = json.dumps({"name": "fake", "mean_length": 6, "alphabet": letters})
     done = gfcr(*command.split(), "--json", *small, f"engine={engine}")
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["updates"] == 2
+    assert json.loads(done.stdout)["updates"] == 2 and "Generating" not in done.stderr

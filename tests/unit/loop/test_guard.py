@@ -105,6 +105,13 @@ def test_an_answer_that_is_no_verdict_is_unscorable_and_named(answer: Any) -> No
     assert verdict.reward is None and "not a Verdict" in str(verdict.error)
 
 
+@pytest.mark.parametrize("scores", [{"right": NAN}, {"right": "1"}, {"right": None}, [1.0], 3])
+def test_scores_that_are_no_numbers_by_name_are_unscorable_and_named(scores: Any) -> None:
+    verdict = judged(Verdict(reward=1.0, scores=scores))
+    assert verdict.reward is None and "not numbers by name" in str(verdict.error)
+    assert judged(Verdict(reward=1.0, scores={"right": 1})).scores == {"right": 1.0}
+
+
 def test_what_was_given_instead_is_shown_with_its_type() -> None:
     by = "VerdictError: Answers.verify"
     assert judged(0.5).error == f"{by} returned 0.5 (float), not a Verdict"

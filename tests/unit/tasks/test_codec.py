@@ -46,7 +46,11 @@ def test_a_system_prompt_goes_before_every_prompt(model: Path, tmp_path: Path) -
 
 @pytest.mark.parametrize(
     ("template", "said"),
-    [(None, "is missing"), (LEAVES, "leaves it out"), (REFUSES, r"refuses it \(no such role\)")],
+    [
+        (None, "is missing"),
+        (LEAVES, r"leaves '9\?' out"),
+        (REFUSES, r"refuses it \(no such role\)"),
+    ],
 )
 def test_a_system_prompt_that_the_model_would_not_see_is_refused(
     model: Path, tmp_path: Path, template: str | None, said: str
@@ -55,6 +59,19 @@ def test_a_system_prompt_that_the_model_would_not_see_is_refused(
     file.write_text(template or "")
     with pytest.raises(TaskError, match=rf"task.system='9\?': .* {said}"):
         HfCodec(model, system="9?", chat_template=str(file) if template else "")
+
+
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [("{{ messages[7].content }}", "refuses it"), ("1+2=", "leaves '-[?]-' out")],
+)
+def test_a_template_that_no_prompt_comes_through_is_refused(
+    model: Path, tmp_path: Path, template: str, said: str
+) -> None:
+    file = tmp_path / "own.jinja"
+    file.write_text(template)
+    with pytest.raises(TaskError, match=rf"own.jinja {said}"):
+        HfCodec(model, chat_template=str(file))
 
 
 def test_a_template_that_is_not_there_is_named(model: Path) -> None:

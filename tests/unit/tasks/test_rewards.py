@@ -42,6 +42,29 @@ def odd(completions, **columns):
 def blind(prompts, **columns):
     return [1.0]
 
+def placed(completion, /):
+    return 1.0
+
+def needs(completions, trainer_state, target):
+    return [1.0]
+
+def gold(completion, q, *, target="none"):
+    return float(q == "3 + 3" and target == "mine")
+
+def named(completions, **columns):
+    return {"reward": 1.0}
+
+def array(completions, **columns):
+    import numpy
+    return numpy.array([0.25])
+
+def keeps(completion, _loop=[]):
+    import asyncio
+    async def loop():
+        _loop.append(asyncio.get_running_loop())
+        return float(_loop[0] is _loop[-1])
+    return loop()
+
 class Judge:
     pass
 """
@@ -79,6 +102,9 @@ def first(task: Dataset) -> Prompt:
         ("one", "aba", 6.0),
         ("later", "", 5.0),
         ("short", "ab", 0.5),
+        ("array", "", 0.25),
+        ("keeps", "", 1.0),
+        ("keeps", "", 1.0),
     ],
 )
 def test_functions_get_what_they_take(folder: Path, name: str, text: str, reward: float) -> None:
@@ -93,6 +119,7 @@ def test_functions_get_what_they_take(folder: Path, name: str, text: str, reward
         ("raises", "no grader"),
         ("two", "gave [1.0, 2.0] for one completion"),
         ("odd", "gave the reward 'good' (str)"),
+        ("named", "gave {'reward': 1.0} for one completion"),
         ("none", None),
     ],
 )
@@ -109,6 +136,7 @@ def test_what_is_no_score_is_never_zero(folder: Path, name: str, said: str | Non
         ("blind", "takes no completions"),
         ("Judge", "give a function"),
         ("missing", "cannot be loaded"),
+        ("placed", "'completion' by its place only"),
     ],
 )
 def test_what_cannot_score_is_refused_at_once(folder: Path, name: str, said: str) -> None:
@@ -119,8 +147,24 @@ def test_what_cannot_score_is_refused_at_once(folder: Path, name: str, said: str
 def test_options_are_arguments_and_others_are_refused(folder: Path) -> None:
     task = dataset(folder, verifier="one", verifier_options={"bonus": 2.5})
     assert verify_safely(task, first(task), "a").reward == 5.5
-    with pytest.raises(ConfigError, match="takes no argument 'bonsu'"):
+    with pytest.raises(ConfigError, match="takes no option 'bonsu'"):
         dataset(folder, verifier="one", verifier_options={"bonsu": 1})
+
+
+def test_an_option_is_given_in_the_place_of_a_column(folder: Path) -> None:
+    task = dataset(folder, verifier="gold", verifier_options={"target": "mine"})
+    assert verify_safely(task, first(task), "a").reward == 1.0
+    with pytest.raises(ConfigError, match="takes no option 'completions'"):
+        dataset(folder, verifier="trl", verifier_options={"completions": 1})
+
+
+def test_an_argument_that_nothing_gives_is_named_before_the_run(folder: Path) -> None:
+    with pytest.raises(TaskError, match="takes 'trainer_state', which is no column"):
+        dataset(folder, verifier="needs").problems(CODEC)
+
+
+def test_a_coroutine_is_scored_beside_generation(folder: Path) -> None:
+    assert dataset(folder, verifier="later").slow and not dataset(folder, verifier="trl").slow
 
 
 def test_training_sums_rewards_and_held_out_answers_get_the_metric(folder: Path) -> None:
