@@ -105,6 +105,14 @@ def resolve(name_or_path: str | Path) -> Path:
     raise _no_such_model(given)
 
 
+def weights_of(name_or_path: str) -> int | None:
+    """Returns the bytes of a model's weights; None where they are not here to be counted."""
+    if name_or_path in RECIPES:
+        return 4 * RECIPES[name_or_path].parameters
+    files = [*Path(name_or_path).expanduser().glob("*.safetensors")]
+    return sum(file.stat().st_size for file in files) or None
+
+
 def digest_of(folder: Path) -> str:
     """Returns sixteen digits of a model's files: weights, configuration, tokenizer and template.
 

@@ -197,7 +197,7 @@ def typical(measured: Measured) -> dict[str, Any]:
 
 def _run(trial: Trial) -> Mapping[str, Any]:
     job = Job(name=trial.name, config=configs.as_dict(trial.config), folder=trial.folder)
-    return next(iter(Local().run([job]))).result
+    return next(iter(Local(parallel=1).run([job]))).result
 
 
 def _kept(folder: Path, *, spec: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -27,7 +27,17 @@ DIGEST: Final = "gfcr.digest."
 """Of what a run was given: `training` and `heldout` prompts, `asking` code, `model` files."""
 SEVERAL: Final = " | "
 """Between what a run was made with before it was resumed, and after."""
-_MADE_WITH: Final = (CODE, DIGEST, "gfcr.commit", "gfcr.device", "gfcr.sources", "gfcr.version.")
+CORES: Final = "gfcr.cores"
+"""How many a run had to compute with."""
+_MADE_WITH: Final = (
+    CODE,
+    DIGEST,
+    CORES,
+    "gfcr.commit",
+    "gfcr.device",
+    "gfcr.sources",
+    "gfcr.version.",
+)
 _HERE: Final = Path(__file__).resolve().parents[1]
 _LONGEST: Final = 250
 """Characters of a tag's name that stores take."""
@@ -55,6 +65,7 @@ def card_of(
         "gfcr.minimum_effect": "" if config.minimum_effect is None else str(config.minimum_effect),
         "gfcr.compares": " ".join(config.compares),
         "gfcr.commit": _commit(),
+        CORES: str(len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count()),
         **{f"gfcr.version.{name}": v for name in VERSIONED if (v := _version(name))},
         CODE: sources.ours(),
         **(code or {}),

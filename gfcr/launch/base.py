@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from gfcr.experiment.source import Pause
+from gfcr.launch.cores import Share
 from gfcr.part import Part
 
 
@@ -44,6 +45,10 @@ Watch: TypeAlias = Callable[[Job], None]
 
 class Launcher(Part):
     """Runs trials. The file name is the name."""
+
+    def share(self, configs: Sequence[Mapping[str, Any]]) -> Share | None:
+        """How trials of these configurations share this machine; None where it is not this one."""
+        return None
 
     @abstractmethod
     def run(

@@ -1,14 +1,15 @@
 """Trials on this machine."""
 
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from typing import Annotated, final
+from typing import Annotated, Any, Literal, final
 
 from annotated_types import Interval
 
 from gfcr.launch.base import Job, JobEnd, Launcher, Watch
+from gfcr.launch.cores import Machine, Share, largest, share
 from gfcr.launch.forked import Forks, libraries_of
 from gfcr.launch.process import TrialProcess, is_held
 
@@ -18,13 +19,17 @@ _POLL_S = 0.5
 @final
 @dataclass(kw_only=True)
 class Local(Launcher):
-    """Runs trials on this machine, one after the other by default.
+    """Runs trials on this machine, those of small models side by side, a core each.
 
     Several sweeps of a study share its trials: one that another sweep runs is left until it ends.
     """
 
-    parallel: Annotated[int, Interval(ge=1, le=10000)] = 1
-    """Trials at a time: each takes the cores and the memory of an engine and a trainer."""
+    parallel: Annotated[int, Interval(ge=1, le=10000)] | Literal["auto"] = "auto"
+    """Trials at a time, which divide the cores evenly; `auto` runs small models side by side."""
+
+    def share(self, configs: Sequence[Mapping[str, Any]]) -> Share:
+        """See `Launcher.share`."""
+        return share(largest(configs), parallel=self.parallel, machine=Machine.here())
 
     def run(
         self,
@@ -35,16 +40,20 @@ class Local(Launcher):
     ) -> Generator[JobEnd, None, None]:
         """See `Launcher.run`."""
         waiting, running = list(jobs), dict[str, tuple[Job, TrialProcess]]()
+        idle = [*self.share([job.config for job in jobs]).cores]
+        taken = dict[str, frozenset[int]]()
         with ExitStack() as stack:
             forks = stack.enter_context(closing(Forks(libraries_of(jobs))))
             # Last in, first out: all are asked before any is waited for.
             stack.callback(lambda: [process.stop() for _, process in running.values()])
             stack.callback(lambda: [process.ask_to_end() for _, process in running.values()])
             while waiting or running:
-                while len(running) < self.parallel and (job := _free(waiting)) is not None:
+                while idle and (job := _free(waiting)) is not None:
                     waiting.remove(job)
                     begin(job)
-                    running[job.name] = (job, TrialProcess(job, forks=forks))
+                    taken[job.name] = idle.pop(0)
+                    process = TrialProcess(job, forks=forks, cores=taken[job.name])
+                    running[job.name] = (job, process)
                 if not running:
                     time.sleep(_POLL_S)
                 for job, process in list(running.values()):
@@ -52,6 +61,7 @@ class Local(Launcher):
                     result = process.wait(_POLL_S / len(running))
                     if result is not None:
                         del running[job.name]
+                        idle.append(taken.pop(job.name))
                         yield JobEnd(job=job, result=result)
 
 

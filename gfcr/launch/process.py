@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, final
 
@@ -26,8 +27,22 @@ class TrialProcess:
     Its words go to `<run folder>.log`, its spec is `<run folder>.yaml`.
     """
 
-    def __init__(self, job: Job, *, cwd: Path | None = None, forks: Forks | None = None) -> None:
-        """Starts it, in the folder `cwd` where one is given; forked where there are `forks`."""
+    def __init__(
+        self,
+        job: Job,
+        *,
+        cwd: Path | None = None,
+        forks: Forks | None = None,
+        cores: Iterable[int] = (),
+    ) -> None:
+        """Starts it.
+
+        Args:
+            job: the trial.
+            cwd: the folder it is started in; this process's without one.
+            forks: what it is forked from; it is started fresh without.
+            cores: that it is confined to; none confine it to none.
+        """
         parent, name = job.folder.parent, job.folder.name
         parent.mkdir(parents=True, exist_ok=True)
         self._log = parent / f"{name}.log"
@@ -39,6 +54,7 @@ class TrialProcess:
         # To a file: a pipe that nobody reads blocks the process once it is full.
         self._answer = tempfile.NamedTemporaryFile()  # noqa: SIM115 - closed by wait or stop
         with self._log.open("a") as words:
+            arguments = [",".join(map(str, cores)) or "all", *arguments]
             forked, told = None, [self._answer.name, str(self._log.absolute()), *arguments]
             try:
                 forked = forks and forks.start(told, log=words)

@@ -6,7 +6,7 @@ from math import isfinite, nan
 from statistics import fmean
 from typing import Any, Literal, TypeAlias
 
-from gfcr.experiment.provenance import CODE, DIGEST, SEVERAL
+from gfcr.experiment.provenance import CODE, CORES, DIGEST, SEVERAL
 from gfcr.leaderboard.rows import ArmCost
 from gfcr.ledger import EVALUATION, REPLAYED, TRAINED
 from gfcr.stats import UNBOUNDED, Bounds
@@ -26,7 +26,7 @@ _SPENT = {"generated_tokens": "tokens", "seconds": "seconds", "verifier_calls": 
 """What each bound of `config.Budget` bounds."""
 _CUT = 0.05
 """Share of answers that met the cap on tokens from which a row says so."""
-_MADE_WITH = ("gfcr.version.", CODE, DIGEST)
+_MADE_WITH = ("gfcr.version.", CODE, CORES, DIGEST)
 _RATES = ("wall_s", "verifier_calls", "rollout_tokens_per_s", "r_gen")
 
 

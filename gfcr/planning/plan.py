@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 
 from gfcr import registry
+from gfcr.config import as_dict
 from gfcr.errors import ConfigError
 from gfcr.planning.cost import ArmPlan, plan_arm
 from gfcr.planning.effects import variance_of
@@ -58,6 +59,7 @@ def plan(
     level, told = ALPHA / max(comparisons, 1), variance.components
     size = partial(detectable, told, prompts=prompts, alpha=level, at_power=POWER)
     needed = partial(seeds_needed, components=told, prompts=prompts, alpha=level, at_power=POWER)
+    placed = study.launcher.share([as_dict(trial.config) for trial in study.trials])
     seeds, rule = min(len(a.seeds) for a in arms), study.stopping
     return StudyPlan(
         study=study.name,
@@ -76,6 +78,8 @@ def plan(
         candidates=study.search.spec.trials if study.search is not None else 0,
         stopping=rule and registry.spec("stopping", rule),
         stopping_share=rule.expected_share(arms=len(arms), length=study.length) if rule else 1.0,
+        at_once=placed.at_once if placed else 1,
+        placed=str(placed or ""),
         seeds_for_effect=needed(effect) if effect and comparisons else None,
     )
 

@@ -48,6 +48,10 @@ class StudyPlan(JupyterMixin):
     stopping_share: float
     """Of the cost, that the stopping rule is expected to leave; 1 without one or where it cannot
     be told."""
+    at_once: int = 1
+    """Trials that run at a time; their seconds are each one's own."""
+    placed: str = ""
+    """How trials share this machine, in a sentence; empty where they run elsewhere."""
     seeds_for_effect: int | None = None
     """Seeds that find it four times in five; None where 1,000 do not."""
 
@@ -59,7 +63,7 @@ class StudyPlan(JupyterMixin):
 
     @property
     def seconds(self) -> float | None:
-        """Seconds still to spend."""
+        """Seconds still to spend, by trials that run at a time each its own."""
         known = [None if a.seconds is None else a.open * a.seconds for a in self.arms]
         return None if None in known else sum(s for s in known if s is not None)
 
@@ -99,11 +103,12 @@ def _sentences(plan: StudyPlan) -> list[str]:
     cost = (
         "unknown: `--calibrate` runs two updates of each unknown arm"
         if plan.tokens is None or plan.seconds is None
-        else f"{plan.tokens:,.0f} tokens, {_time(plan.seconds)}"
+        else f"{plan.tokens:,.0f} tokens, {_time(plan.seconds / plan.at_once)}"
     )
     bounds = [f"{value:,g} {key}" for key, value in plan.budget.items() if value is not None]
     lines = [
         f"{runs} runs, {left} still to make: {cost}.",
+        *([f"{plan.placed}."] if plan.placed else []),
         f"Budget of every run, whichever ends first: {', '.join(bounds).replace('_', ' ')}.",
         *_stopping(plan),
         *_search(plan),

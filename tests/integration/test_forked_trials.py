@@ -1,6 +1,7 @@
 """A trial forked from a process that has vLLM, TRL and MLflow loaded is the fresh one, sooner."""
 
 import json
+import os
 import sys
 from collections.abc import Mapping
 from contextlib import closing
@@ -42,7 +43,7 @@ def jobs(folder: Path) -> list[Job]:
 
 
 def ended(job: Job, *, forks: Forks | None) -> dict[str, Any]:
-    trial = TrialProcess(job, forks=forks)
+    trial = TrialProcess(job, forks=forks, cores=[min(os.sched_getaffinity(0))])
     assert isinstance(trial._process, Forked) == (forks is not None)
     while (result := trial.wait(600)) is None:
         pass
@@ -73,4 +74,5 @@ def test_a_forked_run_leaves_the_records_of_a_fresh_one(tmp_path: Path) -> None:
     ]
     assert lines[0] == lines[1] and max(len(metrics) for _, metrics in lines[0]) > 20
     cards = [json.loads((job.folder / "run.json").read_text()) for job in (forked, fresh)]
-    assert cards[0]["tags"] == cards[1]["tags"] and cards[0]["run_id"] == cards[1]["run_id"]
+    assert cards[0]["tags"] == cards[1]["tags"] and cards[0]["tags"]["gfcr.cores"] == "1"
+    assert cards[0]["run_id"] == cards[1]["run_id"]

@@ -53,6 +53,12 @@ class Recipe:
     """Raised when the code changes what the fields above produce."""
 
     @property
+    def parameters(self) -> int:
+        """Of its layers and its embeddings, norms left out."""
+        layer = self.hidden * (4 * self.heads * self.head_dim + 3 * self.mlp)
+        return self.layers * layer + self.hidden * len(self.demonstrations.alphabet)
+
+    @property
     def key(self) -> str:
         """Name and hash of everything that shapes the model: the name of its cache folder."""
         shaping = asdict(self) | {"source": type(self.demonstrations).__name__}

@@ -78,7 +78,7 @@ def test_a_forked_trial_is_what_a_fresh_one_is_and_pauses_when_asked(
     trial = TrialProcess(job, forks=forks)
     until(lambda: made(tmp_path) > 2)
     said = Path(f"/proc/{pid_of(job)}/cmdline").read_text().replace("\0", " ")
-    assert f"-m gfcr.launch.child {warm_pid(forks)} run {tmp_path}" in said
+    assert f"-m gfcr.launch.child {warm_pid(forks)} all run {tmp_path}" in said
     assert trial.wait(0.2) is None
     trial.ask_to_end()
     result = trial.wait(60)

@@ -20,6 +20,7 @@ from gfcr.launch.base import Job
 from gfcr.launch.local import Local
 from gfcr.launch.process import TrialProcess, is_held
 from gfcr.launch.ray import Ray
+from gfcr.tracking.folder import RunFolder
 from tests.launchers import values_of
 
 ARMS = {name: {} for name in "ab"}
@@ -56,12 +57,11 @@ def test_several_at_a_time_and_every_one_answers(tmp_path: Path) -> None:
         nonlocal together
         together = max(together, len(trial_processes(tmp_path)))
 
-    running = Local(parallel=2).run(
-        jobs(tmp_path), begin=lambda j: begun.append(j.name), watch=watch
-    )
+    running = Local().run(jobs(tmp_path), begin=lambda j: begun.append(j.name), watch=watch)
     ends = {end.job.name: end.result["status"] for end in running}
     assert ends == {"a/0": "finished", "b/0": "finished"} and begun == ["a/0", "b/0"]
     assert together == 2
+    assert {RunFolder(j.folder).card().tags["gfcr.cores"] for j in jobs(tmp_path)} == {"1"}
 
 
 def test_who_stops_listening_stops_the_trials(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_a_trial_that_another_sweep_runs_is_left_until_it_ends(tmp_path: Path) -
     other = TrialProcess(first)
     until(lambda: made(tmp_path) > 2)
     held: list[bool] = []
-    ends = list(Local().run([first, second], begin=lambda job: held.append(is_held(job))))
+    ends = list(Local(parallel=1).run([first, second], begin=lambda job: held.append(is_held(job))))
     assert [end.job.name for end in ends] == ["b/0", "a/0"]
     assert held == [False, False]  # however long the other sweep takes
     assert [end.result["status"] for end in ends] == ["finished"] * 2

@@ -1,0 +1,117 @@
+"""How the trials of a study share the cores of this machine."""
+
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+
+from gfcr import models, registry
+
+Parallel: TypeAlias = int | Literal["auto"]
+
+SMALL: Final = 64 << 20
+"""Bytes of weights up to which a second core hardly shortens a run, see docs/scale-out.md."""
+_FIXED: Final = 3 << 30
+"""Bytes of a trial apart from its model: libraries, and the engine's default cache of 1 GiB."""
+_COPIES: Final = 6
+"""Of the weights: the engine's, the trainer's, gradients, Adam's two, and what is on the way."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """What trials are given."""
+
+    cores: tuple[frozenset[int], ...]
+    """Of each trial that runs at a time; an empty set leaves a trial where it is."""
+    why: str
+
+    @property
+    def at_once(self) -> int:
+        """Trials at a time."""
+        return len(self.cores)
+
+    def __str__(self) -> str:
+        """A sentence about it."""
+        each = min(map(len, self.cores))
+        cores = f", {_count(each, 'core')} each" if each else ""
+        return f"{_count(self.at_once, 'trial')} at a time{cores}: {self.why}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """What there is to share."""
+
+    cores: Sequence[int]
+    """Those that this process may use; empty where they cannot be told."""
+    memory: int
+    """Bytes that processes may still take."""
+    accelerated: bool
+    """Whether torch is built for more than a CPU."""
+
+    @classmethod
+    def here(cls) -> "Machine":
+        """Reads this one."""
+        if sys.platform != "linux":
+            return cls(cores=(), memory=0, accelerated=_accelerated())
+        cores = sorted(os.sched_getaffinity(0))
+        return cls(cores=cores, memory=_memory(), accelerated=_accelerated())
+
+
+def share(weights: int | None, *, parallel: Parallel, machine: Machine) -> Share:
+    """Divides the cores among trials at a time.
+
+    `auto` runs small models side by side, a core each, as many as there are cores and memory: how
+    many trials are left is no matter, so that a study's seconds are of one core to its end. A
+    larger model, and a machine with an accelerator, are one trial's alone.
+
+    Args:
+        weights: bytes of the largest model of a trial; 0 without one, None where it is not known.
+        parallel: trials at a time, which then divide the cores evenly, or `auto`.
+        machine: what there is.
+    """
+    if parallel != "auto":
+        cores = machine.cores if 1 < parallel <= len(machine.cores) else ()
+        sets = (frozenset(cores[i::parallel]) for i in range(parallel))
+        return Share(cores=tuple(sets), why=f"launcher.parallel={parallel}")
+    alone = (frozenset[int](),)
+    if machine.accelerated or not machine.cores:
+        return Share(cores=alone, why="it may have an accelerator or all cores")
+    if weights is None or weights > SMALL:
+        told = "of unknown size" if weights is None else f"of {weights / 2**20:,.0f} MiB"
+        return Share(cores=alone, why=f"a model {told} computes with all cores")
+    room = max(1, machine.memory // (_FIXED + _COPIES * weights)) if weights else None
+    own = tuple(frozenset({core}) for core in machine.cores[:room])
+    return Share(cores=own, why="the model is small" if weights else "there is no model")
+
+
+def largest(configs: Iterable[Mapping[str, Any]]) -> int | None:
+    """Bytes of the largest model of some trials; 0 without one, None where one cannot be told."""
+    found = {_weights(str(c["engine"]["name"]), model=str(c["model"])) for c in configs}
+    return None if None in found else max((size for size in found if size), default=0)
+
+
+def _weights(engine: str, *, model: str) -> int | None:
+    made: Any = registry.find("engine", engine)
+    return models.weights_of(model) if made.needs_model else 0
+
+
+def _accelerated() -> bool:
+    try:
+        return not version("torch").endswith("+cpu")
+    except PackageNotFoundError:
+        return False
+
+
+def _memory() -> int:
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    (free,) = (int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:"))
+    limit = Path("/sys/fs/cgroup/memory.max")
+    bounded = limit.read_text().strip() if limit.is_file() else "max"
+    return free if bounded == "max" else min(free, int(bounded))
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
