@@ -1,12 +1,12 @@
 """What `gfcr.drop_in.GRPOTrainer` is constructed with, looked at before anything is loaded."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final, cast
 
+from gfcr.drop_in import model as models
 from gfcr.drop_in import settings
 from gfcr.engine.vllm_model import open_folder
-from gfcr.errors import ConfigError, did_you_mean
+from gfcr.errors import ConfigError, did_you_mean, shortened
 from gfcr.strategy import Strategy
 from gfcr.train.loading import load_tokenizer
 
@@ -41,7 +41,8 @@ def check(
     """
     from gfcr.train.trl import classes
 
-    wrong = [*_model(model), *_rewards(reward_funcs), *_others(others)]
+    about = models.refused(model)
+    wrong = [*([about] if about else []), *_rewards(reward_funcs), *_others(others)]
     config = classes("grpo")[1]
     if not isinstance(args, config):
         wrong.append(f"args={type(args).__name__}: give a GRPOConfig")
@@ -95,6 +96,11 @@ def _tokenizer(tokenizer: Any, *, folder: str) -> list[str]:
     own: Any = load_tokenizer(folder)
     if tokenizer.get_vocab() != own.get_vocab():
         return [f"processing_class has another vocabulary than the tokenizer in {folder}"]
+    if any(getattr(tokenizer, name, None) for name in ("response_template", "response_schema")):
+        return [
+            "processing_class parses answers (response_template, response_schema), and reward "
+            "functions are given their text: set both to None"
+        ]
     ends = open_folder(folder).eos
     if tokenizer.eos_token_id not in ends:
         return [
@@ -108,15 +114,6 @@ def prompts_of(args: Any) -> int:
     """Prompts an update trains on."""
     rollouts: int = args.per_device_train_batch_size * args.gradient_accumulation_steps
     return max(1, rollouts // args.num_generations)
-
-
-def _model(model: Any) -> list[str]:
-    if isinstance(model, str | Path):
-        return []
-    return [
-        f"model={type(model).__name__}: give a folder, a Hub id or a demo model, for the engine "
-        "loads it too (`save_pretrained` writes a folder)"
-    ]
 
 
 def _rewards(given: Any) -> list[str]:
@@ -150,8 +147,12 @@ def _evaluated(given: Any) -> list[str]:
     return [
         words
         for split, dataset in splits.items()
-        if not isinstance(dataset, IterableDataset)  # TRL's evaluation takes those
-        for words in _dataset(dataset, name=f"eval_dataset[{split!r}]" if split else "eval_dataset")
+        for name in (f"eval_dataset[{split!r}]" if split else "eval_dataset",)
+        for words in (
+            _columns(dataset, name=name)  # TRL's evaluation takes those
+            if isinstance(dataset, IterableDataset)
+            else _dataset(dataset, name=name)
+        )
     ]
 
 
@@ -162,20 +163,37 @@ def _dataset(dataset: Any, *, name: str, rows: int = 1) -> list[str]:
     if not isinstance(dataset, kind):
         advice = ", one of its splits" if hasattr(dataset, "keys") else " of known length"
         return [f"{name}={type(dataset).__name__}: give a datasets.Dataset{advice}"]
-    columns: list[str] = dataset.column_names
-    if "prompt" not in columns:
-        held = ", ".join(columns) or "none"
-        return [f"{name} has no column `prompt` (it has {held}): rename_column makes one"]
-    pictures = sorted({"image", "images"}.intersection(columns))
-    if pictures:
-        return [f"{name} has {', '.join(pictures)}: prompts are text here"]
+    if wrong := _columns(dataset, name=name):
+        return wrong
     if len(dataset) < rows:
         return [f"{name} has {len(dataset)} rows, and an update takes {rows} prompts"]
     return _prompts(dataset["prompt"], name=name)
 
 
+def _columns(dataset: Any, *, name: str) -> list[str]:
+    columns: list[str] | None = dataset.column_names
+    if columns is None:  # a stream that names none
+        return []
+    if "prompt" not in columns:
+        held = ", ".join(columns) or "none"
+        return [f"{name} has no column `prompt` (it has {held}): rename_column makes one"]
+    pictures = sorted({"image", "images"}.intersection(columns))
+    return [f"{name} has {', '.join(pictures)}: prompts are text here"] if pictures else []
+
+
 def _prompts(prompts: Sequence[Any], *, name: str) -> list[str]:
     for row, prompt in enumerate(prompts):
-        if not prompt or not isinstance(prompt, str | list):
-            return [f"{name}: the prompt of row {row} is {prompt!r}; give text or messages"]
+        text = isinstance(prompt, str) and prompt != ""
+        if not text and not _is_conversation(prompt):
+            return [
+                f"{name}: the prompt of row {row} is {shortened(repr(prompt))}; give text, or "
+                "messages with role and content"
+            ]
     return []
+
+
+def _is_conversation(prompt: Any) -> bool:
+    messages = cast("list[Any]", prompt) if isinstance(prompt, list) else []
+    return bool(messages) and all(
+        isinstance(each, dict) and {"role", "content"} <= each.keys() for each in messages
+    )

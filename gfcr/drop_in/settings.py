@@ -22,6 +22,7 @@ _AS_IN_TRL: Final = """
 
     do_train do_eval do_predict resume_from_checkpoint use_cpu debug
     logging_strategy logging_steps logging_first_step log_on_each_node logging_nan_inf_filter
+    log_completions num_completions_to_print log_unique_prompts log_completions_hub_repo
     log_level log_level_replica disable_tqdm report_to run_name project trackio_space_id
     trackio_bucket_id trackio_static_space_id skip_memory_metrics include_num_input_tokens_seen
 
@@ -71,7 +72,6 @@ _CUT: Final = (
     "TRL takes it over each micro-batch, and micro-batches are cut otherwise here, so that the "
     "update would be another: leave it out"
 )
-_STORED: Final = "every rollout is in output_dir/rollouts as Parquet: leave it out"
 _WEIGHTS: Final = "the engine is given the weights as they are: leave it out"
 _RESUME: Final = "a resumed run goes on with its own prompts and draws: leave it out"
 
@@ -108,11 +108,7 @@ AT_DEFAULT: Final[Mapping[str, str]] = {
             "top_entropy_quantile entropy_coef use_adaptive_entropy entropy_coef_min "
             "entropy_coef_max entropy_coef_delta entropy_target",
         ),
-        (
-            _STORED,
-            "log_completions log_multimodal num_completions_to_print log_unique_prompts "
-            "log_completions_hub_repo",
-        ),
+        ("prompts are text here: leave it out", "log_multimodal"),
         (
             _WEIGHTS,
             "torch_compile torch_compile_backend torch_compile_mode use_liger_kernel "

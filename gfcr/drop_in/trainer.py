@@ -5,6 +5,7 @@ import logging
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,8 +13,10 @@ from gfcr import models, registry
 from gfcr import strategy as strategies
 from gfcr.drop_in import given, settings
 from gfcr.drop_in.encode import TrlCodec, sampling_of
+from gfcr.drop_in.model import known_as, saved
 from gfcr.drop_in.rewards import TrlRewards, rows_of
 from gfcr.errors import CheckpointError, ConfigError
+from gfcr.handles import REWARDS
 from gfcr.loop.stream import PromptStream
 from gfcr.pipeline import Pipeline
 from gfcr.strategy import Strategy
@@ -24,6 +27,7 @@ from gfcr.train import checkpoint
 from gfcr.train.base import TrainJob
 from gfcr.train.seam import Feed, SeamMixin
 from gfcr.train.trl import Trl, classes, vouch
+from gfcr.train.trl_logs import log_batch
 from gfcr.types import RolloutBatch
 
 log = logging.getLogger(__name__)
@@ -46,7 +50,7 @@ class GRPOTrainer(SeamMixin, _Trl):
 
     def __init__(
         self,
-        model: str,
+        model: Any,
         reward_funcs: Any = None,
         args: Any = None,
         train_dataset: Any = None,
@@ -58,7 +62,8 @@ class GRPOTrainer(SeamMixin, _Trl):
         """Makes the trainer; the engine starts with `train` and ends with it.
 
         Args:
-            model: a folder, a Hub id or a demo model: the engine loads it too.
+            model: a folder, a Hub id, a demo model, or a transformers model, which is trained
+                itself and saved in `output_dir` for the engine to start from.
             reward_funcs: as TRL's.
             args: a `GRPOConfig`; `use_vllm` stays False, the engine is ours.
             train_dataset: with a `prompt` column; of known length.
@@ -83,13 +88,20 @@ class GRPOTrainer(SeamMixin, _Trl):
             self.strategy.loss, corrected=self.strategy.corrected, sampling=sampling_of(args)
         )
         self._engine_config = registry.build("engine", {"name": "vllm", **(engine or {})})
-        self._folder = str(models.resolve(model))
         if changed := settings.overruled(args, strategy=self.strategy):
-            log.warning("the loss is that of strategy '%s': %s", self.strategy.name, changed)
+            _say(f"the loss is that of strategy '{self.strategy.name}': {changed}")
         args = copy.copy(args)
         for name, value in settings.of_loss(self.strategy).items():
             setattr(args, name, value)
-        _Trl.__init__(self, self._folder, reward_funcs, args, train_dataset, **trl)
+        if isinstance(model, str | Path):
+            self._folder = str(models.resolve(model))
+            _Trl.__init__(self, self._folder, reward_funcs, args, train_dataset, **trl)
+        else:
+            tokenizer = trl.get("processing_class")
+            self._saved = saved(model, tokenizer=tokenizer, beside=args.output_dir)
+            self._folder = self._saved.name
+            with known_as(model, folder=self._folder):
+                _Trl.__init__(self, model, reward_funcs, args, train_dataset, **trl)
         vouch(self)
         self._codec = TrlCodec(HfCodec(self._folder), trainer=self)
         given.check_loaded(self, folder=self._folder)
@@ -123,8 +135,10 @@ class GRPOTrainer(SeamMixin, _Trl):
             self.strategy.drafter.fetch(models.resolve)
         start = self._engine_config.start
         engine = start(model=self._folder, seed=self.args.seed, drafter=self.strategy.drafter)
-        with closing(engine), closing(self._pipeline(engine, folder=folder)) as pipeline:
-            source = _Source(pipeline, trainer=self)
+        rows = rows_of(self.train_dataset, trainer=self)
+        rewards = TrlRewards(trainer=self, rows=rows, codec=self._codec)
+        with closing(engine), closing(self._pipeline(engine, task=rewards)) as pipeline:
+            source = _Source(pipeline, trainer=self, rewards=rewards)
             if state is not None:
                 source.load_state_dict(state)
             job = TrainJob(
@@ -166,37 +180,39 @@ class GRPOTrainer(SeamMixin, _Trl):
         training = self.model.training
         return (SeamMixin if training else _Trl)._prepare_inputs(self, generation_batch)
 
-    def _pipeline(self, engine: Any, *, folder: Path) -> Pipeline:
-        rows = rows_of(self.train_dataset, trainer=self)
+    def _pipeline(self, engine: Any, *, task: TrlRewards) -> Pipeline:
+        rows, rollouts = task.rows, Path(self.args.output_dir) / "rollouts"
         spell = spelling(self._codec.decode)
         return Pipeline(
             self.strategy,
             engine=engine,
-            task=TrlRewards(trainer=self, rows=rows, codec=self._codec),
+            task=task,
             train=rows,
             codec=self._codec,
             prompts=given.prompts_of(self.args),
             sampling=self._sampling,
             seed=self.args.seed,
             stream=None if self.args.shuffle_dataset else PromptStream(rows, seed=None),
-            sink=lambda batch: write_rollouts(folder / "rollouts", batch=batch, spell=spell),
+            sink=lambda batch: write_rollouts(rollouts, batch=batch, spell=spell),
         )
 
 
 class _Source:
     """See `train.base.BatchSource`: the pipeline, its rollouts written, its metrics TRL's."""
 
-    def __init__(self, pipeline: Pipeline, *, trainer: Any) -> None:
-        self._pipeline, self._trainer = pipeline, trainer
+    def __init__(self, pipeline: Pipeline, *, trainer: Any, rewards: TrlRewards) -> None:
+        self._pipeline, self._trainer, self._rewards = pipeline, trainer, rewards
         self.sync, self.masked = pipeline.sync, pipeline.masked
 
     def next_batch(self) -> RolloutBatch:
-        batch = self._pipeline.next_batch()
+        batch, rewards = self._pipeline.next_batch(), self._rewards
         logged = self._trainer._metrics["train"]
         for name, value in batch.metrics.items():
-            logged[name].append(value)
-        if "reward/all" in batch.metrics:
-            logged["reward"].append(batch.metrics["reward/all"])  # where TRL users look
+            if not name.startswith(REWARDS):  # TRL's names too
+                logged[name].append(value)
+        met = {r.prompt.id for g in batch.groups for r in g.rollouts}
+        prompts = {id: rewards.row(id)["prompt"] for id in met}
+        log_batch(self._trainer, batch=batch, prompts=prompts, extras=rewards.extras)
         return batch
 
     def updated(self, *, step: int, metrics: Mapping[str, float]) -> None:
@@ -207,6 +223,12 @@ class _Source:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self._pipeline.load_state_dict(state["pipeline"])
+
+
+@cache
+def _say(words: str) -> None:
+    """Warns, once however many trainers are made."""
+    log.warning(words)
 
 
 def _load(asked: str | Mapping[str, Any], *, args: Any) -> Strategy:

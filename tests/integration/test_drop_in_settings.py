@@ -1,18 +1,21 @@
 """Each field of the real `GRPOConfig` stands in one table, and what is not honoured is refused."""
 
 import copy
+import gc
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from datasets import Dataset, DatasetDict
-from transformers import AutoTokenizer, PreTrainedTokenizerFast
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
 from trl import GRPOConfig
 
 from gfcr import strategy as strategies
 from gfcr.drop_in import GRPOTrainer, settings
 from gfcr.errors import ConfigError
+from gfcr.train.loading import load_tokenizer
 from tests.integration.tiny_model import tiny_chain_sum, tiny_qwen3
 from tests.integration.trl_stock import arguments
 
@@ -183,6 +186,22 @@ def construct(model: Any, folder: Path, **changes: Any) -> Any:
             "eval_dataset has no column `prompt`",
         ),
         ({"eval_dataset": {"a": Dataset.from_dict({"q": ["1"]})}}, "eval_dataset['a'] has no"),
+        (
+            {"eval_dataset": Dataset.from_dict({"q": ["1"]}).to_iterable_dataset()},
+            "eval_dataset has no column `prompt` (it has q)",
+        ),
+        (
+            {"train_dataset": Dataset.from_dict({"prompt": [["1+2="]] * 4})},
+            "the prompt of row 0 is ['1+2=']; give text, or messages with role and content",
+        ),
+        (
+            {"train_dataset": Dataset.from_dict({"prompt": [[{"from": "a", "value": "b"}]] * 4})},
+            "the prompt of row 0 is [{'from': 'a', 'value': 'b'}]; give text, or messages",
+        ),
+        (
+            {"train_dataset": Dataset.from_dict({"messages": [TURNS] * 4})},
+            "train_dataset has no column `prompt` (it has messages)",
+        ),
         ({"optimizers": (object(), None)}, "optimizers: the trainer loads the model"),
         ({"peft_config": object()}, "peft_config: the engine is given whole weights"),
         ({"quantization_config": object()}, "quantization_config: the engine"),
@@ -206,9 +225,70 @@ def test_the_constructor_names_what_it_cannot_take(
     assert words in str(error.value)
 
 
-def test_a_model_object_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="model=Qwen3ForCausalLM: give a folder"):
-        construct(tiny_qwen3(tmp_path), tmp_path)
+def moved(model: str) -> Any:
+    """The folder's model with other weights, as an object."""
+    loaded: Any = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
+    with torch.no_grad():
+        for value in loaded.parameters():
+            value.mul_(1.1)
+    return loaded
+
+
+def test_a_model_object_is_trained_itself_from_its_own_weights(model: str, tmp_path: Path) -> None:
+    own = moved(model)
+    before = {name: value.clone() for name, value in own.state_dict().items()}
+    trainer = construct(own, tmp_path, args=config(tmp_path, max_completion_length=9, beta=0.1))
+    assert trainer.model is own and own.config.name_or_path == model
+    folder = AutoModelForCausalLM.from_pretrained(trainer._folder).state_dict()
+    reference = trainer.ref_model.state_dict()
+    for name, value in before.items():
+        assert torch.equal(folder[name], value), f"the engine starts from another {name}"
+        assert torch.equal(reference[name], value), f"the KL is to another {name}"
+    trainer.train()
+    assert any(not torch.equal(value, before[name]) for name, value in own.state_dict().items())
+    place = Path(trainer._folder)
+    assert place.parent == tmp_path
+    del trainer
+    gc.collect()
+    assert not place.exists()
+
+
+def test_a_tokenizer_object_is_the_engine_s_too(model: str, tmp_path: Path) -> None:
+    tokenizer: Any = AutoTokenizer.from_pretrained(model)
+    tokenizer.chat_template = "{% for m in messages %}{{ m.content }}{% endfor %}="
+    turns = {"prompt": [[{"role": "user", "content": "1+2"}]] * 4}
+    trainer = construct(
+        moved(model),
+        tmp_path,
+        processing_class=tokenizer,
+        train_dataset=Dataset.from_dict(turns),
+    )
+    assert load_tokenizer(trainer._folder).chat_template == tokenizer.chat_template
+
+
+def test_model_objects_that_cannot_be_trained_are_refused(model: str, tmp_path: Path) -> None:
+    random = tiny_qwen3(tmp_path / "random")
+    random.config.name_or_path = ""
+    adapted, pictures = moved(model), moved(model)
+    adapted.peft_config, pictures.config.vision_config = {"default": None}, {}
+    cases = {
+        "model=Linear: give a folder, a Hub id, a demo model": torch.nn.Linear(2, 2),
+        "model=Qwen3ForCausalLM was made from no folder and no Hub id": random,
+        "model=Qwen3ForCausalLM has adapters": adapted,
+        "model=Qwen3ForCausalLM reads images": pictures,
+    }
+    for words, given in cases.items():
+        with pytest.raises(ConfigError, match=words):
+            construct(given, tmp_path)
+
+
+def test_what_a_strategy_replaces_is_said_once(
+    model: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(2):
+        construct(model, tmp_path, strategy="dr_grpo")
+    said = [r.getMessage() for r in caplog.records if "the loss is that of" in r.getMessage()]
+    assert said == ["the loss is that of strategy 'dr_grpo': loss_type='dr_grpo'"]
 
 
 def test_no_room_for_the_completion_is_said(model: str, tmp_path: Path) -> None:

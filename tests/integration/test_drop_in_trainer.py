@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from datasets import Dataset
-from transformers import AutoModelForSequenceClassification
+from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification
 from trl import GRPOConfig
 
 from gfcr.drop_in import GRPOTrainer
 from gfcr.errors import CheckpointError, ConfigError
-from gfcr.tracking.rollouts import read_rollouts
-from tests.integration.tiny_model import tiny_chain_sum
+from gfcr.tracking.rollouts import read_rollouts, read_update
+from tests.integration.tiny_model import reference_logprobs, tiny_chain_sum
 from tests.integration.trl_stock import arguments
 
 pytestmark = pytest.mark.vllm
@@ -48,7 +49,16 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     return tiny_chain_sum(tmp_path_factory.mktemp("model"))
 
 
-def make(model: str, folder: Path, **changes: Any) -> Any:
+def moved(model: str) -> Any:
+    """The folder's model with other weights, as an object."""
+    loaded: Any = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
+    with torch.no_grad():
+        for value in loaded.parameters():
+            value.mul_(1.1)
+    return loaded
+
+
+def make(model: Any, folder: Path, **changes: Any) -> Any:
     settings = arguments(folder, rollouts=16, size=4, max_completion_length=24, max_steps=3)
     named = {k: changes.pop(k) for k in NAMED if k in changes}
     settings |= {"logging_steps": 1, "save_strategy": "steps", "save_steps": 1, **changes}
@@ -63,9 +73,24 @@ def make(model: str, folder: Path, **changes: Any) -> Any:
 @pytest.fixture(scope="module")
 def trained(model: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
     folder = tmp_path_factory.mktemp("run")
-    trainer = make(model, folder)
+    trainer = make(moved(model), folder)
     trainer.train()
     return trainer, folder
+
+
+def test_the_engine_samples_from_the_model_object_s_own_weights(
+    model: str, trained: tuple[Any, Path]
+) -> None:
+    (_, folder), own = trained, moved(model)
+    of_folder: Any = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
+    (group, *_) = read_update(folder / "rollouts" / "update-000000.parquet").groups
+    rollout = max(group.rollouts, key=len)
+    tokens = [*rollout.prompt.tokens, *rollout.tokens_T.tolist()]
+    gaps = [
+        np.abs(reference_logprobs(m, tokens)[-len(rollout) :].numpy() - rollout.logprobs_T).max()
+        for m in (own, of_folder)
+    ]
+    assert gaps[0] < 1e-3 < 1e-1 < gaps[1]
 
 
 def test_groups_without_signal_are_replaced(trained: tuple[Any, Path]) -> None:
@@ -152,7 +177,7 @@ def test_evaluation_is_trl_s_and_changes_no_update(
 ) -> None:
     rows = Dataset.from_dict(ROWS)
     shape = {"eval_strategy": "steps", "eval_steps": 1, "eval_on_start": True}
-    trainer = make(model, tmp_path, save_strategy="no", eval_dataset=rows, **shape)
+    trainer = make(moved(model), tmp_path, save_strategy="no", eval_dataset=rows, **shape)
     trainer.train()
     found = [entry for entry in trainer.state.log_history if "eval_reward" in entry]
     assert len(found) == 4 and all(0 <= entry["eval_reward"] <= 1 for entry in found)
