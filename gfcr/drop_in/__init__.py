@@ -10,6 +10,7 @@ trainer = trl.GRPOTrainer(..., rollout_func=rollout_func("repetition_stop", mode
 from typing import TYPE_CHECKING, Any
 
 from gfcr.drop_in.rollouts import DropIn, check, rollout_func
+from gfcr.process import threads
 from gfcr.train.rollout_func import reward
 
 if TYPE_CHECKING:
@@ -19,7 +20,8 @@ __all__ = ["DropIn", "GRPOTrainer", "check", "reward", "rollout_func"]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "GRPOTrainer":  # loads TRL
+    if name == "GRPOTrainer":
+        threads.settle()  # before TRL, which follows, loads torch
         from gfcr.drop_in.trainer import GRPOTrainer
 
         return GRPOTrainer

@@ -21,6 +21,7 @@ from gfcr.loop.runner import Runner
 from gfcr.loop.scoring import Desk
 from gfcr.loop.stream import PromptStream
 from gfcr.loop.view import RunView, shown
+from gfcr.process import threads
 from gfcr.stages import (
     Allocator,
     BatchMap,
@@ -65,6 +66,7 @@ def rollout_func(
         ConfigError: the strategy needs more than `rollout_func` can express.
         EngineError: the engine cannot start.
     """
+    threads.settle()
     built = strategies.load(strategy, **knobs)
     check(built)
     scorer = registry.build("task", task, where="task") if task else _Unscored()
