@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.live import Live
 
 from gfcr.commands.display import figures
-from gfcr.config import HELDOUT
+from gfcr.config import HELDOUT, as_dict
 from gfcr.shown.table import Column, Table
 from gfcr.sweep import Study, Trial, TrialEnd
 from gfcr.tracking.folder import RunFolder
@@ -34,11 +34,13 @@ class SweepDisplay:
     """
 
     def __init__(self, study: Study, *, show: Callable[[Table[Any]], None] | None = None) -> None:
-        self._study, self._show = study, show
+        self._show = show
         self._console = Console(stderr=True)
         self._rows: dict[str, tuple[str, str, str]] = {
             t.name: ("waiting", "", "") for t in study.trials
         }
+        placed = study.launcher.share([as_dict(trial.config) for trial in study.trials])
+        self._title = f"study {study.name}" + (f", {placed}" if placed else "")
         self._began: dict[str, float] = {}
         self._live = Live(self._table(), console=self._console, auto_refresh=False)
         self._terminal = show is None and sys.stderr.isatty()
@@ -98,7 +100,7 @@ class SweepDisplay:
         return Table(
             rows=[(name, *row) for name, row in self._rows.items()],
             columns=_COLUMNS,
-            title=f"study {self._study.name}",
+            title=self._title,
             style=lambda row: _STYLES.get(row[1], ""),
         )
 

@@ -230,8 +230,11 @@ def budget_of(runs: Sequence[RunRecord], *, baseline: Sequence[RunRecord]) -> Sh
     telling = {"tokens", *bounds} if one else {"updates", "tokens"}
     other = ", ".join(told[name] for name in pairs if name in telling - equal)
     what = "ended by one bound, on" if one else "equal budget in"
-    notes = (f"{what} {' and '.join(own)}; arm for baseline: {other}",) if other else ()
-    return SharedBudget(unequal=(), told=notes)
+    notes = [f"{what} {' and '.join(own)}; arm for baseline: {other}"] if other else []
+    held, base = (provenance_of(some).get("cores", "?") for some in (runs, baseline))
+    if held != base:
+        notes.append(f"seconds are of other cores than the baseline's: {held} for {base}")
+    return SharedBudget(unequal=(), told=tuple(notes))
 
 
 def _within(pairs: Mapping[str, tuple[float, float]], *, share: float) -> set[str]:

@@ -204,6 +204,13 @@ def test_without_bounds_a_budget_is_of_updates_or_of_tokens(ours, theirs, told):
     assert budget(ours, theirs) == SharedBudget(unequal=(), told=notes)
 
 
+def test_seconds_of_other_cores_are_told() -> None:
+    one, two = (replace(ran(40, 1000, 60), tags={"gfcr.cores": n}) for n in ("1", "2"))
+    told = "seconds are of other cores than the baseline's: 1 for 2"
+    assert budget_of([one], baseline=[two]).told == (told,)
+    assert not budget_of([one], baseline=[one]).told
+
+
 def test_equal_seconds_alone_are_no_budget_and_all_is_told():
     why = "unequal budgets, arm for baseline: 80 for 40 updates, 2,000 for 1,000 tokens, "
     assert budget(ran(80, 2000, 60), ran(40, 1000, 60)) == SharedBudget(
