@@ -1,8 +1,10 @@
-"""Packages found, and `strategies/` installed as `gfcr_strategies`; pyproject.toml has the rest."""
+"""Packages found; two folders of the repository are installed under names of their own.
+
+`strategies/` as `gfcr_strategies`; the study of `gfcr demo` as `gfcr_quickstart`, its YAML alone.
+pyproject.toml has the rest.
+"""
 
 from setuptools import find_packages, setup
 
-setup(
-    packages=[*find_packages(include=["gfcr", "gfcr.*"]), "gfcr_strategies"],
-    package_dir={"gfcr_strategies": "strategies"},
-)
+MAPPED = {"gfcr_strategies": "strategies", "gfcr_quickstart": "experiments/quickstart"}
+setup(packages=[*find_packages(include=["gfcr", "gfcr.*"]), *MAPPED], package_dir=MAPPED)

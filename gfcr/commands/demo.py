@@ -1,17 +1,17 @@
 """`gfcr demo`."""
 
 import argparse
+from importlib.resources import files
 from pathlib import Path
 
 from gfcr import sweep
 from gfcr.commands import Outcome
 from gfcr.commands.leaderboard import seats_of
 from gfcr.commands.sweep import data_of, run_study
-from gfcr.errors import ConfigError
 
 HELP = "Run the quickstart study and show its leaderboard, report and MLflow store."
 
-STUDY = Path("experiments/quickstart/study.yaml")
+_STUDY = "experiments/quickstart/study.yaml"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,13 +19,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--fresh", action="store_true", help="run finished trials again")
 
 
+def study_file() -> Path:
+    """The quickstart's study: a checkout's, where the command is given in one, or the installed."""
+    here = Path(_STUDY)
+    return here if here.is_file() else Path(str(files("gfcr_quickstart") / here.name))
+
+
 def run(options: argparse.Namespace) -> Outcome:
     from gfcr import leaderboard, models
     from gfcr.leaderboard import report
 
-    if not STUDY.is_file():
-        raise ConfigError(f"{STUDY} is not here: run `gfcr demo` in a checkout of gfcr.")
-    study = sweep.load(STUDY, overrides=options.overrides)
+    study = sweep.load(study_file(), overrides=options.overrides)
     models.resolve(study.trials[0].config.model)
     ends = run_study(study, fresh=options.fresh)
     first = study.trials[0].config

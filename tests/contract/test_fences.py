@@ -1,7 +1,6 @@
 """Every fenced block of the documents is run here, run by another test, or says what it needs."""
 
 import ast
-import itertools
 import json
 import re
 import shutil
@@ -13,6 +12,7 @@ import pytest
 
 from gfcr import cli
 from tests import stores
+from tests.cheap import CHEAP, ask
 from tests.commands import gfcr
 from tests.launchers import HERE
 from tests.pages import ROOT, WRITTEN, Block, all_blocks
@@ -20,18 +20,6 @@ from tests.pages import ROOT, WRITTEN, Block, all_blocks
 SHELL = all_blocks("bash")
 PYTHON = all_blocks("python")
 RUN = [block for block in SHELL if not block.mark]
-CHEAP = [
-    *("model=none", "engine=fake", "engine.mean_length=3", "engine.alphabet=01+="),
-    *("trainer=dry", "trainer.max_steps=1", "evaluation.prompts=4", "evaluation.every=0"),
-    *("prompts=2", "strategy.group_size=4"),
-    *(
-        "task=dataset",
-        "task.path=asked.jsonl",
-        "task.heldout_fraction=0.5",
-        "task.verifier=numeric",
-    ),
-]
-"""Overrides by which a command runs in a moment. They stand before the page's own."""
 QUICK = {
     *("run", "sweep", "plan", "leaderboard", "list", "show", "check", "config", "simulate"),
     *("offline", "upload"),
@@ -56,9 +44,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if named:
             (folder / named).parent.mkdir(parents=True, exist_ok=True)
             (folder / named).write_text(block.text)
-    sums = ("".join(bits) for bits in itertools.product("01", repeat=6))
-    asked = [json.dumps({"prompt": f"{number}=", "answer": "1"}) for number in sums]
-    (folder / "asked.jsonl").write_text("\n".join(asked))
+    ask(folder)
     stores.sqlite(folder)
     return folder
 
@@ -105,7 +91,7 @@ def _problem(words: list[str]) -> str:
     """What is wrong with a command that is only read."""
     while "=" in words[0]:  # a variable of the environment
         words = words[1:]
-    first, rest = words[0].removeprefix(".venv/bin/"), words[1:]
+    first, rest = words[0].rpartition("/bin/")[2], words[1:]
     match first:
         case "gfcr":
             return _refused(rest)
@@ -121,7 +107,7 @@ def _problem(words: list[str]) -> str:
             asked = re.findall(r"\[([a-z,]+)\]", " ".join(rest))
             odd = {e for group in asked for e in group.split(",")} - EXTRAS.keys()
             return f"no extra {odd}" if odd else ""
-        case "python" | "python3" | "." | "cd" | "git" | "mlflow" | "export":
+        case "python" | "python3" | "." | "cd" | "git" | "mlflow" | "export" | "twine":
             return ""
         case _:
             return f"what is {first}?"

@@ -1,8 +1,10 @@
 """What a wheel carries, and that it works where the checkout is not on the path."""
 
+import json
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tomllib
 import zipfile
 from dataclasses import dataclass
@@ -13,9 +15,13 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests import stores
+from tests.cheap import CHEAP, ask
 from tests.contract.sources import LIBRARY, ROOT, imports
+from tests.launchers import HERE
 
-FOLDERS = {"gfcr": "gfcr", "strategies": "gfcr_strategies"}
+QUICKSTART = "experiments/quickstart"
+FOLDERS = {"gfcr": "gfcr", "strategies": "gfcr_strategies", QUICKSTART: "gfcr_quickstart"}
 IGNORED = shutil.ignore_patterns("__pycache__")
 SOURCES = {
     *(".py", ".md", ".yaml", ".toml", ".json", ".ipynb", ".sh", ".lock", ".typed"),
@@ -27,28 +33,34 @@ BARE = {"LICENSE", "Makefile", "run", ".gitignore"}
 @dataclass(frozen=True, kw_only=True)
 class Built:
     source: Path
+    sdist: Path
+    wheel: Path
     site: Path
     """The wheel, unpacked."""
 
 
+def _done(command: list[str], *, cwd: Path) -> str:
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{command}: {done.stdout[-1000:]}{done.stderr[-2000:]}"
+    return done.stdout
+
+
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    """A wheel built from a copy of the source: building leaves files beside it."""
+    """An sdist of a copy of the source (building leaves files beside it), and its wheel."""
     source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("out")
     for folder in FOLDERS:
         shutil.copytree(ROOT / folder, source / folder, ignore=IGNORED)
     for name in ("pyproject.toml", "setup.py", "LICENSE", "README.md"):
-        if (ROOT / name).exists():
-            shutil.copy(ROOT / name, source)
+        shutil.copy(ROOT / name, source)
+    _done([sys.executable, "setup.py", "-q", "sdist", "--dist-dir", str(out)], cwd=source)
+    (sdist,) = out.glob("*.tar.gz")
     pip = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation"]
-    done = subprocess.run(
-        [*pip, "--wheel-dir", str(out), str(source)], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
+    _done([*pip, "--wheel-dir", str(out), str(sdist)], cwd=out)
     (wheel,) = out.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(out / "site")
-    return Built(source=source, site=out / "site")
+    return Built(source=source, sdist=sdist, wheel=wheel, site=out / "site")
 
 
 def files_under(folder: Path) -> set[str]:
@@ -57,19 +69,51 @@ def files_under(folder: Path) -> set[str]:
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_the_wheel_carries_every_file(built: Built, folder: str) -> None:
-    assert files_under(built.site / FOLDERS[folder]) == files_under(built.source / folder)
+    held = files_under(built.source / folder)
+    if folder == QUICKSTART:  # what `gfcr demo` reads, not what people do
+        held = {name for name in held if name.endswith(".yaml")}
+    assert held and files_under(built.site / FOLDERS[folder]) == held
+
+
+@pytest.mark.whole
+def test_a_fresh_environment_runs_the_demo_away_from_a_checkout(
+    built: Built, tmp_path: Path
+) -> None:
+    fresh, folder, model = (tmp_path / name for name in ("fresh", "elsewhere", "model"))
+    _done([sys.executable, "-m", "venv", "--without-pip", str(fresh)], cwd=tmp_path)
+    pip = [sys.executable, "-m", "pip", "--python", str(fresh / "bin" / "python"), "install", "-q"]
+    _done([*pip, "--no-deps", "--no-index", str(built.wheel)], cwd=tmp_path)
+    # The libraries are this environment's, so that nothing is downloaded; gfcr is not: a path
+    # that a .pth file names is not searched for further .pth files.
+    (site,) = (fresh / "lib").glob("python3.*/site-packages")
+    (site / "libraries.pth").write_text(sysconfig.get_path("purelib"))
+    folder.mkdir(), model.mkdir()
+    (model / "config.json").write_text("{}")
+    ask(folder)
+    store = stores.sqlite(folder)
+    command = [str(fresh / "bin" / "gfcr"), "demo", f"launcher={HERE}", *CHEAP]
+    told = json.loads(
+        _done([*command, f"model={model}", f"tracking.uri={store}", "--json"], cwd=folder)
+    )
+    assert {trial["arm"] for trial in told["trials"]} == {"grpo", "dapo", "pods"}
+    assert (folder / told["html"]).is_file()
+    said = _done([str(fresh / "bin" / "gfcr"), "--version"], cwd=folder)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert said == f"gfcr {project['version']}\n"
 
 
 def test_the_wheel_imports_away_from_the_checkout(built: Built) -> None:
     code = (
         f"import sys; sys.path.insert(0, {str(built.site)!r})\n"
-        "import gfcr, gfcr_strategies\n"
-        "print(gfcr.__file__); print(gfcr_strategies.__file__)"
+        "import gfcr, gfcr_strategies, gfcr.commands.demo as demo\n"
+        "print(gfcr.__file__, gfcr_strategies.__file__, demo.study_file(), sep='\\n')"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=built.site, capture_output=True, text=True, check=True
     )
-    assert all(Path(line).is_relative_to(built.site) for line in done.stdout.splitlines())
+    told = [Path(line) for line in done.stdout.splitlines()]
+    assert len(told) == 3 and all(path.is_relative_to(built.site) for path in told)
+    assert told[-1].is_file()
 
 
 def test_every_library_imported_is_declared() -> None:
