@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gfcr import sweep
 from gfcr.commands import Outcome
-from gfcr.commands.leaderboard import seats_of
+from gfcr.commands.reported import report_study
 from gfcr.commands.sweep import data_of, run_study
 
 HELP = "Run the quickstart study and show its leaderboard, report and MLflow store."
@@ -27,31 +27,19 @@ def study_file() -> Path:
 
 def run(options: argparse.Namespace) -> Outcome:
     from gfcr import leaderboard, models
-    from gfcr.leaderboard import report
 
     study = sweep.load(study_file(), overrides=options.overrides)
     models.resolve(study.trials[0].config.model)
     ends = run_study(study, fresh=options.fresh)
-    first = study.trials[0].config
-    uri = str(first.tracking.get("uri", "sqlite:///mlflow.db"))
-    seats = seats_of(study)
-    board = leaderboard.build(uri, study=study.name, baseline=study.baseline, asked=seats)
-    html = Path(first.folder) / study.name / "leaderboard.html"
-    report.write(board, path=html)
-    words = (
-        f"\nHTML report: {html}\nMLflow store: {uri}; open it with: "
-        f"mlflow ui --backend-store-uri {uri}"
-    )
+    board, words = report_study(study)
     failed = [e for e in ends if e.status == "failed"]
     errors = [f"[red]{e.trial.name} failed[/]: {e.result.get('error')}" for e in failed]
     data = {
         **data_of(study, ends=ends),
         "leaderboard": leaderboard.to_dict(board),
-        "html": str(html),
-        "mlflow": uri,
     }
     return Outcome(
         data=data,
-        text=[leaderboard.to_rich(board), *errors, words],
+        text=[leaderboard.to_rich(board), *errors, f"\n{words}"],
         code=1 if failed else 0,
     )

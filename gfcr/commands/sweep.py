@@ -1,6 +1,7 @@
 """`gfcr sweep`."""
 
 import argparse
+import shlex
 from collections import Counter
 from typing import Any
 
@@ -8,7 +9,9 @@ from rich.markup import escape
 
 from gfcr import registry, sweep
 from gfcr.commands import Outcome
+from gfcr.commands.reported import report_study
 from gfcr.commands.sweep_display import SweepDisplay
+from gfcr.errors import GfcrError
 
 HELP = "Run every arm and seed of a study; finished trials are not run again."
 
@@ -36,7 +39,7 @@ def run(options: argparse.Namespace) -> Outcome:
     if options.arms is not None:
         study = study.only(options.arms.split(","))
     ends = run_study(study, fresh=options.fresh)
-    text = "\n".join([_text(ends), *sweep.notes(study, ends=ends)])
+    text = "\n".join([_text(ends), *sweep.notes(study, ends=ends), *_reported(study, ends=ends)])
     code = 1 if sweep.problems(ends) else 0
     return Outcome(data=data_of(study, ends=ends), text=text, code=code)
 
@@ -69,6 +72,20 @@ def data_of(study: sweep.Study, *, ends: list[sweep.TrialEnd]) -> dict[str, Any]
         "trials": trials,
         "decisions": sweep.decisions.read(study) if study.stopping or study.search else [],
     }
+
+
+def _reported(study: sweep.Study, *, ends: list[sweep.TrialEnd]) -> list[str]:
+    """Where the study is shown, once something of it has a score."""
+    if not any(end.status == "finished" for end in ends):
+        return []
+    config = study.trials[0].config
+    if (tracker := config.tracking["name"]) != "mlflow":
+        runs = shlex.quote(f"{config.folder}/{study.name}")
+        return [f"tracking={tracker}: `gfcr upload {runs}` brings it to MLflow and its leaderboard"]
+    try:
+        return [report_study(study)[1]]
+    except GfcrError as error:
+        return [f"no report: {escape(str(error))}"]
 
 
 def _text(ends: list[sweep.TrialEnd]) -> str:

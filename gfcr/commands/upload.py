@@ -2,21 +2,22 @@
 
 import argparse
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from gfcr import registry
 from gfcr.certificate.certify import recertify
 from gfcr.commands import Outcome
+from gfcr.commands.reported import keep
 from gfcr.errors import CheckpointError, ConfigError, FolderInUse
-from gfcr.tracking.base import Tracker
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.lock import locked
+from gfcr.tracking.mlflow import Mlflow
 
 HELP = "Bring a tracking store up to date with run folders, after an outage."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folders", nargs="+", type=Path, help="run folders, or folders of them")
-    parser.add_argument("--uri", help="MLflow tracking URI; sqlite:///mlflow.db by default")
+    parser.add_argument("--uri", default="sqlite:///mlflow.db", help="MLflow tracking URI")
 
 
 def run(options: argparse.Namespace) -> Outcome:
@@ -24,9 +25,7 @@ def run(options: argparse.Namespace) -> Outcome:
 
     Certificates made since are looked up first: an audit may follow the run it speaks for.
     """
-    tracker: Tracker = registry.build(
-        "tracking", {"name": "mlflow", **({"uri": options.uri} if options.uri else {})}
-    )
+    tracker = Mlflow(uri=options.uri)
     found = {(f, card.parent) for f in options.folders for card in f.rglob("run.json")}
     # Attempts that were set aside are told of by those that came after them.
     runs = sorted({run for given, run in found if run == given or ".old-" not in run.name})
@@ -42,7 +41,22 @@ def run(options: argparse.Namespace) -> Outcome:
                 uploaded[str(folder)] = tracker.upload(folder)
         except (FolderInUse, CheckpointError) as error:
             skipped[str(folder)] = str(error)
+    pages = _reported({RunFolder(f).card().study for f in uploaded}, uri=tracker.uri)
     lines = [f"{folder} -> {run_id}" for folder, run_id in uploaded.items()]
+    lines += [f"{study}: {page}" for study, page in pages.items()]
     lines += [f"not uploaded: {why}" for why in skipped.values()]
-    data = {"uploaded": uploaded, "skipped": skipped}
+    data = {"uploaded": uploaded, "pages": pages, "skipped": skipped}
     return Outcome(data=data, text="\n".join(lines), code=1 if skipped else 0)
+
+
+def _reported(studies: set[str], *, uri: str) -> dict[str, str]:
+    """Puts each study's report beside its runs; MLflow's pages by study."""
+    from gfcr import leaderboard
+
+    pages: dict[str, str] = {}
+    for study in sorted(studies):
+        board = leaderboard.build(uri, study=study)
+        if board.rows:
+            with TemporaryDirectory() as folder:
+                pages[study] = keep(board, uri=uri, html=Path(folder) / "leaderboard.html")
+    return pages

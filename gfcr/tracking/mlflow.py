@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from time import time
-from typing import ClassVar, Literal, final
+from typing import TYPE_CHECKING, ClassVar, Literal, final
 
 from gfcr.errors import GfcrError
 from gfcr.tracking import attempts
@@ -18,7 +18,11 @@ from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.mlflow_client import short
 from gfcr.tracking.mlflow_mirror import Mirror
 from gfcr.tracking.mlflow_store import read_attempts
+from gfcr.tracking.mlflow_system import monitor
 from gfcr.values.ranges import File, Word
+
+if TYPE_CHECKING:
+    from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
 
 
 @final
@@ -29,7 +33,8 @@ class Mlflow(Tracker):
     The run folder is the record, and the store its mirror: where a kill or a resume leaves points
     that the folder does not hold, the run is made again from the folder (MLflow cannot take a point
     back; it keeps the earlier one among the deleted runs). Those that were another attempt at the
-    run are told of in its result.
+    run are told of in its result. While a run goes on MLflow samples the machine, unless its
+    variable MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING is false.
     """
 
     libraries: ClassVar[tuple[str, ...]] = (
@@ -46,6 +51,7 @@ class Mlflow(Tracker):
     def __post_init__(self) -> None:
         self._mirror: Mirror | None = None
         self._folder: Path | None = None
+        self._monitor: SystemMetricsMonitor | None = None
 
     def start(self, card: RunCard, *, folder: Path) -> None:
         """Opens the run in the store and brings it up to date with the folder's metrics."""
@@ -56,6 +62,7 @@ class Mlflow(Tracker):
             mirror.reopen()
             mirror.log_lines(RunFolder(folder))
             self._mirror = mirror
+            self._monitor = self._monitor or monitor(self.uri, run_id=mirror.run_id)
         except Exception as error:
             self._lose(error)
 
@@ -73,6 +80,9 @@ class Mlflow(Tracker):
         if self._folder is None:
             return
         lost = self._mirror is None
+        if self._monitor is not None:
+            self._monitor.finish()
+            self._monitor = None
         try:
             self._upload(RunFolder(self._folder), status=status, result=result)
         except Exception as error:

@@ -104,7 +104,13 @@ def open_client(uri: str, *, reading: bool = False) -> "MlflowClient":
     file = _sqlite_file(uri)
     if file is not None:
         (check_readable if reading else check_writable)(file)
-    return MlflowClient(tracking_uri=f"sqlite:///{file}" if file else uri)
+    return MlflowClient(tracking_uri=full(uri))
+
+
+def full(uri: str) -> str:
+    """The URI with a file's path in full."""
+    file = _sqlite_file(uri)
+    return f"sqlite:///{file}" if file else uri
 
 
 def _sqlite_file(uri: str) -> Path | None:

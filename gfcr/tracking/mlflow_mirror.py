@@ -18,7 +18,9 @@ from gfcr.tracking.mlflow_client import (
     open_client,
     store_lock,
 )
+from gfcr.tracking.mlflow_datasets import datasets_of
 from gfcr.tracking.mlflow_store import ATTEMPT, OWN_TAGS, ROSTER, SYSTEM
+from gfcr.tracking.mlflow_table import log_table
 from gfcr.tracking.names import encode_name, fit_param, flatten, spec_hash
 from gfcr.tracking.seal import TAG
 
@@ -108,6 +110,7 @@ class Mirror:
             self.client.log_batch(self.run_id, tags=[RunTag(k, v) for k, v in part])
         for part in batches(sorted(params.items()), size=_BATCH):
             self.client.log_batch(self.run_id, params=[Param(k, v) for k, v in part])
+        self.client.log_inputs(self.run_id, datasets=[*datasets_of(card)])
 
     def reopen(self) -> None:
         """Says that the run goes on."""
@@ -148,7 +151,9 @@ class Mirror:
         if not rollouts:
             return
         held = list_files(self.client, run_id=self.run_id, folder="rollouts")
-        for file in sorted(folder.rollouts.glob("update-*.parquet")):
+        files = sorted(folder.rollouts.glob("update-*.parquet"))
+        log_table(self.client, self.run_id, files=files)
+        for file in files:
             if held.get(f"rollouts/{file.name}") != file.stat().st_size:
                 self.client.log_artifact(  # pyright: ignore[reportUnknownMemberType]
                     self.run_id, str(file), "rollouts"

@@ -37,8 +37,8 @@ def check_readable(file: Path) -> None:
     """
     if not file.exists():
         raise StoreError(
-            f"tracking.uri: there is no file {file}. Run an experiment first, or give the URI that "
-            "it was tracked with."
+            f"tracking.uri: there is no file {file}. Run an experiment first, give the URI that it "
+            "was tracked with, or bring runs tracked elsewhere there with `gfcr upload runs/`."
         )
     began = time.monotonic()
     while (held := _revision(file)) != _head():

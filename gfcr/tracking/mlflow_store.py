@@ -46,7 +46,7 @@ def read_runs(uri: str, *, study: str | None = None, series: Sequence[str] = ())
         StoreError: it cannot be reached or read; nothing was made or changed.
     """
     client = open_client(uri, reading=True)
-    with _reading(uri):
+    with telling(uri):
         every = list(_seeds(client, study=study))
         runs = [run for run in every if run.info.lifecycle_stage == "active"]
         found = [_read_run(client, run=run, series=series, of=every) for run in runs]
@@ -55,7 +55,8 @@ def read_runs(uri: str, *, study: str | None = None, series: Sequence[str] = ())
 
 
 @contextmanager
-def _reading(uri: str) -> Generator[None]:
+def telling(uri: str) -> Generator[None]:
+    """Makes a `StoreError` of what goes wrong with a store."""
     from mlflow.exceptions import MlflowException
     from sqlalchemy.exc import SQLAlchemyError
 
@@ -63,7 +64,7 @@ def _reading(uri: str) -> Generator[None]:
         yield
     except (MlflowException, SQLAlchemyError, OSError) as error:
         raise StoreError(
-            f"tracking.uri={uri!r} cannot be read ({short(error)}). Start the server, correct the "
+            f"tracking.uri={uri!r} cannot be used ({short(error)}). Start the server, correct the "
             "address, or put the store back from a copy."
         ) from error
 

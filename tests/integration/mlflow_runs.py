@@ -2,10 +2,13 @@
 
 import numpy as np
 
+from gfcr.testing.factories import group, group_of, rollout
 from gfcr.tracking import sealing
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.mlflow_client import open_client
+from gfcr.tracking.rollouts import write_rollouts
+from gfcr.types import Cost, RolloutBatch, Sample
 from tests.heldout import asked, measured
 
 ARMS = {"grpo": 0.5, "dapo": 0.7}
@@ -53,6 +56,21 @@ def result_of(card):
     }
 
 
+def batch(step=1):
+    """Five rollouts: two trained on, one that is not, two rejected."""
+    made = group([1.0, 0.5, 0.0])
+    trained = [Sample(rollout=r, advantage_T=np.ones(len(r), np.float32)) for r in made.rollouts]
+    return RolloutBatch(
+        step=step,
+        version=step,
+        samples=tuple(trained[:2]),
+        groups=(made, group_of([rollout(i, reward=0.0) for i in (3, 4)], rejected="zero_variance")),
+        aborted=(),
+        cost=Cost(),
+        metrics={},
+    )
+
+
 def write_run(path, card, *, tracker=None, steps=range(1, 6), end=True):
     """Writes a run as an experiment does: the folder first, then the tracker."""
     folder = RunFolder(path)
@@ -65,8 +83,7 @@ def write_run(path, card, *, tracker=None, steps=range(1, 6), end=True):
         if tracker:
             tracker.log(step, metrics_of(card, step))
     if end:
-        folder.rollouts.mkdir(exist_ok=True)
-        (folder.rollouts / "update-000001.parquet").write_bytes(b"PAR1 or so")
+        write_rollouts(folder.rollouts, batch=batch())
         sealing.end(folder, status="finished", result=result_of(card))
         if tracker:
             tracker.finish(status="finished", result=result_of(card))

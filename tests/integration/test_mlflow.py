@@ -75,7 +75,7 @@ def test_a_run_reads_back_with_params_metrics_and_files(study):
         "tags.`gfcr.run_id` = 'dapo-0'",
     )
     held = {f.path for f in client.list_artifacts(seeds[0].info.run_id)}
-    assert held == {"record.json", "result.json", "rollouts", "spec.yaml"}
+    assert held == {"record.json", "result.json", "rollouts", "rollouts.json", "spec.yaml"}
 
 
 def test_the_leaderboard_is_rebuilt_from_the_store_alone_byte_for_byte(study, tmp_path):

@@ -1,4 +1,4 @@
-"""MLflow's own page shows a study's runs nested: study, arms, seeds. Half a minute."""
+"""What MLflow's own pages show of a study, in a browser. A minute."""
 
 from pathlib import Path
 
@@ -6,44 +6,63 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
-from gfcr import cli
 from gfcr.tracking.mlflow_client import open_client
-from tests import stores
+from tests.commands import gfcr
 from tests.integration.mlflow_server import Server
+from tests.integration.mlflow_studies import ARMS, study_file
 
-ROOT = Path(__file__).parents[2]
 NAMES = ".ag-cell[col-id*='Run Name']"
-SMALL = (
-    *("model=none", "engine=fake", "trainer=dry", "trainer.max_steps=1", "prompts=4"),
-    *("evaluation.prompts=4", "study=nested"),
-)
-ARMS = ["dr_grpo", "grpo"]
+PATIENCE_S = 120
 
 
 @pytest.mark.whole
-def test_runs_are_nested_in_mlflows_own_page(
-    browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_study_in_mlflows_own_pages(browser, tmp_path: Path) -> None:
     server = Server(tmp_path)
-    base = str(ROOT / "experiments" / "quickstart" / "base.yaml")
-    uri = stores.sqlite(tmp_path, "server.db")
-    for arm in ARMS:
-        for seed in (0, 1):
-            given = (f"strategy={arm}", f"seed={seed}", f"tracking.uri={uri}")
-            assert cli.main(["run", base, *SMALL, *given]) == 0
-    (experiment,) = open_client(uri).search_experiments(filter_string="name = 'nested'")
     server.start()
+    browser.set_window_size(1900, 1000)
     try:
-        browser.get(f"{server.uri}/#/experiments/{experiment.experiment_id}/runs")
-        wait = WebDriverWait(browser, 60)
+        swept = gfcr("sweep", study_file(tmp_path, uri=server.uri), cwd=tmp_path)
+        assert swept.returncode == 0, swept.stderr
+        (page,) = [line.split()[1] for line in swept.stdout.splitlines() if "MLflow: " in line]
+        client = open_client(server.uri)
+        (experiment,) = client.search_experiments(filter_string="name = 'nested'")
+        runs = {r.info.run_name: r for r in client.search_runs([experiment.experiment_id])}
+        wait = WebDriverWait(browser, PATIENCE_S)
+
+        browser.get(page)  # training runs, nested, with their numbers and datasets
         wait.until(lambda page: run_names(page) == ["nested"])
         unfold(browser, names={"nested"})
         wait.until(lambda page: sorted(run_names(page)) == [*ARMS, "nested"])
         unfold(browser, names={*ARMS})
-        wait.until(lambda page: len(run_names(page)) == 1 + len(ARMS) * (1 + 2))
+        seeds = [f"{arm} / seed {seed}" for arm in ARMS for seed in (0, 1)]
+        wait.until(lambda page: sorted(run_names(page)) == sorted([*ARMS, *seeds, "nested"]))
+        told = text_of(browser)
+        assert "chain_sum (" in told and "Model training" in told
+        means = [runs[arm].data.metrics["heldout/accuracy"] for arm in ARMS]
+        assert all(f"{mean:.3f}".rstrip("0") in told for mean in means)
+
+        run = f"{server.uri}/#/experiments/{experiment.experiment_id}/runs/"
+        browser.get(f"{run}{runs['grpo'].info.run_id}/model-metrics")  # an arm's curve
+        points = ".scatterlayer .trace .point"
+        wait.until(lambda page: len(page.find_elements(By.CSS_SELECTOR, points)) >= 5)
+        assert "heldout" in text_of(browser)
+
+        seed = runs["grpo / seed 0"].info.run_id
+        browser.get(f"{run}{seed}/artifacts/rollouts.json")  # a table, not its JSON
+        wait.until(lambda page: "picked as" in text_of(page) and "best" in text_of(page))
+        assert '"columns"' not in text_of(browser)
+
+        browser.get(f"{run}{runs['nested'].info.run_id}/artifacts/leaderboard.html")
+        wait.until(lambda page: "leaderboard.html" in text_of(page))
+        frame = wait.until(lambda page: page.find_element(By.CSS_SELECTOR, "iframe"))
+        browser.switch_to.frame(frame)
+        wait.until(lambda page: "dr_grpo" in text_of(page))
     finally:
         server.kill()
+
+
+def text_of(page) -> str:
+    return page.find_element(By.TAG_NAME, "body").text
 
 
 def run_names(page) -> list[str]:

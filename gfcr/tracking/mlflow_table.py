@@ -1,0 +1,59 @@
+"""A few rollouts of a run as a table that MLflow's pages show."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from gfcr.tracking.looked_at import LookedAt, look_at, picked
+
+if TYPE_CHECKING:
+    from mlflow.tracking import MlflowClient
+
+FILE: Final = "rollouts.json"
+_TAG: Final = "mlflow.loggedArtifacts"
+"""By which its pages find tables, as `MlflowClient.log_table` sets it (that one only appends)."""
+_UPDATES: Final = 8
+_EACH: Final = 2
+
+
+def log_table(client: "MlflowClient", run_id: str, *, files: list[Path]) -> None:
+    """Writes the best, worst and rejected rollouts of some updates; idempotent.
+
+    Args:
+        client: of the store.
+        run_id: MLflow's.
+        files: an update's rollouts each, in their order; the first and the last are among those
+            shown.
+    """
+    last = len(files) - 1
+    places = sorted({round(last * at / (_UPDATES - 1)) for at in range(_UPDATES)}) if files else ()
+    rows = [
+        _row(each, pick=pick)
+        for place in places
+        for pick, found in picked(look_at(files[place]), each=_EACH).items()
+        for each in found
+    ]
+    if not rows:
+        return
+    table = {"columns": [*rows[0]], "data": [[*row.values()] for row in rows]}
+    client.log_text(run_id, json.dumps(table), FILE)
+    client.set_tag(run_id, _TAG, json.dumps([{"path": FILE, "type": "table"}]))
+
+
+def _row(each: LookedAt, *, pick: str) -> dict[str, Any]:
+    rollout, advantage_T = each.rollout, each.advantage_T
+    mean = None
+    if advantage_T is not None and rollout.mask_T.any():
+        mean = float(advantage_T[rollout.mask_T].mean())
+    return {
+        "update": each.update,
+        "picked as": pick,
+        "reward": rollout.reward,
+        "advantage": mean,
+        "fate": each.fate,
+        "prompt": rollout.prompt.text,
+        "completion": rollout.text,
+        "answer": rollout.prompt.answer,
+        "tokens": len(rollout),
+        "finish": rollout.finish.value,
+    }
