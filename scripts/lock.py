@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-EXTRAS = "cpu,train,tracking,tasks,ray,search,docs,dev"
+EXTRAS = "cpu,train,tracking,tensorboard,wandb,tasks,ray,slurm,search,docs,dev"
 OMITTED = {
     "torchvision": "breaks `import vllm` where it does not match torch, and gfcr does not use it",
     "torchaudio": "as torchvision",

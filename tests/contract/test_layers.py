@@ -41,7 +41,10 @@ ADAPTERS = {
     "vllm": ("gfcr/engine/vllm",),
     "trl": ("gfcr/train/trl",),
     "mlflow": ("gfcr/tracking/mlflow",),
+    "tensorboard": ("gfcr/tracking/tensorboard",),
+    "wandb": ("gfcr/tracking/wandb",),
     "ray": ("gfcr/launch/ray",),
+    "submitit": ("gfcr/launch/slurm",),
     "optuna": ("gfcr/search/optuna",),
 }
 HEAVY = ("torch", "vllm", "trl", "mlflow", "transformers", "datasets")
