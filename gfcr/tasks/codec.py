@@ -1,6 +1,6 @@
 """Text to tokens and back: a Hugging Face tokenizer, or one token a character."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, final
@@ -104,6 +104,19 @@ class HfCodec:
             return self._ids(text, special=True)
         return self._ids(self._rendered(text), special=False)
 
+    def conversation(self, before: Sequence[Mapping[str, str]], *, text: str) -> tuple[int, ...]:
+        """Encodes the user's next turn with those before it, whose system prompt is theirs.
+
+        Raises:
+            TaskError: the tokenizer has no chat template.
+        """
+        if self._tokenizer.chat_template is None:
+            raise TaskError(
+                f"prompts are conversations, and the tokenizer in {self._folder} has no chat "
+                "template: give task.chat_template the file of one."
+            )
+        return self._ids(self._rendered(text, before=before), special=False)
+
     def encode(self, text: str) -> tuple[int, ...]:
         """Encodes text that continues a sequence: no special tokens."""
         return self._ids(text, special=False)
@@ -123,8 +136,9 @@ class HfCodec:
         left = [text for text in (system, "-?-") if text not in rendered]
         return f"leaves {shown(left[0])} out, so that the model would not see it" if left else None
 
-    def _rendered(self, text: str) -> str:
-        turns = [*self._before, {"role": "user", "content": text}]
+    def _rendered(self, text: str, *, before: Sequence[Mapping[str, str]] = ()) -> str:
+        own = () if any(turn["role"] == "system" for turn in before) else self._before
+        turns = [*own, *before, {"role": "user", "content": text}]
         template = self._tokenizer.apply_chat_template
         return str(template(turns, add_generation_prompt=True, tokenize=False))
 

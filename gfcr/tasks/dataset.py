@@ -10,6 +10,7 @@ from annotated_types import Interval
 from gfcr.errors import ConfigError, TaskError
 from gfcr.tasks import rows
 from gfcr.tasks.base import Codec, Problems, Task, Verdict
+from gfcr.tasks.codec import HfCodec
 from gfcr.tasks.functions import Function
 from gfcr.tasks.rewards import EVALUATED, Rewards, scorer
 from gfcr.tasks.rows import Row
@@ -33,6 +34,7 @@ class Dataset(Task):
     """The dataset's configuration on the Hub, where it has several."""
     split: Word = "train"
     prompt_column: Word = "prompt"
+    """Of texts, or of conversations: lists of `{role, content}` that end with the user's turn."""
     answer_column: Word = "answer"
     template: Text = "{prompt}"
     """What the model is asked; `{prompt}` is the prompt column."""
@@ -157,8 +159,16 @@ class Dataset(Task):
         columns: dict[str, object] = table[row.number] if self._columns else {}
         return Prompt(
             id=row.key,
-            tokens=codec.prompt(text),
+            tokens=_encoded(row, text=text, codec=codec),
             text=text,
             answer=row.answer,
             meta={**columns, **meta},
         )
+
+
+def _encoded(row: Row, *, text: str, codec: Codec) -> tuple[int, ...]:
+    if not row.before:
+        return codec.prompt(text)
+    if not isinstance(codec, HfCodec):
+        raise TaskError("prompts are conversations, which need a model: this engine has none.")
+    return codec.conversation(row.before, text=text)

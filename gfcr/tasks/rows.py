@@ -1,13 +1,14 @@
 """Rows of a table as prompts: read, checked, and tokenised when used."""
 
 import hashlib
-from collections.abc import Callable, Generator, Sequence
+import json
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, final, overload
 
-from gfcr.errors import TaskError, did_you_mean, near_file
+from gfcr.errors import TaskError, did_you_mean, near_file, shown
 from gfcr.tasks.base import Codec
 from gfcr.types import Prompt
 
@@ -24,6 +25,8 @@ class Row:
     answer: str
     number: int = 0
     """In its table."""
+    before: tuple[Mapping[str, str], ...] = ()
+    """Turns of a conversation, `{role, content}` each, that the prompt is the next of."""
 
 
 @final
@@ -124,8 +127,10 @@ def read(
     answers = table[answer_column] if answer_column else [""] * len(prompts)
     for number, (prompt, answer) in enumerate(zip(prompts, answers, strict=True)):
         place = f"{where}, row {number}"
-        text = _text(prompt, prompt_column, place)
-        row = Row(content_key(text), text, _text(answer, answer_column, place), number)
+        before, last = _turns(prompt, prompt_column, place)
+        text = _text(last, prompt_column, place)
+        key = content_key(json.dumps([*before, text]) if before else text)
+        row = Row(key, text, _text(answer, answer_column, place), number, before)
         problem = check(row.answer)
         if problem is not None:
             raise TaskError(
@@ -156,6 +161,29 @@ def _no_bars(library: Any) -> Generator[None]:
     finally:
         if shown:
             library.enable_progress_bars()
+
+
+def _turns(prompt: Any, column: str, place: str) -> tuple[tuple[Mapping[str, str], ...], Any]:
+    """The turns before a conversation's last, and what that asks; a text is all it asks."""
+    if not isinstance(prompt, list):
+        return (), prompt
+    turns: list[Any] = prompt  # pyright: ignore[reportUnknownVariableType] # what the table holds
+    try:
+        kept = [{key: str(turn[key]) for key in ("role", "content")} for turn in turns]
+    except (TypeError, KeyError):
+        kept = []
+    if not kept:
+        raise TaskError(
+            f"{place}: column '{column}' holds {shown(turns)}: give a text, or a conversation, "
+            "which is a list of {role, content}."
+        )
+    *before, last = kept
+    if last["role"] != "user":
+        raise TaskError(
+            f"{place}: the conversation in column '{column}' ends with a turn of "
+            f"'{last['role']}': end it with the user's, which is to be answered."
+        )
+    return tuple(before), last["content"]
 
 
 def _text(value: Any, column: str, place: str) -> str:

@@ -11,6 +11,9 @@ from gfcr.tasks.rows import LazyPrompts, Row, check_characters, content_key, fra
 CODEC = CharCodec(alphabet="abc? ")
 
 
+ASKED = {"role": "user", "content": "b"}
+
+
 class Table(dict[str, list[Any]]):
     """Columns, in the shape of a loaded dataset."""
 
@@ -39,12 +42,24 @@ def test_repeated_prompts_are_read_once_and_numbers_become_text() -> None:
         (Table(q=[], a=[]), "no rows"),
         (Table(q=["a", "b"], a=["1", ""]), "row 1: the answer '' cannot be verified, it is empty"),
         (Table(q=["a", "b"], a=["1", None]), "row 1: column 'a' holds NoneType"),
-        (Table(q=[["a"]], a=["1"]), "row 0: column 'q' holds list"),
+        (Table(q=[["a"]], a=["1"]), r"row 0: column 'q' holds \['a'\]: give a text"),
+        (Table(q=[[]], a=["1"]), r"row 0: column 'q' holds \[\]"),
+        (Table(q=[[ASKED, {"role": "assistant", "content": "b"}]], a=["1"]), "of 'assistant': end"),
+        (Table(q=[{"a": 1}], a=["1"]), "row 0: column 'q' holds dict"),
     ],
 )
 def test_what_cannot_be_used_is_named(table: Table, said: str) -> None:
     with pytest.raises(TaskError, match=said):
         rows(table)
+
+
+def test_a_conversation_s_last_turn_is_what_is_asked() -> None:
+    before = {"role": "system", "content": "a"}
+    found = rows(Table(q=[[before, ASKED], [ASKED], "b", [before, ASKED]], a=["1"] * 4))
+    assert [(r.prompt, len(r.before)) for r in found] == [("b", 1), ("b", 0)]
+    assert found[0].key != found[1].key == content_key("b")
+    with pytest.raises(TaskError, match="conversations, which need a model"):
+        Dataset(path="t.csv")._prompt(found[0], codec=CODEC, table=None, meta={})
 
 
 def test_prompts_are_tokenised_when_looked_at() -> None:
