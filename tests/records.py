@@ -35,7 +35,15 @@ def rowed(arm: str = "a", **given: Any) -> Row:
     score = Score(value=0.5, low=nan, high=nan, floor=0.5, iqm=0.5, iqm_low=nan, iqm_high=nan)
     row = Row(
         **{"arm": arm, "strategy": arm, "rank": None, "unranked": "", "certificate": "none"},
-        **{"stages": {}, "seeds": (0, 1), "before": 0.25, "score": score, "versus": None},
+        **{
+            "stages": {},
+            "seeds": (0, 1),
+            "run_ids": (),
+            "settings": {},
+            "before": 0.25,
+            "score": score,
+            "versus": None,
+        },
         **{"answers": 0, "unscorable": 0, "cut": 0, "cost": COST, "to_target": None},
         pareto=Pareto(tokens=False, seconds=False),
         **{"bias": {}, "profile": Profile(thresholds=(), share=(), low=(), high=())},

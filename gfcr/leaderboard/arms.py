@@ -33,7 +33,7 @@ _ONE_SEED = "one seed: no interval, no verdict"
 
 
 def row_of(arm: str, *, runs: Sequence[RunRecord], limits: Limits) -> Row:
-    """Returns the row, not yet compared with any other; `rank` 0 is to be filled in."""
+    """Returns the row, not yet compared with any other: without rank (0) and settings."""
     first, certificate, bias = runs[0], certificate_of(runs), shifts_of(runs)
     unranked = _unranked(runs, certificate=certificate)
     return Row(
@@ -44,6 +44,8 @@ def row_of(arm: str, *, runs: Sequence[RunRecord], limits: Limits) -> Row:
         certificate=certificate,
         stages={stage: first.tags.get(f"gfcr.{stage}", "") for stage in STAGES},
         seeds=tuple(run.seed for run in runs),
+        run_ids=tuple(run.run_id for run in runs),
+        settings={},
         before=mean_of(heldout(run, "before").get("accuracy") for run in runs),
         score=score_of(runs, limits=limits),
         versus=None,

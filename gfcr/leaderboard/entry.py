@@ -32,7 +32,7 @@ from gfcr.values import names, reading
 from gfcr.values.plain import mapping
 
 FORMAT = 1
-_LEFT_TO_STORE = ("curves", "series", "profile", "notes", "pareto")
+_LEFT_TO_STORE = ("curves", "series", "profile", "notes", "pareto", "run_ids", "settings")
 
 
 @dataclass(frozen=True, kw_only=True)

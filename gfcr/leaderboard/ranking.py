@@ -16,6 +16,7 @@ from gfcr.leaderboard.rows import Excluded, Pareto, Row, Seat
 from gfcr.leaderboard.screen import compares_of, screen
 from gfcr.leaderboard.seats import expected_of, lack, missing_of
 from gfcr.leaderboard.selection import keep_rows, keep_runs, sort_out
+from gfcr.leaderboard.settings import settings_of
 from gfcr.leaderboard.targets import pareto, to_target
 from gfcr.leaderboard.where import Where
 from gfcr.stats import noise_floor
@@ -72,6 +73,7 @@ def rank(
     if target is not None:
         rows = [replace(row, to_target=to_target(arms[row.arm], target=target)) for row in rows]
     rows = keep_rows(_ordered(rows), where=expressions.of_rows, arms=arms, baseline=baseline)
+    settings = settings_of(arms)
     return Leaderboard(
         study=", ".join(studies),
         metric=metric,
@@ -80,7 +82,7 @@ def rank(
         own_margin=own,
         target=target,
         noise_floor=noise_floor(scores_of(base, prompts=shared_prompts(base))),
-        rows=tuple(rows),
+        rows=tuple(replace(row, settings=settings[row.arm]) for row in rows),
         excluded=tuple(sorted(excluded, key=lambda e: (e.arm, e.seed, e.run_id))),
         comparisons=comparisons,
         looks=looks,

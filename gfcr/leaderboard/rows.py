@@ -110,6 +110,10 @@ class Row:
     certificate: Certificate
     stages: Mapping[str, str]
     seeds: tuple[int, ...]
+    run_ids: tuple[str, ...]
+    """Of its runs, in the order of `seeds`."""
+    settings: Mapping[str, str]
+    """Configured values, by dotted key, of all keys in which any two arms of the study differ."""
     before: float
     """Held-out score before training."""
     score: Score

@@ -7,6 +7,7 @@ import numpy as np
 from gfcr.code import optional
 from gfcr.errors import ConfigError
 from gfcr.leaderboard import Leaderboard
+from gfcr.shown.palette import BASELINE, Look, arm_looks, bin_looks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,6 +20,7 @@ def draw(curves: "DataFrame", *, board: Leaderboard, metric: str) -> "Figure":
     """Draws one metric against updates, tokens and seconds, and the ledger's bins by arm.
 
     A line is the mean over seeds, its band the range over them, as far as all seeds have come.
+    Colours are those of the HTML report; the baseline is neutral, thick and on top.
 
     Args:
         curves: what `curves_frame` returned.
@@ -35,7 +37,7 @@ def draw(curves: "DataFrame", *, board: Leaderboard, metric: str) -> "Figure":
         raise ConfigError(f"metric '{metric}' has no point yet: run the study, or name another.")
     figure, axes = pyplot.subplots(2, 2, figsize=(11, 7), layout="constrained")
     for axis, (column, label) in zip(axes.flat, _AXES.items(), strict=False):
-        _curves(axis, points, column=column)
+        _curves(axis, points, column=column, baseline=board.baseline)
         axis.set(xlabel=label, ylabel=metric)
     axes[0, 0].legend()
     _ledger(axes[1, 1], board)
@@ -69,28 +71,41 @@ def over_seeds(points: "DataFrame", *, by: str) -> "DataFrame":
     return pandas.DataFrame({by: x_N, **limits})
 
 
-def _curves(axis: Any, points: Any, *, column: str) -> None:
+def _curves(axis: Any, points: Any, *, column: str, baseline: str | None) -> None:
+    looks = arm_looks(points["arm"].unique(), baseline=baseline)
     for arm, rows in points.groupby("arm", sort=False):
         band: Any = over_seeds(rows, by=column)
         x = band[column]
         # Only updates are shared by seeds: elsewhere every seed would add marks of its own.
         mark = "o" if column == "update" or len(band) == 1 else ""
-        (line,) = axis.plot(x, band["mean"], marker=mark, markersize=3, label=arm)
+        style = _line(looks[arm])
+        axis.plot(x, band["mean"], marker=mark, markersize=3, label=arm, **style)
         axis.fill_between(
-            x, band["low"], band["high"], color=line.get_color(), alpha=0.15, linewidth=0
+            x, band["low"], band["high"], color=style["color"], alpha=0.15, linewidth=0
         )
     axis.grid(alpha=0.3)
 
 
+def _line(look: Look) -> dict[str, Any]:
+    based = look == BASELINE
+    dash = (0, look.dash) if look.dash else "solid"
+    return {
+        "color": look.light,
+        "linestyle": dash,
+        "linewidth": 3 if based else 1.5,
+        "zorder": 2 + based,
+    }
+
+
 def _ledger(axis: Any, board: Leaderboard) -> None:
     arms = [row.arm for row in board.rows]
-    bins = dict.fromkeys(name for row in board.rows for name in row.cost.ledger)
+    looks = bin_looks(name for row in board.rows for name in row.cost.ledger)
     left = [0.0] * len(arms)
-    for name in bins:
+    for name, look in looks.items():
         widths = [row.cost.ledger.get(name, 0.0) for row in board.rows]
-        axis.barh(arms, widths, left=left, label=name)
+        axis.barh(arms, widths, left=left, label=name, color=look.light)
         left = [a + b for a, b in zip(left, widths, strict=True)]
     axis.invert_yaxis()
     axis.set(xlabel="tokens a run, by bin of the ledger")
-    if bins:
+    if looks:
         axis.legend(fontsize="small")

@@ -89,7 +89,7 @@ def test_an_entry_holds_the_table_the_answers_and_a_hash_of_it_all():
             }
             for run in runs
         ]
-        left = ("curves", "series", "profile", "notes", "pareto")
+        left = ("curves", "series", "profile", "notes", "pareto", "run_ids", "settings")
         assert row == {k: v for k, v in told.items() if k not in left}
 
 

@@ -10,6 +10,7 @@ import pytest
 import gfcr
 from gfcr.code import optional
 from gfcr.errors import ConfigError
+from gfcr.shown.palette import BASELINE, arm_looks
 from gfcr.studies import StudyHandle, over_seeds
 from tests.launchers import HERE
 
@@ -85,6 +86,11 @@ def test_the_figure_has_a_line_and_a_band_for_each_arm(study: StudyHandle) -> No
     figure = study.plot()
     for axis in figure.axes[:3]:
         assert len(axis.lines) == len(axis.collections) == 2
+        drawn = {line.get_label(): line for line in axis.lines}
+        assert drawn["small"].get_color() == BASELINE.light
+        assert drawn["large"].get_color() == arm_looks(["large"], baseline=None)["large"].light
+        assert drawn["small"].get_zorder() > drawn["large"].get_zorder()
+        assert drawn["small"].get_linewidth() > drawn["large"].get_linewidth()
     labels = {t.get_text() for t in figure.axes[3].get_legend().get_texts()}
     assert {"trained", "evaluation"} <= labels
     with pytest.raises(ConfigError, match="metric 'reward/al'"):
