@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> Outcome:
     from gfcr import leaderboard
-    from gfcr.leaderboard import report
+    from gfcr.leaderboard import report, shown_rollouts
 
     study, seats = asked(options.study)
     board = leaderboard.build(
@@ -61,7 +61,8 @@ def run(options: argparse.Namespace) -> Outcome:
     if options.csv is not None:
         options.csv.write_text(leaderboard.to_csv(board), encoding="utf-8")
     if options.html is not None:
-        report.write(board, path=options.html)
+        rollouts = shown_rollouts.of_store(board, uri=options.uri)
+        report.write(board, path=options.html, rollouts=rollouts)
     table = leaderboard.to_rich(board)
     return Outcome(data=leaderboard.to_dict(board), text=[table, Text(leaderboard.remarks(board))])
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from gfcr.leaderboard.rows import Excluded, Row, Seat
 from gfcr.leaderboard.tables import to_markdown
-from gfcr.stats import NoiseFloor
+from gfcr.stats import Bounds, NoiseFloor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +28,8 @@ class Leaderboard:
     """That p-values are corrected for: arms of the study, whatever became of them, or pairs."""
     looks: int = 1
     """How often a verdict could be looked at, by seeds that were added: p-values pay for it."""
+    bounds: Bounds | None = None
+    """Least and largest held-out score that there can be; None where the task does not say."""
     missing: tuple[Seat, ...] = ()
     """What the study asks for, or other arms have, and the store has no run of."""
     notes: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ from gfcr.leaderboard.board import Leaderboard
 from gfcr.leaderboard.certificates import NOTES
 from gfcr.leaderboard.chosen import compared_with, differences, looks_of, started_over
 from gfcr.leaderboard.judging import Terms, judged, without_rank
-from gfcr.leaderboard.measure import heldout, mean_of, scores_of, shared_prompts
+from gfcr.leaderboard.measure import declared_bounds, heldout, mean_of, scores_of, shared_prompts
 from gfcr.leaderboard.readings import limits_of
 from gfcr.leaderboard.rows import Excluded, Pareto, Row, Seat
 from gfcr.leaderboard.screen import compares_of, screen
@@ -86,6 +86,7 @@ def rank(
         excluded=tuple(sorted(excluded, key=lambda e: (e.arm, e.seed, e.run_id))),
         comparisons=comparisons,
         looks=looks,
+        bounds=declared_bounds(usable) if usable else None,
         missing=missing_of(expected, records=records, by_file=bool(asked)),
         notes=(*notes, *_taken_out(records, kept=kept), *_compares(usable, baseline=baseline)),
     )

@@ -1,4 +1,7 @@
-"""The HTML report in a real Chromium: sorting, keys, no console errors, no network. Ten seconds."""
+"""The HTML report in a real Chromium: charts, table, keys, links, no console errors, no network.
+
+Twenty seconds.
+"""
 
 import json
 import re
@@ -10,7 +13,11 @@ import pytest
 
 from gfcr import leaderboard
 from gfcr.leaderboard import report
+from gfcr.leaderboard.shown_rollouts import ShownRun
+from gfcr.shown.palette import BASELINE, arm_looks, bin_looks
+from gfcr.tracking.looked_at import LookedAt
 from gfcr.tracking.records import RunRecord
+from gfcr.types import FinishReason, Prompt, Rollout, Signal
 from tests.certified import certified
 from tests.heldout import asked, measured
 
@@ -60,8 +67,12 @@ def make_run(arm, seed):
         seed=seed,
         status="failed" if (arm, seed) == ("replay", 4) else "finished",
         tags=tags,
-        params={},
+        params={
+            **{"seed": str(seed), "arm": arm, "prompts": "32", "strategy.name": arm},
+            **({"strategy.controls.refill.oversample": "1.5"} if arm == "dapo" else {}),
+        },
         result={
+            "reward_range": [0.0, 1.0],
             "strategy": arm,
             "updates": UPDATES,
             "wall_s": wall,
@@ -140,9 +151,50 @@ def test_names_cannot_leave_the_data_element(tmp_path):
     assert "<b>study</b>" not in text
 
 
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+
+def make_rollout(reward, *, advantages, fate="trained", pieces=("7", "+1", HOSTILE, "#8")):
+    """A rollout of four tokens, the third of them not the policy's."""
+    sampled = [True, True, False, True]
+    rollout = Rollout(
+        id=f"r{reward}{fate}",
+        group_id="g",
+        prompt=Prompt(id="p1", tokens=(1,), text=f"7+1= {HOSTILE}", answer="8"),
+        tokens_T=np.arange(4, dtype=np.int32),
+        logprobs_T=np.zeros(4, np.float32),
+        versions_T=np.zeros(4, np.int32),
+        mask_T=np.array(sampled),
+        spans=(),
+        text=f"7+1{HOSTILE}#8",
+        finish=FinishReason.STOP,
+        step=40,
+        reward=reward,
+        notes={"rewards/right": reward},
+    )
+    signal = Signal(reward=reward, advantage=advantages)
+    return LookedAt(update=40, rollout=rollout, signal=signal, fate=fate, pieces=pieces)
+
+
+def make_rollouts():
+    by_token = np.array([2, -1, 0, 1], np.float32)
+    seen = [
+        make_rollout(1.0, advantages=by_token),
+        make_rollout(0.0, advantages=-1.0),
+        make_rollout(0.5, advantages=None, fate="rejected: zero_variance", pieces=()),
+    ]
+    return {"dapo": ShownRun(seed=0, rollouts=seen), "grpo": ShownRun(seed=1, rollouts=seen[:2])}
+
+
 @pytest.fixture
-def page(browser, tmp_path):
-    browser.get(report.write(make_board(), path=tmp_path / "report.html").as_uri())
+def written(tmp_path):
+    path = tmp_path / "report.html"
+    return report.write(make_board(), path=path, rollouts=make_rollouts()).as_uri()
+
+
+@pytest.fixture
+def page(browser, written):
+    browser.get(written)
     yield browser
     assert [entry["message"] for entry in browser.get_log("browser")] == []
 
@@ -191,7 +243,8 @@ def test_profiles_and_the_cost_of_the_front_can_be_read(page):
     assert len(page.find_elements("css selector", "#profile polyline")) == len(ARMS)
     page.find_element("css selector", "#profile svg").send_keys("\ue012")
     assert "held-out score" in page.find_element("id", "tip").text
-    page.find_elements("css selector", "#pareto .group button")[1].click()
+    costs = page.find_elements("css selector", "#pareto .group button")
+    next(cost for cost in costs if cost.text == "seconds").click()
     assert "seconds" in page.find_element("css selector", "#pareto svg").text
 
 
@@ -257,20 +310,243 @@ def test_a_narrow_window_does_not_scroll_sideways(page):
     assert width[0] <= width[1]
 
 
+@pytest.fixture
+def emulated(page):
+    """Makes the page a screen of another width, or a dark one."""
+
+    def emulate(*, width=1200, scheme="light"):
+        size = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": False}
+        page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        dark = [{"name": "prefers-color-scheme", "value": scheme}]
+        page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": dark})
+
+    yield emulate
+    page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def wide(page, selector):
+    """What a reader sees of an element's width, and what there is."""
+    found = page.find_element("css selector", selector)
+    return found.get_property("scrollWidth") - found.get_property("clientWidth")
+
+
+def test_a_phone_has_a_card_for_each_arm_and_nothing_to_scroll_sideways(page, emulated):
+    emulated(width=390)
+    assert wide(page, "html") <= 0 and wide(page, ".scroll") <= 0
+    cell = page.find_element("css selector", "#arms tbody td[data-name=Score]")
+    before = "return getComputedStyle(arguments[0], '::before').content"
+    assert page.execute_script(before, cell) == '"Score"'
+    sorting = page.find_element("id", "sorting")
+    heads = page.find_element("css selector", "#arms thead")
+    assert sorting.is_displayed() and not heads.is_displayed()
+    sorting.find_element("css selector", "option[value='Wasted, falling']").click()
+    assert arms(page)[0] == "dapo"
+    for row in page.find_elements("css selector", "#forest .row"):
+        assert row.rect["x"] >= 0 and row.rect["x"] + row.rect["width"] <= 391
+
+
+def test_the_table_fits_a_desk(page, emulated):
+    emulated(width=1400)
+    assert wide(page, ".scroll") <= 0
+
+
+def test_in_the_dark_ink_is_light_and_arms_have_their_dark_colours(page, emulated):
+    def colour(selector, name):
+        found = page.find_element("css selector", selector).value_of_css_property(name)
+        return [int(n) for n in re.findall(r"\d+", found)[:3]]
+
+    def hexed(look, mode):
+        return [int(getattr(look, mode)[i : i + 2], 16) for i in (1, 3, 5)]
+
+    look = arm_looks(["dapo"], baseline=None)["dapo"]
+    for scheme in ("light", "dark"):
+        emulated(scheme=scheme)
+        assert (sum(colour("body", "color")) > sum(colour("body", "background-color"))) == (
+            scheme == "dark"
+        )
+        assert colour("#curves polyline[data-arm=dapo]", "stroke") == hexed(look, scheme)
+        assert colour("#curves polyline[data-arm=grpo]", "stroke") == hexed(BASELINE, scheme)
+
+
+def test_the_forest_plot_comes_first_with_every_difference_and_the_band_of_the_margin(page):
+    assert page.find_element("css selector", "main > section").get_attribute("id") == "forest"
+    told = [
+        r.get_attribute("aria-label") for r in page.find_elements("css selector", "#forest .row")
+    ]
+    rows = {row.arm: row for row in make_board().rows if row.arm != "grpo"}
+    assert [label.partition(":")[0] for label in told] == list(rows)
+    for label, row in zip(told, rows.values(), strict=True):
+        found = row.versus.comparison.difference
+        numbers = [found.value, found.low, found.high]
+        minus = label.replace("\u2212", "-")
+        assert [float(n) for n in re.findall(r"[-+]?\d\.\d+", minus)] == pytest.approx(
+            numbers, abs=6e-4
+        )
+        assert label.endswith(row.versus.verdict)
+    band, zero = (page.find_element("css selector", f"#forest .{c}") for c in ("band", "zero"))
+    grid = [
+        float(g.get_attribute("x1")) for g in page.find_elements("css selector", "#forest .grid")
+    ]
+    ticks = [
+        t.text.replace("\u2212", "-")
+        for t in page.find_elements("css selector", "#forest svg > text")
+    ]
+    values = [float(t) for t in ticks if re.fullmatch(r"[-+]?[\d.]+", t)]
+    unit = (grid[-1] - grid[0]) / (values[-1] - values[0])
+    assert float(band.get_attribute("width")) == pytest.approx(0.04 * unit, rel=1e-6)
+    middle = float(band.get_attribute("x")) + float(band.get_attribute("width")) / 2
+    assert middle == pytest.approx(float(zero.get_attribute("x1")))
+
+
+def test_every_value_in_which_an_arm_differs_is_told(page):
+    def summaries():
+        found = page.find_elements("css selector", "#detail summary")
+        return {s.find_element("tag name", "b").text: s.text for s in found}
+
+    assert "refill.oversample 1.5" in summaries()["dapo"]
+    assert "oversample" not in summaries()["knapsack"]
+    page.find_element("css selector", "details[data-arm=dapo] summary").click()
+    values = page.find_element("css selector", "details[data-arm=dapo] .values").text
+    assert "strategy.controls.refill.oversample 1.5 absent" in values
+    page.find_element("css selector", "#against option[value=dapo]").click()
+    assert "oversample absent" in summaries()["knapsack"] and "against=dapo" in page.current_url
+    assert len(set(summaries().values())) == len(ARMS)
+
+
+def test_rollouts_are_shown_token_by_token_and_are_text(page):
+    def cards():
+        return page.find_elements("css selector", "#rollouts article")
+
+    best, worst, rejected = cards()
+    assert [c.find_element("css selector", ".chip").text for c in cards()] == [
+        "best",
+        "worst",
+        "rejected",
+    ]
+    assert "right 1" in best.text and "reward 1" in best.text and HOSTILE in best.text
+    tokens = best.find_elements("css selector", ".completion span")
+    assert [t.text for t in tokens] == ["7", "+1", HOSTILE, "#8"]
+    titles = [t.get_attribute("title") for t in tokens]
+    assert titles == ["advantage 2", "advantage -1", "not sampled by the policy", "advantage 1"]
+    shades = [t.value_of_css_property("background-color") for t in tokens]
+    assert len({*shades[:2], shades[3]}) == 3 and shades[2] == "rgba(0, 0, 0, 0)"
+    alike = worst.find_elements("css selector", ".completion span")
+    assert {t.get_attribute("title") for t in alike} == {
+        "advantage -1",
+        "not sampled by the policy",
+    }
+    assert "rejected: zero_variance" in rejected.text and HOSTILE in rejected.text
+    page.find_element("css selector", "#rollouts option[value=grpo]").click()
+    assert len(cards()) == 2 and "rollouts=grpo" in page.current_url
+    assert not page.find_elements("css selector", "#rollouts img")
+
+
+def test_a_page_without_rollouts_says_why(browser, tmp_path):
+    browser.get(report.write(make_board(), path=tmp_path / "bare.html").as_uri())
+    assert "tracking.artifacts" in browser.find_element("id", "rollouts").text
+
+
+def test_a_link_shows_what_was_chosen(page, written):
+    page.find_elements("css selector", "#curves .group button")[2].click()
+    next(
+        b for b in page.find_elements("css selector", "#curves .legend button") if b.text == "short"
+    ).click()
+    page.find_element("id", "filter").send_keys("re")
+    head(page, "Score").find_element("tag name", "button").click()
+    page.find_element("css selector", "#series option[value='length/trained/mean']").click()
+    page.find_elements("css selector", "#pareto .group button")[-1].click()
+    link, shown = page.current_url, arms(page)
+    assert link.startswith(written + "#")
+    page.get("about:blank")
+    page.get(link)
+    assert arms(page) == shown and head(page, "Score").get_attribute("aria-sort") == "descending"
+    assert "seconds, wall clock" in page.find_element("css selector", "#curves svg").text
+    assert "length/trained/mean" in page.find_element("css selector", "#series svg").text
+    for chart in ("#curves polyline", "#pareto circle", "#forest .row"):
+        drawn = page.find_elements("css selector", chart)
+        # The baseline has no row; an arm without a rank is in no trade-off.
+        assert len(drawn) == len(ARMS) - 1 - (chart != "#curves polyline")
+    chosen = page.find_elements("css selector", "#pareto .group button[aria-pressed=true]")
+    assert [b.text for b in chosen] == [
+        page.find_elements("css selector", "#pareto .group button")[-1].text
+    ]
+    page.get(written + "#axis=nonsense&sort=&hide=nobody&at=tip&metric=x")
+    assert len(page.find_elements("css selector", "#curves polyline")) == len(ARMS)
+
+
+def test_data_and_charts_can_be_kept(page, tmp_path):
+    where = {"behavior": "allow", "downloadPath": str(tmp_path)}
+    page.execute_cdp_cmd("Browser.setDownloadBehavior", where)
+    for button in ("#csv", "#json", "#forest .save"):
+        page.find_element("css selector", button).click()
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    names = {"demo.csv", "demo.json", "demo-forest.svg"}
+    WebDriverWait(page, 10).until(lambda _: names <= {f.name for f in tmp_path.iterdir()})
+    assert (tmp_path / "demo.csv").read_text() == leaderboard.to_csv(make_board())
+    data = json.loads((tmp_path / "demo.json").read_text())
+    assert data["margin"] == 0.02 and [row["arm"] for row in data["rows"]] == arms(page)
+    assert BASELINE.light not in (tmp_path / "demo-forest.svg").read_text()
+    assert "var(" not in (tmp_path / "demo-forest.svg").read_text().split("style=")[1]
+
+
+def test_the_baseline_is_neutral_thick_and_on_top_and_bins_have_their_own_colours(page):
+    lines = page.find_elements("css selector", "#curves polyline")
+    assert lines[-1].get_attribute("data-arm") == "grpo"
+    widths = [float(line.get_attribute("stroke-width")) for line in lines]
+    assert widths[-1] > max(widths[:-1])
+    drawn = {line.get_attribute("data-arm"): line.get_attribute("stroke") for line in lines}
+    looks = arm_looks(ARMS, baseline="grpo")
+    assert drawn == {arm: f"var(--{look.name})" for arm, look in looks.items()}
+    bins = {
+        rect.get_attribute("fill") for rect in page.find_elements("css selector", "#ledger rect")
+    }
+    names = ["rejected:zero_variance", "aborted", "evaluation", "trained"]
+    assert bins == {f"var(--{look.name})" for look in bin_looks(names).values()}
+    assert not bins & set(drawn.values())
+
+
+def test_every_axis_has_its_unit_and_costs_that_differ_come_first(page):
+    for section, units in {
+        "forest": ["share, 0 to 1"],
+        "curves": ["updates", "share, 0 to 1"],
+        "ledger": ["generated tokens per run"],
+        "pareto": ["a run", "share, 0 to 1"],
+        "profile": ["share, 0 to 1", "share of runs"],
+        "series": ["updates", "tokens a rollout"],
+    }.items():
+        text = page.find_element("css selector", f"#{section} svg").text
+        assert all(unit in text for unit in units), section
+    spread = [
+        (max(v) - min(v)) / max(v)
+        for cost in page.find_elements("css selector", "#pareto .group button")
+        for v in [costs_of(cost.text)]
+    ]
+    assert spread == sorted(spread, reverse=True) and spread[0] > 0
+
+
+def costs_of(name):
+    """The arms' means of a cost by the name of its button."""
+    costs = [row.cost for row in make_board().rows if row.rank is not None]
+    of = {"tokens": "rollout_tokens", "seconds": "wall_s", "passes": "forward_passes"}
+    return [getattr(cost, of[name]) for cost in costs]
+
+
 def test_arms_beyond_the_colours_are_told_apart_by_their_lines(browser, tmp_path):
-    runs = [replace(make_run("grpo", seed), arm=f"arm{i:02}") for i in range(10) for seed in (0, 1)]
+    runs = [replace(make_run("grpo", seed), arm=f"arm{i:02}") for i in range(12) for seed in (0, 1)]
     browser.get(report.write(leaderboard.rank(runs), path=tmp_path / "many.html").as_uri())
     for place in ("#curves .legend .swatch", "#arms tbody .swatch"):
         found = browser.find_elements("css selector", place)
-        assert len({s.value_of_css_property("background-image") for s in found}) == 10
+        assert len({s.value_of_css_property("background-image") for s in found}) == 12
     lines = browser.find_elements("css selector", "#curves polyline")
     drawn = [(x.get_attribute("stroke"), x.get_attribute("stroke-dasharray")) for x in lines]
-    assert len(set(drawn)) == 10
+    assert len(set(drawn)) == 12
 
 
 def test_names_of_points_do_not_cover_each_other(page):
     names = page.find_elements("css selector", "#pareto text.name")
-    assert {"dapo", "short"} <= {name.text for name in names}
+    assert {name.text for name in names} == ARMS.keys() - {"replay"}  # which has no rank
     boxes = [name.rect for name in names]
     for i, a in enumerate(boxes):
         for b in boxes[:i]:

@@ -112,10 +112,11 @@ function frame(width, height, left) {
   return { left, right: width - 14, top: 24, bottom: height - 42 };
 }
 
-// lines: [{name, color, dash, curves}]. Pointer or arrow keys move a cross-hair over the values.
+// lines: [{name, color, dash, base, curves}], those with `base` thick and on top. Pointer or arrow keys move a cross-hair over the values.
 function lineChart(width, { lines, labels, title }) {
   const height = 320, box = frame(width, height, 52);
-  const drawn = lines.map((line) => ({ ...line, points: summarise(line.curves) })).filter((l) => l.points.length);
+  const drawn = lines.map((line) => ({ ...line, points: summarise(line.curves) })).filter((l) => l.points.length)
+    .sort((a, b) => a.base - b.base);
   const all = drawn.flatMap((line) => line.points);
   const xs = extent(all.map((p) => p.x), 0), ys = extent(all.flatMap((p) => [p.low, p.high]), 0.05);
   const x = { to: scale(xs, [box.left, box.right]), ticks: ticks(...xs, width / 110) };
@@ -123,13 +124,13 @@ function lineChart(width, { lines, labels, title }) {
   const root = draw("svg", { height, viewBox: `0 0 ${width} ${height}`, tabindex: 0, role: "img", "aria-label": title });
   root.append(axes(box, x, y, labels));
   const shade = Math.min(0.14, 0.7 / drawn.length); // Many bands on each other hide the lines.
-  for (const { points, color, dash, curves } of drawn) {
+  for (const { name, points, color, dash, base, curves } of drawn) {
     const path = (key) => points.map((p) => `${x.to(p.x).toFixed(1)},${y.to(p[key]).toFixed(1)}`);
     if (curves.length > 1) {
       root.append(draw("polygon", { points: [...path("high"), ...path("low").reverse()].join(" "), fill: color, opacity: shade }));
     }
     root.append(draw("polyline", {
-      points: path("mean").join(" "), fill: "none", stroke: color, "stroke-width": 2, "stroke-dasharray": dash,
+      points: path("mean").join(" "), fill: "none", stroke: color, "stroke-width": base ? 4 : 2, "stroke-dasharray": dash, "data-arm": name,
       "stroke-linejoin": "round", "stroke-linecap": "round",
     }));
   }
@@ -203,7 +204,7 @@ function stackedBars(width, { bars, title }) {
 
 // points: [{name, x, y, low, high, color}]; less x and more y is better.
 function scatter(width, { points, labels, title }) {
-  const height = 320, box = frame(width, height, 52);
+  const height = 380, box = frame(width, height, 52);
   const xs = extent(points.map((p) => p.x), 0.12), ys = extent(points.flatMap((p) => [p.y, p.low, p.high]), 0.08);
   const x = { to: scale(xs, [box.left, box.right]), ticks: ticks(...xs, width / 110) };
   const y = { to: scale(ys, [box.bottom, box.top]), ticks: ticks(...ys, 5) };
@@ -213,35 +214,53 @@ function scatter(width, { points, labels, title }) {
     .filter((p, i, sorted) => sorted.slice(0, i).every((q) => q.y < p.y));
   const steps = front.map((p, i) => (i ? `H${x.to(p.x)} V${y.to(p.y)}` : `M${x.to(p.x)},${y.to(p.y)}`)).join(" ");
   root.append(draw("path", { d: steps, fill: "none", stroke: "var(--neutral)", "stroke-width": 1.5 }));
-  const taken = points.map((p) => ({ left: x.to(p.x) - 7, right: x.to(p.x) + 7, top: y.to(p.y) - 7, bottom: y.to(p.y) + 7 }));
-  for (const p of points) {
-    const px = x.to(p.x), py = y.to(p.y);
-    if (p.low !== null) {
-      root.append(draw("line", { x1: px, x2: px, y1: y.to(p.low), y2: y.to(p.high), stroke: p.color, "stroke-width": 2, opacity: 0.5 }));
-    }
+  const spots = points.map((p) => ({ ...p, px: x.to(p.x), py: y.to(p.y) }));
+  for (const { px, low, high, color } of spots) {
+    if (low !== null) root.append(draw("line", { x1: px, x2: px, y1: y.to(low), y2: y.to(high), stroke: color, "stroke-width": 2, opacity: 0.35 }));
+  }
+  const leaders = draw("g"), dots = draw("g"), words = draw("g");
+  root.append(leaders, dots, words);
+  const taken = spots.map(({ px, py }) => around(px, py, 8, 8));
+  for (const p of [...spots].sort((a, b) => a.py - b.py)) {
     const rows = [[labels.y, short(p.y)], [labels.x, short(p.x)]];
-    const show = () => showTip(p.name, rows, root, px + 10, py);
-    root.append(draw("circle", {
-      class: "mark", cx: px, cy: py, r: 7, fill: p.color, tabindex: 0, role: "img",
+    const show = () => showTip(p.name, rows, root, p.px + 10, p.py);
+    dots.append(draw("circle", {
+      class: "mark", cx: p.px, cy: p.py, r: 7, fill: p.color, tabindex: 0, role: "img",
       "aria-label": `${p.name}: ${rows.map((r) => r.join(" ")).join(", ")}`,
       onpointerenter: show, onpointerleave: hideTip, onfocus: show, onblur: hideTip,
     }));
-    const spot = spotFor(p.name, px, py, box, taken);
-    if (!spot) continue; // Its colour and tip name it.
+    const spot = spotFor(p, box, taken);
     taken.push(spot);
-    root.append(draw("text", { class: "name", x: spot.left, y: spot.bottom - 3 }, p.name));
+    const near = { x: Math.min(Math.max(p.px, spot.left), spot.right), y: (spot.top + spot.bottom) / 2 };
+    if (Math.hypot(near.x - p.px, near.y - p.py) > 16) {
+      leaders.append(draw("line", { class: "leader", x1: p.px, y1: p.py, x2: near.x, y2: near.y }));
+    }
+    words.append(draw("text", { class: "name", x: spot.left, y: spot.bottom - 3 }, p.name));
   }
   return root;
 }
 
-// A place beside a point for its name, clear of the chart's edges and of what is taken; undefined where there is none.
-function spotFor(name, px, py, box, taken) {
-  const width = 7.2 * name.length, height = 15;
-  const spots = [0, -14, 14, -20, 20].flatMap((down) => [px + 11, px - 11 - width].map((left) => (
-    { left, right: left + width, top: py + down - height / 2, bottom: py + down + height / 2 }
-  )));
-  const meets = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
-  return spots.find((s) => s.left > box.left && s.right < box.right && s.top > 12 && s.bottom < box.bottom && !taken.some((t) => meets(s, t)));
+function around(px, py, wide, high) {
+  return { left: px - wide, right: px + wide, top: py - high, bottom: py + high };
+}
+
+// The place nearest to a point for its name, clear of the chart's edges and of what is taken. In a
+// chart so full that there is none, the one that meets the least.
+function spotFor({ px, py, name }, box, taken) {
+  const wide = 3.6 * name.length + 2, meets = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+  const spots = [];
+  for (let down = 0; down <= box.bottom - box.top; down += 4) {
+    for (let aside = 0; aside <= 160; aside += 8) {
+      for (const [dx, dy] of [[1, 1], [-1, 1], [1, -1], [-1, -1]]) {
+        const spot = around(px + dx * (wide + 11 + aside), py + dy * down, wide, 8);
+        spots.push({ ...spot, far: Math.hypot(down * 1.3, aside) + 2 * (dx < 0) });
+      }
+    }
+  }
+  const inside = spots.filter((s) => s.left > box.left && s.right < box.right + 12 && s.top > 14 && s.bottom < box.bottom);
+  inside.sort((a, b) => a.far - b.far);
+  const clashes = (s) => taken.filter((t) => meets(s, t)).length;
+  return inside.find((s) => !clashes(s)) || inside.sort((a, b) => clashes(a) - clashes(b))[0] || spots[0];
 }
 
 // A square of the colour; a piece of the line where there is a `dash` (null: an unbroken line).

@@ -1,14 +1,4 @@
-// Fills the page from the embedded leaderboard.
-
-const board = JSON.parse(document.getElementById("data").textContent);
-const byId = (id) => document.getElementById(id);
-const names = board.rows.map((row) => row.arm).sort();
-const look = (arm) => {
-  const i = names.indexOf(arm);
-  return { color: `var(--c${i % 8})`, dash: [null, "6 4", "2 4"][Math.floor(i / 8) % 3] };
-};
-const fixed = (value, digits = 3) => (value === null ? "–" : value.toFixed(digits));
-const percent = (value) => (value === null ? "–" : `${Math.round(100 * value)} %`);
+// Fills the page's sections from the embedded leaderboard.
 
 function lead() {
   if (!board.rows.length) return "No run of this study can be ranked yet.";
@@ -21,166 +11,130 @@ function lead() {
   return `${first} Against ${board.baseline}: ${parts.map(([n, v]) => `${n} ${v}`).join(", ") || "nothing to compare"}.`;
 }
 
-// How the cells of some columns look; the table itself, its columns and texts, is made by gfcr.
-const chip = (text) => [make("span", { class: `chip ${text}` }, text)];
-const LOOKS = { arm: (text) => [swatch(look(text)), text], verdict: chip, certificate: chip };
-// An interval, or how many runs got there, stands below its number.
-const lines = (text) => {
-  const [, number, rest] = /^(\S+) ([[(].*)$/.exec(text) || [null, text, null];
-  return rest ? [number, make("small", {}, rest)] : [number];
-};
-const COLUMNS = board.heads.map(({ name }, i) => ({
-  name: name === "#" ? "Rank" : name[0].toUpperCase() + name.slice(1),
-  head: name === "arm",
-  first: name === "#" ? 1 : -1,
-  key: (row) => (row.cells[i].text === "" ? null : row.cells[i].key),
-  show: (row) => {
-    if (name === "difference" && row.verdict === "baseline") return ["baseline"];
-    const { text } = row.cells[i];
-    return text === "" ? ["–"] : (LOOKS[name] || lines)(text);
-  },
-}));
-
-// What the filter looks for words in.
-const about = (row) => [row.strategy, row.verdict, row.certificate, ...Object.values(row.stages), ...row.cells.map((cell) => cell.text)]
-  .join(" ").toLowerCase();
-
-function table() {
-  const filter = byId("filter");
-  let latest = [];
-  const body = make("tbody");
-  const heads = COLUMNS.map((column) => make("th", { scope: "col", "aria-sort": "none", class: column.head ? "name" : null },
-    make("button", { type: "button", onclick: () => sort(column) }, column.name)));
-  function sort(column) {
-    const head = heads[COLUMNS.indexOf(column)];
-    const now = head.getAttribute("aria-sort");
-    const up = now === "none" ? column.first === 1 : now === "descending";
-    for (const other of heads) other.setAttribute("aria-sort", "none");
-    head.setAttribute("aria-sort", up ? "ascending" : "descending");
-    latest = sorted(column, up ? 1 : -1);
-    fillBody(latest);
-  }
-  function sorted(column, way) {
-    return [...board.rows].sort((a, b) => {
-      const [x, y] = [column.key(a), column.key(b)];
-      // What is not known comes last, whichever way.
-      if (x === null || y === null) return (x === null) - (y === null);
-      return way * (typeof x === "string" ? x.localeCompare(y) : x - y);
-    });
-  }
-  function fillBody(sortedRows) {
-    const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const rows = sortedRows.filter((row) => words.every((word) => about(row).includes(word)));
-    byId("shown").textContent = words.length ? `${rows.length} of ${board.rows.length} arms` : "";
-    body.replaceChildren(...rows.map((row) => make("tr", {}, ...COLUMNS.map((column) =>
-      make(column.head ? "th" : "td", column.head ? { scope: "row", class: "name" } : {}, ...column.show(row))))));
-  }
-  byId("arms").append(make("thead", {}, make("tr", {}, ...heads)), body);
-  filter.addEventListener("input", () => fillBody(latest));
-  sort(COLUMNS[0]);
-}
-
-function choice(options, label, onchange) {
+// Buttons of which one is pressed, and which one stands in the address under `key`.
+function choice(key, options, label, onchange) {
   const group = make("div", { class: "group", role: "group", "aria-label": label });
   const press = (chosen) => {
     for (const button of group.children) button.setAttribute("aria-pressed", String(button.textContent === chosen));
+    state.put(key, chosen, options[0]);
     onchange(chosen);
   };
   for (const option of options) group.append(make("button", { type: "button", onclick: () => press(option) }, option));
-  group.firstChild.setAttribute("aria-pressed", "true");
+  group.children[options.indexOf(state.one(key, options))].setAttribute("aria-pressed", "true");
   return group;
 }
 
-function armLegend(hidden, again) {
-  return make("div", { class: "legend", role: "group", "aria-label": "arms shown" }, ...names.map((name) => {
-    const button = make("button", { type: "button", "aria-pressed": "true" }, swatch(look(name)), name);
-    button.addEventListener("click", () => {
-      if (!hidden.delete(name)) hidden.add(name);
-      button.setAttribute("aria-pressed", String(!hidden.has(name)));
-      again();
-    });
-    return button;
+// Arms are shown and hidden in all charts at once.
+function armLegend() {
+  const buttons = names.map((name) => make("button", { type: "button", onclick: () => toggle(name) }, swatch(look(name)), name));
+  const mark = () => buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(!hidden.has(names[i]))));
+  REDRAWN.add(mark);
+  mark();
+  return make("div", { class: "legend", role: "group", "aria-label": "arms shown" }, ...buttons);
+}
+
+// A chart that is drawn again when its width, the arms shown or a choice changes, and can be saved.
+function chart(section, controls, paint) {
+  const host = make("div", { class: "chart" });
+  const again = responsive(host, paint);
+  REDRAWN.add(again);
+  const name = `${board.study || "leaderboard"}-${section.id}.svg`;
+  const keep = make("button", { type: "button", class: "save", "aria-label": `save as ${name}`,
+    onclick: () => save(name, standalone(host.firstChild), "image/svg+xml") }, "SVG");
+  section.append(make("div", { class: "controls" }, ...controls(again), keep), host);
+}
+
+function forestSection() {
+  const base = board.rows.find((row) => row.arm === board.baseline);
+  const shown = () => board.rows.filter((row) => row.delta.value !== null && row.verdict !== "baseline" && !hidden.has(row.arm));
+  if (!base || !board.rows.some((row) => row.delta.value !== null && row !== base)) return byId("forest").remove();
+  byId("forest").append(make("p", { class: "note" }, `Held-out score minus ${board.baseline}'s, paired by seed and prompt. Thin: 95 % interval. `
+    + `Thick: 90 % interval, widened for few prompts; inside the band of ±${board.margin} it is equivalent. Verdicts are corrected for the number of arms.`));
+  chart(byId("forest"), () => [armLegend()], (width) => forest(width, {
+    rows: shown().map((row) => ({
+      name: row.arm, ...look(row.arm), delta: row.delta, verdict: row.verdict,
+      told: [["p, corrected", fixed(row.delta.p_adjusted)], ["could be shown", fixed(row.delta.detectable)], ["pairs of seeds", row.delta.pairs]],
+    })),
+    margin: board.margin, zero: `${board.baseline} ${fixed(base.score.value)}`, unit: `difference in ${SCORE} (${board.unit})`,
+    title: `Differences in ${SCORE} from ${board.baseline}`,
   }));
 }
 
-function linesOf(curvesOf, hidden) {
+function linesOf(curvesOf) {
   return board.rows.filter((row) => !hidden.has(row.arm))
     .map((row) => ({ name: row.arm, ...look(row.arm), curves: Object.values(curvesOf(row)).filter((c) => c.length) }))
     .filter((line) => line.curves.length);
 }
 
-function lineSection(section, control, paint) {
-  const hidden = new Set(), host = make("div");
-  const again = responsive(host, (width) => lineChart(width, paint(hidden)));
-  section.append(make("div", { class: "controls" }, control(again), armLegend(hidden, again)), host);
-}
-
 function curves() {
   if (!board.rows.some((row) => Object.values(row.curves).some((curve) => curve.length))) return byId("curves").remove();
-  const axis = { updates: 0, "generated tokens": 1, seconds: 2 };
-  let by = "updates";
+  const axis = { updates: 0, tokens: 1, seconds: 2 };
+  const units = { updates: "updates", tokens: "generated tokens for training", seconds: "seconds, wall clock" };
+  let by = state.one("axis", Object.keys(axis));
   const pick = (curve) => curve.map((point) => [point[axis[by]], point[3]]).filter((p) => p.every((v) => v !== null));
-  lineSection(
+  chart(
     byId("curves"),
-    (again) => choice(Object.keys(axis), "horizontal axis", (chosen) => { by = chosen; again(); }),
-    (hidden) => ({
-      lines: linesOf((row) => Object.fromEntries(Object.entries(row.curves).map(([s, c]) => [s, pick(c)])), hidden),
-      labels: { x: by, y: "held-out score" },
-      title: `Held-out score against ${by}. Use the arrow keys to read values.`,
+    (again) => [choice("axis", Object.keys(axis), "horizontal axis", (chosen) => { by = chosen; again(); }), armLegend()],
+    (width) => lineChart(width, {
+      lines: linesOf((row) => Object.fromEntries(Object.entries(row.curves).map(([s, c]) => [s, pick(c)]))),
+      labels: { x: units[by], y: `${SCORE} (${board.unit})` },
+      title: `${SCORE} against ${units[by]}. Use the arrow keys to read values.`,
     }),
   );
 }
 
 function series() {
-  const found = [...new Set(board.rows.flatMap((row) => Object.keys(row.series)))].sort();
+  const found = [...new Set(board.rows.flatMap((row) => Object.keys(row.series)))].sort((a, b) => (b === "length/all/mean") - (a === "length/all/mean") || a.localeCompare(b));
   if (!found.length) return byId("series").remove();
-  let metric = found.find((name) => name === "length/all/mean") || found[0];
-  lineSection(
+  let metric = state.one("metric", found);
+  const units = { length: "tokens a rollout", reward: "mean reward", "group/dead_share": "share of groups", "engine/forward_passes": "passes an update", "speculation/acceptance_length": "tokens a pass" };
+  const unit = () => units[metric] || units[metric.split("/")[0]];
+  chart(
     byId("series"),
     (again) => {
-      const select = make("select", { "aria-label": "metric", onchange: () => { metric = select.value; again(); } },
+      const select = make("select", { "aria-label": "metric", onchange: () => { metric = select.value; state.put("metric", metric, found[0]); again(); } },
         ...found.map((name) => make("option", { value: name }, name)));
       select.value = metric;
-      return select;
+      return [select, armLegend()];
     },
-    (hidden) => ({
-      lines: linesOf((row) => row.series[metric] || {}, hidden),
-      labels: { x: "updates", y: metric },
+    (width) => lineChart(width, {
+      lines: linesOf((row) => row.series[metric] || {}),
+      labels: { x: "updates", y: unit() ? `${metric} (${unit()})` : metric },
       title: `${metric} over updates. Use the arrow keys to read values.`,
     }),
   );
 }
 
 function ledger() {
-  const bins = [...new Set(board.rows.flatMap((row) => Object.keys(row.cost.ledger)))];
+  const { bins } = board;
   if (!bins.length) return byId("ledger").remove();
-  const rank = (bin) => { const i = ["trained", "replayed"].indexOf(bin); return i < 0 ? (bin === "evaluation" ? 9 : 5) : i; };
-  bins.sort((a, b) => rank(a) - rank(b) || a.localeCompare(b));
-  const own = { trained: "var(--c0)", replayed: "var(--c2)", evaluation: "var(--neutral)" };
-  const others = bins.filter((bin) => !own[bin]);
-  const color = (bin) => own[bin] || `var(--c${[1, 4, 5, 3, 6, 7][others.indexOf(bin) % 6]})`;
-  const bars = board.rows.map((row) => ({
-    name: row.arm, parts: bins.map((bin) => ({ name: bin, value: row.cost.ledger[bin] || 0, color: color(bin) })),
+  const legend = make("div", { class: "legend" }, ...bins.map((bin) => make("span", {}, swatch({ color: bin.color }), bin.name)));
+  chart(byId("ledger"), () => [legend], (width) => stackedBars(width, {
+    bars: board.rows.filter((row) => !hidden.has(row.arm)).map((row) => ({
+      name: row.arm, parts: bins.map((bin) => ({ name: bin.name, value: row.cost.ledger[bin.name] || 0, color: bin.color })),
+    })),
+    title: "Generated tokens by bin",
   }));
-  const host = make("div");
-  byId("ledger").append(make("div", { class: "controls legend" }, ...bins.map((bin) => make("span", {}, swatch({ color: color(bin) }), bin))), host);
-  responsive(host, (width) => stackedBars(width, { bars, title: "Generated tokens by bin" }));
 }
 
 function pareto() {
-  const axes = { "tokens for training": (r) => r.tokens, seconds: (r) => r.wall_s };
-  const ranked = board.rows.filter((row) => row.rank !== null);
-  let by = Object.keys(axes)[0];
-  const pointsOf = () => ranked.filter((row) => axes[by](row) !== null).map((row) => ({
-    name: row.arm, x: axes[by](row), y: row.score.value, low: row.score.low, high: row.score.high, ...look(row.arm),
+  const costs = { tokens: (r) => r.tokens, seconds: (r) => r.wall_s, passes: (r) => r.cost.forward_passes, verified: (r) => r.cost.verifier_calls };
+  const units = { tokens: "generated tokens for training", seconds: "seconds, wall clock", passes: "engine forward passes", verified: "verifier calls" };
+  const ranked = board.rows.filter((row) => row.rank !== null && row.score.value !== null);
+  // Under a budget of tokens all arms spend as many: the cost in which they differ most comes first.
+  const spread = (cost) => {
+    const values = ranked.map(costs[cost]).filter((value) => value !== null);
+    return values.length === ranked.length && values.length ? (Math.max(...values) - Math.min(...values)) / (Math.max(...values) || 1) : -1;
+  };
+  const known = Object.keys(costs).filter((cost) => spread(cost) >= 0).sort((a, b) => spread(b) - spread(a));
+  if (!known.length) return byId("pareto").remove();
+  let by = state.one("cost", known);
+  chart(byId("pareto"), (again) => [choice("cost", known, "cost", (chosen) => { by = chosen; again(); })], (width) => scatter(width, {
+    points: ranked.filter((row) => !hidden.has(row.arm)).map((row) => ({
+      name: row.arm, x: costs[by](row), y: row.score.value, low: row.score.low, high: row.score.high, ...look(row.arm),
+    })),
+    labels: { x: `${units[by]}, a run`, y: `${SCORE} (${board.unit})` }, title: `${SCORE} against ${units[by]}`,
   }));
-  if (!pointsOf().length) return byId("pareto").remove();
-  const host = make("div");
-  const again = responsive(host, (width) => scatter(width, {
-    points: pointsOf(), labels: { x: by, y: "held-out score" }, title: `Held-out score against ${by}`,
-  }));
-  const choose = choice(Object.keys(axes), "cost", (chosen) => { by = chosen; again(); });
-  byId("pareto").append(make("div", { class: "controls" }, choose), host);
 }
 
 function profile() {
@@ -190,38 +144,13 @@ function profile() {
   const told = board.rows[0].profile.thresholds.filter((_, i) =>
     board.rows.some((row) => row.profile.share[i] > 0 && row.profile.share[i] < 1));
   const [from, to] = told.length ? [told[0] - 0.04, told[told.length - 1] + 0.04] : [0, 1];
-  const curve = (row, key) => row.profile.thresholds
-    .map((tau, i) => [tau, row.profile[key][i]]).filter(([tau]) => tau >= from && tau <= to);
-  lineSection(byId("profile"), () => make("span", {}), (hidden) => ({
-    lines: board.rows.filter((row) => !hidden.has(row.arm)).map((row) => ({
-      name: row.arm, ...look(row.arm), curves: [curve(row, "share")],
-    })),
-    labels: { x: "held-out score", y: "share of runs above" },
-    title: "Share of runs above a held-out score. Use the arrow keys to read values.",
+  const curve = (row) => row.profile.thresholds
+    .map((tau, i) => [tau, row.profile.share[i]]).filter(([tau]) => tau >= from && tau <= to);
+  chart(byId("profile"), () => [armLegend()], (width) => lineChart(width, {
+    lines: linesOf((row) => [curve(row)]),
+    labels: { x: `${SCORE} (${board.unit})`, y: "share of runs above (0 to 1)" },
+    title: `Share of runs above a ${SCORE}. Use the arrow keys to read values.`,
   }));
-}
-
-function detail() {
-  for (const row of board.rows) {
-    const delta = row.delta, aimed = row.to_target;
-    const facts = {
-      strategy: row.strategy, generate: row.stages.generate, filters: row.stages.filters,
-      controls: row.stages.controls, replay: row.stages.replay, seeds: row.seeds.join(", "), "before training": fixed(row.before),
-      "not ranked": row.unranked, "losslessness certificate": row.certificate,
-      "interquartile mean": row.score.iqm_low !== null && `${fixed(row.score.iqm)} [${fixed(row.score.iqm_low)}, ${fixed(row.score.iqm_high)}]`,
-      "p, corrected": delta.p_adjusted !== null && (delta.p_adjusted < 1e-4 ? "below 0.0001" : fixed(delta.p_adjusted, 4)),
-      "chance that a run beats the baseline's": delta.improves !== null && percent(delta.improves),
-      "difference these seeds could show": delta.detectable !== null && fixed(delta.detectable),
-      [`runs that reached ${fixed(board.target)}`]: aimed && `${aimed.reached} of ${aimed.runs}`,
-      "length generated, trained": row.bias.length && `${short(row.bias.length.generated)}, ${short(row.bias.length.trained)}`,
-      "difficulty generated, trained": row.bias.difficulty && `${fixed(row.bias.difficulty.generated)}, ${fixed(row.bias.difficulty.trained)}`,
-      "rollout tokens per second": row.cost.rollout_tokens_per_s && short(row.cost.rollout_tokens_per_s),
-      ...row.provenance,
-    };
-    const list = make("dl");
-    for (const [name, value] of Object.entries(facts)) if (value) list.append(make("dt", {}, name), make("dd", {}, value));
-    byId("detail").append(make("details", {}, make("summary", {}, row.arm), list));
-  }
 }
 
 function excluded() {
@@ -230,14 +159,35 @@ function excluded() {
     make("li", {}, `${run.arm}, seed ${run.seed} (${run.run_id}): ${run.reason}.`))));
 }
 
+// Headings to go to, and the data as files. Buttons: the address holds what is shown.
+function nav() {
+  const name = board.study || "leaderboard";
+  const go = (section) => { section.scrollIntoView(); section.querySelector("h2").focus({ preventScroll: true }); };
+  for (const section of document.querySelectorAll("section")) {
+    const heading = section.querySelector("h2");
+    heading.tabIndex = -1;
+    byId("nav").append(make("button", { type: "button", onclick: () => { go(section); state.put("at", section.id, ""); } }, heading.textContent));
+  }
+  const { csv, ...data } = board;
+  byId("nav").append(
+    make("span", { class: "gap" }),
+    make("button", { type: "button", id: "csv", class: "save", onclick: () => save(`${name}.csv`, csv, "text/csv") }, "CSV"),
+    make("button", { type: "button", id: "json", class: "save", onclick: () => save(`${name}.json`, JSON.stringify(data, null, 1), "application/json") }, "JSON"));
+  const at = byId(state.get("at", ""));
+  if (at && at.matches("section")) requestAnimationFrame(() => go(at));
+}
+
 byId("lead").textContent = lead();
-byId("caption").textContent = board.caption;
+byId("caption").textContent = board.caption + (ALIKE.length ? ` The same in every arm: ${ALIKE.join(", ")}.` : "");
 byId("notes").append(...board.rows.flatMap((row) => row.notes.map((note) => make("li", {}, `${row.arm}: ${note}.`))));
+forestSection();
 table();
+detail();
 curves();
 ledger();
 pareto();
-profile();
+rolloutSection(byId("rollouts"));
 series();
-detail();
+profile();
 excluded();
+nav();

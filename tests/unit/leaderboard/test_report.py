@@ -2,6 +2,7 @@
 
 import json
 import re
+from math import inf
 from pathlib import Path
 
 from gfcr.leaderboard import report, to_rich
@@ -26,7 +27,7 @@ def data(text):
 def test_the_page_holds_its_style_its_scripts_and_the_table(tmp_path):
     whole = board(ROW, rowed("a"), baseline="a", study="<b>&")
     text = page(whole, tmp_path)
-    for name in ("style.css", "charts.js", "page.js"):
+    for name in (path.name for path in ASSETS.iterdir() if path.name != "page.html"):
         assert (ASSETS / name).read_text("utf-8") in text
     assert "{{" not in text and "<title>&lt;b&gt;&amp;</title>" in text and "<b>" not in text
     held, table = data(text), to_rich(whole)
@@ -45,6 +46,17 @@ def test_curves_are_thinned_to_some_points_and_keep_the_last(tmp_path):
     (row,) = data(page(board(longer), tmp_path))["rows"]
     assert row["series"]["m"]["0"] == [*CURVE[:400:2], CURVE[400]]
     assert row["curves"] == {"0": [], "1": CURVE[:1], "2": CURVE[:2]}
+
+
+def test_curves_are_as_exact_as_can_be_seen(tmp_path):
+    (row,) = data(page(board(rowed("b", curves={0: [[1, 2 / 3, None]]})), tmp_path))["rows"]
+    assert row["curves"] == {"0": [[1, 0.666667, None]]}
+
+
+def test_scores_have_the_unit_that_the_task_declares(tmp_path):
+    units = {None: "mean reward", (0, 1): "share, 0 to 1", (-1, 1): "mean reward, -1 to 1"}
+    for bounds, unit in {**units, (-inf, inf): "mean reward"}.items():
+        assert data(page(board(ROW, bounds=bounds), tmp_path))["unit"] == unit
 
 
 def test_nothing_in_the_data_ends_it_or_is_taken_for_a_place_to_fill(tmp_path):
