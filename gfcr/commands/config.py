@@ -1,7 +1,6 @@
 """`gfcr config`."""
 
 import argparse
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -43,15 +42,9 @@ def _text(found: Subject, *, arm: str) -> str:
 def _lines(values: Mapping[str, Any], above: Key, *, origins: Mapping[Key, str]) -> Iterator[str]:
     for name, value in values.items():
         key = (*above, str(name))
-        head = "  " * len(above) + _inline(str(name)) + ":"
+        head = "  " * len(above) + reading.inline(str(name)) + ":"
         if is_mapping(value) and value:
             yield head
             yield from _lines(value, key, origins=origins)
         else:
-            yield f"{f'{head} {_inline(value)}':{_COLUMN}}  # {origins[key]}"
-
-
-def _inline(value: Any) -> str:
-    """A value on one line of YAML; JSON, which YAML is too, where YAML would take several."""
-    text = reading.write({"k": value}, width=1_000_000, flow=True).strip()
-    return json.dumps(value) if "\n" in text else text.removeprefix("{k: ").removesuffix("}")
+            yield f"{f'{head} {reading.inline(value)}':{_COLUMN}}  # {origins[key]}"

@@ -10,8 +10,19 @@ from typing import Any
 from gfcr.errors import did_you_mean
 
 COMMANDS = (
-    *("run", "plan", "sweep", "demo", "leaderboard", "submit", "offline"),
-    *("list", "show", "config", "check", "upload", "bench", "simulate", "audit", "completion"),
+    *("run", "plan", "sweep", "demo", "leaderboard", "submit", "rollouts", "offline"),
+    *(
+        "list",
+        "show",
+        "config",
+        "diff",
+        "check",
+        "upload",
+        "bench",
+        "simulate",
+        "audit",
+        "completion",
+    ),
 )
 """Each is a module of `gfcr.commands` with `HELP`, `add_arguments` and `run`."""
 

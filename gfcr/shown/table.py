@@ -111,7 +111,9 @@ class Table(JupyterMixin, Generic[R]):
             collapse_padding=True,
         )
         for c in columns:
-            table.add_column(c.head, justify="left" if c.words else "right", no_wrap=not c.wraps)
+            side = "left" if c.words else "right"
+            # Folded, so that no long word is cut short.
+            table.add_column(c.head, justify=side, no_wrap=not c.wraps, overflow="fold")
         for row in self.rows:
             cells = ((c.words, c.cell(row)) for c in columns)
             shown = (

@@ -5,6 +5,7 @@ and stand once. Nothing is interpolated: `${...}` is refused, so no file can cop
 variable into a record.
 """
 
+import json
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -132,6 +133,12 @@ def write(values: Mapping[str, Any], *, width: int = 100, flow: bool | None = Fa
         width=width,
         default_flow_style=flow,
     )
+
+
+def inline(value: Any) -> str:
+    """Returns one line of YAML; as JSON, which YAML is too, where YAML would take several."""
+    text = write({"k": value}, width=1_000_000, flow=True).strip()
+    return json.dumps(value) if "\n" in text else text.removeprefix("{k: ").removesuffix("}")
 
 
 def _sound(value: Any, *, where: str, depth: int, left: list[int]) -> None:

@@ -1,0 +1,86 @@
+"""`gfcr diff`."""
+
+import argparse
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from rich.markup import escape
+
+from gfcr.commands import Outcome, subject
+from gfcr.commands.subject import Key, Subject
+from gfcr.errors import ConfigError
+from gfcr.shown.table import Column, Table
+from gfcr.values import reading
+from gfcr.values.plain import is_mapping
+
+HELP = "Print every value in which two strategies, experiments or arms of a study differ."
+
+_ABSENT: Final = object()
+_SPELT_OUT: Final = ((), ("strategy",))
+"""Places where another name does not hide what else differs."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    told = "a strategy, FILE.yaml of an experiment, or STUDY.yaml:ARM"
+    parser.add_argument("subject", metavar="A", help=told)
+    parser.add_argument("other", metavar="B", help="the same, to compare with")
+    parser.add_argument("--exit-code", action="store_true", help="exit with 1 where they differ")
+
+
+def run(options: argparse.Namespace) -> Outcome:
+    """Compares what is resolved; a strategy with an experiment by the experiment's strategy."""
+    texts = (str(options.subject), str(options.other))
+    one, other = (_read(text) for text in texts)
+    if not all(map(subject.is_file, texts)):
+        one, other = (each.get("strategy", each) for each in (one, other))
+    found = list(_differences(one, other))
+    rows = [{"key": ".".join(key), **_sides(a=a, b=b)} for key, a, b in found]
+    data = {"a": texts[0], "b": texts[1], "differ": bool(rows), "differences": rows}
+    code = int(bool(rows) and options.exit_code)
+    if not rows:
+        return Outcome(data=data, text=f"{escape(texts[0])} and {escape(texts[1])} do not differ")
+    return Outcome(data=data, text=_table(rows, names=texts), code=code)
+
+
+def _read(text: str) -> Mapping[str, Any]:
+    if not subject.is_file(text):
+        return subject.strategy(text).values
+    path, _, arm = text.partition(":")
+    found: dict[str, Subject] = subject.experiments(path, arm=arm or None)
+    if len(found) > 1:
+        example = f"{path}:{next(iter(found))}"
+        raise ConfigError(
+            f"{path} is a study of several arms: give one, as in {example}. It has "
+            f"{', '.join(found)}."
+        )
+    return next(iter(found.values())).values
+
+
+def _differences(one: Any, other: Any, above: Key = ()) -> Iterator[tuple[Key, Any, Any]]:
+    """Key and both sides; a part that only one side has, or under another name, is told whole."""
+    if one == other:
+        return
+    inside = is_mapping(one) and is_mapping(other)
+    if inside and (above in _SPELT_OUT or one.get("name") == other.get("name")):
+        for key in dict.fromkeys([*one, *other]):
+            yield from _differences(one.get(key, _ABSENT), other.get(key, _ABSENT), (*above, key))
+    else:
+        yield above, one, other
+
+
+def _sides(**sides: Any) -> dict[str, Any]:
+    return {side: value for side, value in sides.items() if value is not _ABSENT}
+
+
+def _table(rows: list[dict[str, Any]], *, names: tuple[str, str]) -> Table[dict[str, Any]]:
+    def side(name: str) -> Any:
+        return lambda row: reading.inline(row[name]) if name in row else "(has none)"
+
+    return Table(
+        rows=rows,
+        columns=(
+            Column("key", lambda row: row["key"], words=True, wraps=True),
+            Column(names[0], side("a"), words=True, wraps=True),
+            Column(names[1], side("b"), words=True, wraps=True),
+        ),
+    )

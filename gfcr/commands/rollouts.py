@@ -1,0 +1,168 @@
+"""`gfcr rollouts`."""
+
+import argparse
+import re
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from textwrap import indent
+from typing import Any
+
+import numpy as np
+
+from gfcr.commands import Outcome, within
+from gfcr.errors import ConfigError, unknown_name
+from gfcr.shown.text import number, plain
+from gfcr.tracking.looked_at import LookedAt, look_at, picked
+from gfcr.values.ranges import Count, Natural
+
+HELP = "Read the rollouts of a run: prompt, completion, rewards, advantage and what became of each."
+
+_PICKS = ("best", "worst", "rejected")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""What a model might write and a terminal would obey."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", type=Path, help="run folder, run id, or ARM/SEED or STUDY/ARM/SEED")
+    parser.add_argument("--folder", type=Path, default="runs", help="where run folders are (runs)")
+    parser.add_argument("--update", type=within(Natural), metavar="N", help="the latest by default")
+    parser.add_argument("--prompt", metavar="ID", help="of this prompt alone, in every update")
+    for pick in _PICKS:
+        parser.add_argument(f"--{pick}", action="store_true", help=f"the {pick} ones")
+    parser.add_argument("--limit", type=within(Count), default=8, help="most rollouts shown (8)")
+
+
+def run(options: argparse.Namespace) -> Outcome:
+    """Prints plain text, to be read in a pager."""
+    folder = folder_of(str(options.run), below=options.folder)
+    every = _looked_at(folder, update=options.update, prompt=options.prompt)
+    chosen = _chosen(every, options=options)
+    counts = Counter(each.fate for each in every)
+    data = {
+        "folder": str(folder),
+        "updates": sorted({each.update for each in every}),
+        "counts": dict(counts),
+        "rollouts": [described(each) for each in chosen],
+    }
+    told = ", ".join(f"{n} {fate}" for fate, n in counts.most_common())
+    where = ", ".join(map(str, data["updates"]))
+    head = f"{folder}\nupdate {where}: {told}; {len(chosen)} shown (--limit {options.limit})"
+    return Outcome(data=data, plain="\n\n".join([head, *map(text_of, data["rollouts"])]))
+
+
+def folder_of(text: str, *, below: Path) -> Path:
+    """The folder of a run, given as such, by its id, or by names.
+
+    Raises:
+        ConfigError: there is none with rollouts, or more than one.
+    """
+    given = Path(text)
+    if (given / "rollouts").is_dir():
+        return given
+    known: dict[str, list[Path]] = {}
+    for folder in sorted(path.parent for path in below.glob("*/*/seed-*/rollouts")):
+        if ".old-" in folder.name:  # set aside by --fresh
+            continue
+        study, arm = folder.parts[-3:-1]
+        _, seed, run_id = folder.name.split("-", 2)
+        names = (run_id, folder.name, f"{arm}/{seed}", f"{study}/{arm}/{seed}")
+        for name in names:
+            known.setdefault(name, []).append(folder)
+    found = known.get(text, [])
+    if len(found) > 1:
+        which = ", ".join(str(folder) for folder in found)
+        raise ConfigError(f"{text} is the name of {len(found)} runs: give one of {which}.")
+    if not found:
+        if given.is_dir():
+            raise ConfigError(f"{given} holds no rollouts: give the folder of a run that began.")
+        names = [name for name in known if "/" in name]
+        if not names:
+            raise ConfigError(
+                f"there is no run folder {text}, and none with rollouts below {below}: give a "
+                "run's folder, or --folder."
+            )
+        raise unknown_name(text, kind="run", allowed=names, where=str(below))
+    return found[0]
+
+
+def _looked_at(folder: Path, *, update: int | None, prompt: str | None) -> list[LookedAt]:
+    files = {
+        int(file.stem.removeprefix("update-")): file
+        for file in sorted((folder / "rollouts").glob("update-*.parquet"))
+    }
+    if not files:
+        raise ConfigError(f"{folder} has no rollouts yet: its first update has not ended.")
+    if update is not None and update not in files:
+        raise ConfigError(
+            f"--update {update}: {folder} has no such update. It has {min(files)} to {max(files)}."
+        )
+    if update is None and prompt is None:
+        update = max(files)
+    found = [each for n, file in files.items() if update in (None, n) for each in look_at(file)]
+    ids = {each.rollout.prompt.id for each in found}
+    if prompt is not None and prompt not in ids:
+        raise unknown_name(prompt, kind="prompt", allowed=sorted(ids)[:50], where=str(folder))
+    return [each for each in found if prompt in (None, each.rollout.prompt.id)]
+
+
+def _chosen(every: Sequence[LookedAt], *, options: argparse.Namespace) -> list[LookedAt]:
+    asked = [pick for pick in _PICKS if getattr(options, pick)]
+    if not asked:
+        return list(every[: options.limit])
+    if asked == ["rejected"]:
+        return [each for each in every if each.fate.startswith("rejected")][: options.limit]
+    found = picked(every, each=max(1, options.limit // len(asked)))
+    return [each for pick in asked for each in found[pick]]
+
+
+def described(each: LookedAt) -> dict[str, Any]:
+    """A rollout as JSON."""
+    rollout, signal, advantage_T = each.rollout, each.signal, each.advantage_T
+    sampled = int(np.count_nonzero(rollout.mask_T))
+    mean = (
+        float(advantage_T[rollout.mask_T].mean()) if advantage_T is not None and sampled else None
+    )
+    return plain(
+        {
+            "update": each.update,
+            "rollout_id": rollout.id,
+            "prompt_id": rollout.prompt.id,
+            "prompt": rollout.prompt.text,
+            "completion": rollout.text,
+            "answer": rollout.prompt.answer,
+            "reward": rollout.reward,
+            "rewards": each.rewards,
+            "shaped_reward": signal and signal.reward,
+            "advantage": mean,
+            "fate": each.fate,
+            "tokens": len(rollout),
+            "trained_tokens": sampled if each.fate == "trained" else 0,
+            "finish": rollout.finish.value,
+            "detail": rollout.detail,
+            "error": rollout.error,
+        }
+    )
+
+
+def text_of(each: dict[str, Any]) -> str:
+    """A described rollout for people: what it says cannot move a terminal's cursor."""
+    named = ", ".join(f"{name} {value:g}" for name, value in each["rewards"].items())
+    shaped = each["shaped_reward"]
+    reward = number(each["reward"], ".3g") or "none"
+    reward += f" ({named})" if named else ""
+    reward += f", shaped {shaped:.3g}" if shaped not in (None, each["reward"]) else ""
+    detail = f" ({each['detail']})" if each["detail"] else ""
+    lines = [
+        f"--- update {each['update']}, prompt {each['prompt_id']}, rollout {each['rollout_id']}",
+        f"{each['fate']}: {each['trained_tokens']} of {each['tokens']} tokens trained, "
+        f"ended by {each['finish']}{detail}",
+        f"reward {reward}, advantage {number(each['advantage'], '+.3f') or 'none'}",
+        *([f"error {each['error']}"] if each["error"] else []),
+        "prompt:",
+        indent(each["prompt"], "  "),
+        "completion:",
+        indent(each["completion"], "  "),
+        f"answer: {each['answer']}",
+    ]
+    return _CONTROL.sub(lambda held: repr(held[0])[1:-1], "\n".join(lines))

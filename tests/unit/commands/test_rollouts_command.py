@@ -1,0 +1,95 @@
+"""`gfcr rollouts` of a run on the fake engine."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gfcr.commands.rollouts import text_of
+from gfcr.tracking.looked_at import look_at
+from tests.commands import gfcr
+
+EXPERIMENT: dict[str, Any] = {
+    "study": "t",
+    "model": "none",
+    "engine": {"name": "fake", "mean_length": 6},
+    "trainer": {"name": "dry", "max_steps": 3},
+    "tracking": {"name": "local"},
+    "strategy": {"name": "pods", "group_size": 4, "filters": {"pods": {"keep": 2}}},
+    "prompts": 4,
+    "evaluation": {"prompts": 4},
+}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("rollouts")
+    file = folder / "experiment.yaml"
+    file.write_text(yaml.safe_dump({**EXPERIMENT, "folder": str(folder / "runs")}))
+    done = gfcr("run", file, "--json")
+    assert done.returncode == 0, done.stderr
+    return Path(json.loads(done.stdout)["folder"])
+
+
+def told(run: Path, *words: object) -> Any:
+    done = gfcr("rollouts", run, *words, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_it_shows_what_the_files_hold(run: Path) -> None:
+    files = sorted((run / "rollouts").glob("*.parquet"))
+    latest = look_at(files[-1])
+    found = told(run, "--limit", 100)
+    assert found["updates"] == [latest[0].update] and sum(found["counts"].values()) == len(latest)
+    for each, held in zip(found["rollouts"], latest, strict=True):
+        rollout = held.rollout
+        assert (each["rollout_id"], each["fate"]) == (rollout.id, held.fate)
+        assert (each["prompt"], each["completion"]) == (rollout.prompt.text, rollout.text)
+        assert (each["reward"], each["tokens"]) == (rollout.reward, len(rollout))
+        assert bool(each["trained_tokens"]) == (held.fate == "trained")
+
+
+def test_it_shows_those_that_are_asked_for(run: Path) -> None:
+    rejected = told(run, "--rejected", "--update", 1)
+    assert rejected["updates"] == [1] and len(rejected["rollouts"]) == 8
+    assert {each["fate"] for each in rejected["rollouts"]} == {"rejected: pods"}
+    both = told(run, "--best", "--worst", "--limit", 2)["rollouts"]
+    assert len(both) == 2 and both[0]["advantage"] >= both[1]["advantage"]
+    prompt = rejected["rollouts"][0]["prompt_id"]
+    of_prompt = told(run, "--prompt", prompt)
+    assert {each["prompt_id"] for each in of_prompt["rollouts"]} == {prompt}
+    assert 1 in of_prompt["updates"]
+
+
+def test_a_run_is_found_by_name_and_id(run: Path) -> None:
+    below = run.parents[2]
+    for name in ("pods/0", "t/pods/0", run.name.rpartition("-")[2], run.name):
+        assert told(Path(name), "--folder", below)["folder"] == str(run)
+
+
+def test_people_read_it_without_obeying_what_it_says(run: Path) -> None:
+    shown = gfcr("rollouts", run, "--limit", 1)
+    for word in ("update 2", "prompt:", "completion:", "answer:", "reward ", "advantage "):
+        assert word in shown.stdout
+    each = {**told(run)["rollouts"][0], "completion": "1\x1b[2J\n2"}
+    assert "1\\x1b[2J\n  2" in text_of(each)
+
+
+WRONG = {
+    "pods/1": ([], "unknown run 'pods/1'"),
+    "{run}": (["--update", "9"], "It has 0 to 2"),
+    "{run} ": (["--prompt", "chain"], "unknown prompt 'chain'"),
+    "{run}/..": ([], "holds no rollouts"),
+    "elsewhere": (["--folder", "none"], "none with rollouts below none"),
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_what_is_not_there_is_refused(text: str, run: Path) -> None:
+    words, said = WRONG[text]
+    place = [] if "--folder" in words else ["--folder", run.parents[2]]
+    done = gfcr("rollouts", text.strip().format(run=run), *words, *place)
+    assert done.returncode == 2 and said in done.stderr and not done.stdout
