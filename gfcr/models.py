@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from gfcr.errors import ConfigError, GfcrError, did_you_mean
+from gfcr.errors import ConfigError, GfcrError, did_you_mean, near_file
 from gfcr.process.worker import Worker
 from gfcr.tasks.chain_sum import ChainSum
 from gfcr.tasks.demos.base import Recipe
@@ -92,6 +92,24 @@ def resolve(name_or_path: str | Path) -> Path:
     given = str(name_or_path)
     if given in RECIPES:
         return _demo(RECIPES[given])
+    return _local(given) or _from_hub(given)
+
+
+def here(name_or_path: str | Path) -> Path | None:
+    """Returns the folder of a model that is on this machine: none is made or downloaded.
+
+    Raises:
+        ConfigError: as `resolve`, where no Hub has to be asked for that.
+    """
+    given = str(name_or_path)
+    if given in RECIPES:
+        folder = cache_folder() / "models" / RECIPES[given].key
+        return folder if folder.is_dir() else None
+    return _local(given) or _downloaded(given)
+
+
+def _local(given: str) -> Path | None:
+    """The model's folder; None for what may be a Hub id."""
     folder = Path(given).expanduser()
     if folder.is_dir():
         if not (folder / "config.json").is_file():
@@ -100,9 +118,11 @@ def resolve(name_or_path: str | Path) -> Path:
                 "folder that save_pretrained wrote (for a run's policy: its checkpoint folder)."
             )
         return folder
-    if given.count("/") == 1 and not given.startswith((".", "~", "/")):
-        return _from_hub(given)
-    raise _no_such_model(given)
+    beside = folder.parent.is_dir() and folder.parent != Path()
+    if beside or given.count("/") != 1 or given.startswith((".", "~", "/")):
+        meant = f" For the Hub's model, give the folder that `hf download {given}` prints."
+        raise _no_such_model(given, detail=f"{near_file(folder)}{meant}" if beside else "")
+    return None
 
 
 def weights_of(name_or_path: str) -> int | None:
@@ -219,6 +239,17 @@ def _from_hub(name: str) -> Path:
         ) from error
     except (HfHubHTTPError, OSError, ValueError) as error:
         raise _no_such_model(name, detail=f" The Hub says: {str(error).strip()}") from error
+
+
+def _downloaded(name: str) -> Path | None:
+    import huggingface_hub
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    library: Any = huggingface_hub  # partially typed
+    try:
+        return Path(library.snapshot_download(name, local_files_only=True))
+    except (LocalEntryNotFoundError, ValueError):
+        return None
 
 
 def _no_such_model(given: str, *, detail: str = "") -> ConfigError:

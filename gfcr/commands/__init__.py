@@ -4,11 +4,13 @@ import argparse
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, Final, get_args
 
 from gfcr.config import parse_overrides
 from gfcr.errors import ConfigError, shown
 from gfcr.values.ranges import describe, reader
+
+DRY_RUN: Final = "say what would start, resume or be refused; write nothing, start no engine"
 
 
 @dataclass(frozen=True, kw_only=True)

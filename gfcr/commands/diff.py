@@ -1,7 +1,7 @@
 """`gfcr diff`."""
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from rich.markup import escape
@@ -73,7 +73,7 @@ def _sides(**sides: Any) -> dict[str, Any]:
 
 
 def _table(rows: list[dict[str, Any]], *, names: tuple[str, str]) -> Table[dict[str, Any]]:
-    def side(name: str) -> Any:
+    def side(name: str) -> Callable[[dict[str, Any]], str]:
         return lambda row: reading.inline(row[name]) if name in row else "(has none)"
 
     return Table(

@@ -13,12 +13,12 @@ import numpy as np
 from gfcr.commands import Outcome, within
 from gfcr.errors import ConfigError, unknown_name
 from gfcr.shown.text import number, plain
-from gfcr.tracking.looked_at import LookedAt, look_at, picked
+from gfcr.tracking.looked_at import LookedAt, Pick, look_at, picked
 from gfcr.values.ranges import Count, Natural
 
 HELP = "Read the rollouts of a run: prompt, completion, rewards, advantage and what became of each."
 
-_PICKS = ("best", "worst", "rejected")
+_PICKS: tuple[Pick, ...] = ("best", "worst", "rejected")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """What a model might write and a terminal would obey."""
 
@@ -37,18 +37,14 @@ def run(options: argparse.Namespace) -> Outcome:
     """Prints plain text, to be read in a pager."""
     folder = folder_of(str(options.run), below=options.folder)
     every = _looked_at(folder, update=options.update, prompt=options.prompt)
-    chosen = _chosen(every, options=options)
+    chosen = [described(each) for each in _chosen(every, options=options)]
     counts = Counter(each.fate for each in every)
-    data = {
-        "folder": str(folder),
-        "updates": sorted({each.update for each in every}),
-        "counts": dict(counts),
-        "rollouts": [described(each) for each in chosen],
-    }
+    updates = sorted({each.update for each in every})
+    data = {"folder": str(folder), "updates": updates, "counts": counts, "rollouts": chosen}
     told = ", ".join(f"{n} {fate}" for fate, n in counts.most_common())
-    where = ", ".join(map(str, data["updates"]))
+    where = ", ".join(map(str, updates))
     head = f"{folder}\nupdate {where}: {told}; {len(chosen)} shown (--limit {options.limit})"
-    return Outcome(data=data, plain="\n\n".join([head, *map(text_of, data["rollouts"])]))
+    return Outcome(data=data, plain="\n\n".join([head, *map(text_of, chosen)]))
 
 
 def folder_of(text: str, *, below: Path) -> Path:
@@ -107,7 +103,7 @@ def _looked_at(folder: Path, *, update: int | None, prompt: str | None) -> list[
 
 
 def _chosen(every: Sequence[LookedAt], *, options: argparse.Namespace) -> list[LookedAt]:
-    asked = [pick for pick in _PICKS if getattr(options, pick)]
+    asked: list[Pick] = [pick for pick in _PICKS if getattr(options, pick)]
     if not asked:
         return list(every[: options.limit])
     if asked == ["rejected"]:

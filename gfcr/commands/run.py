@@ -1,11 +1,13 @@
 """`gfcr run`."""
 
 import argparse
+from dataclasses import asdict
 from typing import Any
 
 from gfcr import config
-from gfcr.commands import Outcome, within
+from gfcr.commands import DRY_RUN, Outcome, within
 from gfcr.commands.display import RunDisplay
+from gfcr.errors import ConfigError
 from gfcr.values.ranges import NonNegative
 
 HELP = "Run an experiment; the same command again resumes it."
@@ -19,6 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="start over, keeping the old folder; once it had a score, for no verdict",
     )
+    parser.add_argument("--dry-run", action="store_true", help=DRY_RUN)
     parser.add_argument(
         "--wait",
         type=within(NonNegative),
@@ -33,6 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> Outcome:
     loaded = config.load(options.experiment, overrides=options.overrides)
+    if options.dry_run:
+        return _rehearsed(loaded, fresh=options.fresh)
     from gfcr import experiment
     from gfcr.experiment.source import Pause
 
@@ -48,6 +53,17 @@ def run(options: argparse.Namespace) -> Outcome:
             say=display.say,
         )
     return Outcome(data=result, text=_text(result))
+
+
+def _rehearsed(loaded: config.Experiment, *, fresh: bool) -> Outcome:
+    from gfcr.experiment.rehearsal import rehearse
+
+    found = rehearse(loaded, fresh=fresh)
+    if found.would == "be refused":
+        raise ConfigError(found.detail)
+    detail = f" ({found.detail})" if found.detail else ""
+    text = f"would {found.would}{detail}: {found.folder}"
+    return Outcome(data=asdict(found), plain=text)
 
 
 def _text(result: dict[str, Any]) -> str:

@@ -3,15 +3,18 @@
 import argparse
 import shlex
 from collections import Counter
+from dataclasses import asdict
 from typing import Any
 
 from rich.markup import escape
 
 from gfcr import registry, sweep
-from gfcr.commands import Outcome
+from gfcr.commands import DRY_RUN, Outcome
 from gfcr.commands.reported import report_study
 from gfcr.commands.sweep_display import SweepDisplay
 from gfcr.errors import GfcrError
+from gfcr.experiment.rehearsal import Rehearsal, rehearse
+from gfcr.shown.table import Column, Table
 
 HELP = "Run every arm and seed of a study; finished trials are not run again."
 
@@ -24,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="run finished trials again; by the same code, they have no verdict",
     )
+    parser.add_argument("--dry-run", action="store_true", help=DRY_RUN)
     parser.add_argument("--arms", help="run only these arms, as in --arms grpo,dapo")
     known = ", ".join(registry.names("launcher"))
     parser.add_argument("--launcher", help=f"where trials run, in place of the file's: {known}")
@@ -38,10 +42,27 @@ def run(options: argparse.Namespace) -> Outcome:
     study = sweep.load(options.study, overrides=overrides)
     if options.arms is not None:
         study = study.only(options.arms.split(","))
+    if options.dry_run:
+        return _rehearsed(study, fresh=options.fresh)
     ends = run_study(study, fresh=options.fresh)
     text = "\n".join([_text(ends), *sweep.notes(study, ends=ends), *_reported(study, ends=ends)])
     code = 1 if sweep.problems(ends) else 0
     return Outcome(data=data_of(study, ends=ends), text=text, code=code)
+
+
+def _rehearsed(study: sweep.Study, *, fresh: bool) -> Outcome:
+    """What each trial would do; the prompts of an arm's seeds are the same and looked at once."""
+    study = sweep.unfolded(study)
+    first = [trials[0] for trials in study.arms.values()]
+    found = [(t.name, rehearse(t.config, fresh=fresh, prompts=t in first)) for t in study.trials]
+    refused = any(each.would == "be refused" for _, each in found)
+    columns: tuple[Column[tuple[str, Rehearsal]], ...] = (
+        Column("trial", lambda row: row[0], words=True),
+        Column("would", lambda row: row[1].would, words=True),
+        Column("from where, or why", lambda row: row[1].detail, words=True, wraps=True),
+    )
+    data = {"study": study.name, "trials": [{"trial": n, **asdict(each)} for n, each in found]}
+    return Outcome(data=data, text=Table(rows=found, columns=columns), code=int(refused))
 
 
 def run_study(study: sweep.Study, *, fresh: bool) -> list[sweep.TrialEnd]:

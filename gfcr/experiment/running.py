@@ -8,23 +8,20 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from gfcr import models, registry
+from gfcr import models
 from gfcr.certificate.certify import Standing, circumstances, recertify, standing
 from gfcr.config import Experiment
 from gfcr.engine.base import Engine
-from gfcr.errors import TaskError
 from gfcr.experiment import ending
-from gfcr.experiment.check import check, check_problems
-from gfcr.experiment.heldout import Question, digest, question
+from gfcr.experiment.check import check
+from gfcr.experiment.heldout import Question, digest
+from gfcr.experiment.prepared import prepare
 from gfcr.experiment.provenance import DIGEST, edited, went_on
 from gfcr.experiment.resolved import Resolved, resolve
 from gfcr.experiment.signals import Heard, interruptible
 from gfcr.experiment.source import SPECULATION, Pause, Progress, RunSource
-from gfcr.loop.scoring import apart
 from gfcr.pipeline import Pipeline
 from gfcr.process.environment import load
-from gfcr.tasks.base import Codec
-from gfcr.tasks.codec import CharCodec, HfCodec
 from gfcr.tracking import attempts, sealing
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import RunFolder
@@ -121,11 +118,7 @@ def _run(
     stands.keep(resolved.folder)
     with ExitStack() as stack:
         model = _model(resolved, say=say)
-        codec = _codec(resolved, model=model)
-        problems = resolved.task.problems(codec)
-        own = apart(resolved.task, codec=codec, prompts=config.evaluation.prompts)
-        asked = question(problems, evaluation=config.evaluation, apart=own)
-        check_problems(resolved, problems, codec=codec, model=model)
+        codec, problems, asked = prepare(resolved, model=model)
         card = replace(card, tags={**card.tags, **_given(resolved, asked=asked, model=model)})
         records.create(went_on(card, held=held))
         say("starting the engine")
@@ -270,15 +263,6 @@ def _engine(resolved: Resolved, *, model: str) -> Engine:
     for part in (resolved.engine, resolved.trainer, resolved.tracker):
         load(part.libraries)
     return resolved.engine.start(model=model, seed=resolved.config.seed, drafter=drafter)
-
-
-def _codec(resolved: Resolved, *, model: str) -> Codec:
-    if resolved.engine.needs_model:
-        task = resolved.task
-        return HfCodec(model, system=task.system, chat_template=task.chat_template)
-    if resolved.task.system or resolved.task.chat_template:
-        raise TaskError("task.system and task.chat_template need a model: this engine has none.")
-    return CharCodec(alphabet=str(registry.spec("engine", resolved.engine)["alphabet"]))
 
 
 def _set_aside(folder: Path) -> None:

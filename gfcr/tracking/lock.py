@@ -51,6 +51,16 @@ def locked(folder: Path | str, *, patience_s: float = 0.0) -> Generator[None]:
         held.release()
 
 
+def refuse_if_locked(folder: Path | str) -> None:
+    """Does what `locked` would do at once, and holds nothing.
+
+    Raises:
+        FolderInUse: another process holds it.
+    """
+    if is_locked(folder):
+        raise FolderInUse(_in_use(folder, holder=_files(folder)[1], patience_s=0.0))
+
+
 def is_locked(folder: Path | str) -> bool:
     """Whether another process writes to the folder now."""
     lock, _ = _files(folder)

@@ -1,0 +1,98 @@
+"""What a run would do if it were started now: the checks of a start, without starting."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from gfcr import models
+from gfcr.config import Experiment
+from gfcr.errors import CheckpointError, ForeignCheckpointError, GfcrError
+from gfcr.experiment.check import check
+from gfcr.experiment.prepared import prepare
+from gfcr.experiment.resolved import Resolved, resolve
+from gfcr.tracking.folder import RunFolder
+from gfcr.tracking.lock import refuse_if_locked
+from gfcr.train import checkpoint
+
+Would: TypeAlias = Literal["start", "start over", "resume", "be shown, finished", "be refused"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rehearsal:
+    """What would become of one run."""
+
+    would: Would
+    detail: str
+    """From where it would resume, why it would be refused, what was not checked."""
+    folder: Path
+
+
+def rehearse(config: Experiment, *, fresh: bool, prompts: bool = True) -> Rehearsal:
+    """Says what a run would do: nothing is written, and no engine started.
+
+    A model that is not on this machine yet is neither made nor loaded, and then the prompts are not
+    looked at.
+
+    Args:
+        config: the run.
+        fresh: whether it would start over.
+        prompts: whether to make and check the prompts, which other seeds have too.
+
+    Raises:
+        ConfigError: the experiment cannot be resolved: no run of it has a folder.
+    """
+    resolved = resolve(config)
+    try:
+        check(resolved)
+        refuse_if_locked(resolved.folder)
+        found = _standing(resolved, fresh=fresh)
+        if found.would == "be shown, finished" or not prompts:
+            return found
+        return replace(found, detail="; ".join(filter(None, (found.detail, _asked(resolved)))))
+    except GfcrError as error:
+        return Rehearsal(would="be refused", detail=str(error), folder=resolved.folder)
+
+
+def _asked(resolved: Resolved) -> str:
+    """Looks at the prompts; returns what kept it from that."""
+    config = resolved.config
+    if not resolved.engine.needs_model:
+        prepare(resolved, model=config.model)
+        return ""
+    found = models.here(config.model)
+    if found is None:
+        return f"prompts not checked: the model {config.model} would be made or downloaded first"
+    prepare(resolved, model=str(found))
+    return ""
+
+
+def _standing(resolved: Resolved, *, fresh: bool) -> Rehearsal:
+    records = RunFolder(resolved.folder)
+    start = Rehearsal(would="start", detail="", folder=resolved.folder)
+    if fresh:
+        aside = f"keeps {resolved.folder} under another name"
+        there = resolved.folder.exists()
+        return replace(start, would="start over", detail=aside) if there else start
+    if (records.result() or {}).get("status") == "finished":
+        return replace(start, would="be shown, finished")
+    step = _step(resolved.folder / "checkpoints")
+    if step is None:
+        return start
+    return replace(start, would="resume", detail=f"after update {step}")
+
+
+def _step(folder: Path) -> int | None:
+    """The update of the checkpoint that it would go on from; errors as `checkpoint.resume`."""
+    damaged: CheckpointError | None = None
+    for found in reversed(checkpoint.complete(folder)):
+        try:
+            checkpoint.load(found)
+        except ForeignCheckpointError:
+            raise
+        except CheckpointError as error:
+            damaged = damaged or error
+            continue
+        return checkpoint.step_of(found)
+    if damaged is not None:
+        raise damaged
+    return None

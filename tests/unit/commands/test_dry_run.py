@@ -1,0 +1,98 @@
+"""`--dry-run`: what a start would do, with its checks, and nothing written."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gfcr.tracking.lock import locked
+from tests.commands import gfcr
+from tests.launchers import HERE
+
+EXPERIMENT: dict[str, Any] = {
+    "study": "t",
+    "model": "none",
+    "engine": {"name": "fake", "mean_length": 6},
+    "trainer": {"name": "dry", "max_steps": 4, "save_every": 1},
+    "tracking": {"name": "local"},
+    "prompts": 4,
+    "evaluation": {"prompts": 8, "every": 1},
+}
+
+
+def written(folder: Path, **changes: Any) -> Path:
+    path = folder / "it.yaml"
+    path.write_text(yaml.safe_dump({**EXPERIMENT, "folder": str(folder / "runs"), **changes}))
+    return path
+
+
+def files(folder: Path) -> dict[str, int]:
+    return {str(f): f.stat().st_mtime_ns for f in sorted(folder.rglob("*"))}
+
+
+def would(command: str, *words: object, folder: Path, code: int = 0) -> Any:
+    """What it says, having written nothing."""
+    before = files(folder)
+    done = gfcr(command, *words, "--dry-run", "--json")
+    assert done.returncode == code, done.stderr
+    assert files(folder) == before
+    return json.loads(done.stdout)
+
+
+def test_a_run_would_start_resume_be_shown_or_start_over(tmp_path: Path) -> None:
+    file = written(tmp_path)
+    started = would("run", file, folder=tmp_path)
+    assert started["would"] == "start" and not (tmp_path / "runs").exists()
+    assert gfcr("run", file, "--until", "updates=2").returncode == 0
+    resumed = would("run", file, folder=tmp_path)
+    assert (resumed["would"], resumed["detail"]) == ("resume", "after update 2")
+    assert resumed["folder"] == started["folder"]
+    result = json.loads(gfcr("run", file, "--json").stdout)
+    assert result["resumed_from"] == 2 and result["folder"] == started["folder"]
+    assert would("run", file, folder=tmp_path)["would"] == "be shown, finished"
+    assert would("run", file, "--fresh", folder=tmp_path)["would"] == "start over"
+    assert "would start over (" in gfcr("run", file, "--fresh", "--dry-run").stdout
+
+
+REFUSED: dict[str, dict[str, Any]] = {
+    "evaluation.prompts=8 and the task has 4": {"task": {"name": "chain_sum", "num_heldout": 4}},
+    "no such file or folder": {"task": {"name": "dataset", "path": "no.jsonl"}},
+    "give no advantages": {"strategy": {"name": "grpo", "filters": {"advantage": None}}},
+}
+
+
+@pytest.mark.parametrize("said", REFUSED)
+def test_a_run_is_refused_as_a_start_is(said: str, tmp_path: Path) -> None:
+    file = written(tmp_path, **REFUSED[said])
+    dry, real = gfcr("run", file, "--dry-run"), gfcr("run", file)
+    assert dry.returncode == real.returncode == 2
+    assert said in dry.stderr and dry.stderr.splitlines()[-1] == real.stderr.splitlines()[-1]
+
+
+def test_a_run_that_another_process_writes_is_refused(tmp_path: Path) -> None:
+    file = written(tmp_path)
+    folder = would("run", file, folder=tmp_path)["folder"]
+    with locked(folder):
+        refused = gfcr("run", file, "--dry-run")
+    assert refused.returncode == 2 and "is in use by process" in refused.stderr
+
+
+def test_a_model_that_is_not_here_is_not_made(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("GFCR_CACHE", str(tmp_path / "cache"))
+    changes = {"model": "demo", "engine": {"name": "vllm"}}
+    found = would("run", written(tmp_path, **changes), folder=tmp_path)
+    assert found["would"] == "start" and "demo would be made" in found["detail"]
+
+
+def test_a_sweep_says_it_of_each_trial(tmp_path: Path) -> None:
+    arms = {"grpo": {"strategy": "grpo"}, "rloo": {"strategy": "rloo"}}
+    study = written(tmp_path, launcher=HERE, seeds=[0, 1], arms=arms)
+    assert {t["would"] for t in would("sweep", study, folder=tmp_path)["trials"]} == {"start"}
+    assert gfcr("sweep", study, "--arms", "rloo", "seeds=[0]").returncode == 0
+    told = {t["trial"]: t["would"] for t in would("sweep", study, folder=tmp_path)["trials"]}
+    assert told.pop("rloo/0") == "be shown, finished" and set(told.values()) == {"start"}
+    short = "task={name: chain_sum, num_heldout: 4}"
+    refused = would("sweep", study, short, folder=tmp_path, code=1)["trials"]
+    assert [t["would"] for t in refused] == ["be refused", "be refused", "start", "start"]
