@@ -1,48 +1,36 @@
 """What `gfcr audit` shows: live progress on stderr, tables at the end."""
 
-import sys
 from collections.abc import Sequence
 from typing import final
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from gfcr.certificate.cell import Cell
+from gfcr.commands.display import Bar
 from gfcr.shown.table import Column, Table
 
 STYLES = {"lossless": "green", "biased": "bold red", "inconclusive": "yellow"}
 
 
 @final
-class AuditDisplay(Progress):
+class AuditDisplay(Bar):
     """A bar over the cells; a line for each cell that has ended. See `audit.run.Watch`."""
 
     def __init__(self, *, cells: int) -> None:
-        super().__init__(
-            TextColumn("cells"),
-            BarColumn(bar_width=24),
-            TextColumn("{task.completed:.0f}/{task.total}"),
-            TimeElapsedColumn(),
-            TextColumn("{task.description}"),
-            console=Console(stderr=True),
-            disable=not sys.stderr.isatty(),
-        )
-        self._task, self._now = self.add_task("", total=cells), ""
+        super().__init__("cells", total=cells)
+        self._now = ""
 
     def begin(self, drafter: str, setting: str) -> None:
         """See `Watch.begin`."""
-        self._now = f"{drafter} x {setting}"
-        self.update(self._task, description=self._now)
+        self.told = self._now = f"{drafter} x {setting}"
 
     def progress(self, *, tokens: int, power: float) -> None:
         """See `Watch.progress`."""
-        text = f"{self._now}: {tokens} tokens, power {power:.2f}"
-        self.update(self._task, description=text)
+        self.told = f"{self._now}: {tokens} tokens, power {power:.2f}"
 
     def end(self, cell: Cell) -> None:
         """See `Watch.end`."""
-        self.advance(self._task)
+        self.advance(self.task)
         line = f"{cell.drafter} x {cell.setting}: {cell.verdict}, {cell.reason}"
         self.console.print(line, highlight=False, markup=False)
 

@@ -1,11 +1,12 @@
 """Live progress on stderr: a bar for one run, a table for a sweep."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, final
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.text import Text
 
 from gfcr.experiment import source
 
@@ -13,23 +14,37 @@ _WORTH_SAYING: Final = 0.1
 """Share of unscorable rollouts from which the display says so."""
 
 
-@final
-class RunDisplay(Progress):
-    """A progress bar with the figures of the latest update; plain lines without a terminal."""
+class Bar(Progress):
+    """A progress bar on stderr, and below it what is told, which no narrow terminal cuts off."""
 
-    def __init__(self, *, total: int | None) -> None:
+    told = ""  # asked for before it is made
+
+    def __init__(self, label: str, *, total: int | None) -> None:
         count = "{task.completed:.0f}/{task.total}" if total else "{task.completed:.0f}"
         super().__init__(
-            TextColumn("update"),
+            TextColumn(label),
             BarColumn(bar_width=24),
             TextColumn(count),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
-            TextColumn("{task.description}"),
             console=Console(stderr=True),
             disable=not sys.stderr.isatty(),
         )
-        self._total, self._task = total, self.add_task("", total=total)
+        self.task = self.add_task("", total=total)
+
+    def get_renderables(self) -> Iterator[RenderableType]:
+        """Yields the bar and the words."""
+        yield from super().get_renderables()
+        yield Text(self.told)
+
+
+@final
+class RunDisplay(Bar):
+    """A progress bar with the figures of the latest update; plain lines without a terminal."""
+
+    def __init__(self, *, total: int | None) -> None:
+        super().__init__("update", total=total)
+        self._total = total
 
     def say(self, line: str) -> None:
         """Prints a line above the bar."""
@@ -38,7 +53,8 @@ class RunDisplay(Progress):
     def show(self, progress: source.Progress) -> None:
         """Shows an update."""
         text = figures(progress.metrics, heldout=progress.heldout)
-        self.update(self._task, completed=progress.update, description=text)
+        self.told = text
+        self.update(self.task, completed=progress.update)
         worth_a_line = progress.update in (1, self._total) or progress.update % 10 == 0
         if worth_a_line and not sys.stderr.isatty():
             self.say(f"update {progress.update}: {text}")

@@ -12,6 +12,8 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
 
 from rich.jupyter import JupyterMixin
+from rich.markup import escape
+from rich.text import Text
 
 from gfcr.shown.text import csv_cell, markdown, plain
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 _GAP = 2
 """Columns of a terminal between two of the table."""
+_FOLDED = 10
+"""Columns of a terminal that words have at least where they are folded."""
 
 
 @final
@@ -94,26 +98,30 @@ class Table(JupyterMixin, Generic[R]):
     def rich(self, *, width: int) -> "RichTable":
         """Returns a table for a terminal of `width` columns.
 
-        An interval stands below its number; where there is little room, columns stand closer.
+        An interval stands below its number. Where there is little room, columns stand closer, spare
+        ones are left out and named, words are folded, and at last each row becomes lines of its
+        own. A figure is never cut.
         """
         from rich.box import SIMPLE_HEAD
-        from rich.markup import escape
         from rich.table import Table as RichTable
-        from rich.text import Text
 
-        columns, room = self._fitting(width)
+        columns, room, folded = self._fitting(width)
+        left = [" ".join(c.head.split()) for c in self.said if c not in columns]
+        told = f"No room for: {', '.join(left)} (--json has all)." if left else ""
         table = RichTable(
             title=escape(self.title),
-            caption=escape(self.caption),
+            caption=escape(" ".join(filter(None, (self.caption, told)))),
             box=SIMPLE_HEAD,
             padding=(0, int(room >= 0)),
             pad_edge=False,
             collapse_padding=True,
         )
+        if room + len(columns) < 0:
+            return self._stacked(table)
         for c in columns:
+            folds = c.wraps or (folded and c.words)
             side = "left" if c.words else "right"
-            # Folded, so that no long word is cut short.
-            table.add_column(c.head, justify=side, no_wrap=not c.wraps, overflow="fold")
+            table.add_column(c.head, justify=side, no_wrap=not folds, overflow="fold")
         for row in self.rows:
             cells = ((c.words, c.cell(row)) for c in columns)
             shown = (
@@ -123,23 +131,47 @@ class Table(JupyterMixin, Generic[R]):
             table.add_row(*shown, style=self.style(row))
         return table
 
+    def _stacked(self, table: "RichTable") -> "RichTable":
+        """Every cell on lines of its own, behind what it is."""
+        table.show_header, table.caption = False, escape(self.caption)
+        table.add_column(overflow="fold")
+        for row in self.rows:
+            for c in self.said:
+                cell = c.cell(row)
+                text = cell if isinstance(cell, Text) else Text(_tall(cell, words=c.words))
+                line = Text.assemble((f"{' '.join(c.head.split())}: ", "dim"), text)
+                table.add_row(line, style=self.style(row))
+            table.add_row("")
+        return table
+
     def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
         yield self.rich(width=options.max_width)
 
     def _said(self, column: Column[R]) -> bool:
         return not column.spare or any(str(column.cell(row)) for row in self.rows)
 
-    def _fitting(self, width: int) -> tuple[list[Column[R]], int]:
-        """The columns that fit, in the table's order, and what room they leave."""
-        room, kept = width, set[str]()
-        for column in sorted(self.columns, key=lambda column: column.spare):
-            shown = () if column.wraps else map(column.cell, self.rows)
-            cells = (_tall(cell, words=column.words) for cell in (column.head, *shown))
-            need = max(len(line) for text in cells for line in text.split("\n")) + _GAP
-            if not column.spare or (self._said(column) and need <= room):
-                kept.add(column.head)
-                room -= need
-        return [column for column in self.columns if column.head in kept], room
+    def _fitting(self, width: int) -> tuple[list[Column[R]], int, bool]:
+        """The columns that fit, in the table's order, what room they leave, and whether words fold.
+
+        Room below 0 is what is missing; a column less than that many is missing where they stand
+        closer.
+        """
+        for folded in (False, True):
+            room, kept = width, list[Column[R]]()
+            for column in sorted(self.columns, key=lambda column: column.spare):
+                need = self._need(column, folded=folded)
+                if not column.spare or (self._said(column) and need <= room):
+                    kept.append(column)
+                    room -= need
+            if room + len(kept) >= 0:
+                break
+        return [column for column in self.columns if column in kept], room, folded
+
+    def _need(self, column: Column[R], *, folded: bool) -> int:
+        cells = [_tall(c, words=column.words) for c in (column.head, *map(column.cell, self.rows))]
+        longest = [max(map(len, text.split("\n"))) for text in cells]
+        folds = column.wraps or (folded and column.words)
+        return _GAP + (max(longest[0], min(max(longest), _FOLDED)) if folds else max(longest))
 
 
 def csv_of(lines: Sequence[Mapping[str, Any]]) -> str:

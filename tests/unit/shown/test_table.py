@@ -10,6 +10,7 @@ from rich.text import Text
 from gfcr.shown.table import Column, Table, csv_of
 from gfcr.shown.text import number, plain, span
 from gfcr.stats import Interval
+from tests.contract.sources import LIBRARY, imports
 
 ROWS = [("grpo", 0.5, 1200), ("a|b [x]", -0.25, 0)]
 
@@ -44,6 +45,42 @@ def test_a_narrow_terminal_leaves_spare_columns_out_and_cuts_nothing_off(width: 
     lines = shown(width=width)
     assert max(map(len, lines)) <= width and not any("…" in line for line in lines)
     assert any("[+0.40, +0.60]" in line for line in lines)
+
+
+WIDE: tuple[Column[str], ...] = (
+    Column("arm", lambda row: row, words=True),
+    Column("what it does", lambda row: "words " * 6 + row, words=True, wraps=True),
+    Column("score", lambda row: around(0.25), partial(span, form="+.4f")),
+    Column("tokens", lambda row: 123_456_789, ",.0f"),
+    Column("seconds", lambda row: 98_765.4321, ".4f"),
+    Column("passes", lambda row: 87_654, ",.0f", spare=1),
+    Column("verified", lambda row: 7_654_321, ",.0f", spare=2),
+)
+FIGURES = {
+    "score": ("+0.2500", "[+0.1500, +0.3500]"),
+    "tokens": ("123,456,789",),
+    "seconds": ("98765.4321",),
+    "passes": ("87,654",),
+    "verified": ("7,654,321",),
+}
+
+
+@pytest.mark.parametrize("width", [24, 30, 40, 50, 60, 70, 80, 100, 120])
+def test_no_figure_is_cut_at_any_width(width: int) -> None:
+    rows = ["a_long_name_of_an_arm+and_its_level", "b"]
+    console = Console(width=width, record=True, file=io.StringIO())
+    console.print(Table(rows=rows, columns=WIDE))
+    text = console.export_text()
+    assert "…" not in text and max(map(len, text.split("\n"))) <= width
+    *_, told = ("", *" ".join(text.split()).split("No room for: ")[1:])
+    for head, figures in FIGURES.items():
+        there = [text.count(figure) >= len(rows) for figure in figures]
+        assert all(there) != (head in told), (head, told)
+
+
+def test_every_table_of_a_terminal_is_this_one() -> None:
+    users = [path for path in LIBRARY if any(i.module == "rich.table" for i in imports(path))]
+    assert users == ["gfcr/shown/table.py"]
 
 
 def test_markdown_has_every_column_that_says_something() -> None:
