@@ -159,7 +159,7 @@ def installed_names(value: object) -> Iterator[str]:
 
 def fields_of(part: type[Part]) -> list[dict[str, str]]:
     """A part's configuration: name, type, default and the docstring under the field."""
-    hints, docs = hints_of(part), _field_docs(part)
+    hints, docs = hints_of(part), field_docs(part)
     return [
         {
             "name": f.name,
@@ -277,7 +277,7 @@ def _default(field: "dataclasses.Field[Any]") -> Any:
     return field.default if field.default_factory is MISSING else field.default_factory()
 
 
-def _field_docs(part: type[Part]) -> dict[str, str]:
+def field_docs(part: type[Any]) -> dict[str, str]:
     """The string literal under each annotated field of the class body."""
     body = ast.parse(inspect.cleandoc("\n" + inspect.getsource(part))).body[0]
     assert isinstance(body, ast.ClassDef)

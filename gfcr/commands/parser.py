@@ -11,18 +11,8 @@ from gfcr.errors import did_you_mean
 
 COMMANDS = (
     *("run", "plan", "sweep", "demo", "leaderboard", "submit", "rollouts", "offline"),
-    *(
-        "list",
-        "show",
-        "config",
-        "diff",
-        "check",
-        "upload",
-        "bench",
-        "simulate",
-        "audit",
-        "completion",
-    ),
+    *("list", "show", "check", "config", "diff", "schema", "completion"),
+    *("upload", "bench", "simulate", "audit"),
 )
 """Each is a module of `gfcr.commands` with `HELP`, `add_arguments` and `run`."""
 
