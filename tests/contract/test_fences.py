@@ -22,7 +22,7 @@ PYTHON = all_blocks("python")
 RUN = [block for block in SHELL if not block.mark]
 QUICK = {
     *("run", "sweep", "plan", "leaderboard", "list", "show", "check", "config", "simulate"),
-    *("offline", "upload"),
+    *("offline", "upload", "diff", "rollouts"),
 }
 Ended = dict[tuple[str, ...], subprocess.CompletedProcess[str]]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]

@@ -1,12 +1,15 @@
 """Completion, as bash itself does it."""
 
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from gfcr.commands.parser import COMMANDS
 from tests.commands import gfcr
+from tests.pages import ROOT, all_blocks
 
 ASK = """
 source "$1"; shift
@@ -18,9 +21,13 @@ printf '%s\\n' "${COMPREPLY[@]}"
 
 @pytest.fixture(scope="module")
 def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    file = tmp_path_factory.mktemp("shell") / "gfcr.bash"
-    file.write_text(gfcr("completion", "bash").stdout)
-    return file
+    """Installed as docs/run-an-experiment.md says."""
+    home = tmp_path_factory.mktemp("home")
+    (block,) = (b for b in all_blocks("bash") if b.reason.endswith(Path(__file__).name))
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {**os.environ, "HOME": str(home), "PATH": path, "PYTHONPATH": str(ROOT)}
+    subprocess.run(["bash", "-ec", block.text], env=environment, check=True)
+    return home / ".local/share/bash-completion/completions/gfcr"
 
 
 def completed(script: Path, *words: str, cwd: Path) -> set[str]:

@@ -15,14 +15,19 @@ from gfcr.errors import GfcrError
 from gfcr.values import reading
 from tests.commands import gfcr
 from tests.contract.sources import ROOT
+from tests.pages import all_blocks
 
 CHECKS = {study: jsonschema.Draft202012Validator(of_files(study=study)) for study in (False, True)}
 FILES = sorted((ROOT / "experiments").rglob("*.yaml"))
 
 
-def test_it_prints_a_sound_schema_of_each() -> None:
-    for words, study in (([], False), (["--study"], True)):
-        printed = json.loads(gfcr("schema", *words).stdout)
+def test_it_prints_a_sound_schema_of_each_as_the_page_says() -> None:
+    """That is docs/run-an-experiment.md."""
+    (block,) = (b for b in all_blocks("bash") if b.reason.endswith(Path(__file__).name))
+    for words, study in zip(block.commands, (False, True), strict=True):
+        *command, _, file = words
+        assert file == f"{'study' if study else 'experiment'}.schema.json"
+        printed = json.loads(gfcr(*command[1:]).stdout)
         assert printed == CHECKS[study].schema
         jsonschema.Draft202012Validator.check_schema(printed)
 
