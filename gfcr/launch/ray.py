@@ -5,7 +5,7 @@ import socket
 import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, final
 
@@ -13,7 +13,7 @@ from annotated_types import Interval
 
 from gfcr.errors import ConfigError, GfcrError
 from gfcr.launch.base import Job, JobEnd, Launcher, Watch
-from gfcr.launch.process import TrialProcess
+from gfcr.launch.remote import absolute, run_trial, stamp
 from gfcr.values.ranges import File, Natural
 
 _POLL_S = 0.5
@@ -60,15 +60,15 @@ class Ray(Launcher):
         with _connected(self.address) as ray:
             _check_room(ray, cpus=self.cpus, gpus=self.gpus)
             options = {"num_cpus": self.cpus, "num_gpus": self.gpus, "max_retries": self.retries}
-            task = ray.remote(**options)(_run_trial)
-            stamps = {job.name: _stamp(job) for job in jobs}
-            tasks = {task.remote(_absolute(job), cwd=Path.cwd()): job for job in jobs}
+            task = ray.remote(**options)(run_trial)
+            stamps = {job.name: stamp(job) for job in jobs}
+            tasks = {task.remote(absolute(job), cwd=Path.cwd()): job for job in jobs}
             begun: set[str] = set()
             try:
                 while tasks:
                     done, _ = ray.wait(list(tasks), timeout=_POLL_S)
                     for job in tasks.values():
-                        if job.name not in begun and _stamp(job) != stamps[job.name]:
+                        if job.name not in begun and stamp(job) != stamps[job.name]:
                             begun.add(job.name)
                             begin(job)
                         if job.name in begun:
@@ -78,24 +78,6 @@ class Ray(Launcher):
                         yield JobEnd(job=job, result=_result(ray, ref))
             finally:
                 _cancel(ray, list(tasks))
-
-
-def _run_trial(job: Job, *, cwd: Path) -> dict[str, Any]:
-    """On a node: runs the trial, and ends it when the task is cancelled."""
-    if not job.folder.parent.is_dir():
-        error = (
-            f"{job.folder.parent} is not on this node: give `folder` on a file system that the "
-            "nodes of the cluster share."
-        )
-        return {"status": "failed", "error": error}
-    process = TrialProcess(job, cwd=cwd)
-    try:
-        while (result := process.wait(_POLL_S)) is None:
-            pass
-    except BaseException:
-        process.stop()
-        raise
-    return result
 
 
 @contextmanager
@@ -154,20 +136,6 @@ def _check_room(ray: Any, *, cpus: float, gpus: float) -> None:
             "Trials wait for one that has; interrupt and give less if none will come.",
             file=sys.stderr,
         )
-
-
-def _absolute(job: Job) -> Job:
-    """The job with its folder in full, made: nodes start in folders of their own."""
-    folder = job.folder.resolve()
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    config = {**job.config, "folder": str(Path(job.config["folder"]).resolve())}
-    return replace(job, folder=folder, config=config)
-
-
-def _stamp(job: Job) -> int:
-    """Changes when a node takes the job up, which writes its spec first."""
-    file = job.folder.parent / f"{job.folder.name}.yaml"
-    return file.stat().st_mtime_ns if file.exists() else 0
 
 
 def _result(ray: Any, ref: Any) -> dict[str, Any]:

@@ -1,0 +1,156 @@
+"""Trials as jobs of a Slurm cluster, by submitit."""
+
+import time
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal, final
+
+from annotated_types import Interval
+
+from gfcr.code import optional
+from gfcr.errors import ConfigError, GfcrError
+from gfcr.launch.base import Job, JobEnd, Launcher, Watch
+from gfcr.launch.process import is_held
+from gfcr.launch.remote import absolute, run_trial, stamp
+from gfcr.values.ranges import Natural, Word
+
+_POLL_S = 0.5
+_GRACE_S = 25.0
+"""In which trials that are cancelled write down that they are paused."""
+
+
+@final
+@dataclass(kw_only=True)
+class Slurm(Launcher):
+    """Runs trials as Slurm jobs, which wait in the cluster's queue like any others.
+
+    The nodes share the folder of the study (a network file system) and have gfcr installed alike. A
+    job that is pre-empted or meets its time limit is queued again, where its trial resumes from its
+    run folder. Scripts and words of jobs lie in `<run folder>.slurm`.
+    """
+
+    cluster: Literal["slurm", "local"] = "slurm"
+    """`local` runs the same jobs as processes of this machine, to try a study out."""
+    parallel: Annotated[int, Interval(ge=1, le=10000)] = 100
+    """Jobs that are queued or run at a time."""
+    minutes: Annotated[int, Interval(ge=1, le=10**6)] = 240
+    """Time limit of a job."""
+    timeouts: Natural = 20
+    """How often a job that meets it is queued again; pre-emptions are not counted."""
+    cpus: Annotated[int, Interval(ge=1, le=10000)] = 1
+    """Cores that a trial is given."""
+    gpus: Natural = 0
+    """Devices that a trial is given."""
+    partition: Word | None = None
+    """None takes the cluster's own default."""
+    options: dict[str, Any] = field(default_factory=dict[str, Any])
+    """More of sbatch, as submitit calls them: `{account: lab, qos: high, mem_gb: 64}`."""
+
+    def __post_init__(self) -> None:
+        if self.cluster == "local" and (self.partition or self.options):
+            raise ConfigError(
+                "launcher.cluster=local has neither partition nor options: leave them out, or give "
+                "cluster=slurm."
+            )
+
+    def run(
+        self,
+        jobs: Sequence[Job],
+        *,
+        begin: Watch = lambda job: None,
+        watch: Watch = lambda job: None,
+    ) -> Generator[JobEnd, None, None]:
+        """See `Launcher.run`.
+
+        Raises:
+            GfcrError: there is no Slurm here, or it refuses a job.
+        """
+        waiting, queued, begun = list(jobs), dict[str, _Queued](), set[str]()
+        try:
+            while waiting or queued:
+                for job in [job for job in waiting if not is_held(job)]:
+                    if len(queued) < self.parallel:
+                        waiting.remove(job)
+                        queued[job.name] = self._submit(job)
+                time.sleep(_POLL_S)
+                for name, one in list(queued.items()):
+                    if name not in begun and stamp(one.job) != one.stamp:
+                        begun.add(name)
+                        begin(one.job)
+                    if name in begun:
+                        watch(one.job)
+                    if one.submitted.done():
+                        del queued[name]
+                        yield JobEnd(job=one.job, result=_result(one.submitted))
+        finally:
+            _cancel(list(queued.values()))
+
+    def _submit(self, job: Job) -> "_Queued":
+        submitit = optional.load("submitit", extra="slurm")
+        found, before = absolute(job), stamp(job)
+        try:
+            executor = submitit.AutoExecutor(
+                folder=f"{found.folder}.slurm/%j",
+                cluster=self.cluster,
+                slurm_max_num_timeout=self.timeouts,
+            )
+            executor.update_parameters(**self._parameters(job))
+            submitted = executor.submit(_Trial(job=found, cwd=Path.cwd()))
+        except Exception as error:
+            raise GfcrError(
+                f"launcher: {job.name} was not taken by cluster={self.cluster} "
+                f"({type(error).__name__}: {error}). Correct launcher.options (see `sbatch --help`)"
+                ", or sweep where sbatch is."
+            ) from error
+        return _Queued(job=job, submitted=submitted, stamp=before)
+
+    def _parameters(self, job: Job) -> Mapping[str, Any]:
+        shared = {"timeout_min": self.minutes, "cpus_per_task": self.cpus, "name": job.name}
+        more = {"partition": self.partition, **self.options} if self.partition else self.options
+        of_slurm = {f"slurm_{name.removeprefix('slurm_')}": value for name, value in more.items()}
+        return {**shared, "gpus_per_node": self.gpus, **of_slurm}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Queued:
+    """A job in the cluster's queue, or running."""
+
+    job: Job
+    submitted: Any
+    stamp: int
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class _Trial:
+    """What a job runs, and runs on when it is queued again."""
+
+    job: Job
+    cwd: Path
+
+    def __call__(self) -> dict[str, Any]:
+        return run_trial(self.job, cwd=self.cwd)
+
+    def checkpoint(self) -> Any:
+        """By submitit, when the job is pre-empted or meets its time limit."""
+        helpers = optional.load("submitit.helpers", extra="slurm")
+        return helpers.DelayedSubmission(replace(self, job=replace(self.job, fresh=False)))
+
+
+def _result(submitted: Any) -> dict[str, Any]:
+    error = submitted.exception()
+    if error is None:
+        return submitted.result()
+    words = str(error).strip().splitlines()
+    why = f"its job {submitted.job_id} ended without an answer ({words[0] if words else error!r})"
+    return {"status": "failed", "error": f"{why}. The same command runs it on."}
+
+
+def _cancel(queued: Sequence[_Queued]) -> None:
+    """Takes jobs back and waits for those that ran, so that none outlives the sweep."""
+    for one in queued:
+        one.submitted.cancel()
+    deadline = time.monotonic() + _GRACE_S
+    while any(is_held(one.job) for one in queued) and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
