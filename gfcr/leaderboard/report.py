@@ -19,7 +19,7 @@ from gfcr.shown.palette import BASELINE, Look, arm_looks, bin_looks, style_sheet
 from gfcr.tracking.folder import write_atomic
 
 _MAX_POINTS: Final = 400
-_DIGITS: Final = 6
+_DIGITS: Final = 5
 """Significant ones of what charts draw: more cannot be seen, and take half of the file."""
 _ASSETS: Final = (
     *("style.css", "charts.js", "state.js", "forest.js", "rollouts.js", "table.js", "detail.js"),

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from gfcr.config import HELDOUT
@@ -73,7 +74,9 @@ def remarks(board: "Leaderboard") -> str:
 
 def caption(board: "Leaderboard") -> str:
     """Returns the sentences that say what the numbers are."""
-    told = ["Held-out score, mean over seeds with its 95 % interval."]
+    bounded = board.bounds is not None and all(map(isfinite, board.bounds))
+    kind = " (Korn-Graubard, inside its bounds)" if bounded else ""
+    told = [f"Held-out score, mean over seeds with its 95 % interval{kind}."]
     if board.metric != HELDOUT:
         told.append(f"The study's own metric, for stopping and search, is {board.metric}.")
     if board.baseline:

@@ -11,15 +11,19 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from gfcr import leaderboard
-from gfcr.leaderboard import report
+from gfcr import config as configs
+from gfcr import experiment, leaderboard
+from gfcr.leaderboard import report, shown_rollouts
 from gfcr.leaderboard.shown_rollouts import ShownRun
 from gfcr.shown.palette import BASELINE, arm_looks, bin_looks
-from gfcr.tracking.looked_at import LookedAt
+from gfcr.tracking.folder_store import find_folders
+from gfcr.tracking.looked_at import LookedAt, look_at
 from gfcr.tracking.records import RunRecord
 from gfcr.types import FinishReason, Prompt, Rollout, Signal
+from tests import stores
 from tests.certified import certified
 from tests.heldout import asked, measured
+from tests.launchers import values_of
 
 ARMS = {
     "grpo": (0.62, 1.0, 0.30),
@@ -30,6 +34,7 @@ ARMS = {
     "spec_exact": (0.63, 1.0, 0.30),
 }
 UPDATES = 40
+ONE_UPDATE = {"name": "dry", "max_steps": 1}
 UNKNOWN = "\u2013"
 
 
@@ -445,6 +450,30 @@ def test_rollouts_are_shown_token_by_token_and_are_text(page):
 def test_a_page_without_rollouts_says_why(browser, tmp_path):
     browser.get(report.write(make_board(), path=tmp_path / "bare.html").as_uri())
     assert "tracking.artifacts" in browser.find_element("id", "rollouts").text
+
+
+@pytest.mark.parametrize("kept", ["all", "results"])
+def test_rollouts_are_read_from_the_store_where_it_holds_them(tmp_path, kept):
+    uri = stores.sqlite(tmp_path)
+    values = values_of(tmp_path / "runs", arm="grpo", study="s", trainer=ONE_UPDATE)
+    values["tracking"] = {"name": "mlflow", "uri": uri, "artifacts": kept}
+    experiment.run(configs.experiment(values, where="test"))
+    board = leaderboard.build(uri)
+    found = shown_rollouts.of_store(board, uri=uri)
+    assert found.keys() == ({"grpo"} if kept == "all" else set())
+    if not found:
+        return
+    (folder,) = find_folders(tmp_path / "runs")
+    own = [*look_at(max((folder / "rollouts").glob("*.parquet")))]
+    seen = found["grpo"].rollouts
+    assert [r.rollout.id for r in seen] == [r.rollout.id for r in own] and seen
+    for each in seen:  # the fake engine's tokens are characters
+        assert "".join(each.pieces) == each.rollout.text
+        assert len(each.pieces) == len(each.rollout)
+    text = report.write(board, path=tmp_path / "r.html", rollouts=found).read_text()
+    (card, *_) = json.loads(Page(text).data)["rollouts"]["grpo"]["shown"]
+    assert "".join(card["pieces"]) in {r.rollout.text for r in own}
+    assert card["reward"] == max(r.rollout.reward for r in own)
 
 
 def test_a_link_shows_what_was_chosen(page, written):

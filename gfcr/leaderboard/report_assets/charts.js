@@ -119,7 +119,8 @@ function lineChart(width, { lines, labels, title }) {
     .sort((a, b) => a.base - b.base);
   const all = drawn.flatMap((line) => line.points);
   const xs = extent(all.map((p) => p.x), 0), ys = extent(all.flatMap((p) => [p.low, p.high]), 0.05);
-  const x = { to: scale(xs, [box.left, box.right]), ticks: ticks(...xs, width / 110) };
+  const whole = all.every((p) => Number.isInteger(p.x)); // There is no half an update.
+  const x = { to: scale(xs, [box.left, box.right]), ticks: ticks(...xs, width / 110).filter((v) => !whole || Number.isInteger(v)) };
   const y = { to: scale(ys, [box.bottom, box.top]), ticks: ticks(...ys, 5) };
   const root = draw("svg", { height, viewBox: `0 0 ${width} ${height}`, tabindex: 0, role: "img", "aria-label": title });
   root.append(axes(box, x, y, labels));

@@ -50,7 +50,7 @@ def test_curves_are_thinned_to_some_points_and_keep_the_last(tmp_path):
 
 def test_curves_are_as_exact_as_can_be_seen(tmp_path):
     (row,) = data(page(board(rowed("b", curves={0: [[1, 2 / 3, None]]})), tmp_path))["rows"]
-    assert row["curves"] == {"0": [[1, 0.666667, None]]}
+    assert row["curves"] == {"0": [[1, 0.66667, None]]}
 
 
 def test_scores_have_the_unit_that_the_task_declares(tmp_path):

@@ -4,7 +4,7 @@ import csv
 import io
 import re
 from dataclasses import replace
-from math import nan
+from math import inf, nan
 
 import pytest
 
@@ -122,6 +122,9 @@ def test_a_caption_of_a_table_alone_says_what_its_figures_are():
     start = "Held-out score, mean over seeds with its 95 % interval."
     nothing = "No baseline is named, so nothing is compared."
     assert caption(board(ROW)) == f"{start} {nothing}"
+    assert caption(board(ROW, bounds=(-inf, inf))) == f"{start} {nothing}"
+    inside = start.replace("interval.", "interval (Korn-Graubard, inside its bounds).")
+    assert caption(board(ROW, bounds=(0, 1))) == f"{inside} {nothing}"
     assert caption(board(BARE)) == f"{start} {nothing} Without a rank: see the notes."
     assert caption(board(notes=("n.", "m."))) == f"{start} {nothing} n. m."
 
