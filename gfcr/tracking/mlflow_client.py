@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from gfcr.code import optional
 from gfcr.process.environment import set_defaults
 from gfcr.tracking.mlflow_sqlite import check_readable, check_writable
 from gfcr.tracking.names import digest
@@ -118,7 +119,9 @@ def _sqlite_file(uri: str) -> Path | None:
 
 
 def short(error: Exception) -> str:
-    """The kind of an error and the first line of its words."""
+    """The kind of an error and the first line of its words, or what to install."""
+    if isinstance(error, ModuleNotFoundError) and (told := optional.missing(error)) is not None:
+        return str(told).rstrip(".")
     lines = str(error).strip().splitlines() or [""]
     return f"{type(error).__name__}: {lines[0][:200]}"
 

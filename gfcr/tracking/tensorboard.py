@@ -64,7 +64,7 @@ class Tensorboard(Tracker):
 
 def _written(folder: RunFolder) -> Any:
     """Writes a run's event file from its folder, in the place of an earlier one."""
-    event_file_writer = optional.load(_WRITER, extra="tensorboard")
+    event_file_writer = optional.load(_WRITER)
     for earlier in folder.path.glob(f"events.out.tfevents.*{_SUFFIX}"):
         earlier.write_bytes(b"")  # a TensorBoard that has it open cannot do without the file
     writer = event_file_writer.EventFileWriter(str(folder.path), filename_suffix=_SUFFIX)
@@ -86,4 +86,4 @@ def _add(writer: Any, step: int, *, metrics: Mapping[str, float], at: float) -> 
 
 
 def _protocol(name: str) -> Any:
-    return optional.load(f"tensorboard.compat.proto.{name}", extra="tensorboard")
+    return optional.load(f"tensorboard.compat.proto.{name}")

@@ -85,7 +85,7 @@ class Wandb(Tracker):
         return run.id
 
     def _open(self, folder: RunFolder, *, card: RunCard) -> Any:
-        wandb = optional.load("wandb", extra="wandb")
+        wandb = optional.load("wandb")
         run_id = f"{card.run_id}-{digest(folder.attempt)[:8]}"
         if self.mode == "offline":
             for earlier in folder.path.glob(f"wandb/offline-run-*-{run_id}"):
