@@ -145,9 +145,10 @@ def test_the_readme_names_every_strategy() -> None:
         assert f"| `{entry.name}` | {entry.summary.rstrip('.')} | {entry.paper} |" in text
 
 
-def test_the_contract_s_page_is_what_the_source_says() -> None:
-    spec = importlib.util.spec_from_file_location("contract", ROOT / "scripts" / "contract.py")
+@pytest.mark.parametrize("name", ["contract", "strategies"])
+def test_a_generated_page_is_what_the_source_says(name: str) -> None:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
     assert spec and spec.loader
     made = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(made)
-    assert made.page() == made.PAGE.read_text(), "run scripts/contract.py"
+    assert made.page() == made.PAGE.read_text(), f"run scripts/{name}.py"
