@@ -1,6 +1,7 @@
 """Every fenced block of the documents is run here, run by another test, or says what it needs."""
 
 import ast
+import importlib.util
 import json
 import re
 import shutil
@@ -79,6 +80,31 @@ def _cheap(words: list[str]) -> list[str]:
         return words
     where = "tracking=local" if words[0] == "run" else f"launcher={HERE}"
     return [*words[:2], where, *CHEAP, *words[2:]]
+
+
+def test_the_readme_shows_what_the_demo_prints(
+    folder: Path, ended: Ended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = importlib.util.spec_from_file_location("demo_block", ROOT / "scripts" / "demo_block.py")
+    assert spec and spec.loader
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    command = tuple(_cheap(["sweep", "experiments/quickstart/study.yaml"]))
+    if command not in ended:
+        ended[command] = gfcr(*command, cwd=folder)
+    monkeypatch.chdir(folder)
+    (shown,) = script.BLOCK.findall(script.PAGE.read_text())
+    # A narrow table leaves columns out; which, depends on what the others hold.
+    made = script.block([f"launcher={HERE}", *CHEAP], width=400)
+    assert _shape(shown)[0] <= _shape(made)[0] and _shape(shown)[1:] == _shape(made)[1:]
+
+
+def _shape(board: str) -> tuple[set[str], list[str], list[str]]:
+    """Columns of the demo's table, its arms, and what the lines below it are about."""
+    rows = board.splitlines()
+    head = next(row for row in rows if "verdict" in row)
+    arms = sorted(found[1] for row in rows if (found := re.match(r"[ \d]*([a-z]\w*) +\d+ ", row)))
+    return set(head.split()), arms, [row.partition(":")[0] for row in rows[-2:]]
 
 
 @pytest.mark.parametrize("block", [b for b in SHELL if b.mark in ("long", "needs")], ids=name)
