@@ -7,10 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeVar
 
+from rich.jupyter import JupyterMixin
+
 from gfcr import registry
 from gfcr.correction.base import Correction
 from gfcr.errors import ConfigError, shown, unknown_name
 from gfcr.part import Part
+from gfcr.shown.table import Column, Table
 from gfcr.speculation.base import Drafter
 from gfcr.stages import BatchMap, Control, Filter, Generate, Referee, Replay, Selector
 from gfcr.types import Loss
@@ -24,8 +27,8 @@ PACKAGE = "gfcr_strategies"
 """The folder `strategies/` as installed."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Strategy(Checked):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Strategy(Checked, JupyterMixin):
     """How rollouts are generated, filtered, controlled and replayed. Order of the maps matters."""
 
     name: Word
@@ -60,6 +63,20 @@ class Strategy(Checked):
     def corrected(self) -> bool:
         """Whether tokens are learned from by the log-probs that they were sampled with."""
         return self.correction is not None or self.loss.off_policy == "behaviour"
+
+    def __repr__(self) -> str:
+        return f"strategy {self.name}, groups of {self.group_size}: {', '.join(self.parts)}"
+
+    def __rich__(self) -> Table[tuple[str, Part]]:
+        """What notebooks show: its parts."""
+        address: Column[tuple[str, Part]] = Column("part", lambda row: row[0], words=True)
+        values: Column[tuple[str, Part]] = Column("", lambda row: row[1], words=True, wraps=True)
+        return Table(
+            rows=list(self.parts.items()),
+            columns=(address, values),
+            caption=f"{self.loss}",
+            title=f"strategy {self.name}, groups of {self.group_size}",
+        )
 
     def check(self) -> None:
         """Refuses parts that do not fit each other, and what leaves nothing to train on.

@@ -73,7 +73,7 @@ def _text(result: dict[str, Any]) -> str:
     other = start.get("disagreed")
     said = f"the verifier gave {other} of {start['n']} answers another reward when asked again\n"
     return (
-        f"[bold]{result['arm']}[/] seed {result['seed']}: held-out accuracy {before:.3f} -> "
+        f"[bold]{result['arm']}[/] seed {result['seed']}: held-out score {before:.3f} -> "
         f"[bold]{after:.3f}[/] in {result['updates']} updates, {result['wall_s']:.0f} s\n"
         f"{said if other else ''}tokens: {bins}\n"
         f"{result['rollout_tokens_per_s']:.0f} rollout tokens/s, generation share "

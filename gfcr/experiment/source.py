@@ -32,7 +32,7 @@ class Progress:
     update: int
     metrics: Mapping[str, float]
     heldout: float | None
-    """Latest held-out accuracy."""
+    """Latest held-out score."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,10 +1,16 @@
 """A leaderboard: what its tables, pages and files are made of."""
 
 from dataclasses import dataclass
+from io import StringIO
+from typing import TYPE_CHECKING
 
+from gfcr.code import optional
 from gfcr.leaderboard.rows import Excluded, Row, Seat
-from gfcr.leaderboard.tables import to_markdown
+from gfcr.leaderboard.tables import to_csv, to_markdown
 from gfcr.stats import Bounds, NoiseFloor
+
+if TYPE_CHECKING:
+    from pandas import DataFrame  # pyright: ignore[reportMissingTypeStubs]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +41,14 @@ class Leaderboard:
     notes: tuple[str, ...] = ()
     """What a reader of the table must know beside its rows."""
 
+    def to_frame(self) -> "DataFrame":
+        """One row an arm, the columns of the CSV."""
+        return optional.load("pandas").read_csv(StringIO(to_csv(self)))
+
     def _repr_markdown_(self) -> str:
         """What notebooks show."""
         return to_markdown(self)
+
+    def __repr__(self) -> str:
+        ranked = (f"{row.arm} {row.score.value:.3f}" for row in self.rows)
+        return f"leaderboard of study {self.study}: {', '.join(ranked)}; baseline {self.baseline}"

@@ -57,7 +57,7 @@ def _score(run: RunRecord) -> str | None:
     score = heldout(run)["accuracy"]
     curve = result_of(run).get("curve")
     if curve and not _same(curve[-1][3], score):
-        return f"result.json has held-out accuracy {score}, and {curve[-1][3]} on its curve"
+        return f"result.json has held-out score {score}, and {curve[-1][3]} on its curve"
     logged = run.series.get(HELDOUT)
     # A resumed run may measure again, and MLflow keeps the first point of an update.
     if logged and not result_of(run).get("resumed_from") and not _same(logged[-1][1], score):
@@ -92,7 +92,7 @@ def _answers(run: RunRecord) -> str | None:
             continue
         mean = sum(score * told[prompt] for prompt, score in scores.items()) / found["n"]
         if not _same(mean, found["accuracy"]):
-            return f"held-out accuracy is {found['accuracy']}, the mean over its prompts {mean:.6g}"
+            return f"held-out score is {found['accuracy']}, the mean over its prompts {mean:.6g}"
     counts: Sequence[int] = result_of(run).get("unscorable", [0] * len(curve))
     last = sum(section(heldout(run), "unscorable").values())
     if len(counts) != len(curve) or (counts and counts[-1] != last):

@@ -126,7 +126,7 @@ def _missing(run: RunRecord) -> str | None:
     result = result_of(run)
     score = heldout(run).get("accuracy")
     if not finite(score):
-        return f"held-out accuracy is {score}"
+        return f"held-out score is {score}"
     odd = [p for p, s in section(heldout(run), "per_prompt").items() if not finite(s)]
     if odd:
         return f"the held-out score of prompt {odd[0]} is no finite number ({len(odd)} such)"

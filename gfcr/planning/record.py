@@ -3,21 +3,25 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
 from rich.jupyter import JupyterMixin
 from rich.markup import escape
 
+from gfcr.code import optional
 from gfcr.planning.cost import ArmPlan
 from gfcr.planning.effects import Variance
 from gfcr.shown.table import Column, Table
 from gfcr.shown.text import plain
 
+if TYPE_CHECKING:
+    from pandas import DataFrame  # pyright: ignore[reportMissingTypeStubs]
+
 POWER, ALPHA = 0.8, 0.05
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class StudyPlan(JupyterMixin):
     """What a study is made of, will cost and can show. None and NaN are unknown."""
 
@@ -72,6 +76,17 @@ class StudyPlan(JupyterMixin):
         totals = {"tokens": self.tokens, "seconds": self.seconds, "power": POWER, "alpha": ALPHA}
         arms = [{**plain(arm), "open": arm.open} for arm in self.arms]
         return {**plain(self), **totals, "arms": arms}
+
+    def to_frame(self) -> "DataFrame":
+        """One row an arm: runs, updates, tokens and seconds, what is not known NaN."""
+        return optional.load("pandas").DataFrame(self.data()["arms"])
+
+    def __repr__(self) -> str:
+        runs, left = sum(len(a.seeds) for a in self.arms), sum(a.open for a in self.arms)
+        return (
+            f"plan of study {self.study}: {len(self.arms)} arms, {runs} runs, {left} still to "
+            f"make; detectable difference {self.detectable:.3f}"
+        )
 
     def __rich__(self) -> RenderableType:
         """The table of arms, then what the study can show."""

@@ -6,12 +6,12 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from gfcr.code import optional
-from gfcr.config import HELDOUT
-from gfcr.errors import ConfigError
+from gfcr.errors import ConfigError, unknown_name
 from gfcr.studies.attribution import Variance
 from gfcr.studies.effects import Effect
 from gfcr.sweep import Study, Trial
-from gfcr.tracking.folder import RunFolder
+from gfcr.tracking.folder import MetricLine, RunFolder
+from gfcr.tracking.names import HELDOUT
 
 if TYPE_CHECKING:
     from pandas import DataFrame  # pyright: ignore[reportMissingTypeStubs]
@@ -26,16 +26,34 @@ COLUMNS = (
 
 def runs_frame(study: Study) -> "DataFrame":
     """One row a run: arm, seed, factor levels, status, scores, costs, `tokens/<bin>`, folder."""
-    return _frame([_run_row(trial, study=study) for trial in study.trials])
+    return _frame(run_rows(study))
 
 
-def curves_frame(study: Study, *, metrics: Sequence[str] = METRICS) -> "DataFrame":
+def run_rows(study: Study) -> list[dict[str, Any]]:
+    """The rows of `runs_frame`."""
+    return [_run_row(trial, study=study) for trial in study.trials]
+
+
+def curves_frame(study: Study, *, metrics: Sequence[str] | None = None) -> "DataFrame":
     """Metrics over the course of the runs, long: one row an arm, seed, metric and update.
 
     `tokens` are those generated for training so far, `seconds` those of the updates so far;
     evaluation counts in neither.
+
+    Args:
+        study: whose runs.
+        metrics: names; None takes `METRICS`, as far as there are any.
+
+    Raises:
+        ConfigError: no run has recorded one of the metrics, though some have begun.
     """
-    rows = [row for trial in study.trials for row in _points(trial, metrics=metrics)]
+    lines = {trial.name: list(RunFolder(trial.folder).metrics()) for trial in study.trials}
+    known = sorted({name for found in lines.values() for line in found for name in line.metrics})
+    for name in metrics or ():
+        if known and name not in known:
+            raise unknown_name(name, kind="metric", allowed=known, where=f"study {study.name}")
+    wanted = METRICS if metrics is None else metrics
+    rows = [r for t in study.trials for r in _points(t, lines=lines[t.name], metrics=wanted)]
     names = ("arm", "seed", "metric", "update", "tokens", "seconds", "value")
     return optional.load("pandas").DataFrame(rows, columns=list(names))
 
@@ -44,13 +62,17 @@ def rollouts_frame(study: Study, *, columns: Sequence[str] = COLUMNS) -> "DataFr
     """Every rollout, with its arm and seed; `columns` are those of the rollout files.
 
     Raises:
-        ConfigError: no run has made any.
+        ConfigError: no run has made any, or they have no such column.
     """
     pandas = optional.load("pandas")
     parquet: Any = importlib.import_module("pyarrow.parquet")
     found: list[Any] = []
     for trial in study.trials:
         for file in sorted(RunFolder(trial.folder).rollouts.glob("update-*.parquet")):
+            held = parquet.read_schema(file).names
+            for name in columns:
+                if name not in held:
+                    raise unknown_name(name, kind="column", allowed=held, where="rollouts")
             frame = parquet.read_table(file, columns=list(columns)).to_pandas()
             frame.insert(0, "arm", trial.config.name)
             frame.insert(1, "seed", trial.config.seed)
@@ -89,7 +111,7 @@ def _frame(rows: Sequence[Mapping[str, object]]) -> "DataFrame":
     return optional.load("pandas").DataFrame(rows)
 
 
-def _run_row(trial: Trial, *, study: Study) -> dict[str, object]:
+def _run_row(trial: Trial, *, study: Study) -> dict[str, Any]:
     folder = RunFolder(trial.folder)
     result: Mapping[str, Any] = folder.result() or {}
     heldout: Mapping[str, Any] = result.get("heldout", {})
@@ -100,7 +122,8 @@ def _run_row(trial: Trial, *, study: Study) -> dict[str, object]:
         "seed": trial.config.seed,
         **study.levels.get(trial.config.name, {}),
         "status": result.get("status") or folder.status or "waiting",
-        **{when: heldout.get(when, {}).get("accuracy") for when in ("before", "after")},
+        "score_before": heldout.get("before", {}).get("accuracy"),
+        "score": heldout.get("after", {}).get("accuracy"),
         **{key: result.get(key) for key in kept},
         **{f"tokens/{name}": num for name, num in tokens.items()},
         **{f"speculation/{name}": num for name, num in result.get("speculation", {}).items()},
@@ -109,9 +132,11 @@ def _run_row(trial: Trial, *, study: Study) -> dict[str, object]:
     }
 
 
-def _points(trial: Trial, *, metrics: Sequence[str]) -> Iterator[tuple[object, ...]]:
+def _points(
+    trial: Trial, *, lines: Sequence[MetricLine], metrics: Sequence[str]
+) -> Iterator[tuple[object, ...]]:
     tokens = seconds = 0.0
-    for line in RunFolder(trial.folder).metrics():
+    for line in lines:
         values = line.metrics
         if "tokens/generated" in values:
             tokens = values["tokens/generated"] - values.get("tokens/evaluation", 0.0)

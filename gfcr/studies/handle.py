@@ -1,25 +1,26 @@
 """A study in the hands of a notebook."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
-from gfcr import config as configs
+from rich.jupyter import JupyterMixin
+
 from gfcr import leaderboard, sweep
-from gfcr.commands.sweep_display import SweepDisplay
-from gfcr.config import HELDOUT
 from gfcr.errors import ConfigError
 from gfcr.leaderboard.screen import screen
 from gfcr.planning import Assumed, StudyPlan, plan
-from gfcr.studies import attribution, effects, frames, plots, progress
+from gfcr.shown.table import Column, Table
+from gfcr.studies import attribution, effects, frames, opened, plots
 from gfcr.studies.crossed import Crossed, crossed
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.folder_store import find_folders, read_folders
+from gfcr.tracking.names import HELDOUT
 from gfcr.tracking.records import RunRecord
-from gfcr.values.plain import mapping
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from pandas import DataFrame  # pyright: ignore[reportMissingTypeStubs]
 
@@ -28,7 +29,7 @@ _REPLACED = ("arms", "factors", "seeds")
 
 
 def study(
-    source: str | Path | Mapping[str, Any] | None = None,
+    source: opened.Source = None,
     *,
     overrides: Sequence[str] = (),
     **values: Any,
@@ -49,19 +50,28 @@ def study(
         ConfigError: as `gfcr.sweep.load`.
     """
     where = str(source) if isinstance(source, str | Path) else _WHERE
-    given: dict[str, Any] = {}
+    given = opened.read(source, where=where)
     if isinstance(source, str | Path):
-        given = {"study": Path(source).resolve().parent.name, **configs.read(source)}
-    elif source is not None:
-        given = _based(mapping(source, where=where))
+        given = {"study": Path(source).resolve().parent.name, **given}
     given = {k: v for k, v in given.items() if not (k in _REPLACED and k in values)}
-    merged = configs.merge(configs.merge(given, _based(values)), configs.parse_overrides(overrides))
+    merged = opened.changed(given, values=values, overrides=overrides)
     return StudyHandle(sweep.from_values(merged, where=where))
 
 
+_COLUMNS: tuple[Column[dict[str, Any]], ...] = (
+    Column("arm", lambda row: row["arm"], words=True),
+    Column("seed", lambda row: row["seed"]),
+    Column("status", lambda row: row["status"], words=True),
+    Column("score before", lambda row: row["score_before"], ".3f"),
+    Column("score", lambda row: row["score"], ".3f"),
+    Column("updates", lambda row: row["updates"]),
+    Column("seconds", lambda row: row["wall_s"], ",.0f"),
+)
+
+
 @final
-@dataclass(frozen=True)
-class StudyHandle:
+@dataclass(frozen=True, repr=False)
+class StudyHandle(JupyterMixin):
     """Plans, runs and reads one study. Results are read from the run folders, at any time."""
 
     study: sweep.Study
@@ -87,16 +97,14 @@ class StudyHandle:
             ConfigError: as `Study.only`.
         """
         study = self.study.only(arms) if arms else self.study
-        with SweepDisplay(study, show=progress.notebook()) as display:
-            ends = sweep.run(study, fresh=fresh, begin=display.begin, watch=display.watch)
-            display.close(ends)
+        opened.run_shown(study, fresh=fresh)
         return self
 
     def frame(self) -> "DataFrame":
         """One row a run, see `frames.runs_frame`."""
         return frames.runs_frame(self._known)
 
-    def curves(self, *, metrics: Sequence[str] = frames.METRICS) -> "DataFrame":
+    def curves(self, *, metrics: Sequence[str] | None = None) -> "DataFrame":
         """Metrics over the course of the runs, see `frames.curves_frame`."""
         return frames.curves_frame(self._known, metrics=metrics)
 
@@ -152,9 +160,20 @@ class StudyHandle:
         """
         return frames.effects_frame(attribution.shapley(self._crossed(), arm=arm))
 
-    def plot(self, metric: str = HELDOUT) -> "Figure":
-        """Draws learning curves and the token ledger, see `plots.draw`."""
+    def plot(
+        self, metric: str = HELDOUT, *, by: str = "update", ax: "Axes | None" = None
+    ) -> "Figure | Axes":
+        """Draws learning curves and the token ledger, see `plots.draw`.
+
+        With `ax` a metric's curves against one budget alone go there, see `plots.draw_curves`.
+
+        Raises:
+            ConfigError: an unknown metric.
+        """
         curves = frames.curves_frame(self._known, metrics=(metric,))
+        if ax is not None:
+            baseline = self.study.baseline
+            return plots.draw_curves(curves, metric=metric, baseline=baseline, by=by, ax=ax)
         return plots.draw(curves, board=self.leaderboard(), metric=metric)
 
     @property
@@ -172,6 +191,10 @@ class StudyHandle:
             raise ConfigError(f"study {self.study.name} has no runs yet: run it first.")
         return read_folders(folders)
 
+    def __rich__(self) -> Table[dict[str, Any]]:
+        """What notebooks show: its runs."""
+        return Table(rows=frames.run_rows(self._known), columns=_COLUMNS, title=repr(self))
+
     def __repr__(self) -> str:
         results = [RunFolder(t.folder).result() for t in self.study.trials]
         done = sum(r is not None and r["status"] == "finished" for r in results)
@@ -179,9 +202,3 @@ class StudyHandle:
             f"study {self.study.name}: {', '.join(self.study.arms)}; "
             f"{done} of {len(results)} runs finished"
         )
-
-
-def _based(values: Mapping[str, Any]) -> dict[str, Any]:
-    own = dict(values)
-    base = own.pop("base", None)
-    return configs.merge(configs.read(str(base)), own) if base else own

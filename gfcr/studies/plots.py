@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gfcr.code import optional
-from gfcr.errors import ConfigError
+from gfcr.errors import ConfigError, unknown_name
 from gfcr.leaderboard import Leaderboard
 from gfcr.shown.palette import BASELINE, Look, arm_looks, bin_looks
+from gfcr.tracking.names import HELDOUT
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,19 +32,44 @@ def draw(curves: "DataFrame", *, board: Leaderboard, metric: str) -> "Figure":
         ConfigError: nothing of the metric is recorded.
     """
     pyplot = optional.load("matplotlib.pyplot")
-    table: Any = curves
-    points: Any = table[table["metric"] == metric]
-    if not len(points):
-        raise ConfigError(f"metric '{metric}' has no point yet: run the study, or name another.")
     figure, axes = pyplot.subplots(2, 2, figsize=(11, 7), layout="constrained")
-    for axis, (column, label) in zip(axes.flat, _AXES.items(), strict=False):
-        _curves(axis, points, column=column, baseline=board.baseline)
-        axis.set(xlabel=label, ylabel=metric)
+    for axis, by in zip(axes.flat, _AXES, strict=False):
+        draw_curves(curves, metric=metric, baseline=board.baseline, by=by, ax=axis)
     axes[0, 0].legend()
     _ledger(axes[1, 1], board)
     # A notebook shows what the cell returns; an open figure would be shown twice.
     pyplot.close(figure)
     return figure
+
+
+def draw_curves(
+    curves: "DataFrame", *, metric: str, baseline: str | None, by: str, ax: Any = None
+) -> Any:
+    """Draws one metric against one budget, a line an arm; returns the axes.
+
+    Args:
+        curves: what `curves_frame` returned.
+        metric: a metric of `curves`.
+        baseline: the arm drawn as one, if any.
+        by: `update`, `tokens` or `seconds`.
+        ax: matplotlib axes; None makes a figure.
+
+    Raises:
+        ConfigError: nothing of the metric is recorded, or an unknown budget.
+    """
+    pyplot = optional.load("matplotlib.pyplot")
+    table: Any = curves
+    points: Any = table[table["metric"] == metric]
+    if by not in _AXES:
+        raise unknown_name(by, kind="budget", allowed=_AXES, where="by")
+    if not len(points):
+        raise ConfigError(f"metric '{metric}' has no point yet: run it first.")
+    if ax is None:
+        ax = pyplot.subplots(layout="constrained")[1]
+        pyplot.close(ax.figure)  # as `draw`
+    _curves(ax, points, column=by, baseline=baseline)
+    ax.set(xlabel=_AXES[by], ylabel="held-out score" if metric == HELDOUT else metric)
+    return ax
 
 
 def over_seeds(points: "DataFrame", *, by: str) -> "DataFrame":

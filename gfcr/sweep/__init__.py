@@ -2,7 +2,7 @@
 
 from gfcr.sweep import decisions
 from gfcr.sweep.ending import notes, problems
-from gfcr.sweep.read import from_values, load
+from gfcr.sweep.read import from_values, load, trial_of
 from gfcr.sweep.scores import score_at
 from gfcr.sweep.searching import run, unfolded
 from gfcr.sweep.study import Study, Trial, TrialEnd
@@ -18,5 +18,6 @@ __all__ = [
     "problems",
     "run",
     "score_at",
+    "trial_of",
     "unfolded",
 ]

@@ -132,7 +132,11 @@ def _trial(shared: Mapping[str, Any], *, arm: str, changes: Any, seed: int, wher
             "the file's arms and seeds."
         )
     values = configs.merge(shared, {**own, "arm": arm, "seed": seed})
-    config = configs.experiment(values, where=f"{where}: arms.{arm}")
+    return trial_of(configs.experiment(values, where=f"{where}: arms.{arm}"))
+
+
+def trial_of(config: configs.Experiment) -> Trial:
+    """Returns the trial that an experiment is, checked; errors as `load`."""
     resolved = experiment.resolve(config)
     check(resolved)
     return Trial(config=config, folder=resolved.folder, updates=resolved.trainer.max_steps)

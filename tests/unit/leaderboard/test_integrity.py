@@ -100,7 +100,7 @@ def test_a_spec_is_what_the_tag_and_the_parameters_say():
 def test_the_score_is_the_one_at_the_end_of_its_curve_and_of_the_metric():
     curve = [[0, 0, 0.0, 0.25], [2, 5, 4.0, 0.5], [4, 10, 9.0, 0.75]]
     assert why(with_result(curve=curve)) == (
-        "result.json has held-out accuracy 0.5, and 0.75 on its curve"
+        "result.json has held-out score 0.5, and 0.75 on its curve"
     )
     assert why(with_result(curve=[])) is None
     logged = replace(FINE, series={HELDOUT: ((0, 0.5), (2, 0.5), (4, 0.75))})
@@ -194,7 +194,7 @@ def test_the_accuracy_is_the_mean_over_the_answers_that_have_a_score(when):
     run = lossy(lost={"q": 1}, when=when)
     assert run.result["heldout"][when]["accuracy"] == pytest.approx((2 * 0.25 + 0.75) / 3)
     run.result["heldout"][when]["per_prompt"]["q"] = 0.5
-    told = f"held-out accuracy is {1.25 / 3}, the mean over its prompts 0.333333"
+    told = f"held-out score is {1.25 / 3}, the mean over its prompts 0.333333"
     assert why(run) == told
 
 

@@ -57,9 +57,9 @@ def test_a_run_stopped_early_is_named_with_the_reason():
 @pytest.mark.parametrize(
     ("odd", "reason"),
     [
-        (run("dapo", 9, heldout={"after": {"accuracy": math.nan}}), "held-out accuracy is nan"),
-        (run("dapo", 9, heldout={"after": {}}), "held-out accuracy is None"),
-        (without("heldout"), "held-out accuracy is None"),
+        (run("dapo", 9, heldout={"after": {"accuracy": math.nan}}), "held-out score is nan"),
+        (run("dapo", 9, heldout={"after": {}}), "held-out score is None"),
+        (without("heldout"), "held-out score is None"),
         (run("dapo", 9, wall_s=math.inf), "wall_s is inf"),
         (without("wall_s"), "wall_s is None"),
         (without("updates"), "updates is None"),

@@ -74,8 +74,8 @@ UNSAID = "its result does not say what was asked (heldout.asked.{}): run it agai
 @pytest.mark.parametrize(
     ("path", "value", "reason"),
     [
-        ("heldout/after/accuracy", None, "held-out accuracy is None"),
-        ("heldout/after/accuracy", nan, "held-out accuracy is nan"),
+        ("heldout/after/accuracy", None, "held-out score is None"),
+        ("heldout/after/accuracy", nan, "held-out score is nan"),
         (
             "heldout/after/per_prompt",
             {"p": nan, "q": 0.5, "r": inf},
@@ -92,7 +92,7 @@ UNSAID = "its result does not say what was asked (heldout.asked.{}): run it agai
         (
             "curve",
             [[4, 10, 9.0, 0.75]],
-            "the store contradicts itself: result.json has held-out accuracy 0.5, and 0.75 on its "
+            "the store contradicts itself: result.json has held-out score 0.5, and 0.75 on its "
             "curve",
         ),
     ],

@@ -9,7 +9,7 @@ import pytest
 
 import gfcr
 from gfcr.code import optional
-from gfcr.errors import ConfigError
+from gfcr.errors import ConfigError, GfcrError
 from gfcr.shown.palette import BASELINE, arm_looks
 from gfcr.studies import StudyHandle, over_seeds
 from tests.launchers import HERE
@@ -53,7 +53,7 @@ def test_a_frame_has_one_row_a_run(study: StudyHandle) -> None:
     frame = study.frame()
     assert list(frame["arm"]) == ["small", "large"] * 2 and list(frame["seed"]) == [0, 0, 1, 1]
     assert set(frame["status"]) == {"finished"} and (frame["tokens/remainder"] == 0).all()
-    assert frame["after"].between(0, 1).all()
+    assert frame["score"].between(0, 1).all()
 
 
 def test_curves_are_long_and_end_with_the_run_s_result(study: StudyHandle) -> None:
@@ -62,7 +62,7 @@ def test_curves_are_long_and_end_with_the_run_s_result(study: StudyHandle) -> No
     last = held.groupby(["arm", "seed"]).last()
     assert (last["update"] == 3).all() and (held.groupby(["arm", "seed"]).size() == 4).all()
     for key, row in last.iterrows():
-        assert row["value"] == pytest.approx(frame.loc[key, "after"])
+        assert row["value"] == pytest.approx(frame.loc[key, "score"])
         made = frame.loc[key, "tokens/generated"] - frame.loc[key, "tokens/evaluation"]
         assert row["tokens"] == made
     for _, run in held.groupby(["arm", "seed"]):
@@ -93,8 +93,73 @@ def test_the_figure_has_a_line_and_a_band_for_each_arm(study: StudyHandle) -> No
         assert drawn["small"].get_linewidth() > drawn["large"].get_linewidth()
     labels = {t.get_text() for t in figure.axes[3].get_legend().get_texts()}
     assert {"trained", "evaluation"} <= labels
-    with pytest.raises(ConfigError, match="metric 'reward/al'"):
+
+
+def test_a_metric_goes_on_axes_of_one_s_own(study: StudyHandle) -> None:
+    axes = optional.load("matplotlib.figure").Figure().subplots()
+    assert study.plot("reward/all", by="tokens", ax=axes) is axes
+    assert len(axes.lines) == 2 and axes.get_xlabel() == "tokens generated"
+    with pytest.raises(ConfigError, match=r"unknown budget 'second'.*Did you mean 'seconds'"):
+        study.plot(by="second", ax=axes)
+
+
+def test_an_unknown_metric_or_column_is_an_error_that_names_the_known(study: StudyHandle) -> None:
+    with pytest.raises(ConfigError, match=r"unknown metric 'reward/al'.*Did you mean 'reward/all'"):
         study.plot("reward/al")
+    with pytest.raises(ConfigError, match=r"unknown metric 'nope'.*heldout/accuracy"):
+        study.curves(metrics=["reward/all", "nope"])
+    with pytest.raises(ConfigError, match=r"unknown column 'rewards'.*Did you mean 'reward'"):
+        study.rollouts(columns=["rewards"])
+
+
+def test_what_is_held_is_short_and_shown_as_a_table(study: StudyHandle) -> None:
+    board, plan, strategy = study.leaderboard(), study.plan(), gfcr.strategy.load("dapo")
+    assert all(len(repr(held)) < 160 for held in (board, plan, strategy, study))
+    assert repr(strategy).startswith("strategy dapo, groups of 8: generate, filters.zero_variance")
+    assert repr(board).startswith("leaderboard of study sizes: ")
+    for held, word in ((study, "finished"), (plan, "study sizes"), (strategy, "Refill(")):
+        assert word in held._repr_mimebundle_([], [])["text/html"]
+    assert list(board.to_frame()["arm"]) == [row.arm for row in board.rows]
+    assert set(plan.to_frame()["arm"]) == {"small", "large"}
+
+
+def test_one_run_is_run_by_itself_and_read(folder: Path) -> None:
+    path = folder / "one.yaml"
+    values = [line for line in BASE.splitlines() if line] + [f"folder: {folder / 'runs'}"]
+    path.write_text("\n".join(["study: alone", *values]))
+    one = gfcr.run(path, overrides=["trainer.max_steps=2"], strategy={"group_size": 4})
+    assert one.result["status"] == "finished" and one.result["updates"] == 2
+    assert "group_size" in (one.folder / "run.json").read_text()
+    (row,) = one.frame().to_dict("records")
+    assert row["score"] == one.score and row["arm"] == "grpo"
+    assert set(one.curves()["metric"]) >= {"heldout/accuracy", "reward/all"}
+    assert len(one.rollouts()) >= 2 * 4 * 4
+    assert one.plot().get_ylabel() == "held-out score"
+    assert repr(one).startswith("run grpo/0 of study alone: held-out score ")
+    assert "held-out score" in one._repr_mimebundle_([], [])["text/html"]
+    written = (one.folder / "result.json").stat().st_mtime_ns
+    again = gfcr.run(path, overrides=["trainer.max_steps=2"], strategy={"group_size": 4})
+    assert (again.folder / "result.json").stat().st_mtime_ns == written  # read, not made again
+
+
+BROKEN = """
+from dataclasses import dataclass
+from gfcr.stages import Filter
+
+@dataclass(kw_only=True)
+class Broken(Filter):
+    def apply(self, group, *, view):
+        raise RuntimeError("on purpose")
+"""
+
+
+def test_a_run_that_fails_says_why(folder: Path) -> None:
+    (folder / "broken.py").write_text(BROKEN)
+    values = [line for line in BASE.splitlines() if line] + [f"folder: {folder / 'runs'}"]
+    (folder / "fails.yaml").write_text("\n".join(values))
+    part = {"broken": {"name": f"{folder / 'broken.py'}:Broken"}}
+    with pytest.raises(GfcrError, match=r"run grpo/0 failed: .*on purpose.*Its folder: "):
+        gfcr.run(folder / "fails.yaml", strategy={"name": "grpo", "filters": part})
 
 
 def test_a_line_ends_where_a_seed_does():
@@ -186,9 +251,9 @@ def test_a_crossed_study_says_which_factor_earned_what(folder: Path) -> None:
 def test_reading_before_running_says_so(folder: Path) -> None:
     new = gfcr.study(base=folder / "base.yaml", study="new", arms=SIZES)
     for read in (new.rollouts, new.leaderboard, new.plot, new.effects):
-        with pytest.raises(ConfigError, match=r"run it|run the study"):
+        with pytest.raises(ConfigError, match=r"run it"):
             read()
-    assert not len(new.curves())
+    assert not len(new.curves()) and not len(new.curves(metrics=["nope"]))
 
 
 def test_a_missing_library_names_the_extra() -> None:
@@ -198,8 +263,9 @@ def test_a_missing_library_names_the_extra() -> None:
 
 def test_the_package_exports_it_lazily() -> None:
     code = (
-        "import sys, gfcr; assert 'gfcr.studies' not in sys.modules; gfcr.study; "
-        "assert not {'pandas', 'matplotlib', 'mlflow', 'torch'} & sys.modules.keys()"
+        "import sys, gfcr; assert 'gfcr.studies' not in sys.modules; gfcr.study, gfcr.run; "
+        "assert not {'pandas', 'matplotlib', 'mlflow', 'torch'} & sys.modules.keys(); "
+        "assert {'study', 'run', 'strategy', 'leaderboard', '__version__'} <= set(dir(gfcr))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -1,0 +1,43 @@
+"""What `gfcr.study` and `gfcr.run` are given, read; and trials run with progress."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gfcr import config as configs
+from gfcr import sweep
+from gfcr.commands.sweep_display import SweepDisplay
+from gfcr.studies import progress
+from gfcr.values.plain import mapping
+
+Source = str | Path | Mapping[str, Any] | None
+"""A YAML file, or what one would hold."""
+
+
+def read(source: Source, *, where: str) -> dict[str, Any]:
+    """Returns the values of a file or a mapping, its `base` merged."""
+    if isinstance(source, str | Path):
+        return configs.read(source)
+    return {} if source is None else based(mapping(source, where=where))
+
+
+def based(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns values over those of the YAML file that their `base` names."""
+    own = dict(values)
+    base = own.pop("base", None)
+    return configs.merge(configs.read(str(base)), own) if base else own
+
+
+def changed(
+    given: Mapping[str, Any], *, values: Mapping[str, Any], overrides: Sequence[str]
+) -> dict[str, Any]:
+    """Returns values with keywords, then `key=value` overrides, over them."""
+    return configs.merge(configs.merge(given, based(values)), configs.parse_overrides(overrides))
+
+
+def run_shown(study: sweep.Study, *, fresh: bool) -> list[sweep.TrialEnd]:
+    """Runs what has not finished, with progress in the terminal or the notebook's cell."""
+    with SweepDisplay(study, show=progress.notebook()) as display:
+        ends = sweep.run(study, fresh=fresh, begin=display.begin, watch=display.watch)
+        display.close(ends)
+    return ends

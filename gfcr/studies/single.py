@@ -1,0 +1,123 @@
+"""One run in the hands of a notebook."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
+
+from rich.jupyter import JupyterMixin
+
+from gfcr import config as configs
+from gfcr import sweep
+from gfcr.errors import GfcrError
+from gfcr.shown.table import Column, Table
+from gfcr.studies import frames, opened, plots
+from gfcr.tracking.folder import RunFolder
+from gfcr.tracking.names import HELDOUT
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from pandas import DataFrame  # pyright: ignore[reportMissingTypeStubs]
+
+_WHERE = "gfcr.run(...)"
+
+
+def run(
+    source: opened.Source = None,
+    *,
+    overrides: Sequence[str] = (),
+    fresh: bool = False,
+    **values: Any,
+) -> "RunHandle":
+    """Runs an experiment to its end, as `gfcr run` does, and returns what reads it.
+
+    It runs in a process of its own: whatever the caller has loaded, its threads, its memory and an
+    interrupt are as on the command line, and a finished run is read and not made again.
+
+    Example:
+        one = gfcr.run(base="experiments/quickstart/base.yaml", strategy="dapo", seed=1)
+        one.plot()
+
+    Args:
+        source: an experiment's YAML file, or what one would hold.
+        overrides: `key=value`, as on the command line.
+        fresh: start over, keeping the old folder.
+        values: the file's keys, over those of `source`; `base` names a YAML file to start from.
+
+    Raises:
+        ConfigError: as `gfcr.config.load`.
+        GfcrError: the run failed; the same call goes on where it was.
+    """
+    where = str(source) if isinstance(source, str | Path) else _WHERE
+    given = opened.changed(opened.read(source, where=where), values=values, overrides=overrides)
+    trial = sweep.trial_of(configs.experiment(given, where=where))
+    name = trial.config.name
+    alone = sweep.Study(name=trial.config.study, baseline=name, trials=(trial,))
+    (end,) = opened.run_shown(alone, fresh=fresh)
+    if end.status == "failed":
+        raise GfcrError(f"run {trial.name} failed: {end.problem} Its folder: {trial.folder}")
+    return RunHandle(alone)
+
+
+@final
+@dataclass(frozen=True, repr=False)
+class RunHandle(JupyterMixin):
+    """Reads one run from its folder."""
+
+    _alone: sweep.Study
+    """The run as a study of its own."""
+
+    @property
+    def folder(self) -> Path:
+        """The run folder."""
+        return self._alone.trials[0].folder
+
+    @property
+    def result(self) -> Mapping[str, Any]:
+        """What `result.json` holds."""
+        return RunFolder(self.folder).result() or {}
+
+    @property
+    def score(self) -> float:
+        """The held-out score after training."""
+        return self.result["heldout"]["after"]["accuracy"]
+
+    def frame(self) -> "DataFrame":
+        """One row, see `frames.runs_frame`."""
+        return frames.runs_frame(self._alone)
+
+    def curves(self, *, metrics: Sequence[str] | None = None) -> "DataFrame":
+        """Metrics over the course of the run, see `frames.curves_frame`."""
+        return frames.curves_frame(self._alone, metrics=metrics)
+
+    def rollouts(self, *, columns: Sequence[str] = frames.COLUMNS) -> "DataFrame":
+        """Every rollout, see `frames.rollouts_frame`."""
+        return frames.rollouts_frame(self._alone, columns=columns)
+
+    def plot(self, metric: str = HELDOUT, *, by: str = "update", ax: Any = None) -> "Axes":
+        """Draws a metric's curve, see `plots.draw_curves`; a new figure's axes without `ax`."""
+        curves = self.curves(metrics=(metric,))
+        return plots.draw_curves(curves, metric=metric, baseline=None, by=by, ax=ax)
+
+    def __rich__(self) -> Table[tuple[str, Any]]:
+        """What notebooks show."""
+        start = self.result["heldout"]["before"]["accuracy"]
+        rows = [
+            ("held-out score", f"{start:.3f} -> {self.score:.3f}"),
+            ("updates", self.result["updates"]),
+            ("seconds", f"{self.result['wall_s']:.0f}"),
+            *((f"tokens, {name}", f"{n:,}") for name, n in self.result["tokens"].items()),
+            ("folder", str(self.folder)),
+        ]
+        columns: list[Column[tuple[str, Any]]] = [
+            Column("", lambda row: row[0], words=True),
+            Column("", lambda row: row[1], words=True, wraps=True),
+        ]
+        return Table(rows=rows, columns=columns, title=f"run {self._alone.trials[0].name}")
+
+    def __repr__(self) -> str:
+        trial = self._alone.trials[0]
+        return (
+            f"run {trial.name} of study {self._alone.name}: held-out score {self.score:.3f} after "
+            f"{self.result['updates']} updates"
+        )
