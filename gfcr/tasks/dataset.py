@@ -16,7 +16,7 @@ from gfcr.tasks.rewards import EVALUATED, Rewards, scorer
 from gfcr.tasks.rows import Row
 from gfcr.tasks.verifiers.base import Scorer
 from gfcr.types import Prompt
-from gfcr.values.ranges import File, Fraction, Natural, Text, Word
+from gfcr.values.ranges import File, Finite, Fraction, Natural, Text, Word
 
 
 @final
@@ -46,6 +46,8 @@ class Dataset(Task):
     """Scores held-out answers, and rollouts where there are no `rewards`: exact, numeric, regex,
     math_verify, or a function of yours, `path/to/file.py:name` or `module:name`."""
     verifier_options: dict[str, Any] = field(default_factory=dict[str, Any])
+    verifier_range: tuple[Finite, Finite] | None = None
+    """Least and largest score that a function of yours as `verifier` gives; one beyond is none."""
     rewards: dict[str, Any] = field(default_factory=dict[str, Any])
     """What rollouts are trained on instead, by name, `{verifier, options, weight}` each: the
     weighted sum of those that score one."""
@@ -67,12 +69,25 @@ class Dataset(Task):
             )
         # An unknown verifier or option is an error now, not at the end.
         self._scorers = (self._verifier, *self._trained_on.named.values())
+        bounds, own = self.verifier_range, isinstance(self._verifier, Function)
+        if bounds is not None and not (own and bounds[0] < bounds[1]):
+            raise ConfigError(
+                f"dataset.verifier_range={list(bounds)} is not allowed: give the least and the "
+                "largest score, as [0, 1], of a verifier that is a function of yours; those of "
+                "gfcr's own are known."
+            )
         self._columns = any(isinstance(made, Function) for made in self._scorers)
 
     @property
     def reward_range(self) -> tuple[float, float] | None:  # pyright: ignore[reportIncompatibleVariableOverride] # depends on a field
-        """Of held-out scores: gfcr's verifiers give shares, and of a function nothing is known."""
-        return None if isinstance(self._verifier, Function) else (0.0, 1.0)
+        """Of held-out scores: gfcr's verifiers give shares, of a function `verifier_range` says."""
+        if not isinstance(self._verifier, Function):
+            return 0.0, 1.0
+        return (
+            None
+            if self.verifier_range is None
+            else (self.verifier_range[0], self.verifier_range[1])
+        )
 
     @property
     def slow(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride] # depends on a field
@@ -129,7 +144,13 @@ class Dataset(Task):
     def verify(self, prompt: Prompt, *, text: str) -> Verdict:
         """Asks the verifier, and of what is trained on the rewards where there are any."""
         rewarded = self.rewards and EVALUATED not in prompt.meta
-        return (self._trained_on if rewarded else self._verifier).judge(prompt, text=text)
+        if rewarded:
+            return self._trained_on.judge(prompt, text=text)
+        verdict, bounds = self._verifier.judge(prompt, text=text), self.verifier_range
+        if bounds is None or verdict.reward is None or bounds[0] <= verdict.reward <= bounds[1]:
+            return verdict
+        told = f"VerdictError: {verdict.reward:g} is outside dataset.verifier_range={list(bounds)}"
+        return Verdict(reward=None, error=told)
 
     def _table(self, split: str) -> Any:
         table = rows.open_table(self.path, subset=self.subset, split=split)

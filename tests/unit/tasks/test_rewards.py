@@ -113,6 +113,20 @@ def test_functions_get_what_they_take(folder: Path, name: str, text: str, reward
     assert task.reward_range is None
 
 
+def test_a_score_beyond_what_a_function_is_said_to_give_is_none(folder: Path) -> None:
+    task = dataset(folder, verifier="one", verifier_range=[0, 6])
+    assert task.reward_range == (0, 6)
+    assert verify_safely(task, first(task), "aba").reward == 6.0
+    beyond = dataset(folder, verifier="one", verifier_range=[0, 5.5])
+    verdict = verify_safely(beyond, first(beyond), "aba")
+    assert verdict.reward is None and "6 is outside dataset.verifier_range=[0, 5.5]" in (
+        verdict.error or ""
+    )
+    for wrong in ({"verifier": "", "verifier_range": [0, 1]}, {"verifier_range": [1, 1]}):
+        with pytest.raises(ConfigError, match="verifier_range"):
+            dataset(folder, **{"verifier": "one", **wrong})
+
+
 @pytest.mark.parametrize(
     ("name", "said"),
     [
