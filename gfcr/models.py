@@ -120,8 +120,10 @@ def _local(given: str) -> Path | None:
         return folder
     beside = folder.parent.is_dir() and folder.parent != Path()
     if beside or given.count("/") != 1 or given.startswith((".", "~", "/")):
-        meant = f" For the Hub's model, give the folder that `hf download {given}` prints."
-        raise _no_such_model(given, detail=f"{near_file(folder)}{meant}" if beside else "")
+        hub = f" For the Hub's model, give the folder that `hf download {given}` prints."
+        raise _no_such_model(
+            given, near=near_file(folder), detail=hub if given.count("/") == 1 and beside else ""
+        )
     return None
 
 
@@ -252,10 +254,10 @@ def _downloaded(name: str) -> Path | None:
         return None
 
 
-def _no_such_model(given: str, *, detail: str = "") -> ConfigError:
+def _no_such_model(given: str, *, near: str = "", detail: str = "") -> ConfigError:
+    near = did_you_mean(given, RECIPES) or near
     return ConfigError(
-        f"model={given} is neither a folder nor a known model.{did_you_mean(given, RECIPES)} "
-        f"Give a demo model ({_demo_names()}), a folder written by save_pretrained, or a Hub model "
+        f"model={given} is neither a folder nor a known model.{near} Give a demo model ({_demo_names()}), a folder written by save_pretrained, or a Hub model "
         f"as owner/name.{detail}"
     )
 

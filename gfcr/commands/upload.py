@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from gfcr.certificate.certify import recertify
 from gfcr.commands import Outcome
 from gfcr.commands.reported import keep
-from gfcr.errors import CheckpointError, ConfigError, FolderInUse
+from gfcr.errors import CheckpointError, ConfigError, FolderInUse, near_file
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.lock import locked
 from gfcr.tracking.mlflow import Mlflow
@@ -31,7 +31,8 @@ def run(options: argparse.Namespace) -> Outcome:
     runs = sorted({run for given, run in found if run == given or ".old-" not in run.name})
     if not runs:
         given = ", ".join(map(str, options.folders))
-        raise ConfigError(f"{given}: no run folder (one with a run.json) there.")
+        near = near_file(options.folders[0])
+        raise ConfigError(f"{given}: no run folder (one with a run.json) there.{near}")
     uploaded: dict[str, str] = {}
     skipped: dict[str, str] = {}
     for folder in runs:

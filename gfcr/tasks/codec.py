@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, final
 
-from gfcr.errors import TaskError, shown
+from gfcr.errors import TaskError, near_file, shown
 
 SPECIAL_TOKENS: Final = ("<pad>", "<eos>", "<bos>", "<unk>")
 """Of character vocabularies, at ids 0 to 3; the alphabet follows in its order."""
@@ -67,13 +67,20 @@ class HfCodec:
             chat_template: file of a template in the place of the tokenizer's own.
 
         Raises:
-            TaskError: the tokenizer has no end-of-sequence token, there is no such template, or
-                none that takes a system prompt.
+            TaskError: the folder has no tokenizer, or one without end-of-sequence token, there is
+                no such template, or none that takes a system prompt.
         """
         import transformers
 
         loader: Any = transformers.AutoTokenizer  # the library's own types hide its signatures
-        tokenizer = loader.from_pretrained(str(folder))
+        try:
+            tokenizer = loader.from_pretrained(str(folder))
+        except (OSError, ValueError) as error:
+            raise TaskError(
+                f"the model folder {folder} has no tokenizer that can be loaded "
+                f"({str(error).strip().partition(chr(10))[0]}): save the model's own there "
+                "(tokenizer.save_pretrained(...)), or give the folder that has both."
+            ) from error
         if tokenizer.eos_token_id is None:
             raise TaskError(
                 f"the tokenizer in {folder} has no eos_token, so completions cannot end: "
@@ -158,8 +165,9 @@ def _read(chat_template: str) -> str:
         return Path(chat_template).expanduser().read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise TaskError(
-            f"task.chat_template={chat_template} cannot be read: {error}. Give a file with a Jinja "
-            "template, such as a model's chat_template.jinja."
+            f"task.chat_template={chat_template} cannot be read: {error}."
+            f"{near_file(Path(chat_template))} Give a file with a Jinja template, such as a "
+            "model's chat_template.jinja."
         ) from error
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, final, get_args
 from uuid import uuid4
 
-from gfcr.errors import CheckpointError
+from gfcr.errors import CheckpointError, near_file
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.rollouts import write_rollouts
 from gfcr.types import RolloutBatch
@@ -128,8 +128,8 @@ class RunFolder:
         file = self.path / "run.json"
         if not file.exists():
             raise CheckpointError(
-                f"{self.path} is not a run folder: run.json is missing. "
-                f"Give a folder that `gfcr run` made."
+                f"{self.path} is not a run folder: run.json is missing."
+                f"{near_file(self.path)} Give a folder that `gfcr run` made."
             )
         try:
             return RunCard(**_load(file))

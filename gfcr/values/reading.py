@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final, cast
 
 import yaml
 
-from gfcr.errors import ConfigError, shown
+from gfcr.errors import ConfigError, near_file, shown
 from gfcr.values.ranges import is_text
 
 MOST_BYTES: Final = 1_000_000
@@ -74,8 +74,8 @@ def read(path: Path) -> Any:
     """
     try:
         if not path.is_file():
-            kind = "a folder" if path.is_dir() else "no such file"
-            raise ConfigError(f"{path}: {kind}. Give the path of a YAML file.")
+            kind = "a folder." if path.is_dir() else f"no such file.{near_file(path)}"
+            raise ConfigError(f"{path}: {kind} Give the path of a YAML file.")
         if path.stat().st_size > MOST_BYTES:
             raise ConfigError(f"{path} has {path.stat().st_size} bytes: at most {MOST_BYTES}.")
         text = path.read_bytes().decode()
