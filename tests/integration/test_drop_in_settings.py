@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import re
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,14 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenize
 from trl import GRPOConfig
 
 from gfcr import strategy as strategies
+from gfcr.config import Evaluation, Experiment
 from gfcr.drop_in import GRPOTrainer, settings
+from gfcr.engine.vllm import Vllm
 from gfcr.errors import ConfigError
+from gfcr.strategy import Strategy
 from gfcr.train.loading import load_tokenizer
+from gfcr.train.trl import Trl
+from gfcr.types import Loss, Sampling
 from tests.integration.tiny_model import tiny_chain_sum, tiny_qwen3
 from tests.integration.trl_stock import arguments
 
@@ -39,6 +45,27 @@ def test_each_field_stands_in_one_table() -> None:
     for name in NAMES:
         assert sum(name in table for table in TABLES) == 1, name
     assert set().union(*TABLES) == set(NAMES), "names that this TRL does not have"
+
+
+KEYS: dict[str, Any] = {
+    "": Experiment,
+    "trainer": Trl,
+    "sampling": Sampling,
+    "engine": Vllm,
+    "evaluation": Evaluation,
+    "strategy": Strategy,
+    "strategy.loss": Loss,
+}
+
+
+def test_the_page_s_names_are_names_of_both_sides() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "trl.md").read_text()
+    table = page.partition("### Names of settings")[2].partition("Reward functions")[0]
+    rows = re.findall(r"^\| `(\w+)` \| `([\w.]+)` \|", table, re.M)
+    assert len(rows) > 20
+    for theirs, ours in rows:
+        where, _, key = ours.rpartition(".")
+        assert theirs in NAMES and key in {f.name for f in fields(KEYS[where])}, (theirs, ours)
 
 
 @pytest.mark.parametrize("name", strategies.names())
