@@ -257,8 +257,9 @@ def _downloaded(name: str) -> Path | None:
 def _no_such_model(given: str, *, near: str = "", detail: str = "") -> ConfigError:
     near = did_you_mean(given, RECIPES) or near
     return ConfigError(
-        f"model={given} is neither a folder nor a known model.{near} Give a demo model ({_demo_names()}), a folder written by save_pretrained, or a Hub model "
-        f"as owner/name.{detail}"
+        f"model={given} is neither a folder nor a known model.{near} Give a demo model "
+        f"({_demo_names()}), a folder written by save_pretrained, or a Hub model as owner/name."
+        f"{detail}"
     )
 
 
