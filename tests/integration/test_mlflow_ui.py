@@ -29,7 +29,7 @@ def test_a_study_in_mlflows_own_pages(browser, tmp_path: Path) -> None:
         runs = {r.info.run_name: r for r in client.search_runs([experiment.experiment_id])}
         wait = WebDriverWait(browser, PATIENCE_S)
 
-        browser.get(page)  # training runs, nested, with their numbers and datasets
+        browser.get(page)  # training runs, nested, with their datasets
         wait.until(lambda page: run_names(page) == ["nested"])
         unfold(browser, names={"nested"})
         wait.until(lambda page: sorted(run_names(page)) == [*ARMS, "nested"])
@@ -38,25 +38,12 @@ def test_a_study_in_mlflows_own_pages(browser, tmp_path: Path) -> None:
         wait.until(lambda page: sorted(run_names(page)) == sorted([*ARMS, *seeds, "nested"]))
         told = text_of(browser)
         assert "chain_sum (" in told and "Model training" in told
-        means = [runs[arm].data.metrics["heldout/accuracy"] for arm in ARMS]
-        assert all(f"{mean:.3f}".rstrip("0") in told for mean in means)
 
         run = f"{server.uri}/#/experiments/{experiment.experiment_id}/runs/"
         browser.get(f"{run}{runs['grpo'].info.run_id}/model-metrics")  # an arm's curve
         points = ".scatterlayer .trace .point"
         wait.until(lambda page: len(page.find_elements(By.CSS_SELECTOR, points)) >= 5)
-        assert "heldout" in text_of(browser)
-
-        seed = runs["grpo / seed 0"].info.run_id
-        browser.get(f"{run}{seed}/artifacts/rollouts.json")  # a table, not its JSON
-        wait.until(lambda page: "picked as" in text_of(page) and "best" in text_of(page))
-        assert '"columns"' not in text_of(browser)
-
-        browser.get(f"{run}{runs['nested'].info.run_id}/artifacts/leaderboard.html")
-        wait.until(lambda page: "leaderboard.html" in text_of(page))
-        frame = wait.until(lambda page: page.find_element(By.CSS_SELECTOR, "iframe"))
-        browser.switch_to.frame(frame)
-        wait.until(lambda page: "dr_grpo" in text_of(page))
+        wait.until(lambda page: "grpo (heldout/accuracy)" in text_of(page))
     finally:
         server.kill()
 
