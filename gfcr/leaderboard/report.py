@@ -1,8 +1,7 @@
 """The leaderboard as one HTML file that needs no network: differences, table, arms, curves, costs.
 
-Charts are plain SVG drawn by the page's own script. No chart library would make it smaller: uPlot
-draws no forest plots and no labels, and Observable Plot and Vega-Lite are ten to forty times what
-`report_assets` takes.
+Charts are plain SVG drawn by the page's own script, which is smaller than a chart library that draws
+forest plots and labels.
 """
 
 import html
