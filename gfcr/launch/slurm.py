@@ -87,7 +87,7 @@ class Slurm(Launcher):
             _cancel(list(queued.values()))
 
     def _submit(self, job: Job) -> "_Queued":
-        submitit = optional.load("submitit", extra="slurm")
+        submitit = optional.load("submitit")
         found, before = absolute(job), stamp(job)
         try:
             executor = submitit.AutoExecutor(
@@ -134,7 +134,7 @@ class _Trial:
 
     def checkpoint(self) -> Any:
         """By submitit, when the job is pre-empted or meets its time limit."""
-        helpers = optional.load("submitit.helpers", extra="slurm")
+        helpers = optional.load("submitit.helpers")
         return helpers.DelayedSubmission(replace(self, job=replace(self.job, fresh=False)))
 
 
