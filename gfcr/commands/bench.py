@@ -29,6 +29,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     target = what.add_parser("time-to-target", help="a held-out reward, against stock TRL")
     bench_time_to_target.add_arguments(target)
     _json(target)
+    updates = what.add_parser("updates", help="an experiment's updates: seconds by phase, memory")
+    updates.add_argument("experiment", help="path of a YAML file")
+    updates.add_argument("overrides", nargs="*", help="KEY=VALUE")
+    updates.add_argument(
+        "--updates", type=within(Count), default=5, help="updates after one that warms up"
+    )
+    _json(updates)
 
 
 def run(options: argparse.Namespace) -> Outcome:
@@ -37,6 +44,7 @@ def run(options: argparse.Namespace) -> Outcome:
         "speculation": _run_speculation,
         "ranking": bench_ranking.run,
         "time-to-target": bench_time_to_target.run,
+        "updates": _run_updates,
     }
     return runs[options.what](options)
 
@@ -117,6 +125,15 @@ def _run_speculation(options: argparse.Namespace) -> Outcome:
         speculation_report.write_table(cells, plan=plan, path=options.table)
     found = speculation_report.data(cells, plan=plan, share=options.share)
     return Outcome(data=found, text=speculation_report.text(found))
+
+
+def _run_updates(options: argparse.Namespace) -> Outcome:
+    from gfcr import config
+    from gfcr.bench import updates
+
+    loaded = config.load(options.experiment, overrides=options.overrides)
+    found = updates.measure(loaded, updates=options.updates)
+    return Outcome(data=found, text=updates.text(found))
 
 
 def _tell(cell: "Cell") -> None:

@@ -11,7 +11,7 @@ from torch import nn
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging
 
-from gfcr.errors import ConfigError
+from gfcr.errors import ConfigError, GfcrError
 
 
 @contextmanager
@@ -26,6 +26,23 @@ def quiet_transformers() -> Generator[None]:
         logging.set_verbosity(level)
         if shown:
             logging.enable_progress_bar()
+
+
+@contextmanager
+def memory_told() -> Generator[None]:
+    """Says what to change where a GPU's memory is not enough.
+
+    Raises:
+        GfcrError: in the place of PyTorch's error.
+    """
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise GfcrError(
+            f"the GPU's memory is not enough: {str(error).partition('. GPU')[0]}. Give more "
+            "trainer.micro_batches, trainer.gradient_checkpointing=true, trainer.bf16=true, less "
+            "engine.gpu_memory_utilization, or a smaller model: docs/gpu.md says who needs what."
+        ) from error
 
 
 def load_policy(folder: Path) -> nn.Module:

@@ -66,7 +66,7 @@ class Trl(TrainerConfig):
         """See `TrainerConfig.train`."""
         corrected = job.correction is not None or job.loss.off_policy == "behaviour"
         self.check(job.loss, corrected=corrected, sampling=job.sampling)
-        from gfcr.train.loading import load_policy, quiet_transformers
+        from gfcr.train.loading import load_policy, memory_told, quiet_transformers
         from gfcr.train.seam import Feed
 
         found = checkpoint.resume(job.folder, source=job.source, keep=self.keep_checkpoints)
@@ -77,7 +77,7 @@ class Trl(TrainerConfig):
             save_every=self.save_every,
             keep_checkpoints=self.keep_checkpoints,
         )
-        with quiet_transformers():
+        with quiet_transformers(), memory_told():
             if found and resumed >= self.max_steps:
                 feed.sync(load_policy(found), version=resumed)
             else:
@@ -124,7 +124,10 @@ class Trl(TrainerConfig):
         try:
             args = config(**self._settings(job))
         except ValueError as error:
-            raise ConfigError(f"TRL does not allow these trainer settings: {error}") from error
+            hint = " Without a GPU, give trainer.bf16=false." if self.bf16 else ""
+            raise ConfigError(
+                f"TRL does not allow these trainer settings: {error}{hint}"
+            ) from error
         if args.world_size > 1:
             raise ConfigError(
                 f"gfcr trains in one process, and {args.world_size} were launched: start it "
