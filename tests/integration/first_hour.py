@@ -49,7 +49,7 @@ def plain(text: str) -> list[str]:
 def _lines(text: str) -> list[str]:
     """Without progress bars of libraries, and their words on this machine."""
     kept = [line.rstrip().rpartition("\r")[2] for line in text.split("\n")]
-    return [line for line in kept if line and not re.search(r"^[WIE]\d{4} |/s\]$", line)]
+    return [line for line in kept if line and not re.search(r"^\[?[WIE]\d{4} |/s\]$", line)]
 
 
 def main() -> None:
