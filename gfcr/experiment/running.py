@@ -12,6 +12,7 @@ from gfcr import models
 from gfcr.certificate.certify import Standing, circumstances, recertify, standing
 from gfcr.config import Experiment
 from gfcr.engine.base import Engine
+from gfcr.errors import ConfigError
 from gfcr.experiment import ending
 from gfcr.experiment.check import check
 from gfcr.experiment.heldout import Question, digest
@@ -51,11 +52,17 @@ def run(
         say: called with a line on what happens next.
 
     Raises:
+        ConfigError: `until` is never reached, for nothing is evaluated on the way.
         FolderInUse: another process runs it.
         StoreError: the disk is full, or cannot be written to.
     """
     resolved = resolve(config)
     check(resolved)
+    if until is not None and not config.evaluation.every:
+        raise ConfigError(
+            f"until {until}: a run stops for now at a held-out evaluation, and evaluation.every=0 "
+            "makes none before its end. Give the updates between two, evaluation.every=10."
+        )
     with interruptible() as heard, locked(resolved.folder, patience_s=patience_s):
         try:
             return _open(resolved, fresh=fresh, until=until, heard=heard, watch=watch, say=say)

@@ -55,6 +55,11 @@ def test_a_paused_run_is_there_already(tmp_path: Path) -> None:
     assert again == first and RunFolder(first["folder"]).status == "paused"
 
 
+def test_a_pause_that_no_evaluation_comes_to_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"until updates=2: .* evaluation.every=0"):
+        run(tmp_path, "updates=2", evaluation={"prompts": 6})
+
+
 def test_the_end_comes_before_a_later_pause(tmp_path: Path) -> None:
     assert run(tmp_path / "a", "updates=6")["status"] == "finished"
     assert run(tmp_path / "b", "updates=60")["status"] == "finished"

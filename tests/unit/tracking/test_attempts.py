@@ -58,10 +58,11 @@ def test_each_attempt_is_in_the_sealed_result_of_those_after_it(tmp_path: Path) 
 
 
 def test_it_is_remembered_when_what_was_set_aside_is_gone(tmp_path: Path) -> None:
-    run(tmp_path)
-    folder = Path(run(tmp_path, fresh=True, until="updates=1")["folder"])
+    often = {"evaluation": {"prompts": 6, "every": 1}}
+    run(tmp_path, **often)
+    folder = Path(run(tmp_path, fresh=True, until="updates=1", **often)["folder"])
     shutil.rmtree(folder.with_name(f"{folder.name}.old-1"))
-    assert [a.status for a in record(run(tmp_path)).earlier] == ["finished"]
+    assert [a.status for a in record(run(tmp_path, **often)).earlier] == ["finished"]
 
 
 def test_one_put_back_knows_those_before_it_alone(tmp_path: Path) -> None:
@@ -77,14 +78,16 @@ def test_one_put_back_knows_those_before_it_alone(tmp_path: Path) -> None:
     [("paused", True), ("killed", True), ("failed", False), ("failed, measured", True)],
 )
 def test_one_that_showed_nothing_may_be_started_over(tmp_path: Path, cut: str, seen: bool) -> None:
-    every = 1 if cut == "failed, measured" else 0
-    evaluation = {"prompts": 6, "every": every}
-    folder = RunFolder(run(tmp_path, until="updates=2", evaluation=evaluation)["folder"])
+    measured = cut == "failed, measured"
+    evaluation = {"prompts": 6, "every": 2}
+    paused = run(tmp_path, until="updates=2", evaluation=evaluation)
+    assert paused["status"] == "paused"
+    folder = RunFolder(paused["folder"])
     if cut != "paused":
         (folder.path / "result.json").unlink()
         folder.set_status("running" if cut == "killed" else "failed")
         lines = (folder.path / "metrics.jsonl").read_text().splitlines(keepends=True)
-        kept = [li for li in lines if every or "heldout" not in li]
+        kept = [li for li in lines if measured or "heldout" not in li]
         (folder.path / "metrics.jsonl").write_text("".join(kept))
     (before,) = record(run(tmp_path, fresh=True, evaluation=evaluation)).earlier
     assert before.seen == seen and before.updates >= 2
