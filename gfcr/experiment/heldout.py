@@ -92,7 +92,7 @@ def question(problems: Problems, *, evaluation: Evaluation, apart: Apart | None 
     if there < prompts or not there:
         raise TaskError(
             f"evaluation.prompts={prompts} and the task has {there} held-out prompts: give at most "
-            "as many, or make the task's held-out split larger."
+            "as many, or make the held-out split larger (task.num_heldout, task.heldout_fraction)."
         )
     chosen = tuple((apart.prompts if apart else problems.heldout)[:prompts])
     ids = {prompt.id for prompt in chosen}

@@ -91,9 +91,10 @@ def open_table(path: str, *, subset: str, split: str) -> Any:
         else:
             found = library.load_dataset(path, subset or None)
     except Exception as error:  # each format raises its own, StopIteration for an empty file
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        said = error.__cause__ or error  # the library's own words are that it failed
+        reason = (str(said).strip() or type(said).__name__).splitlines()[0].rstrip(".")
         raise TaskError(
-            f"dataset.path={path} cannot be loaded: {reason} Give a file "
+            f"dataset.path={path} cannot be loaded: {reason}. Give a file "
             f"({', '.join(_FORMATS)}), a folder written by save_to_disk, or the name of a dataset "
             "on the Hub (which needs a network the first time)."
         ) from error

@@ -233,3 +233,9 @@ def test_a_file_that_is_not_there_is_asked_of_nobody(
     with pytest.raises(TaskError, match="there is no such file or folder") as error:
         dataset(folder, path=f"{folder}/{name}").problems(CODEC)
     assert ("Did you mean 'data.jsonl'?" in str(error.value)) == (name == "dta.jsonl")
+
+
+def test_a_broken_line_of_data_is_said_to_be_one(folder: Path) -> None:
+    (folder / "data.jsonl").write_text('{"q": "1", "target": "1"}\n{"q": "2", "target":\n')
+    with pytest.raises(TaskError, match=r"cannot be loaded: JSON parse error: .*\. Give a file"):
+        dataset(folder).problems(CODEC)
