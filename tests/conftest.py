@@ -16,7 +16,9 @@ os.environ.update(
     MLFLOW_DISABLE_TELEMETRY="true",
     VLLM_NO_USAGE_STATS="1",
     TOKENIZERS_PARALLELISM="false",
-    OMP_WAIT_POLICY="PASSIVE",  # as the command line sets it: read when torch is loaded
+    # As the command line sets them: read when torch and MLflow are loaded.
+    OMP_WAIT_POLICY="PASSIVE",
+    MLFLOW_LOGGING_LEVEL="WARNING",
 )
 # Tests run side by side: more threads than one each would only wait for one another.
 os.environ.setdefault("OMP_NUM_THREADS", "1")

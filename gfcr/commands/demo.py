@@ -1,7 +1,7 @@
 """`gfcr demo`."""
 
 import argparse
-from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 
 from gfcr import sweep
@@ -22,7 +22,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def study_file() -> Path:
     """The quickstart's study: a checkout's, where the command is given in one, or the installed."""
     here = Path(_STUDY)
-    return here if here.is_file() else Path(str(files("gfcr_quickstart") / here.name))
+    installed = find_spec(
+        "gfcr_quickstart"
+    )  # a folder without code; `files` fails on editable ones
+    folders = map(Path, (installed and installed.submodule_search_locations) or ())
+    return next(f for f in (here, *(folder / here.name for folder in folders)) if f.is_file())
 
 
 def run(options: argparse.Namespace) -> Outcome:

@@ -1,7 +1,7 @@
-"""The leaderboard as one HTML file that needs no network: differences, table, arms, curves, costs.
+"""The leaderboard as one HTML file that needs no network: differences, arms, curves, costs.
 
-Charts are plain SVG drawn by the page's own script, which is smaller than a chart library that draws
-forest plots and labels.
+Charts are plain SVG drawn by the page's own script, smaller than a chart library that draws forest
+plots and labels.
 """
 
 import html

@@ -34,6 +34,12 @@ def run_rows(study: Study) -> list[dict[str, Any]]:
     return [_run_row(trial, study=study) for trial in study.trials]
 
 
+def metric_names(study: Study) -> list[str]:
+    """Returns the metrics that the study's runs have recorded."""
+    lines = (line for trial in study.trials for line in RunFolder(trial.folder).metrics())
+    return sorted({name for line in lines for name in line.metrics})
+
+
 def curves_frame(study: Study, *, metrics: Sequence[str] | None = None) -> "DataFrame":
     """Metrics over the course of the runs, long: one row an arm, seed, metric and update.
 
@@ -48,7 +54,7 @@ def curves_frame(study: Study, *, metrics: Sequence[str] | None = None) -> "Data
         ConfigError: no run has recorded one of the metrics, though some have begun.
     """
     lines = {trial.name: list(RunFolder(trial.folder).metrics()) for trial in study.trials}
-    known = sorted({name for found in lines.values() for line in found for name in line.metrics})
+    known = metric_names(study)
     for name in metrics or ():
         if known and name not in known:
             raise unknown_name(name, kind="metric", allowed=known, where=f"study {study.name}")

@@ -104,6 +104,10 @@ class StudyHandle(JupyterMixin):
         """One row a run, see `frames.runs_frame`."""
         return frames.runs_frame(self._known)
 
+    def metrics(self) -> list[str]:
+        """Names of the metrics that the runs have recorded, for `curves` and `plot`."""
+        return frames.metric_names(self._known)
+
     def curves(self, *, metrics: Sequence[str] | None = None) -> "DataFrame":
         """Metrics over the course of the runs, see `frames.curves_frame`."""
         return frames.curves_frame(self._known, metrics=metrics)

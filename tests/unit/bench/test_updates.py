@@ -20,7 +20,7 @@ def test_an_experiment_s_updates_are_measured_and_leave_nothing(tmp_path: Path) 
     found = json.loads(done.stdout)
     assert (found["updates"], found["rollouts"], found["model"]) == (3, 16, "none")
     assert found["tokens"] > 16 and found["host_gib"] > 0.01
-    assert found["generate_s"] <= found["rollout_s"] <= found["step_s"]
+    assert found["rollout_s"] <= found["step_s"]  # the fake engine's own seconds are simulated
     assert found["tokens_per_s"] == pytest.approx(found["tokens"] / found["generate_s"])
     assert not list(tmp_path.iterdir())
 

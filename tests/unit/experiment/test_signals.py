@@ -83,6 +83,7 @@ def test_a_sweep_tells_its_trials(number: signal.Signals, tmp_path: Path) -> Non
 
 def test_a_trial_that_was_interrupted_alone_is_named(tmp_path: Path) -> None:
     arms = {"arms": {"a": {}, "b": {}}, "seeds": [0], "trainer": {**LONG, "max_steps": 60}}
+    arms["launcher"] = {"name": "local", "parallel": 1}
     process = begun(command(tmp_path, "sweep", **arms))
     wait_for(tmp_path / "runs", "t/a/*/checkpoints/checkpoint-*/gfcr_checkpoint.json")
     found = subprocess.run(

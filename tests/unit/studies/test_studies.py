@@ -256,11 +256,6 @@ def test_reading_before_running_says_so(folder: Path) -> None:
     assert not len(new.curves()) and not len(new.curves(metrics=["nope"]))
 
 
-def test_a_missing_library_names_the_extra() -> None:
-    with pytest.raises(ConfigError, match=r"gfcr\[notebooks\]"):
-        optional.load("no_such_library.part")
-
-
 def test_the_package_exports_it_lazily() -> None:
     code = (
         "import sys, gfcr; assert 'gfcr.studies' not in sys.modules; gfcr.study, gfcr.run; "
