@@ -3,11 +3,13 @@
 It makes the page's transcript anew.
 """
 
+import os
 import re
 import shlex
 import shutil
 import tempfile
 from pathlib import Path
+from unittest.mock import patch
 
 from tests import small_chat
 from tests.commands import gfcr
@@ -29,7 +31,8 @@ def transcript(folder: Path) -> str:
     """Runs the page's commands of gfcr as they stand there, with what they say below each."""
     said: list[str] = []
     for command in re.findall(r"^gfcr .*$", PAGE.read_text(), re.M):
-        done = gfcr(*shlex.split(command)[1:], cwd=folder)
+        with patch.dict(os.environ, COLUMNS="104"):
+            done = gfcr(*shlex.split(command)[1:], cwd=folder)
         assert done.returncode == 0, done.stderr
         said += [f"$ {command}", *_lines(done.stderr), *_lines(done.stdout)]
     return "\n".join(said) + "\n"
