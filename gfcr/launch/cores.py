@@ -12,8 +12,8 @@ from gfcr import models, registry
 
 Parallel: TypeAlias = int | Literal["auto"]
 
-SMALL: Final = 64 << 20
-"""Bytes of weights up to which a second core hardly shortens a run, see docs/scale-out.md."""
+SMALL: Final = 8 << 20
+"""Bytes of weights up to which a second core hardly shortens an update: measured at half of it."""
 _FIXED: Final = 3 << 30
 """Bytes of a trial apart from its model: libraries, and the engine's default cache of 1 GiB."""
 _COPIES: Final = 6

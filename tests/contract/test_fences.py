@@ -103,7 +103,9 @@ def _shape(board: str) -> tuple[set[str], list[str], list[str]]:
     """Columns of the demo's table, its arms, and what the lines below it are about."""
     rows = board.splitlines()
     head = next(row for row in rows if "verdict" in row)
-    arms = sorted(found[1] for row in rows if (found := re.match(r"[ \d]*([a-z]\w*) +\d+ ", row)))
+    arms = sorted(
+        found[1] for row in rows if (found := re.match(r"[ \d]*([a-z]\w*) +[\d.]+ ", row))
+    )
     return set(head.split()), arms, [row.partition(":")[0] for row in rows[-2:]]
 
 

@@ -26,7 +26,7 @@ def test_small_models_run_side_by_side_a_core_each() -> None:
 @pytest.mark.parametrize(
     ("weights", "machine", "said"),
     [
-        (SMALL + 1, FOUR, "of 64 MiB"),
+        (SMALL + 1, FOUR, "of 8 MiB"),
         (None, FOUR, "of unknown size"),
         (0, Machine(cores=range(4), memory=64 * GIB, accelerated=True), "accelerator"),
         (0, Machine(cores=(), memory=0, accelerated=False), "all cores"),
