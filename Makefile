@@ -54,7 +54,7 @@ demo: $(SETUP) ## train the demo model, run the demo, show what it learned
 # together. What these need of compute threads, tests/conftest.py says.
 PYTEST := $(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder --durations=40
 
-test: $(SETUP) $(SUFFIX) $(TRL_PREVIOUS)/.done ## every guard once (nine minutes on two idle cores)
+test: $(SETUP) $(SUFFIX) $(TRL_PREVIOUS)/.done ## every guard once (ten minutes on two idle cores)
 	@$(PYTEST) tests/integration tests/campaign tests/unit tests/contract $(WHOLE)
 
 test-all: ## all tests but tests/gpu, with every case (hours)
