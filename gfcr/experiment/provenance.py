@@ -113,9 +113,10 @@ def went_on(card: RunCard, *, held: RunCard | None) -> RunCard:
 
 
 def edited(card: RunCard, *, now: Mapping[str, str]) -> list[str]:
-    """Names of the code that is not gfcr's and is another one `now` than a run was made with."""
+    """Names of the code that is not gfcr's and is another one `now` than a run ended with."""
     own = {name: tag for name, tag in now.items() if name.startswith(f"{CODE}.")}
-    changed = [name for name, tag in own.items() if card.tags.get(name, tag) != tag]
+    ended = {name: card.tags.get(name, tag).split(SEVERAL)[-1] for name, tag in own.items()}
+    changed = [name for name, tag in own.items() if ended[name] != tag]
     return sorted(name.removeprefix(f"{CODE}.") for name in changed)
 
 

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from tests.commands import gfcr
+from tests.launchers import HERE
 
 ALPHABET = "0123456789 +=abcdefghijklmnopqrstuvwxyz?"
 FUNCTIONS = '''
@@ -121,6 +122,10 @@ def test_a_finished_run_says_that_its_function_was_edited(folder: Path) -> None:
     assert "was edited since: this is the result of the code before" in " ".join(
         again.stderr.split()
     )
+    study = folder / "study.yaml"
+    study.write_text(f"base: {path}\nlauncher: {HERE}\narms: {{grpo: {{}}}}\nseeds: [0]\n")
+    swept = " ".join(gfcr("sweep", study).stdout.split())
+    assert "mine.py was edited since finished trials ran: --fresh" in swept, swept
 
 
 def test_a_verifier_that_scores_all_alike_is_told_of_once(folder: Path) -> None:

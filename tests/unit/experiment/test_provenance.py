@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from gfcr.code.files import digest
+from gfcr.experiment.provenance import edited
+from gfcr.tracking.base import RunCard
 
 ROOT = Path(__file__).parents[3]
 CODE = "from gfcr.experiment import provenance; print(provenance._commit())"
@@ -191,3 +193,16 @@ def test_bytecode_of_other_code_is_another_digest(tmp_path: Path) -> None:
     assert digest([file]) != before
     os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns + 10**10))  # Python would compile it
     assert digest([file]) == before
+
+
+@pytest.mark.parametrize(
+    ("held", "told"),
+    [("new", []), ("old", ["mine.py"]), ("old | new", []), ("new | old", ["mine.py"])],
+)
+def test_code_was_edited_where_it_is_not_what_the_run_ended_with(
+    held: str, told: list[str]
+) -> None:
+    tags = {"gfcr.code": "ours", "gfcr.code.mine.py": held}
+    card = RunCard(run_id="r", study="s", arm="a", seed=0, spec={}, roster={}, tags=tags)
+    now = {"gfcr.code": "later", "gfcr.code.mine.py": "new", "gfcr.code.other.py": "new"}
+    assert edited(card, now=now) == told
