@@ -114,11 +114,8 @@ def _chosen(every: Sequence[LookedAt], *, options: argparse.Namespace) -> list[L
 
 def described(each: LookedAt) -> dict[str, Any]:
     """A rollout as JSON."""
-    rollout, signal, advantage_T = each.rollout, each.signal, each.advantage_T
+    rollout, signal = each.rollout, each.signal
     sampled = int(np.count_nonzero(rollout.mask_T))
-    mean = (
-        float(advantage_T[rollout.mask_T].mean()) if advantage_T is not None and sampled else None
-    )
     return plain(
         {
             "update": each.update,
@@ -130,7 +127,7 @@ def described(each: LookedAt) -> dict[str, Any]:
             "reward": rollout.reward,
             "rewards": each.rewards,
             "shaped_reward": signal and signal.reward,
-            "advantage": mean,
+            "advantage": each.mean_advantage,
             "fate": each.fate,
             "tokens": len(rollout),
             "trained_tokens": sampled if each.fate == "trained" else 0,

@@ -64,7 +64,7 @@ def _data(seen: LookedAt) -> dict[str, Any]:
     mask = rollout.mask_T[: len(pieces)]
     given = [] if whole else [i for i, sampled in enumerate(mask) if not sampled]
     sampled = None if advantage_T is None else advantage_T[rollout.mask_T]
-    mean = None if sampled is None or not len(sampled) else _rounded(float(sampled.mean()))
+    mean = None if seen.mean_advantage is None else _rounded(seen.mean_advantage)
     alike = whole or sampled is None or bool((sampled == sampled[:1]).all())
     by_token = None if alike or advantage_T is None else advantage_T[: len(pieces)]
     return plain(

@@ -44,6 +44,14 @@ class LookedAt:
             return None
         return np.where(self.rollout.mask_T, self.signal.advantage, 0).astype(np.float32)
 
+    @property
+    def mean_advantage(self) -> float | None:
+        """Over the tokens that the policy sampled; None as `advantage_T`, or without any."""
+        mask_T, advantage_T = self.rollout.mask_T, self.advantage_T
+        return (
+            float(advantage_T[mask_T].mean()) if advantage_T is not None and mask_T.any() else None
+        )
+
 
 def look_at(file: Path) -> list[LookedAt]:
     """Returns an update's rollouts: its groups' in their order, those cut short, then asides."""
@@ -70,9 +78,7 @@ def picked(rollouts: Collection[LookedAt], *, each: int = 1) -> dict[Pick, list[
 
 
 def _worth(looked_at: LookedAt) -> tuple[float, float]:
-    advantage_T = looked_at.advantage_T
-    mean = float(advantage_T.mean()) if advantage_T is not None and len(advantage_T) else 0.0
-    return looked_at.rollout.reward or 0.0, mean
+    return looked_at.rollout.reward or 0.0, looked_at.mean_advantage or 0.0
 
 
 def _turns(rejected: Sequence[LookedAt]) -> list[LookedAt]:

@@ -13,10 +13,9 @@ MOST_BYTES: Final = 16 << 20
 
 
 def newest_rollouts(uri: str, *, run_id: str) -> list[LookedAt]:
-    """Returns the rollouts of a run's newest update in the store.
+    """Returns the rollouts of a run's newest update whose file has at most `MOST_BYTES`.
 
-    None where it holds no rollout files (`tracking.artifacts: results`), or only larger ones than
-    `MOST_BYTES`.
+    There are none where the store holds no rollout files (`tracking.artifacts: results`).
 
     Raises:
         StoreError: the store cannot be read.

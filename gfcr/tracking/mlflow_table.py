@@ -41,15 +41,12 @@ def log_table(client: "MlflowClient", run_id: str, *, files: list[Path]) -> None
 
 
 def _row(each: LookedAt, *, pick: str) -> dict[str, Any]:
-    rollout, advantage_T = each.rollout, each.advantage_T
-    mean = None
-    if advantage_T is not None and rollout.mask_T.any():
-        mean = float(advantage_T[rollout.mask_T].mean())
+    rollout = each.rollout
     return {
         "update": each.update,
         "picked as": pick,
         "reward": rollout.reward,
-        "advantage": mean,
+        "advantage": each.mean_advantage,
         "fate": each.fate,
         "prompt": rollout.prompt.text,
         "completion": rollout.text,
