@@ -77,8 +77,10 @@ def share(weights: int | None, *, parallel: Parallel, machine: Machine) -> Share
         sets = (frozenset(cores[i::parallel]) for i in range(parallel))
         return Share(cores=tuple(sets), why=f"launcher.parallel={parallel}")
     alone = (frozenset[int](),)
-    if machine.accelerated or not machine.cores:
-        return Share(cores=alone, why="it may have an accelerator or all cores")
+    if machine.accelerated:
+        return Share(cores=alone, why="torch is built for an accelerator")
+    if not machine.cores:
+        return Share(cores=alone, why="how many cores there are is known on Linux only")
     if weights is None or weights > SMALL:
         told = "of unknown size" if weights is None else f"of {weights / 2**20:,.0f} MiB"
         return Share(cores=alone, why=f"a model {told} computes with all cores")
@@ -108,9 +110,9 @@ def _accelerated() -> bool:
 def _memory() -> int:
     lines = Path("/proc/meminfo").read_text().splitlines()
     (free,) = (int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:"))
-    limit = Path("/sys/fs/cgroup/memory.max")
+    limit, used = (Path(f"/sys/fs/cgroup/memory.{name}") for name in ("max", "current"))
     bounded = limit.read_text().strip() if limit.is_file() else "max"
-    return free if bounded == "max" else min(free, int(bounded))
+    return free if bounded == "max" else min(free, int(bounded) - int(used.read_text()))
 
 
 def _count(number: int, what: str) -> str:

@@ -39,29 +39,27 @@ class Local(Launcher):
         watch: Watch = lambda job: None,
     ) -> Generator[JobEnd, None, None]:
         """See `Launcher.run`."""
-        waiting, running = list(jobs), dict[str, tuple[Job, TrialProcess]]()
+        waiting, running = list(jobs), dict[str, tuple[Job, TrialProcess, frozenset[int]]]()
         idle = [*self.share([job.config for job in jobs]).cores]
-        taken = dict[str, frozenset[int]]()
         with ExitStack() as stack:
             forks = stack.enter_context(closing(Forks(libraries_of(jobs))))
             # Last in, first out: all are asked before any is waited for.
-            stack.callback(lambda: [process.stop() for _, process in running.values()])
-            stack.callback(lambda: [process.ask_to_end() for _, process in running.values()])
+            stack.callback(lambda: [process.stop() for _, process, _ in running.values()])
+            stack.callback(lambda: [process.ask_to_end() for _, process, _ in running.values()])
             while waiting or running:
                 while idle and (job := _free(waiting)) is not None:
                     waiting.remove(job)
                     begin(job)
-                    taken[job.name] = idle.pop(0)
-                    process = TrialProcess(job, forks=forks, cores=taken[job.name])
-                    running[job.name] = (job, process)
+                    cores = idle.pop(0)
+                    running[job.name] = (job, TrialProcess(job, forks=forks, cores=cores), cores)
                 if not running:
                     time.sleep(_POLL_S)
-                for job, process in list(running.values()):
+                for job, process, cores in list(running.values()):
                     watch(job)
                     result = process.wait(_POLL_S / len(running))
                     if result is not None:
                         del running[job.name]
-                        idle.append(taken.pop(job.name))
+                        idle.append(cores)
                         yield JobEnd(job=job, result=result)
 
 
