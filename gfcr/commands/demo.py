@@ -22,11 +22,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def study_file() -> Path:
     """The quickstart's study: a checkout's, where the command is given in one, or the installed."""
     here = Path(_STUDY)
-    installed = find_spec(
-        "gfcr_quickstart"
-    )  # a folder without code; `files` fails on editable ones
+    # Not by `importlib.resources.files`, which fails on an editable folder without code.
+    installed = find_spec("gfcr_quickstart")
     folders = map(Path, (installed and installed.submodule_search_locations) or ())
-    return next(f for f in (here, *(folder / here.name for folder in folders)) if f.is_file())
+    found = (file for file in (here, *(folder / here.name for folder in folders)) if file.is_file())
+    return next(found, here)
 
 
 def run(options: argparse.Namespace) -> Outcome:

@@ -3,6 +3,7 @@
 import argparse
 import shlex
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
@@ -65,9 +66,11 @@ def _rehearsed(study: sweep.Study, *, fresh: bool) -> Outcome:
     return Outcome(data=data, text=Table(rows=found, columns=columns), code=int(refused))
 
 
-def run_study(study: sweep.Study, *, fresh: bool) -> list[sweep.TrialEnd]:
-    """Runs a study under the live table."""
-    with SweepDisplay(study) as display:
+def run_study(
+    study: sweep.Study, *, fresh: bool, show: Callable[[Table[Any]], None] | None = None
+) -> list[sweep.TrialEnd]:
+    """Runs a study under the live table; `show` takes that in the place of the terminal."""
+    with SweepDisplay(study, show=show) as display:
         ends = sweep.run(study, fresh=fresh, begin=display.begin, watch=display.watch)
         display.close(ends)
     return ends

@@ -6,7 +6,7 @@ from typing import Any
 
 from gfcr import config as configs
 from gfcr import sweep
-from gfcr.commands.sweep_display import SweepDisplay
+from gfcr.commands.sweep import run_study
 from gfcr.studies import progress
 from gfcr.values.plain import mapping
 
@@ -37,7 +37,4 @@ def changed(
 
 def run_shown(study: sweep.Study, *, fresh: bool) -> list[sweep.TrialEnd]:
     """Runs what has not finished, with progress in the terminal or the notebook's cell."""
-    with SweepDisplay(study, show=progress.notebook()) as display:
-        ends = sweep.run(study, fresh=fresh, begin=display.begin, watch=display.watch)
-        display.close(ends)
-    return ends
+    return run_study(study, fresh=fresh, show=progress.notebook())

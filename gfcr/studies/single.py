@@ -46,7 +46,7 @@ def run(
 
     Raises:
         ConfigError: as `gfcr.config.load`.
-        GfcrError: the run failed; the same call goes on where it was.
+        GfcrError: it failed, was interrupted or has no score; the same call goes on where it was.
     """
     where = str(source) if isinstance(source, str | Path) else _WHERE
     given = opened.changed(opened.read(source, where=where), values=values, overrides=overrides)
@@ -54,7 +54,7 @@ def run(
     name = trial.config.name
     alone = sweep.Study(name=trial.config.study, baseline=name, trials=(trial,))
     (end,) = opened.run_shown(alone, fresh=fresh)
-    if end.status == "failed":
+    if end.problem is not None:
         raise GfcrError(f"run {trial.name} failed: {end.problem} Its folder: {trial.folder}")
     return RunHandle(alone)
 
