@@ -51,6 +51,9 @@ def needs(completions, trainer_state, target):
 def gold(completion, q, *, target="none"):
     return float(q == "3 + 3" and target == "mine")
 
+def every(completion, **columns):
+    return float(columns["target"] == "mine" and columns["q"] == "3 + 3")
+
 def named(completions, **columns):
     return {"reward": 1.0}
 
@@ -165,8 +168,9 @@ def test_options_are_arguments_and_others_are_refused(folder: Path) -> None:
         dataset(folder, verifier="one", verifier_options={"bonsu": 1})
 
 
-def test_an_option_is_given_in_the_place_of_a_column(folder: Path) -> None:
-    task = dataset(folder, verifier="gold", verifier_options={"target": "mine"})
+@pytest.mark.parametrize("name", ["gold", "every"])
+def test_an_option_is_given_in_the_place_of_a_column(folder: Path, name: str) -> None:
+    task = dataset(folder, verifier=name, verifier_options={"target": "mine"})
     assert verify_safely(task, first(task), "a").reward == 1.0
     with pytest.raises(ConfigError, match="takes no option 'completions'"):
         dataset(folder, verifier="trl", verifier_options={"completions": 1})

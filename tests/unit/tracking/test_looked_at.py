@@ -83,6 +83,7 @@ def test_every_rollout_has_one_fate(tmp_path):
 def test_advantages_are_by_token_and_of_sampled_ones(tmp_path, advantage, expected):
     (only,) = looked(tmp_path, plain("a", 1.0, advantage))
     assert (only.advantage_T if expected is None else only.advantage_T.tolist()) == expected
+    assert only.mean_advantage == (expected and expected[0]), "the second token was not sampled"
 
 
 def test_rewards_have_their_names(tmp_path):
