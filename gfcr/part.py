@@ -18,6 +18,10 @@ class Part(Checked, ABC):
 
     paper: ClassVar[str] = ""
     """arXiv id of the source, shown by `gfcr list`."""
+    cell: ClassVar[str] = ""
+    """Where it lies in the survey's tree, a key of `gfcr.taxonomy.CELLS`; its kind may say it."""
+    origin: ClassVar[str] = ""
+    """Where its defaults come from, a key of `gfcr.taxonomy.ORIGINS`."""
     libraries: ClassVar[tuple[str, ...]] = ()
     """Installed modules that it imports, which takes seconds and starts no thread: a sweep imports
     them once, and forks its trials."""

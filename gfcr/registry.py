@@ -5,7 +5,6 @@
 groups named like the packages (`gfcr.filter`). Nothing is imported before it is asked for.
 """
 
-import ast
 import dataclasses
 import importlib
 import inspect
@@ -15,13 +14,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from functools import lru_cache
 from importlib.metadata import EntryPoints, entry_points
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast, get_type_hints
 
-from gfcr.code import loose
+from gfcr.code import described, loose
 from gfcr.errors import ConfigError, did_you_mean, shown, unknown_name
 from gfcr.part import Part
+from gfcr.taxonomy import CELL_OF
 from gfcr.values import plain
 from gfcr.values.plain import mapping
 from gfcr.values.ranges import describe, hints_of
@@ -34,6 +33,7 @@ _KINDS = {
     "correction": ("gfcr.correction", "gfcr.correction.base:Correction"),
     "drafter": ("gfcr.speculation", "gfcr.speculation.base:Drafter"),
     "task": ("gfcr.tasks", "gfcr.tasks.base:Task"),
+    "verifier": ("gfcr.tasks.verifiers", "gfcr.tasks.verifiers.base:Verifier"),
     "engine": ("gfcr.engine", "gfcr.engine.base:EngineConfig"),
     "trainer": ("gfcr.train", "gfcr.train.base:TrainerConfig"),
     "tracking": ("gfcr.tracking", "gfcr.tracking.base:Tracker"),
@@ -44,6 +44,7 @@ KINDS = {kind: package for kind, (package, _) in _KINDS.items()}
 """Kind of part -> package that holds one file for each."""
 BASES = {kind: base for kind, (_, base) in _KINDS.items()}
 """Kind of part -> the class that its parts inherit."""
+_SAID = ("paper", "cell", "origin")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,9 +54,12 @@ class Entry:
     name: str
     kind: str
     summary: str
-    paper: str
     source: str
     """Module, or the entry point's target."""
+    paper: str = ""
+    cell: str = ""
+    """In the survey's tree, see `gfcr.taxonomy`."""
+    origin: str = ""
 
 
 def names(kind: str) -> list[str]:
@@ -134,12 +138,12 @@ def name_of(kind: str, part: type[Part]) -> str:
     module = part.__module__.rpartition(".")
     if module[0] == KINDS[kind] and class_name(module[2]) == part.__name__:
         return module[2]
+    address = f"{part.__module__}:{part.__qualname__}"
     for name, point in _entry_points(kind).items():
-        if point.value == f"{part.__module__}:{part.__qualname__}":
+        if point.value == address:
             return name
-    if part.__module__.startswith(loose.PREFIX):
-        return f"{inspect.getfile(part)}:{part.__qualname__}"
-    return f"{part.__module__}:{part.__qualname__}"
+    loosely = part.__module__.startswith(loose.PREFIX)
+    return f"{inspect.getfile(part)}:{part.__qualname__}" if loosely else address
 
 
 def installed_names(value: object) -> Iterator[str]:
@@ -159,7 +163,7 @@ def installed_names(value: object) -> Iterator[str]:
 
 def fields_of(part: type[Part]) -> list[dict[str, str]]:
     """A part's configuration: name, type, default and the docstring under the field."""
-    hints, docs = hints_of(part), field_docs(part)
+    hints, docs = hints_of(part), described.field_docs(part)
     return [
         {
             "name": f.name,
@@ -251,21 +255,15 @@ def _looked_up(group: str, path: tuple[str, ...]) -> EntryPoints:
 
 
 def _read(kind: str, name: str, path: Path) -> Entry:
-    """Reads description and paper from the source: listing imports nothing."""
-    tree = ast.parse(path.read_text())
-    node = next(n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == class_name(name))
-    summary = (ast.get_docstring(node) or "").partition("\n")[0]
+    """Reads description, paper and place from the source: listing imports nothing."""
+    summary, given = described.summary_of(path, name=class_name(name))
+    said = {key: given[key] for key in _SAID if key in given}
     module = f"{KINDS[kind]}.{name}"
-    return Entry(name=name, kind=kind, summary=summary, paper=_paper(node), source=module)
+    return Entry(name=name, kind=kind, summary=summary, source=module, **_placed(kind, said))
 
 
-def _paper(node: ast.ClassDef) -> str:
-    for field in node.body:
-        if isinstance(field, ast.Assign | ast.AnnAssign) and isinstance(field.value, ast.Constant):
-            name = field.target if isinstance(field, ast.AnnAssign) else field.targets[0]
-            if ast.unparse(name) == "paper":
-                return str(field.value.value)
-    return ""
+def _placed(kind: str, said: Mapping[str, str]) -> dict[str, str]:
+    return {**said, "cell": said.get("cell") or CELL_OF.get(kind, "")}
 
 
 def _fields(part: Any) -> "tuple[dataclasses.Field[Any], ...]":
@@ -277,23 +275,9 @@ def _default(field: "dataclasses.Field[Any]") -> Any:
     return field.default if field.default_factory is MISSING else field.default_factory()
 
 
-def field_docs(part: type[Any]) -> dict[str, str]:
-    """The string literal under each annotated field of the class body."""
-    body = ast.parse(inspect.cleandoc("\n" + inspect.getsource(part))).body[0]
-    assert isinstance(body, ast.ClassDef)
-    docs: dict[str, str] = {}
-    for field, after in pairwise(body.body):
-        if (
-            isinstance(field, ast.AnnAssign)
-            and isinstance(after, ast.Expr)
-            and isinstance(after.value, ast.Constant)
-        ):
-            docs[ast.unparse(field.target)] = inspect.cleandoc(str(after.value.value))
-    return docs
-
-
 def _ask(kind: str, name: str) -> Entry:
     part = find(kind, name)
     summary = (inspect.getdoc(part) or "").partition("\n")[0]
     source = _entry_points(kind)[name].value
-    return Entry(name=name, kind=kind, summary=summary, paper=part.paper, source=source)
+    said = {key: str(getattr(part, key)) for key in _SAID}
+    return Entry(name=name, kind=kind, summary=summary, source=source, **_placed(kind, said))

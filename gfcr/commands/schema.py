@@ -10,6 +10,7 @@ from typing import Any, get_type_hints
 from gfcr import config as configs
 from gfcr import registry
 from gfcr import strategy as strategies
+from gfcr.code.described import field_docs
 from gfcr.commands import Outcome
 from gfcr.search.space import Search
 from gfcr.sweep.factors import DESIGNS
@@ -103,7 +104,7 @@ def _record(
     kinds: Mapping[Any, Schema] | None = None,
 ) -> Schema:
     """Of a dataclass, by its fields' annotations, docstrings and defaults."""
-    docs, hints = registry.field_docs(kind), hints_of(kind)
+    docs, hints = field_docs(kind), hints_of(kind)
     keys: dict[str, Schema] = {}
     for field in dataclasses.fields(kind):
         if field.init:

@@ -30,6 +30,8 @@ class Greso(Control, Selector, Observer):
     """
 
     paper: ClassVar[str] = "2506.02177"
+    cell: ClassVar[str] = "C6.2"
+    origin: ClassVar[str] = "P"
 
     p_easy: SomeShare = 0.5
     p_hard: SomeShare = 0.5

@@ -22,6 +22,8 @@ class Oversample(Control, Planner):
     """
 
     paper: ClassVar[str] = "2509.18521"
+    cell: ClassVar[str] = "C6.5"
+    origin: ClassVar[str] = "P"
 
     factor: Annotated[float, Interval(ge=1, le=1000)] = 2.0
     """Groups begun for each one trained on (the paper: 64 for 32)."""

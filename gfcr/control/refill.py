@@ -21,6 +21,8 @@ class Refill(Control, Planner):
     """
 
     paper: ClassVar[str] = "2503.14476"
+    cell: ClassVar[str] = "C6.2"
+    origin: ClassVar[str] = "P"
 
     max_rounds: Count = 10
     """Rounds of generation an update may take, the first one included."""

@@ -27,6 +27,8 @@ class ReinforceAda(Control, Referee, Observer):
     """
 
     paper: ClassVar[str] = "2510.04996"
+    cell: ClassVar[str] = "C6.3"
+    origin: ClassVar[str] = "P"
 
     mode: Literal["balance", "positive"] = "balance"
     keep: Annotated[int, Interval(ge=2, le=100000)] = 8

@@ -28,6 +28,8 @@ class RepetitionStop(Control, Watcher, Observer):
     """
 
     paper: ClassVar[str] = "2508.17445"
+    cell: ClassVar[str] = "C6.5"
+    origin: ClassVar[str] = "P"
 
     max_period: Annotated[int, Interval(ge=1, le=10000)] = 64
     min_repeats: Annotated[int, Interval(ge=2, le=10000)] = 4

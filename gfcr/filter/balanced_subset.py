@@ -25,6 +25,8 @@ class BalancedSubset(Filter):
     """
 
     paper: ClassVar[str] = "2510.04996"
+    cell: ClassVar[str] = "F5.6"
+    origin: ClassVar[str] = "P"
     gives_advantages = False
 
     keep: Annotated[int, Interval(ge=2, le=100000)] = 8

@@ -26,6 +26,8 @@ class GroupAdvantage(Filter):
     """
 
     paper: ClassVar[str] = "2402.03300"
+    cell: ClassVar[str] = "F5.7"
+    origin: ClassVar[str] = "P"
     gives_advantages = True
 
     kind: Literal["grpo", "dr_grpo", "rloo"] = "grpo"

@@ -25,6 +25,8 @@ class Pods(Filter):
     """
 
     paper: ClassVar[str] = "2504.13818"
+    cell: ClassVar[str] = "F5.6"
+    origin: ClassVar[str] = "P"
     gives_advantages = False
 
     keep: Annotated[int, Interval(ge=2, le=100000)] = 4

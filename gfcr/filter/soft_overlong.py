@@ -19,6 +19,8 @@ class SoftOverlong(Filter):
     """
 
     paper: ClassVar[str] = "2503.14476"
+    cell: ClassVar[str] = "C6.4"
+    origin: ClassVar[str] = "P"
     gives_advantages = False
 
     buffer: SomeShare = 0.2

@@ -24,6 +24,8 @@ class SplitAdvantage(Filter):
     """
 
     paper: ClassVar[str] = "2506.09340"
+    cell: ClassVar[str] = "F5.7"
+    origin: ClassVar[str] = "P"
     gives_advantages = True
 
     kind: Literal["grpo", "dr_grpo", "rloo"] = "grpo"

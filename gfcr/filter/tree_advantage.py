@@ -29,6 +29,8 @@ class TreeAdvantage(Filter):
     """
 
     paper: ClassVar[str] = "2506.11902"
+    cell: ClassVar[str] = "F5.4"
+    origin: ClassVar[str] = "P"
     gives_advantages = True
 
     def apply(self, group: Group, *, view: View) -> Group:

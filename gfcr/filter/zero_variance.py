@@ -21,6 +21,8 @@ class ZeroVariance(Filter):
     """
 
     paper: ClassVar[str] = "2503.14476"
+    cell: ClassVar[str] = "F5.6"
+    origin: ClassVar[str] = "P"
     gives_advantages = False
 
     min_std: NonNegative = 0.0

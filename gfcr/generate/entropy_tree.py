@@ -38,6 +38,8 @@ class EntropyTree(Generate):
     """
 
     paper: ClassVar[str] = "2506.11902"
+    cell: ClassVar[str] = "C6.6"
+    origin: ClassVar[str] = "P"
 
     forks: Annotated[int, Interval(ge=1, le=1000)] = 2
     rounds: Annotated[int, Interval(ge=1, le=100)] = 1

@@ -32,6 +32,8 @@ class MultiTurn(Generate):
     """
 
     paper: ClassVar[str] = "2505.07773"
+    cell: ClassVar[str] = "G4.2"
+    origin: ClassVar[str] = "ours"
     resumes: ClassVar[bool] = True
 
     tool: Word = "calculator"

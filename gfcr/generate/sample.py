@@ -14,6 +14,9 @@ class Sample(Generate):
     Continues partial rollouts first where the job brings some.
     """
 
+    cell: ClassVar[str] = "G4.2"
+    origin: ClassVar[str] = "ours"
+
     resumes: ClassVar[bool] = True
 
     async def run(self, session: Session) -> None:

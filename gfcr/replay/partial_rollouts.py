@@ -24,6 +24,8 @@ class PartialRollouts(Replay, Planner):
     """
 
     paper: ClassVar[str] = "2509.18521"
+    cell: ClassVar[str] = "R7.2"
+    origin: ClassVar[str] = "P"
 
     max_staleness: Count = 4
     """Versions between a token's sampling and its training (the paper: no bound)."""

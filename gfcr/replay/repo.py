@@ -33,6 +33,8 @@ class Repo(Replay, Recaller):
     """
 
     paper: ClassVar[str] = "2506.09340"
+    cell: ClassVar[str] = "R7.2"
+    origin: ClassVar[str] = "P"
 
     num: Count = 8
     choose: Literal["all", "random", "highest", "max_variance", "recent"] = "highest"

@@ -6,7 +6,7 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from gfcr import registry
+from gfcr import registry, taxonomy
 from gfcr.errors import ConfigError
 from gfcr.part import Part
 from gfcr.stages import Control, Filter, Generate, Replay
@@ -18,7 +18,7 @@ STAGES = {"generate": Generate, "filter": Filter, "control": Control, "replay": 
 every_part = pytest.mark.parametrize(("kind", "name"), PARTS, ids=[f"{k}-{n}" for k, n in PARTS])
 
 
-REQUIRED: dict[Any, Any] = {str: "x", int: 1, float: 1.0}
+REQUIRED: dict[Any, Any] = {str: "(x)", int: 1, float: 1.0}
 """What a field without default is given: only a stage's parts must do without."""
 
 
@@ -59,6 +59,14 @@ def test_a_part_keeps_the_law(law: Any, kind: str, name: str) -> None:
 def test_the_catalogue_has_the_part_s_own_sentence(kind: str, name: str) -> None:
     summary = next(e.summary for e in registry.entries(kind) if e.name == name)
     assert (registry.find(kind, name).__doc__ or "").strip().startswith(summary)
+
+
+@pytest.mark.parametrize("kind", taxonomy.PLACED)
+def test_every_part_of_a_stage_has_its_place_in_the_tree(kind: str) -> None:
+    ours = [e for e in registry.entries(kind) if e.source.startswith("gfcr.")]
+    assert not [e.name for e in ours if e.cell not in taxonomy.CELLS]
+    if kind not in ("correction", "drafter"):
+        assert not [e.name for e in ours if e.origin not in taxonomy.ORIGINS]
 
 
 @every_part

@@ -1,17 +1,14 @@
 """The verifier contract, and verifiers by name."""
 
-import importlib
-import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, cast
 
-from gfcr.errors import unknown_name
+from gfcr import registry
+from gfcr.part import Part
 from gfcr.tasks.base import Verdict, first_line
 from gfcr.types import Prompt
 from gfcr.values import plain
-from gfcr.values.ranges import Checked
 
 
 class Scorer(ABC):
@@ -37,8 +34,10 @@ class Scorer(ABC):
         return None
 
 
-class Verifier(Checked, Scorer):
+class Verifier(Part, Scorer):
     """Compares a completion with a reference answer. A dataclass: its fields are its options."""
+
+    cell: ClassVar[str] = "F5.3"
 
     @abstractmethod
     def verify(self, text: str, *, answer: str) -> Verdict:
@@ -62,15 +61,10 @@ class Verifier(Checked, Scorer):
 
 
 def load(name: str, *, options: Mapping[str, Any], where: str) -> Verifier:
-    """Makes the verifier called `name`: the class of that name in the file of that name.
+    """Makes the verifier called `name`: see `gfcr.registry`.
 
     Raises:
         ConfigError: no such verifier or option.
     """
-    folder = str(Path(__file__).parent)
-    names = [m.name for m in pkgutil.iter_modules([folder]) if m.name != "base"]
-    if name not in names:
-        raise unknown_name(name, kind="verifier", allowed=names, where=where)
-    module = importlib.import_module(f"gfcr.tasks.verifiers.{name}")
-    verifier = getattr(module, "".join(word.capitalize() for word in name.split("_")))
+    verifier = cast(type[Verifier], registry.find("verifier", name, where=where))
     return verifier(**plain.merge(verifier, {}, options, where=f"{where}_options"))

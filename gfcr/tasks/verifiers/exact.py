@@ -1,10 +1,11 @@
 """Equality of text."""
 
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 from gfcr.tasks.base import Verdict
 from gfcr.tasks.verifiers.base import Verifier
+from gfcr.values.ranges import Word
 
 
 @final
@@ -12,7 +13,9 @@ from gfcr.tasks.verifiers.base import Verifier
 class Exact(Verifier):
     """1 if what follows the last `marker` equals the answer, white space around both ignored."""
 
-    marker: str = ""
+    origin: ClassVar[str] = "ours"
+
+    marker: Word = ""
     """Empty compares the whole completion; a completion without the marker scores 0."""
     ignore_case: bool = False
 

@@ -1,7 +1,9 @@
 """Equality of mathematical expressions, by the math-verify library."""
 
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Annotated, Any, ClassVar, final
+
+from annotated_types import Interval
 
 from gfcr.tasks.base import Verdict
 from gfcr.tasks.verifiers.base import Verifier
@@ -16,9 +18,11 @@ class MathVerify(Verifier):
     threads only and scores 0 when it fires: they are off, and the process pool keeps the time.
     """
 
+    origin: ClassVar[str] = "ours"
+
     slow = True
 
-    precision: int = 6
+    precision: Annotated[int, Interval(ge=0, le=15)] = 6
     """Decimals that floats are rounded to before they are compared."""
     strict: bool = True
     """False also equates sets with intervals and the like."""

@@ -3,11 +3,11 @@
 import re
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final, final
+from typing import ClassVar, Final, final
 
 from gfcr.tasks.base import Verdict
 from gfcr.tasks.verifiers.base import Verifier
-from gfcr.values.ranges import NonNegative
+from gfcr.values.ranges import NonNegative, Word
 
 _NUMBER: Final = re.compile(
     r"(?:(?<![\w)])[-+])?"  # a sign, unless it is an operator
@@ -26,9 +26,11 @@ class Numeric(Verifier):
     (GSM8K answers end in `#### 42`: both sides then agree on the number meant).
     """
 
+    origin: ClassVar[str] = "ours"
+
     tolerance: NonNegative = 0.0
     """Largest difference allowed, absolute, or relative to the answer if that is larger."""
-    marker: str = ""
+    marker: Word = ""
 
     def verify(self, text: str, *, answer: str) -> Verdict:
         """Compares; an answer without a number cannot be judged against."""

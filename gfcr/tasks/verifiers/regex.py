@@ -2,11 +2,12 @@
 
 import re
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 from gfcr.errors import ConfigError
 from gfcr.tasks.base import Verdict
 from gfcr.tasks.verifiers.base import Verifier
+from gfcr.values.ranges import Text
 
 
 @final
@@ -18,9 +19,11 @@ class Regex(Verifier):
     breaks too.
     """
 
+    origin: ClassVar[str] = "ours"
+
     slow = True
 
-    pattern: str
+    pattern: Text
     ignore_case: bool = False
 
     def __post_init__(self) -> None:

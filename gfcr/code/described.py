@@ -1,0 +1,35 @@
+"""What the source of a class says of it, read without importing it."""
+
+import ast
+import inspect
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+
+def summary_of(path: Path, *, name: str) -> tuple[str, dict[str, str]]:
+    """The first line of a class's docstring, and its annotated constants by name."""
+    body = ast.parse(path.read_text()).body
+    node = next(n for n in body if isinstance(n, ast.ClassDef) and n.name == name)
+    given = [f for f in node.body if isinstance(f, ast.AnnAssign)]
+    constants = {
+        ast.unparse(f.target): str(f.value.value)
+        for f in given
+        if isinstance(f.value, ast.Constant)
+    }
+    return (ast.get_docstring(node) or "").partition("\n")[0], constants
+
+
+def field_docs(part: type[Any]) -> dict[str, str]:
+    """The string literal under each annotated field of the class body."""
+    body = ast.parse(inspect.cleandoc("\n" + inspect.getsource(part))).body[0]
+    assert isinstance(body, ast.ClassDef)
+    docs: dict[str, str] = {}
+    for field, after in pairwise(body.body):
+        if (
+            isinstance(field, ast.AnnAssign)
+            and isinstance(after, ast.Expr)
+            and isinstance(after.value, ast.Constant)
+        ):
+            docs[ast.unparse(field.target)] = inspect.cleandoc(str(after.value.value))
+    return docs
