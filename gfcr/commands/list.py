@@ -1,18 +1,33 @@
 """`gfcr list`."""
 
 import argparse
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
+from rich.console import Group
 from rich.text import Text
 
 from gfcr import registry
 from gfcr import strategy as strategies
 from gfcr.commands import Outcome
 from gfcr.errors import unknown_name
+from gfcr.registry import Entry
 from gfcr.shown.table import Column, Table
+from gfcr.taxonomy import CELLS, PLACED
 
-HELP = "Name every part by stage, and every strategy, with its description and paper."
+HELP = "Name every part by its cell of the survey's tree, and every strategy, with its paper."
+
+Found: TypeAlias = Mapping[str, Sequence[Entry]]
+"""Kind -> its entries."""
+
+
+class Row(NamedTuple):
+    """A part in its cell; none where the cell is empty."""
+
+    cell: str
+    first: bool
+    entry: Entry | None
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,21 +39,68 @@ def run(options: argparse.Namespace) -> Outcome:
     kinds = ["strategy", *registry.KINDS]
     if options.stage and options.stage not in kinds:
         raise unknown_name(options.stage, kind="stage", allowed=kinds)
-    chosen = [options.stage] if options.stage else kinds
-    found = {
+    found = entries([options.stage] if options.stage else kinds)
+    data = {kind: [asdict(entry) for entry in listed] for kind, listed in found.items()}
+    text = plain(found) if options.stage else whole(found)
+    return Outcome(data=data if options.stage else data | {"cells": coverage(found)}, text=text)
+
+
+def entries(kinds: Iterable[str]) -> Found:
+    """What there is of some kinds."""
+    return {
         kind: strategies.entries() if kind == "strategy" else registry.entries(kind)
-        for kind in chosen
+        for kind in kinds
     }
-    data = {kind: [asdict(entry) for entry in entries] for kind, entries in found.items()}
-    return Outcome(data=data, text=_table(found))
 
 
-def _table(found: dict[str, list[registry.Entry]]) -> Any:
-    def stage(row: tuple[int, registry.Entry]) -> Text:
+def coverage(found: Found) -> dict[str, dict[str, Any]]:
+    """Of each cell of the tree: its branch, its title, and how many parts lie in it."""
+    placed = [entry.cell for kind in PLACED for entry in found[kind]]
+    return {
+        code: {"branch": cell.branch, "title": cell.title, "parts": placed.count(code)}
+        for code, cell in CELLS.items()
+    }
+
+
+def whole(found: Found) -> Group:
+    """Strategies, the tree with every part of the pipeline under its cell, and the rest."""
+    rest = {kind: listed for kind, listed in found.items() if kind not in (*PLACED, "strategy")}
+    return Group(plain({"strategy": found["strategy"]}), tree(found), plain(rest))
+
+
+def tree(found: Found) -> Table[Row]:
+    """Every part of the pipeline under its cell."""
+    parts = sorted((e for kind in PLACED for e in found[kind]), key=lambda e: (e.kind, e.name))
+    rows = [
+        Row(code, number == 0, entry)
+        for code in CELLS
+        for number, entry in enumerate([e for e in parts if e.cell == code] or [None])
+    ]
+    covered = len({e.cell for e in parts})
+    return Table(
+        rows=rows,
+        columns=(
+            Column("cell", _place, words=True, wraps=True),
+            Column("kind", lambda row: row.entry and row.entry.kind, words=True),
+            Column("part", lambda row: row.entry and row.entry.name, words=True),
+            Column("paper", lambda row: row.entry and row.entry.paper, words=True),
+            Column("defaults", lambda row: row.entry and row.entry.origin, words=True),
+            Column("what it does", _does, words=True, wraps=True),
+        ),
+        title="Generate, Filter, Control, Replay (2605.02913)",
+        caption=f"{len(parts)} parts in {covered} of {len(CELLS)} cells. Defaults: P the paper's "
+        "or its authors' code, S notes of others on it, ours our own choice.",
+    )
+
+
+def plain(found: Found) -> Table[tuple[int, Entry]]:
+    """Entries by kind."""
+
+    def stage(row: tuple[int, Entry]) -> Text:
         return Text("" if row[0] else row[1].kind, style="bold")
 
     return Table(
-        rows=[row for entries in found.values() for row in enumerate(entries)],
+        rows=[row for listed in found.values() for row in enumerate(listed)],
         columns=(
             Column("stage", stage, words=True),
             Column("name", lambda row: row[1].name, words=True),
@@ -46,3 +108,12 @@ def _table(found: dict[str, list[registry.Entry]]) -> Any:
             Column("what it does", lambda row: row[1].summary, words=True, wraps=True),
         ),
     )
+
+
+def _place(row: Row) -> Text:
+    title = f"{row.cell} {CELLS[row.cell].title}" if row.first else ""
+    return Text(title, style="bold")
+
+
+def _does(row: Row) -> str:
+    return row.entry.summary if row.entry else "no part yet"

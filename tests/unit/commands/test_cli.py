@@ -217,6 +217,14 @@ def test_bad_arm_is_found_before_anything_runs(tmp_path: Path) -> None:
 def test_list_and_show() -> None:
     listed = json.loads(gfcr("list", "--json").stdout)
     assert {"strategy", "generate", "filter", "control", "replay"} <= set(listed)
+    cells = listed.pop("cells")
+    assert cells["F5.7"] == {
+        "branch": "Filter",
+        "title": "Training-signal construction",
+        "parts": sum(e["cell"] == "F5.7" for entries in listed.values() for e in entries),
+    }
+    (dead,) = [e for e in listed["filter"] if e["name"] == "zero_variance"]
+    assert (dead["cell"], dead["paper"], dead["origin"]) == ("F5.6", "2503.14476", "P")
     assert all(entry["summary"] for entries in listed.values() for entry in entries)
     shown = json.loads(gfcr("show", "dapo", "--json").stdout)
     assert "2503.14476" in shown["doc"] and shown["knobs"]["group_size"]["default"] == 8
