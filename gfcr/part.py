@@ -26,6 +26,13 @@ class Part(Checked, ABC):
     """Installed modules that it imports, which takes seconds and starts no thread: a sweep imports
     them once, and forks its trials."""
 
+    def clash(self, others: "Mapping[str, Part]") -> str | None:
+        """Why it cannot go with the other parts of a strategy, by address, and what to do.
+
+        Asked when a strategy is read, so that nothing starts; None where it can.
+        """
+        return None
+
     def metrics(self) -> Mapping[str, float]:
         """Numbers to log after each update, under the part's name. None by default."""
         return {}

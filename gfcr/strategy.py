@@ -90,6 +90,11 @@ class Strategy(Checked, JupyterMixin):
                 f"strategy: {', '.join(selectors)} each choose the prompts, and one part may. "
                 "Remove all but one, or make the others Allocators of the jobs that it fills."
             )
+        parts = self.parts
+        for address, part in parts.items():
+            others = {name: other for name, other in parts.items() if name != address}
+            if why := part.clash(others):
+                raise ConfigError(f"strategy.{address} cannot go with the other parts: {why}")
         if self.correction and self.loss.off_policy != "none":
             raise ConfigError(
                 f"strategy.loss.off_policy={self.loss.off_policy!r} clips against the log-probs "

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, final
 
-from gfcr.stages import BATCH_FULL, Harvest, Job, Plan, Planner, Replay, View
+from gfcr.part import Part
+from gfcr.stages import BATCH_FULL, Generate, Harvest, Job, Plan, Planner, Replay, View
 from gfcr.types import Rollout
 from gfcr.values.ranges import Count
 
@@ -33,6 +34,15 @@ class PartialRollouts(Replay, Planner):
     """The rollouts of each group cut, in the order they will be resumed."""
     resumed: int = field(init=False, default=0)
     dropped: int = field(init=False, default=0)
+
+    def clash(self, others: Mapping[str, Part]) -> str | None:
+        """See `Part.clash`."""
+        if all(other.resumes for other in others.values() if isinstance(other, Generate)):
+            return None
+        return (
+            "generate begins cut groups anew instead of going on from their partial rollouts, so "
+            "that what was sampled would be lost. Use a generate part that resumes, such as sample."
+        )
 
     def plan(self, plan: Plan, *, view: View) -> Plan:
         """See `Planner.plan`."""

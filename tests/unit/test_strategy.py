@@ -164,3 +164,11 @@ def test_a_part_within_a_part_is_overridden_by_its_address() -> None:
     assert changed.drafter == Auto(hold=4, drafter=Ngram(longest=7))
     other = strategies.override(changed, {"drafter": {"drafter": {"name": "suffix"}}})
     assert other.drafter == Auto(hold=4, drafter=Suffix())
+
+
+def test_parts_that_cannot_go_together_are_refused_with_the_reason() -> None:
+    controls, replays = {"over": {"name": "oversample"}}, {"cut": {"name": "partial_rollouts"}}
+    strategies.load("grpo", controls=controls, replays=replays).check()
+    tree = strategies.load("treerl", controls=controls, replays=replays)
+    with pytest.raises(ConfigError, match=r"strategy\.replays\.cut .* begins cut groups anew"):
+        tree.check()
