@@ -1,5 +1,6 @@
 """Dynamic sampling: draws more prompts until the batch is full."""
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Annotated, ClassVar, Literal, final
@@ -50,11 +51,12 @@ class Refill(Control, Planner):
     def _spent(self, view: View) -> None:
         if self.when_spent == "short" and view.num_accepted:
             return
-        reasons = sorted({g.rejected for g in view.groups if g.rejected})
+        reasons = Counter(g.rejected for g in view.groups if g.rejected)
+        counted = ", ".join(f"{num} {reason}" for reason, num in reasons.most_common())
         raise BatchCannotFill(
             f"update {view.step}: {view.num_accepted} of {view.target} groups were accepted after "
             f"refill.max_rounds={self.max_rounds} rounds of {len(view.groups)} groups in all; "
-            f"rejected as: {', '.join(reasons)}. The task may be too easy or too hard for the "
+            f"rejected: {counted}. The task may be too easy or too hard for the "
             "model: raise strategy.group_size, loosen the filter, raise "
             "strategy.controls.refill.max_rounds or set strategy.controls.refill.when_spent=short."
         )

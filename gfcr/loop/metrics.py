@@ -164,6 +164,7 @@ def _group_metrics(groups: Sequence[Group]) -> dict[str, float]:
     return {
         "group/begun": float(len(groups)),
         "group/accepted": float(len(accepted)),
+        "group/repeated": float(len(accepted) - len({g.prompt.id for g in accepted})),
         "group/size": float(np.mean([len(g.rollouts) for g in groups])) if groups else 0.0,
         "group/dead_share": float(np.mean([s < 1e-6 for s in spreads])) if spreads else 0.0,
         **{key: float(np.mean(v)) for key, v in values.items()},

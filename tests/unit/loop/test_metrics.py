@@ -59,6 +59,7 @@ def test_every_metric_of_rollouts_and_groups_is_its_definition() -> None:
         "length/trained/halted": 0.0,
         "group/begun": 3.0,
         "group/accepted": 2.0,
+        "group/repeated": 1.0,
         "group/size": pytest.approx(7 / 3),
         "group/dead_share": 0.5,
         "group/hard": 0.5,
