@@ -46,14 +46,3 @@ class Tracker(Part):
     @abstractmethod
     def finish(self, *, status: str, result: Mapping[str, object]) -> None:
         """Closes the run as `finished` or `failed` with its result, and uploads artifacts."""
-
-    @abstractmethod
-    def upload(self, folder: Path) -> str:
-        """Brings the store up to date with a run folder; idempotent.
-
-        Returns:
-            The store's id of the run.
-
-        Raises:
-            GfcrError: the store cannot be reached (says where and what to do).
-        """

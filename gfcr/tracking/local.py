@@ -21,7 +21,3 @@ class Local(Tracker):
 
     def finish(self, *, status: str, result: Mapping[str, object]) -> None:
         """Does nothing: the folder is already the record."""
-
-    def upload(self, folder: Path) -> str:
-        """Returns the folder's path, which is the store's id of the run."""
-        return str(folder)

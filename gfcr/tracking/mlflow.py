@@ -91,7 +91,14 @@ class Mlflow(Tracker):
                 self._lose(error)
 
     def upload(self, folder: Path) -> str:
-        """See `Tracker.upload`: the id is MLflow's."""
+        """Brings the store up to date with a run folder; idempotent.
+
+        Returns:
+            MLflow's id of the run.
+
+        Raises:
+            GfcrError: the store cannot be reached (says where and what to do).
+        """
         run = RunFolder(folder)
         run.card()
         try:

@@ -54,13 +54,6 @@ class Tensorboard(Tracker):
             self._writer.close()
             self._writer = None
 
-    def upload(self, folder: Path) -> str:
-        """See `Tracker.upload`: returns the folder, for `tensorboard --logdir`."""
-        run = RunFolder(folder)
-        run.card()
-        _written(run).close()
-        return str(folder)
-
 
 def _written(folder: RunFolder) -> Any:
     """Writes a run's event file from its folder, in the place of an earlier one."""

@@ -72,18 +72,6 @@ class Wandb(Tracker):
             self._lose(error)
         self._run = None
 
-    def upload(self, folder: Path) -> str:
-        """See `Tracker.upload`: the id is wandb's."""
-        records = RunFolder(folder)
-        try:
-            run = self._open(records, card=records.card())
-            _close(run, status=records.status or "running", result=records.result() or {})
-        except GfcrError:
-            raise
-        except Exception as error:
-            raise GfcrError(f"{folder} could not be uploaded to wandb: {error}") from error
-        return run.id
-
     def _open(self, folder: RunFolder, *, card: RunCard) -> Any:
         wandb = optional.load("wandb")
         run_id = f"{card.run_id}-{digest(folder.attempt)[:8]}"

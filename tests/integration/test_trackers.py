@@ -106,8 +106,6 @@ def test_a_tracker_holds_a_killed_and_resumed_runs_points_once(tmp_path, name):
     held = folder_points(folder.path)
     assert {step for _, step, _ in held} == {*range(1, 9)}
     assert points(folder.path) == held
-    make().upload(folder.path)
-    assert points(folder.path) == held
 
 
 def test_a_tensorboard_that_is_open_shows_no_point_twice(tmp_path):
