@@ -18,6 +18,7 @@ RECIPES: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("recipes.yaml"
 OTHER: Mapping[str, Any] = {
     **{"scope": "global", "budget": "none", "history": "other/runs", "rule": "released"},
     **{"mode": "positive", "choose": "recent", "stop": ";", "lenience": 0.5},
+    "schedule": "hw",
     "tool": "gfcr.generate.tools.calculator:Calculator",
 }
 """Another value of the knobs that hold words, or nothing."""

@@ -1,0 +1,12 @@
+"""Right and wrong answers of a group."""
+
+from gfcr.types import Group
+
+
+def outcomes(group: Group, *, threshold: float) -> tuple[int, int]:
+    """Right answers and scored ones among a group's fresh rollouts; right from `threshold` on.
+
+    Unscorable rollouts are neither right nor wrong.
+    """
+    fresh = [r.reward for r in group.rollouts if r.origin == "fresh" and r.reward is not None]
+    return sum(reward >= threshold for reward in fresh), len(fresh)
