@@ -1,0 +1,67 @@
+"""What parts that choose prompts share: candidates, the whole training set, how a visit went."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, final
+
+from gfcr.types import Group, Prompt
+
+
+class Source(Protocol):
+    """Where prompts are drawn from; `stages.View` is one."""
+
+    def draw(self, num: int) -> list[Prompt]:
+        """Takes the next prompts."""
+        ...
+
+    def put_back(self, prompts: Sequence[Prompt]) -> None:
+        """Gives prompts back: they are drawn next, in this order."""
+        ...
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingSet:
+    """Every training prompt, in the order of the first epoch."""
+
+    prompts: tuple[Prompt, ...] = ()
+
+    def __deepcopy__(self, memo: Any) -> "TrainingSet":
+        # Prompts are never changed, and a checkpoint copies a part's memory at every update.
+        return self
+
+
+def candidates(view: Source, *, num: int, least: int) -> list[Prompt]:
+    """Draws `num` different prompts, or as many as come before the first repeat, which is put back.
+
+    Where these are fewer than `least`, the training set is smaller: repeats fill up.
+    """
+    found: dict[str, Prompt] = {}
+    while len(found) < num:
+        (prompt,) = view.draw(1)
+        if prompt.id in found:
+            view.put_back([prompt])
+            break
+        found[prompt.id] = prompt
+    return [*found.values(), *view.draw(max(0, least - len(found)))]
+
+
+def training_set(view: Source) -> TrainingSet:
+    """Draws the training set: all prompts up to the first that comes again, which is put back."""
+    found: dict[str, Prompt] = {}
+    while (prompt := view.draw(1)[0]).id not in found:
+        found[prompt.id] = prompt
+    view.put_back([prompt])
+    return TrainingSet(prompts=tuple(found.values()))
+
+
+def rewards(group: Group) -> list[float]:
+    """The verifier's rewards of rollouts made in this update; unscorable ones have none."""
+    return [r.reward for r in group.rollouts if r.origin == "fresh" and r.reward is not None]
+
+
+def visit(group: Group, *, threshold: float) -> tuple[int, int]:
+    """How many rollouts made in this update are right (reward >= `threshold`), and how many not."""
+    scored = rewards(group)
+    right = sum(reward >= threshold for reward in scored)
+    return right, len(scored) - right

@@ -1,0 +1,45 @@
+"""Choosing prompts: no candidate is lost or doubled, the training set is drawn once."""
+
+import copy
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from gfcr.stats.prompts import candidates, training_set, visit
+from gfcr.testing import factories as make
+
+
+def _view(num_train: int) -> Any:
+    return make.view(task=make.CoinTask(num_train=num_train))
+
+
+@pytest.mark.parametrize(
+    ("num_train", "num", "found"), [(20, 8, 8), (20, 20, 20), (5, 8, 5), (1, 3, 1)]
+)
+def test_candidates_are_different_prompts_and_the_first_repeat_is_put_back(
+    num_train: int, num: int, found: int
+) -> None:
+    view = _view(num_train)
+    taken = candidates(view, num=num, least=1)
+    assert len({p.id for p in taken}) == len(taken) == found
+    everything = [*taken, *view.draw(3 * num_train - found)]
+    assert set(Counter(p.id for p in everything).values()) == {3}
+
+
+def test_a_batch_larger_than_the_training_set_repeats_prompts() -> None:
+    assert len(candidates(_view(3), num=16, least=8)) == 8
+
+
+def test_the_training_set_is_every_prompt_once_in_the_order_of_the_stream() -> None:
+    view = _view(11)
+    found = training_set(view)
+    assert [p.id for p in found.prompts] == [p.id for p in _view(11).draw(11)]
+    assert copy.deepcopy(found) is found
+    assert len({p.id for p in view.draw(11)}) == 11
+
+
+def test_a_visit_counts_scored_rollouts_of_this_update_alone() -> None:
+    old = make.rollout(9, reward=1.0, origin="replay")
+    fresh = [make.rollout(i, reward=r) for i, r in enumerate([1.0, 0.5, 0.4, None])]
+    assert visit(make.group_of([*fresh, old]), threshold=0.5) == (2, 1)
