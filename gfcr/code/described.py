@@ -21,7 +21,15 @@ def summary_of(path: Path, *, name: str) -> tuple[str, dict[str, str]]:
 
 
 def field_docs(part: type[Any]) -> dict[str, str]:
-    """The string literal under each annotated field of the class body."""
+    """The string literal under each annotated field of the class and of those it inherits."""
+    docs: dict[str, str] = {}
+    for base in reversed(part.__mro__):
+        if "__dataclass_fields__" in vars(base):
+            docs |= _own_docs(base)
+    return docs
+
+
+def _own_docs(part: type[Any]) -> dict[str, str]:
     body = ast.parse(inspect.cleandoc("\n" + inspect.getsource(part))).body[0]
     assert isinstance(body, ast.ClassDef)
     docs: dict[str, str] = {}

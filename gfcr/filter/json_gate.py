@@ -1,0 +1,52 @@
+"""A gate on structured answers: JSON of a schema."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final, Literal, final
+
+from gfcr.filter._gates import Gate
+from gfcr.filter._schema import check_schema, fits, read
+from gfcr.filter._texts import written
+from gfcr.stages import View
+from gfcr.types import Rollout
+
+_FENCE: Final = re.compile(
+    r"^[ \t]*```[ \t]*(?:json)?[ \t]*\n(.*?)^[ \t]*```[ \t]*$",
+    re.DOTALL | re.MULTILINE | re.IGNORECASE,
+)
+
+
+@final
+@dataclass(kw_only=True)
+class JsonGate(Gate):
+    """Fails completions that are no JSON, or not what the schema says.
+
+    Reads the keywords type, enum, const, anyOf, required, properties, additionalProperties, items,
+    minItems, maxItems, minLength, maxLength, pattern, minimum and maximum of JSON Schema, and
+    refuses any other; NaN and Infinity are no JSON.
+
+    Hurts a policy that thinks aloud before it answers, where the whole completion has to be JSON:
+    ask for a fenced block, and set `where: fence`.
+    """
+
+    cell: ClassVar[str] = "F5.2"
+    origin: ClassVar[str] = "ours"
+
+    schema: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """By default any JSON will do."""
+    where: Literal["text", "fence"] = "text"
+    """The whole completion, or its last block between lines of three backticks."""
+
+    def __post_init__(self) -> None:
+        check_schema(self.schema, key="json_gate.schema")
+
+    def passes(self, rollout: Rollout, *, view: View) -> bool:
+        """See `Gate.passes`."""
+        text = written(rollout, view=view)
+        if self.where == "fence":
+            text = (_FENCE.findall(text) or [""])[-1]
+        try:
+            return fits(read(text), self.schema)
+        except ValueError:
+            return False
