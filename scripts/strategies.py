@@ -41,6 +41,7 @@ def _one(name: str) -> Iterator[str]:
     for part in told["parts"]:
         about = str(part["doc"]).partition("\n")[0].replace("|", "\\|")
         values = ", ".join(f"`{key}={value}`" for key, value in part["values"].items())
+        values = values.replace("|", "\\|")
         yield f"| `{part['address']}` | `{part['name']}` | {about} | {values} |"
     yield ""
 

@@ -15,7 +15,7 @@ def gated(
 ) -> Strategy:
     """GRPO that leaves out rollouts cut at the cap, and tells malformed answers from wrong ones.
 
-    Paper: none; overlong filtering is DAPO's (2503.14476)
+    Paper: none
     Formula: no loss where the cap cut; r_i = malformed where the pattern is not found; A_i as
         GRPO among the rest.
     Knobs: group_size, pattern (of an answer in form), malformed (reward of one that is not; wrong

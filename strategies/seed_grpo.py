@@ -7,7 +7,7 @@ from gfcr.strategy import Strategy
 
 
 def seed_grpo(
-    *, group_size: int = 8, alpha: float = 1.0, answer: str = SemanticEntropy.answer
+    *, group_size: int = 8, alpha: float = 0.5, answer: str = SemanticEntropy.answer
 ) -> Strategy:
     """GRPO that takes smaller steps on prompts whose answers disagree.
 

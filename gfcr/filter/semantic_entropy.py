@@ -37,8 +37,9 @@ class SemanticEntropy(Filter):
 
     answer: Text = r"(?:#+|\\boxed\{)\s*([^\s#}]+)"
     """Group 1 of the last match is the answer; `.` matches line breaks too."""
-    alpha: NonNegative = 1.0
-    """How much disagreement counts."""
+    alpha: NonNegative = 0.5
+    """How much disagreement counts. From 1 on the linear form learns nothing from a group whose
+    answers all differ."""
     form: Literal["linear", "exponential"] = "linear"
 
     def __post_init__(self) -> None:

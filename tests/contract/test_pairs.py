@@ -20,7 +20,11 @@ from gfcr.testing import laws
 
 STAGES: Final = ("generate", "filter", "control", "replay", "correction")
 NONE: Final = "none"
-SETTINGS: Final[Mapping[str, Mapping[str, Any]]] = {"refill": {"when_spent": "short"}}
+SETTINGS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "refill": {"when_spent": "short"},
+    "json_gate": {"failing": "set"},
+    "parse_gate": {"failing": "set"},
+}
 """What a part needs to have something to do on the fake engine."""
 QUICK: Final = 30
 """One in so many rows is run by `make test`."""

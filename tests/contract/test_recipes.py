@@ -19,6 +19,7 @@ OTHER: Mapping[str, Any] = {
     **{"scope": "global", "budget": "none", "history": "other/runs", "rule": "released"},
     **{"mode": "positive", "choose": "recent", "stop": ";", "lenience": 0.5},
     "schedule": "hw",
+    **{"pattern": "#", "answer": "(.)"},
     "tool": "gfcr.generate.tools.calculator:Calculator",
 }
 """Another value of the knobs that hold words, or nothing."""

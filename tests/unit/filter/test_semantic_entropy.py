@@ -77,7 +77,7 @@ def test_rejected_and_unscorable_rollouts_have_no_say() -> None:
 
 
 def test_its_place_does_not_matter_and_earlier_weights_stay() -> None:
-    map_, part, view = GroupAdvantage(kind="dr_grpo"), SemanticEntropy(), make.view()
+    map_, part, view = GroupAdvantage(kind="dr_grpo"), SemanticEntropy(alpha=1.0), make.view()
     group = _group(["#1", "#1", "#2", "#2"], [1.0, 1.0, 0.0, 0.0])
     behind = part.apply(map_.apply(group, view=view), view=view)
     before = map_.apply(part.apply(group, view=view), view=view)
