@@ -1,0 +1,112 @@
+"""GDPO: each of several rewards is normalised within the group by itself."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar, final
+
+import numpy as np
+from annotated_types import Interval
+
+from gfcr.errors import ConfigError
+from gfcr.stages import BatchMap, Filter, View
+from gfcr.stats.standard import standardised
+from gfcr.types import Floats, Group, Rollout, Signal
+from gfcr.values.ranges import Finite
+
+REWARD = "reward"
+"""Name of the reward that the rollout was given."""
+NAMED = "rewards/"
+"""What the notes of named rewards begin with."""
+
+
+@final
+@dataclass(kw_only=True)
+class Gdpo(Filter, BatchMap):
+    """A = sum of w_k (x_k - mean) / (std + epsilon) over rewards k, then normalised over the batch.
+
+    `weights` names what is summed: `reward`, the experiment's named rewards (`rewards/NAME`), and
+    scores that filters before this one or Evaluators gave (one per token counts as its mean). Left
+    empty: the named rewards, or `reward` where there are none, and every score, each with weight 1.
+    A rollout that lacks one of them is compared by the others.
+
+    Normalising each by itself keeps apart what a sum would not: with two rewards of 0 or 1, (0, 1)
+    and (0, 2) of a group's sums give GRPO the same advantages. Hurts when a reward is nearly
+    constant within groups: the deviation it is divided by makes a rare step as loud as the others.
+    """
+
+    paper: ClassVar[str] = "2601.05242"
+    cell: ClassVar[str] = "F5.7"
+    origin: ClassVar[str] = "S"
+    gives_advantages = True
+
+    weights: Mapping[str, Finite] = field(default_factory=dict[str, float])
+    epsilon: Annotated[float, Interval(gt=0, le=1000000.0)] = 1e-4
+    seen: tuple[str, ...] = field(init=False, default=())
+    """Names found in the groups of this batch."""
+    summed: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        if self.weights and not any(self.weights.values()):
+            raise ConfigError(
+                f"gdpo.weights={dict(self.weights)} weigh nothing: give one that is not 0."
+            )
+
+    def check(self, rollouts: int, *, where: str) -> None:
+        """See `Filter.check`."""
+        if rollouts < 2:
+            raise ConfigError(
+                f"strategy.group_size={rollouts} with {where}: a group of one has no deviation. "
+                "Give 2 or more."
+            )
+
+    def apply(self, group: Group, *, view: View) -> Group:
+        """See `Filter.apply`."""
+        kept = group.kept_N
+        pairs = zip(group.rollouts, group.signals, strict=True)
+        given = [_given(r, s) for (r, s), k in zip(pairs, kept, strict=True) if k]
+        names = {name for values in given for name in values}
+        self.seen = tuple(sorted({*self.seen, *names}))
+        total = np.zeros(len(given), np.float64)
+        for name, weight in (self.weights or _every(names)).items():
+            total += weight * self._normalised([values.get(name, np.nan) for values in given])
+        filled = iter(total.tolist())
+        return group.with_advantages([next(filled) if k else None for k in kept])
+
+    def map_batch(self, groups: Sequence[Group], *, view: View) -> Sequence[Group]:
+        """See `BatchMap.map_batch`."""
+        unknown = sorted(set(self.weights) - set(self.seen)) if groups else []
+        if unknown:
+            raise ConfigError(
+                f"gdpo.weights names {', '.join(unknown)}, which no rollout has. Known are: "
+                f"{', '.join(self.seen)}. Name one of these, or have a filter or Evaluator give it."
+            )
+        self.summed, self.seen = len(self.weights or _every({*self.seen})), ()
+        return standardised(groups, per="rollouts", epsilon=self.epsilon)[0]
+
+    def metrics(self) -> Mapping[str, float]:
+        """Rewards summed in the last batch."""
+        return {"summed": float(self.summed)}
+
+    def _normalised(self, values: Sequence[float]) -> np.ndarray:
+        """Values that are missing are neither counted nor moved."""
+        found = np.array(values, np.float64)
+        here = ~np.isnan(found)
+        if here.sum() < 2 or np.ptp(found[here]) <= 1e-6:
+            return np.zeros(len(found))
+        scaled = (found - found[here].mean()) / (found[here].std(ddof=1) + self.epsilon)
+        return np.where(here, scaled, 0.0)
+
+
+def _given(rollout: Rollout, signal: Signal) -> dict[str, float]:
+    rewards = {REWARD: float("nan") if signal.reward is None else signal.reward}
+    named = {name: value for name, value in rollout.notes.items() if name.startswith(NAMED)}
+    return {**rewards, **named, **{name: _mean(score) for name, score in signal.scores.items()}}
+
+
+def _mean(score: float | Floats) -> float:
+    return float(np.mean(score)) if np.size(score) else 0.0
+
+
+def _every(names: set[str]) -> dict[str, float]:
+    are_named = any(name.startswith(NAMED) for name in names)
+    return dict.fromkeys(sorted(names - ({REWARD} if are_named else set())), 1.0)

@@ -1,0 +1,141 @@
+"""Single-stream policy optimization: a tracked value per prompt in the place of a group."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar, Literal, final
+
+import numpy as np
+from annotated_types import Interval
+
+from gfcr.errors import ConfigError
+from gfcr.stages import BatchMap, Filter, Harvest, Observer, Selector, View
+from gfcr.stats.standard import standardised
+from gfcr.types import Group, Prompt, Rollout
+from gfcr.values.ranges import Count, Natural, Positive, SomeShare
+
+
+@final
+@dataclass(kw_only=True)
+class SingleStream(Filter, Selector, BatchMap, Observer):
+    """A = r - v(x), normalised over the batch; prompts are drawn by sqrt(v (1 - v)) + `least`.
+
+    v(x) is the mean of a Beta tracker: a visit makes (a, b) into (rho a + r, rho b + 1 - r), with
+    rho = 2^(-D / half) in [`shortest`, `longest`]. D is how far the policy moved since the last
+    visit: by `kl`, the divergence per token of each update, measured by scoring `probes` rollouts
+    of the batch before anew and summed; by `lag`, the updates in between. The baseline is v before
+    the visit. Rewards should lie in [0, 1].
+
+    Of `looked_at` candidates for each prompt one is taken, the others come back next epoch. Hurts
+    while prompts are seen for the first time: v = 1/2 is no better than no baseline. Where top-p,
+    top-k or min-p cut what is sampled, `kl` is too large: use `lag`.
+    """
+
+    paper: ClassVar[str] = "2509.13232"
+    cell: ClassVar[str] = "F5.7"
+    origin: ClassVar[str] = "S"
+    gives_advantages = True
+
+    forget: Literal["kl", "lag"] = "kl"
+    half_kl: Positive = 0.06
+    """Nats a token after which a visit counts half."""
+    half_lag: Positive = 16.0
+    """Updates after which a visit counts half."""
+    shortest: SomeShare = 0.875
+    longest: SomeShare = 0.96
+    """Bounds of rho: memories of about 1 / (1 - rho) visits."""
+    window: Positive = 8.0
+    """Evidence that a new prompt's tracker begins with, shared by v = 1/2."""
+    least: Annotated[float, Interval(gt=0, le=1)] = 0.05
+    """Weight of prompts that are surely solved or surely not."""
+    looked_at: Count = 4
+    probes: Natural = 8
+    epsilon: Annotated[float, Interval(gt=0, le=1000000.0)] = 1e-4
+    evidence: dict[str, tuple[float, float]] = field(
+        init=False, default_factory=dict[str, tuple[float, float]]
+    )
+    """Prompt id -> a, b."""
+    at: dict[str, tuple[float, int]] = field(
+        init=False, default_factory=dict[str, tuple[float, int]]
+    )
+    """Prompt id -> how far the policy had moved, and the update, at its last visit."""
+    moved: float = field(init=False, default=0.0)
+    kept: list[Rollout] = field(init=False, default_factory=list[Rollout])
+    """Rollouts of the batch before, to be scored under the new policy."""
+    passed_over: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        if self.shortest > self.longest:
+            raise ConfigError(
+                f"single_stream.shortest={self.shortest} exceeds single_stream.longest="
+                f"{self.longest}: swap them."
+            )
+
+    def value(self, prompt_id: str) -> float:
+        """Tracked success rate; 1/2 for a prompt not seen yet."""
+        good, bad = self.evidence.get(prompt_id, (1.0, 1.0))
+        return good / (good + bad)
+
+    def rho(self, prompt_id: str, *, step: int) -> float:
+        """What the evidence of a prompt is worth at a visit now."""
+        moved, visited = self.at.get(prompt_id, (self.moved, step))
+        by_kl = (self.moved - moved) / self.half_kl
+        halves = by_kl if self.forget == "kl" else (step - visited) / self.half_lag
+        return float(np.clip(2.0**-halves, self.shortest, self.longest))
+
+    def select(self, num: int, *, view: View) -> Sequence[Prompt]:
+        """See `Selector.select`."""
+        self._measure(view)
+        found = list({p.id: p for p in view.draw(num * self.looked_at)}.values())
+        found += view.draw(max(num - len(found), 0))  # of an epoch shorter than the candidates
+        values = np.clip([self.value(p.id) for p in found], 0, 1)
+        weights = np.sqrt(values * (1 - values)) + self.least
+        rng = view.rng("single_stream", view.round)
+        chosen = rng.choice(len(found), size=num, replace=False, p=weights / weights.sum())
+        self.passed_over = len(found) - num
+        return [p for i, p in enumerate(found) if i in chosen]
+
+    def apply(self, group: Group, *, view: View) -> Group:
+        """See `Filter.apply`."""
+        value = self.value(group.prompt.id)
+        pairs = zip(group.rewards_N, group.kept_N, strict=True)
+        own = [float(r) - value if kept else None for r, kept in pairs]
+        return group.with_advantages(own).with_values(tracked=value)
+
+    def map_batch(self, groups: Sequence[Group], *, view: View) -> Sequence[Group]:
+        """See `BatchMap.map_batch`."""
+        return standardised(groups, per="rollouts", epsilon=self.epsilon)[0]
+
+    def observe(self, harvest: Harvest, *, view: View) -> None:
+        """See `Observer.observe`."""
+        fresh = [r for g in harvest.groups for r in g.rollouts if r.origin == "fresh"]
+        for rollout in (r for r in fresh if r.reward is not None):
+            self._visit(rollout.prompt.id, float(rollout.reward or 0.0), step=harvest.step)
+        whole = [r for r in fresh if r.mask_T.any() and not r.sampled_under]
+        self.kept = whole[: self.probes] if self.forget == "kl" else []
+
+    def metrics(self) -> Mapping[str, float]:
+        """Prompts tracked, candidates passed over in the last round, how far the policy moved."""
+        return {
+            "tracked": float(len(self.evidence)),
+            "passed_over": float(self.passed_over),
+            "moved": self.moved,
+        }
+
+    def _visit(self, prompt_id: str, reward: float, *, step: int) -> None:
+        start = self.window / 2
+        good, bad = self.evidence.get(prompt_id, (start, start))
+        rho = self.rho(prompt_id, step=step) if prompt_id in self.evidence else 1.0
+        self.evidence[prompt_id] = (rho * good + reward, rho * bad + 1 - reward)
+        self.at[prompt_id] = (self.moved, step)
+
+    def _measure(self, view: View) -> None:
+        """Adds the divergence of the policy from that of the batch before."""
+        asked, self.kept = self.kept, []
+        if not asked:
+            return
+        scores = view.score([[*r.prompt.tokens, *r.tokens_T.tolist()] for r in asked])
+        pairs = zip(asked, scores, strict=True)
+        own = [(s[len(r.prompt.tokens) - 1 :] - r.logprobs_T)[r.mask_T] for r, s in pairs]
+        gaps = np.concatenate(own).astype(np.float64)
+        # Of log(new / old) under the old policy: never negative, and in the mean its divergence.
+        self.moved += float(np.mean(np.expm1(gaps) - gaps))

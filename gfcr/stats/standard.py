@@ -1,0 +1,71 @@
+"""Advantages of a whole batch on one scale."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from gfcr.types import Floats, Group, Rollout, Signal
+
+Per: TypeAlias = Literal["tokens", "rollouts"]
+"""What counts once: a token that the policy sampled, or a rollout whatever its length."""
+
+
+class Scale(NamedTuple):
+    """Where the advantages of a batch lie."""
+
+    mean: float
+    deviation: float
+    """With Bessel's correction; 0 where there is one value, or all are equal."""
+
+
+def standardised(groups: Sequence[Group], *, per: Per, epsilon: float) -> tuple[list[Group], Scale]:
+    """Returns the groups with (A - mean) / (deviation + epsilon), taken over all kept rollouts.
+
+    Args:
+        groups: with advantages, one number a rollout or one a token.
+        per: what the mean and the deviation are taken over.
+        epsilon: keeps a batch without spread finite.
+    """
+    scale = _scale(groups, per=per)
+
+    def scaled(signal: Signal, kept: bool) -> Signal:
+        if not kept or signal.advantage is None:
+            return signal
+        return replace(signal, advantage=_scaled(signal.advantage, scale, epsilon=epsilon))
+
+    made = [
+        g.with_signals([scaled(s, bool(k)) for s, k in zip(g.signals, g.kept_N, strict=True)])
+        for g in groups
+    ]
+    return made, scale
+
+
+def _scaled(advantage: float | Floats, scale: Scale, *, epsilon: float) -> float | Floats:
+    if isinstance(advantage, np.ndarray):
+        found_T = (advantage.astype(np.float64) - scale.mean) / (scale.deviation + epsilon)
+        return found_T.astype(np.float32)
+    return (advantage - scale.mean) / (scale.deviation + epsilon)
+
+
+def _scale(groups: Sequence[Group], *, per: Per) -> Scale:
+    kept = [
+        _own(rollout, signal)
+        for group in groups
+        for rollout, signal, is_kept in zip(
+            group.rollouts, group.signals, group.kept_N, strict=True
+        )
+        if is_kept and signal.advantage is not None and rollout.mask_T.any()
+    ]
+    if not kept:
+        return Scale(0.0, 0.0)
+    every = np.concatenate(kept) if per == "tokens" else np.array([a.mean() for a in kept])
+    # Equal values such as 0.1 have a deviation of float noise, not of signal.
+    spread = float(every.std(ddof=1)) if np.ptp(every) > 1e-6 else 0.0
+    return Scale(float(every.mean()), spread)
+
+
+def _own(rollout: Rollout, signal: Signal) -> np.ndarray:
+    values_T = np.broadcast_to(np.float64(signal.advantage or 0.0), (len(rollout),))
+    return values_T[rollout.mask_T]
