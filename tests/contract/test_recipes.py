@@ -19,8 +19,8 @@ OTHER: Mapping[str, Any] = {
     **{"scope": "global", "budget": "none", "history": "other/runs", "rule": "released"},
     **{"baseline": "group", "metric": "efficiency", "forget": "lag"},
     **{"mode": "positive", "choose": "recent", "stop": ";", "lenience": 0.5},
-    "schedule": "hw",
     **{"pattern": "#", "answer": "(.)"},
+    **{"schedule": "hw", "kind": "dr_grpo"},
     "tool": "gfcr.generate.tools.calculator:Calculator",
 }
 """Another value of the knobs that hold words, or nothing."""

@@ -24,7 +24,30 @@ def adds_to_hard_prompts(done: Done) -> None:
     assert asked == sum(len(g.rollouts) - few for g in done.groups)
 
 
+def divides_by_expected_spread(done: Done) -> None:
+    first, second = sizes(done)
+    assert set(first) == {8} and len(set(second)) > 1
+    assert sum(first) == sum(second) == done.metric("controls.vip/total")[1]
+    # The prompts of the second update were never seen: what is alike has told of them.
+    seen, new = ({g.prompt.id for g in batch.groups} for batch in done.batches)
+    assert not seen & new and done.metric("controls.vip/rate_std")[1] > 0
+    weights = [sum(s.weight for s in g.signals) for g in done.groups]
+    assert all(abs(weight - 8) < 1e-6 for weight in weights)
+
+
+def commits_to_the_middle(done: Done) -> None:
+    trained = [g for g in done.groups if g.rejected is None]
+    assert {len(g.rollouts) for g in trained} == {4 + 6}
+    assert all(0.25 <= g.raw_rewards_N[:4].mean() <= 0.75 for g in trained)
+    assert sum(done.metric("controls.pilot_commit/committed")) == len(trained)
+    reasons = {g.rejected: len(g.rollouts) for g in done.groups if g.rejected}
+    assert reasons and set(reasons.values()) == {4}
+    assert set(reasons) <= {"too_easy", "too_hard", "surplus"}
+
+
 CASES = {
     "dars": Case(check=adds_to_hard_prompts),
     "knapsack": Case(check=divides_what_it_knows, num_train=4),
+    "pilot_commit": Case(check=commits_to_the_middle, knobs={"group_size": 4, "commit": 6}),
+    "vip": Case(check=divides_by_expected_spread),
 }

@@ -1,0 +1,49 @@
+"""What is known of some prompts, carried over to those that are like them: a Gaussian process."""
+
+from collections.abc import Sequence
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+PRIOR_VARIANCE = 1 / 12
+"""Of a rate of which nothing is known: that of a uniform one."""
+
+
+def ngram_features(tokens: Sequence[int], *, dims: int = 256, most: int = 3) -> NDArray[np.float64]:
+    """Counts of the n-grams up to `most` tokens, hashed into `dims` places, of length 1."""
+    counts = np.zeros(dims)
+    for n in range(1, most + 1):
+        for i in range(len(tokens) - n + 1):
+            gram = np.array(tokens[i : i + n], "<i4").tobytes()
+            counts[crc32(gram) % dims] += 1
+    return counts / max(float(np.linalg.norm(counts)), 1e-12)
+
+
+def rbf(
+    left_MD: NDArray[np.float64], right_ND: NDArray[np.float64], *, scale: float
+) -> NDArray[np.float64]:
+    """exp(-|x - y|^2 / (2 scale^2)) for each pair of rows."""
+    squares = (left_MD**2).sum(1)[:, None] + (right_ND**2).sum(1)[None]
+    distances = np.maximum(squares - 2 * left_MD @ right_ND.T, 0)
+    return np.exp(-distances / (2 * scale**2))
+
+
+def posterior_mean(
+    known_MD: NDArray[np.float64],
+    rates_M: NDArray[np.float64],
+    noise_M: NDArray[np.float64],
+    asked_PD: NDArray[np.float64],
+    *,
+    scale: float,
+) -> NDArray[np.float64]:
+    """Mean of a Gaussian process with an RBF kernel, given rates with these variances.
+
+    Far from what is known it is the mean rate, or 1/2 where nothing is known.
+    """
+    if not len(rates_M):
+        return np.full(len(asked_PD), 0.5)
+    prior = float(rates_M.mean())
+    among = PRIOR_VARIANCE * rbf(known_MD, known_MD, scale=scale) + np.diag(noise_M)
+    across = PRIOR_VARIANCE * rbf(asked_PD, known_MD, scale=scale)
+    return prior + across @ np.linalg.solve(among, rates_M - prior)
