@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from gfcr.types import Floats, Group, Prompt, Rollout, Sampling
+from gfcr.types import FinishReason, Floats, Group, Prompt, Rollout, Sampling
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +161,16 @@ class Trajectory(Protocol):
     @property
     def prompt(self) -> Prompt:
         """What is answered."""
+        ...
+
+    @property
+    def finish(self) -> FinishReason | None:
+        """How it ended; None while it may go on."""
+        ...
+
+    @property
+    def siblings(self) -> Sequence["Trajectory"]:
+        """Those opened for its job so far, itself and ended ones included, in that order."""
         ...
 
     def sample(

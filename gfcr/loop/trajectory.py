@@ -45,13 +45,10 @@ class LiveTrajectory:
         self.mask: list[bool] = []
         self.notes: dict[str, float] = {}
         self.finish: FinishReason | None = None
-        self.detail = ""
+        self.detail, self.stopped = "", False
         self.error: str | None = None
         self.parent: str | None = None
-        self.fork_at = 0
-        self.turns = 0
-        self.forks = 0
-        self.stopped = False
+        self.turns = self.forks = self.fork_at = 0
         self.verdict: Verdict | None = None
         """What the verifier said of it, or of the rollout that it goes on from."""
         self._text: str | None = None
@@ -72,6 +69,11 @@ class LiveTrajectory:
     def prompt(self) -> Prompt:
         """What is answered; read-only, so that no part has it judged as another's answer."""
         return self._prompt
+
+    @property
+    def siblings(self) -> tuple["LiveTrajectory", ...]:
+        """See `stages.Trajectory.siblings`."""
+        return tuple(self._siblings)
 
     @property
     def spans(self) -> list[Span]:
