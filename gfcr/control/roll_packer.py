@@ -1,0 +1,84 @@
+"""Tail batching: prompts with long rollouts wait for a batch of their own."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from math import ceil
+from typing import Annotated, ClassVar, final
+
+from annotated_types import Interval
+
+from gfcr.part import Part
+from gfcr.stages import Control, Harvest, Observer, Plan, Planner, Replay, View
+from gfcr.types import Prompt
+
+
+@final
+@dataclass(kw_only=True)
+class RollPacker(Control, Planner, Observer):
+    """Short rounds defer the prompts that are last to finish; long rounds catch up on them.
+
+    For batches of P groups a short round begins ceil(`factor` x P) prompts and is full with the
+    first P groups; the prompts of the others are queued, their tokens lost (`aborted`). Once the
+    queue holds P prompts, a long round begins those P afresh and cuts nothing. All tokens are of
+    the current policy, and each prompt is trained on once an epoch.
+
+    The paper also begins more rollouts of a prompt than are kept: that is `darts`. A prompt whose
+    group a filter rejects has had its turn.
+
+    Hurts with a short tail: each deferred prompt is paid for twice in part. Between long rounds
+    updates see short rollouts alone, so that difficulty comes in waves.
+    """
+
+    paper: ClassVar[str] = "2509.21009"
+    cell: ClassVar[str] = "C6.5"
+    origin: ClassVar[str] = "S"
+
+    factor: Annotated[float, Interval(ge=1, le=1000)] = 1.25
+    """Prompts begun in a short round for each one trained on."""
+    queue: list[Prompt] = field(init=False, default_factory=list[Prompt])
+    """Prompts deferred, the first one first."""
+    long: bool = field(init=False, default=False)
+    """Whether the last batch was a long round."""
+    deferred: int = field(init=False, default=0)
+    """Prompts deferred by the last batch."""
+
+    def clash(self, others: Mapping[str, Part]) -> str | None:
+        """See `Part.clash`."""
+        resuming = [
+            n for n, p in others.items() if isinstance(p, Replay) and isinstance(p, Planner)
+        ]
+        if not resuming:
+            return None
+        return (
+            f"{', '.join(resuming)} would begin the same prompts again that it queues, so that "
+            "they are trained on twice an epoch. Remove one of them."
+        )
+
+    def plan(self, plan: Plan, *, view: View) -> Plan:
+        """See `Planner.plan`."""
+        if view.round:
+            return plan
+        wanted = plan.target - len(plan.jobs) - plan.in_flight
+        self.long = wanted > 0 and len(self.queue) >= plan.target
+        if self.long:
+            taken, self.queue = self.queue[:wanted], self.queue[wanted:]
+            plan = plan.add(view.job(prompt) for prompt in taken)
+            return replace(plan, num_groups=len(plan.jobs))
+        begun = ceil(plan.target * self.factor) - plan.in_flight
+        return replace(plan, num_groups=max(plan.num_groups, begun))
+
+    def observe(self, harvest: Harvest, *, view: View) -> None:
+        """See `Observer.observe`."""
+        done = {group.id for group in harvest.groups}
+        # A Watcher's cuts of complete groups are among the aborted, too.
+        cut = {r.group_id: r.prompt for r in harvest.aborted if r.group_id not in done}
+        self.queue += cut.values()
+        self.deferred = len(cut)
+
+    def metrics(self) -> Mapping[str, float]:
+        """Whether the last batch was a long round, prompts it deferred, prompts in the queue."""
+        return {
+            "long": float(self.long),
+            "deferred": float(self.deferred),
+            "queued": float(len(self.queue)),
+        }
