@@ -16,7 +16,7 @@ from gfcr.values.ranges import Fraction
 class BudgetForcing(Generate):
     """Appends `marker` to a rollout that has not begun its answer after `thinking` of its cap.
 
-    A rollout of n >= floor(`thinking` x cap) tokens without the text of `marker` in it is given `marker`
+    A rollout of floor(`thinking` x cap) tokens without the text of `marker` in it is given `marker`
     and sampled on: it answers with what it has. The appended tokens are not the policy's: no
     log-probability, no loss; those after them are trained. `forced` is noted for each rollout.
 
@@ -41,8 +41,8 @@ class BudgetForcing(Generate):
         """See `Generate.check`."""
         if not len(encode(self.marker)):
             raise ConfigError(
-                f"budget_forcing.marker={self.marker!r} has no tokens in the model's vocabulary: give a "
-                "text that begins an answer."
+                f"budget_forcing.marker={self.marker!r} has no tokens in the model's vocabulary: "
+                "give a text that begins an answer."
             )
 
     async def run(self, session: Session) -> None:

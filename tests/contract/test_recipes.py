@@ -21,6 +21,8 @@ OTHER: Mapping[str, Any] = {
     **{"mode": "positive", "choose": "recent", "stop": ";", "lenience": 0.5},
     **{"pattern": "#", "answer": "(.)"},
     **{"schedule": "hw", "kind": "dr_grpo"},
+    "schedule": "hw",
+    **{"shape": "linear", "pattern": "=", "marker": ",", "end": 0.5},
     "tool": "gfcr.generate.tools.calculator:Calculator",
 }
 """Another value of the knobs that hold words, or nothing."""
@@ -51,8 +53,10 @@ def other(knob: str, default: Any) -> Any:
             return not default
         case int():
             return default - 1 if default > 2 else default + 1
+        case float() if isinstance(OTHER.get(knob), float):
+            return OTHER[knob]
         case float():
-            return default / 2 if default < 1 else default + 1
+            return default / 2 if 0 < default < 1 else default + 1
         case _:
             return OTHER[knob]
 

@@ -423,3 +423,14 @@ def test_spans_are_cut_where_the_tokens_are() -> None:
     assert cut_spans(spans, num=3) == [spans[0], Span(request_id="b", start=0, stop=1)]
     assert cut_spans(spans, num=2) == spans[:1] and cut_spans(spans, num=0) == []
     assert cut_spans(spans, num=9) == spans
+
+
+def test_siblings_are_all_that_were_opened_and_say_how_they_ended() -> None:
+    ground = Ground()
+    first = opened(ground)
+    first.sample()
+    first.extend(Delta(request_id="g/0#0", tokens=(5,), logprobs=(-1.0,)), version=0)
+    child = first.fork(at=1)
+    first.halt("enough", finish=FinishReason.HALTED)
+    assert first.siblings == child.siblings == (first, child)
+    assert [t.finish for t in first.siblings] == [FinishReason.HALTED, None]
