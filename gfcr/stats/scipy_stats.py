@@ -56,3 +56,9 @@ def normal_tail(values: ArrayLike) -> NDArray[np.float64]:
 def root(function: Callable[[float], float], *, low: float, high: float) -> float:
     """Returns where a function that changes sign between `low` and `high` is 0 (Brent)."""
     return float(_optimize.brentq(function, low, high))
+
+
+def false_discovery(p_values: Sequence[float]) -> list[float]:
+    """Returns p-values adjusted for the false discovery rate (Benjamini and Hochberg 1995)."""
+    adjusted = _stats.false_discovery_control(p_values, method="bh") if p_values else ()
+    return [float(value) for value in adjusted]
