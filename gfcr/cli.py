@@ -23,7 +23,7 @@ from gfcr.errors import GfcrError
 from gfcr.experiment.signals import Interrupted, interruptible
 from gfcr.process.environment import settle
 
-_RESUMED = ("run", "sweep", "demo", "bench")
+_RESUMED = ("run", "sweep", "demo", "bench", "regime", "claims")
 """Commands that go on where they were stopped."""
 
 

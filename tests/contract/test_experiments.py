@@ -5,9 +5,12 @@ from pathlib import Path
 import pytest
 
 from gfcr import config, experiment, sweep
+from gfcr.claims import regime
 
 ROOT = Path(__file__).parents[2]
-FILES = sorted((ROOT / "experiments").rglob("*.yaml"))
+FILES = sorted(
+    path for path in (ROOT / "experiments").rglob("*.yaml") if not path.name.endswith(regime.ENDING)
+)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))

@@ -32,6 +32,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("sweep",),
     ("bench", "leaderboard"),
     ("planning",),
+    ("claims",),
     ("commands",),
     ("cli", "studies"),
     ("__main__",),

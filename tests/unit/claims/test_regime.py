@@ -1,0 +1,111 @@
+"""Regimes: their conditions, their files, and the committed cards that must satisfy them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gfcr import config, experiment
+from gfcr.claims import regime
+from gfcr.claims.regime import Condition
+from gfcr.errors import ConfigError
+from gfcr.tasks.chain_sum import ChainSum
+from gfcr.testing import factories as make
+
+ROOT = Path(__file__).parents[3]
+FOLDER = ROOT / regime.FOLDER
+NAMES = regime.names(FOLDER)
+CARDS = [name for name in NAMES if (FOLDER / f"{name}.card.json").is_file()]
+CARD = {"start": {"groups": {"live": 0.5, "all_wrong": None}, "kind": "x"}}
+
+
+def test_the_six_are_there() -> None:
+    assert NAMES == ["dense", "noisy", "one_epoch", "saturated", "sparse", "tail"]
+
+
+@pytest.mark.parametrize("name", CARDS)
+def test_a_committed_card_satisfies_its_regime(name: str) -> None:
+    card = json.loads((FOLDER / f"{name}.card.json").read_text())
+    found = regime.load(name, folder=FOLDER)
+    assert found.conditions and not found.broken(card)
+    assert card["arm"] == "grpo"
+    # What it costs to get there can only be compared on the way up.
+    assert card["score"]["before"] < found.target < card["score"]["after"]
+
+
+@pytest.mark.parametrize("name", CARDS)
+def test_a_committed_card_is_of_the_regime_as_it_stands(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    card = json.loads((FOLDER / f"{name}.card.json").read_text())
+    resolved = experiment.resolve(config.load(regime.base(name, folder=FOLDER)))
+    assert card["run"] == resolved.run_id, f"gfcr regime {name}.yaml --write {name}.card.json"
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [
+        ("start.groups.live >= 0.5", True),
+        ("start.groups.live > 0.5", False),
+        ("start.groups.live <= 0.5", True),
+        ("start.groups.live < 0.5", False),
+        ("start.groups.live == 0.5", True),
+        ("start.groups.all_wrong >= 0", False),  # not known
+    ],
+)
+def test_a_condition_compares_a_figure(text: str, holds: bool) -> None:
+    condition = Condition.parse(text, where="r.holds")
+    assert condition.holds(CARD) is holds and str(condition) == text
+
+
+@pytest.mark.parametrize("text", ["start.groups.live", "live => 1", "a >= b", "1 >= a.b"])
+def test_what_is_no_condition_is_named(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"r\.holds=.*give a comparison"):
+        Condition.parse(text, where="r.holds")
+
+
+def test_figures_that_cards_lack_are_named() -> None:
+    with pytest.raises(ConfigError, match=r"unknown figure 'life'.*Did you mean 'live'"):
+        regime.figure(CARD, "start.groups.life")
+    with pytest.raises(ConfigError, match="no number"):
+        regime.figure(CARD, "start.kind")
+
+
+def test_an_unknown_regime_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"unknown regime 'sparce'.*Did you mean 'sparse'"):
+        regime.load("sparce", folder=FOLDER)
+    with pytest.raises(ConfigError, match="has no regime"):
+        regime.load("dense", folder=tmp_path)
+
+
+def test_keys_and_values_are_strict(tmp_path: Path) -> None:
+    text = (FOLDER / "dense.regime.yaml").read_text()
+    (tmp_path / "r.regime.yaml").write_text(text + "more: 1\n")
+    with pytest.raises(ConfigError, match="unknown key 'more'"):
+        regime.load("r", folder=tmp_path)
+    (tmp_path / "r.regime.yaml").write_text(text.replace("tokens: ", "tokens: -"))
+    with pytest.raises(ConfigError, match=r"r\.regime\.yaml\.tokens=-"):
+        regime.load("r", folder=tmp_path)
+
+
+def test_the_noisy_verifier_errs_at_its_rates_and_by_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    resolved = experiment.resolve(config.load(regime.base("noisy", folder=FOLDER)))
+    problems, task = resolved.task.problems(make.CODEC), resolved.task
+    clean = ChainSum(num_train=task.num_train, num_heldout=task.num_heldout)  # pyright: ignore[reportAttributeAccessIssue]
+    assert [p.id for p in problems.train] == [p.id for p in clean.problems(make.CODEC).train]
+    wrong = {True: 0, False: 0}
+    for prompt in problems.train:
+        for right in wrong:
+            text = f"#{prompt.answer}" if right else "#100"
+            verdict = task.verify(prompt, text=text)
+            assert verdict == task.verify(prompt, text=text)
+            assert verdict.scores == {"clean": float(right)}
+            wrong[right] += verdict.reward != float(right)
+    # 512 each: three standard deviations of the mean are 0.04 and 0.053.
+    assert wrong[False] / 512 == pytest.approx(0.1, abs=0.04)
+    assert wrong[True] / 512 == pytest.approx(0.2, abs=0.053)
+    for prompt in problems.heldout:
+        assert task.verify(prompt, text=f"#{prompt.answer}").reward == 1.0
+        assert task.verify(prompt, text="#100").reward == 0.0
