@@ -145,7 +145,7 @@ def test_the_readme_names_every_strategy() -> None:
         assert f"| `{entry.name}` | {entry.summary.rstrip('.')} | {entry.paper} |" in text
 
 
-@pytest.mark.parametrize("name", ["contract", "strategies"])
+@pytest.mark.parametrize("name", ["claims", "contract", "strategies"])
 def test_a_generated_page_is_what_the_source_says(name: str) -> None:
     spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
     assert spec and spec.loader

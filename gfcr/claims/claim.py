@@ -1,0 +1,105 @@
+"""Claims as data: what a strategy's paper says it gains, read from `NAME.claim.yaml` beside it."""
+
+import inspect
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+from annotated_types import Interval
+
+from gfcr import strategy as strategies
+from gfcr.errors import ConfigError
+from gfcr.values import plain, reading
+from gfcr.values.ranges import Checked, Text, Word
+
+ENDING: Final = ".claim.yaml"
+Measure: TypeAlias = Literal[
+    "score_at_tokens",
+    "score_at_updates",
+    "score_at_seconds",
+    "tokens_to_target",
+    "seconds_to_target",
+    "tokens_saved",
+    "generation_saved",
+    "stability",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Published(Checked):
+    """What was published."""
+
+    size: Text
+    """The effect, in the publication's own units."""
+    where: Text
+    """Model, data and baseline that it was measured with."""
+    source: Literal["P", "S", "ours"]
+    """As `gfcr.taxonomy.ORIGINS`: the paper, notes of others on it, or an expectation of ours."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim(Checked):
+    """One claim, with how it is tested here."""
+
+    strategy: Word
+    """The file's."""
+    regime: Word
+    measure: Measure
+    published: Published
+    minimum_effect: Annotated[float, Interval(gt=0, lt=1)]
+    """Smallest effect that matters, chosen here: a difference of scores, or the share of the
+    baseline's cost that is saved."""
+    baseline: Word = "grpo"
+    direction: Literal["better", "equal"] = "better"
+    """`equal` claims that nothing is lost."""
+    settings: dict[str, Any] = field(default_factory=dict[str, Any])
+    """Knobs and parts of the strategy at this scale."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Untestable(Checked):
+    """A claim that no regime here can test."""
+
+    strategy: Word
+    untestable: Text
+    """Why."""
+    published: Published | None = None
+
+
+def file_of(strategy: str) -> Path:
+    """Returns where the claim of a strategy stands: beside its file.
+
+    Raises:
+        ConfigError: no such strategy.
+    """
+    function = strategies.find(strategy)
+    return Path(inspect.getfile(function)).with_name(f"{function.__name__}{ENDING}")
+
+
+def read(strategy: str) -> Claim | Untestable | None:
+    """Returns the claim of a strategy; None where it has none.
+
+    Raises:
+        ConfigError: no such strategy, or a key or value of its file is not allowed.
+    """
+    path = file_of(strategy)
+    if not path.is_file():
+        return None
+    values = plain.mapping(reading.read(path), where=path.name)
+    return of_values(values, strategy=strategy, where=path.name)
+
+
+def of_values(values: dict[str, Any], *, strategy: str, where: str) -> Claim | Untestable:
+    """Makes a claim of what its file holds; errors as `read`."""
+    given = dict(values)
+    schema = Untestable if "untestable" in given else Claim
+    if "strategy" in given:
+        raise ConfigError(
+            f"{where}.strategy is not allowed: the file's name says whose claim it is."
+        )
+    if given.get("published") is not None:
+        place = f"{where}.published"
+        given["published"] = Published(
+            **plain.merge(Published, {}, given["published"], where=place)
+        )
+    return schema(**plain.merge(schema, {"strategy": strategy}, given, where=where))

@@ -1,0 +1,191 @@
+"""How an effect is measured: paired by seed, above 0 where the strategy is better.
+
+Scores are compared prompt by prompt as the leaderboard's are. Costs are compared as logarithms of
+baseline / strategy, one a seed: 0.69 is half the cost.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf, isfinite, log
+from typing import Final, Literal, TypeAlias
+
+from gfcr.claims.claim import Measure
+from gfcr.experiment.heldout import floored
+from gfcr.leaderboard.measure import (
+    declared_bounds,
+    result_of,
+    scores_of,
+    shared_prompts,
+    unscorable,
+)
+from gfcr.stats import Comparison, bounds_of, compare
+from gfcr.stats.interval import table
+from gfcr.tracking.records import RunRecord
+
+Bound: TypeAlias = Literal["updates", "tokens", "seconds"]
+"""What both arms may spend as much of."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """What a run paid, and whether it got what it paid for."""
+
+    cost: float
+    reached: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """An effect over the seeds that both arms have."""
+
+    seeds: tuple[int, ...]
+    arm: tuple[float, ...]
+    """By seed: a score, a cost, or a drop."""
+    baseline: tuple[float, ...]
+    comparison: Comparison
+    at_least: bool = False
+    """See `verdict.Effect`."""
+    at_most: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class How:
+    """What a measure needs and compares."""
+
+    bound: Bound
+    of: Literal["score", "cost", "drop"]
+    unit: str
+    spent: Callable[[RunRecord, float], Spent] | None = None
+    """Of a run, given the target."""
+
+
+def bound_of(measure: Measure) -> Bound:
+    """Returns what the arms that a measure compares have the same of."""
+    return HOW[measure].bound
+
+
+def least(measure: Measure, *, minimum: float) -> float:
+    """Returns a claim's minimum effect in the measure's own unit."""
+    return -log(1 - minimum) if HOW[measure].of == "cost" else minimum
+
+
+def measure(
+    how: Measure, *, arm: Sequence[RunRecord], baseline: Sequence[RunRecord], target: float
+) -> Measured | None:
+    """Measures the effect over the seeds that both have; None with fewer than two.
+
+    Args:
+        how: the measure.
+        arm: finished runs of the strategy.
+        baseline: finished runs of what it is compared with.
+        target: score to reach, where that is what is paid for.
+    """
+    ours, theirs = ({run.seed: run for run in runs} for runs in (arm, baseline))
+    seeds = tuple(sorted(ours.keys() & theirs.keys()))
+    if len(seeds) < 2:
+        return None
+    pair = [ours[s] for s in seeds], [theirs[s] for s in seeds]
+    match HOW[how].of:
+        case "score":
+            return _scores(seeds, *pair)
+        case "cost":
+            return _costs(seeds, *pair, how=HOW[how], target=target)
+        case "drop":
+            return _drops(seeds, *pair)
+
+
+def drop(run: RunRecord) -> float:
+    """Returns by how much a run's held-out score ever fell below the best it had been."""
+    best, worst = -inf, 0.0
+    for *_, score in floored(result_of(run)):
+        best = max(best, score)
+        worst = max(worst, best - score)
+    return worst
+
+
+def _scores(
+    seeds: tuple[int, ...], arm: Sequence[RunRecord], baseline: Sequence[RunRecord]
+) -> Measured:
+    """What nobody could score is the lowest of the strategy's, the highest of the other's."""
+    runs = [*arm, *baseline]
+    prompts, declared = shared_prompts(runs), declared_bounds(runs)
+    low, high = declared or (0.0, 1.0)
+    ours = table(scores_of(arm, prompts=prompts, unscored=low if isfinite(low) else 0.0))
+    theirs = table(scores_of(baseline, prompts=prompts, unscored=high if isfinite(high) else 1.0))
+    low, high = bounds_of(ours, theirs, declared=declared)
+    return Measured(
+        seeds=seeds,
+        arm=tuple(map(float, ours.mean(1))),
+        baseline=tuple(map(float, theirs.mean(1))),
+        comparison=compare(ours, baseline=theirs, span=high - low),
+        at_least=any(map(unscorable, runs)),
+    )
+
+
+def _costs(
+    seeds: tuple[int, ...],
+    arm: Sequence[RunRecord],
+    baseline: Sequence[RunRecord],
+    *,
+    how: How,
+    target: float,
+) -> Measured | None:
+    assert how.spent is not None
+    ours, theirs = ([how.spent(run, target) for run in runs] for runs in (arm, baseline))
+    if any(not isfinite(s.cost) or s.cost <= 0 for s in (*ours, *theirs)):
+        return None
+    gains = ([log(s.cost) for s in theirs], [log(s.cost) for s in ours])
+    return Measured(
+        seeds=seeds,
+        arm=tuple(s.cost for s in ours),
+        baseline=tuple(s.cost for s in theirs),
+        comparison=compare(gains[0], baseline=gains[1], span=inf),
+        at_least=not all(s.reached for s in theirs),
+        at_most=not all(s.reached for s in ours),
+    )
+
+
+def _drops(
+    seeds: tuple[int, ...], arm: Sequence[RunRecord], baseline: Sequence[RunRecord]
+) -> Measured:
+    ours, theirs = (tuple(map(drop, runs)) for runs in (arm, baseline))
+    return Measured(
+        seeds=seeds,
+        arm=ours,
+        baseline=theirs,
+        comparison=compare(theirs, baseline=ours, span=inf),
+    )
+
+
+def _to_target(column: int) -> Callable[[RunRecord, float], Spent]:
+    """Reads a curve's column at the first evaluation at or above the target, else at its end."""
+
+    def spent(run: RunRecord, target: float) -> Spent:
+        points = floored(result_of(run))
+        there = next((point for point in points if point[3] >= target), None)
+        at = there or points[-1]
+        return Spent(cost=float(at[column]), reached=there is not None)
+
+    return spent
+
+
+def _tokens(run: RunRecord, target: float) -> Spent:
+    return Spent(cost=float(floored(result_of(run))[-1][1]))
+
+
+def _generation(run: RunRecord, target: float) -> Spent:
+    return Spent(cost=float(result_of(run)["time"].get("generate_s", 0.0)))
+
+
+HOW: Final[Mapping[Measure, How]] = {
+    "score_at_tokens": How(bound="tokens", of="score", unit="score"),
+    "score_at_updates": How(bound="updates", of="score", unit="score"),
+    "score_at_seconds": How(bound="seconds", of="score", unit="score"),
+    "tokens_to_target": How(bound="tokens", of="cost", unit="tokens", spent=_to_target(1)),
+    "seconds_to_target": How(bound="seconds", of="cost", unit="seconds", spent=_to_target(2)),
+    "tokens_saved": How(bound="updates", of="cost", unit="tokens", spent=_tokens),
+    "generation_saved": How(
+        bound="updates", of="cost", unit="seconds of generation", spent=_generation
+    ),
+    "stability": How(bound="updates", of="drop", unit="largest drop of the score"),
+}

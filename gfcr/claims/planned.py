@@ -1,0 +1,73 @@
+"""What the study of a claim can show, before it runs."""
+
+from dataclasses import dataclass
+from math import nan
+
+import numpy as np
+
+from gfcr import planning
+from gfcr.claims.measures import HOW, least
+from gfcr.claims.study import Asked
+from gfcr.claims.verdict import FDR
+from gfcr.stats import Components, components, detectable, seeds_needed
+
+SPREAD = 0.2
+"""Assumed standard deviation of the logarithm of a paired ratio of costs, or of a paired drop."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Power:
+    """What is needed to see a claim, and what of it there is. NaN and None are unknown."""
+
+    minimum: float
+    """Smallest effect that matters, in the measure's unit."""
+    detectable: float
+    """Smallest effect found four times in five with these seeds."""
+    seeds: int | None
+    """Fewest that find the minimum four times in five."""
+    source: str
+    """Where the variance is from: `paired runs`, `runs` or `assumed`."""
+    left: int
+    """Runs still to make."""
+    tokens: float | None
+    """That these will generate."""
+    seconds_left: float | None
+    """That these will take, one after the other."""
+
+
+def power_of(asked: Asked, *, claims: int) -> Power:
+    """Plans the study of a claim; runs nothing.
+
+    Args:
+        asked: the claim.
+        claims: how many are asked together: the first step of the procedure of Benjamini and
+            Hochberg tests at FDR / claims, which is the level here.
+    """
+    made = planning.plan(asked.study)
+    told, source, prompts = made.variance.components, made.variance.source, made.prompts
+    if HOW[asked.claim.measure].of != "score":
+        told, source, prompts = *_of_pairs(asked), 1
+    smallest = least(asked.claim.measure, minimum=asked.claim.minimum_effect)
+    level = FDR / max(claims, 1)
+    return Power(
+        minimum=smallest,
+        detectable=detectable(told, seeds=made.seeds, prompts=prompts, alpha=level)
+        if made.seeds > 1
+        else nan,
+        seeds=seeds_needed(smallest, components=told, prompts=prompts, alpha=level, most=1000),
+        source=source,
+        left=asked.left,
+        tokens=made.tokens,
+        seconds_left=made.seconds,
+    )
+
+
+def _of_pairs(asked: Asked) -> tuple[Components, str]:
+    """The variance of what is one number a seed: of the pairs there are, else assumed."""
+    found = asked.measured()
+    if found is None:
+        return Components(seed=SPREAD**2, prompt=0.0, residual=0.0), "assumed"
+    ours, theirs = (np.array(side) for side in (found.arm, found.baseline))
+    cost = HOW[asked.claim.measure].of == "cost"
+    differences = np.log(theirs / ours) if cost else theirs - ours
+    return components(differences), "paired runs"

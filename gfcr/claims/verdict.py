@@ -1,0 +1,75 @@
+"""What may be said of a claim, from the measured effect alone.
+
+An effect is above 0 in the claimed direction: a difference of scores, or the logarithm of how many
+times less was spent.
+"""
+
+from dataclasses import dataclass
+from math import isfinite
+from typing import Final, Literal, TypeAlias
+
+Verdict: TypeAlias = Literal[
+    "seen", "smaller", "not seen", "contradicted", "inconclusive", "not testable here"
+]
+FDR: Final = 0.05
+"""False discovery rate of all differences that a table calls real."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """A measured effect, with what is needed to judge it."""
+
+    value: float
+    low: float
+    """Of two one-sided tests at 5 % each; NaN or infinite where the error is unknown."""
+    high: float
+    q_value: float
+    """P-value of no effect, adjusted for all the claims asked (Benjamini and Hochberg 1995)."""
+    at_least: bool = False
+    """The true effect is this or more: some run of the baseline never reached the target."""
+    at_most: bool = False
+    """The true effect is this or less: some run of the strategy never did."""
+
+
+def judge(effect: Effect, *, minimum: float, claim: Literal["better", "equal"]) -> Verdict:
+    """Returns what may be said.
+
+    Of a claim that the strategy is better by a difference that matters:
+
+    - seen: the effect is real (q < 0.05), and its estimate is the minimum or more.
+    - smaller: it is real, and its estimate is less than the minimum.
+    - not seen: whatever effect there is lies within +-minimum (two one-sided tests at 5 %).
+    - contradicted: a real effect the other way that is not within +-minimum.
+    - inconclusive: these runs cannot tell.
+
+    Of a claim that nothing is lost: seen where the effect lies within +-minimum, contradicted where
+    it is real and its estimate the minimum or more either way, otherwise inconclusive.
+
+    A bound (`at_least`, `at_most`) proves no more than what holds of all effects on its side.
+    """
+    if not isfinite(effect.value) or not isfinite(effect.q_value):
+        return "inconclusive"
+    real = effect.q_value < FDR
+    known = not (effect.at_least or effect.at_most)
+    inside = known and -minimum < effect.low and effect.high < minimum
+    if claim == "equal":
+        if inside:
+            return "seen"
+        return "contradicted" if real and _beyond(effect, minimum) else "inconclusive"
+    if real and effect.value > 0 and not effect.at_most:
+        if effect.value >= minimum:
+            return "seen"
+        return "inconclusive" if effect.at_least else "smaller"
+    if inside:
+        return "not seen"
+    if real and effect.value < 0 and not effect.at_least:
+        return "contradicted"
+    return "inconclusive"
+
+
+def _beyond(effect: Effect, minimum: float) -> bool:
+    """Whether the estimate is the minimum or more either way, whatever a bound leaves open."""
+    if effect.at_least or effect.at_most:
+        up = effect.value >= minimum and not effect.at_most
+        return up or (effect.value <= -minimum and not effect.at_least)
+    return abs(effect.value) >= minimum

@@ -1,0 +1,104 @@
+"""What `gfcr claims` answers."""
+
+import argparse
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from gfcr import strategy as strategies
+from gfcr.claims import claim as claims
+from gfcr.claims import entry as entries
+from gfcr.claims import regime
+from gfcr.claims.claim import Claim, Untestable
+from gfcr.claims.planned import Power, power_of
+from gfcr.claims.study import Asked, ask
+from gfcr.commands import Outcome, spoken
+from gfcr.commands.claims_display import table
+from gfcr.commands.sweep import run_study
+from gfcr.config import parse_overrides
+from gfcr.errors import unknown_name
+from gfcr.shown.text import plain
+from gfcr.sweep import TrialEnd, problems
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """What is said of one claim."""
+
+    claim: Claim
+    power: Power
+    entry: dict[str, Any] | None
+    judged: entries.Judged | None
+
+
+def answer(options: argparse.Namespace) -> Outcome:
+    """Lists the claims asked for, runs what is missing where that is wanted, and judges."""
+    found = _chosen(options)
+    untestable = [each for each in found if isinstance(each, Untestable)]
+    asked = [
+        ask(each, seeds=range(options.seeds), folder=options.regimes, changes=_changes(options))
+        for each in found
+        if isinstance(each, Claim)
+    ]
+    planned = [power_of(each, claims=len(asked)) for each in asked]
+    failed = [str(end.problem) for each in asked for end in _made(each, run=options.run)]
+    made = [_entry(each) for each in asked]
+    known = [each for each in made if each is not None]
+    verdicts = {each.strategy: each for each in entries.judged(known)}
+    lines = [
+        Line(claim=a.claim, power=p, entry=e, judged=verdicts.get(a.claim.strategy))
+        for a, p, e in zip(asked, planned, made, strict=True)
+    ]
+    written = [entries.write(each, folder=options.write) for each in known if options.write]
+    said = [f"written: {path}" for path in written]
+    return Outcome(
+        data=_data(lines, untestable, failed),
+        text=[table(lines, untestable=untestable, seeds=options.seeds), *said, *failed],
+        code=int(bool(failed)),
+    )
+
+
+def _chosen(options: argparse.Namespace) -> list[Claim | Untestable]:
+    """The claims asked for; of strategies that are named, one without a claim is an error."""
+    wanted = options.strategies or strategies.names()
+    read = {name: claims.read(name) for name in wanted}
+    for name in options.strategies:
+        if read[name] is None:
+            with_one = [n for n in strategies.names() if claims.read(n) is not None]
+            raise unknown_name(name, kind="claim", allowed=with_one)
+    found = [each for each in read.values() if each is not None]
+    if options.regime is None:
+        return found
+    regime.load(options.regime, folder=options.regimes)
+    return [e for e in found if isinstance(e, Claim) and e.regime == options.regime]
+
+
+def _changes(options: argparse.Namespace) -> dict[str, Any]:
+    given = parse_overrides(options.set)
+    if options.launcher is not None:
+        given["launcher"] = spoken(options.launcher, flag="--launcher")
+    return given
+
+
+def _made(asked: Asked, *, run: bool) -> list[TrialEnd]:
+    """Makes the runs that are missing, where that is wanted; returns the trials that failed."""
+    return problems(run_study(asked.study, fresh=False)) if run and asked.left else []
+
+
+def _entry(asked: Asked) -> dict[str, Any] | None:
+    found = asked.measured()
+    return None if found is None else entries.of_asked(asked, found=found)
+
+
+def _data(lines: list[Line], untestable: list[Untestable], failed: list[str]) -> dict[str, Any]:
+    rows: list[dict[str, Any]] = [
+        {
+            **asdict(line.claim),
+            "power": asdict(line.power),
+            "measured": line.entry and line.entry["measured"],
+            "verdict": line.judged and line.judged.verdict,
+            "q_value": line.judged and line.judged.q_value,
+        }
+        for line in lines
+    ]
+    rows += [{**asdict(each), "verdict": "not testable here"} for each in untestable]
+    return {"claims": plain(rows), "problems": failed}

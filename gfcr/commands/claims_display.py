@@ -1,0 +1,71 @@
+"""Claims as a table."""
+
+from collections.abc import Sequence
+from math import exp, isfinite
+from typing import TYPE_CHECKING, Any
+
+from gfcr.claims.claim import Claim, Untestable
+from gfcr.claims.measures import HOW
+from gfcr.shown.table import Column, Table
+
+if TYPE_CHECKING:
+    from gfcr.commands.claims_answer import Line
+
+
+def effect(value: float, *, claim: Claim) -> str:
+    """Returns an effect as people say it: a difference, or what of the cost is saved."""
+    if not isfinite(value):
+        return "unknown"
+    return f"{1 - exp(-value):+.0%}" if HOW[claim.measure].of == "cost" else f"{value:+.3f}"
+
+
+def table(
+    lines: "Sequence[Line]", *, untestable: Sequence[Untestable], seeds: int
+) -> Table[dict[str, Any]]:
+    """Returns the claims with what they need and what was found."""
+    rows = [_row(line) for line in lines]
+    rows += [
+        {"strategy": each.strategy, "verdict": "not testable here", "published": each.untestable}
+        for each in untestable
+    ]
+    return Table(
+        rows=rows,
+        columns=[
+            Column(name, lambda row, name=name: row.get(name), words=name != "measured", wraps=True)
+            for name in _COLUMNS
+        ],
+        caption=f"{seeds} seeds, paired; effects above 0 are in the claimed direction. Real is "
+        "what has q < 0.05: a false discovery rate of 5 % over the claims of this table.",
+    )
+
+
+_COLUMNS = (
+    *("strategy", "regime", "measure", "published", "minimum", "detectable", "runs left"),
+    *("measured", "verdict"),
+)
+
+
+def _row(line: "Line") -> dict[str, Any]:
+    claim, power = line.claim, line.power
+    return {
+        "strategy": claim.strategy,
+        "regime": claim.regime,
+        "measure": claim.measure.replace("_", " "),
+        "published": f"{claim.published.size} [{claim.published.source}]",
+        "minimum": effect(power.minimum, claim=claim).lstrip("+"),
+        "detectable": effect(power.detectable, claim=claim).lstrip("+") + f" ({power.source})",
+        "runs left": str(power.left),
+        "measured": "" if line.entry is None else measured(line.entry, claim=claim),
+        "verdict": "" if line.judged is None else line.judged.verdict,
+    }
+
+
+def measured(entry: dict[str, Any], *, claim: Claim) -> str:
+    """Returns a measured effect with its 95 % interval."""
+    found = entry["measured"]
+    limits = found["comparison"]["difference"]
+    sign = ">= " if found["at_least"] else "<= " if found["at_most"] else ""
+    low, high = (
+        "?" if limits[end] is None else effect(limits[end], claim=claim) for end in ("low", "high")
+    )
+    return f"{sign}{effect(limits['value'], claim=claim)} [{low}, {high}]"

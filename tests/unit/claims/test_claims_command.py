@@ -1,0 +1,109 @@
+"""`gfcr claims` and `gfcr regime` on the fake engine, from nothing to entries."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gfcr import strategy as strategies
+from gfcr.claims import entry
+from gfcr.errors import ConfigError
+from gfcr.values import reading
+from tests.commands import gfcr
+from tests.launchers import HERE, values_of
+
+REGIME = {
+    "about": "a test's",
+    "holds": ["start.groups.live >= 0", "visits.mean >= 1"],
+    **{"tokens": 200, "seconds": 30, "target": 0.5},
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    values = values_of(tmp_path / "runs", study="dense")
+    (tmp_path / "dense.yaml").write_text(reading.write(values))
+    (tmp_path / "dense.regime.yaml").write_text(reading.write(REGIME))
+    return tmp_path
+
+
+def _claims(folder: Path, *words: object) -> subprocess.CompletedProcess[str]:
+    return gfcr("claims", "rloo", *words, "--regimes", folder, "--json", cwd=folder)
+
+
+def _told(done: subprocess.CompletedProcess[str]) -> Any:
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_a_claim_is_planned_run_and_judged(folder: Path) -> None:
+    (planned,) = _told(_claims(folder, "--seeds", 3))["claims"]
+    assert planned["verdict"] is None and planned["power"]["source"] == "assumed"
+    assert planned["power"]["left"] == 6 and planned["power"]["detectable"] > 0
+    made = _told(_claims(folder, "--seeds", 3, "--run", "--launcher", HERE, "--write", "entries"))
+    (found,) = made["claims"]
+    assert found["verdict"] in ("seen", "inconclusive", "contradicted")
+    assert found["measured"]["seeds"] == [0, 1, 2] and not made["problems"]
+    (again,) = _told(_claims(folder, "--seeds", 3))["claims"]
+    assert again["power"]["left"] == 0 and again["power"]["source"] == "paired runs"
+    assert again["verdict"] == found["verdict"]
+    (written,) = entry.read_all(folder / "entries")
+    assert written["measured"] == json.loads(json.dumps(found["measured"]))
+    assert {*written["arms"]} == {"grpo", "rloo"} and written["arms"]["rloo"]["runs"].keys() == {
+        *"012"
+    }
+    (judged,) = entry.judged([written])
+    assert judged.verdict == found["verdict"] and judged.q_value == found["q_value"]
+
+
+def test_an_entry_changed_by_hand_is_refused(folder: Path) -> None:
+    _told(_claims(folder, "--seeds", 2, "--run", "--launcher", HERE, "--write", "entries"))
+    path = folder / "entries" / "rloo.json"
+    held = json.loads(path.read_text())
+    held["measured"]["arm"][0] += 0.1
+    path.write_text(json.dumps(held))
+    with pytest.raises(ConfigError, match="changed by hand"):
+        entry.read(path)
+    path.write_text("[]")
+    with pytest.raises(ConfigError, match="no entry of `gfcr claims`"):
+        entry.read(path)
+
+
+def test_what_is_asked_for_wrongly_is_named(folder: Path) -> None:
+    done = _claims(folder, "--regime", "dence")
+    assert done.returncode == 2 and "Did you mean 'dense'" in done.stderr
+    done = gfcr("claims", "rlooo", cwd=folder)
+    assert done.returncode == 2 and "unknown strategy 'rlooo'" in done.stderr
+    done = gfcr("claims", "rloo", cwd=folder)
+    assert done.returncode == 2 and "has no regime" in done.stderr
+
+
+def test_all_claims_are_listed_with_those_that_cannot_be_tested(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(Path(__file__).parents[3])
+    done = gfcr("claims", "grpo", "multi_turn", "--json")
+    rows = _told(done)["claims"]
+    assert [row["strategy"] for row in rows] == ["grpo", "multi_turn"]
+    assert {row["verdict"] for row in rows} == {"not testable here"}
+    assert set(strategies.names()) >= {row["strategy"] for row in rows}
+
+
+def test_a_regime_is_measured_and_checked(folder: Path) -> None:
+    done = gfcr("regime", "dense.yaml", "--write", "card.json", "--json", cwd=folder)
+    told = _told(done)
+    assert told["conditions"] == dict.fromkeys(REGIME["holds"], True)
+    card = json.loads((folder / "card.json").read_text())
+    assert card["start"] == told["start"] and card["updates"] == 4
+    again = _told(gfcr("regime", told["folder"], "--first", 1, "--json", cwd=folder))
+    assert again["start"]["updates"] == 1 and again["whole"] == told["whole"]
+    (folder / "dense.regime.yaml").write_text(
+        reading.write({**REGIME, "holds": ["visits.mean < 1"]})
+    )
+    done = gfcr("regime", "dense.yaml", "--json", cwd=folder)
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["conditions"] == {"visits.mean < 1": False}
+    done = gfcr("regime", told["folder"], "prompts=3", cwd=folder)
+    assert done.returncode == 2 and "a run that has been made" in done.stderr
