@@ -7,8 +7,10 @@ from typing import ClassVar, final
 import numpy as np
 
 from gfcr.errors import BatchCannotFill
+from gfcr.part import Part
 from gfcr.stages import (
     Control,
+    Generate,
     Harvest,
     Observer,
     Plan,
@@ -50,6 +52,15 @@ class Speed(Control, Planner, Referee, Observer):
     """Prompts screened in an update for each one wanted, at most."""
     begun: int = field(init=False, default=0)
     last: dict[str, float] = field(init=False, default_factory=dict[str, float])
+
+    def clash(self, others: Mapping[str, Part]) -> str | None:
+        """See `Part.clash`."""
+        if all(other.rollouts(1) == 1 for other in others.values() if isinstance(other, Generate)):
+            return None
+        return (
+            "generate makes several rollouts of a sample, so that those to screen a prompt cannot "
+            "be told from those that follow. Use a generate part such as sample."
+        )
 
     def plan(self, plan: Plan, *, view: View) -> Plan:
         """See `Planner.plan`."""

@@ -23,6 +23,7 @@ OTHER: Mapping[str, Any] = {
     **{"schedule": "hw", "kind": "dr_grpo"},
     "schedule": "hw",
     **{"shape": "linear", "pattern": "=", "marker": ",", "end": 0.5},
+    "by": "level",
     "tool": "gfcr.generate.tools.calculator:Calculator",
 }
 """Another value of the knobs that hold words, or nothing."""
