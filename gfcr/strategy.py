@@ -87,8 +87,8 @@ class Strategy(Checked, JupyterMixin):
         selectors = list(self.hooks(Selector))
         if len(selectors) > 1:
             raise ConfigError(
-                f"strategy: {', '.join(selectors)} each choose the prompts, and one part may. "
-                "Remove all but one, or make the others Allocators of the jobs that it fills."
+                f"{', '.join(f'strategy.{s}' for s in selectors)} each choose the prompts, and one "
+                "part may. Remove all but one, or make the others Allocators of the jobs it fills."
             )
         parts = self.parts
         for address, part in parts.items():

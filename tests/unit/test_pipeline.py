@@ -355,7 +355,7 @@ def test_one_part_selects_and_any_number_allocate() -> None:
 
 def test_two_parts_that_select_are_refused() -> None:
     plan = _plain(controls={"a": _Hardest(), "b": Greso()})
-    with pytest.raises(ConfigError, match=r"controls\.a, controls\.b each choose the prompts"):
+    with pytest.raises(ConfigError, match=r"controls\.a, strategy\.controls\.b each choose the"):
         plan.check()
 
 
