@@ -59,4 +59,4 @@ def check_order(low: float, high: float, *, keys: tuple[str, str]) -> None:
         ConfigError: the first exceeds the second.
     """
     if low > high:
-        raise ConfigError(f"{keys[0]}={low:g} exceeds {keys[1]}={high:g}: swap them.")
+        raise ConfigError(f"{keys[0]}={low} exceeds {keys[1]}={high}: swap them.")

@@ -1,10 +1,13 @@
 """What the policy wrote in a rollout, and patterns to look for in it."""
 
 import re
+from typing import Final
 
 from gfcr.errors import ConfigError
 from gfcr.stages import View
 from gfcr.types import Rollout
+
+_FENCE: Final = re.compile(r"^[ \t]*```([^\n`]*)\n(.*?)^[ \t]*```[ \t]*$", re.DOTALL | re.MULTILINE)
 
 
 def written(rollout: Rollout, *, view: View) -> str:
@@ -12,6 +15,15 @@ def written(rollout: Rollout, *, view: View) -> str:
     if rollout.mask_T.all():
         return rollout.text
     return view.decode(rollout.tokens_T[rollout.mask_T].tolist())
+
+
+def fenced(text: str, *, languages: tuple[str, ...]) -> list[str]:
+    """Blocks between lines of three backticks, of the languages given or of none named.
+
+    A block that is not closed is none.
+    """
+    blocks = ((named.strip().lower(), inside) for named, inside in _FENCE.findall(text))
+    return [inside for named, inside in blocks if named in ("", *languages)]
 
 
 def check_pattern(pattern: str, *, key: str, groups: int = 0) -> None:

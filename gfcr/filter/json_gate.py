@@ -1,20 +1,14 @@
 """A gate on structured answers: JSON of a schema."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, Literal, final
+from typing import Any, ClassVar, Literal, final
 
 from gfcr.filter._gates import Gate
 from gfcr.filter._schema import check_schema, fits, read
-from gfcr.filter._texts import written
+from gfcr.filter._texts import fenced, written
 from gfcr.stages import View
 from gfcr.types import Rollout
-
-_FENCE: Final = re.compile(
-    r"^[ \t]*```[ \t]*(?:json)?[ \t]*\n(.*?)^[ \t]*```[ \t]*$",
-    re.DOTALL | re.MULTILINE | re.IGNORECASE,
-)
 
 
 @final
@@ -45,7 +39,7 @@ class JsonGate(Gate):
         """See `Gate.passes`."""
         text = written(rollout, view=view)
         if self.where == "fence":
-            text = (_FENCE.findall(text) or [""])[-1]
+            text = ["", *fenced(text, languages=("json",))][-1]
         try:
             return fits(read(text), self.schema)
         except ValueError:

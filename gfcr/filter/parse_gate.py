@@ -1,20 +1,15 @@
 """A gate on code: what does not parse cannot run."""
 
 import ast
-import re
+import textwrap
 import warnings
 from dataclasses import dataclass
-from typing import ClassVar, Final, Literal, final
+from typing import ClassVar, Literal, final
 
 from gfcr.filter._gates import Gate
-from gfcr.filter._texts import written
+from gfcr.filter._texts import fenced, written
 from gfcr.stages import View
 from gfcr.types import Rollout
-
-_FENCE: Final = re.compile(
-    r"^[ \t]*```[ \t]*(?:python3?|py)?[ \t]*\n(.*?)^[ \t]*```[ \t]*$",
-    re.DOTALL | re.MULTILINE | re.IGNORECASE,
-)
 
 
 @final
@@ -36,7 +31,8 @@ class ParseGate(Gate):
 
     def passes(self, rollout: Rollout, *, view: View) -> bool:
         """See `Gate.passes`."""
-        found = _FENCE.findall(written(rollout, view=view))
+        text = written(rollout, view=view)
+        found = fenced(text, languages=("python", "py", "python3"))
         asked = found if self.blocks == "all" else found[-1:]
         return bool(found) and all(map(_parses, asked))
 
@@ -45,7 +41,7 @@ def _parses(code: str) -> bool:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of odd escapes in what the policy wrote
         try:
-            ast.parse(code)
+            ast.parse(textwrap.dedent(code))  # blocks in lists are indented
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return False
     return True
