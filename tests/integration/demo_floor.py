@@ -38,7 +38,13 @@ class Floor:
             yield name, weight.detach() * (1 + 0.01 * version * self.noise[name])
 
     def pipeline(
-        self, strategy: Strategy, *, prompts: int, num_train: int, **changes: Any
+        self,
+        strategy: Strategy,
+        *,
+        prompts: int,
+        num_train: int,
+        max_tokens: int = 160,
+        **changes: Any,
     ) -> Pipeline:
         """A pipeline on `num_train` chain sums: few come back at once."""
         task = ChainSum(num_train=num_train, num_heldout=1)
@@ -49,7 +55,7 @@ class Floor:
             train=task.problems(self.codec).train,
             codec=self.codec,
             prompts=prompts,
-            sampling=Sampling(max_tokens=160),
+            sampling=Sampling(max_tokens=max_tokens),
             seed=0,
             **changes,
         )

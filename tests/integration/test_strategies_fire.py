@@ -45,7 +45,8 @@ def floor() -> Iterator[Floor]:
 def pipeline(name: str, floor: Floor) -> Pipeline:
     case = CASES.get(name, Case())
     strategy = strategies.load(name, **case.knobs)
-    return floor.pipeline(strategy, prompts=case.prompts, num_train=case.num_train)
+    sizes = {"prompts": case.prompts, "num_train": case.num_train, "max_tokens": case.max_tokens}
+    return floor.pipeline(strategy, **sizes)
 
 
 @pytest.mark.parametrize("name", strategies.names())

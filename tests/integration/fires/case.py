@@ -31,6 +31,7 @@ class Case:
     knobs: Mapping[str, Any] = field(default_factory=dict)
     prompts: int = 4
     num_train: int = 64
+    max_tokens: int = 160
     trains: bool = False
     """Whether it stands for its family in the training test."""
     on_policy: bool = True
