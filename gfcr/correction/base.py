@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -22,6 +23,9 @@ class Learned:
     """Under the policy before the update, in nats; 0 on environment tokens."""
     version: int
     """Of that policy."""
+    entropies_T: Floats | None = None
+    """Of that policy's law of each token, in nats, at the temperature of the run; 0 on environment
+    tokens. None unless the correction's `needs_entropies` asks for them."""
 
     @property
     def gaps_T(self) -> Floats:
@@ -55,6 +59,9 @@ class Correction(Part):
         def correct(self, update: Sequence[Learned]) -> Sequence[Corrected]:
             return [Corrected(weight=np.exp(learned.gaps_T)) for learned in update]
     """
+
+    needs_entropies: ClassVar[bool] = False
+    """Whether it reads `Learned.entropies_T`: they are taken along with the log-probs."""
 
     @abstractmethod
     def correct(self, update: Sequence[Learned]) -> Sequence[Corrected]:

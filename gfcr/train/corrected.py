@@ -9,7 +9,7 @@ import numpy as np
 from gfcr.correction.base import Corrected, Correction, Learned
 from gfcr.errors import PartError, asking, shown
 from gfcr.train.collate import collate, micro_batches
-from gfcr.train.loss_inputs import logps
+from gfcr.train.loss_inputs import logps, policy_law
 from gfcr.types import Sample
 
 
@@ -31,7 +31,7 @@ def corrected(
         learned
         for run in micro_batches(samples, count=count)
         if run
-        for learned in _learned(trainer, run)
+        for learned in _learned(trainer, run, entropies=by.needs_entropies)
     ]
     return applied(update, by=by)
 
@@ -45,17 +45,20 @@ def applied(update: Sequence[Learned], *, by: Correction) -> list[Sample]:
     return [_sample(u, a) for u, a in zip(update, answers, strict=True)]
 
 
-def _learned(trainer: Any, samples: Sequence[Sample]) -> list[Learned]:
+def _learned(trainer: Any, samples: Sequence[Sample], *, entropies: bool) -> list[Learned]:
     padded = collate(samples, device=trainer.accelerator.device)
-    now_BT = (logps(trainer, trainer.model, padded) * padded.loss_mask_BT).float().cpu().numpy()
+    taken = policy_law(trainer, padded) if entropies else (logps(trainer, trainer.model, padded),)
+    now_BT, *spread = [(t * padded.loss_mask_BT).float().cpu().numpy() for t in taken]
+    spread_BT = spread[0] if spread else [None] * len(samples)
     return [
         Learned(
             rollout=s.rollout,
             advantage_T=s.advantage_T,
             logprobs_T=now_T[: len(s.rollout)],
             version=trainer.state.global_step,
+            entropies_T=None if spread_T is None else spread_T[: len(s.rollout)],
         )
-        for s, now_T in zip(samples, now_BT, strict=True)
+        for s, now_T, spread_T in zip(samples, now_BT, spread_BT, strict=True)
     ]
 
 

@@ -127,6 +127,17 @@ def logps(trainer: Any, model: Any, padded: Padded) -> Tensor:
     return trainer._get_per_token_logps_and_entropies(model, ids, mask, width)[0]
 
 
+@torch.no_grad()
+def policy_law(trainer: Any, padded: Padded) -> tuple[Tensor, Tensor]:
+    """Log-probs `(B, T)` as `logps` takes them, and the entropies of the laws they are of."""
+    ids, mask, _ = _sequences(padded)
+    width = padded.completion_ids_BT.size(1)
+    taken = trainer._get_per_token_logps_and_entropies(
+        trainer.model, ids, mask, width, compute_entropy=True
+    )
+    return taken[0], taken[1]
+
+
 def _row_advantages(padded: Padded) -> Tensor:
     empty_row = not padded.loss_mask_BT.any()
     if not empty_row and not padded.loss_mask_BT.equal(padded.completion_mask_BT):

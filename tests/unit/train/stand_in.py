@@ -50,10 +50,11 @@ class Trainer:
         self.callbacks = [c for c in self.callbacks if callback not in (c, type(c))]
 
     def _get_per_token_logps_and_entropies(
-        self, model: Any, ids: Tensor, mask: Tensor, width: int
-    ) -> tuple[Tensor, None]:
+        self, model: Any, ids: Tensor, mask: Tensor, width: int, compute_entropy: bool = False
+    ) -> tuple[Tensor, Tensor | None]:
         assert mask.shape == ids.shape
-        return model(ids).log_probs[:, -width:], None
+        law = model(ids)
+        return law.log_probs[:, -width:], law.entropy[:, -width:] if compute_entropy else None
 
 
 class Source:
