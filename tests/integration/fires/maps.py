@@ -75,12 +75,32 @@ def fine_tunes(done: Done) -> None:
     assert done.run.tokens()["rejected:not_right"] > 0
 
 
+def teaches_the_dead(done: Done) -> None:
+    dead = [g for g in done.groups if np.ptp(g.raw_rewards_N) == 0]
+    assert done.metric("filters.advantage/dead")[-1] == len(dead) > 0
+    for group in dead:
+        expected = 0.1 if group.raw_rewards_N[0] else -0.1
+        assert {s.advantage for s in group.signals} == {expected}
+    assert len(dead) < len(done.groups)
+
+
+def keeps_the_varied(done: Done) -> None:
+    assert [{int(g.kept_N.sum()) for g in b.groups} for b in done.batches] == [{4}, {8}]
+    assert done.metric("rejected/d3s")[0] == 4 * 4.0
+    for group in done.batches[0].groups:
+        every = np.array([float(s.advantage or 0) for s in group.signals])
+        best = max(np.var([*np.sort(every)[:i], *np.sort(every)[4 + i :]]) for i in range(5))
+        assert np.var(every[group.kept_N]) > best - 1e-6
+
+
 CASES = {
     "cppo": Case(check=prunes, knobs={"group_size": 8}),
+    "d3s": Case(check=keeps_the_varied, knobs={"updates": 1}),
     "dpo": Case(check=prefers, knobs={"group_size": 4}, trains=True),
     "gdpo": Case(check=sums_two_rewards, knobs={"group_size": 4, "limit": 0.2}),
     "gfpo": Case(check=keeps_the_short, knobs={"group_size": 8, "keep": 2}),
     "reinforce_pp": Case(check=whitens, knobs={"group_size": 4}, trains=True),
     "rft": Case(check=fine_tunes, knobs={"group_size": 4}),
+    "rl_zvp": Case(check=teaches_the_dead, knobs={"group_size": 4}),
     "spo": Case(check=tracks, prompts=8, trains=True),
 }
