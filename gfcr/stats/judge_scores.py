@@ -1,0 +1,36 @@
+"""Scores on the scale of rewards, in an order that is never turned round."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """reward = intercept + slope * score."""
+
+    intercept: float
+    slope: float
+
+
+def fitted(pairs: Sequence[tuple[float, float]]) -> Line:
+    """Least squares of rewards on scores, among lines that do not fall.
+
+    Scores that tell nothing of the rewards, or the contrary, give all the mean reward.
+    """
+    scores, rewards = np.array(pairs, np.float64).T
+    spread = float(scores.var())
+    joint = float(((scores - scores.mean()) * (rewards - rewards.mean())).mean())
+    slope = max(0.0, joint / spread) if spread > 0 else 0.0
+    return Line(intercept=float(rewards.mean() - slope * scores.mean()), slope=slope)
+
+
+def mid_ranks(values: Sequence[float]) -> list[float]:
+    """Ranks from 0 (lowest) to 1, of equal values their mean; 1/2 for one alone."""
+    if len(values) < 2:
+        return [0.5] * len(values)
+    array = np.asarray(values, np.float64)
+    below = (array[None, :] < array[:, None]).sum(axis=1)
+    equal = (array[None, :] == array[:, None]).sum(axis=1) - 1
+    return ((below + equal / 2) / (len(values) - 1)).tolist()
