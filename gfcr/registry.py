@@ -33,6 +33,7 @@ _KINDS = {
     "correction": ("gfcr.correction", "gfcr.correction.base:Correction"),
     "drafter": ("gfcr.speculation", "gfcr.speculation.base:Drafter"),
     "task": ("gfcr.tasks", "gfcr.tasks.base:Task"),
+    "judge": ("gfcr.control.judges", "gfcr.control.judges.base:Judge"),
     "verifier": ("gfcr.tasks.verifiers", "gfcr.tasks.verifiers.base:Verifier"),
     "engine": ("gfcr.engine", "gfcr.engine.base:EngineConfig"),
     "trainer": ("gfcr.train", "gfcr.train.base:TrainerConfig"),

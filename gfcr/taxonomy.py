@@ -34,7 +34,7 @@ CELLS: Final = {
 }
 """Letter of the branch and section of the paper -> the cell."""
 
-CELL_OF: Final = {"correction": "C6.7", "drafter": "C6.8", "verifier": "F5.3"}
+CELL_OF: Final = {"correction": "C6.7", "drafter": "C6.8", "judge": "F5.5", "verifier": "F5.3"}
 """Kinds whose parts lie in one cell, unless they say another."""
 
 ORIGINS: Final = {
@@ -44,5 +44,7 @@ ORIGINS: Final = {
 }
 """Where the defaults of a part come from."""
 
-PLACED: Final = ("generate", "filter", "control", "replay", "correction", "drafter", "verifier")
+PLACED: Final = (
+    *("generate", "filter", "control", "replay", "correction", "drafter", "judge", "verifier"),
+)
 """Kinds whose parts have a cell."""

@@ -47,6 +47,7 @@ ADAPTERS = {
     "ray": ("gfcr/launch/ray",),
     "submitit": ("gfcr/launch/slurm",),
     "optuna": ("gfcr/search/optuna",),
+    "openai": ("gfcr/control/judges/line",),
 }
 HEAVY = ("torch", "vllm", "trl", "mlflow", "transformers", "datasets")
 MAX_FILE_LINES = 300

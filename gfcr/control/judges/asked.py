@@ -1,0 +1,101 @@
+"""What both ways of judging share: questions in words, counts by reason, and what is no reward."""
+
+import logging
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from gfcr.control.judges.base import Answer
+from gfcr.errors import ConfigError, shown
+from gfcr.types import FinishReason, Group, Rollout, Signal
+
+_log = logging.getLogger(__name__)
+_PLACE: Final = re.compile(r"\{(\w+)\}")
+READ: Final = ""
+"""The reason of an answer that was read."""
+
+
+def filled(template: str, values: Mapping[str, str]) -> str:
+    """The template with its `{places}` filled, all at once: braces in an answer are its own."""
+    return _PLACE.sub(lambda found: values.get(found[1], found[0]), template)
+
+
+def check_words(template: str, *, places: Sequence[str], pattern: str, where: str) -> None:
+    """Refuses a template without its places, and a pattern that finds nothing.
+
+    Raises:
+        ConfigError: naming the key.
+    """
+    lacking = [place for place in places if template and f"{{{place}}}" not in template]
+    if lacking:
+        raise ConfigError(
+            f"{where}.template={shown(template)} lacks {{{lacking[0]}}}: the judge would not see "
+            "what it judges. Write it where it shall stand."
+        )
+    try:
+        groups = re.compile(pattern).groups
+    except re.error as error:
+        raise ConfigError(f"{where}.pattern={shown(pattern)} is no pattern: {error}.") from error
+    if groups != 1:
+        raise ConfigError(
+            f"{where}.pattern={shown(pattern)} has {groups} groups: give one pair of brackets, "
+            "around what is read; `(?:...)` brackets without reading."
+        )
+
+
+def last_found(pattern: str, text: str) -> str | None:
+    """What the pattern's group holds where it matches last."""
+    found = re.findall(pattern, text)
+    return found[-1] if found else None
+
+
+def counted(answers: Sequence[Answer], reasons: Sequence[str]) -> Counter[str]:
+    """Answers asked for, read, failed by reason, tried again, and their tokens."""
+    count = Counter(asked=len(answers), read=sum(reason == READ for reason in reasons))
+    count["answered"] = sum(not answer.failed for answer in answers)
+    count["retries"] = sum(answer.retries for answer in answers)
+    count["tokens"] = sum(answer.tokens for answer in answers)
+    count.update(f"failed/{reason}" for reason in reasons if reason != READ)
+    return count
+
+
+def heard(answers: Sequence[Answer], reasons: Sequence[str]) -> dict[str, str]:
+    """What was heard with the first failure of each reason."""
+    found: dict[str, str] = {}
+    for answer, reason in zip(answers, reasons, strict=True):
+        if reason != READ and reason not in found:
+            found[reason] = answer.said or f"the judge said {shown(answer.text)}"
+    return found
+
+
+def warn_once(said: Mapping[str, str], *, told: list[str]) -> None:
+    """Says the first failure of each reason; `told` keeps what was said."""
+    for reason in [reason for reason in said if reason not in told]:
+        told.append(reason)
+        words = "a judge gave no judgement (%s): %s. More of these: its metric failed/%s"
+        _log.warning(words, reason, said[reason], reason)
+
+
+def with_rewards(
+    group: Group, rewards: Sequence[float | None], *, why: Sequence[str], said: Mapping[str, str]
+) -> Group:
+    """The group with a judge's rewards. None is unscorable for the reason in `why`, never 0."""
+    judged = group.judged(rewards)
+    triples = zip(judged.rollouts, judged.signals, why, strict=True)
+    pairs = [(_blamed(rollout, reason, said), signal) for rollout, signal, reason in triples]
+    signals = tuple(replace(Signal.first(r), scores=s.scores) for r, s in pairs)
+    return replace(judged, rollouts=tuple(r for r, _ in pairs), signals=signals)
+
+
+def _blamed(rollout: Rollout, reason: str, said: Mapping[str, str]) -> Rollout:
+    if rollout.reward is not None or rollout.finish == FinishReason.ERROR:
+        return rollout
+    return replace(rollout, error=f"judge_{reason or 'alone'}: {said.get(reason, 'no game')}")
+
+
+def most_common(reasons: Sequence[str]) -> str:
+    """The reason why most failed; empty where none did."""
+    failed = Counter(reason for reason in reasons if reason != READ)
+    return failed.most_common(1)[0][0] if failed else READ
