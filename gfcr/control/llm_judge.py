@@ -13,6 +13,7 @@ from gfcr.control.judges import asked
 from gfcr.control.judges.base import Answer, Judge
 from gfcr.control.judges.policy import Policy
 from gfcr.errors import ConfigError
+from gfcr.part import Part
 from gfcr.stages import Control, Evaluator, Harvest, Observer, Scratch, View
 from gfcr.stats.judge_scores import Line, fitted, mid_ranks
 from gfcr.types import FinishReason, Group
@@ -85,6 +86,10 @@ class LlmJudge(Control, Evaluator, Observer):
                 f"llm_judge.min_votes={self.min_votes} of llm_judge.votes={self.votes}: no rollout "
                 "could be judged. Give at most as many."
             )
+
+    def clash(self, others: Mapping[str, Part]) -> str | None:
+        """See `Part.clash`."""
+        return asked.other_judge(others)
 
     async def evaluate(self, group: Group, scratch: Scratch) -> Group:
         """See `Evaluator.evaluate`."""

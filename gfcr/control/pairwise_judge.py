@@ -12,6 +12,7 @@ from gfcr.control.judges.base import Answer, Judge
 from gfcr.control.judges.games import measured, pairing, result, wins
 from gfcr.control.judges.policy import Policy
 from gfcr.errors import ConfigError
+from gfcr.part import Part
 from gfcr.stages import Control, Evaluator, Harvest, Observer, Scratch, View
 from gfcr.stats.bradley_terry import Doubles, expected_share, strengths
 from gfcr.types import FinishReason, Group
@@ -77,6 +78,10 @@ class PairwiseJudge(Control, Evaluator, Observer):
                 f"pairwise_judge.first={self.first!r}, second={self.second!r}, tie={self.tie!r}: "
                 "give three different verdicts."
             )
+
+    def clash(self, others: Mapping[str, Part]) -> str | None:
+        """See `Part.clash`."""
+        return asked.other_judge(others)
 
     async def evaluate(self, group: Group, scratch: Scratch) -> Group:
         """See `Evaluator.evaluate`."""

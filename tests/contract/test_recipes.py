@@ -16,6 +16,7 @@ from gfcr import strategy
 
 RECIPES: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("recipes.yaml").read_text())
 OTHER: Mapping[str, Any] = {
+    **{"scores": "bradley_terry", "calibration": "rank"},
     **{"scope": "global", "budget": "none", "history": "other/runs", "rule": "released"},
     **{"baseline": "group", "metric": "efficiency", "forget": "lag"},
     **{"mode": "positive", "choose": "recent", "stop": ";", "lenience": 0.5},

@@ -5,16 +5,32 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, Protocol, runtime_checkable
 
-from gfcr.control.judges.base import Answer
+from gfcr.control.judges.base import Answer, Judge
 from gfcr.errors import ConfigError, shown
+from gfcr.part import Part
 from gfcr.types import FinishReason, Group, Rollout, Signal
 
 _log = logging.getLogger(__name__)
 _PLACE: Final = re.compile(r"\{(\w+)\}")
 READ: Final = ""
 """The reason of an answer that was read."""
+
+
+@runtime_checkable
+class Judged(Protocol):
+    """A part that has a judge give rewards."""
+
+    judge: Judge
+
+
+def other_judge(others: Mapping[str, Part]) -> str | None:
+    """Why a strategy has one judge: see `Part.clash`."""
+    found = [address for address, part in others.items() if isinstance(part, Judged)]
+    if not found:
+        return None
+    return f"{found[0]} judges the same rollouts, and the later rewards would stand: keep one."
 
 
 def filled(template: str, values: Mapping[str, str]) -> str:
