@@ -24,6 +24,7 @@ SETTINGS: Final[Mapping[str, Mapping[str, Any]]] = {
     "refill": {"when_spent": "short"},
     "json_gate": {"failing": "set"},
     "parse_gate": {"failing": "set"},
+    "reward_variance": {"kappa": 0.02},
 }
 """What a part needs to have something to do on the fake engine."""
 QUICK: Final = 30
