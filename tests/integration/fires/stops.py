@@ -8,7 +8,7 @@ import numpy as np
 
 from gfcr.ledger import ABORTED
 from gfcr.types import FinishReason
-from tests.integration.demo_floor import fresh
+from tests.integration.demo_floor import fresh, positions
 from tests.integration.fires.case import Case, Done
 
 CAP = 160
@@ -76,6 +76,19 @@ def forces(done: Done) -> None:
     assert any(len(r) > 25 for r in forced)
 
 
+def cuts_branches(done: Done) -> None:
+    cut = [r for b in done.batches for r in b.aborted]
+    assert sum(done.metric("controls.branch_prune/pruned")) == len(cut) > 0
+    assert all(r.detail.startswith("controls.branch_prune: confidence") for r in cut)
+    for rollout in cut:
+        own, bar = (float(n) for n in re.findall(r"-[\d.e-]+", rollout.detail))
+        np.testing.assert_allclose(rollout.logprobs_T[-8:].mean(), own, rtol=0.01)
+        assert own <= bar
+    assert any(r.parent for g in done.groups for r in g.rollouts)
+    shared = len(positions([r for g in done.groups for r in g.rollouts]) & positions(cut))
+    assert done.run.tokens()[ABORTED] == len(positions(cut)) - shared
+
+
 def pays_by_cosine(done: Done) -> None:
     for group in done.groups:
         for rollout, signal in zip(group.rollouts, group.signals, strict=True):
@@ -107,6 +120,11 @@ CASES = {
     ),
     "kimi_length": Case(check=pays_for_short, knobs=FEW),
     "length_schedule": Case(check=caps, knobs=FEW | {"start": 0.05, "updates": 1}),
+    "pruned_tree": Case(
+        check=cuts_branches,
+        knobs={"group_size": 3, "window": 8, "warmup": 2, "share": 0.9},
+        prompts=2,
+    ),
     "rollpacker": Case(check=defers, knobs=FEW | {"factor": 2.0}),
     "selective_rollout": Case(check=gives_up, knobs=FEW | {"checkpoint": 12, "threshold": 0.3}),
 }
