@@ -22,8 +22,7 @@ OTHER: Mapping[str, Any] = {
     **{"mode": "positive", "choose": "recent", "stop": ";", "lenience": 0.5},
     **{"pattern": "#", "answer": "(.)"},
     **{"schedule": "hw", "kind": "dr_grpo"},
-    "schedule": "hw",
-    **{"shape": "linear", "pattern": "=", "marker": ",", "end": 0.5},
+    **{"shape": "linear", "marker": ",", "end": 0.5},
     "by": "level",
     "tool": "gfcr.generate.tools.calculator:Calculator",
 }
