@@ -29,6 +29,8 @@ SHIPPED: Final = frozenset(
         *("gfcr.tasks.chain_sum", "gfcr.tasks.dataset", "gfcr.tasks.reasoning_gym"),
         *("gfcr.tasks.verifiers.exact", "gfcr.tasks.verifiers.math_verify"),
         *("gfcr.tasks.verifiers.numeric", "gfcr.tasks.verifiers.regex"),
+        *("gfcr.tasks.verifiers.cascade", "gfcr.tasks.verifiers.sql"),
+        "gfcr.tasks.verifiers.unit_tests",
         *("gfcr.generate.entropy_tree", "gfcr.generate.multi_turn", "gfcr.generate.sample"),
         "gfcr.generate.tools.calculator",
     }

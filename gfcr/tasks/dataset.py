@@ -44,7 +44,8 @@ class Dataset(Task):
     """File of a Jinja template in the place of the model's own."""
     verifier: File = "exact"
     """Scores held-out answers, and rollouts where there are no `rewards`: exact, numeric, regex,
-    math_verify, or a function of yours, `path/to/file.py:name` or `module:name`."""
+    math_verify, unit_tests, sql, cascade, or a function of yours, `path/to/file.py:name` or
+    `module:name`."""
     verifier_options: dict[str, Any] = field(default_factory=dict[str, Any])
     verifier_range: tuple[Finite, Finite] | None = None
     """Least and largest score that a function of yours as `verifier` gives; one beyond is none."""
@@ -76,7 +77,14 @@ class Dataset(Task):
                 "largest score, as [0, 1], of a verifier that is a function of yours; those of "
                 "gfcr's own are known."
             )
-        self._columns = any(isinstance(made, Function) for made in self._scorers)
+        self._columns = any(made.columns for made in self._scorers)
+        needed = sum(made.seconds for made in self._scorers)
+        if needed >= self.timeout_s:
+            raise ConfigError(
+                f"dataset.timeout_s={self.timeout_s:g} is not allowed: its verifiers may take "
+                f"{needed:g} s by their own options, and what they time out is worth 0, not "
+                "unscorable. Give more."
+            )
 
     @property
     def reward_range(self) -> tuple[float, float] | None:  # pyright: ignore[reportIncompatibleVariableOverride] # depends on a field

@@ -26,6 +26,8 @@ class Function(Scorer):
     given those that it takes, all by name, and the same with TRL's lists. A coroutine is `slow`.
     """
 
+    columns = True
+
     def __init__(self, address: str, *, options: Mapping[str, Any], where: str) -> None:
         """Loads `path/to/file.py:name` or `module:name`.
 

@@ -17,7 +17,7 @@ from tests.contract.sources import LIBRARY, ROOT, STRATEGIES, Import, imports, m
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "seeds", "shown", "taxonomy"),
     ("process", "values"),
-    ("code", "part", "types"),
+    ("code", "part", "sandbox", "types"),
     ("handles", "ledger", "registry", "stats"),
     ("correction.base", "speculation.base", "tracking.base"),
     ("engine.base", "stages", "tasks.base", "tasks.codec"),

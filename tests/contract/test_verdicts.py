@@ -29,6 +29,15 @@ VERIFIERS = [m.name for m in pkgutil.iter_modules(verifiers.__path__) if m.name 
 NEEDED: dict[str, dict[str, Any]] = {"regex": {"pattern": r"#(\d+)"}}
 """Options that a verifier cannot be made without."""
 ANSWERS = ("12", "1/2", "3.0", "no number")
+ANSWERS_OF = {
+    "sql": ("SELECT 12", "SELECT 1 UNION SELECT 2", "nothing"),
+    "unit_tests": ("assert f(1) == 2", '{"inputs": ["3"], "outputs": ["4"]}', "nothing"),
+}
+"""Of those whose answers are no plain texts."""
+TEXTS_OF = {
+    "sql": ("SELECT 12", "SELECT 2 UNION SELECT 1", "SELECT", "DROP TABLE t", ""),
+    "unit_tests": ("def f(x): return 2", "print(4)", "", "def f(x): return x"),
+}
 TEXTS = ("12", "#12", "1/2", "0.5", "the answer is 3", "#", "", "1e999999", "(((", "12, no: 7")
 
 
@@ -54,7 +63,8 @@ def test_a_verifier_has_no_memory(name: str) -> None:
 
         return ask
 
-    always(make, [(text, answer) for answer in ANSWERS for text in TEXTS])
+    answers, texts = ANSWERS_OF.get(name, ANSWERS), TEXTS_OF.get(name, TEXTS)
+    always(make, [(text, answer) for answer in answers for text in texts])
 
 
 @pytest.mark.parametrize("name", registry.names("task"))

@@ -17,6 +17,11 @@ class Scorer(ABC):
     slow: bool = False
     """True when `judge` may hang, waits for others, or is not safe in the event loop's process."""
 
+    columns: bool = False
+    """True when `judge` reads the dataset's columns, in the prompt's `meta`."""
+    seconds: float = 0.0
+    """What `judge` may take by its own count, which the task's `timeout_s` must exceed."""
+
     @abstractmethod
     def judge(self, prompt: Prompt, *, text: str) -> Verdict:
         """Scores a completion of a prompt."""

@@ -1,0 +1,200 @@
+"""Within a sandbox of its own: runs tests of a program that runs in another.
+
+The names that tests do not define stand for the program's; calls of them go over the wire, and what
+comes back is made of Python's own plain values. The program so decides what it answers, never
+whether a test holds: it can neither see the tests nor reach what compares.
+"""
+
+import ast
+import builtins
+import importlib
+import json
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any, final
+
+from gfcr.sandbox.guests.wire import UnsendableError, dumps, pack, unpack
+
+_LIBRARY = ("collections", "math", "itertools", "functools", "re", "heapq", "copy", "typing")
+
+
+class ProgramError(Exception):
+    """The program raised what is no built-in exception, or answered nonsense."""
+
+
+class Wire:
+    """To the program, by way of whoever started both."""
+
+    def __init__(self) -> None:
+        """Takes input and output for itself: tests may print."""
+        self._heard, self._out = os.fdopen(os.dup(0), "rb"), os.dup(1)
+        os.dup2(2, 1)
+        self.progress = [0, 0]
+
+    def read(self) -> Any:
+        """The next message."""
+        return json.loads(self._heard.readline())
+
+    def tell(self, message: dict[str, Any]) -> None:
+        """Sends one."""
+        left = memoryview(dumps(message) + b"\n")
+        while left:
+            left = left[os.write(self._out, left) :]
+
+    def ask(self, do: str, of: str | int, *args: Any, **named: Any) -> Any:
+        """One call of the program; what it changes in lists and the like is changed here too."""
+        packed = [pack(a, keep=_number_of) for a in args]
+        sent = {n: pack(a, keep=_number_of) for n, a in named.items()}
+        self.tell({"do": do, "of": of, "args": packed, "named": sent, "progress": self.progress})
+        try:
+            answer = self.read()
+            if "error" in answer:
+                raised, said = str(answer["error"]), str(answer["said"])
+            else:
+                value = unpack(answer["value"], held=self._stand_in)
+                _change(args, unpack(answer["args"], held=self._stand_in))
+                return value
+        except Exception as error:
+            raise ProgramError("no answer") from error
+        raise _exception(raised)(said)
+
+    def _stand_in(self, number: int) -> "Held":
+        return Held(self, int(number))
+
+
+@final
+class Held:
+    """Something of the program that is no plain value: it is equal to itself alone."""
+
+    def __init__(self, wire: Wire, of: str | int) -> None:
+        self.__dict__.update(_wire=wire, _of=of)
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """As the program's own."""
+        return self._wire.ask("call", self._of, *args, **named)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self._wire.ask("get", self._of, name)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._wire.ask("item", self._of, key)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._wire.ask("iter", self._of))
+
+    def __len__(self) -> int:
+        return self._wire.ask("len", self._of)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __contains__(self, value: Any) -> bool:
+        return self._wire.ask("in", self._of, value) is True
+
+    def __str__(self) -> str:
+        return str(self._wire.ask("str", self._of))
+
+
+def _number_of(value: Any) -> int:
+    of = value.__dict__.get("_of") if type(value) is Held else None
+    if not isinstance(of, int):
+        raise UnsendableError(f"tests give the program a {type(value).__name__}")
+    return of
+
+
+def _change(args: tuple[Any, ...], now: Any) -> None:
+    for before, after in zip(args, now, strict=True):
+        kind = type(before).__name__
+        if kind != type(after).__name__:
+            continue
+        if kind in ("list", "bytearray"):
+            before[:] = after
+        elif kind in ("set", "dict"):
+            before.clear()
+            before.update(after)
+
+
+def _exception(name: str) -> type[Exception]:
+    found: Any = getattr(builtins, name, None)
+    own: Any = found if isinstance(found, type) else ProgramError
+    return own if issubclass(own, Exception) else ProgramError
+
+
+def bound(tree: ast.Module, *, entry: str, wire: Wire) -> dict[str, Any]:
+    """The tests' names: the program's where they are not Python's own."""
+    nodes = list(ast.walk(tree))
+    names = [n for n in nodes if isinstance(n, ast.Name)]
+    own = {n.id for n in names if isinstance(n.ctx, ast.Store)} | {*dir(builtins)}
+    own |= {n.name for n in nodes if isinstance(n, ast.FunctionDef | ast.ClassDef)}
+    own |= {a.asname or a.name for n in nodes if isinstance(n, ast.ImportFrom) for a in n.names}
+    called = {n.func.id for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+    modules = {n.id for n in names} & sys.stdlib_module_names - called - {entry}
+    found: dict[str, Any] = {name: importlib.import_module(name) for name in modules}
+    theirs = {n.id for n in names} - own - modules
+    library = {name: made for name in theirs if (made := _in_library(name))}
+    if entry or theirs > library.keys():  # else there would be nothing to test
+        found |= library
+    stand_ins = theirs - found.keys() | ({entry} if entry else set[str]())
+    return found | {name: Held(wire, name) for name in stand_ins} | {"__name__": "tests"}
+
+
+def _in_library(name: str) -> Any:
+    """What tests often use without importing it: a program must not give them its own."""
+    modules = map(importlib.import_module, _LIBRARY)
+    return next((found for m in modules if (found := getattr(m, name, None))), None)
+
+
+def parsed(tests: str, *, entry: str) -> ast.Module:
+    """The tests, with the call of their function `check` where it is missing."""
+    tree = ast.parse(tests)
+    defined = {n.name for n in tree.body if isinstance(n, ast.FunctionDef)}
+    at_top = [n for n in tree.body if isinstance(n, ast.Expr)]
+    if entry and "check" in defined and not any("check(" in ast.unparse(n) for n in at_top):
+        tree.body += ast.parse(f"check({entry})").body
+    return tree
+
+
+def examine(wire: Wire, *, tests: str, entry: str, every: bool) -> str:
+    """Runs the tests, all or to the first that fails; returns what failed, empty where none did."""
+    tree = parsed(tests, entry=entry)
+    names = bound(tree, entry=entry, wire=wire)
+    wire.progress[1] = sum(map(_counts, tree.body))
+    failed = ""
+    for statement in tree.body:
+        counts = _counts(statement)
+        try:
+            exec(compile(ast.Module([statement], []), "tests.py", "exec"), names)
+        except UnsendableError:
+            raise
+        except Exception as error:
+            said = f"{type(error).__name__} in `{ast.unparse(statement)[:80]}`"
+            failed = failed or said
+            if not (every and counts):
+                break
+        else:
+            wire.progress[0] += counts
+    return failed
+
+
+def _counts(statement: ast.stmt) -> bool:
+    """Whether it is a test, rather than what makes one ready."""
+    return isinstance(statement, ast.Assert | ast.Expr | ast.For | ast.Try | ast.With | ast.If)
+
+
+def main() -> None:
+    """One examination."""
+    wire = Wire()
+    request = wire.read()
+    try:
+        failed = examine(wire, **request)
+    except (UnsendableError, SyntaxError) as error:
+        wire.tell({"unsuited": str(error)[:200]})
+        return
+    wire.tell({"failed": failed, "progress": wire.progress})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""What a program may use and see, as its launcher is told."""
+
+import os
+import resource
+import sys
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any
+
+from annotated_types import Interval
+
+from gfcr.sandbox import seccomp
+from gfcr.values.ranges import Checked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits(Checked):
+    """What a program may use."""
+
+    seconds: Annotated[float, Interval(gt=0, le=3600)] = 5.0
+    """Of the clock; of each process's CPU time the next whole number."""
+    memory_mib: Annotated[int, Interval(ge=64, le=1_000_000)] = 512
+    """Address space of each process."""
+    processes: Annotated[int, Interval(ge=1, le=48)] = 8
+    """And threads, at a time."""
+    files_mib: Annotated[int, Interval(ge=1, le=100_000)] = 16
+    """In its own /tmp, which is memory."""
+    output_kib: Annotated[int, Interval(ge=1, le=1_000_000)] = 1024
+    """That it may write to its output and errors, each."""
+
+
+def spec_of(source: str, limits: Limits, *, namespaces: bool) -> dict[str, Any]:
+    """What the launcher is told."""
+    machine = os.uname().machine
+    mib = 1 << 20
+    cpu = int(limits.seconds) + 1
+    bounds = {"CPU": cpu, "AS": limits.memory_mib * mib, "CORE": 0, "NOFILE": 64, "MEMLOCK": 0}
+    bounds |= {"MSGQUEUE": 0, "FSIZE": limits.files_mib * mib if namespaces else 0}
+    if namespaces:
+        bounds["NPROC"] = limits.processes
+    return {
+        "source": source,
+        "parent": os.getpid(),
+        "python": python(),
+        "read": _read(),
+        "namespaces": namespaces,
+        "seconds": limits.seconds,
+        "file_bytes": limits.files_mib * mib,
+        "limits": {name: _lower(name, value) for name, value in bounds.items()},
+        "filter": seccomp.filter_for(machine, alone=not namespaces).hex(),
+    }
+
+
+def _lower(name: str, value: int) -> int:
+    """No more than this process may have itself."""
+    hard = resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))[1]
+    return value if hard == resource.RLIM_INFINITY else min(value, hard)
+
+
+@cache
+def python() -> str:
+    """The interpreter behind a virtual environment."""
+    return str(Path(getattr(sys, "_base_executable", "") or sys.executable).resolve())
+
+
+@cache
+def _read() -> list[str]:
+    """What a program sees of our files: the interpreter, its library and those of the system."""
+    base = [f"{sys.base_prefix}/lib", f"{sys.base_exec_prefix}/lib", python()]
+    wanted = ["/lib", "/lib64", "/usr/lib", "/usr/lib64", *base, "/etc/ld.so.cache"]
+    kept: list[str] = []
+    for path in wanted:
+        within = any(path == other or path.startswith(f"{other}/") for other in kept)
+        if not within and os.path.lexists(path):
+            kept.append(path)
+    return kept

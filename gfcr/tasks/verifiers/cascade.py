@@ -1,0 +1,144 @@
+"""Verifiers from cheap to dear: the first that is sure answers."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, Final, Literal, final
+
+from gfcr.errors import ConfigError
+from gfcr.seeds import rng
+from gfcr.tasks.base import Verdict
+from gfcr.tasks.verifiers.base import Verifier, load
+from gfcr.types import Prompt
+from gfcr.values import plain
+from gfcr.values.ranges import Checked, File, NonNegative, Seed, Share
+
+_TIERS: Final = (
+    {"verifier": "exact", "cost": 1.0},
+    {"verifier": "numeric", "cost": 1.0},
+    {"verifier": "math_verify", "cost": 100.0},
+)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Tier(Checked):
+    """One verifier of a cascade."""
+
+    verifier: File
+    """As `dataset.verifier`, of gfcr's own or a class of yours."""
+    options: dict[str, Any] = field(default_factory=dict[str, Any])
+    sure: Literal["right", "wrong", "always"] = "right"
+    """Which of its verdicts stand: 1, 0, or both. The last tier's always do."""
+    cost: NonNegative = 1.0
+    """Of asking it, in any unit: what `rewards/cost/mean` adds up."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Cascade(Verifier):
+    """Asks verifiers one after the other until one is sure; the last one's verdict stands.
+
+    A tier is a mapping of `verifier`, `options`, `sure` and `cost`. Equality of text is sure of
+    what is right and not of what is wrong, so `sure: right` is the default. One that cannot judge
+    a completion leaves it to the next.
+
+    Of verdicts that an early tier gave, the share `audit` is asked of the last tier too, drawn by
+    prompt and text: `rewards/disagrees/mean` is then the share of these that it says otherwise of,
+    which is the cascade's error. The reward is the early tier's all the same. `rewards/cost/mean`
+    is the cost of a verdict, `rewards/tier/mean` how far down it fell.
+
+    Hurts where a cheap tier says right of what is wrong: the policy learns what it lets through.
+    """
+
+    origin: ClassVar[str] = "ours"
+
+    tiers: list[dict[str, Any]] = field(default_factory=lambda: [dict(t) for t in _TIERS])
+    audit: Share = 0.05
+    seed: Seed = 0
+    """Of the draw of what is audited."""
+
+    def __post_init__(self) -> None:
+        if len(self.tiers) < 2:
+            raise ConfigError(
+                f"cascade.tiers={self.tiers} is not allowed: give two verifiers or more, the "
+                "dearest last, as [{verifier: exact}, {verifier: math_verify, cost: 100}]."
+            )
+        _ = self._made
+
+    @cached_property
+    def _made(self) -> list[tuple[Tier, Verifier]]:
+        found: list[tuple[Tier, Verifier]] = []
+        for number, given in enumerate(self.tiers):
+            where = f"cascade.tiers[{number}]"
+            tier = Tier(**plain.merge(Tier, {}, given, where=where))
+            made = load(tier.verifier, options=tier.options, where=f"{where}.verifier")
+            found.append((tier, made))
+        return found
+
+    @property
+    def slow(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride] # depends on fields
+        """As its tiers are."""
+        return any(made.slow for _, made in self._made)
+
+    @property
+    def columns(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride] # depends on fields
+        """As its tiers read them."""
+        return any(made.columns for _, made in self._made)
+
+    @property
+    def seconds(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride] # depends on fields
+        """Of its tiers together."""
+        return sum(made.seconds for _, made in self._made)
+
+    def verify(self, text: str, *, answer: str) -> Verdict:
+        """Asks the tiers."""
+        return self.judge(Prompt(id="", tokens=(), text="", answer=answer), text=text)
+
+    def judge(self, prompt: Prompt, *, text: str) -> Verdict:
+        """Asks the tiers."""
+        cost, last = 0.0, len(self._made) - 1
+        verdict = Verdict(reward=None)
+        for number, (tier, made) in enumerate(self._made):
+            cost += tier.cost
+            verdict = _asked(made, prompt, text)
+            if number == last or _is_sure(tier, verdict):
+                said = {"tier": float(number), "cost": cost}
+                if number < last and self._audits(prompt, text):
+                    said |= self._audited(prompt, text, verdict=verdict, cost=cost)
+                scores = {**verdict.scores, **said}
+                return Verdict(reward=verdict.reward, error=verdict.error, scores=scores)
+        return verdict
+
+    def check(self, answer: str) -> str | None:
+        """What the last tier cannot use."""
+        return self._made[-1][1].check(answer)
+
+    def lacks(self, columns: Collection[str]) -> str | None:
+        """What a tier needs."""
+        return next((said for _, made in self._made if (said := made.lacks(columns))), None)
+
+    def _audits(self, prompt: Prompt, text: str) -> bool:
+        draw = rng(self.seed, "cascade", prompt.id, prompt.answer, text).random()
+        return bool(draw < self.audit)
+
+    def _audited(
+        self, prompt: Prompt, text: str, *, verdict: Verdict, cost: float
+    ) -> dict[str, float]:
+        tier, made = self._made[-1]
+        dear = _asked(made, prompt, text).reward
+        if dear is None:
+            return {"cost": cost + tier.cost}
+        return {"cost": cost + tier.cost, "disagrees": float(dear != verdict.reward)}
+
+
+def _asked(made: Verifier, prompt: Prompt, text: str) -> Verdict:
+    try:
+        return made.judge(prompt, text=text)
+    except Exception as error:  # as a verifier of its own it would be unscorable
+        return Verdict(reward=None, error=f"{type(error).__name__}: {error}")
+
+
+def _is_sure(tier: Tier, verdict: Verdict) -> bool:
+    stands = {"right": (1.0,), "wrong": (0.0,), "always": (0.0, 1.0)}[tier.sure]
+    return verdict.reward in stands

@@ -1,0 +1,145 @@
+"""A query run on a SQLite database, compared with the reference query's rows."""
+
+import math
+import re
+import sqlite3
+import time
+from collections.abc import Collection, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Final, final
+
+from annotated_types import Interval
+
+from gfcr.tasks.base import Verdict
+from gfcr.tasks.verifiers.base import Verifier
+from gfcr.types import Prompt
+from gfcr.values.ranges import Count, Word
+
+_FENCED: Final = re.compile(r"```[^\n`]*\n(.*?)(?:```|\Z)", re.DOTALL)
+_ORDERED: Final = re.compile(r"\border\s+by\b", re.IGNORECASE)
+_ALLOWED: Final = frozenset(
+    {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
+)
+_REFUSED: Final = frozenset({"load_extension", "readfile", "writefile", "edit", "fts3_tokenizer"})
+_MOST_BYTES: Final = 10_000_000
+"""Of one value."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Sql(Verifier):
+    """1 if the completion's query gives the rows of the answer's query, on the row's database.
+
+    The query is the last fenced block, or the whole text. The database column holds the SQL that
+    builds it (CREATE, INSERT); both queries run on one made anew in memory, where nothing but
+    reading is authorised, within half of `seconds` each. Rows are compared in order where the
+    answer's outermost SELECT has ORDER BY, else as a multiset; column names do not count, numbers
+    of two types are equal, floats within 1e-9 relative.
+
+    A query that fails, writes or takes too long is worth 0; an answer that does is unscorable.
+
+    Hurts where the database is small: a wrong query may give the right rows by chance.
+    """
+
+    paper: ClassVar[str] = "2305.03111"
+    origin: ClassVar[str] = "ours"
+    slow = True
+    columns = True
+
+    database_column: Word = "database"
+    seconds: Annotated[float, Interval(gt=0, le=3600)] = 4.0
+    """For the answer's query and the completion's together; less than `dataset.timeout_s`."""
+    most_rows: Count = 100_000
+    """A query that gives more is wrong."""
+
+    def verify(self, text: str, *, answer: str) -> Verdict:
+        """Compares on an empty database: of queries that read no table."""
+        return self._compare(text, answer=answer, database="")
+
+    def judge(self, prompt: Prompt, *, text: str) -> Verdict:
+        """Compares on the prompt's database."""
+        database = prompt.meta.get(self.database_column)
+        if not isinstance(database, str):
+            return Verdict(reward=None, error=f"column '{self.database_column}' holds no SQL")
+        return self._compare(text, answer=prompt.answer, database=database)
+
+    def lacks(self, columns: Collection[str]) -> str | None:
+        """The database's column."""
+        name = self.database_column
+        return None if name in columns else f"sql.database_column is '{name}'"
+
+    def _compare(self, text: str, *, answer: str, database: str) -> Verdict:
+        try:
+            wanted = self._rows(answer, database=database)
+        except (sqlite3.Error, sqlite3.Warning, ValueError) as error:
+            return Verdict(reward=None, error=f"the answer's query cannot be run: {error}")
+        try:
+            given = self._rows(query_of(text), database=database)
+        except (sqlite3.Error, sqlite3.Warning, ValueError, MemoryError):
+            return Verdict(reward=0.0, scores={"executes": 0.0})
+        same = _equal(given, wanted, ordered=is_ordered(answer))
+        return Verdict(reward=float(same), scores={"executes": 1.0})
+
+    def _rows(self, query: str, *, database: str) -> list[tuple[Any, ...]]:
+        with closing(sqlite3.connect(":memory:")) as made:
+            made.executescript(database)
+            made.commit()
+            made.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_BYTES)
+            made.set_authorizer(_authorize)
+            over = time.monotonic() + self.seconds / 2
+            made.set_progress_handler(lambda: time.monotonic() > over, 1000)
+            found = made.execute(query).fetchmany(self.most_rows + 1)
+        if len(found) > self.most_rows:
+            raise ValueError(f"more than {self.most_rows} rows")
+        return found
+
+
+def query_of(text: str) -> str:
+    """The last fenced block, closed or not; the whole text where there is none."""
+    blocks = _FENCED.findall(text)
+    return (blocks[-1] if blocks else text).strip()
+
+
+def is_ordered(query: str) -> bool:
+    """Whether ORDER BY stands outside of brackets, texts and comments."""
+    plain = re.sub(r"'(?:[^']|'')*'|\"[^\"]*\"|--[^\n]*|/\*.*?\*/", " ", query, flags=re.DOTALL)
+    while (inner := re.sub(r"\([^()]*\)", " ", plain)) != plain:
+        plain = inner
+    return bool(_ORDERED.search(plain))
+
+
+def _authorize(action: int, name: str | None, function: str | None, *_: object) -> int:
+    # Of a function its name is the second argument.
+    refused = action not in _ALLOWED or (function or "").lower() in _REFUSED
+    return sqlite3.SQLITE_DENY if refused else sqlite3.SQLITE_OK
+
+
+def _equal(given: Sequence[Any], wanted: Sequence[Any], *, ordered: bool) -> bool:
+    if len(given) != len(wanted):
+        return False
+    if not ordered:
+        given, wanted = sorted(given, key=_key), sorted(wanted, key=_key)
+    return all(_same(one, other) for one, other in zip(given, wanted, strict=True))
+
+
+def _key(row: tuple[Any, ...]) -> list[tuple[str, Any]]:
+    """Sorts rows that are equal but for a float's last digits next to each other."""
+    return [_kind(value) for value in row]
+
+
+def _kind(value: Any) -> tuple[str, Any]:
+    if value is None:
+        return "", 0
+    number = isinstance(value, int | float)
+    return ("number", float(f"{value:.9g}")) if number else (type(value).__name__, value)
+
+
+def _same(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    return len(one) == len(other) and all(map(_alike, one, other))
+
+
+def _alike(one: Any, other: Any) -> bool:
+    if isinstance(one, int | float) and isinstance(other, int | float):
+        return one == other or math.isclose(one, other, rel_tol=1e-9)
+    return type(one) is type(other) and one == other

@@ -1,0 +1,179 @@
+"""A program run against unit tests, in a sandbox."""
+
+import ast
+import json
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Final, final
+
+from annotated_types import Interval
+
+from gfcr.errors import TaskError
+from gfcr.sandbox.box import Box, Outcome, SandboxError, why_not
+from gfcr.sandbox.exam import Result, examine
+from gfcr.sandbox.spec import Limits
+from gfcr.tasks.base import Verdict
+from gfcr.tasks.verifiers.base import Verifier
+from gfcr.types import Prompt
+from gfcr.values.ranges import Word
+
+_FENCED: Final = re.compile(r"```[^\n`]*\n(.*?)(?:```|\Z)", re.DOTALL)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class UnitTests(Verifier):
+    """1 if the completion's program passes the answer's unit tests, run in a sandbox.
+
+    The program is the last fenced block, or the whole text. The answer holds asserts that call its
+    functions, a function `check(candidate)`, or JSON: a list of asserts, `{inputs, outputs}`, or a
+    list of `{input, output}`, texts for standard input and output (compared line by line, without
+    white space at their ends).
+
+    What compares runs apart from the program, which sees neither tests nor verdict: leaving early,
+    printing success or answering objects equal to everything passes nothing. A program that fails,
+    crashes or takes too long is worth 0; where the sandbox itself fails, it is unscorable.
+
+    Hurts with weak tests, whose gaps the policy learns; only the standard library is there; each
+    verification starts two processes or more, a tenth of a second and up.
+    """
+
+    origin: ClassVar[str] = "ours"
+    slow = True
+
+    share: bool = False
+    """Gives the share of the tests that pass, instead of 1 for all and 0 else."""
+    entry_column: Word = ""
+    """Column with the name of the function that `check` is given."""
+    tests_column: Word = ""
+    """Column with the tests, a text or a list; empty takes the answer."""
+    seconds: Annotated[float, Interval(gt=0, le=3600)] = 6.0
+    """For all tests of a program together, less than `dataset.timeout_s`. Each pair of input and
+    output starts the program anew, which takes a tenth of a second: give more for tens of them."""
+    memory_mib: Annotated[int, Interval(ge=64, le=1_000_000)] = 512
+    fallback: bool = False
+    """Where namespaces are not permitted, makes do with seccomp: programs can then read files."""
+
+    @property
+    def columns(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride] # depends on fields
+        """Whether it reads any."""
+        return bool(self.entry_column or self.tests_column)
+
+    def verify(self, text: str, *, answer: str) -> Verdict:
+        """Runs tests that need no column."""
+        return self._verdict(text, tests=answer, entry="")
+
+    def judge(self, prompt: Prompt, *, text: str) -> Verdict:
+        """Runs the prompt's tests."""
+        given: Any = prompt.meta.get(self.tests_column) if self.tests_column else prompt.answer
+        tests = given if isinstance(given, str) else json.dumps(given)
+        return self._verdict(text, tests=tests, entry=str(prompt.meta.get(self.entry_column, "")))
+
+    def check(self, answer: str) -> str | None:
+        """Tests are needed, unless a column holds them."""
+        return None if self.tests_column else problem(answer)
+
+    def lacks(self, columns: Collection[str]) -> str | None:
+        """A column; and refuses a machine without a sandbox.
+
+        Raises:
+            TaskError: there is none.
+        """
+        if why := why_not(fallback=self.fallback):
+            raise TaskError(f"unit_tests.fallback={self.fallback}: {why}")
+        wanted = {"entry_column": self.entry_column, "tests_column": self.tests_column}
+        missing = (f"unit_tests.{k} is '{n}'" for k, n in wanted.items() if n and n not in columns)
+        return next(missing, None)
+
+    def _verdict(self, text: str, *, tests: str, entry: str) -> Verdict:
+        if said := problem(tests):
+            return Verdict(reward=None, error=f"the tests cannot be run: {said}")
+        try:
+            result = self._run(program_of(text), tests=tests, entry=entry)
+        except SandboxError as error:
+            return Verdict(reward=None, error=str(error))
+        right, share = not result.failed, result.passed / max(1, result.total)
+        scores = {"tests_passed": 1.0 if right else share, "timed_out": float(result.timed_out)}
+        return Verdict(reward=scores["tests_passed"] if self.share else float(right), scores=scores)
+
+    def _run(self, program: str, *, tests: str, entry: str) -> Result:
+        found = pairs_of(tests)
+        if isinstance(found, str):
+            return examine(
+                program,
+                tests=found,
+                entry=entry,
+                every=self.share,
+                limits=self._limits(self.seconds),
+                fallback=self.fallback,
+            )
+        passed, failed, late, left = 0, "", False, self.seconds
+        for given, wanted in found:
+            with Box(program, limits=self._limits(left), fallback=self.fallback) as box:
+                outcome = box.finish(given.encode())
+            right, left = _is_right(outcome, wanted), left - outcome.seconds
+            passed += right
+            failed = failed or ("" if right else f"{outcome.ended} {outcome.code}")
+            late = outcome.ended == "timeout" or left <= 0
+            if late or (failed and not self.share):
+                break
+        if late and passed < len(found):
+            failed = failed or "its time was over"
+        late = late and bool(failed)
+        return Result(passed=passed, total=len(found), failed=failed, timed_out=late)
+
+    def _limits(self, seconds: float) -> Limits:
+        return Limits(seconds=seconds, memory_mib=self.memory_mib)
+
+
+def program_of(text: str) -> str:
+    """The last fenced block, closed or not; the whole text where there is none."""
+    blocks = _FENCED.findall(text)
+    return blocks[-1] if blocks else text
+
+
+def pairs_of(tests: str) -> str | list[tuple[str, str]]:
+    """Asserts as one text, or pairs of input and output.
+
+    Raises:
+        ValueError: JSON of neither.
+    """
+    try:
+        found: Any = json.loads(tests)
+    except ValueError:
+        return tests
+    try:
+        kind = type(found).__name__
+        if kind == "list" and found and all(type(test) is str for test in found):
+            return "\n".join(found)
+        if kind == "dict":
+            pairs: list[Any] = list(zip(found["inputs"], found["outputs"], strict=True))
+        else:
+            pairs = [(pair["input"], pair["output"]) for pair in found]
+    except (TypeError, KeyError, ValueError) as error:
+        raise ValueError("it is JSON of neither asserts nor inputs and outputs") from error
+    if not pairs or not all(isinstance(text, str) for pair in pairs for text in pair):
+        raise ValueError("inputs and outputs must be texts, one pair at least")
+    return pairs
+
+
+def problem(tests: str) -> str | None:
+    """Why a text is no tests."""
+    try:
+        found = pairs_of(tests)
+        if not isinstance(found, str):
+            return None
+        nodes = [*ast.walk(ast.parse(found))]
+    except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
+        return str(error)
+    return None if any(isinstance(n, ast.Assert) for n in nodes) else "it holds no assert"
+
+
+def _is_right(outcome: Outcome, wanted: str) -> bool:
+    written = outcome.output.decode(errors="replace")
+    return outcome.ended == "exit" and outcome.code == 0 and _lines(written) == _lines(wanted)
+
+
+def _lines(text: str) -> list[str]:
+    return [line.rstrip() for line in text.rstrip().splitlines()]
