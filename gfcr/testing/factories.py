@@ -97,7 +97,7 @@ class CoinTask(Task):
         text = f"{number}="
         rate = self.rates[number % len(self.rates)]
         tokens = codec.prompt(text)
-        return Prompt(id=f"c{number}", tokens=tokens, text=text, answer="", meta={"rate": rate})
+        return Prompt(id=f"c{number}", tokens=tokens, text=text, answer="7", meta={"rate": rate})
 
 
 def pipeline(

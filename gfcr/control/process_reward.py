@@ -1,0 +1,155 @@
+"""Rewards of steps by a process reward model."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, ClassVar, Final, Literal, final
+
+import numpy as np
+
+from gfcr.control.places import reaching
+from gfcr.errors import ConfigError
+from gfcr.stages import Control, Evaluator, Scratch, View
+from gfcr.types import Floats, Group, Rollout
+from gfcr.values.ranges import File, Natural, Share, Text, Word
+
+_REDUCED: Final[Mapping[str, Callable[[Floats], float]]] = {
+    "min": lambda scores: float(scores.min()),
+    "mean": lambda scores: float(scores.mean()),
+    "last": lambda scores: float(scores[-1]),
+    "product": lambda scores: float(scores.prod()),
+}
+
+
+@final
+@dataclass(kw_only=True)
+class ProcessReward(Control, Evaluator):
+    r"""Scores each step by a token-classification model of transformers, at the step's last token.
+
+    A step ends with `separator`; the last one with the completion. The model reads prompt and
+    completion as one text, and a step's score is its probability of the label `good` there. Gives
+    the score `process` (of the token's step), and the reward
+
+        r = (1 - weight) verifier + weight reduce(scores of the steps)
+
+    Needs the extra `gfcr[trl]` or another installation of transformers and torch, and a model whose
+    tokenizer tells where tokens lie in a text (a fast one). It runs in a thread beside decoding.
+
+    Hurts as any learned reward does: the policy learns what the model takes for a good step. `min`
+    punishes every further step, `mean` rewards padding with safe ones.
+    """
+
+    paper: ClassVar[str] = "2305.20050"
+    cell: ClassVar[str] = "F5.4"
+    origin: ClassVar[str] = "ours"
+
+    model: File = ""
+    """Folder of the model, as `save_pretrained` writes it."""
+    separator: Text = "\n"
+    good: Natural = 1
+    """The label that a good step has."""
+    reduce: Literal["min", "mean", "last", "product"] = "min"
+    weight: Share = 1.0
+    """Of the model's in the reward; with 0 it gives scores alone."""
+    device: Word = "cpu"
+    steps: int = field(init=False, default=0)
+    """Scored so far."""
+    scores: list[float] = field(init=False, default_factory=list[float])
+    """Of the last steps."""
+
+    def __post_init__(self) -> None:
+        if not self.separator:
+            raise ConfigError(
+                "process_reward.separator='' is not allowed: give the text that ends a step."
+            )
+
+    async def evaluate(self, group: Group, scratch: Scratch) -> Group:
+        """See `Evaluator.evaluate`."""
+        if not self.model:
+            raise ConfigError(
+                "process_reward.model='' is not allowed: give the folder of a model for token "
+                "classification, which scores steps."
+            )
+        ends = [self.ends(r.text) for r in group.rollouts]
+        texts = [(group.prompt.text, r.text) for r in group.rollouts]
+        asked = (self.model, self.device, self.good, texts, ends)
+        found: list[list[float]] = await scratch.call(score_steps, *asked)
+        self.steps += sum(map(len, found))
+        self.scores = [*self.scores, *(s for each in found for s in each)][-1024:]
+        pairs = zip(group.rollouts, found, strict=True)
+        rewards = [self._reward(r.reward, np.array(s, np.float32)) for r, s in pairs]
+        rollouts = zip(group.rollouts, ends, found, strict=True)
+        spread = [_spread(r, e, s, view=scratch.view) for r, e, s in rollouts]
+        return (group.judged(rewards) if self.weight else group).with_scores("process", spread)
+
+    def metrics(self) -> Mapping[str, float]:
+        """Steps scored so far, and the mean score of the last ones."""
+        mean = {"score": float(np.mean(self.scores))} if self.scores else {}
+        return {"steps": float(self.steps), **mean}
+
+    def ends(self, text: str) -> list[int]:
+        """Characters up to the end of each step; a completion of nothing is one step."""
+        found: list[int] = []
+        at = text.find(self.separator)
+        while at >= 0:
+            found.append(at + len(self.separator))
+            at = text.find(self.separator, found[-1])
+        return found if found and found[-1] == len(text) else [*found, len(text)]
+
+    def _reward(self, verified: float | None, scores: Floats) -> float | None:
+        own = self.weight * _REDUCED[self.reduce](scores)
+        if self.weight == 1.0:
+            return own
+        return None if verified is None else (1 - self.weight) * verified + own
+
+
+def _spread(
+    rollout: Rollout, ends: Sequence[int], scores: Sequence[float], *, view: View
+) -> Floats:
+    """Each step's score at each of its tokens."""
+    tokens: list[int] = rollout.tokens_T.tolist()
+    score_T = np.full(len(tokens), scores[-1], np.float32)
+    start = 0
+    for end, score in zip(ends[:-1], scores[:-1], strict=True):
+        stop = reaching(tokens, chars=end, view=view)
+        score_T[start:stop] = score
+        start = stop
+    return score_T
+
+
+def score_steps(
+    model: str,
+    device: str,
+    good: int,
+    texts: Sequence[tuple[str, str]],
+    ends: Sequence[Sequence[int]],
+) -> list[list[float]]:
+    """Probability of the label `good` at the token that ends each step."""
+    import torch
+
+    tokenizer, scorer = _loaded(model, device)
+    scores: list[list[float]] = []
+    for (prompt, completion), stops in zip(texts, ends, strict=True):
+        read = tokenizer(prompt + completion, return_tensors="pt", return_offsets_mapping=True)
+        places = read.pop("offset_mapping")[0].tolist()
+        with torch.inference_mode():
+            logits = scorer(**read.to(device)).logits[0].float()
+        good_T = logits.softmax(-1)[:, good].tolist()
+        scores.append([good_T[_token_of(places, len(prompt) + stop)] for stop in stops])
+    return scores
+
+
+def _token_of(places: Sequence[Sequence[int]], end: int) -> int:
+    """The last token that has text before `end`; special ones have none."""
+    inside = [i for i, (start, stop) in enumerate(places) if start < min(stop, end)]
+    return inside[-1] if inside else 0
+
+
+@lru_cache(maxsize=1)
+def _loaded(model: str, device: str) -> tuple[Any, Any]:
+    import transformers
+
+    library: Any = transformers  # partially typed
+    tokenizer = library.AutoTokenizer.from_pretrained(model)
+    scorer = library.AutoModelForTokenClassification.from_pretrained(model)
+    return tokenizer, scorer.to(device).eval()

@@ -1,0 +1,92 @@
+"""The policy's own probability of the reference answer as reward."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal, final
+
+import numpy as np
+
+from gfcr.control.places import reaching
+from gfcr.errors import ConfigError
+from gfcr.stages import Control, Evaluator, Scratch, View
+from gfcr.types import Floats, Group, Rollout
+from gfcr.values.ranges import Text
+
+
+@final
+@dataclass(kw_only=True)
+class Rlpr(Control, Evaluator):
+    """Rewards reasoning by how probable it makes the reference answer; no verifier is used.
+
+    With z the completion up to the last `marker` (which is kept), y the reference's tokens:
+        p(y | z) = mean_t exp(log pi(y_t | x, z, y_<t))
+        r = clip(p(y | z) - p(y | marker alone), 0, 1)
+
+    The second term is the probability without any reasoning (`debias`). `kind` likelihood takes
+    the product of the tokens' probabilities instead of their mean. A completion without the marker
+    has no place for the answer and is worth 0. Probabilities are those of the policy now, at the
+    run's temperature; the verifier's rewards are replaced.
+
+    Hurts where answers are long or may be worded in many ways; with the answer in the reasoning
+    (the policy says it, then scores itself) the reward is near 1 whatever the reasoning.
+    """
+
+    paper: ClassVar[str] = "2506.18254"
+    cell: ClassVar[str] = "F5.3"
+    origin: ClassVar[str] = "ours"
+
+    marker: Text = "#"
+    """What comes before the answer in a completion."""
+    kind: Literal["mean", "likelihood"] = "mean"
+    debias: bool = True
+    scored: int = field(init=False, default=0)
+    unmarked: int = field(init=False, default=0)
+    gained: list[float] = field(init=False, default_factory=list[float])
+    """p with reasoning minus p without, of the last rollouts, before clipping."""
+
+    def __post_init__(self) -> None:
+        if not self.marker:
+            raise ConfigError(
+                "rlpr.marker='' is not allowed: give the text that comes before an answer, such "
+                "as '<answer>' or '####'."
+            )
+
+    async def evaluate(self, group: Group, scratch: Scratch) -> Group:
+        """See `Evaluator.evaluate`."""
+        view, prompt = scratch.view, group.prompt
+        answer, marker = view.encode(prompt.answer), view.encode(self.marker)
+        if not answer:
+            raise ValueError(f"prompt {prompt.id} has no reference answer")
+        heads = [self._head(r, view) for r in group.rollouts]
+        contexts = [[*prompt.tokens, *marker], *([*prompt.tokens, *h] for h in heads if h)]
+        told = view.score([[*context, *answer] for context in contexts])
+        alone, *given = [self._probability(t[-len(answer) :]) for t in told]
+        left = iter(given)
+        shares = [next(left) if head else None for head in heads]
+        base = alone if self.debias else 0.0
+        self._count(shares, base)
+        rewards = [0.0 if p is None else float(np.clip(p - base, 0, 1)) for p in shares]
+        return group.judged(rewards).with_values(answer_alone=alone)
+
+    def metrics(self) -> Mapping[str, float]:
+        """Rollouts scored, those without a marker, and the mean gain of the last ones."""
+        found = {"scored": float(self.scored), "unmarked": float(self.unmarked)}
+        return found | ({"gain": float(np.mean(self.gained))} if self.gained else {})
+
+    def _probability(self, logprobs_T: Floats) -> float:
+        mean = self.kind == "mean"
+        return float(np.exp(logprobs_T).mean() if mean else np.exp(logprobs_T.sum()))
+
+    def _count(self, shares: Sequence[float | None], base: float) -> None:
+        found = [p - base for p in shares if p is not None]
+        self.scored += len(shares)
+        self.unmarked += len(shares) - len(found)
+        self.gained = [*self.gained, *found][-1024:]
+
+    def _head(self, rollout: Rollout, view: View) -> list[int] | None:
+        """Tokens up to the one that completes the last marker; None where there is none."""
+        at = rollout.text.rfind(self.marker)
+        if at < 0 or not rollout.complete:
+            return None
+        tokens: list[int] = rollout.tokens_T.tolist()
+        return tokens[: reaching(tokens, chars=at + len(self.marker), view=view)]

@@ -1,0 +1,115 @@
+"""RLPR: the reward is the policy's probability of the reference, by brute force."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gfcr import strategy as strategies
+from gfcr.control.places import reaching
+from gfcr.control.rlpr import Rlpr
+from gfcr.errors import ConfigError, GfcrError
+from gfcr.tasks.chain_sum import ChainSum
+from gfcr.testing import factories as make
+from gfcr.types import Floats, Sampling
+
+
+class Asked:
+    """A view that says of each sequence's tokens what a table does."""
+
+    def __init__(self) -> None:
+        self.sampling = Sampling()
+        self.sequences: list[list[int]] = []
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        return make.CODEC.encode(text)
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        return make.CODEC.decode(tokens)
+
+    def score(self, sequences: Sequence[Sequence[int]]) -> list[Floats]:
+        self.sequences += [list(s) for s in sequences]
+        return [np.log([_p(s[:i]) for i in range(1, len(s))]).astype(np.float32) for s in sequences]
+
+
+def _p(before: Sequence[int]) -> float:
+    return (sum(before) * 7919 % 97 + 1) / 100
+
+
+def rewarded(texts: list[str], **knobs: Any) -> tuple[Any, Any, Asked]:
+    rollouts = [
+        make.rollout(i, text=t, tokens_T=np.array(make.CODEC.encode(t), np.int32), length=len(t))
+        for i, t in enumerate(texts)
+    ]
+    view, part = Asked(), Rlpr(**knobs)
+    scratch: Any = type("Beside", (), {"view": view})
+    with pytest.raises(StopIteration) as done:
+        part.evaluate(make.group_of(rollouts), scratch).send(None)
+    return part, done.value.value, view
+
+
+def brute(head: str) -> float:
+    """Of the reference 3, one token, behind the prompt 1+2= and a head."""
+    return _p([*make.prompt().tokens, *make.CODEC.encode(head)])
+
+
+@pytest.mark.parametrize("debias", [True, False])
+def test_the_reward_is_the_reference_s_probability_behind_the_reasoning(debias: bool) -> None:
+    texts = ["1+2=3#3", "#9", "1-1#2#", "12"]
+    part, group, _ = rewarded(texts, debias=debias)
+    base = brute("#") if debias else 0.0
+    heads = ["1+2=3#", "#", "1-1#2#"]
+    wanted = [*(np.clip(brute(head) - base, 0, 1) for head in heads), 0.0]
+    np.testing.assert_allclose(group.raw_rewards_N, wanted, atol=1e-5)
+    assert part.metrics()["scored"] == 4 and part.metrics()["unmarked"] == 1
+    assert group.values["answer_alone"] == pytest.approx(brute("#"), abs=1e-5)
+
+
+def test_of_several_tokens_it_is_the_mean_or_the_product() -> None:
+    rollout = make.rollout(
+        0, text="1#", tokens_T=np.array(make.CODEC.encode("1#"), np.int32), length=2,
+        of=make.prompt(answer="345"),
+    )  # fmt: skip
+    found: dict[str, float] = {}
+    for kind in ("mean", "likelihood"):
+        part: Any = Rlpr(kind=kind, debias=False)
+        scratch: Any = type("Beside", (), {"view": Asked()})
+        with pytest.raises(StopIteration) as done:
+            part.evaluate(make.group_of([rollout]), scratch).send(None)
+        found[kind] = float(done.value.value.raw_rewards_N[0])
+    sequence = [*make.prompt().tokens, *make.CODEC.encode("1#345")]
+    each = [_p(sequence[: len(sequence) - k]) for k in (3, 2, 1)]
+    assert found["mean"] == pytest.approx(np.mean(each), abs=1e-5)
+    assert found["likelihood"] == pytest.approx(np.prod(each), abs=1e-5)
+
+
+def test_a_place_in_the_text_is_found_in_the_tokens() -> None:
+    view = make.view()
+    tokens = [*make.CODEC.encode("1+2#3"), make.CODEC.eos_id]
+    assert [reaching(tokens, chars=n, view=view) for n in range(6)] == [0, 1, 2, 3, 4, 5]
+
+
+def test_no_reference_makes_a_group_unscorable_and_no_marker_is_refused() -> None:
+    strategy = strategies.load("rlpr", group_size=4)
+    with pytest.raises(GfcrError, match="no reference answer"):
+        make.pipeline(strategy, prompts=2).next_batch()
+    with pytest.raises(ConfigError, match=r"rlpr\.marker=''"):
+        Rlpr(marker="")
+
+
+def test_rlpr_trains_on_what_the_engine_says() -> None:
+    strategy = strategies.load("rlpr", group_size=6, debias=False)
+    pipeline = make.pipeline(strategy, task=ChainSum(num_train=8, num_heldout=1), prompts=4)
+    batch = pipeline.next_batch()
+    assert batch.samples and batch.metrics["controls.rlpr/scored"] == 24
+    for rollout in (r for g in batch.groups for r in g.rollouts):
+        tokens = rollout.tokens_T.tolist()
+        at = rollout.text.rfind("#")
+        if at < 0:
+            assert rollout.reward == 0
+            continue
+        head = [*rollout.prompt.tokens, *tokens[: at + 1]]
+        answer = make.CODEC.encode(rollout.prompt.answer)
+        (told,) = pipeline.engine.score([[*head, *answer]], sampling=Sampling(max_tokens=40))
+        assert rollout.reward == pytest.approx(float(np.exp(told[-len(answer) :]).mean()), abs=1e-4)

@@ -1,0 +1,70 @@
+"""Values of steps: where steps begin, what they are worth, and VinePPO's advantages."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gfcr import strategy as strategies
+from gfcr.control.step_values import StepValues, thinned
+from gfcr.testing import factories as make
+from gfcr.types import Rollout
+
+
+def of_text(text: str, *, reward: float | None = 1.0) -> Rollout:
+    tokens = np.array([*make.CODEC.encode(text), make.CODEC.eos_id], np.int32)
+    return make.rollout(length=len(tokens), tokens_T=tokens, text=text, reward=reward)
+
+
+@pytest.mark.parametrize(
+    ("text", "separator", "most", "cuts"),
+    [
+        ("1+2,3+4,7", ",", 16, [4, 8]),
+        ("1+2,", ",", 16, [4]),
+        ("1234", ",", 16, []),
+        (",,,,", ",", 16, [1, 2, 3, 4]),
+        ("1,2,3,4,5,6", ",", 3, [4, 8]),
+        ("1234567", "", 4, [2, 4, 6]),
+        ("", "", 4, []),
+    ],
+)
+def test_where_steps_begin(text: str, separator: str, most: int, cuts: list[int]) -> None:
+    part = StepValues(separator=separator, most_steps=most)
+    assert part.cuts(of_text(text), make.view()) == cuts
+
+
+@given(st.integers(0, 60), st.integers(0, 20))
+def test_thinned_cuts_are_cuts_in_order(num: int, most: int) -> None:
+    cuts = list(range(1, num + 1))
+    kept = thinned(cuts, most)
+    assert len(kept) == min(num, most) and kept == sorted(set(kept)) and set(kept) <= set(cuts)
+
+
+def test_values_are_means_of_verified_continuations_and_advantages_their_differences() -> None:
+    strategy = strategies.load("vineppo", group_size=3, samples=4, separator="", most_steps=3)
+    pipeline = make.pipeline(strategy, task=make.CoinTask(rates=(0.3, 0.6)), prompts=4)
+    batch = pipeline.next_batch()
+    assert pipeline.tokens()["remainder"] == 0 < pipeline.tokens()["aside:probe"]
+    for group in batch.groups:
+        firsts = set[float]()
+        for rollout, signal in zip(group.rollouts, group.signals, strict=True):
+            value_T, step_T = (np.asarray(signal.scores[n]) for n in ("value", "step"))
+            assert np.isin(value_T, [0, 0.25, 0.5, 0.75, 1]).all()
+            firsts.add(float(value_T[0]))
+            starts = np.flatnonzero(np.diff(step_T, prepend=-1))
+            values = [*value_T[starts], rollout.reward]
+            wanted = np.repeat(np.diff(values), np.diff([*starts, len(rollout)]))
+            np.testing.assert_allclose(np.asarray(signal.advantage), wanted, atol=1e-6)
+            total = np.asarray(signal.advantage)[starts].sum()
+            assert total == pytest.approx(float(rollout.reward or 0) - value_T[0])
+        assert len(firsts) == 1, "the prompt's value is of the group"
+    probes = batch.metrics["controls.step_values/probes"]
+    assert probes == len(batch.asides) == batch.cost.verifier_calls - 12
+    assert all(len(a) <= 40 for a in batch.asides)
+
+
+def test_the_values_of_a_certain_task_are_its_rate() -> None:
+    """Where all is right, nothing is learned: every difference is 0."""
+    strategy = strategies.load("vineppo", group_size=2, samples=2, separator="", most_steps=4)
+    batch = make.pipeline(strategy, task=make.CoinTask(rates=(1.0,)), prompts=3).next_batch()
+    assert not any(s.advantage_T.any() for s in batch.samples)
