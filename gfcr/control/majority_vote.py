@@ -38,9 +38,9 @@ class MajorityVote(Control, Evaluator):
     origin: ClassVar[str] = "ours"
 
     answer: Text = ""
+    """Pattern of the answer, its group 1."""
     least: Share = 0.0
     """Share of a group's rollouts that must agree; TTRL itself never abstains."""
-    last: dict[str, float] = field(init=False, default_factory=dict[str, float])
     seen: list[tuple[float, float, float]] = field(
         init=False, default_factory=list[tuple[float, float, float]]
     )

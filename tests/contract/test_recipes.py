@@ -23,6 +23,7 @@ OTHER: Mapping[str, Any] = {
     **{"pattern": "#", "answer": "(.)"},
     **{"schedule": "hw", "kind": "dr_grpo"},
     **{"shape": "linear", "marker": ",", "end": 0.5},
+    "separator": "=",
     "by": "level",
     "tool": "gfcr.generate.tools.calculator:Calculator",
 }

@@ -8,10 +8,8 @@ from tests.integration.fires.case import Case, Done
 
 def votes(done: Done) -> None:
     for group in done.groups:
-        answers = [r.text.rpartition("#")[2].strip() or None for r in group.rollouts]
-        answers = [
-            a if "#" in r.text else None for a, r in zip(answers, group.rollouts, strict=True)
-        ]
+        parts = [r.text.partition("#") for r in group.rollouts]
+        answers = [behind.strip() or None if mark else None for _, mark, behind in parts]
         label, share = winner(answers)
         assert group.values["vote_share"] == share
         wanted = [float(a == label) for a in answers] if label else [np.nan] * len(answers)

@@ -1,6 +1,7 @@
 """RLPR: the reward is the policy's probability of the reference, by brute force."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from gfcr.control.rlpr import Rlpr
 from gfcr.errors import ConfigError, GfcrError
 from gfcr.tasks.chain_sum import ChainSum
 from gfcr.testing import factories as make
-from gfcr.types import Floats, Sampling
+from gfcr.types import Floats, Prompt, Sampling
 
 
 class Asked:
@@ -90,10 +91,17 @@ def test_a_place_in_the_text_is_found_in_the_tokens() -> None:
     assert [reaching(tokens, chars=n, view=view) for n in range(6)] == [0, 1, 2, 3, 4, 5]
 
 
+class Unanswered(make.CoinTask):
+    """Prompts without references."""
+
+    def _prompt(self, codec: Any, number: int) -> Prompt:
+        return replace(super()._prompt(codec, number), answer="")
+
+
 def test_no_reference_makes_a_group_unscorable_and_no_marker_is_refused() -> None:
     strategy = strategies.load("rlpr", group_size=4)
     with pytest.raises(GfcrError, match="no reference answer"):
-        make.pipeline(strategy, prompts=2).next_batch()
+        make.pipeline(strategy, task=Unanswered(), prompts=2).next_batch()
     with pytest.raises(ConfigError, match=r"rlpr\.marker=''"):
         Rlpr(marker="")
 
