@@ -127,7 +127,7 @@ def test_pairs_and_questions_that_do_not_fit(server: Server) -> None:
     judge = Endpoint(model="judge", url=server.url, api="completions", max_tokens=32)
     template = "{prompt}{answer_1},{answer_2}="
     part = PairwiseJudge(judge=judge, template=template, pattern="([012])")
-    found = batch(part, max_tokens=400, engine={"mean_length": 60.0})
+    found = batch(part, max_tokens=400, engine={"mean_length": 120.0})
     metrics = found.metrics
     assert metrics["controls.judge/asked"] == 3 * 12
     assert metrics["controls.judge/failed/rejected"] > 0, "longer than its context"
@@ -136,7 +136,8 @@ def test_pairs_and_questions_that_do_not_fit(server: Server) -> None:
 
 
 def test_a_server_that_dies_makes_rollouts_unscorable_in_bounded_time(server: Server) -> None:
-    judge = Endpoint(model="judge", url=server.url, attempts=2, total_s=5.0, backoff_s=0.1)
+    quick = {"attempts": 2, "total_s": 10.0, "backoff_s": 0.1}
+    judge = Endpoint(model="judge", url=server.url, max_tokens=32, **quick)
     part = LlmJudge(judge=judge, template="{prompt}{answer}=", pattern=r"(\d)", high=9.0)
     batch(part)
     os.killpg(server.process.pid, signal.SIGKILL)
