@@ -25,7 +25,14 @@ experiment, under its address: [Run an experiment](run-an-experiment.md). How to
 def page() -> str:
     """The whole page."""
     lines = [line for name in strategies.names() for line in _one(name)]
-    return "\n".join([HEAD, *lines]).rstrip() + "\n"
+    return "\n".join([HEAD, *_index(), *lines]).rstrip() + "\n"
+
+
+def _index() -> Iterator[str]:
+    yield "| strategy | what it does | paper |\n|---|---|---|"
+    for entry in strategies.entries():
+        yield f"| [`{entry.name}`](#{entry.name}) | {entry.summary.rstrip('.')} | {entry.paper} |"
+    yield ""
 
 
 def _one(name: str) -> Iterator[str]:

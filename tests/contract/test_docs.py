@@ -13,7 +13,6 @@ import pytest
 import yaml
 
 from gfcr import config, experiment, sweep
-from gfcr import strategy as strategies
 from tests.commands import gfcr
 from tests.pages import WRITTEN
 
@@ -139,13 +138,7 @@ def test_a_notebook_s_page_is_what_make_pages_makes_of_it(notebook: Path) -> Non
     assert figures and all((page.parent / figure).is_file() for figure in figures)
 
 
-def test_the_readme_names_every_strategy() -> None:
-    text = (ROOT / "README.md").read_text()
-    for entry in strategies.entries():
-        assert f"| `{entry.name}` | {entry.summary.rstrip('.')} | {entry.paper} |" in text
-
-
-@pytest.mark.parametrize("name", ["claims", "contract", "strategies"])
+@pytest.mark.parametrize("name", ["catalogue", "claims", "contract", "strategies"])
 def test_a_generated_page_is_what_the_source_says(name: str) -> None:
     spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
     assert spec and spec.loader
