@@ -31,7 +31,8 @@ SHIPPED: Final = frozenset(
         *("gfcr.tasks.verifiers.numeric", "gfcr.tasks.verifiers.regex"),
         *("gfcr.tasks.verifiers.cascade", "gfcr.tasks.verifiers.sql"),
         "gfcr.tasks.verifiers.unit_tests",
-        *("gfcr.generate.entropy_tree", "gfcr.generate.multi_turn", "gfcr.generate.sample"),
+        *("gfcr.generate.budget_forcing", "gfcr.generate.entropy_tree"),
+        *("gfcr.generate.multi_turn", "gfcr.generate.sample"),
         "gfcr.generate.tools.calculator",
     }
 )
