@@ -1,9 +1,8 @@
 """The whole extension contract: four stages, and the hooks a part may answer.
 
 A part belongs to one stage (where it lives, how it is listed) and answers events. Its stage says
-the one method it must have; hooks are added by inheriting them, and an inherited hook that is not
-written fails when the part is made, not in the middle of a run. The pipeline asks only the parts
-that have a hook, in the order the strategy names them.
+the one method it must have; hooks are added by inheriting them, and one that is not written fails
+when the part is made. The pipeline asks the parts with a hook in the order the strategy names them.
 
     event                        who answers
     groups are missing           Planner.plan          how many to begin, which earlier ones go on
@@ -119,8 +118,7 @@ class Filter(Part):
     """
 
     gives_advantages: ClassVar[bool | None] = None
-    """Whether the filter is an advantage map; None is not known. A strategy without a map is
-    refused where all its filters say that they are none."""
+    """Whether it is an advantage map; None is not known. A strategy without one is refused."""
 
     def check(self, rollouts: int, *, where: str) -> None:
         """Refuses groups of so many rollouts that the filter could do nothing.
@@ -135,8 +133,6 @@ class Filter(Part):
 
 
 # ---------------------------------------------------------------- hooks
-
-
 class Planner(ABC):
     """Says how many groups are begun, and adds jobs for groups that go on from earlier."""
 
@@ -145,9 +141,9 @@ class Planner(ABC):
         """Returns the plan changed, after earlier parts' plans.
 
         Asked when a batch is begun, with `num_groups == target == prompts per update`, and from
-        then on whenever groups are missing beyond those in flight, with `num_groups == 0`. Leave
-        it, and those in flight are waited for; when none is, the batch is trained short. Raise it,
-        and more are begun at once: to do so round by round, wait until `plan.in_flight` is 0.
+        then on whenever groups are missing beyond those in flight, with `num_groups == 0`: left so,
+        those in flight are waited for, and without any the batch is trained short; raised, more are
+        begun at once. To do so round by round, wait until `plan.in_flight` is 0.
 
         Raises:
             BatchCannotFill: the part's bound on refilling is spent.
@@ -211,12 +207,15 @@ class Evaluator(ABC):
             return group.judged(votes)
     """
 
+    gives_scores: ClassVar[tuple[str, ...]] = ()
+    """Names of the scores that it adds to each rollout."""
+
     @abstractmethod
     async def evaluate(self, group: Group, scratch: Scratch) -> Group:
         """Returns the group with rewards (`judged`) or scores (`with_scores`) added.
 
-        Called when all its rollouts are verified, and again when more have joined. What it raises
-        makes the group's rollouts unscorable. Await only what `scratch` gives.
+        Called when its rollouts are verified, and again when more have joined. What it raises makes
+        them unscorable. Await only what `scratch` gives.
         """
 
 

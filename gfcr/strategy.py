@@ -94,7 +94,7 @@ class Strategy(Checked, JupyterMixin):
         for address, part in parts.items():
             others = {name: other for name, other in parts.items() if name != address}
             if why := part.clash(others):
-                raise ConfigError(f"strategy.{address} cannot go with the other parts: {why}")
+                raise ConfigError(f"strategy.{address}: {why}")
         if self.correction and self.loss.off_policy != "none":
             raise ConfigError(
                 f"strategy.loss.off_policy={self.loss.off_policy!r} clips against the log-probs "

@@ -9,6 +9,7 @@ import numpy as np
 
 from gfcr.control.places import reaching
 from gfcr.errors import ConfigError
+from gfcr.part import Part
 from gfcr.stages import Control, Evaluator, Scratch, View
 from gfcr.types import Floats, Group, Rollout
 from gfcr.values.ranges import File, Natural, Share, Text, Word
@@ -42,6 +43,7 @@ class ProcessReward(Control, Evaluator):
     paper: ClassVar[str] = "2305.20050"
     cell: ClassVar[str] = "F5.4"
     origin: ClassVar[str] = "ours"
+    gives_scores = ("process",)
 
     model: File = ""
     """Folder of the model, as `save_pretrained` writes it."""
@@ -63,13 +65,13 @@ class ProcessReward(Control, Evaluator):
                 "process_reward.separator='' is not allowed: give the text that ends a step."
             )
 
+    def clash(self, others: Mapping[str, Part]) -> str | None:
+        """See `Part.clash`: without a model it can go with none."""
+        model = "model='' names none: give the folder of one for token classification."
+        return None if self.model else model
+
     async def evaluate(self, group: Group, scratch: Scratch) -> Group:
         """See `Evaluator.evaluate`."""
-        if not self.model:
-            raise ConfigError(
-                "process_reward.model='' is not allowed: give the folder of a model for token "
-                "classification, which scores steps."
-            )
         ends = [self.ends(r.text) for r in group.rollouts]
         texts = [(group.prompt.text, r.text) for r in group.rollouts]
         asked = (self.model, self.device, self.good, texts, ends)

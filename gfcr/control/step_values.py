@@ -31,6 +31,7 @@ class StepValues(Control, Evaluator):
     paper: ClassVar[str] = "2410.01679"
     cell: ClassVar[str] = "F5.4"
     origin: ClassVar[str] = "P"
+    gives_scores = ("value", "step")
 
     samples: Count = 9
     """Continuations of a prefix (K)."""

@@ -7,7 +7,8 @@ from typing import ClassVar, Literal, final
 import numpy as np
 
 from gfcr.errors import ConfigError
-from gfcr.stages import Filter, View
+from gfcr.part import Part
+from gfcr.stages import Evaluator, Filter, View
 from gfcr.types import Floats, Group, Signal
 
 
@@ -32,6 +33,16 @@ class StepAdvantage(Filter):
     gives_advantages = True
 
     kind: Literal["difference", "outcome"] = "difference"
+
+    def clash(self, others: Mapping[str, Part]) -> str | None:
+        """See `Part.clash`."""
+        given = {n for o in others.values() if isinstance(o, Evaluator) for n in o.gives_scores}
+        if {"value", "step"} <= given:
+            return None
+        return (
+            "no part gives the scores `value` and `step` that it reads: add the control "
+            "`step_values`."
+        )
 
     def apply(self, group: Group, *, view: View) -> Group:
         """See `Filter.apply`."""

@@ -10,6 +10,7 @@ import torch
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 from transformers import BertConfig, BertForTokenClassification, PreTrainedTokenizerFast
 
+from gfcr import strategy as strategies
 from gfcr.control.process_reward import ProcessReward, score_steps
 from gfcr.errors import ConfigError
 from gfcr.filter.group_advantage import GroupAdvantage
@@ -107,5 +108,6 @@ def test_with_weight_0_the_verifier_s_reward_stays(model: Path) -> None:
 def test_no_model_or_no_separator_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"process_reward\.separator=''"):
         ProcessReward(separator="")
-    with pytest.raises(ConfigError, match=r"process_reward\.model=''"):
-        run(ProcessReward())
+    unnamed = strategies.load("grpo", controls={"prm": {"name": "process_reward"}})
+    with pytest.raises(ConfigError, match=r"strategy\.controls\.prm: model=''"):
+        unnamed.check()

@@ -170,5 +170,5 @@ def test_parts_that_cannot_go_together_are_refused_with_the_reason() -> None:
     controls, replays = {"over": {"name": "oversample"}}, {"cut": {"name": "partial_rollouts"}}
     strategies.load("grpo", controls=controls, replays=replays).check()
     tree = strategies.load("treerl", controls=controls, replays=replays)
-    with pytest.raises(ConfigError, match=r"strategy\.replays\.cut .* begins cut groups anew"):
+    with pytest.raises(ConfigError, match=r"strategy\.replays\.cut: .* begins cut groups anew"):
         tree.check()
