@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from math import nan
+from typing import Final
 
 import numpy as np
 
@@ -11,8 +12,8 @@ from gfcr.claims.study import Asked
 from gfcr.claims.verdict import FDR
 from gfcr.stats import Components, components, detectable, seeds_needed
 
-SPREAD = 0.2
-"""Assumed standard deviation of the logarithm of a paired ratio of costs, or of a paired drop."""
+SPREAD: Final = {"cost": 0.2, "drop": 0.03}
+"""Assumed standard deviation over seeds: of the logarithm of a paired ratio, of a paired drop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,10 +65,9 @@ def power_of(asked: Asked, *, claims: int) -> Power:
 
 def _of_pairs(asked: Asked) -> tuple[Components, str]:
     """The variance of what is one number a seed: of the pairs there are, else assumed."""
-    found = asked.measured()
+    found, of = asked.measured(), HOW[asked.claim.measure].of
     if found is None:
-        return Components(seed=SPREAD**2, prompt=0.0, residual=0.0), "assumed"
+        return Components(seed=SPREAD[of] ** 2, prompt=0.0, residual=0.0), "assumed"
     ours, theirs = (np.array(side) for side in (found.arm, found.baseline))
-    cost = HOW[asked.claim.measure].of == "cost"
-    differences = np.log(theirs / ours) if cost else theirs - ours
+    differences = np.log(theirs / ours) if of == "cost" else theirs - ours
     return components(differences), "paired runs"

@@ -1,6 +1,7 @@
 """Regimes: their conditions, their files, and the committed cards that must satisfy them."""
 
 import json
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -96,16 +97,30 @@ def test_the_noisy_verifier_errs_at_its_rates_and_by_seed(monkeypatch: pytest.Mo
     clean = ChainSum(num_train=task.num_train, num_heldout=task.num_heldout)  # pyright: ignore[reportAttributeAccessIssue]
     assert [p.id for p in problems.train] == [p.id for p in clean.problems(make.CODEC).train]
     wrong = {True: 0, False: 0}
-    for prompt in problems.train:
+    for prompt, step in product(problems.train, range(8)):
         for right in wrong:
-            text = f"#{prompt.answer}" if right else "#100"
+            text = f"{step}#{prompt.answer if right else 100}"
             verdict = task.verify(prompt, text=text)
             assert verdict == task.verify(prompt, text=text)
             assert verdict.scores == {"clean": float(right)}
             wrong[right] += verdict.reward != float(right)
+    assert len(problems.train) == 64
     # 512 each: three standard deviations of the mean are 0.04 and 0.053.
     assert wrong[False] / 512 == pytest.approx(0.1, abs=0.04)
     assert wrong[True] / 512 == pytest.approx(0.2, abs=0.053)
     for prompt in problems.heldout:
         assert task.verify(prompt, text=f"#{prompt.answer}").reward == 1.0
         assert task.verify(prompt, text="#100").reward == 0.0
+
+
+def test_one_sum_in_ten_is_long_in_both_splits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    resolved = experiment.resolve(config.load(regime.base("tail", folder=FOLDER)))
+    problems = resolved.task.problems(make.CODEC)
+    for split in (problems.train, problems.heldout):
+        terms = [int(str(prompt.meta["terms"])) for prompt in split]
+        assert {*terms} <= {2, 3, 12, 13, 14}
+        assert sum(num > 3 for num in terms) == -(-len(split) // 10)
+        prompt = split[0]
+        assert resolved.task.verify(prompt, text=f"1#{prompt.answer}").reward == 1.0
+        assert resolved.task.verify(prompt, text=prompt.answer).reward == 0.0
