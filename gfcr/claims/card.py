@@ -1,5 +1,7 @@
 """The card of a regime: what the data of a run are like, measured from its folder."""
 
+import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +17,7 @@ from gfcr.handles import REWARDS
 from gfcr.loop.metrics import not_judged, reason_of
 from gfcr.shown.text import plain
 from gfcr.tracking.folder import RunFolder
+from gfcr.tracking.names import digest
 from gfcr.tracking.rollouts import read_update
 from gfcr.types import Group, Rollout
 
@@ -23,6 +26,8 @@ CLEAN: Final = f"{REWARDS}clean"
 _BINS: Final = {"up_to_25": 0.25, "up_to_50": 0.5, "up_to_75": 0.75, "below_100": 1.0}
 """Success rates between none and nothing but success, by the upper limits of their bins."""
 _EQUAL: Final = 1e-6
+_FOLDER: Final = re.compile(r'/[^":]*/(?=[^/":]+\.py:)')
+"""The folders of `path/to/file.py:Name`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +40,11 @@ class Scale:
     def share(self, rewards: Sequence[float]) -> float:
         """Returns the mean of rewards, 0 for nothing right and 1 for all of it."""
         return (fmean(rewards) - self.wrong) / (self.right - self.wrong)
+
+
+def settings_of(spec: Mapping[str, Any]) -> str:
+    """Returns a digest of a run's settings that does not tell where a user's files lie."""
+    return digest(_FOLDER.sub("", json.dumps(spec, sort_keys=True, default=str)))[:12]
 
 
 def of_run(path: Path | str, *, first: int = FIRST) -> dict[str, Any]:
@@ -62,6 +72,7 @@ def of_run(path: Path | str, *, first: int = FIRST) -> dict[str, Any]:
     aborted = [r for u in updates for r in u.aborted if r.origin == "fresh"]
     found = {
         "run": card.run_id,
+        "settings": settings_of(card.spec),
         "arm": card.arm,
         "seed": card.seed,
         "updates": result["updates"],

@@ -64,7 +64,7 @@ def _run(path: Path, overrides: list[str]) -> Path:
 
 
 def _table(found: dict[str, Any]) -> Table[tuple[str, Any]]:
-    left = ("run", "arm", "seed")
+    left = ("run", "settings", "arm", "seed")
     rows = [row for key, value in found.items() if key not in left for row in _rows(key, value)]
     columns: tuple[Column[tuple[str, Any]], ...] = (
         Column("figure", lambda row: row[0], words=True),

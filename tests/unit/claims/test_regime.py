@@ -8,6 +8,7 @@ import pytest
 
 from gfcr import config, experiment
 from gfcr.claims import regime
+from gfcr.claims.card import settings_of
 from gfcr.claims.regime import Condition
 from gfcr.errors import ConfigError
 from gfcr.tasks.chain_sum import ChainSum
@@ -41,7 +42,7 @@ def test_a_committed_card_is_of_the_regime_as_it_stands(
     monkeypatch.chdir(ROOT)
     card = json.loads((FOLDER / f"{name}.card.json").read_text())
     resolved = experiment.resolve(config.load(regime.base(name, folder=FOLDER)))
-    assert card["run"] == resolved.run_id, f"gfcr regime {name}.yaml --write {name}.card.json"
+    assert card["settings"] == settings_of(resolved.spec), f"gfcr regime {name}.yaml --write {name}.card.json"
 
 
 @pytest.mark.parametrize(
