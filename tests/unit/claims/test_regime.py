@@ -42,7 +42,8 @@ def test_a_committed_card_is_of_the_regime_as_it_stands(
     monkeypatch.chdir(ROOT)
     card = json.loads((FOLDER / f"{name}.card.json").read_text())
     resolved = experiment.resolve(config.load(regime.base(name, folder=FOLDER)))
-    assert card["settings"] == settings_of(resolved.spec), f"gfcr regime {name}.yaml --write {name}.card.json"
+    command = f"gfcr regime {name}.yaml --write {name}.card.json"
+    assert card["settings"] == settings_of(resolved.spec), command
 
 
 @pytest.mark.parametrize(
