@@ -53,7 +53,7 @@ def test_the_next_batch_is_sampled_at_what_the_update_left() -> None:
 
 def test_it_needs_a_correction_and_bounds_around_one() -> None:
     plan = strategies.load("grpo", controls={"heat": {"name": "entropy_temperature"}})
-    with pytest.raises(ConfigError, match=r"controls\.heat .*correction: \{name: truncated\}"):
+    with pytest.raises(ConfigError, match=r"controls\.heat: .*correction: \{name: truncated\}"):
         plan.check()
     with pytest.raises(ConfigError, match=r"entropy_temperature\.low=1\.1 and"):
         EntropyTemperature(low=1.1)

@@ -96,7 +96,7 @@ def test_later_rounds_and_groups_in_flight_are_counted() -> None:
 
 def test_a_memory_that_resumes_what_is_cut_is_refused() -> None:
     plan = strategies.load("rollpacker", replays={"partial": {"name": "partial_rollouts"}})
-    with pytest.raises(ConfigError, match=r"controls\.roll_packer .*replays\.partial .*Remove one"):
+    with pytest.raises(ConfigError, match=r"controls\.roll_packer: replays\.partial .*Remove one"):
         plan.check()
 
 

@@ -26,7 +26,7 @@ def test_it_is_linear_and_ends() -> None:
 
 def test_a_strategy_without_correction_is_refused_and_with_one_taken() -> None:
     plan = strategies.load("grpo", controls={"heat": {"name": "temperature_schedule"}})
-    with pytest.raises(ConfigError, match=r"controls\.heat .*correction: \{name: truncated\}"):
+    with pytest.raises(ConfigError, match=r"controls\.heat: .*correction: \{name: truncated\}"):
         plan.check()
     heated().check()
 

@@ -174,7 +174,7 @@ SELECTIONS: dict[str, tuple[Callable[..., Any], str]] = {
     "no prompts": (lambda num, view: ["1+1="] * num, "make jobs with `view.job"),
     "held out": (lambda num, view: HELDOUT[:num], "c1000', which is held out"),
     "one of its own": (
-        lambda num, view: [replace(p, answer="7") for p in view.draw(num)],
+        lambda num, view: [replace(p, answer="8") for p in view.draw(num)],
         "not as it was given",
     ),
 }
@@ -429,7 +429,7 @@ PLANS: dict[str, tuple[Callable[..., Any], str]] = {
         "'c1001', which is none that `view.draw` gave",
     ),
     "a training prompt with another answer": (
-        lambda plan, view: plan.add([view.job(replace(view.draw(1)[0], answer="7"))]),
+        lambda plan, view: plan.add([view.job(replace(view.draw(1)[0], answer="8"))]),
         "not as it was given",
     ),
     "a training prompt judged otherwise": (
