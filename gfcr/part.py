@@ -4,9 +4,12 @@ import copy
 from abc import ABC
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from gfcr.values.ranges import Checked
+
+if TYPE_CHECKING:
+    from gfcr.strategy import Strategy
 
 
 class Part(Checked, ABC):
@@ -26,10 +29,14 @@ class Part(Checked, ABC):
     """Installed modules that it imports, which takes seconds and starts no thread: a sweep imports
     them once, and forks its trials."""
 
-    def clash(self, others: "Mapping[str, Part]") -> str | None:
-        """Why it cannot go with the other parts of a strategy, by address, and what to do.
+    def clash(self, strategy: "Strategy", *, at: str) -> str | None:
+        """Why it cannot be part of a strategy, and what to do; None where it can.
 
-        Asked when a strategy is read, so that nothing starts; None where it can.
+        Asked when a strategy is read, so that nothing starts.
+
+        Args:
+            strategy: the whole, this part in it.
+            at: this part's address, such as `filters.advantage`.
         """
         return None
 

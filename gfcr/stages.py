@@ -120,12 +120,9 @@ class Filter(Part):
     gives_advantages: ClassVar[bool | None] = None
     """Whether it is an advantage map; None is not known. A strategy without one is refused."""
 
-    def check(self, rollouts: int, *, where: str) -> None:
-        """Refuses groups of so many rollouts that the filter could do nothing.
-
-        Raises:
-            ConfigError: it could not, naming the key.
-        """
+    def fewest(self) -> int:
+        """Rollouts of a group, with fewer of which the filter could do nothing."""
+        return 1
 
     @abstractmethod
     def apply(self, group: Group, *, view: View) -> Group:

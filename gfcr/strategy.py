@@ -64,6 +64,12 @@ class Strategy(Checked, JupyterMixin):
         """Whether tokens are learned from by the log-probs that they were sampled with."""
         return self.correction is not None or self.loss.off_policy == "behaviour"
 
+    def map_before(self, at: str) -> str | None:
+        """The address of an advantage map that comes before the filter at an address."""
+        addresses = list(filters := self.hooks(Filter))
+        earlier = addresses[: addresses.index(at)]
+        return next((a for a in earlier if filters[a].gives_advantages), None)
+
     def __repr__(self) -> str:
         return f"strategy {self.name}, groups of {self.group_size}: {', '.join(self.parts)}"
 
@@ -90,10 +96,8 @@ class Strategy(Checked, JupyterMixin):
                 f"{', '.join(f'strategy.{s}' for s in selectors)} each choose the prompts, and one "
                 "part may. Remove all but one, or make the others Allocators of the jobs it fills."
             )
-        parts = self.parts
-        for address, part in parts.items():
-            others = {name: other for name, other in parts.items() if name != address}
-            if why := part.clash(others):
+        for address, part in self.parts.items():
+            if why := part.clash(self, at=address):
                 raise ConfigError(f"strategy.{address}: {why}")
         if self.correction and self.loss.off_policy != "none":
             raise ConfigError(
@@ -111,7 +115,12 @@ class Strategy(Checked, JupyterMixin):
         if not self.hooks(Referee):  # which may ask for more rollouts of a group
             rollouts = self.generate.rollouts(self.group_size)
             for address, part in filters.items():
-                part.check(rollouts, where=f"strategy.{address}")
+                if rollouts < part.fewest():
+                    raise ConfigError(
+                        f"strategy.group_size={self.group_size} makes groups of {rollouts}, and "
+                        f"strategy.{address} needs {part.fewest()} rollouts or more: raise "
+                        f"group_size, or change {address}."
+                    )
 
     def spec(self) -> dict[str, Any]:
         """The resolved strategy as plain data: every part with every value."""

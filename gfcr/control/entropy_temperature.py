@@ -8,8 +8,8 @@ from typing import Annotated, ClassVar, TypeAlias, final
 from annotated_types import Interval
 
 from gfcr.errors import ConfigError
-from gfcr.part import Part
 from gfcr.stages import AfterUpdate, Allocator, Control, Job, View
+from gfcr.strategy import Strategy
 from gfcr.values.ranges import Positive, SomeShare
 
 _Scale: TypeAlias = Annotated[float, Interval(ge=0.01, le=10)]
@@ -49,13 +49,14 @@ class EntropyTemperature(Control, Allocator, AfterUpdate):
                 "leave out 1, which it begins with: give low <= 1 <= high."
             )
 
-    def clash(self, others: Mapping[str, Part]) -> str | None:
+    def clash(self, strategy: Strategy, *, at: str) -> str | None:
         """See `Part.clash`."""
-        if "correction" in others:
+        if strategy.corrected:
             return None
         return (
             "tokens sampled at another temperature than the run's are off the policy, and the loss "
-            "would take them for its own. Give `correction: {name: truncated}`."
+            "would take them for its own. Give `correction: {name: truncated}`, or "
+            "`loss: {off_policy: behaviour}`."
         )
 
     def allocate(self, jobs: Sequence[Job], *, view: View) -> Sequence[Job]:

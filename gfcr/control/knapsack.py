@@ -7,10 +7,12 @@ from typing import ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
+from gfcr.control._bounds import outside
 from gfcr.errors import ConfigError
 from gfcr.stages import Allocator, Control, Harvest, Job, Observer, View
 from gfcr.stats.division import divide
 from gfcr.stats.outcomes import outcomes
+from gfcr.strategy import Strategy
 from gfcr.values.ranges import Count, Finite, NonNegative
 
 
@@ -54,13 +56,12 @@ class Knapsack(Control, Allocator, Observer):
         if self.low > self.high:
             raise ConfigError(f"knapsack.low={self.low} exceeds knapsack.high={self.high}: swap.")
 
+    def clash(self, strategy: Strategy, *, at: str) -> str | None:
+        """See `Part.clash`."""
+        return outside(strategy, low=self.low, high=self.high)
+
     def allocate(self, jobs: Sequence[Job], *, view: View) -> Sequence[Job]:
         """See `Allocator.allocate`."""
-        if not self.low <= view.group_size <= self.high:
-            raise ConfigError(
-                f"strategy.group_size={view.group_size} lies outside knapsack.low={self.low} to "
-                f"knapsack.high={self.high}, so the uniform budget cannot be divided: change one."
-            )
         known = [i for i, job in enumerate(jobs) if job.prompt.id in self.seen and not job.resume]
         self.given = self._divide([jobs[i] for i in known], view=view) if known else []
         shares = dict(zip(known, self.given, strict=True))

@@ -12,9 +12,9 @@ from gfcr.control.judges.base import Answer, Judge
 from gfcr.control.judges.games import measured, pairing, result, wins
 from gfcr.control.judges.policy import Policy
 from gfcr.errors import ConfigError
-from gfcr.part import Part
 from gfcr.stages import Control, Evaluator, Harvest, Observer, Scratch, View
 from gfcr.stats.bradley_terry import Doubles, expected_share, strengths
+from gfcr.strategy import Strategy
 from gfcr.types import FinishReason, Group
 from gfcr.values.ranges import Natural, Positive, Text
 
@@ -79,9 +79,9 @@ class PairwiseJudge(Control, Evaluator, Observer):
                 "give three different verdicts."
             )
 
-    def clash(self, others: Mapping[str, Part]) -> str | None:
+    def clash(self, strategy: Strategy, *, at: str) -> str | None:
         """See `Part.clash`."""
-        return asked.other_judge(others)
+        return asked.other_judge(strategy, at=at)
 
     async def evaluate(self, group: Group, scratch: Scratch) -> Group:
         """See `Evaluator.evaluate`."""

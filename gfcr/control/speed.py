@@ -7,10 +7,8 @@ from typing import ClassVar, final
 import numpy as np
 
 from gfcr.errors import BatchCannotFill
-from gfcr.part import Part
 from gfcr.stages import (
     Control,
-    Generate,
     Harvest,
     Observer,
     Plan,
@@ -21,6 +19,7 @@ from gfcr.stages import (
     View,
 )
 from gfcr.stats.prompts import rewards
+from gfcr.strategy import Strategy
 from gfcr.types import Group
 from gfcr.values.ranges import Count, Natural
 
@@ -53,9 +52,9 @@ class Speed(Control, Planner, Referee, Observer):
     begun: int = field(init=False, default=0)
     last: dict[str, float] = field(init=False, default_factory=dict[str, float])
 
-    def clash(self, others: Mapping[str, Part]) -> str | None:
+    def clash(self, strategy: Strategy, *, at: str) -> str | None:
         """See `Part.clash`."""
-        if all(other.rollouts(1) == 1 for other in others.values() if isinstance(other, Generate)):
+        if strategy.generate.rollouts(1) == 1:
             return None
         return (
             "generate makes several rollouts of a sample, so that those to screen a prompt cannot "

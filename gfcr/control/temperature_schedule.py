@@ -6,8 +6,8 @@ from typing import Annotated, ClassVar, TypeAlias, final
 
 from annotated_types import Interval
 
-from gfcr.part import Part
 from gfcr.stages import Allocator, Control, Job, View
+from gfcr.strategy import Strategy
 from gfcr.values.ranges import Count
 
 _Scale: TypeAlias = Annotated[float, Interval(ge=0.01, le=10)]
@@ -39,13 +39,14 @@ class TemperatureSchedule(Control, Allocator):
     temperature: float = field(init=False, default=0.0)
     """Of the last batch."""
 
-    def clash(self, others: Mapping[str, Part]) -> str | None:
+    def clash(self, strategy: Strategy, *, at: str) -> str | None:
         """See `Part.clash`."""
-        if "correction" in others:
+        if strategy.corrected:
             return None
         return (
             "tokens sampled at another temperature than the run's are off the policy, and the loss "
-            "would take them for its own. Give `correction: {name: truncated}`."
+            "would take them for its own. Give `correction: {name: truncated}`, or "
+            "`loss: {off_policy: behaviour}`."
         )
 
     def scale(self, update: int) -> float:

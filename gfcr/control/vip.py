@@ -8,11 +8,13 @@ import numpy as np
 from annotated_types import Interval
 from numpy.typing import NDArray
 
+from gfcr.control._bounds import outside
 from gfcr.errors import ConfigError
 from gfcr.stages import Allocator, Control, Harvest, Job, Observer, View
 from gfcr.stats.division import divide
 from gfcr.stats.neighbours import ngram_features, posterior_mean
 from gfcr.stats.outcomes import outcomes
+from gfcr.strategy import Strategy
 from gfcr.types import Prompt
 from gfcr.values.ranges import Count, Finite
 
@@ -70,13 +72,12 @@ class Vip(Control, Allocator, Observer):
                 f"from {least} (below, the variance is not convex in the rollouts) to high."
             )
 
+    def clash(self, strategy: Strategy, *, at: str) -> str | None:
+        """See `Part.clash`."""
+        return outside(strategy, low=self.low, high=self.high)
+
     def allocate(self, jobs: Sequence[Job], *, view: View) -> Sequence[Job]:
         """See `Allocator.allocate`."""
-        if not self.low <= view.group_size <= self.high:
-            raise ConfigError(
-                f"strategy.group_size={view.group_size} lies outside vip.low={self.low} to "
-                f"vip.high={self.high}, so the uniform budget cannot be divided: change one."
-            )
         fresh = [i for i, job in enumerate(jobs) if not job.resume]
         if not fresh:
             return jobs

@@ -7,7 +7,9 @@ from typing import Literal
 import numpy as np
 
 from gfcr.errors import ConfigError
+from gfcr.filter._shaping import too_late
 from gfcr.stages import Filter, View
+from gfcr.strategy import Strategy
 from gfcr.types import Group, Rollout, Signal
 from gfcr.values.ranges import Finite
 
@@ -24,9 +26,13 @@ class Gate(Filter):
 
     failing: Literal["reject", "set", "add"] = "reject"
     """`reject` leaves a failing rollout out of the update; `set` makes `reward` its shaped reward;
-    `add` adds `reward` to it. The advantage map has to come behind `set` and `add`."""
+    `add` adds `reward` to it."""
     reward: Finite = -1.0
     """Of a failing rollout, for `set` and `add`."""
+
+    def clash(self, strategy: Strategy, *, at: str) -> str | None:
+        """See `Part.clash`."""
+        return None if self.failing == "reject" else too_late(strategy, at=at)
 
     @abstractmethod
     def passes(self, rollout: Rollout, *, view: View) -> bool:

@@ -4,7 +4,9 @@ from dataclasses import dataclass
 from math import cos, pi
 from typing import ClassVar, final
 
+from gfcr.filter._shaping import too_late
 from gfcr.stages import Filter, View
+from gfcr.strategy import Strategy
 from gfcr.types import FinishReason, Group
 from gfcr.values.ranges import Finite
 
@@ -42,6 +44,10 @@ class CosineLength(Filter):
         """Reward of a rollout of so many tokens that ended by itself."""
         a, b = (self.right_short, self.right_long) if right else (self.wrong_short, self.wrong_long)
         return b + (a - b) * (1 + cos(pi * min(length / cap, 1.0))) / 2
+
+    def clash(self, strategy: Strategy, *, at: str) -> str | None:
+        """See `Part.clash`."""
+        return too_late(strategy, at=at)
 
     def apply(self, group: Group, *, view: View) -> Group:
         """See `Filter.apply`."""

@@ -1,13 +1,13 @@
 """CPPO: rollouts of small advantage are pruned before the update."""
 
 from dataclasses import dataclass
+from itertools import count
 from math import floor
 from typing import Annotated, ClassVar, final
 
 import numpy as np
 from annotated_types import Interval
 
-from gfcr.errors import ConfigError
 from gfcr.stages import Filter, View
 from gfcr.types import Group
 
@@ -35,13 +35,9 @@ class Cppo(Filter):
     prune: Annotated[float, Interval(ge=0, lt=1)] = 0.5
     """Share of a group left out (P; the paper: .5 to .9375 of 16)."""
 
-    def check(self, rollouts: int, *, where: str) -> None:
-        """See `Filter.check`."""
-        if _kept(rollouts, prune=self.prune) < 1:
-            raise ConfigError(
-                f"{where}.prune={self.prune} of {rollouts} rollouts a group leaves none: give at "
-                f"most {1 - 1 / rollouts:g}, or a larger strategy.group_size."
-            )
+    def fewest(self) -> int:
+        """See `Filter.fewest`: those of which one is left."""
+        return next(num for num in count(1) if _kept(num, prune=self.prune))
 
     def apply(self, group: Group, *, view: View) -> Group:
         """See `Filter.apply`."""

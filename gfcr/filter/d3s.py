@@ -6,7 +6,6 @@ from typing import Annotated, ClassVar, final
 import numpy as np
 from annotated_types import Interval
 
-from gfcr.errors import ConfigError
 from gfcr.stages import Filter, View
 from gfcr.stats.subsets import max_variance
 from gfcr.types import Group
@@ -36,13 +35,9 @@ class D3s(Filter):
     last: Annotated[int, Interval(ge=2, le=100000)] = 8
     updates: Count = 100
 
-    def check(self, rollouts: int, *, where: str) -> None:
-        """See `Filter.check`."""
-        if max(self.first, self.last) > rollouts:
-            raise ConfigError(
-                f"{where}.first={self.first}, {where}.last={self.last} of {rollouts} rollouts a "
-                "group: give at most as many (strategy.group_size)."
-            )
+    def fewest(self) -> int:
+        """See `Filter.fewest`."""
+        return max(self.first, self.last)
 
     def num(self, step: int) -> int:
         """Rollouts kept of a group in an update."""

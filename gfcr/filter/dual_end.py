@@ -37,13 +37,9 @@ class DualEnd(Filter):
                 "dual_end.shortest=0 with dual_end.longest=0 keeps no rollout: raise one of them."
             )
 
-    def check(self, rollouts: int, *, where: str) -> None:
-        """See `Filter.check`."""
-        if self.shortest + self.longest > rollouts:
-            raise ConfigError(
-                f"{where}.shortest={self.shortest} and {where}.longest={self.longest} of "
-                f"{rollouts} rollouts a group: give at most as many in all (strategy.group_size)."
-            )
+    def fewest(self) -> int:
+        """See `Filter.fewest`."""
+        return self.shortest + self.longest
 
     def apply(self, group: Group, *, view: View) -> Group:
         """See `Filter.apply`."""

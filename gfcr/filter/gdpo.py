@@ -51,13 +51,9 @@ class Gdpo(Filter, BatchMap):
                 f"gdpo.weights={dict(self.weights)} weigh nothing: give one that is not 0."
             )
 
-    def check(self, rollouts: int, *, where: str) -> None:
-        """See `Filter.check`."""
-        if rollouts < 2:
-            raise ConfigError(
-                f"strategy.group_size={rollouts} with {where}: a group of one has no deviation. "
-                "Give 2 or more."
-            )
+    def fewest(self) -> int:
+        """See `Filter.fewest`."""
+        return 2
 
     def apply(self, group: Group, *, view: View) -> Group:
         """See `Filter.apply`."""

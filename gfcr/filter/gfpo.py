@@ -6,7 +6,6 @@ from typing import Annotated, ClassVar, Literal, final
 import numpy as np
 from annotated_types import Interval
 
-from gfcr.errors import ConfigError
 from gfcr.stages import Filter, View
 from gfcr.types import Group
 
@@ -35,13 +34,9 @@ class Gfpo(Filter):
     """Rollouts trained on a group (k)."""
     metric: Literal["shortest", "efficiency"] = "shortest"
 
-    def check(self, rollouts: int, *, where: str) -> None:
-        """See `Filter.check`."""
-        if self.keep > rollouts:
-            raise ConfigError(
-                f"{where}.keep={self.keep} of {rollouts} rollouts a group: give at most as many "
-                "(strategy.group_size)."
-            )
+    def fewest(self) -> int:
+        """See `Filter.fewest`."""
+        return self.keep
 
     def apply(self, group: Group, *, view: View) -> Group:
         """See `Filter.apply`."""

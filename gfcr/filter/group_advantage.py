@@ -6,7 +6,6 @@ from typing import Annotated, ClassVar, Literal, final
 import numpy as np
 from annotated_types import Interval
 
-from gfcr.errors import ConfigError
 from gfcr.stages import Filter, View
 from gfcr.types import Floats, Group
 
@@ -33,13 +32,9 @@ class GroupAdvantage(Filter):
     kind: Literal["grpo", "dr_grpo", "rloo"] = "grpo"
     epsilon: Annotated[float, Interval(gt=0, le=1000000.0)] = 1e-4
 
-    def check(self, rollouts: int, *, where: str) -> None:
-        """See `Filter.check`."""
-        if rollouts < 2 and self.kind != "rloo":
-            raise ConfigError(
-                f"strategy.group_size={rollouts} with {where}: a group of one has no baseline. "
-                "Give 2 or more."
-            )
+    def fewest(self) -> int:
+        """See `Filter.fewest`."""
+        return 1 if self.kind == "rloo" else 2
 
     def apply(self, group: Group, *, view: View) -> Group:
         """See `Filter.apply`."""

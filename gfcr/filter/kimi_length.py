@@ -5,7 +5,9 @@ from typing import ClassVar, final
 
 import numpy as np
 
+from gfcr.filter._shaping import too_late
 from gfcr.stages import Filter, View
+from gfcr.strategy import Strategy
 from gfcr.types import Group
 from gfcr.values.ranges import Finite, NonNegative
 
@@ -32,6 +34,10 @@ class KimiLength(Filter):
     weight: NonNegative = 1.0
     """The paper weighs the term too and does not say by how much."""
     threshold: Finite = 0.5
+
+    def clash(self, strategy: Strategy, *, at: str) -> str | None:
+        """See `Part.clash`."""
+        return too_late(strategy, at=at)
 
     def apply(self, group: Group, *, view: View) -> Group:
         """See `Filter.apply`."""

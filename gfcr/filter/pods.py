@@ -6,7 +6,6 @@ from typing import Annotated, ClassVar, final
 import numpy as np
 from annotated_types import Interval
 
-from gfcr.errors import ConfigError
 from gfcr.stages import Filter, View
 from gfcr.stats.subsets import max_variance
 from gfcr.types import Group
@@ -32,13 +31,9 @@ class Pods(Filter):
     keep: Annotated[int, Interval(ge=2, le=100000)] = 4
     """Rollouts trained on a group (the paper: 32 of 128)."""
 
-    def check(self, rollouts: int, *, where: str) -> None:
-        """See `Filter.check`."""
-        if self.keep > rollouts:
-            raise ConfigError(
-                f"{where}.keep={self.keep} of {rollouts} rollouts a group: give at most as many "
-                "(strategy.group_size)."
-            )
+    def fewest(self) -> int:
+        """See `Filter.fewest`."""
+        return self.keep
 
     def apply(self, group: Group, *, view: View) -> Group:
         """See `Filter.apply`."""

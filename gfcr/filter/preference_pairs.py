@@ -6,8 +6,8 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from gfcr.errors import ConfigError
 from gfcr.stages import Filter, View
+from gfcr.strategy import Strategy
 from gfcr.types import Group
 from gfcr.values.ranges import NonNegative
 
@@ -33,13 +33,18 @@ class PreferencePairs(Filter):
     """Least difference of reward of a pair, itself not enough."""
     pairs: int = field(init=False, default=0)
 
-    def check(self, rollouts: int, *, where: str) -> None:
-        """See `Filter.check`."""
-        if rollouts < 2:
-            raise ConfigError(
-                f"strategy.group_size={rollouts} with {where}: a pair takes two rollouts. Give 2 "
-                "or more."
-            )
+    def fewest(self) -> int:
+        """See `Filter.fewest`."""
+        return 2
+
+    def clash(self, strategy: Strategy, *, at: str) -> str | None:
+        """See `Part.clash`."""
+        if strategy.loss.estimator == "dpo":
+            return None
+        return (
+            f"its advantages are marks of pairs, and loss.estimator={strategy.loss.estimator!r} "
+            "would take them for sizes: give `loss: {estimator: dpo}`."
+        )
 
     def apply(self, group: Group, *, view: View) -> Group:
         """See `Filter.apply`."""

@@ -7,7 +7,6 @@ from typing import Annotated, ClassVar, Literal, final
 import numpy as np
 from annotated_types import Interval
 
-from gfcr.errors import ConfigError
 from gfcr.stages import BatchMap, Filter, View
 from gfcr.stats.standard import standardised
 from gfcr.types import Group
@@ -40,13 +39,9 @@ class ReinforcePp(Filter, BatchMap):
     mean: float = field(init=False, default=0.0)
     deviation: float = field(init=False, default=0.0)
 
-    def check(self, rollouts: int, *, where: str) -> None:
-        """See `Filter.check`."""
-        if rollouts < 2 and self.baseline == "group":
-            raise ConfigError(
-                f"strategy.group_size={rollouts} with {where}.baseline='group': a group of one is "
-                "its own baseline. Give 2 or more, or baseline='none'."
-            )
+    def fewest(self) -> int:
+        """See `Filter.fewest`."""
+        return 2 if self.baseline == "group" else 1
 
     def apply(self, group: Group, *, view: View) -> Group:
         """See `Filter.apply`."""

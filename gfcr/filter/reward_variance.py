@@ -46,13 +46,9 @@ class RewardVariance(Filter):
                 f"{self.high:g}: give the lowest and the highest reward of the task."
             )
 
-    def check(self, rollouts: int, *, where: str) -> None:
-        """See `Filter.check`."""
-        if rollouts < 2:
-            raise ConfigError(
-                f"strategy.group_size={rollouts} with {where}: a group of one has no variance. "
-                "Give 2 or more."
-            )
+    def fewest(self) -> int:
+        """See `Filter.fewest`."""
+        return 2
 
     def apply(self, group: Group, *, view: View) -> Group:
         """See `Filter.apply`."""

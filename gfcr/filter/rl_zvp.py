@@ -7,7 +7,6 @@ from typing import Annotated, ClassVar, final
 import numpy as np
 from annotated_types import Interval
 
-from gfcr.errors import ConfigError
 from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.stages import Filter, View
 from gfcr.types import Group
@@ -41,13 +40,9 @@ class RlZvp(Filter):
     dead: int = field(init=False, default=0)
     """Groups that variance would have left out, so far."""
 
-    def check(self, rollouts: int, *, where: str) -> None:
-        """See `Filter.check`."""
-        if rollouts < 2:
-            raise ConfigError(
-                f"strategy.group_size={rollouts} with {where}: a group of one has no variance. "
-                "Give 2 or more."
-            )
+    def fewest(self) -> int:
+        """See `Filter.fewest`."""
+        return 2
 
     def apply(self, group: Group, *, view: View) -> Group:
         """See `Filter.apply`."""

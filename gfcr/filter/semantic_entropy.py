@@ -7,7 +7,6 @@ from typing import ClassVar, Literal, final
 
 import numpy as np
 
-from gfcr.errors import ConfigError
 from gfcr.filter._choice import weighed
 from gfcr.filter._texts import check_pattern, written
 from gfcr.stages import Filter, View
@@ -45,13 +44,9 @@ class SemanticEntropy(Filter):
     def __post_init__(self) -> None:
         check_pattern(self.answer, key="semantic_entropy.answer", groups=1)
 
-    def check(self, rollouts: int, *, where: str) -> None:
-        """See `Filter.check`."""
-        if rollouts < 2:
-            raise ConfigError(
-                f"strategy.group_size={rollouts} with {where}: a group of one cannot disagree. "
-                "Give 2 or more."
-            )
+    def fewest(self) -> int:
+        """See `Filter.fewest`."""
+        return 2
 
     def apply(self, group: Group, *, view: View) -> Group:
         """See `Filter.apply`."""

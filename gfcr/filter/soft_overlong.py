@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from typing import ClassVar, final
 
+from gfcr.filter._shaping import too_late
 from gfcr.stages import Filter, View
+from gfcr.strategy import Strategy
 from gfcr.types import Group
 from gfcr.values.ranges import NonNegative, SomeShare
 
@@ -26,6 +28,10 @@ class SoftOverlong(Filter):
     buffer: SomeShare = 0.2
     """Share of the cap in which the penalty grows (the paper: 4,096 of 20,480 tokens)."""
     penalty: NonNegative = 1.0
+
+    def clash(self, strategy: Strategy, *, at: str) -> str | None:
+        """See `Part.clash`."""
+        return too_late(strategy, at=at)
 
     def apply(self, group: Group, *, view: View) -> Group:
         """See `Filter.apply`."""

@@ -33,9 +33,9 @@ class SplitAdvantage(Filter):
     replay_weight: NonNegative = 1.0
     """Coefficient of the off-policy part of the loss."""
 
-    def check(self, rollouts: int, *, where: str) -> None:
-        """See `Filter.check`."""
-        GroupAdvantage(kind=self.kind).check(rollouts, where=where)
+    def fewest(self) -> int:
+        """See `Filter.fewest`."""
+        return GroupAdvantage(kind=self.kind).fewest()
 
     def apply(self, group: Group, *, view: View) -> Group:
         """See `Filter.apply`."""

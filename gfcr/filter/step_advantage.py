@@ -7,8 +7,8 @@ from typing import ClassVar, Literal, final
 import numpy as np
 
 from gfcr.errors import ConfigError
-from gfcr.part import Part
 from gfcr.stages import Evaluator, Filter, View
+from gfcr.strategy import Strategy
 from gfcr.types import Floats, Group, Signal
 
 
@@ -34,9 +34,9 @@ class StepAdvantage(Filter):
 
     kind: Literal["difference", "outcome"] = "difference"
 
-    def clash(self, others: Mapping[str, Part]) -> str | None:
+    def clash(self, strategy: Strategy, *, at: str) -> str | None:
         """See `Part.clash`."""
-        given = {n for o in others.values() if isinstance(o, Evaluator) for n in o.gives_scores}
+        given = {name for e in strategy.hooks(Evaluator).values() for name in e.gives_scores}
         if {"value", "step"} <= given:
             return None
         return (

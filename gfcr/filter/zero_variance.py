@@ -5,7 +5,6 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from gfcr.errors import ConfigError
 from gfcr.stages import Filter, View
 from gfcr.types import Group
 from gfcr.values.ranges import NonNegative
@@ -27,13 +26,9 @@ class ZeroVariance(Filter):
 
     min_std: NonNegative = 0.0
 
-    def check(self, rollouts: int, *, where: str) -> None:
-        """See `Filter.check`."""
-        if rollouts < 2:
-            raise ConfigError(
-                f"strategy.group_size={rollouts} with {where}: a group of one has no variance. "
-                "Give 2 or more."
-            )
+    def fewest(self) -> int:
+        """See `Filter.fewest`."""
+        return 2
 
     def apply(self, group: Group, *, view: View) -> Group:
         """See `Filter.apply`."""

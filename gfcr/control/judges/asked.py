@@ -9,7 +9,7 @@ from typing import Final, Protocol, runtime_checkable
 
 from gfcr.control.judges.base import Answer, Judge
 from gfcr.errors import ConfigError, shown
-from gfcr.part import Part
+from gfcr.strategy import Strategy
 from gfcr.types import FinishReason, Group, Rollout, Signal
 
 _log = logging.getLogger(__name__)
@@ -25,9 +25,9 @@ class Judged(Protocol):
     judge: Judge
 
 
-def other_judge(others: Mapping[str, Part]) -> str | None:
+def other_judge(strategy: Strategy, *, at: str) -> str | None:
     """Why a strategy has one judge: see `Part.clash`."""
-    found = [address for address, part in others.items() if isinstance(part, Judged)]
+    found = [address for address in strategy.hooks(Judged) if address != at]
     if not found:
         return None
     return f"{found[0]} judges the same rollouts, and the later rewards would stand: keep one."

@@ -109,8 +109,8 @@ def test_only_the_last_visits_count_and_only_what_was_scored() -> None:
 
 
 def test_bounds_that_exclude_the_group_size_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"group_size=4 lies outside knapsack\.low=5"):
-        _shares(Knapsack(low=5), 2)
+    with pytest.raises(ConfigError, match=r"knapsack: group_size=8 lies outside low=9"):
+        strategies.load("knapsack", controls={"knapsack": {"low": 9}}).check()
     with pytest.raises(ConfigError, match=r"knapsack\.low=9 exceeds knapsack\.high=8"):
         Knapsack(low=9, high=8)
 

@@ -126,9 +126,8 @@ def test_bounds_that_cannot_be_are_refused(bad: dict[str, Any]) -> None:
 
 
 def test_bounds_that_exclude_the_group_size_are_refused() -> None:
-    view = make.view(group_size=2)
-    with pytest.raises(ConfigError, match=r"group_size=2 lies outside vip\.low=3"):
-        Vip().allocate([view.job(make.prompt())], view=view)
+    with pytest.raises(ConfigError, match=r"vip: group_size=2 lies outside low=3"):
+        strategies.load("vip", group_size=2).check()
 
 
 def test_the_strategy_divides_the_budget_and_each_prompt_counts_alike() -> None:

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from gfcr import strategy as strategies
 from gfcr.correction.base import Learned
 from gfcr.correction.d3s import D3s as Tokens
-from gfcr.errors import ConfigError
 from gfcr.filter.d3s import D3s
 from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.testing import factories as make
@@ -81,12 +80,6 @@ def test_no_subset_of_the_group_varies_more(rewards: list[float]) -> None:
 def test_before_the_map_rewards_are_looked_at() -> None:
     group = D3s(first=2).apply(make.group([0.5, 1.0, None, 0.25, 0.0]), view=make.view())
     assert group.kept_N.tolist() == [False, True, False, False, True]
-
-
-def test_more_than_there_are_is_refused() -> None:
-    D3s(first=2, last=4).check(4, where="f")
-    with pytest.raises(ConfigError, match=r"^f\.first=4, f\.last=8 of 4 rollouts a group"):
-        D3s().check(4, where="f")
 
 
 def test_the_strategy_trains_more_of_each_group_as_updates_pass() -> None:

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from gfcr import strategy as strategies
 from gfcr.correction.base import Corrected, Correction, Learned
 from gfcr.correction.rl_zvp import RlZvp as ByEntropy
-from gfcr.errors import ConfigError
 from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.filter.rl_zvp import RlZvp
 from gfcr.testing import factories as make
@@ -109,8 +108,6 @@ def test_a_threshold_says_which_dead_groups_are_right() -> None:
     group = make.group([0.3, 0.3])
     assert RlZvp(threshold=0.3).apply(group, view=make.view()).signals[0].advantage == 0.1
     assert RlZvp(threshold=0.31).apply(group, view=make.view()).signals[0].advantage == -0.1
-    with pytest.raises(ConfigError, match="group_size=1 with filters"):
-        RlZvp().check(1, where="filters.f")
 
 
 @dataclass(kw_only=True)

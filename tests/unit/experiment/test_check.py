@@ -35,11 +35,11 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a group of one with a group's baseline": (
         {"strategy": {"name": "grpo", "group_size": 1}},
-        r"strategy\.group_size=1 with strategy\.filters\.advantage: a group of one",
+        r"strategy\.group_size=1 makes groups of 1, and strategy\.filters\.advantage needs 2",
     ),
     "keep above the group": (
         {"strategy": {"name": "pods", "keep": 9, "group_size": 8}},
-        r"strategy\.filters\.pods\.keep=9 of 8 rollouts",
+        r"makes groups of 8, and strategy\.filters\.pods needs 9",
     ),
     "no advantage map": (
         {"strategy": {"name": "grpo", "filters": {"advantage": None}}},
@@ -110,11 +110,11 @@ def test_a_group_that_grows_may_begin_small(tmp_path: Path) -> None:
 def test_a_study_is_checked_whole_before_its_first_trial(tmp_path: Path) -> None:
     arms = {"fits": {"strategy": "grpo"}, "one": {"strategy": {"name": "grpo", "group_size": 1}}}
     values = {**EXPERIMENT, "folder": str(tmp_path), "arms": arms}
-    with pytest.raises(GfcrError, match="a group of one"):
+    with pytest.raises(GfcrError, match=r"filters\.advantage needs 2"):
         sweep.from_values(values, where="t")
     space = {"strategy.group_size": [4, 1]}
     values = {**EXPERIMENT, "folder": str(tmp_path), "search": {"space": space}}
-    with pytest.raises(GfcrError, match="a group of one"):
+    with pytest.raises(GfcrError, match=r"filters\.advantage needs 2"):
         sweep.from_values(values, where="t")
     values["search"] = {"space": {"strategy.group_sise": [4, 8]}}
     with pytest.raises(GfcrError, match="group_sise"):

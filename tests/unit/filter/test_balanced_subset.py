@@ -61,12 +61,6 @@ def test_one_rollout_is_refused() -> None:
         BalancedSubset(keep=1)
 
 
-def test_a_group_no_larger_than_what_is_kept_is_refused_only_where_it_is_smaller() -> None:
-    BalancedSubset(keep=4).check(4, where="filters.f")
-    with pytest.raises(ConfigError, match=r"^filters\.f\.keep=4 of 3 rollouts a group"):
-        BalancedSubset(keep=4).check(3, where="filters.f")
-
-
 def test_rollouts_are_drawn_by_the_prompt_and_a_reward_at_the_threshold_is_right() -> None:
     group = make.group([0.7, 0.7, 0.7, 0.6, 0.6, 0.6])
     kept = BalancedSubset(keep=4, threshold=0.7).apply(group, view=make.view()).kept_N

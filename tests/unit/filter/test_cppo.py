@@ -88,11 +88,6 @@ def test_unscorable_rollouts_do_not_count() -> None:
 
 
 def test_what_cannot_work_is_refused() -> None:
-    with pytest.raises(
-        ConfigError, match=r"^f\.prune=0\.9 of 4 rollouts a group leaves none.*0\.75"
-    ):
-        Cppo(prune=0.9).check(4, where="f")
-    Cppo(prune=0.75).check(4, where="f")
     with pytest.raises(ConfigError, match=r"prune=1\.0"):
         Cppo(prune=1.0)
 

@@ -36,6 +36,3 @@ def test_no_rollout_between_two_dropped_ones_is_kept(
 def test_nothing_kept_and_more_than_a_group_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"dual_end\.shortest=0 with"):
         DualEnd(shortest=0, longest=0)
-    DualEnd(shortest=2, longest=2).check(4, where="filters.f")
-    with pytest.raises(ConfigError, match=r"filters\.f\.shortest=3 and filters\.f\.longest=2 of 4"):
-        DualEnd(shortest=3, longest=2).check(4, where="filters.f")

@@ -102,8 +102,6 @@ def test_a_name_that_nobody_gives_is_refused_with_those_known() -> None:
         mapped(Gdpo(weights={"lenght": 1.0}), scored([1.0, 0.0], length=[1.0, 0.0]))
     with pytest.raises(ConfigError, match="weigh nothing"):
         Gdpo(weights={"reward": 0.0})
-    with pytest.raises(ConfigError, match="group_size=1 with filters"):
-        Gdpo().check(1, where="filters.f")
 
 
 @pytest.mark.parametrize(("right_only", "expected"), [(False, [1, 1, 0]), (True, [1, 0, 0])])

@@ -6,9 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gfcr import strategy as strategies
-from gfcr.errors import ConfigError
 from gfcr.filter.group_advantage import GroupAdvantage
-from gfcr.filter.split_advantage import SplitAdvantage
 from gfcr.testing import factories as make
 
 REWARDS = st.lists(st.floats(-2, 2, width=16), min_size=2, max_size=12)
@@ -74,15 +72,6 @@ def test_strategies_train_with_their_formula(name: str, kind: str) -> None:
         expected = _advantages(kind, [r.reward for r in group.rollouts])
         for rollout, advantage in zip(group.rollouts, expected, strict=True):
             np.testing.assert_allclose(samples[rollout.id], advantage, atol=1e-6)
-
-
-@pytest.mark.parametrize("part", [GroupAdvantage, SplitAdvantage])
-def test_only_rloo_takes_groups_of_one(part: type[GroupAdvantage | SplitAdvantage]) -> None:
-    for kind in ("grpo", "dr_grpo"):
-        part(kind=kind).check(2, where="filters.f")
-        with pytest.raises(ConfigError, match=r"group_size=1 with filters\.f: a group of one"):
-            part(kind=kind).check(1, where="filters.f")
-    part(kind="rloo").check(1, where="filters.f")
 
 
 def test_epsilon_is_added_to_the_deviation() -> None:

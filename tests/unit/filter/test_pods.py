@@ -58,9 +58,3 @@ def test_the_strategy_trains_keep_of_each_group_and_counts_the_rest() -> None:
 def test_one_rollout_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"Pods\.keep=1"):
         Pods(keep=1)
-
-
-def test_a_group_no_larger_than_what_is_kept_is_refused_only_where_it_is_smaller() -> None:
-    Pods(keep=4).check(4, where="filters.f")
-    with pytest.raises(ConfigError, match=r"^filters\.f\.keep=4 of 3 rollouts a group"):
-        Pods(keep=4).check(3, where="filters.f")

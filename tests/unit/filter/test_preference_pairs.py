@@ -1,12 +1,10 @@
 """Preference pairs: the best and the worst of a group."""
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gfcr import strategy as strategies
-from gfcr.errors import ConfigError
 from gfcr.filter.preference_pairs import PreferencePairs
 from gfcr.testing import factories as make
 from gfcr.train.pairs import pairs
@@ -41,11 +39,6 @@ def test_ties_are_broken_at_random() -> None:
         group = PreferencePairs().apply(make.group([1.0, 1.0, 0.0, 0.0]), view=make.view(seed=seed))
         seen.add(tuple(np.flatnonzero(group.kept_N).tolist()))
     assert seen == {(0, 2), (0, 3), (1, 2), (1, 3)}
-
-
-def test_one_rollout_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"group_size=1 with filters\.pair"):
-        PreferencePairs().check(1, where="filters.pair")
 
 
 def test_the_strategy_gives_the_trainer_pairs_of_right_and_wrong() -> None:

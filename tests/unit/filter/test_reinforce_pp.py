@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gfcr import strategy as strategies
-from gfcr.errors import ConfigError
 from gfcr.filter.reinforce_pp import ReinforcePp
 from gfcr.testing import factories as make
 from gfcr.types import Group
@@ -86,12 +85,6 @@ def test_all_alike_teach_nothing_and_give_finite_numbers() -> None:
     assert mapped(ReinforcePp(), made([[(0.1, 3), (0.1, 5)]])) == [(0.0, 3), (0.0, 5)]
     assert mapped(ReinforcePp(), made([[(1.0, 1)]])) == [(0.0, 1)]
     assert list(ReinforcePp().map_batch([], view=make.view())) == []
-
-
-def test_a_group_of_one_has_no_baseline_of_its_own() -> None:
-    ReinforcePp().check(1, where="filters.f")
-    with pytest.raises(ConfigError, match=r"group_size=1 with filters\.f\.baseline='group'"):
-        ReinforcePp(baseline="group").check(1, where="filters.f")
 
 
 @pytest.mark.parametrize("knobs", [{"group_size": 1}, {"baseline": "group"}, {}])

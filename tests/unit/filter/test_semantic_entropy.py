@@ -88,8 +88,6 @@ def test_its_place_does_not_matter_and_earlier_weights_stay() -> None:
 def test_what_could_not_work_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"semantic_entropy\.answer='#' has no group"):
         SemanticEntropy(answer="#")
-    with pytest.raises(ConfigError, match=r"group_size=1 with filters\.f"):
-        SemanticEntropy().check(1, where="filters.f")
 
 
 def test_the_strategy_scales_each_group_of_grpo_by_its_agreement() -> None:

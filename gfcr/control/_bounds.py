@@ -1,0 +1,13 @@
+"""What parts share that divide the uniform budget between bounds."""
+
+from gfcr.strategy import Strategy
+
+
+def outside(strategy: Strategy, *, low: int, high: int) -> str | None:
+    """Why a uniform budget cannot be divided with these bounds: see `Part.clash`."""
+    if low <= strategy.group_size <= high:
+        return None
+    return (
+        f"group_size={strategy.group_size} lies outside low={low} to high={high}, so that the "
+        "uniform budget cannot be divided: change one."
+    )
