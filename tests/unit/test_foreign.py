@@ -4,17 +4,14 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from gfcr import registry
 from gfcr import strategy as strategies
 from gfcr.errors import PartError
 from gfcr.strategy import Strategy
 from gfcr.tasks.base import Problems
 from gfcr.testing import factories as make
 from gfcr.tracking.rollouts import read_rollouts, write_rollouts
-from gfcr.train.pairs import pairs
 from gfcr.types import Prompt, RolloutBatch
 
 FOLDER = Path(__file__).parents[1] / "foreign"
@@ -57,50 +54,6 @@ def test_it_runs_accounts_resumes_and_round_trips(name: str) -> None:
         again = [s.rollout.tokens_T.tolist() for s in second.next_batch().samples]
         second.updated({"logprob_gap": 0.01})
         assert again == [s.rollout.tokens_T.tolist() for s in batches[version].samples]
-
-
-def test_spo_tracks_values_draws_the_uncertain_and_needs_no_groups() -> None:
-    pipeline, batches = run(load("spo"), updates=30)
-    tracker = part(pipeline, "filters.tracker")
-    assert {len(g.rollouts) for b in batches for g in b.groups} == {1}
-    for batch in batches[1:]:
-        own = np.array([s.advantage_T[s.rollout.mask_T][0] for s in batch.samples])
-        assert abs(own.mean()) < 1e-5 and (own.std() == pytest.approx(1, abs=1e-4) or not own.any())
-    values = {i: tracker.value(i) for i in tracker.evidence}
-    rates = {f"c{i}": (0.2, 0.5, 0.8)[i % 3] for i in range(12)}
-    means = [np.mean([values[i] for i in values if rates[i] == r]) for r in (0.2, 0.5, 0.8)]
-    assert means[0] < means[1] < means[2]
-    assert tracker.metrics()["put_back"] == 12 and tracker.moved == pytest.approx(0.3)
-
-
-def test_spo_s_tracker_is_a_beta_that_forgets_as_the_policy_moves() -> None:
-    tracker: Any = registry.build("filter", {"name": f"{FOLDER / 'spo'}.py:Tracker", "half": 0.1})
-    tracker.evidence, tracker.at = {"p": (10.0, 2.0)}, {"p": 0.0}
-    assert tracker.value("p") == pytest.approx(10 / 12) and tracker.value("new") == 0.5
-    tracker.moved = 0.1
-    assert tracker._kept("p") == pytest.approx((5.0, 1.0))
-
-
-def test_a_pairwise_judge_gives_the_share_of_games_won() -> None:
-    pipeline, batches = run(load("pairwise_judge"))
-    for group in (g for b in batches for g in b.groups):
-        rewards = [float(r.reward or 0) for r in group.rollouts]
-        assert sum(rewards) == pytest.approx(2.0) and all(0 <= r <= 1 for r in rewards)
-    assert pipeline.tokens()["aside:judge"] > 0 and batches[-1].asides[0].role == "judge"
-    assert len(batches[-1].asides) == 4 * 6
-
-
-def test_process_values_are_means_over_probes_and_every_probe_is_verified() -> None:
-    pipeline, batches = run(load("process_value"))
-    for batch in batches:
-        assert len(batch.asides) == 4 * 4 * 2 * 2 and batch.cost.verifier_calls == 16 + 64
-        for group in batch.groups:
-            for rollout, signal in zip(group.rollouts, group.signals, strict=True):
-                value_T = np.asarray(signal.scores["value"])
-                assert set(np.unique(value_T)) <= {0.0, 0.5, 1.0}
-                expected = np.float32(rollout.reward or 0) - value_T
-                assert np.allclose(np.asarray(signal.advantage), expected)
-    assert pipeline.tokens()["aside:probe"] > pipeline.tokens()["trained"]
 
 
 def test_hints_come_where_nothing_was_right_and_are_not_trained_on() -> None:
@@ -179,22 +132,6 @@ def test_another_run_s_held_out_prompts_are_refused(tmp_path: Path) -> None:
     heldout = own.problems(make.CODEC).heldout
     with pytest.raises(PartError, match="is held out in this run"):
         run(plan, task=own, heldout=heldout, records=read_rollouts)
-
-
-def test_only_what_is_right_is_fine_tuned_on_and_once() -> None:
-    pipeline, batches = run(load("rft"))
-    samples = [s for b in batches for s in b.samples]
-    assert len(samples) == part(pipeline, "filters.right").kept > 0
-    assert all(s.rollout.reward == 1 for s in samples)
-    assert all((s.advantage_T == s.rollout.mask_T).all() for s in samples)
-
-
-def test_each_group_gives_the_best_answer_and_the_worst() -> None:
-    pipeline, batches = run(load("preference"))
-    found = [pair for b in batches for pair in pairs(b.samples)]
-    assert len(found) == part(pipeline, "filters.pair").pairs > 0
-    assert all(p.chosen.rollout.reward == 1 and p.rejected.rollout.reward == 0 for p in found)
-    assert all(p.chosen.rollout.prompt is p.rejected.rollout.prompt for p in found)
 
 
 def test_a_selector_and_two_allocators_work_together() -> None:
