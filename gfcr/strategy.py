@@ -106,8 +106,8 @@ class Strategy(Checked, JupyterMixin):
                 "set off_policy=none, or leave the correction out."
             )
         filters = self.hooks(Filter)
-        unmapped = all(part.gives_advantages is False for part in filters.values())
-        if unmapped and not self.hooks(BatchMap):
+        maps = {**filters, **self.hooks(BatchMap)}.values()
+        if all(isinstance(part, Filter) and part.gives_advantages is False for part in maps):
             raise ConfigError(
                 f"strategy.filters={list(self.filters)} give no advantages, so nothing could be "
                 "trained: add a map such as `filters: {advantage: {name: group_advantage}}`."

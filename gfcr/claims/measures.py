@@ -177,6 +177,11 @@ def _generation(run: RunRecord, target: float) -> Spent:
     return Spent(cost=float(result_of(run)["time"].get("generate_s", 0.0)))
 
 
+def _answers(run: RunRecord, target: float) -> Spent:
+    """Of all evaluations, which are as many and of the same prompts in both arms."""
+    return Spent(cost=float(result_of(run)["tokens"]["evaluation"]))
+
+
 HOW: Final[Mapping[Measure, How]] = {
     "score_at_tokens": How(bound="tokens", of="score", unit="score"),
     "score_at_updates": How(bound="updates", of="score", unit="score"),
@@ -186,6 +191,9 @@ HOW: Final[Mapping[Measure, How]] = {
     "tokens_saved": How(bound="updates", of="cost", unit="tokens", spent=_tokens),
     "generation_saved": How(
         bound="updates", of="cost", unit="seconds of generation", spent=_generation
+    ),
+    "answers_shortened": How(
+        bound="updates", of="cost", unit="tokens of held-out answers", spent=_answers
     ),
     "stability": How(bound="updates", of="drop", unit="largest drop of the score"),
 }

@@ -35,7 +35,7 @@ class MajorityVote(Control, Evaluator):
 
     paper: ClassVar[str] = "2504.16084"
     cell: ClassVar[str] = "F5.5"
-    origin: ClassVar[str] = "ours"
+    origin: ClassVar[str] = "P"
 
     answer: Text = ""
     """Pattern of the answer, its group 1."""

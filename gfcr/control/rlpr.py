@@ -33,7 +33,7 @@ class Rlpr(Control, Evaluator):
 
     paper: ClassVar[str] = "2506.18254"
     cell: ClassVar[str] = "F5.3"
-    origin: ClassVar[str] = "ours"
+    origin: ClassVar[str] = "P"
 
     marker: Text = "#"
     """What comes before the answer in a completion."""

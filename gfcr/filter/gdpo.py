@@ -27,7 +27,8 @@ class Gdpo(Filter, BatchMap):
     `weights` names what is summed: `reward`, the experiment's named rewards (`rewards/NAME`), and
     scores that filters before this one or Evaluators gave (one per token counts as its mean). Left
     empty: the named rewards, or `reward` where there are none, and every score, each with weight 1.
-    A rollout that lacks one of them is compared by the others.
+    A rollout that lacks one of them is compared by the others. A single reward is GRPO's own: it
+    is not normalised over the batch.
 
     Normalising each by itself keeps apart what a sum would not: with two rewards of 0 or 1, (0, 1)
     and (0, 2) of a group's sums give GRPO the same advantages. Hurts when a reward is nearly
@@ -36,7 +37,7 @@ class Gdpo(Filter, BatchMap):
 
     paper: ClassVar[str] = "2601.05242"
     cell: ClassVar[str] = "F5.7"
-    origin: ClassVar[str] = "S"
+    origin: ClassVar[str] = "P"
     gives_advantages = True
 
     weights: Mapping[str, Finite] = field(default_factory=dict[str, float])
@@ -77,6 +78,8 @@ class Gdpo(Filter, BatchMap):
                 f"{', '.join(self.seen)}. Name one of these, or have a filter or Evaluator give it."
             )
         self.summed, self.seen = len(self.weights or _every({*self.seen})), ()
+        if self.summed < 2:
+            return groups
         return standardised(groups, per="rollouts", epsilon=self.epsilon)[0]
 
     def metrics(self) -> Mapping[str, float]:

@@ -27,7 +27,7 @@ class Gfpo(Filter):
 
     paper: ClassVar[str] = "2508.09726"
     cell: ClassVar[str] = "F5.6"
-    origin: ClassVar[str] = "ours"
+    origin: ClassVar[str] = "P"
     gives_advantages = False
 
     keep: Annotated[int, Interval(ge=2, le=100000)] = 8

@@ -28,7 +28,7 @@ class KimiLength(Filter):
 
     paper: ClassVar[str] = "2501.12599"
     cell: ClassVar[str] = "C6.4"
-    origin: ClassVar[str] = "ours"
+    origin: ClassVar[str] = "P"
     gives_advantages = False
 
     weight: NonNegative = 1.0

@@ -21,30 +21,34 @@ class SingleStream(Filter, Selector, BatchMap, Observer):
 
     v(x) is the mean of a Beta tracker: a visit makes (a, b) into (rho a + r, rho b + 1 - r), with
     rho = 2^(-D / half) in [`shortest`, `longest`]. D is how far the policy moved since the last
-    visit: by `kl`, the divergence per token of each update, measured by scoring `probes` rollouts
-    of the batch before anew and summed; by `lag`, the updates in between. The baseline is v before
-    the visit. Rewards should lie in [0, 1].
+    visit: by `gap`, the mean |log(new / old)| of a token, measured at each update by scoring
+    `probes` rollouts of the batch before anew, and summed; by `lag`, the updates in between. The
+    baseline is v before the visit. Rewards should lie in [0, 1].
 
     Of `looked_at` candidates for each prompt one is taken, the others come back next epoch. Hurts
     while prompts are seen for the first time: v = 1/2 is no better than no baseline. Where top-p,
-    top-k or min-p cut what is sampled, `kl` is too large: use `lag`.
+    top-k or min-p cut what is sampled, `gap` is too large: use `lag`.
+
+    Defaults as in the authors' code, which measures D per prompt, and looks at all prompts instead
+    of a few. `half_lag`, `looked_at` and `probes` are ours.
     """
 
     paper: ClassVar[str] = "2509.13232"
     cell: ClassVar[str] = "F5.7"
-    origin: ClassVar[str] = "S"
+    origin: ClassVar[str] = "P"
     gives_advantages = True
 
-    forget: Literal["kl", "lag"] = "kl"
-    half_kl: Positive = 0.06
-    """Nats a token after which a visit counts half."""
+    forget: Literal["gap", "lag"] = "gap"
+    half_gap: Positive = 0.06
+    """Nats of log-prob a token after which a visit counts half."""
     half_lag: Positive = 16.0
     """Updates after which a visit counts half."""
     shortest: SomeShare = 0.875
     longest: SomeShare = 0.96
     """Bounds of rho: memories of about 1 / (1 - rho) visits."""
-    window: Positive = 8.0
-    """Evidence that a new prompt's tracker begins with, shared by v = 1/2."""
+    window: Positive = 1.0
+    """Evidence that a new prompt's tracker begins with, shared by v = 1/2 (the paper, which first
+    rolls out each prompt under the start policy: 8)."""
     least: Annotated[float, Interval(gt=0, le=1)] = 0.05
     """Weight of prompts that are surely solved or surely not."""
     looked_at: Count = 4
@@ -78,8 +82,8 @@ class SingleStream(Filter, Selector, BatchMap, Observer):
     def rho(self, prompt_id: str, *, step: int) -> float:
         """What the evidence of a prompt is worth at a visit now."""
         moved, visited = self.at.get(prompt_id, (self.moved, step))
-        by_kl = (self.moved - moved) / self.half_kl
-        halves = by_kl if self.forget == "kl" else (step - visited) / self.half_lag
+        by_gap = (self.moved - moved) / self.half_gap
+        halves = by_gap if self.forget == "gap" else (step - visited) / self.half_lag
         return float(np.clip(2.0**-halves, self.shortest, self.longest))
 
     def select(self, num: int, *, view: View) -> Sequence[Prompt]:
@@ -111,7 +115,7 @@ class SingleStream(Filter, Selector, BatchMap, Observer):
         for rollout in (r for r in fresh if r.reward is not None):
             self._visit(rollout.prompt.id, float(rollout.reward or 0.0), step=harvest.step)
         whole = [r for r in fresh if r.mask_T.any() and not r.sampled_under]
-        self.kept = whole[: self.probes] if self.forget == "kl" else []
+        self.kept = whole[: self.probes] if self.forget == "gap" else []
 
     def metrics(self) -> Mapping[str, float]:
         """Prompts tracked, candidates passed over in the last round, how far the policy moved."""
@@ -124,18 +128,16 @@ class SingleStream(Filter, Selector, BatchMap, Observer):
     def _visit(self, prompt_id: str, reward: float, *, step: int) -> None:
         start = self.window / 2
         good, bad = self.evidence.get(prompt_id, (start, start))
-        rho = self.rho(prompt_id, step=step) if prompt_id in self.evidence else 1.0
+        rho = self.rho(prompt_id, step=step)
         self.evidence[prompt_id] = (rho * good + reward, rho * bad + 1 - reward)
         self.at[prompt_id] = (self.moved, step)
 
     def _measure(self, view: View) -> None:
-        """Adds the divergence of the policy from that of the batch before."""
+        """Adds how far the policy is from that of the batch before."""
         asked, self.kept = self.kept, []
         if not asked:
             return
         scores = view.score([[*r.prompt.tokens, *r.tokens_T.tolist()] for r in asked])
         pairs = zip(asked, scores, strict=True)
         own = [(s[len(r.prompt.tokens) - 1 :] - r.logprobs_T)[r.mask_T] for r, s in pairs]
-        gaps = np.concatenate(own).astype(np.float64)
-        # Of log(new / old) under the old policy: never negative, and in the mean its divergence.
-        self.moved += float(np.mean(np.expm1(gaps) - gaps))
+        self.moved += float(np.mean(np.abs(np.concatenate(own)), dtype=np.float64))

@@ -67,5 +67,6 @@ def _scale(groups: Sequence[Group], *, per: Per) -> Scale:
 
 
 def _own(rollout: Rollout, signal: Signal) -> np.ndarray:
-    values_T = np.broadcast_to(np.float64(signal.advantage or 0.0), (len(rollout),))
+    own = 0.0 if signal.advantage is None else signal.advantage
+    values_T = np.broadcast_to(np.asarray(own, np.float64), (len(rollout),))
     return values_T[rollout.mask_T]

@@ -94,6 +94,16 @@ def test_all_tokens_and_seconds_of_generation_of_the_run() -> None:
     assert measure("generation_saved", arm=arm, baseline=base, target=0) is None
 
 
+def test_answers_are_shortened_by_the_tokens_of_all_evaluations() -> None:
+    arm, base = (
+        [_run(name, seed, tokens={"evaluation": cost}) for seed in (0, 1)]
+        for name, cost in (("a", 75), ("b", 100))
+    )
+    found = _found("answers_shortened", arm, base)
+    assert found.comparison.difference.value == pytest.approx(log(100 / 75))
+    assert found.arm == (75, 75)
+
+
 def test_stability_is_the_largest_drop_below_the_best() -> None:
     steps = [0.1, 0.5, 0.3, 0.6, 0.45, 0.7]
     run = _run("a", 0, curve=[(i, i, i, score) for i, score in enumerate(steps)])

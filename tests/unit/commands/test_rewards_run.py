@@ -10,6 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from gfcr import config as configs
+from gfcr import registry
+from gfcr import strategy as strategies
+from gfcr.control.judges.asked import Judged
 from tests.commands import gfcr
 from tests.launchers import HERE
 
@@ -137,12 +141,17 @@ def test_a_verifier_that_scores_all_alike_is_told_of_once(folder: Path) -> None:
     assert "nothing to learn" not in again.stderr
 
 
-def test_the_page_s_three_files_run_as_they_stand(
+def test_the_page_s_files_run_as_they_stand_and_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = (Path(__file__).parents[3] / "docs" / "rewards.md").read_text()
     files = re.findall(r'```\w+ title="([^"]+)"\n(.*?)```', page, re.DOTALL)
-    assert [name for name, _ in files] == ["questions.jsonl", "rewards.py", "mine.yaml"]
+    assert [name for name, _ in files] == [
+        "questions.jsonl",
+        "rewards.py",
+        "mine.yaml",
+        "judged.yaml",
+    ]
     for name, text in files:
         (tmp_path / name).write_text(text)
     monkeypatch.chdir(tmp_path)
@@ -153,3 +162,7 @@ def test_the_page_s_three_files_run_as_they_stand(
     done = gfcr(*command.split(), "--json", *small, f"engine={engine}")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["updates"] == 2 and "Generating" not in done.stderr
+    judged = strategies.load(**configs.load("judged.yaml").strategy)
+    judged.check()
+    (judge,) = (part.judge for part in judged.hooks(Judged).values())
+    assert registry.spec("judge", judge)["model"] == "my-judge"
