@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gfcr import strategy as strategies
-from gfcr.claims import claim, entry, regime
+from gfcr.claims import claim, entry, plot, regime
 from gfcr.claims.claim import Claim, Untestable
 from gfcr.claims.verdict import FDR
 from gfcr.commands.claims_display import effect, measured
@@ -29,6 +29,11 @@ in the claimed direction, with their 95 % interval; costs are shares of the base
 saved. A difference is real where q < {fdr}: a false discovery rate of 5 % over all entries of this
 page.
 """
+PICTURE = """![Effects over their minimum, with 95 % intervals, by verdict](claims.svg)
+
+Grey is what would not matter: effects below the claim's minimum. Intervals are cut where the
+picture ends.
+"""
 
 
 def page() -> str:
@@ -39,7 +44,7 @@ def page() -> str:
     tested = Table(rows=_tested(made), columns=_TESTED).markdown() if made else "None yet.\n"
     left = [c for c in told.values() if isinstance(c, Claim) and c.strategy not in known]
     never = [c for c in told.values() if isinstance(c, Untestable)]
-    parts = [HEAD.format(fdr=FDR), tested]
+    parts = [HEAD.format(fdr=FDR), *([PICTURE] if made else []), tested]
     if left:
         parts += ["## Not measured yet\n", Table(rows=left, columns=_LEFT).markdown()]
     if never:
@@ -135,4 +140,6 @@ def _noise(card: dict[str, Any]) -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(page())
+    if made := entry.read_all(ROOT / entry.FOLDER):
+        plot.draw(made, path=PAGE.with_suffix(".svg"))
     REGIMES.write_text(regimes(REGIMES.read_text()))

@@ -7,10 +7,11 @@ from typing import Any
 from gfcr import strategy as strategies
 from gfcr.claims import claim as claims
 from gfcr.claims import entry as entries
-from gfcr.claims import regime
+from gfcr.claims import plot, regime
 from gfcr.claims.claim import Claim, Untestable
 from gfcr.claims.planned import Power, power_of
 from gfcr.claims.study import Asked, ask
+from gfcr.code import optional
 from gfcr.commands import Outcome, spoken
 from gfcr.commands.claims_display import table
 from gfcr.commands.sweep import run_study
@@ -33,6 +34,8 @@ class Line:
 def answer(options: argparse.Namespace) -> Outcome:
     """Lists the claims asked for, runs what is missing where that is wanted, and judges."""
     found = _chosen(options)
+    if options.plot is not None:
+        optional.load("matplotlib", instead=", or leave --plot out")
     untestable = [each for each in found if isinstance(each, Untestable)]
     asked = [
         ask(each, seeds=range(options.seeds), folder=options.regimes, changes=_changes(options))
@@ -49,7 +52,8 @@ def answer(options: argparse.Namespace) -> Outcome:
         for a, p, e in zip(asked, planned, made, strict=True)
     ]
     written = [entries.write(each, folder=options.write) for each in known if options.write]
-    said = [f"written: {path}" for path in written]
+    drawn = [plot.draw(known, path=options.plot)] if options.plot else []
+    said = [f"written: {path}" for path in (*written, *drawn)]
     return Outcome(
         data=_data(lines, untestable, failed),
         text=[table(lines, untestable=untestable, seeds=options.seeds), *said, *failed],

@@ -26,6 +26,9 @@ class MajorityVote(Control, Evaluator):
 
         r_i = 1[answer_i = argmax_a #{j: answer_j = a}]
 
+    Answers are equal as text, where the authors' code pays equivalent ones too; and all that vote
+    are trained, where it trains 32 of 64.
+
     The verifier's rewards are replaced, and compared first: `agrees` is the share of groups whose
     label it would call right, a number for the records alone.
 

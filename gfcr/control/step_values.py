@@ -36,8 +36,9 @@ class StepValues(Control, Evaluator):
     samples: Count = 9
     """Continuations of a prefix (K)."""
     separator: Text = "\n"
-    """Empty cuts into `most_steps` of equal length."""
+    """Ends a step, as in the paper's GSM8K; empty cuts into `most_steps` of equal length."""
     most_steps: Count = 16
+    """Ours: bounds the price."""
     probes: int = field(init=False, default=0)
     steps: list[float] = field(init=False, default_factory=list[float])
     """Steps a rollout, of the last ones."""

@@ -23,8 +23,8 @@ class CosineLength(Filter):
     of the run. Put the advantage map after it.
 
     The paper lets length grow in a controlled way: wrong answers are pushed to think longer. Hurts
-    where policies learn to fill up a wrong answer; the paper adds a penalty of repetition for it
-    (here: `repetition_stop`).
+    where policies learn to fill up a wrong answer; the paper adds a penalty on repeated n-grams for
+    it (here `repetition_stop` ends such a rollout).
     """
 
     paper: ClassVar[str] = "2502.03373"

@@ -24,7 +24,8 @@ class RlZvp(Filter):
     filters do not see. Without it the whole of a dead group is pushed alike.
 
     Put no filter behind it that rejects some of a group: what is left may look dead to the
-    correction. Hurts when rewards are wrong: what a verifier never accepts is pushed away.
+    correction. Hurts when rewards are wrong: what a verifier never accepts is pushed away. The
+    range of `alpha` that helps is narrow.
     """
 
     paper: ClassVar[str] = "2509.21880"

@@ -42,7 +42,20 @@ def test_a_claim_is_planned_run_and_judged(folder: Path) -> None:
     (planned,) = _told(_claims(folder, "--seeds", 3))["claims"]
     assert planned["verdict"] is None and planned["power"]["source"] == "assumed"
     assert planned["power"]["left"] == 6 and planned["power"]["detectable"] > 0
-    made = _told(_claims(folder, "--seeds", 3, "--run", "--launcher", HERE, "--write", "entries"))
+    made = _told(
+        _claims(
+            folder,
+            "--seeds",
+            3,
+            "--run",
+            "--launcher",
+            HERE,
+            "--write",
+            "entries",
+            "--plot",
+            "a.svg",
+        )
+    )
     (found,) = made["claims"]
     assert found["verdict"] in ("seen", "inconclusive", "contradicted")
     assert found["measured"]["seeds"] == [0, 1, 2] and not made["problems"]
@@ -54,6 +67,7 @@ def test_a_claim_is_planned_run_and_judged(folder: Path) -> None:
     assert {*written["arms"]} == {"grpo", "rloo"} and written["arms"]["rloo"]["runs"].keys() == {
         *"012"
     }
+    assert "rloo: score at updates, dense" in (folder / "a.svg").read_text()
     (judged,) = entry.judged([written])
     assert judged.verdict == found["verdict"] and judged.q_value == found["q_value"]
 

@@ -1,0 +1,80 @@
+"""Measured claims as a picture: effects beside the minimum that was to be seen."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from gfcr.claims.entry import judged
+from gfcr.claims.verdict import Verdict
+from gfcr.code import optional
+from gfcr.errors import ConfigError
+
+COLOURS: Final[Mapping[Verdict, str]] = {
+    "seen": "tab:green",
+    "smaller": "tab:olive",
+    "not seen": "tab:blue",
+    "contradicted": "tab:red",
+    "inconclusive": "tab:gray",
+}
+_MOST: Final = 6.0
+"""Times the minimum where the picture ends."""
+
+
+def draw(entries: Sequence[Mapping[str, Any]], *, path: Path) -> Path:
+    """Draws each effect with its 95 % interval, in units of its claim's minimum effect.
+
+    Args:
+        entries: as `claims.entry.read_all` gives them; judged together.
+        path: of the picture; its ending says the format.
+
+    Raises:
+        ConfigError: there is no entry, matplotlib is missing, or the file cannot be written.
+    """
+    if not entries:
+        raise ConfigError(f"--plot {path}: nothing is measured yet: add --run.")
+    pairs = sorted(
+        zip(entries, judged(entries), strict=True),
+        key=lambda pair: (pair[0]["claim"]["regime"], _limits(pair[0])[1]),
+    )
+    matplotlib = optional.load("matplotlib", instead=", or leave --plot out")
+    figure_of = optional.load("matplotlib.figure").Figure
+    figure = figure_of(figsize=(8, 1.2 + 0.24 * len(pairs)), layout="constrained")
+    axes = figure.subplots()
+    for row, (entry, said) in enumerate(pairs):
+        low, value, high = (min(max(x, -_MOST), _MOST) for x in _limits(entry))
+        colour = COLOURS[said.verdict]
+        axes.plot([low, high], [row, row], color=colour, linewidth=2)
+        axes.plot([value], [row], "o", color=colour, markersize=5)
+    axes.axvspan(-1, 1, color="black", alpha=0.06)
+    axes.axvline(0, color="black", linewidth=0.8)
+    axes.set_yticks(range(len(pairs)), [_name(entry) for entry, _ in pairs], fontsize=8)
+    axes.set_xlim(-_MOST, _MOST)
+    axes.set_xlabel("effect / minimum effect; above 0 in the claimed direction")
+    for verdict, colour in COLOURS.items():
+        axes.plot([], [], "o-", color=colour, label=verdict)
+    figure.legend(loc="outside upper center", ncols=len(COLOURS), fontsize=8)
+    try:
+        with matplotlib.rc_context({"svg.hashsalt": "gfcr", "svg.fonttype": "none"}):
+            figure.savefig(path, **({"metadata": {"Date": None}} if path.suffix == ".svg" else {}))
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"--plot {path}: cannot be written ({error}). Give a file such as claims.png in a "
+            "folder that exists."
+        ) from error
+    return path
+
+
+def _limits(entry: Mapping[str, Any]) -> tuple[float, float, float]:
+    """Low, value and high over the minimum; an end that is not known lies outside the picture."""
+    found = entry["measured"]["comparison"]["difference"]
+    given = [found["low"], found["value"], found["high"]]
+    outside = (-_MOST, -_MOST, _MOST)
+    low, value, high = (
+        out if x is None else x / entry["minimum"] for x, out in zip(given, outside, strict=True)
+    )
+    return low, value, high
+
+
+def _name(entry: Mapping[str, Any]) -> str:
+    claim = entry["claim"]
+    return f"{claim['strategy']}: {claim['measure'].replace('_', ' ')}, {claim['regime']}"
