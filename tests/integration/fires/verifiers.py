@@ -22,6 +22,7 @@ def weighs_references(done: Done) -> None:
     rewards = np.concatenate([g.raw_rewards_N for g in done.groups])
     assert ((rewards >= 0) & (rewards <= 1)).all() and len(np.unique(rewards)) > 8
     assert done.metric("controls.rlpr/scored") == [16, 32]
+    assert all(usual > 0 for usual in done.metric("filters.spread_gate/usual"))
     right, others = [], []
     for rollout in (r for g in done.groups for r in g.rollouts if "#" in r.text):
         said = rollout.text.rpartition("#")[2]
