@@ -24,7 +24,7 @@ def vcrl(
         refilled with the prompts of highest priority in the bank, asked anew; priority = p at
         first, then momentum priority + (1 - momentum) updates waited; A_i as GRPO.
     Knobs: kappa, late (notes on the paper: 0.3, then 0.8), late_from (update), momentum (0.9),
-        max_rounds (of refilling, then it trains on what there is; ours), group_size.
+        max_rounds (batches' worth of groups, then it trains on what there is; ours), group_size.
     Hurts: where few prompts have signal the same ones come again and again, and a threshold of 0.8
         rejects success rates beyond 0.28 to 0.72.
     """

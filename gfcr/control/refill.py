@@ -18,7 +18,7 @@ class Refill(Control, Planner):
     """Refills the batch with fresh prompts while accepted groups are missing.
 
     DAPO's dynamic sampling: rounds of `oversample` x (missing groups) until the target is met.
-    Costs tokens when few groups pass; log `controls.refill/rounds`.
+    Costs tokens when few groups pass; see the metrics `rounds` and `batches`.
     """
 
     paper: ClassVar[str] = "2503.14476"
@@ -26,27 +26,31 @@ class Refill(Control, Planner):
     origin: ClassVar[str] = "P"
 
     max_rounds: Count = 10
-    """Rounds of generation an update may take, the first one included."""
+    """Batches' worth of groups that an update may begin, the first one included: the authors'
+    rounds are of whole batches, ours of what is missing."""
     oversample: Annotated[float, Interval(ge=1, le=1000)] = 1.0
     """Groups begun for each missing one."""
     when_spent: Literal["error", "short"] = "error"
     """After `max_rounds`: stop the run, or train on what there is."""
     rounds: int = field(init=False, default=0)
+    batches: float = field(init=False, default=0.0)
 
     def plan(self, plan: Plan, *, view: View) -> Plan:
         """See `Planner.plan`."""
         missing = plan.target - view.num_accepted
         if plan.in_flight:  # a round is judged as a whole, as in the paper
             return plan
-        if view.round >= self.max_rounds:
+        if len(view.groups) >= self.max_rounds * plan.target:
             self._spent(view)
             return plan
+        begun = max(plan.num_groups, ceil(missing * self.oversample))
         self.rounds = view.round + 1
-        return replace(plan, num_groups=max(plan.num_groups, ceil(missing * self.oversample)))
+        self.batches = (len(view.groups) + begun) / plan.target
+        return replace(plan, num_groups=begun)
 
     def metrics(self) -> dict[str, float]:
-        """Rounds the last batch took."""
-        return {"rounds": float(self.rounds)}
+        """Rounds the last batch took, and how many batches' worth of groups were begun."""
+        return {"rounds": float(self.rounds), "batches": self.batches}
 
     def _spent(self, view: View) -> None:
         if self.when_spent == "short" and view.num_accepted:
@@ -55,7 +59,7 @@ class Refill(Control, Planner):
         counted = ", ".join(f"{num} {reason}" for reason, num in reasons.most_common())
         raise BatchCannotFill(
             f"update {view.step}: {view.num_accepted} of {view.target} groups were accepted after "
-            f"refill.max_rounds={self.max_rounds} rounds of {len(view.groups)} groups in all; "
+            f"{len(view.groups)} groups in all (refill.max_rounds={self.max_rounds} batches); "
             f"rejected: {counted}. The task may be too easy or too hard for the "
             "model: raise strategy.group_size, loosen the filter, raise "
             "strategy.controls.refill.max_rounds or set strategy.controls.refill.when_spent=short."

@@ -41,7 +41,7 @@ def test_it_never_takes_groups_away_from_an_earlier_plan() -> None:
 
 
 @pytest.mark.parametrize("when_spent", ["error", "short"])
-def test_an_empty_batch_is_an_error_once_the_rounds_are_spent(
+def test_an_empty_batch_is_an_error_once_the_batches_are_spent(
     when_spent: Literal["error", "short"],
 ) -> None:
     part = Refill(max_rounds=2, when_spent=when_spent)
@@ -54,12 +54,20 @@ def test_short_ends_the_batch_with_what_it_has() -> None:
     assert part.plan(_later(), view=_view(accepted=3, begun=16, round=2)).num_groups == 0
 
 
+def test_small_rounds_count_for_their_share_of_a_batch() -> None:
+    part = Refill(max_rounds=2)
+    late = part.plan(_later(), view=_view(accepted=7, begun=15, round=9))
+    assert late.num_groups == 1 and part.metrics() == {"rounds": 10.0, "batches": 2.0}
+    with pytest.raises(BatchCannotFill, match=r"7 of 8 .* after 16 groups in all"):
+        part.plan(_later(), view=_view(accepted=7, begun=16, round=10))
+
+
 def test_its_memory_survives() -> None:
     part = Refill()
     part.plan(_later(), view=_view(accepted=1, begun=8, round=1))
     other = Refill()
     other.load_state_dict(part.state_dict())
-    assert other.metrics() == part.metrics() == {"rounds": 2.0}
+    assert other.metrics() == part.metrics() == {"rounds": 2.0, "batches": 15 / 8}
 
 
 @pytest.mark.parametrize("bad", [{"max_rounds": 0}, {"oversample": 0.5}])
