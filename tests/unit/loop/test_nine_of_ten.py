@@ -56,7 +56,7 @@ def test_spent_rounds_stop_the_run_and_count_by_reason() -> None:
     with pytest.raises(BatchCannotFill) as caught:
         batch(pipeline(400, refill=Refill(max_rounds=3)))
     words = str(caught.value)
-    found = re.search(r"(\d+) of 8 groups .* (\d+) groups in all; rejected: (.*?)\.", words)
+    found = re.search(r"(\d+) of 8 groups .* (\d+) groups in all.*; rejected: (.*?)\.", words)
     assert found
     counts = [int(n) for n in re.findall(r"(\d+) (?:odd|even)", found[3])]
     assert len(counts) == 2 and sum(counts) == int(found[2]) - int(found[1])
