@@ -4,12 +4,38 @@ import copy
 from abc import ABC
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from gfcr.values.ranges import Checked
 
-if TYPE_CHECKING:
-    from gfcr.strategy import Strategy
+H = TypeVar("H")
+
+
+class Recipe(Protocol):
+    """What a part may ask of the strategy that it is part of."""
+
+    @property
+    def group_size(self) -> int:
+        """Rollouts asked for a prompt."""
+        ...
+
+    @property
+    def estimator(self) -> str:
+        """As `types.Loss.estimator`."""
+        ...
+
+    @property
+    def corrected(self) -> bool:
+        """Whether tokens are learned from by the log-probs that they were sampled with."""
+        ...
+
+    def hooks(self, kind: type[H]) -> dict[str, H]:
+        """The parts of a kind, or that answer an event, by address, in order."""
+        ...
+
+    def map_before(self, at: str) -> str | None:
+        """The address of an advantage map that comes before the filter at an address."""
+        ...
 
 
 class Part(Checked, ABC):
@@ -29,7 +55,7 @@ class Part(Checked, ABC):
     """Installed modules that it imports, which takes seconds and starts no thread: a sweep imports
     them once, and forks its trials."""
 
-    def clash(self, strategy: "Strategy", *, at: str) -> str | None:
+    def clash(self, strategy: Recipe, *, at: str) -> str | None:
         """Why it cannot be part of a strategy, and what to do; None where it can.
 
         Asked when a strategy is read, so that nothing starts.

@@ -60,6 +60,11 @@ class Strategy(Checked, JupyterMixin):
         return {name: part for name, part in self.parts.items() if isinstance(part, kind)}
 
     @property
+    def estimator(self) -> str:
+        """That of its loss."""
+        return self.loss.estimator
+
+    @property
     def corrected(self) -> bool:
         """Whether tokens are learned from by the log-probs that they were sampled with."""
         return self.correction is not None or self.loss.off_policy == "behaviour"

@@ -1,9 +1,9 @@
 """What parts share that divide the uniform budget between bounds."""
 
-from gfcr.strategy import Strategy
+from gfcr.part import Recipe
 
 
-def outside(strategy: Strategy, *, low: int, high: int) -> str | None:
+def outside(strategy: Recipe, *, low: int, high: int) -> str | None:
     """Why a uniform budget cannot be divided with these bounds: see `Part.clash`."""
     if low <= strategy.group_size <= high:
         return None

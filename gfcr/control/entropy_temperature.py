@@ -8,8 +8,8 @@ from typing import Annotated, ClassVar, TypeAlias, final
 from annotated_types import Interval
 
 from gfcr.errors import ConfigError
+from gfcr.part import Recipe
 from gfcr.stages import AfterUpdate, Allocator, Control, Job, View
-from gfcr.strategy import Strategy
 from gfcr.values.ranges import Positive, SomeShare
 
 _Scale: TypeAlias = Annotated[float, Interval(ge=0.01, le=10)]
@@ -49,7 +49,7 @@ class EntropyTemperature(Control, Allocator, AfterUpdate):
                 "leave out 1, which it begins with: give low <= 1 <= high."
             )
 
-    def clash(self, strategy: Strategy, *, at: str) -> str | None:
+    def clash(self, strategy: Recipe, *, at: str) -> str | None:
         """See `Part.clash`."""
         if strategy.corrected:
             return None

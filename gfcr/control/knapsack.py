@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from gfcr.control._bounds import outside
 from gfcr.errors import ConfigError
+from gfcr.part import Recipe
 from gfcr.stages import Allocator, Control, Harvest, Job, Observer, View
 from gfcr.stats.division import divide
 from gfcr.stats.outcomes import outcomes
-from gfcr.strategy import Strategy
 from gfcr.values.ranges import Count, Finite, NonNegative
 
 
@@ -56,7 +56,7 @@ class Knapsack(Control, Allocator, Observer):
         if self.low > self.high:
             raise ConfigError(f"knapsack.low={self.low} exceeds knapsack.high={self.high}: swap.")
 
-    def clash(self, strategy: Strategy, *, at: str) -> str | None:
+    def clash(self, strategy: Recipe, *, at: str) -> str | None:
         """See `Part.clash`."""
         return outside(strategy, low=self.low, high=self.high)
 

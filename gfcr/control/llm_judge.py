@@ -13,9 +13,9 @@ from gfcr.control.judges import asked
 from gfcr.control.judges.base import Answer, Judge
 from gfcr.control.judges.policy import Policy
 from gfcr.errors import ConfigError
+from gfcr.part import Recipe
 from gfcr.stages import Control, Evaluator, Harvest, Observer, Scratch, View
 from gfcr.stats.judge_scores import Line, fitted, mid_ranks
-from gfcr.strategy import Strategy
 from gfcr.types import FinishReason, Group
 from gfcr.values.ranges import Count, Finite, Text
 
@@ -87,7 +87,7 @@ class LlmJudge(Control, Evaluator, Observer):
                 "could be judged. Give at most as many."
             )
 
-    def clash(self, strategy: Strategy, *, at: str) -> str | None:
+    def clash(self, strategy: Recipe, *, at: str) -> str | None:
         """See `Part.clash`."""
         return asked.other_judge(strategy, at=at)
 

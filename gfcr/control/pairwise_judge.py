@@ -12,9 +12,9 @@ from gfcr.control.judges.base import Answer, Judge
 from gfcr.control.judges.games import measured, pairing, result, wins
 from gfcr.control.judges.policy import Policy
 from gfcr.errors import ConfigError
+from gfcr.part import Recipe
 from gfcr.stages import Control, Evaluator, Harvest, Observer, Scratch, View
 from gfcr.stats.bradley_terry import Doubles, expected_share, strengths
-from gfcr.strategy import Strategy
 from gfcr.types import FinishReason, Group
 from gfcr.values.ranges import Natural, Positive, Text
 
@@ -79,7 +79,7 @@ class PairwiseJudge(Control, Evaluator, Observer):
                 "give three different verdicts."
             )
 
-    def clash(self, strategy: Strategy, *, at: str) -> str | None:
+    def clash(self, strategy: Recipe, *, at: str) -> str | None:
         """See `Part.clash`."""
         return asked.other_judge(strategy, at=at)
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from gfcr.control.places import reaching
 from gfcr.errors import ConfigError
+from gfcr.part import Recipe
 from gfcr.stages import Control, Evaluator, Scratch, View
-from gfcr.strategy import Strategy
 from gfcr.types import Floats, Group, Rollout
 from gfcr.values.ranges import File, Natural, Share, Text, Word
 
@@ -65,7 +65,7 @@ class ProcessReward(Control, Evaluator):
                 "process_reward.separator='' is not allowed: give the text that ends a step."
             )
 
-    def clash(self, strategy: Strategy, *, at: str) -> str | None:
+    def clash(self, strategy: Recipe, *, at: str) -> str | None:
         """See `Part.clash`: without a model it can go with none."""
         model = "model='' names none: give the folder of one for token classification."
         return None if self.model else model

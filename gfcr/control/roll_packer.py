@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar, final
 
 from annotated_types import Interval
 
+from gfcr.part import Recipe
 from gfcr.stages import Control, Harvest, Observer, Plan, Planner, Replay, View
-from gfcr.strategy import Strategy
 from gfcr.types import Prompt
 
 
@@ -42,7 +42,7 @@ class RollPacker(Control, Planner, Observer):
     deferred: int = field(init=False, default=0)
     """Prompts deferred by the last batch."""
 
-    def clash(self, strategy: Strategy, *, at: str) -> str | None:
+    def clash(self, strategy: Recipe, *, at: str) -> str | None:
         """See `Part.clash`."""
         resuming = [name for name, p in strategy.hooks(Planner).items() if isinstance(p, Replay)]
         if not resuming:

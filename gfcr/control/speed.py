@@ -7,8 +7,10 @@ from typing import ClassVar, final
 import numpy as np
 
 from gfcr.errors import BatchCannotFill
+from gfcr.part import Recipe
 from gfcr.stages import (
     Control,
+    Generate,
     Harvest,
     Observer,
     Plan,
@@ -19,7 +21,6 @@ from gfcr.stages import (
     View,
 )
 from gfcr.stats.prompts import rewards
-from gfcr.strategy import Strategy
 from gfcr.types import Group
 from gfcr.values.ranges import Count, Natural
 
@@ -52,9 +53,9 @@ class Speed(Control, Planner, Referee, Observer):
     begun: int = field(init=False, default=0)
     last: dict[str, float] = field(init=False, default_factory=dict[str, float])
 
-    def clash(self, strategy: Strategy, *, at: str) -> str | None:
+    def clash(self, strategy: Recipe, *, at: str) -> str | None:
         """See `Part.clash`."""
-        if strategy.generate.rollouts(1) == 1:
+        if all(part.rollouts(1) == 1 for part in strategy.hooks(Generate).values()):
             return None
         return (
             "generate makes several rollouts of a sample, so that those to screen a prompt cannot "

@@ -6,8 +6,8 @@ from typing import Annotated, ClassVar, TypeAlias, final
 
 from annotated_types import Interval
 
+from gfcr.part import Recipe
 from gfcr.stages import Allocator, Control, Job, View
-from gfcr.strategy import Strategy
 from gfcr.values.ranges import Count
 
 _Scale: TypeAlias = Annotated[float, Interval(ge=0.01, le=10)]
@@ -39,7 +39,7 @@ class TemperatureSchedule(Control, Allocator):
     temperature: float = field(init=False, default=0.0)
     """Of the last batch."""
 
-    def clash(self, strategy: Strategy, *, at: str) -> str | None:
+    def clash(self, strategy: Recipe, *, at: str) -> str | None:
         """See `Part.clash`."""
         if strategy.corrected:
             return None

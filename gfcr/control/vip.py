@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from gfcr.control._bounds import outside
 from gfcr.errors import ConfigError
+from gfcr.part import Recipe
 from gfcr.stages import Allocator, Control, Harvest, Job, Observer, View
 from gfcr.stats.division import divide
 from gfcr.stats.neighbours import ngram_features, posterior_mean
 from gfcr.stats.outcomes import outcomes
-from gfcr.strategy import Strategy
 from gfcr.types import Prompt
 from gfcr.values.ranges import Count, Finite
 
@@ -72,7 +72,7 @@ class Vip(Control, Allocator, Observer):
                 f"from {least} (below, the variance is not convex in the rollouts) to high."
             )
 
-    def clash(self, strategy: Strategy, *, at: str) -> str | None:
+    def clash(self, strategy: Recipe, *, at: str) -> str | None:
         """See `Part.clash`."""
         return outside(strategy, low=self.low, high=self.high)
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from gfcr.errors import ConfigError
 from gfcr.filter._shaping import too_late
+from gfcr.part import Recipe
 from gfcr.stages import Filter, View
-from gfcr.strategy import Strategy
 from gfcr.types import Group, Rollout, Signal
 from gfcr.values.ranges import Finite
 
@@ -30,7 +30,7 @@ class Gate(Filter):
     reward: Finite = -1.0
     """Of a failing rollout, for `set` and `add`."""
 
-    def clash(self, strategy: Strategy, *, at: str) -> str | None:
+    def clash(self, strategy: Recipe, *, at: str) -> str | None:
         """See `Part.clash`."""
         return None if self.failing == "reject" else too_late(strategy, at=at)
 

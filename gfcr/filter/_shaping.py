@@ -1,9 +1,9 @@
 """What filters that change rewards share: they are of no use behind the map."""
 
-from gfcr.strategy import Strategy
+from gfcr.part import Recipe
 
 
-def too_late(strategy: Strategy, *, at: str) -> str | None:
+def too_late(strategy: Recipe, *, at: str) -> str | None:
     """Why what changes rewards cannot stand at an address: see `Part.clash`."""
     if (before := strategy.map_before(at)) is None:
         return None

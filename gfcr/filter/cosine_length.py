@@ -5,8 +5,8 @@ from math import cos, pi
 from typing import ClassVar, final
 
 from gfcr.filter._shaping import too_late
+from gfcr.part import Recipe
 from gfcr.stages import Filter, View
-from gfcr.strategy import Strategy
 from gfcr.types import FinishReason, Group
 from gfcr.values.ranges import Finite
 
@@ -45,7 +45,7 @@ class CosineLength(Filter):
         a, b = (self.right_short, self.right_long) if right else (self.wrong_short, self.wrong_long)
         return b + (a - b) * (1 + cos(pi * min(length / cap, 1.0))) / 2
 
-    def clash(self, strategy: Strategy, *, at: str) -> str | None:
+    def clash(self, strategy: Recipe, *, at: str) -> str | None:
         """See `Part.clash`."""
         return too_late(strategy, at=at)
 

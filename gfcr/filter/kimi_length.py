@@ -6,8 +6,8 @@ from typing import ClassVar, final
 import numpy as np
 
 from gfcr.filter._shaping import too_late
+from gfcr.part import Recipe
 from gfcr.stages import Filter, View
-from gfcr.strategy import Strategy
 from gfcr.types import Group
 from gfcr.values.ranges import Finite, NonNegative
 
@@ -35,7 +35,7 @@ class KimiLength(Filter):
     """The paper weighs the term too and does not say by how much."""
     threshold: Finite = 0.5
 
-    def clash(self, strategy: Strategy, *, at: str) -> str | None:
+    def clash(self, strategy: Recipe, *, at: str) -> str | None:
         """See `Part.clash`."""
         return too_late(strategy, at=at)
 

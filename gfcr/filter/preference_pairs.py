@@ -6,8 +6,8 @@ from typing import ClassVar, final
 
 import numpy as np
 
+from gfcr.part import Recipe
 from gfcr.stages import Filter, View
-from gfcr.strategy import Strategy
 from gfcr.types import Group
 from gfcr.values.ranges import NonNegative
 
@@ -37,12 +37,12 @@ class PreferencePairs(Filter):
         """See `Filter.fewest`."""
         return 2
 
-    def clash(self, strategy: Strategy, *, at: str) -> str | None:
+    def clash(self, strategy: Recipe, *, at: str) -> str | None:
         """See `Part.clash`."""
-        if strategy.loss.estimator == "dpo":
+        if strategy.estimator == "dpo":
             return None
         return (
-            f"its advantages are marks of pairs, and loss.estimator={strategy.loss.estimator!r} "
+            f"its advantages are marks of pairs, and loss.estimator={strategy.estimator!r} "
             "would take them for sizes: give `loss: {estimator: dpo}`."
         )
 

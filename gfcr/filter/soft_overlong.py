@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import ClassVar, final
 
 from gfcr.filter._shaping import too_late
+from gfcr.part import Recipe
 from gfcr.stages import Filter, View
-from gfcr.strategy import Strategy
 from gfcr.types import Group
 from gfcr.values.ranges import NonNegative, SomeShare
 
@@ -29,7 +29,7 @@ class SoftOverlong(Filter):
     """Share of the cap in which the penalty grows (the paper: 4,096 of 20,480 tokens)."""
     penalty: NonNegative = 1.0
 
-    def clash(self, strategy: Strategy, *, at: str) -> str | None:
+    def clash(self, strategy: Recipe, *, at: str) -> str | None:
         """See `Part.clash`."""
         return too_late(strategy, at=at)
 

@@ -7,8 +7,8 @@ from typing import ClassVar, Literal, final
 import numpy as np
 
 from gfcr.errors import ConfigError
+from gfcr.part import Recipe
 from gfcr.stages import Evaluator, Filter, View
-from gfcr.strategy import Strategy
 from gfcr.types import Floats, Group, Signal
 
 
@@ -34,7 +34,7 @@ class StepAdvantage(Filter):
 
     kind: Literal["difference", "outcome"] = "difference"
 
-    def clash(self, strategy: Strategy, *, at: str) -> str | None:
+    def clash(self, strategy: Recipe, *, at: str) -> str | None:
         """See `Part.clash`."""
         given = {name for e in strategy.hooks(Evaluator).values() for name in e.gives_scores}
         if {"value", "step"} <= given:

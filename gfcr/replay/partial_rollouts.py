@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, final
 
-from gfcr.stages import BATCH_FULL, Harvest, Job, Plan, Planner, Replay, View
-from gfcr.strategy import Strategy
+from gfcr.part import Recipe
+from gfcr.stages import BATCH_FULL, Generate, Harvest, Job, Plan, Planner, Replay, View
 from gfcr.types import Rollout
 from gfcr.values.ranges import Count
 
@@ -35,9 +35,9 @@ class PartialRollouts(Replay, Planner):
     resumed: int = field(init=False, default=0)
     dropped: int = field(init=False, default=0)
 
-    def clash(self, strategy: Strategy, *, at: str) -> str | None:
+    def clash(self, strategy: Recipe, *, at: str) -> str | None:
         """See `Part.clash`."""
-        if strategy.generate.resumes:
+        if all(part.resumes for part in strategy.hooks(Generate).values()):
             return None
         return (
             "generate begins cut groups anew instead of going on from their partial rollouts, so "

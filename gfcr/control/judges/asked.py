@@ -9,7 +9,7 @@ from typing import Final, Protocol, runtime_checkable
 
 from gfcr.control.judges.base import Answer, Judge
 from gfcr.errors import ConfigError, shown
-from gfcr.strategy import Strategy
+from gfcr.part import Recipe
 from gfcr.types import FinishReason, Group, Rollout, Signal
 
 _log = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ class Judged(Protocol):
     judge: Judge
 
 
-def other_judge(strategy: Strategy, *, at: str) -> str | None:
+def other_judge(strategy: Recipe, *, at: str) -> str | None:
     """Why a strategy has one judge: see `Part.clash`."""
     found = [address for address in strategy.hooks(Judged) if address != at]
     if not found:
