@@ -2,7 +2,7 @@
 
 from gfcr.control.rlpr import Rlpr
 from gfcr.filter.group_advantage import GroupAdvantage
-from gfcr.filter.spread_gate import SpreadGate
+from gfcr.filter.reward_spread import RewardSpread
 from gfcr.filter.zero_variance import ZeroVariance
 from gfcr.generate.sample import Sample
 from gfcr.strategy import Strategy
@@ -24,7 +24,7 @@ def rlpr(*, group_size: int = 8, marker: str = "#", debias: bool = True) -> Stra
         generate=Sample(),
         filters={
             "zero_variance": ZeroVariance(),
-            "spread_gate": SpreadGate(),
+            "reward_spread": RewardSpread(),
             "advantage": GroupAdvantage(kind="grpo"),
         },
         controls={"rlpr": Rlpr(marker=marker, debias=debias)},

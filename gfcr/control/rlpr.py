@@ -28,7 +28,7 @@ class Rlpr(Control, Evaluator):
     run's temperature; the verifier's rewards are replaced.
 
     Of the authors' recipe it has the reward alone: there p without reasoning is of the start
-    policy, a tenth of the reward is for the format. The filter `spread_gate` is theirs too.
+    policy, a tenth of the reward is for the format. The filter `reward_spread` is theirs too.
 
     Hurts where answers are long or may be worded in many ways; with the answer in the reasoning
     (the policy says it, then scores itself) the reward is near 1 whatever the reasoning.

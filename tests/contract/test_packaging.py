@@ -25,7 +25,7 @@ FOLDERS = {"gfcr": "gfcr", "strategies": "gfcr_strategies", QUICKSTART: "gfcr_qu
 IGNORED = shutil.ignore_patterns("__pycache__")
 SOURCES = {
     *(".py", ".md", ".yaml", ".toml", ".json", ".ipynb", ".sh", ".lock", ".typed"),
-    *(".html", ".css", ".js", ".png"),
+    *(".html", ".css", ".js", ".png", ".svg"),
 }
 BARE = {"LICENSE", "Makefile", "run", ".gitignore"}
 

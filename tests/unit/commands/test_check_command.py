@@ -72,7 +72,9 @@ def told(capfd: Any, *words: str) -> tuple[int, Any]:
     return code, json.loads(capfd.readouterr().out)
 
 
-@pytest.mark.parametrize("name", ["spo:spo", "hinted:hinted", "evolving:Evolve", "ice:Pop"])
+@pytest.mark.parametrize(
+    "name", ["allotted:allotted", "hinted:hinted", "evolving:Evolve", "experience:Experience"]
+)
 def test_what_keeps_the_laws_passes(name: str, capfd: Any) -> None:
     file, _, attribute = name.partition(":")
     code, data = told(capfd, f"{FOLDER / file}.py:{attribute}")
@@ -95,6 +97,6 @@ def test_settings_are_given_like_a_run_s(capfd: Any) -> None:
 
 
 def test_a_part_in_a_file_is_shown(capfd: Any) -> None:
-    assert main(["show", f"{FOLDER / 'spo'}.py:Tracker"]) == 0
+    assert main(["show", f"{FOLDER / 'evolving'}.py:Evolve"]) == 0
     shown = capfd.readouterr().out
-    assert "(filter" in shown and "half" in shown and "sqrt" in shown
+    assert "(control" in shown and "share" in shown and "most rollouts got right" in shown

@@ -1,5 +1,7 @@
 """Values of steps: where steps begin, what they are worth, and VinePPO's advantages."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -41,7 +43,8 @@ def test_thinned_cuts_are_cuts_in_order(num: int, most: int) -> None:
 
 
 def test_values_are_means_of_verified_continuations_and_advantages_their_differences() -> None:
-    strategy = strategies.load("vineppo", group_size=3, samples=4, separator="", most_steps=3)
+    knobs: dict[str, Any] = {"samples": 4, "separator": "", "most_steps": 3}
+    strategy = strategies.load("vineppo", group_size=3, filters={"whitened": None}, **knobs)
     pipeline = make.pipeline(strategy, task=make.CoinTask(rates=(0.3, 0.6)), prompts=4)
     batch = pipeline.next_batch()
     assert pipeline.tokens()["remainder"] == 0 < pipeline.tokens()["aside:probe"]

@@ -13,7 +13,7 @@ from gfcr.values.ranges import Natural, NonNegative, Share
 
 @final
 @dataclass(kw_only=True)
-class SpreadGate(Filter, Observer):
+class RewardSpread(Filter, Observer):
     """From update `begin` on, keeps groups with std(r) >= `beta` x the usual one.
 
     The usual one is a moving average over updates of the mean std of their groups, those rejected
@@ -47,7 +47,7 @@ class SpreadGate(Filter, Observer):
         group = group.with_values(reward_std=spread)
         known = self.usual is not None and view.step >= self.begin
         low = known and spread < self.beta * (self.usual or 0.0)
-        return group.reject("spread_gate") if low else group
+        return group.reject("reward_spread") if low else group
 
     def observe(self, harvest: Harvest, *, view: View) -> None:
         """See `Observer.observe`."""
