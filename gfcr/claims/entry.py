@@ -84,6 +84,14 @@ def read_all(folder: Path = FOLDER) -> list[dict[str, Any]]:
     return [read(path) for path in sorted(folder.glob("*.json"))]
 
 
+def idle(entry: Mapping[str, Any]) -> bool:
+    """Whether the arms are one and the same, though a difference is claimed: it never fired."""
+    found, claim = entry["measured"], claim_of(entry)
+    # A score that never drops is as good in both.
+    wanted = claim.direction == "better" and HOW[claim.measure].of != "drop"
+    return wanted and list(found["arm"]) == list(found["baseline"])
+
+
 def judged(entries: Sequence[Mapping[str, Any]]) -> list[Judged]:
     """Judges claims together: their false discovery rate is over all that are given."""
     p_values = [float(entry["measured"]["comparison"]["p_value"]) for entry in entries]

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from gfcr.claims.entry import judged
 from gfcr.claims.verdict import Verdict
-from gfcr.code import optional
 from gfcr.errors import ConfigError
+from gfcr.shown import picture
 
 COLOURS: Final[Mapping[Verdict, str]] = {
     "seen": "tab:green",
@@ -28,17 +28,18 @@ def draw(entries: Sequence[Mapping[str, Any]], *, path: Path) -> Path:
         path: of the picture; its ending says the format.
 
     Raises:
-        ConfigError: there is no entry, matplotlib is missing, or the file cannot be written.
+        ConfigError: there is no entry, or as `picture.save`.
     """
     if not entries:
-        raise ConfigError(f"--plot {path}: nothing is measured yet: add --run.")
+        raise ConfigError(
+            f"--plot {path}: nothing is measured: give --run and two --seeds or more, whose runs "
+            "of both arms come to an end."
+        )
     pairs = sorted(
         zip(entries, judged(entries), strict=True),
         key=lambda pair: (pair[0]["claim"]["regime"], _limits(pair[0])[1]),
     )
-    matplotlib = optional.load("matplotlib", instead=", or leave --plot out")
-    figure_of = optional.load("matplotlib.figure").Figure
-    figure = figure_of(figsize=(8, 1.2 + 0.24 * len(pairs)), layout="constrained")
+    figure = picture.new(8, 1.2 + 0.24 * len(pairs))
     axes = figure.subplots()
     for row, (entry, said) in enumerate(pairs):
         low, value, high = (min(max(x, -_MOST), _MOST) for x in _limits(entry))
@@ -53,15 +54,7 @@ def draw(entries: Sequence[Mapping[str, Any]], *, path: Path) -> Path:
     for verdict, colour in COLOURS.items():
         axes.plot([], [], "o-", color=colour, label=verdict)
     figure.legend(loc="outside upper center", ncols=len(COLOURS), fontsize=8)
-    try:
-        with matplotlib.rc_context({"svg.hashsalt": "gfcr", "svg.fonttype": "none"}):
-            figure.savefig(path, **({"metadata": {"Date": None}} if path.suffix == ".svg" else {}))
-    except (OSError, ValueError) as error:
-        raise ConfigError(
-            f"--plot {path}: cannot be written ({error}). Give a file such as claims.png in a "
-            "folder that exists."
-        ) from error
-    return path
+    return picture.save(figure, path=path)
 
 
 def _limits(entry: Mapping[str, Any]) -> tuple[float, float, float]:

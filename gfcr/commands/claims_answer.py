@@ -11,14 +11,19 @@ from gfcr.claims import plot, regime
 from gfcr.claims.claim import Claim, Untestable
 from gfcr.claims.planned import Power, power_of
 from gfcr.claims.study import Asked, ask
-from gfcr.code import optional
 from gfcr.commands import Outcome, spoken
 from gfcr.commands.claims_display import table
 from gfcr.commands.sweep import run_study
 from gfcr.config import parse_overrides
-from gfcr.errors import unknown_name
+from gfcr.errors import ConfigError, unknown_name
+from gfcr.shown import picture
 from gfcr.shown.text import plain
 from gfcr.sweep import TrialEnd, problems
+
+_IDLE = (
+    "{strategy}: its runs cost or score what those of {baseline} do, seed by seed. It did nothing "
+    "in {regime}, which says nothing of the claim: change settings or regime in its claim.yaml."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,24 +40,27 @@ def answer(options: argparse.Namespace) -> Outcome:
     """Lists the claims asked for, runs what is missing where that is wanted, and judges."""
     found = _chosen(options)
     if options.plot is not None:
-        optional.load("matplotlib", instead=", or leave --plot out")
+        picture.check(options.plot)
     untestable = [each for each in found if isinstance(each, Untestable)]
     asked = [
         ask(each, seeds=range(options.seeds), folder=options.regimes, changes=_changes(options))
         for each in found
         if isinstance(each, Claim)
     ]
+    if options.write is not None and options.write.is_file():
+        raise ConfigError(f"--write {options.write} is a file: give a folder.")
     planned = [power_of(each, claims=len(asked)) for each in asked]
     failed = [str(end.problem) for each in asked for end in _made(each, run=options.run)]
     made = [_entry(each) for each in asked]
-    known = [each for each in made if each is not None]
+    known = [each for each in made if each is not None and not entries.idle(each)]
+    failed += [_IDLE.format(**each["claim"]) for each in made if each and entries.idle(each)]
     verdicts = {each.strategy: each for each in entries.judged(known)}
     lines = [
         Line(claim=a.claim, power=p, entry=e, judged=verdicts.get(a.claim.strategy))
         for a, p, e in zip(asked, planned, made, strict=True)
     ]
     written = [entries.write(each, folder=options.write) for each in known if options.write]
-    drawn = [plot.draw(known, path=options.plot)] if options.plot else []
+    drawn = [plot.draw(known, path=options.plot)] if options.plot and (known or not failed) else []
     said = [f"written: {path}" for path in (*written, *drawn)]
     return Outcome(
         data=_data(lines, untestable, failed),

@@ -68,11 +68,11 @@ def _check() -> Outcome:
 
 
 def _simulate(options: argparse.Namespace) -> Outcome:
-    from gfcr.code import optional
+    from gfcr.shown import picture
     from gfcr.simulation import arms, plot, tables
 
     if options.plot is not None:
-        optional.load("matplotlib", instead=", or leave --plot out")
+        picture.check(options.plot)
     drafts, lags = _words(options.draft, key="--draft"), _lags(options.lag)
     head, work = _workload(options, acceptance=_acceptance(options.acceptance, drafts=drafts))
     found = arms.simulate(work, drafts=drafts, lags=lags)

@@ -1,16 +1,19 @@
-"""Arms as a picture. The only file that draws, with matplotlib, imported when needed."""
+"""Arms as a picture."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from gfcr.code import optional
-from gfcr.errors import ConfigError
+from gfcr.shown import picture
 from gfcr.simulation.arms import Arm
 
 
 def draw(arms: Sequence[Arm], *, path: Path) -> Path:
-    """Draws step time, split by what the learner waits for, and the speed-up with its bound."""
-    figure = optional.load("matplotlib.figure").Figure(figsize=(10, 4), layout="constrained")
+    """Draws step time, split by what the learner waits for, and the speed-up with its bound.
+
+    Raises:
+        ConfigError: as `picture.save`.
+    """
+    figure = picture.new(10, 4)
     left, right = figure.subplots(1, 2)
     names = [f"{'k=' if a.draft.isdecimal() else ''}{a.draft}, lag {a.lag}" for a in arms]
     exposed = [a.exposed_s for a in arms]
@@ -24,11 +27,4 @@ def draw(arms: Sequence[Arm], *, path: Path) -> Path:
     for axes in (left, right):
         axes.tick_params(axis="x", labelrotation=90)
         axes.legend(fontsize=8)
-    try:
-        figure.savefig(path)
-    except (OSError, ValueError) as error:
-        raise ConfigError(
-            f"--plot {path}: cannot be written ({error}). Give a file such as arms.png in a folder "
-            "that exists."
-        ) from error
-    return path
+    return picture.save(figure, path=path)

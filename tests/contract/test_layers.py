@@ -18,7 +18,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "seeds", "shown", "taxonomy"),
     ("process", "values"),
     ("code", "part", "sandbox", "types"),
-    ("handles", "ledger", "registry", "stats"),
+    ("handles", "ledger", "registry", "shown.picture", "stats"),
     ("correction.base", "speculation.base", "tracking.base"),
     ("engine.base", "stages", "tasks.base", "tasks.codec"),
     ("train.base",),

@@ -121,3 +121,15 @@ def test_a_regime_is_measured_and_checked(folder: Path) -> None:
     assert json.loads(done.stdout)["conditions"] == {"visits.mean < 1": False}
     done = gfcr("regime", told["folder"], "prompts=3", cwd=folder)
     assert done.returncode == 2 and "a run that has been made" in done.stderr
+
+
+def test_a_strategy_that_did_nothing_gets_no_verdict(folder: Path) -> None:
+    for ending in (".yaml", ".regime.yaml"):
+        (folder / f"cut{ending}").write_text((folder / f"dense{ending}").read_text())
+    asked = ("--seeds", 2, "--run", "--launcher", HERE, "--write", "entries", "--plot", "a.svg")
+    done = gfcr("claims", "overlong_filtering", *asked, "--regimes", folder, "--json", cwd=folder)
+    assert done.returncode == 1, done.stdout
+    told = json.loads(done.stdout)
+    assert "It did nothing in cut" in told["problems"][0]
+    assert told["claims"][0]["verdict"] is None
+    assert not (folder / "entries").exists() and not (folder / "a.svg").exists()
