@@ -123,6 +123,7 @@ _CARDS: list[Column[Any]] = [
     Column("p50", _figure("start.length.p50"), ".0f"),
     Column("p99", _figure("start.length.p99"), ".0f"),
     Column("p99/p50", _figure("start.length.tail"), ".1f"),
+    Column("cut", _figure("start.length.cut"), ".0%"),
     Column("visits", _figure("visits.mean"), ".1f"),
     Column("false positives, negatives", lambda row: _noise(row[2]), words=True),
     Column("generation", _figure("generation_share"), ".0%"),

@@ -19,7 +19,7 @@ from gfcr.shown.text import plain
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.names import digest
 from gfcr.tracking.rollouts import read_update
-from gfcr.types import Group, Rollout
+from gfcr.types import FinishReason, Group, Rollout
 
 CLEAN: Final = f"{REWARDS}clean"
 """The note in which a task whose verifier errs leaves the true reward."""
@@ -120,9 +120,11 @@ def _answers(groups: Sequence[Group], *, scale: Scale) -> dict[str, Any]:
 
 
 def _lengths(rollouts: Sequence[Rollout]) -> dict[str, float]:
+    """Percentiles of tokens, and the share that the cap cut."""
     lengths_N = np.array([len(r) for r in rollouts])
+    cut = fmean(r.finish == FinishReason.LENGTH for r in rollouts)
     p50, p90, p99 = (float(np.percentile(lengths_N, q)) for q in (50, 90, 99))
-    return {"p50": p50, "p90": p90, "p99": p99, "tail": p99 / max(p50, 1.0)}
+    return {"p50": p50, "p90": p90, "p99": p99, "tail": p99 / max(p50, 1.0), "cut": cut}
 
 
 def _visits(groups: Sequence[Group]) -> dict[str, float]:

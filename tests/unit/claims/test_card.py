@@ -15,10 +15,11 @@ from gfcr.errors import ConfigError
 from gfcr.testing import factories as make
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import RunFolder
-from gfcr.types import Cost, Group, RolloutBatch
+from gfcr.types import Cost, FinishReason, Group, RolloutBatch
 from tests.launchers import values_of
 
 CLEAN = "rewards/clean"
+CAP = 8
 
 
 def _group(number: int, *, of: list[tuple[float | None, int]], clean: float | None = None) -> Group:
@@ -32,6 +33,7 @@ def _group(number: int, *, of: list[tuple[float | None, int]], clean: float | No
             of=make.prompt(number),
             notes=notes,
             error="died" if reward is None else None,
+            finish=FinishReason.LENGTH if length == CAP else FinishReason.STOP,
         )
         for i, (reward, length) in enumerate(of)
     ]
@@ -83,6 +85,7 @@ def test_every_figure_of_a_run_made_by_hand(tmp_path: Path) -> None:
             "p90": pytest.approx(7.4),
             "p99": pytest.approx(7.94),
             "tail": pytest.approx(7.94 / 5),
+            "cut": 0.25,
         },
     }
     assert found["whole"]["groups"] == {
