@@ -2,10 +2,11 @@
 
 import copy
 from abc import ABC
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any, ClassVar, Protocol, TypeVar
 
+from gfcr.errors import ForeignCheckpointError
 from gfcr.values.ranges import Checked
 
 H = TypeVar("H")
@@ -36,6 +37,16 @@ class Recipe(Protocol):
     def map_before(self, at: str) -> str | None:
         """The address of an advantage map that comes before the filter at an address."""
         ...
+
+
+def one_a_rollout(strategy: Recipe) -> str | None:
+    """Why a part cannot be that weighs, masks or adds single tokens: see `Part.clash`."""
+    if strategy.estimator != "rloo":
+        return None
+    return (
+        "not all tokens of its rollouts count alike, and loss.estimator='rloo' takes one ratio and "
+        "one advantage a rollout: set estimator='grpo'."
+    )
 
 
 class Part(Checked, ABC):
@@ -75,9 +86,24 @@ class Part(Checked, ABC):
         return {f.name: copy.deepcopy(getattr(self, f.name)) for f in _memory(self)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores what `state_dict` returned."""
+        """Restores what `state_dict` returned.
+
+        Raises:
+            ForeignCheckpointError: it is not of these fields, as another version's was.
+        """
+        own = {f.name for f in _memory(self)}
+        if set(state) != own:
+            raise ForeignCheckpointError(
+                f"The checkpoint's {type(self).__name__} remembers {_listed(state)}, and this one "
+                f"{_listed(own)}: another version wrote it. Go on with that one, or start over "
+                "with --fresh, which keeps the run's folder under another name."
+            )
         for f in _memory(self):
             object.__setattr__(self, f.name, copy.deepcopy(state[f.name]))
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "nothing"
 
 
 def _memory(part: Any) -> list[Any]:

@@ -67,7 +67,8 @@ class Strategy(Checked, JupyterMixin):
     @property
     def corrected(self) -> bool:
         """Whether tokens are learned from by the log-probs that they were sampled with."""
-        return self.correction is not None or self.loss.off_policy == "behaviour"
+        weighed = self.correction is not None and self.correction.weighs_gaps
+        return weighed or self.loss.off_policy == "behaviour"
 
     def map_before(self, at: str) -> str | None:
         """The address of an advantage map that comes before the filter at an address."""

@@ -3,16 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import exp
-from typing import Annotated, ClassVar, TypeAlias, final
+from typing import ClassVar, final
 
-from annotated_types import Interval
-
+from gfcr.control import _heat
 from gfcr.errors import ConfigError
 from gfcr.part import Recipe
 from gfcr.stages import AfterUpdate, Allocator, Control, Job, View
 from gfcr.values.ranges import Positive, SomeShare
-
-_Scale: TypeAlias = Annotated[float, Interval(ge=0.01, le=10)]
 
 
 @final
@@ -37,8 +34,8 @@ class EntropyTemperature(Control, Allocator, AfterUpdate):
     target: Positive = 0.3
     """Nats a token; look at the metric `entropy` of a first run."""
     rate: SomeShare = 0.05
-    low: _Scale = 0.8
-    high: _Scale = 1.25
+    low: _heat.Scale = 0.8
+    high: _heat.Scale = 1.25
     scale: float = field(init=False, default=1.0)
     """What the run's temperature is multiplied by."""
 
@@ -51,13 +48,7 @@ class EntropyTemperature(Control, Allocator, AfterUpdate):
 
     def clash(self, strategy: Recipe, *, at: str) -> str | None:
         """See `Part.clash`."""
-        if strategy.corrected:
-            return None
-        return (
-            "tokens sampled at another temperature than the run's are off the policy, and the loss "
-            "would take them for its own. Give `correction: {name: truncated}`, or "
-            "`loss: {off_policy: behaviour}`."
-        )
+        return _heat.uncorrected(strategy)
 
     def allocate(self, jobs: Sequence[Job], *, view: View) -> Sequence[Job]:
         """See `Allocator.allocate`."""

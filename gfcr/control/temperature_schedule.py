@@ -2,15 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, ClassVar, TypeAlias, final
+from typing import ClassVar, final
 
-from annotated_types import Interval
-
+from gfcr.control import _heat
 from gfcr.part import Recipe
 from gfcr.stages import Allocator, Control, Job, View
 from gfcr.values.ranges import Count
-
-_Scale: TypeAlias = Annotated[float, Interval(ge=0.01, le=10)]
 
 
 @final
@@ -32,8 +29,8 @@ class TemperatureSchedule(Control, Allocator):
     cell: ClassVar[str] = "C6.4"
     origin: ClassVar[str] = "ours"
 
-    start: _Scale = 1.2
-    end: _Scale = 1.0
+    start: _heat.Scale = 1.2
+    end: _heat.Scale = 1.0
     updates: Count = 100
     """Updates until the temperature is that of `end`."""
     temperature: float = field(init=False, default=0.0)
@@ -41,13 +38,7 @@ class TemperatureSchedule(Control, Allocator):
 
     def clash(self, strategy: Recipe, *, at: str) -> str | None:
         """See `Part.clash`."""
-        if strategy.corrected:
-            return None
-        return (
-            "tokens sampled at another temperature than the run's are off the policy, and the loss "
-            "would take them for its own. Give `correction: {name: truncated}`, or "
-            "`loss: {off_policy: behaviour}`."
-        )
+        return _heat.uncorrected(strategy)
 
     def scale(self, update: int) -> float:
         """What the run's temperature is multiplied by at an update."""

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from gfcr.part import Part
+from gfcr.part import Part, Recipe, one_a_rollout
 from gfcr.types import Bools, Floats, Rollout
 
 
@@ -60,8 +60,19 @@ class Correction(Part):
             return [Corrected(weight=np.exp(learned.gaps_T)) for learned in update]
     """
 
+    weighs_gaps: ClassVar[bool] = True
+    """Whether it corrects for `Learned.gaps_T`; others mask or weigh by something else."""
     needs_entropies: ClassVar[bool] = False
     """Whether it reads `Learned.entropies_T`: they are taken along with the log-probs."""
+
+    @property
+    def by_rollout(self) -> bool:
+        """Whether it gives each rollout one weight and masks nothing."""
+        return False
+
+    def clash(self, strategy: Recipe, *, at: str) -> str | None:
+        """See `Part.clash`."""
+        return None if self.by_rollout else one_a_rollout(strategy)
 
     @abstractmethod
     def correct(self, update: Sequence[Learned]) -> Sequence[Corrected]:

@@ -26,6 +26,7 @@ class D3s(Correction):
     paper: ClassVar[str] = "2509.22115"
     origin: ClassVar[str] = "ours"
     needs_entropies: ClassVar[bool] = True
+    weighs_gaps: ClassVar[bool] = False
 
     first: SomeShare = 0.1
     last: SomeShare = 0.2

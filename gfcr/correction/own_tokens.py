@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 
@@ -17,6 +17,8 @@ class OwnTokens(Correction):
 
     For rollouts that are resumed: their prefixes are context, not lesson.
     """
+
+    weighs_gaps: ClassVar[bool] = False
 
     max_lag: Natural = 0
 

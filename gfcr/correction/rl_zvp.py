@@ -30,6 +30,7 @@ class RlZvp(Correction):
     paper: ClassVar[str] = "2509.21880"
     origin: ClassVar[str] = "S"
     needs_entropies: ClassVar[bool] = True
+    weighs_gaps: ClassVar[bool] = False
 
     shaped: float = field(init=False, default=0.0)
     """Share of the last update's rollouts."""

@@ -39,6 +39,11 @@ class SequenceMask(Correction):
                 f"sequence_mask.low={self.low} with sequence_mask.cap={self.cap}: give low < cap."
             )
 
+    @property
+    def by_rollout(self) -> bool:
+        """See `Correction.by_rollout`."""
+        return True
+
     def correct(self, update: Sequence[Learned]) -> Sequence[Corrected]:
         """See `Correction.correct`."""
         ratios = [self._ratio(learned) for learned in update]

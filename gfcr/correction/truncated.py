@@ -25,6 +25,11 @@ class Truncated(Correction):
     cap: Positive = 2.0
     level: Literal["token", "sequence", "geometric"] = "token"
 
+    @property
+    def by_rollout(self) -> bool:
+        """See `Correction.by_rollout`."""
+        return self.level != "token"
+
     def correct(self, update: Sequence[Learned]) -> Sequence[Corrected]:
         """See `Correction.correct`."""
         return [Corrected(weight=self._weight(learned)) for learned in update]

@@ -84,9 +84,8 @@ class GRPOTrainer(SeamMixin, _Trl):
             others=trl,
         )
         self.strategy.check()
-        Trl(beta=args.beta).check(
-            self.strategy.loss, corrected=self.strategy.corrected, sampling=sampling_of(args)
-        )
+        loss, correction = self.strategy.loss, self.strategy.correction
+        Trl(beta=args.beta).check(loss, correction=correction, sampling=sampling_of(args))
         self._engine_config = registry.build("engine", {"name": "vllm", **(engine or {})})
         if changed := settings.overruled(args, strategy=self.strategy):
             _say(f"the loss is that of strategy '{self.strategy.name}': {changed}")

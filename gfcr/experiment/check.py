@@ -35,7 +35,8 @@ def check(resolved: Resolved) -> None:
     _check_size("evaluation.prompts", evaluation.prompts, "evaluation.samples", evaluation.samples)
     strategy.check()
     _check_metric(config)
-    resolved.trainer.check(strategy.loss, corrected=strategy.corrected, sampling=config.sampling)
+    correction = strategy.correction
+    resolved.trainer.check(strategy.loss, correction=correction, sampling=config.sampling)
 
 
 def check_problems(resolved: Resolved, problems: Problems, *, codec: Codec, model: str) -> None:

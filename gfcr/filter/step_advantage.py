@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, final
 import numpy as np
 
 from gfcr.errors import ConfigError
-from gfcr.part import Recipe
+from gfcr.part import Recipe, one_a_rollout
 from gfcr.stages import Evaluator, Filter, View
 from gfcr.types import Floats, Group, Signal
 
@@ -38,7 +38,7 @@ class StepAdvantage(Filter):
         """See `Part.clash`."""
         given = {name for e in strategy.hooks(Evaluator).values() for name in e.gives_scores}
         if {"value", "step"} <= given:
-            return None
+            return one_a_rollout(strategy)
         return (
             "no part gives the scores `value` and `step` that it reads: add the control "
             "`step_values`."

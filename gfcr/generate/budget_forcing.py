@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, final
 from annotated_types import Len
 
 from gfcr.errors import ConfigError
+from gfcr.part import Recipe, one_a_rollout
 from gfcr.stages import Generate, Session, Trajectory
 from gfcr.values.ranges import Fraction
 
@@ -36,6 +37,10 @@ class BudgetForcing(Generate):
     """Share of the job's cap after which the answer is due."""
     marker: Annotated[str, Len(1, 1000)] = "#"
     """Begins an answer, such as `\\n</think>\\n\\nFinal answer: `."""
+
+    def clash(self, strategy: Recipe, *, at: str) -> str | None:
+        """See `Part.clash`: what is appended is out of the loss."""
+        return one_a_rollout(strategy)
 
     def check(self, encode: Callable[[str], Sequence[int]]) -> None:
         """See `Generate.check`."""

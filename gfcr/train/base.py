@@ -75,7 +75,7 @@ class TrainerConfig(Part):
     max_steps: int
     """Updates to make."""
 
-    def check(self, loss: Loss, *, corrected: bool, sampling: Sampling) -> None:
+    def check(self, loss: Loss, *, correction: Correction | None, sampling: Sampling) -> None:
         """Vouches for an exact way to compute the loss, before anything starts.
 
         Raises:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias, final
 
 from annotated_types import Interval
 
+from gfcr.correction.base import Correction
 from gfcr.errors import ConfigError, unknown_name
 from gfcr.process.environment import load
 from gfcr.train import checkpoint
@@ -64,8 +65,7 @@ class Trl(TrainerConfig):
 
     def train(self, job: TrainJob) -> TrainResult:
         """See `TrainerConfig.train`."""
-        corrected = job.correction is not None or job.loss.off_policy == "behaviour"
-        self.check(job.loss, corrected=corrected, sampling=job.sampling)
+        self.check(job.loss, correction=job.correction, sampling=job.sampling)
         from gfcr.train.loading import load_policy, memory_told, quiet_transformers
         from gfcr.train.seam import Feed
 
@@ -86,7 +86,7 @@ class Trl(TrainerConfig):
         assert last, "training ends with a checkpoint"
         return TrainResult(updates=checkpoint.step_of(last), resumed_from=resumed, model=str(last))
 
-    def check(self, loss: Loss, *, corrected: bool, sampling: Sampling) -> None:
+    def check(self, loss: Loss, *, correction: Correction | None, sampling: Sampling) -> None:
         """See `TrainerConfig.check`; vouches for the optimizer's name too."""
         known = optimizers()
         if known and self.optimizer not in known:
@@ -96,7 +96,7 @@ class Trl(TrainerConfig):
                 f"trainer.beta={self.beta!r} has no effect with loss.estimator={loss.estimator!r} "
                 "(a KL is part of grpo's loss alone): set trainer.beta=0 or estimator='grpo'."
             )
-        _check_estimator(loss, corrected=corrected)
+        _check_estimator(loss, correction=correction)
         if self.beta and loss.aggregation != "dapo":
             raise ConfigError(
                 f"trainer.beta={self.beta!r} is exact only with loss.aggregation='dapo' "
@@ -108,7 +108,7 @@ class Trl(TrainerConfig):
                 "log-probs to take a gradient of. Give a temperature > 0."
             )
         truncated = sampling.top_p < 1 or sampling.top_k > 0 or sampling.min_p > 0
-        if truncated and corrected:
+        if truncated and (correction is not None or loss.off_policy == "behaviour"):
             raise ConfigError(
                 "a strategy with a correction, or with loss.off_policy='behaviour', compares "
                 "log-probs of the whole vocabulary with those sampled under "
@@ -208,14 +208,14 @@ def classes(estimator: str) -> tuple[Any, Any]:
     return getattr(trl, f"{name}Trainer"), getattr(trl, f"{name}Config")
 
 
-def _check_estimator(loss: Loss, *, corrected: bool) -> None:
+def _check_estimator(loss: Loss, *, correction: Correction | None) -> None:
     """Refuses settings of the loss that the estimator would ignore."""
     plain = Loss(estimator=loss.estimator)
     ignored = ["beta"] if loss.estimator != "dpo" else []
     if loss.estimator not in _ONLINE:
         ignored += ["aggregation", "clip_low", "clip_high", "off_policy"]
     given = [f"{k}={getattr(loss, k)!r}" for k in ignored if getattr(loss, k) != getattr(plain, k)]
-    given += ["a correction"] if corrected and loss.estimator not in _ONLINE else []
+    given += ["a correction"] if correction and loss.estimator not in _ONLINE else []
     if given:
         raise ConfigError(
             f"{', '.join(given)}: no effect with loss.estimator={loss.estimator!r}. Leave it out."

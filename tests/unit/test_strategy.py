@@ -9,7 +9,7 @@ import pytest
 
 from gfcr import strategy as strategies
 from gfcr.control.refill import Refill
-from gfcr.errors import ConfigError
+from gfcr.errors import ConfigError, ForeignCheckpointError
 from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.filter.soft_overlong import SoftOverlong
 from gfcr.filter.zero_variance import ZeroVariance
@@ -172,3 +172,36 @@ def test_parts_that_cannot_go_together_are_refused_with_the_reason() -> None:
     tree = strategies.load("treerl", controls=controls, replays=replays)
     with pytest.raises(ConfigError, match=r"strategy\.replays\.cut: .* begins cut groups anew"):
         tree.check()
+
+
+def test_what_another_version_remembered_is_named() -> None:
+    refill = Refill()
+    with pytest.raises(ForeignCheckpointError, match="Refill remembers old, rounds, and this one"):
+        refill.load_state_dict({"rounds": 1, "old": 2})
+    with pytest.raises(ForeignCheckpointError, match="another version wrote it"):
+        refill.load_state_dict({})
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"correction": {"name": "truncated"}},
+        {"correction": {"name": "own_tokens"}},
+        {"filters": {"advantage": {"name": "tree_advantage"}}},
+        {"filters": {"advantage": {"name": "segment_advantage"}}},
+        {"generate": {"name": "multi_turn"}},
+        {"generate": {"name": "budget_forcing"}},
+    ],
+)
+def test_what_tells_tokens_apart_has_no_place_in_a_sequence_level_ratio(
+    asked: dict[str, Any],
+) -> None:
+    strategies.load("rloo", **asked, loss={"estimator": "grpo"}).check()
+    (address,) = asked if "filters" not in asked else ("filters.advantage",)
+    with pytest.raises(ConfigError, match=f"strategy.{address}.*set estimator='grpo'"):
+        strategies.load("rloo", **asked).check()
+
+
+def test_one_weight_a_rollout_goes_with_a_sequence_level_ratio() -> None:
+    for found in ({"name": "truncated", "level": "sequence"}, {"name": "sequence_mask"}):
+        strategies.load("rloo", correction=found).check()

@@ -25,10 +25,13 @@ def test_it_is_linear_and_ends() -> None:
 
 
 def test_a_strategy_without_correction_is_refused_and_with_one_taken() -> None:
-    plan = strategies.load("grpo", controls={"heat": {"name": "temperature_schedule"}})
-    with pytest.raises(ConfigError, match=r"controls\.heat: .*correction: \{name: truncated\}"):
-        plan.check()
+    heat = {"controls": {"heat": {"name": "temperature_schedule"}}}
+    for without in ({}, {"correction": {"name": "own_tokens"}}):  # which looks at no log-probs
+        plan = strategies.load("grpo", **heat, **without)
+        with pytest.raises(ConfigError, match=r"controls\.heat: .*correction: \{name: truncated\}"):
+            plan.check()
     heated().check()
+    strategies.load("grpo", **heat, loss={"off_policy": "behaviour"}).check()
 
 
 def test_log_probs_are_those_of_the_temperature_sampled_at() -> None:
