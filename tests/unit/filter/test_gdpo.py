@@ -76,6 +76,15 @@ def test_named_rewards_are_taken_in_the_place_of_their_sum() -> None:
     assert only == pytest.approx([0.707, -0.707], abs=1e-3)
 
 
+def test_a_single_reward_keeps_the_scale_of_its_groups() -> None:
+    groups = scored([1.0, 0.0, 0.0]), scored([1.0, 1.0, 0.0, 0.0])
+    part = Gdpo(weights={"reward": 1.0})
+    expected = [*normal([1, 0, 0]), *normal([1, 1, 0, 0])]
+    assert mapped(part, *groups) == pytest.approx(expected, abs=1e-5)
+    assert np.std(expected, ddof=1) < 0.95, "as one batch they would be stretched to 1"
+    assert part.metrics() == {"summed": 1.0}
+
+
 def test_what_a_rollout_lacks_is_neither_counted_nor_moved() -> None:
     notes = [{"rewards/a": 1.0}, {"rewards/a": 0.0}, {}]
     rollouts = [make.rollout(i, reward=1.0, notes=n) for i, n in enumerate(notes)]
