@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, final
+from typing import final
 
 import numpy as np
 
-from gfcr.correction.base import Corrected, Correction, Learned
+from gfcr.correction.base import Corrected, Correction, Learned, Level
 from gfcr.errors import ConfigError
 from gfcr.values.ranges import NonNegative, Positive
 
@@ -21,7 +21,7 @@ class Band(Correction):
 
     low: NonNegative = 0.99
     high: Positive = 1.01
-    level: Literal["geometric", "sequence"] = "geometric"
+    level: Level = "geometric"
     masked: float = field(init=False, default=0.0)
     """Share of the last update's rollouts."""
 
@@ -31,7 +31,7 @@ class Band(Correction):
 
     def correct(self, update: Sequence[Learned]) -> Sequence[Corrected]:
         """See `Correction.correct`."""
-        inside = [self._inside(learned) for learned in update]
+        inside = [self.low <= learned.ratio(self.level) <= self.high for learned in update]
         self.masked = 1 - float(np.mean(inside))
         return [
             Corrected(mask_T=learned.rollout.mask_T & kept)
@@ -41,8 +41,3 @@ class Band(Correction):
     def metrics(self) -> Mapping[str, float]:
         """Share of the last update's rollouts that were masked."""
         return {"masked": self.masked}
-
-    def _inside(self, learned: Learned) -> bool:
-        whole = self.level == "sequence"
-        gap = float(learned.gaps_T.sum()) if whole else learned.mean_gap
-        return self.low <= float(np.exp(min(gap, 80.0))) <= self.high

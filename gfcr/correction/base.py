@@ -3,12 +3,14 @@
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 
 from gfcr.part import Part, Recipe, one_a_rollout
 from gfcr.types import Bools, Floats, Rollout
+
+Level: TypeAlias = Literal["sequence", "geometric"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +40,11 @@ class Learned:
         """Mean of the gaps over the tokens that the policy sampled."""
         sampled = int(self.rollout.mask_T.sum())
         return float(self.gaps_T.sum()) / max(sampled, 1)
+
+    def ratio(self, level: Level) -> float:
+        """Pi / pi_sampled of the whole rollout, or its length-th root; at most e^80."""
+        gap = float(self.gaps_T.sum()) if level == "sequence" else self.mean_gap
+        return float(np.exp(min(gap, 80.0)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

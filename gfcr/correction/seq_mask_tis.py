@@ -53,7 +53,7 @@ class SeqMaskTis(Correction):
         return {"masked": self.masked}
 
     def _inside(self, learned: Learned) -> bool:
-        return self.low <= float(np.exp(min(learned.mean_gap, 80.0))) <= self.high
+        return self.low <= learned.ratio("geometric") <= self.high
 
     def _weight_T(self, learned: Learned) -> Floats:
         return np.exp(np.minimum(learned.gaps_T, np.float32(np.log(self.cap))))

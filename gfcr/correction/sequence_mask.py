@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, final
+from typing import ClassVar, final
 
 import numpy as np
 
-from gfcr.correction.base import Corrected, Correction, Learned
+from gfcr.correction.base import Corrected, Correction, Learned, Level
 from gfcr.errors import ConfigError
 from gfcr.values.ranges import NonNegative, Positive
 
@@ -28,7 +28,7 @@ class SequenceMask(Correction):
 
     cap: Positive = 3.0
     low: NonNegative = 0.0
-    level: Literal["sequence", "geometric"] = "sequence"
+    level: Level = "sequence"
     masked: float = field(init=False, default=0.0)
     """Share of the last update's rollouts."""
     weight: float = field(init=False, default=1.0)
@@ -46,7 +46,7 @@ class SequenceMask(Correction):
 
     def correct(self, update: Sequence[Learned]) -> Sequence[Corrected]:
         """See `Correction.correct`."""
-        ratios = [self._ratio(learned) for learned in update]
+        ratios = [learned.ratio(self.level) for learned in update]
         weights = [ratio if self.low <= ratio <= self.cap else 0.0 for ratio in ratios]
         self.masked = float(np.mean([weight == 0 for weight in weights]))
         self.weight = float(np.mean(weights))
@@ -55,8 +55,3 @@ class SequenceMask(Correction):
     def metrics(self) -> Mapping[str, float]:
         """Share of the last update's rollouts outside; mean weight, far below 1 when it shrinks."""
         return {"masked": self.masked, "weight": self.weight}
-
-    def _ratio(self, learned: Learned) -> float:
-        whole = self.level == "sequence"
-        gap = float(learned.gaps_T.sum()) if whole else learned.mean_gap
-        return float(np.exp(min(gap, 80.0)))

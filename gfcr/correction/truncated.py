@@ -37,6 +37,4 @@ class Truncated(Correction):
     def _weight(self, learned: Learned) -> float | Floats:
         if self.level == "token":
             return np.minimum(np.exp(learned.gaps_T), np.float32(self.cap))
-        whole = self.level == "sequence"
-        gap = float(learned.gaps_T.sum()) if whole else learned.mean_gap
-        return min(float(np.exp(min(gap, 80.0))), self.cap)
+        return min(learned.ratio(self.level), self.cap)
