@@ -66,7 +66,7 @@ class ProcessReward(Control, Evaluator):
             )
 
     def clash(self, strategy: Recipe, *, at: str) -> str | None:
-        """See `Part.clash`: without a model it can go with none."""
+        """See `Part.clash`: a model is named by the strategy, whatever else is in it."""
         model = "model='' names none: give the folder of one for token classification."
         return None if self.model else model
 

@@ -27,8 +27,8 @@ class Rlpr(Control, Evaluator):
     has no place for the answer and is worth 0. Probabilities are those of the policy now, at the
     run's temperature; the verifier's rewards are replaced.
 
-    Of the authors' recipe it has the reward alone: there p without reasoning is of the start
-    policy, a tenth of the reward is for the format. The filter `reward_spread` is theirs too.
+    The authors' recipe rejects groups by their spread too (filter `reward_spread`). Not theirs:
+    there p without reasoning is of the start policy, and a tenth of the reward is for the format.
 
     Hurts where answers are long or may be worded in many ways; with the answer in the reasoning
     (the policy says it, then scores itself) the reward is near 1 whatever the reasoning.

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from gfcr.claims.regime import ENDING
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -16,6 +18,9 @@ def sources(*folders: str) -> list[str]:
 
 LIBRARY = sources("gfcr")
 STRATEGIES = sources("strategies")
+EXPERIMENTS = sorted(
+    path for path in (ROOT / "experiments").rglob("*.yaml") if not path.name.endswith(ENDING)
+)
 
 
 @dataclass(frozen=True, kw_only=True)

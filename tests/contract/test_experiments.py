@@ -5,15 +5,10 @@ from pathlib import Path
 import pytest
 
 from gfcr import config, experiment, sweep
-from gfcr.claims import regime
-
-ROOT = Path(__file__).parents[2]
-FILES = sorted(
-    path for path in (ROOT / "experiments").rglob("*.yaml") if not path.name.endswith(regime.ENDING)
-)
+from tests.contract.sources import EXPERIMENTS, ROOT
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+@pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda p: str(p.relative_to(ROOT)))
 def test_an_experiment_resolves(path: Path) -> None:
     if {"arms", "factors"} & config.read(path).keys():
         study = sweep.load(path, overrides=[])
@@ -23,6 +18,6 @@ def test_an_experiment_resolves(path: Path) -> None:
         assert resolved.strategy.filters and resolved.run_id
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+@pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda p: str(p.relative_to(ROOT)))
 def test_an_experiment_has_a_readme(path: Path) -> None:
     assert (path.parent / "README.md").is_file()

@@ -10,11 +10,10 @@ import yaml
 from gfcr import config as configs
 from gfcr import experiment, sweep
 from tests.commands import gfcr
-from tests.contract.sources import ROOT
+from tests.contract.sources import EXPERIMENTS
 
-FILES = sorted(f for f in (ROOT / "experiments").rglob("*.yaml") if ".regime" not in f.name)
-STUDIES = [file for file in FILES if any(key in configs.read(file) for key in configs.STUDY)]
-EXPERIMENTS = [file for file in FILES if file not in STUDIES]
+STUDIES = [file for file in EXPERIMENTS if any(key in configs.read(file) for key in configs.STUDY)]
+EXPERIMENTS = [file for file in EXPERIMENTS if file not in STUDIES]
 
 BASE = """\
 model: none

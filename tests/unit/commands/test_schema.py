@@ -10,18 +10,14 @@ import pytest
 from gfcr import config as configs
 from gfcr import experiment, registry, sweep
 from gfcr import strategy as strategies
-from gfcr.claims.regime import ENDING
 from gfcr.commands.schema import of_files
 from gfcr.errors import GfcrError
 from gfcr.values import reading
 from tests.commands import gfcr
-from tests.contract.sources import ROOT
+from tests.contract.sources import EXPERIMENTS, ROOT
 from tests.pages import all_blocks
 
 CHECKS = {study: jsonschema.Draft202012Validator(of_files(study=study)) for study in (False, True)}
-FILES = sorted(
-    file for file in (ROOT / "experiments").rglob("*.yaml") if not file.name.endswith(ENDING)
-)
 
 
 def test_it_prints_a_sound_schema_of_each_as_the_page_says() -> None:
@@ -35,7 +31,7 @@ def test_it_prints_a_sound_schema_of_each_as_the_page_says() -> None:
         jsonschema.Draft202012Validator.check_schema(printed)
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
+@pytest.mark.parametrize("file", EXPERIMENTS, ids=lambda file: str(file.relative_to(ROOT)))
 def test_every_shipped_file_keeps_it(file: Path) -> None:
     study = any(key in configs.read(file) for key in configs.STUDY)
     CHECKS[study].validate(reading.read(file))
