@@ -21,6 +21,7 @@ Measure: TypeAlias = Literal[
     "seconds_to_target",
     "tokens_saved",
     "generation_saved",
+    "passes_saved",
     "answers_shortened",
     "stability",
 ]

@@ -177,6 +177,10 @@ def _generation(run: RunRecord, target: float) -> Spent:
     return Spent(cost=float(result_of(run)["time"].get("generate_s", 0.0)))
 
 
+def _passes(run: RunRecord, target: float) -> Spent:
+    return Spent(cost=float(result_of(run).get("forward_passes", 0.0)))
+
+
 def _answers(run: RunRecord, target: float) -> Spent:
     """Of all evaluations, which are as many and of the same prompts in both arms."""
     return Spent(cost=float(result_of(run)["tokens"]["evaluation"]))
@@ -192,6 +196,7 @@ HOW: Final[Mapping[Measure, How]] = {
     "generation_saved": How(
         bound="updates", of="cost", unit="seconds of generation", spent=_generation
     ),
+    "passes_saved": How(bound="updates", of="cost", unit="forward passes", spent=_passes),
     "answers_shortened": How(
         bound="updates", of="cost", unit="tokens of held-out answers", spent=_answers
     ),

@@ -94,6 +94,16 @@ def test_all_tokens_and_seconds_of_generation_of_the_run() -> None:
     assert measure("generation_saved", arm=arm, baseline=base, target=0) is None
 
 
+def test_forward_passes_are_those_of_the_run() -> None:
+    arm, base = (
+        [_run(n, s, forward_passes=num) for s in (0, 1)] for n, num in (("a", 3), ("b", 4))
+    )
+    saved = _found("passes_saved", arm, base)
+    assert saved.arm == (3, 3) and saved.comparison.difference.value == pytest.approx(log(4 / 3))
+    without = [_run("a", s) for s in (0, 1)]
+    assert measure("passes_saved", arm=without, baseline=base, target=0) is None
+
+
 def test_answers_are_shortened_by_the_tokens_of_all_evaluations() -> None:
     arm, base = (
         [_run(name, seed, tokens={"evaluation": cost}) for seed in (0, 1)]
