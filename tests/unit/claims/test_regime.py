@@ -21,8 +21,8 @@ CARDS = [name for name in NAMES if (FOLDER / f"{name}.card.json").is_file()]
 CARD = {"start": {"groups": {"live": 0.5, "all_wrong": None}, "kind": "x"}}
 
 
-def test_the_six_are_there() -> None:
-    assert NAMES == ["dense", "noisy", "one_epoch", "saturated", "sparse", "tail"]
+def test_the_seven_are_there() -> None:
+    assert NAMES == ["cut", "dense", "noisy", "one_epoch", "saturated", "sparse", "tail"]
 
 
 @pytest.mark.parametrize("name", CARDS)
