@@ -39,16 +39,6 @@ class Recipe(Protocol):
         ...
 
 
-def one_a_rollout(strategy: Recipe) -> str | None:
-    """Why a part cannot be that weighs, masks or adds single tokens: see `Part.clash`."""
-    if strategy.estimator != "rloo":
-        return None
-    return (
-        "not all tokens of its rollouts count alike, and loss.estimator='rloo' takes one ratio and "
-        "one advantage a rollout: set estimator='grpo'."
-    )
-
-
 class Part(Checked, ABC):
     """A dataclass whose init fields are its configuration and whose other fields are its memory.
 
@@ -62,6 +52,9 @@ class Part(Checked, ABC):
     """Where it lies in the survey's tree, a key of `gfcr.taxonomy.CELLS`; its kind may say it."""
     origin: ClassVar[str] = ""
     """Where its defaults come from, a key of `gfcr.taxonomy.ORIGINS`."""
+    tokenwise: ClassVar[bool] = False
+    """Whether it weighs, masks or adds single tokens, for which `loss.estimator=rloo` has no place:
+    its ratio and its advantage are a rollout's."""
     libraries: ClassVar[tuple[str, ...]] = ()
     """Installed modules that it imports, which takes seconds and starts no thread: a sweep imports
     them once, and forks its trials."""
@@ -75,7 +68,12 @@ class Part(Checked, ABC):
             strategy: the whole, this part in it.
             at: this part's address, such as `filters.advantage`.
         """
-        return None
+        if not self.tokenwise or strategy.estimator != "rloo":
+            return None
+        return (
+            "it tells the tokens of a rollout apart, and loss.estimator='rloo' takes one ratio and "
+            "one advantage a rollout: set estimator='grpo'."
+        )
 
     def metrics(self) -> Mapping[str, float]:
         """Numbers to log after each update, under the part's name. None by default."""

@@ -14,8 +14,8 @@ def speed(*, group_size: int = 4, more: int = 20, ahead: int = 8) -> Strategy:
     Paper: 2506.09016
     Formula: n = group_size rollouts; if their rewards differ, `more` on top, else the next prompt;
         expected cost of a trained prompt: more + n / (1 - p^n - (1 - p)^n); A_i = r_i - mean of the
-        others over all n + more, weighted by min(pi / pi_sampled, cap) token by token; a mean over
-        the batch's tokens, as PPO's, whose ratio is of a token: the sequence's has no such weights.
+        others over all n + more, weighted by min(pi / pi_sampled, cap) token by token. The loss is
+        PPO's, a mean over tokens: the sequence's ratio of RLOO has no place for such weights.
     Knobs: group_size (N_init; authors' script: 4), more (N_cont; authors' script: 20), ahead
         (prompts begun beyond the batch, whose rollouts are kept for the next one; authors' script:
         64 screened for 16 trained; 0 trains on-policy).

@@ -4,6 +4,7 @@ import argparse
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, get_args
 
 from gfcr.config import parse_overrides
@@ -38,6 +39,15 @@ def within(hint: Any) -> Callable[[str], Any]:
             raise argparse.ArgumentTypeError(told) from error
 
     return read
+
+
+def to_write(text: str) -> Path:
+    """An argparse `type`: a file that can be written, which is told now and not after the work."""
+    path = Path(text)
+    if path.is_dir() or not path.parent.is_dir():
+        told = f"{shown(text)} is not allowed: give a file in a folder that exists"
+        raise argparse.ArgumentTypeError(told)
+    return path
 
 
 def spoken(text: str, *, flag: str) -> dict[str, Any]:

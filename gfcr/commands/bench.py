@@ -2,10 +2,9 @@
 
 import argparse
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gfcr.commands import Outcome, bench_ranking, bench_time_to_target, within
+from gfcr.commands import Outcome, bench_ranking, bench_time_to_target, to_write, within
 from gfcr.errors import ConfigError
 from gfcr.values.ranges import Count, Seed, SomeShare
 
@@ -85,7 +84,9 @@ def _speculation(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--share", type=within(SomeShare), help="generation's share of a training step (R_gen)"
     )
-    parser.add_argument("--table", type=Path, metavar="FILE", help="write the speeds for `auto`")
+    parser.add_argument(
+        "--table", type=to_write, metavar="FILE", help="write the speeds for `auto`"
+    )
     parser.add_argument("--seed", type=within(Seed), default=0)
 
 

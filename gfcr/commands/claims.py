@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from gfcr.claims import regime
-from gfcr.commands import Outcome, within
+from gfcr.commands import Outcome, to_write, within
 from gfcr.values.ranges import Count
 
 HELP = "Say what papers claim of their strategies, and test it here: seen, smaller, contradicted."
@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seeds", type=within(Count), default=5, help="of each arm; 5")
     parser.add_argument("--run", action="store_true", help="make the runs that are missing")
     parser.add_argument("--write", type=Path, metavar="FOLDER", help="write an entry of each there")
-    parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw the effects there")
+    parser.add_argument("--plot", type=to_write, metavar="FILE.svg", help="draw the effects there")
     parser.add_argument("--regimes", type=Path, default=regime.FOLDER, help="folder of the regimes")
     parser.add_argument("--launcher", help="where trials run, as 'local parallel=1'")
     parser.add_argument(

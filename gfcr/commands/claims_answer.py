@@ -41,19 +41,20 @@ def answer(options: argparse.Namespace) -> Outcome:
     found = _chosen(options)
     if options.plot is not None:
         picture.check(options.plot)
+    if options.write is not None and options.write.is_file():
+        raise ConfigError(f"--write {options.write} is a file: give a folder.")
     untestable = [each for each in found if isinstance(each, Untestable)]
     asked = [
         ask(each, seeds=range(options.seeds), folder=options.regimes, changes=_changes(options))
         for each in found
         if isinstance(each, Claim)
     ]
-    if options.write is not None and options.write.is_file():
-        raise ConfigError(f"--write {options.write} is a file: give a folder.")
     planned = [power_of(each, claims=len(asked)) for each in asked]
     failed = [str(end.problem) for each in asked for end in _made(each, run=options.run)]
     made = [_entry(each) for each in asked]
-    known = [each for each in made if each is not None and not entries.idle(each)]
-    failed += [_IDLE.format(**each["claim"]) for each in made if each and entries.idle(each)]
+    idle = [each for each in made if each is not None and entries.idle(each)]
+    known = [each for each in made if each is not None and each not in idle]
+    failed += [_IDLE.format(**each["claim"]) for each in idle]
     verdicts = {each.strategy: each for each in entries.judged(known)}
     lines = [
         Line(claim=a.claim, power=p, entry=e, judged=verdicts.get(a.claim.strategy))

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from gfcr.commands import Outcome, named, parser
+from gfcr.commands import Outcome, named, parser, to_write
 
 HELP = "Print what makes a shell complete commands, flags, files and names of parts."
 
@@ -38,5 +38,5 @@ def _say(parser: argparse.ArgumentParser, *, how: Mapping[str, Any], file: Any) 
         if isinstance(inside, dict):
             for inner in cast("dict[str, Any]", inside).values():
                 _say(inner, how=how, file=file)
-        elif complete := file if action.type is Path else how.get(action.dest):
+        elif complete := file if action.type in (Path, to_write) else how.get(action.dest):
             vars(action)["complete"] = complete

@@ -1,13 +1,12 @@
 """`gfcr leaderboard`."""
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.text import Text
 
 from gfcr import sweep
-from gfcr.commands import Outcome, within
+from gfcr.commands import Outcome, to_write, within
 from gfcr.values.ranges import Finite, NonNegative
 
 if TYPE_CHECKING:
@@ -37,9 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=within(Finite),
         help="held-out score to reach; the baseline's final one by default",
     )
-    parser.add_argument("--html", type=Path, help="write the report there too")
-    parser.add_argument("--markdown", type=Path, help="write the table there too")
-    parser.add_argument("--csv", type=Path, help="write the rows there too")
+    parser.add_argument("--html", type=to_write, help="write the report there too")
+    parser.add_argument("--markdown", type=to_write, help="write the table there too")
+    parser.add_argument("--csv", type=to_write, help="write the rows there too")
 
 
 def run(options: argparse.Namespace) -> Outcome:

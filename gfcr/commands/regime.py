@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gfcr.claims import regime
-from gfcr.commands import Outcome, within
+from gfcr.commands import Outcome, to_write, within
 from gfcr.errors import ConfigError
 from gfcr.shown.table import Column, Table
 from gfcr.values.plain import is_mapping
@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="UPDATES",
         help="updates that count as the start of the run",
     )
-    parser.add_argument("--write", type=Path, metavar="FILE", help="write the card there too")
+    parser.add_argument("--write", type=to_write, metavar="FILE", help="write the card there too")
 
 
 def run(options: argparse.Namespace) -> Outcome:

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gfcr.commands import Outcome, within
+from gfcr.commands import Outcome, to_write, within
 from gfcr.errors import ConfigError
 from gfcr.values.ranges import Count, NonNegative, Seed
 
@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name, (default, text) in _SYNTHETIC.items():
         kind, flag = Count if isinstance(default, int) else NonNegative, name.replace("_", "-")
         parser.add_argument(f"--{flag}", type=within(kind), help=f"{text} ({default})")
-    parser.add_argument("--plot", type=Path, metavar="FILE.png", help="draw the arms there")
+    parser.add_argument("--plot", type=to_write, metavar="FILE.png", help="draw the arms there")
 
 
 def run(options: argparse.Namespace) -> Outcome:

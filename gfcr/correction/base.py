@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from gfcr.part import Part, Recipe, one_a_rollout
+from gfcr.part import Part
 from gfcr.types import Bools, Floats, Rollout
 
 Level: TypeAlias = Literal["sequence", "geometric"]
@@ -67,19 +67,12 @@ class Correction(Part):
             return [Corrected(weight=np.exp(learned.gaps_T)) for learned in update]
     """
 
+    tokenwise: ClassVar[bool] = True
+    """See `Part.tokenwise`; False where each rollout gets one weight and nothing is masked."""
     weighs_gaps: ClassVar[bool] = True
     """Whether it corrects for `Learned.gaps_T`; others mask or weigh by something else."""
     needs_entropies: ClassVar[bool] = False
     """Whether it reads `Learned.entropies_T`: they are taken along with the log-probs."""
-
-    @property
-    def by_rollout(self) -> bool:
-        """Whether it gives each rollout one weight and masks nothing."""
-        return False
-
-    def clash(self, strategy: Recipe, *, at: str) -> str | None:
-        """See `Part.clash`."""
-        return None if self.by_rollout else one_a_rollout(strategy)
 
     @abstractmethod
     def correct(self, update: Sequence[Learned]) -> Sequence[Corrected]:

@@ -25,6 +25,7 @@ class SequenceMask(Correction):
     """
 
     origin: ClassVar[str] = "S"
+    tokenwise: ClassVar[bool] = False
 
     cap: Positive = 3.0
     low: NonNegative = 0.0
@@ -38,11 +39,6 @@ class SequenceMask(Correction):
             raise ConfigError(
                 f"sequence_mask.low={self.low} with sequence_mask.cap={self.cap}: give low < cap."
             )
-
-    @property
-    def by_rollout(self) -> bool:
-        """See `Correction.by_rollout`."""
-        return True
 
     def correct(self, update: Sequence[Learned]) -> Sequence[Corrected]:
         """See `Correction.correct`."""

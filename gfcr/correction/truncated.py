@@ -7,6 +7,7 @@ from typing import ClassVar, Literal, final
 import numpy as np
 
 from gfcr.correction.base import Corrected, Correction, Learned
+from gfcr.part import Recipe
 from gfcr.types import Floats
 from gfcr.values.ranges import Positive
 
@@ -25,10 +26,9 @@ class Truncated(Correction):
     cap: Positive = 2.0
     level: Literal["token", "sequence", "geometric"] = "token"
 
-    @property
-    def by_rollout(self) -> bool:
-        """See `Correction.by_rollout`."""
-        return self.level != "token"
+    def clash(self, strategy: Recipe, *, at: str) -> str | None:
+        """See `Part.clash`."""
+        return super().clash(strategy, at=at) if self.level == "token" else None
 
     def correct(self, update: Sequence[Learned]) -> Sequence[Corrected]:
         """See `Correction.correct`."""

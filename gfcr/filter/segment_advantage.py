@@ -6,7 +6,6 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from gfcr.part import Recipe, one_a_rollout
 from gfcr.stages import Filter, View
 from gfcr.types import Floats, Group, Rollout, Signal
 from gfcr.values.ranges import SomeShare, Word
@@ -31,6 +30,7 @@ class SegmentAdvantage(Filter):
     cell: ClassVar[str] = "F5.7"
     origin: ClassVar[str] = "ours"
     gives_advantages = True
+    tokenwise = True
 
     value: Word = "value"
     """Name of the score with the values."""
@@ -39,10 +39,6 @@ class SegmentAdvantage(Filter):
     unlikely: SomeShare = 1.0
     """Largest probability of a token that is taught."""
     segments: float = field(init=False, default=0.0)
-
-    def clash(self, strategy: Recipe, *, at: str) -> str | None:
-        """See `Part.clash`."""
-        return one_a_rollout(strategy)
 
     def apply(self, group: Group, *, view: View) -> Group:
         """See `Filter.apply`."""

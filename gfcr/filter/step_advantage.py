@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, final
 import numpy as np
 
 from gfcr.errors import ConfigError
-from gfcr.part import Recipe, one_a_rollout
+from gfcr.part import Recipe
 from gfcr.stages import Evaluator, Filter, View
 from gfcr.types import Floats, Group, Signal
 
@@ -31,6 +31,7 @@ class StepAdvantage(Filter):
     cell: ClassVar[str] = "F5.4"
     origin: ClassVar[str] = "P"
     gives_advantages = True
+    tokenwise = True
 
     kind: Literal["difference", "outcome"] = "difference"
 
@@ -38,7 +39,7 @@ class StepAdvantage(Filter):
         """See `Part.clash`."""
         given = {name for e in strategy.hooks(Evaluator).values() for name in e.gives_scores}
         if {"value", "step"} <= given:
-            return one_a_rollout(strategy)
+            return super().clash(strategy, at=at)
         return (
             "no part gives the scores `value` and `step` that it reads: add the control "
             "`step_values`."

@@ -6,7 +6,6 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from gfcr.part import Recipe, one_a_rollout
 from gfcr.stages import Filter, View
 from gfcr.types import Bools, Floats, Group, Rollout
 
@@ -33,10 +32,7 @@ class TreeAdvantage(Filter):
     cell: ClassVar[str] = "F5.4"
     origin: ClassVar[str] = "P"
     gives_advantages = True
-
-    def clash(self, strategy: Recipe, *, at: str) -> str | None:
-        """See `Part.clash`."""
-        return one_a_rollout(strategy)
+    tokenwise = True
 
     def apply(self, group: Group, *, view: View) -> Group:
         """See `Filter.apply`."""

@@ -7,7 +7,6 @@ from typing import Annotated, ClassVar, final
 from annotated_types import Len
 
 from gfcr.errors import ConfigError
-from gfcr.part import Recipe, one_a_rollout
 from gfcr.stages import Generate, Session, Trajectory
 from gfcr.values.ranges import Fraction
 
@@ -32,15 +31,12 @@ class BudgetForcing(Generate):
     cell: ClassVar[str] = "C6.5"
     origin: ClassVar[str] = "ours"
     resumes: ClassVar[bool] = True
+    tokenwise: ClassVar[bool] = True
 
     thinking: Fraction = 0.75
     """Share of the job's cap after which the answer is due."""
     marker: Annotated[str, Len(1, 1000)] = "#"
     """Begins an answer, such as `\\n</think>\\n\\nFinal answer: `."""
-
-    def clash(self, strategy: Recipe, *, at: str) -> str | None:
-        """See `Part.clash`: what is appended is out of the loss."""
-        return one_a_rollout(strategy)
 
     def check(self, encode: Callable[[str], Sequence[int]]) -> None:
         """See `Generate.check`."""

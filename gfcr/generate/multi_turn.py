@@ -8,7 +8,6 @@ from annotated_types import Len
 
 from gfcr.errors import ConfigError
 from gfcr.generate.tools.base import Tool, ToolError, load_tool
-from gfcr.part import Recipe, one_a_rollout
 from gfcr.stages import Generate, Session, Trajectory
 from gfcr.values.ranges import Count, Text, Word
 
@@ -36,6 +35,7 @@ class MultiTurn(Generate):
     cell: ClassVar[str] = "G4.2"
     origin: ClassVar[str] = "ours"
     resumes: ClassVar[bool] = True
+    tokenwise: ClassVar[bool] = True
 
     tool: Word = "calculator"
     """A file in `gfcr/generate/tools`, or `package.module:Class`."""
@@ -46,10 +46,6 @@ class MultiTurn(Generate):
 
     def __post_init__(self) -> None:
         load_tool(self.tool)
-
-    def clash(self, strategy: Recipe, *, at: str) -> str | None:
-        """See `Part.clash`: what is appended is out of the loss."""
-        return one_a_rollout(strategy)
 
     def check(self, encode: Callable[[str], Sequence[int]]) -> None:
         """See `Generate.check`."""

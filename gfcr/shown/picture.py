@@ -4,22 +4,20 @@ from pathlib import Path
 from typing import Any
 
 from gfcr.code import optional
-from gfcr.errors import ConfigError, unknown_name
+from gfcr.errors import unknown_name
 
 _INSTEAD = ", or leave --plot out"
 
 
 def check(path: Path) -> None:
-    """Refuses what could not be written, before the work whose picture it is to be.
+    """Refuses what could not be drawn, before the work whose picture it is to be.
 
     Raises:
-        ConfigError: matplotlib or the folder is missing, or no format has this ending.
+        ConfigError: matplotlib is missing, or no format has this ending.
     """
     allowed = new(1, 1).canvas.get_supported_filetypes()
-    if (ending := path.suffix.removeprefix(".")) not in allowed:
+    if (ending := path.suffix.removeprefix(".").lower()) not in allowed:
         raise unknown_name(ending, kind="ending of a picture", allowed=allowed, where="--plot")
-    if path.is_dir() or not path.parent.is_dir():
-        raise ConfigError(f"--plot {path} is not allowed: give a file in a folder that exists.")
 
 
 def new(width: float, height: float) -> Any:
@@ -32,14 +30,11 @@ def save(figure: Any, *, path: Path) -> Path:
     """Writes a figure; SVG is the same file each time.
 
     Raises:
-        ConfigError: as `check`, or the file cannot be written.
+        ConfigError: as `check`.
     """
     check(path)
-    held = {"metadata": {"Date": None}} if path.suffix == ".svg" else {}
+    held = {"metadata": {"Date": None}} if path.suffix.lower() == ".svg" else {}
     matplotlib = optional.load("matplotlib")
-    try:
-        with matplotlib.rc_context({"svg.hashsalt": "gfcr", "svg.fonttype": "none"}):
-            figure.savefig(path, **held)
-    except OSError as error:
-        raise ConfigError(f"--plot {path}: cannot be written ({error}).") from error
+    with matplotlib.rc_context({"svg.hashsalt": "gfcr", "svg.fonttype": "none"}):
+        figure.savefig(path, **held)
     return path

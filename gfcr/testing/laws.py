@@ -12,13 +12,14 @@ import numpy as np
 
 from gfcr import registry
 from gfcr import strategy as strategies
+from gfcr.correction.base import Corrected, Correction, Learned
 from gfcr.errors import ConfigError
 from gfcr.ledger import IN_FLIGHT
 from gfcr.part import Part
 from gfcr.pipeline import Pipeline
 from gfcr.strategy import Strategy
 from gfcr.testing import factories as make
-from gfcr.types import RolloutBatch
+from gfcr.types import Floats, RolloutBatch
 
 UPDATES: Final = 4
 
@@ -85,9 +86,47 @@ def refuses_unknown_keys(kind: str, part: Part) -> None:
     raise LawError("it takes a key that it does not have")
 
 
+def corrects_as_it_says(kind: str, part: Part) -> None:
+    """A correction reads log-probs and tells tokens apart if, and only if it may, its class says.
+
+    What may go with it, in a loss or beside a temperature of its own, is decided by that.
+    """
+    if not isinstance(part, Correction):
+        return
+    own = np.random.default_rng(0).normal(0, 0.1, (8, 6)).astype(np.float32)
+    far = own * np.float32(40)
+    on, off = ([_answer(a) for a in part.correct(_update(gaps))] for gaps in (0 * own, far))
+    mild = [_answer(a) for a in part.correct(_update(own))]
+    reads = not all(map(np.array_equal, on * 2, off + mild))
+    _hold(reads == part.weighs_gaps, f"say weighs_gaps={reads}: by that go its answers")
+    flat = all(np.ptp(answer_T) == 0 for answer_T in off + mild)
+    _hold(part.tokenwise or flat, "it tells tokens apart: say tokenwise=True")
+
+
+def _update(gaps_BT: Floats) -> list[Learned]:
+    num = gaps_BT.shape[1]
+    logprobs_T = np.full(num, -1.5, np.float32)
+    return [
+        Learned(
+            rollout=make.rollout(i % 2, length=num, logprobs=logprobs_T - gap_T, group_id="g"),
+            advantage_T=logprobs_T * np.float32(i % 3 - 1),
+            logprobs_T=logprobs_T,
+            version=0,
+            entropies_T=np.linspace(1, 2, num, dtype=np.float32),
+        )
+        for i, gap_T in enumerate(gaps_BT)
+    ]
+
+
+def _answer(corrected: Corrected) -> np.ndarray:
+    """What each of six tokens counts."""
+    kept_T = np.ones(6) if corrected.mask_T is None else corrected.mask_T
+    return corrected.weight * kept_T
+
+
 PART_LAWS: Final[Sequence[Callable[[str, Part], None]]] = (
     *(is_configuration, is_described, can_be_pickled, keeps_its_memory, measures_in_numbers),
-    refuses_unknown_keys,
+    *(refuses_unknown_keys, corrects_as_it_says),
 )
 
 

@@ -11,6 +11,8 @@ from gfcr.cli import main
 FOLDER = Path(__file__).parents[2] / "foreign"
 HEAD = """
 from dataclasses import dataclass, field
+import numpy as np
+from gfcr.correction.base import Corrected, Correction
 from gfcr.stages import Control, Filter, Observer
 
 
@@ -63,6 +65,37 @@ BROKEN: dict[str, tuple[str, str]] = {
         return {"mood": "good"}
 """,
         "its metrics are no floats",
+    ),
+    "weighs unsaid": (
+        """class It(Correction):
+    \"\"\"Weighs tokens by the ratio, and says otherwise.\"\"\"
+
+    weighs_gaps = False
+
+    def correct(self, update):
+        return [Corrected(weight=np.minimum(np.exp(u.gaps_T), 2)) for u in update]
+""",
+        "say weighs_gaps=True",
+    ),
+    "weighs nothing": (
+        """class It(Correction):
+    \"\"\"Leaves all as it is.\"\"\"
+
+    def correct(self, update):
+        return [Corrected() for _ in update]
+""",
+        "say weighs_gaps=False",
+    ),
+    "masks unsaid": (
+        """class It(Correction):
+    \"\"\"Masks the likely tokens, and says otherwise.\"\"\"
+
+    tokenwise = False
+
+    def correct(self, update):
+        return [Corrected(mask_T=u.gaps_T < 1) for u in update]
+""",
+        "say tokenwise=True",
     ),
 }
 

@@ -13,7 +13,7 @@ from tests.commands import gfcr
 from tests.contract.sources import EXPERIMENTS
 
 STUDIES = [file for file in EXPERIMENTS if any(key in configs.read(file) for key in configs.STUDY)]
-EXPERIMENTS = [file for file in EXPERIMENTS if file not in STUDIES]
+SINGLE = [file for file in EXPERIMENTS if file not in STUDIES]
 
 BASE = """\
 model: none
@@ -87,7 +87,7 @@ def test_an_arm_has_the_values_of_its_factors(folder: Path) -> None:
     assert wrong.returncode == 2 and "Did you mean 'dynamic+large'" in wrong.stderr
 
 
-@pytest.mark.parametrize("file", EXPERIMENTS, ids=lambda file: file.name)
+@pytest.mark.parametrize("file", SINGLE, ids=lambda file: file.name)
 def test_what_it_prints_is_the_same_experiment(file: Path, tmp_path: Path) -> None:
     printed = tmp_path / "printed.yaml"
     printed.write_text(gfcr("config", file).stdout)

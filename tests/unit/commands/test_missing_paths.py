@@ -1,4 +1,4 @@
-"""A path that is not there is refused by name, with the nearest, before a Hub is asked."""
+"""A path that is not there is refused by name, before a Hub is asked or any work is done."""
 
 from pathlib import Path
 from typing import Any
@@ -49,3 +49,24 @@ def test_it_is_refused_with_the_nearest_name(case: str, folder: Path) -> None:
     assert done.returncode == 2 and not done.stdout, done.stderr
     for word in words:
         assert word in done.stderr
+
+
+WRITE = {
+    "claims": ["claims", "--plot"],
+    "simulate": ["simulate", "--plot"],
+    "card": ["regime", "it.yaml", "--write"],
+    "speeds": ["bench", "speculation", "it.yaml", "--table"],
+    "report": ["leaderboard", "it.yaml", "--html"],
+    "board": ["leaderboard", "it.yaml", "--markdown"],
+    "rows": ["leaderboard", "it.yaml", "--csv"],
+}
+
+
+@pytest.mark.parametrize("case", WRITE)
+@pytest.mark.parametrize("file", ["no/folder/a.svg", "models"])
+def test_what_cannot_be_written_is_refused_before_the_work(
+    case: str, file: str, folder: Path
+) -> None:
+    done = gfcr(*WRITE[case], file, cwd=folder)
+    assert done.returncode == 2 and not done.stdout, done.stderr
+    assert f"{WRITE[case][-1]}: '{file}' is not allowed: give a file in a folder" in done.stderr
