@@ -120,6 +120,19 @@ def blamed(address: str, error: BaseException) -> PartError:
     )
 
 
+@contextmanager
+def restoring(what: str) -> Generator[None]:
+    """What cannot be read back becomes a `ForeignCheckpointError` that says so."""
+    try:
+        yield
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ForeignCheckpointError(
+            f"The checkpoint's {what} cannot be read back ({described(error)}): another version of "
+            "gfcr or of a part wrote it. Go on with that one, or start over: gfcr run --fresh "
+            "keeps the run's folder under another name."
+        ) from error
+
+
 def described(error: BaseException) -> str:
     """An exception in one text of bounded length."""
     try:

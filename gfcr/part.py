@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from gfcr.errors import ForeignCheckpointError
+from gfcr.errors import restoring
 from gfcr.values.ranges import Checked
 
 H = TypeVar("H")
@@ -90,12 +90,9 @@ class Part(Checked, ABC):
             ForeignCheckpointError: it is not of these fields, as another version's was.
         """
         own = {f.name for f in _memory(self)}
-        if set(state) != own:
-            raise ForeignCheckpointError(
-                f"The checkpoint's {type(self).__name__} remembers {_listed(state)}, and this one "
-                f"{_listed(own)}: another version wrote it. Go on with that one, or start over "
-                "with --fresh, which keeps the run's folder under another name."
-            )
+        with restoring(type(self).__name__):
+            if set(state) != own:
+                raise ValueError(f"it has {_listed(state)}, and this one {_listed(own)}")
         for f in _memory(self):
             object.__setattr__(self, f.name, copy.deepcopy(state[f.name]))
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, final
 
 from gfcr.engine.base import Engine
-from gfcr.errors import asking
+from gfcr.errors import asking, restoring
 from gfcr.ledger import Ledger
 from gfcr.loop import batch as batches
 from gfcr.loop.collector import Collector, check_harvest
@@ -277,8 +277,9 @@ class Pipeline:
             "in_flight": self._runner.state_dict(),
         }
 
+    @restoring("state")
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores what `state_dict` returned."""
+        """Restores what `state_dict` returned; ForeignCheckpointError where that is not it."""
         self._view.begin(state["step"])
         self.stream.load_state_dict(state["stream"])
         self.ledger.load_state_dict(state["ledger"])
