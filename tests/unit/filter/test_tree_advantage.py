@@ -8,16 +8,10 @@ from hypothesis import strategies as st
 
 from gfcr.filter.tree_advantage import TreeAdvantage
 from gfcr.testing import factories as make
-from gfcr.types import Group, Rollout, Span
+from gfcr.types import Group, Rollout
+from tests.trees import leaf
 
 VIEW: Any = None
-
-
-def leaf(index: int, *, spans: list[tuple[str, int]], reward: float | None, **changes: Any) -> Any:
-    """A rollout made of the first tokens of these requests."""
-    length = sum(num for _, num in spans)
-    pieces = tuple(Span(request_id=r, start=0, stop=num) for r, num in spans)
-    return make.rollout(index, reward=reward, length=length, spans=pieces, **changes)
 
 
 def advantages(rollouts: list[Rollout]) -> list[Any]:

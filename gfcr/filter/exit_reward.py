@@ -1,0 +1,49 @@
+"""S-GRPO's rewards: the earlier a thought could be left, the better."""
+
+from dataclasses import dataclass
+from math import inf
+from typing import ClassVar, final
+
+from gfcr.filter._shaping import too_late
+from gfcr.part import Recipe
+from gfcr.stages import Filter, View
+from gfcr.types import Group
+from gfcr.values.ranges import Finite, SomeShare
+
+
+@final
+@dataclass(kw_only=True)
+class ExitReward(Filter):
+    """Pays decay^(k - 1) to the k-th right answer of a serial group, and nothing to wrong ones.
+
+    Rollouts are in the order in which they left the thought (their note `exit`, by `serial_exits`;
+    one without comes last), and right from the reward `threshold` on. S-GRPO halves: 1, 1/2, 1/4...
+
+    Hurts hard prompts, whose few right answers come late and are paid in full, while an early
+    guess that happens to be right is taught as well.
+    """
+
+    paper: ClassVar[str] = "2505.07686"
+    cell: ClassVar[str] = "F5.7"
+    origin: ClassVar[str] = "S"
+    gives_advantages = False
+
+    decay: SomeShare = 0.5
+    threshold: Finite = 0.5
+
+    def clash(self, strategy: Recipe, *, at: str) -> str | None:
+        """See `Part.clash`."""
+        return too_late(strategy, at=at)
+
+    def apply(self, group: Group, *, view: View) -> Group:
+        """See `Filter.apply`."""
+        exits_N = [r.notes.get("exit", inf) for r in group.rollouts]
+        rewards = [s.reward for s in group.signals]
+        num_right = 0
+        for i in sorted(range(len(exits_N)), key=lambda i: exits_N[i]):
+            reward = rewards[i]
+            if reward is not None:
+                right = reward >= self.threshold
+                rewards[i] = self.decay**num_right if right else 0.0
+                num_right += right
+        return group.with_rewards(rewards).with_values(right_exits=float(num_right))
