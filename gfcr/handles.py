@@ -30,7 +30,7 @@ class Job:
     num_samples: int
     sampling: Sampling
     resume: tuple[Rollout, ...] = ()
-    """Partial rollouts to continue first, instead of starting as many samples afresh."""
+    """Rollouts to go on from in the place of new samples; finished ones stay as they are."""
     priority: int = 0
     draft_budget: int | None = None
     notes: Mapping[str, float] = field(default_factory=dict[str, float])

@@ -34,8 +34,8 @@ class Custody:
         self._ledger = ledger
         self._prompts: dict[str, bytes] = {}
         self._made: dict[str, bytes] = {}
-        self._own, self._joined = set[str](), set[str]()
-        """Ids of the rollouts that were completed in this batch, and of those recalled for it."""
+        self._own, self._joined = dict[str, str](), set[str]()
+        """Rollouts that were completed in this batch, by provenance, and those recalled for it."""
         self._held: dict[str, Rollout] = {}
         """Aborted rollouts a Replay part keeps: their tokens are buffered."""
         self._requests: dict[str, set[str]] = {}
@@ -66,7 +66,7 @@ class Custody:
             if not self.handed_out(prompt):
                 raise _changed(prompt)
         self._made |= {rollout.id: _of_rollout(rollout) for rollout in found}
-        self._own.update(rollout.id for rollout in found)
+        self._own.update({rollout.id: rollout.origin for rollout in found})
 
     def admit(self, groups: Iterable[Group], *, run: str) -> list[Group]:
         """Takes down what another run recorded, as if this one had made it.
@@ -110,8 +110,8 @@ class Custody:
         """
         complete = [r for g in harvest.groups for r in g.rollouts]
         for rollout in [*complete, *harvest.aborted]:
-            fresh = rollout.origin == "fresh" and rollout.id in self._own
-            if not self.made(rollout) or not (fresh or rollout.id in self._joined):
+            own = self._own.get(rollout.id) == rollout.origin
+            if not self.made(rollout) or not (own or rollout.id in self._joined):
                 raise PartError(
                     f"update {harvest.step}: rollout {rollout.id} is not what the engine sampled "
                     "and the verifier scored (its tokens, log-probs, versions, mask, spans, text, "

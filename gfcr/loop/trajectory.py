@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -46,6 +46,7 @@ class LiveTrajectory:
         self.notes: dict[str, float] = {}
         self.finish: FinishReason | None = None
         self.detail, self.stopped = "", False
+        self.came: Literal["fresh", "replay"] = "fresh"
         self.error: str | None = None
         self.parent: str | None = None
         self.turns = self.forks = self.fork_at = 0
@@ -59,9 +60,8 @@ class LiveTrajectory:
         self._own: tuple[list[Any], ...] = ([], [], [], [])
         """The columns as they were filled; what parts see is compared with them at the end."""
         self._wait: Pending[Sampled] | None = None
-        """Of the continuation that is being sampled."""
         self._from = self._until = 0
-        """Tokens before that continuation, and most of them behind it."""
+        """Of the continuation that is being sampled: tokens before it, and most of them behind."""
         self._stops: tuple[int, ...] = ()
         siblings.append(self)
 
@@ -157,6 +157,7 @@ class LiveTrajectory:
         self.notes = dict(rollout.notes)
         self._sampled_under = self._sampled_under or rollout.sampled_under
         if rollout.complete:
+            self.came = rollout.origin
             if rollout.reward is not None or rollout.error is not None:
                 self.verdict = Verdict(reward=rollout.reward, error=rollout.error)
             self._end(rollout.finish, detail=rollout.detail)
@@ -201,8 +202,7 @@ class LiveTrajectory:
         """Why this is no rollout although Generate returned, if it is none."""
         if self._changed_by_hand():
             # What they hold is anybody's guess; where the engine's tokens went, the spans say.
-            self.tokens, self.logprobs, self.versions, self.mask = [], [], [], []
-            self._text = None
+            self.tokens, self.logprobs, self.versions, self.mask, self._text = [], [], [], [], None
             return "its tokens were changed by hand: use `sample`, `append` and `fork` only"
         if not any(self.mask):
             return "no token was sampled for it" + (f" ({self.detail})" if self.detail else "")
@@ -225,10 +225,8 @@ class LiveTrajectory:
 
     def rollout(self) -> Rollout:
         """Freezes it as it is: one that has not ended yet was cut because its batch was full."""
-        text = self._origin.floor.codec.decode(self.tokens) if self._text is None else self._text
         verdict = None if self.finish == FinishReason.ERROR else self.verdict
-        given = verdict.scores if verdict else dict[str, float]()
-        scores = {f"{REWARDS}{name}": v for name, v in given.items()}
+        given = (verdict or Verdict(reward=None)).scores
         return Rollout(
             id=self.id,
             group_id=self._origin.group_id,
@@ -239,7 +237,7 @@ class LiveTrajectory:
             versions_T=np.array(self.versions, np.int32),
             mask_T=np.array(self.mask, np.bool_),
             spans=tuple(self.spans),
-            text=text,
+            text=self._origin.floor.codec.decode(self.tokens) if self._text is None else self._text,
             finish=self.finish or FinishReason.ABORTED,
             detail=self.detail if self.finish else BATCH_FULL,
             step=self._origin.job.step,
@@ -248,7 +246,9 @@ class LiveTrajectory:
             role=self.role,
             reward=verdict.reward if verdict else None,
             error=verdict.error if verdict else self.error,
-            notes={k: float(v) for k, v in self.notes.items() if is_note(k, v)} | scores,
+            origin=self.came,
+            notes={k: float(v) for k, v in self.notes.items() if is_note(k, v)}
+            | {f"{REWARDS}{name}": score for name, score in given.items()},
         )
 
     def _end(self, finish: FinishReason, *, detail: str = "") -> None:

@@ -6,7 +6,7 @@ from typing import ClassVar, NamedTuple, final
 
 from gfcr.errors import ConfigError
 from gfcr.stages import Harvest, Replay, Selector, View
-from gfcr.stats.prompts import visit
+from gfcr.stats.prompts import besides, visit
 from gfcr.types import Prompt
 from gfcr.values.ranges import Count, Finite, Natural, Share
 
@@ -71,7 +71,7 @@ class PromptReplay(Replay, Selector):
         for prompt_id in chosen:
             self.uses[prompt_id] = self.uses.get(prompt_id, 0) + 1
         self.again += chosen
-        fresh = self._fresh(num - len(chosen), view=view)
+        fresh = besides(view, num=num - len(chosen), taken=self.again)
         return [*(self.kept[prompt_id].prompt for prompt_id in chosen), *fresh]
 
     def store(self, harvest: Harvest, *, view: View) -> None:
@@ -107,14 +107,3 @@ class PromptReplay(Replay, Selector):
             and prompt_id not in self.again
         ]
         return [kept.prompt for kept in sorted(ready, key=lambda k: abs(k.rate - 0.5))]
-
-    def _fresh(self, num: int, *, view: View) -> list[Prompt]:
-        """Prompts of the stream; one that the batch has already is drawn again for the next."""
-        drawn: list[Prompt] = []
-        waiting: list[Prompt] = []
-        while len(drawn) < num:
-            (prompt,) = view.draw(1)
-            doubled = prompt.id in self.again and len(waiting) < len(self.again)
-            (waiting if doubled else drawn).append(prompt)
-        view.put_back(waiting)
-        return drawn

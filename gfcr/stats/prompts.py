@@ -1,6 +1,6 @@
 """What parts that choose prompts share: candidates, the whole training set, how a visit went."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, final
 
@@ -44,6 +44,18 @@ def candidates(view: Source, *, num: int, least: int) -> list[Prompt]:
             break
         found[prompt.id] = prompt
     return [*found.values(), *view.draw(max(0, least - len(found)))]
+
+
+def besides(view: Source, *, num: int, taken: Collection[str]) -> list[Prompt]:
+    """Draws prompts; one that the batch has already is put back, unless the stream has few more."""
+    drawn: list[Prompt] = []
+    waiting: list[Prompt] = []
+    while len(drawn) < num:
+        (prompt,) = view.draw(1)
+        doubled = prompt.id in taken and len(waiting) < len(taken)
+        (waiting if doubled else drawn).append(prompt)
+    view.put_back(waiting)
+    return drawn
 
 
 def training_set(view: Source) -> TrainingSet:

@@ -108,7 +108,12 @@ def _update(gaps_BT: Floats) -> list[Learned]:
     logprobs_T = np.full(num, -1.5, np.float32)
     return [
         Learned(
-            rollout=make.rollout(i % 2, length=num, logprobs=logprobs_T - gap_T, group_id="g"),
+            rollout=make.rollout(
+                i % 2,
+                length=num,
+                logprobs=logprobs_T - gap_T,
+                origin="replay" if i % 4 == 0 else "fresh",
+            ),
             advantage_T=logprobs_T * np.float32(i % 3 - 1),
             logprobs_T=logprobs_T,
             version=0,

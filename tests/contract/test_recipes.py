@@ -20,7 +20,7 @@ OTHER: Mapping[str, Any] = {
     **{"scope": "global", "budget": "none", "history": "other/runs", "rule": "released"},
     **{"baseline": "group", "metric": "efficiency", "forget": "lag"},
     **{"mode": "positive", "choose": "recent", "stop": ";", "lenience": 0.5},
-    **{"pattern": "#", "answer": "(.)"},
+    **{"pattern": "#", "answer": "(.)", "pool": "other/runs"},
     **{"schedule": "hw", "kind": "dr_grpo"},
     **{"shape": "linear", "marker": ",", "end": 0.5},
     "separator": "=",

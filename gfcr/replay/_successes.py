@@ -1,0 +1,65 @@
+"""What Replay parts share that keep right rollouts of each prompt."""
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from gfcr.stages import Harvest, Recaller, Replay, View
+from gfcr.types import Rollout
+from gfcr.values.ranges import Count, Finite
+
+
+@dataclass(kw_only=True)
+class Solved(Replay, Recaller):
+    """Keeps the last right rollouts of each prompt, with their log-probs and policy versions."""
+
+    threshold: Finite = 0.5
+    """Reward from which a rollout is right."""
+    capacity: Count = 16
+    """Rollouts kept of a prompt."""
+    max_prompts: Count = 4096
+    """Prompts kept; the one solved longest ago is forgotten first."""
+    solved: dict[str, deque[Rollout]] = field(init=False, default_factory=dict[str, deque[Rollout]])
+    """Prompt id -> its right rollouts, oldest first; prompts in order of their last solution."""
+    recalled: int = field(init=False, default=0)
+    _now: int = field(init=False, default=0)
+
+    def keep(self, rollouts: Iterable[Rollout]) -> None:
+        """Remembers those that are right."""
+        for rollout in rollouts:
+            if rollout.reward is None or rollout.reward < self.threshold:
+                continue
+            kept = self.solved.pop(rollout.prompt.id, deque[Rollout](maxlen=self.capacity))
+            self.solved[rollout.prompt.id] = kept
+            kept.append(rollout)
+        for prompt_id in list(self.solved)[: -self.max_prompts]:
+            del self.solved[prompt_id]
+
+    def store(self, harvest: Harvest, *, view: View) -> None:
+        """See `Replay.store`."""
+        fresh = (r for g in harvest.groups for r in g.rollouts if r.origin == "fresh")
+        self.keep(r for r in fresh if r.complete)
+        self.recalled, self._now = self._now, 0
+
+    def holds(self) -> Iterable[str]:
+        """See `Replay.holds`."""
+        return [r.id for kept in self.solved.values() for r in kept]
+
+    def metrics(self) -> Mapping[str, float]:
+        """Rollouts recalled for the last batch; rollouts and prompts kept."""
+        return {
+            "recalled": float(self.recalled),
+            "solved_rollouts": float(sum(map(len, self.solved.values()))),
+            "solved_prompts": float(len(self.solved)),
+        }
+
+    def hand_on(self, rollouts: list[Rollout]) -> list[Rollout]:
+        """Counts them as recalled."""
+        self._now += len(rollouts)
+        return rollouts
+
+    def drawn(self, prompt_id: str, *, num: int, view: View) -> list[Rollout]:
+        """At most `num` of a prompt's at random; seeded, and the same in every strategy."""
+        kept = list(self.solved.get(prompt_id, ()))
+        view.rng("solved", prompt_id).shuffle(kept)  # pyright: ignore[reportArgumentType]
+        return kept[:num]
