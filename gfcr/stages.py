@@ -85,6 +85,8 @@ class Generate(Part):
 
     resumes: ClassVar[bool] = False
     """Whether `run` goes on from `job.resume`: else a checkpoint's groups in flight start over."""
+    reads: ClassVar[tuple[str, ...]] = ()
+    """Names of the notes of a job that it obeys."""
 
     def rollouts(self, num_samples: int) -> int:
         """Most rollouts that a job of so many samples becomes."""

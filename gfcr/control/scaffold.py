@@ -1,0 +1,67 @@
+"""Scaf-GRPO's scaffold: hints for prompts that are out of reach, weak ones first."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, final
+
+from gfcr.part import Recipe
+from gfcr.stages import Control, Generate, Harvest, Observer, Referee, SampleMore, View
+from gfcr.types import Group
+from gfcr.values.ranges import Count, Finite, Natural, SomeShare
+
+
+@final
+@dataclass(kw_only=True)
+class Scaffold(Control, Referee, Observer):
+    """Asks for rollouts under a hint where no plain one was right, under a larger one if need be.
+
+    The hints give away `most` / `tiers` of the solution, then twice that, and so on: `num` rollouts
+    each, until one of them is right or `most` has been given. Before update `begin` nothing is
+    hinted, as what is out of reach is not known yet.
+
+    The generate part `hinted` gives the hints; the filter `scaffolded` has one right rollout under
+    a hint replace a wrong one. Hurts where hints are solutions: reward without reasoning.
+    """
+
+    paper: ClassVar[str] = "2510.19807"
+    cell: ClassVar[str] = "G4.3"
+    origin: ClassVar[str] = "ours"
+
+    tiers: Count = 3
+    num: Count = 1
+    """Rollouts under each hint."""
+    most: SomeShare = 0.75
+    """Share of the solution in the largest hint."""
+    begin: Natural = 0
+    threshold: Finite = 0.5
+    """Reward from which a rollout is right."""
+    helped: float = field(init=False, default=0.0)
+    asked: float = field(init=False, default=0.0)
+
+    def clash(self, strategy: Recipe, *, at: str) -> str | None:
+        """See `Part.clash`."""
+        if any("hint" in part.reads for part in strategy.hooks(Generate).values()):
+            return None
+        return "no generate part gives the hints that it asks for: use `generate: {name: hinted}`."
+
+    def decide(self, group: Group, *, view: View) -> SampleMore | None:
+        """See `Referee.decide`."""
+        right = any((r.reward or 0.0) >= self.threshold for r in group.rollouts)
+        given = max((r.notes.get("hint", 0.0) for r in group.rollouts), default=0.0)
+        tier = round(given / self.most * self.tiers)
+        unscored = all(r.reward is None for r in group.rollouts)
+        if right or unscored or tier >= self.tiers or view.step < self.begin:
+            return None
+        share = self.most * (tier + 1) / self.tiers
+        return SampleMore(num_samples=self.num, notes={"hint": share})
+
+    def observe(self, harvest: Harvest, *, view: View) -> None:
+        """See `Observer.observe`."""
+        hinted = [[r for r in g.rollouts if "hint" in r.notes] for g in harvest.groups]
+        self.asked = float(sum(map(bool, hinted)))
+        right = [any((r.reward or 0.0) >= self.threshold for r in rs) for rs in hinted]
+        self.helped = float(sum(right))
+
+    def metrics(self) -> Mapping[str, float]:
+        """Groups of the last batch that were hinted, and those of them where it helped."""
+        return {"asked": self.asked, "helped": self.helped}

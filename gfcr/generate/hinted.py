@@ -1,0 +1,87 @@
+"""Answers under a hint: part of a solution, told in the prompt or already written down."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import ClassVar, Final, Literal, final
+
+from gfcr.errors import ConfigError, shown
+from gfcr.stages import Generate, Session, Trajectory
+from gfcr.types import Prompt
+from gfcr.values.ranges import Text, Word
+
+HINT: Final = "hint"
+"""Note of a job, and of a rollout: share of the solution that is given away."""
+
+
+@final
+@dataclass(kw_only=True)
+class Hinted(Generate):
+    """Samples like `sample`, and where a job asks for it, under a hint.
+
+    The hint is the first part of the solution, as large as the job's note `hint` says, in (0, 1];
+    the control `scaffold` asks for it. With `where: prompt` it stands in the prompt, as `template`
+    has it, and what comes of it is trained as an answer to the plain prompt, its log-probs taken
+    again under that. With `where: completion` it is the beginning of the answer, out of the loss.
+    Such rollouts have the share in their notes, as `hint`.
+
+    The solution is the prompt's column `column`, of the task's data, or its answer. Hurts where
+    the hint is the answer: what is trained then is to guess it.
+    """
+
+    paper: ClassVar[str] = "2510.19807"
+    cell: ClassVar[str] = "G4.3"
+    origin: ClassVar[str] = "ours"
+    resumes: ClassVar[bool] = True
+    reads: ClassVar[tuple[str, ...]] = (HINT,)
+    tokenwise: ClassVar[bool] = True
+
+    column: Word = "answer"
+    where: Literal["prompt", "completion"] = "prompt"
+    template: Text = "{hint},{prompt}"
+    """Suits the demo; for models of prose say `Hint: {hint}` and a line break."""
+
+    def __post_init__(self) -> None:
+        if missing := [f for f in ("{hint}", "{prompt}") if f not in self.template]:
+            raise ConfigError(
+                f"hinted.template={shown(self.template)} has no {' and no '.join(missing)}: say "
+                "where they stand."
+            )
+
+    def check(self, encode: Callable[[str], Sequence[int]]) -> None:
+        """See `Generate.check`."""
+        encode(self.template.replace("{hint}", "").replace("{prompt}", ""))
+
+    async def run(self, session: Session) -> None:
+        """See `Generate.run`."""
+        share = float(session.job.notes.get(HINT, 0.0))
+        indices = range(session.job.num_samples)
+        opened = [self._open(i, share=share, session=session) for i in indices]
+        await session.gather(*(trajectory.sample() for trajectory in opened))
+
+    def _open(self, index: int, *, share: float, session: Session) -> Trajectory:
+        plain, resume = session.job.prompt, session.job.resume
+        if not share or index < len(resume):
+            return session.open(index)
+        hint = self._hint(plain, share=share, session=session)
+        if self.where == "prompt":
+            text = self.template.replace("{hint}", session.view.decode(hint))
+            prompt = session.view.prompt(
+                text.replace("{prompt}", plain.text), answer=plain.answer, meta=plain.meta
+            )
+            trajectory = session.open(index, prompt=prompt, train_under=plain)
+        else:
+            trajectory = session.open(index)
+            trajectory.append(hint)
+        trajectory.notes[HINT] = share
+        return trajectory
+
+    def _hint(self, prompt: Prompt, *, share: float, session: Session) -> Sequence[int]:
+        given = prompt.meta.get(self.column, prompt.answer if self.column == "answer" else None)
+        if given is None:
+            raise ConfigError(
+                f"hinted.column={self.column!r}: prompt {prompt.id!r} has no such column. It has "
+                f"{', '.join(map(str, prompt.meta)) or 'none'}, and answer."
+            )
+        tokens = session.view.encode(str(given))
+        return tokens[: ceil(share * len(tokens))]

@@ -1,0 +1,160 @@
+"""Scaf-GRPO's scaffold: when a hint is given, how much of it, and what is trained of it."""
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from gfcr import strategy as strategies
+from gfcr.control.scaffold import Scaffold
+from gfcr.errors import ConfigError, TaskError
+from gfcr.filter.scaffolded import Scaffolded
+from gfcr.generate.hinted import Hinted
+from gfcr.stages import Harvest
+from gfcr.tasks.base import Codec, Problems, Task, Verdict
+from gfcr.testing import factories as make
+from gfcr.types import Prompt
+
+SOLUTION = "3+4=7,7"
+
+
+@dataclass(kw_only=True)
+class Reach(Task):
+    """Right from a completion of so many characters on, the hint's in a prompt counted."""
+
+    least: int = 5
+    reward_range: ClassVar[Any] = (0.0, 1.0)
+
+    def problems(self, codec: Codec) -> Problems:
+        made = [
+            Prompt(
+                id=str(i),
+                tokens=codec.prompt(f"{i}="),
+                text=f"{i}=",
+                answer="7",
+                meta={"solution": SOLUTION},
+            )
+            for i in range(16)
+        ]
+        return Problems(train=made[:12], heldout=made[12:])
+
+    def verify(self, prompt: Prompt, *, text: str) -> Verdict:
+        return Verdict(reward=float(len(text) >= self.least))
+
+
+def run(least: int, *, updates: int = 1, **knobs: Any) -> tuple[Any, list[Any]]:
+    """Rollouts say `9`, and repeat what stands before the comma of their prompt."""
+
+    def say(request: Any) -> str:
+        asked = make.CODEC.decode(request.tokens)
+        return "9" + asked.rpartition(",")[0]
+
+    plan = strategies.load("scaf_grpo", **{"group_size": 4, "column": "solution", **knobs})
+    task, script = Reach(least=least), make.scripted(say)
+    pipeline = make.pipeline(plan, task=task, prompts=3, script=script)
+    return pipeline, [pipeline.next_batch() for _ in range(updates)]
+
+
+def test_the_weakest_hint_that_helps_is_the_last_one() -> None:
+    """7 characters: a quarter of them is 2, a half 4, three quarters 6."""
+    pipeline, (batch,) = run(least=4)
+    for group in batch.groups:
+        shares = [r.notes.get("hint", 0.0) for r in group.rollouts]
+        assert shares == [0, 0, 0, 0, 0.25, 0.5]
+        assert group.raw_rewards_N.tolist() == [0, 0, 0, 0, 0, 1]
+        assert group.kept_N.tolist() == [True, True, True, False, False, True]
+        reasons = [s.rejected for s in group.signals]
+        assert reasons == [None, None, None, "replaced", "hint", None]
+    assert (
+        batch.metrics["controls.scaffold/asked"] == batch.metrics["controls.scaffold/helped"] == 3
+    )
+    assert pipeline.tokens()["remainder"] == 0
+
+
+def test_what_is_sampled_under_a_hint_is_trained_without_it() -> None:
+    _, (batch,) = run(least=4)
+    hinted = [s.rollout for s in batch.samples if "hint" in s.rollout.notes]
+    assert len(hinted) == 3
+    for rollout in hinted:
+        told = make.CODEC.decode(rollout.sampled_under)
+        assert told == f"{SOLUTION[:4]},{rollout.prompt.text}"
+        assert rollout.mask_T.all() and rollout.text == "9" + SOLUTION[:4]
+
+
+def test_a_hint_in_the_completion_is_its_beginning_and_out_of_the_loss() -> None:
+    _, (batch,) = run(least=5, where="completion")
+    hinted = [s for s in batch.samples if "hint" in s.rollout.notes]
+    assert len(hinted) == 3
+    for sample in hinted:
+        rollout = sample.rollout
+        num = int(np.ceil(rollout.notes["hint"] * len(SOLUTION)))
+        assert rollout.text[:num] == SOLUTION[:num] and not rollout.sampled_under
+        assert not rollout.mask_T[:num].any() and rollout.mask_T[num:].all()
+        assert not sample.advantage_T[:num].any() and sample.advantage_T[num:].all()
+
+
+def test_after_the_last_hint_the_group_goes_on_as_it_is() -> None:
+    _, (batch,) = run(least=100, tiers=2, most=0.5)
+    for group in batch.groups:
+        assert [r.notes.get("hint", 0.0) for r in group.rollouts[4:]] == [0.25, 0.5]
+        assert group.kept_N.tolist() == [True] * 4 + [False] * 2
+    assert batch.metrics["controls.scaffold/helped"] == 0
+
+
+@pytest.mark.parametrize(
+    ("rewards", "step", "asks"),
+    [
+        ([0.0, 0.0], 5, True),
+        ([0.0, 1.0], 5, False),
+        ([None, 0.0], 5, True),
+        ([None, None], 5, False),
+        ([0.0, 0.0], 4, False),
+    ],
+)
+def test_who_is_out_of_reach(rewards: list[float | None], step: int, asks: bool) -> None:
+    action = Scaffold(begin=5, num=2).decide(make.group(rewards), view=make.view(step=step))
+    assert (action is not None) == asks
+    if action:
+        assert action.num_samples == 2 and action.notes == {"hint": 0.25}
+
+
+def test_hints_grow_in_equal_steps_up_to_the_largest() -> None:
+    part, given = Scaffold(tiers=4, most=0.6), list[float]()
+    rollouts = [make.rollout(0, reward=0.0)]
+    while action := part.decide(make.group_of(rollouts), view=make.view()):
+        given.append(action.notes["hint"])
+        rollouts.append(make.rollout(len(given), reward=0.0, notes=action.notes))
+    np.testing.assert_allclose(given, [0.15, 0.3, 0.45, 0.6])
+    part.observe(Harvest(step=0, groups=(make.group_of(rollouts),), aborted=()), view=make.view())
+    assert part.metrics() == {"asked": 1, "helped": 0}
+
+
+def test_groups_without_a_hint_stay_as_they_are() -> None:
+    group = make.group([1.0, 0.0, None])
+    assert Scaffolded().apply(group, view=make.view()) == group
+
+
+def test_one_of_several_right_ones_stays() -> None:
+    plain = [make.rollout(i, reward=0.0) for i in range(2)]
+    told = [
+        make.rollout(i, reward=r, notes={"hint": 0.5}) for i, r in ((2, 0.0), (3, 1.0), (4, 1.0))
+    ]
+    kept = Scaffolded().apply(make.group_of([*plain, *told]), view=make.view()).kept_N
+    assert kept.tolist() == [True, False, False, True, False]
+
+
+def test_what_cannot_be_told_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"has no \{prompt\}: say where"):
+        Hinted(template="{hint}")
+    with pytest.raises(TaskError, match="no token for ' ' 'H'"):
+        Hinted(template="Hint {hint} {prompt}").check(make.CODEC.encode)
+    with pytest.raises(ConfigError, match=r"hinted\.column='plan': prompt '.*' has no such column"):
+        run(least=9, column="plan")
+    plain = strategies.load("scaf_grpo", generate={"name": "sample"})
+    with pytest.raises(ConfigError, match=r"controls\.scaffold.*use `generate: {name: hinted}`"):
+        plain.check()
+    late = strategies.load("scaf_grpo")
+    filters = dict(reversed(late.filters.items()))
+    with pytest.raises(ConfigError, match=r"filters\.advantage makes advantages of the rewards"):
+        replace(late, filters=filters).check()
