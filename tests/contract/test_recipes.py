@@ -24,7 +24,13 @@ OTHER: Mapping[str, Any] = {
     **{"schedule": "hw", "kind": "dr_grpo"},
     **{"shape": "linear", "marker": ",", "end": 0.5},
     "separator": "=",
-    **{"by": "level", "where": "completion", "column": "solution"},
+    **{
+        "by": "level",
+        "where": "completion",
+        "when": "always",
+        "train": "plain",
+        "column": "solution",
+    },
     "tool": "gfcr.generate.tools.calculator:Calculator",
 }
 """Another value of the knobs that hold words, or nothing."""

@@ -1,4 +1,4 @@
-"""Hints at work."""
+"""Hints, examples and second tries at work."""
 
 from tests.integration.fires.case import Case, Done
 
@@ -15,7 +15,32 @@ def scaffolds(done: Done) -> None:
     assert done.run.tokens()["rejected:replaced"] > 0
 
 
+def shows_examples(done: Done) -> None:
+    """Behind examples of the first update, in the second."""
+    told = [r for g in done.batches[1].groups for r in g.rollouts if r.notes.get("examples")]
+    assert len(told) == done.metric("generate/seeded")[1] > 0
+    for rollout in told:
+        text = done.run.codec.decode(rollout.sampled_under)
+        assert text.endswith(f",{rollout.prompt.text}")
+    assert not any(r.sampled_under for g in done.batches[0].groups for r in g.rollouts)
+
+
+def repairs(done: Done) -> None:
+    again = [r for g in done.groups for r in g.rollouts if "repair" in r.notes]
+    assert len(again) == done.metric("generate/tried")[1] > 0
+    assert 0 < done.metric("generate/repaired")[1] <= len(again)
+    first = {r.text for g in done.groups for r in g.rollouts if "repair" not in r.notes}
+    for rollout in again:
+        plain = rollout.prompt.text.rpartition("?")[2]
+        attempt = rollout.prompt.text.removeprefix(plain).removesuffix(f"?{plain}")
+        assert attempt in first and not rollout.sampled_under
+
+
 CASES = {
+    "few_shot": Case(
+        check=shows_examples, knobs={"group_size": 2}, prompts=8, on_policy=False, trains=True
+    ),
+    "self_repair": Case(check=repairs, knobs={"group_size": 2}, prompts=16, trains=True),
     "scaf_grpo": Case(
         check=scaffolds,
         knobs={"group_size": 2, "most": 1.0, "tiers": 2},

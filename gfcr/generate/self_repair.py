@@ -1,0 +1,86 @@
+"""A second try that sees the first."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal, final
+
+from gfcr.errors import ConfigError, shown
+from gfcr.stages import Generate, Session
+from gfcr.values.ranges import Count, Text
+
+_FIELDS = ("{prompt}", "{attempt}")
+
+
+@final
+@dataclass(kw_only=True)
+class SelfRepair(Generate):
+    """Samples answers, and again under a prompt that holds an answer and asks for a better one.
+
+    Each of the job's samples gets up to `repairs` further tries, each of which sees the one before
+    it, until one is right: `when: always` tries all, for a critique that no verifier guides. A try
+    is a rollout of its own, in the same group, with its number in its notes as `repair`. It is
+    trained under the prompt it was sampled under, which teaches to repair, or with `train: plain`
+    under the plain one, which teaches the repaired answer.
+
+    A group has up to (repairs + 1) x num_samples rollouts. Hurts by its price, and where the
+    policy repeats what it sees: a try under a wrong answer is then wrong as well.
+    """
+
+    paper: ClassVar[str] = "2303.11366"
+    cell: ClassVar[str] = "G4.3"
+    origin: ClassVar[str] = "ours"
+
+    repairs: Count = 1
+    when: Literal["wrong", "always"] = "wrong"
+    train: Literal["repair", "plain"] = "repair"
+    template: Text = "{prompt}{attempt}?{prompt}"
+    """Suits the demo, where `?` takes a step back; for models of prose, say what to do."""
+    threshold: float = 0.5
+    repaired: int = field(init=False, default=0)
+    tried: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        if missing := [f for f in _FIELDS if f not in self.template]:
+            raise ConfigError(
+                f"self_repair.template={shown(self.template)} has no {' and no '.join(missing)}: "
+                "say where they stand."
+            )
+
+    def check(self, encode: Callable[[str], Sequence[int]]) -> None:
+        """See `Generate.check`."""
+        encode(self.template.replace("{prompt}", "").replace("{attempt}", ""))
+
+    def rollouts(self, num_samples: int) -> int:
+        """See `Generate.rollouts`."""
+        return num_samples * (1 + self.repairs)
+
+    async def run(self, session: Session) -> None:
+        """See `Generate.run`."""
+        await session.gather(*(self._try(i, session) for i in range(session.job.num_samples)))
+
+    def metrics(self) -> dict[str, float]:
+        """Repairs tried so far, and those that were right."""
+        return {"tried": float(self.tried), "repaired": float(self.repaired)}
+
+    async def _try(self, index: int, session: Session) -> None:
+        job, view = session.job, session.view
+        trajectory = session.open(index)
+        await trajectory.sample()
+        for number in range(1, self.repairs + 1):
+            attempt = view.decode(trajectory.tokens)
+            if self.when == "wrong" and await self._right(attempt, session):
+                return
+            text = self.template.replace("{attempt}", attempt)
+            text = text.replace("{prompt}", job.prompt.text)
+            prompt = view.prompt(text, answer=job.prompt.answer, meta=job.prompt.meta)
+            under = job.prompt if self.train == "plain" else prompt
+            place = job.num_samples + index * self.repairs + number - 1
+            trajectory = session.open(place, prompt=prompt, train_under=under)
+            trajectory.notes["repair"] = float(number)
+            await trajectory.sample()
+            self.tried += 1
+            self.repaired += await self._right(view.decode(trajectory.tokens), session)
+
+    async def _right(self, text: str, session: Session) -> bool:
+        verdict = await session.verify(text)
+        return verdict.reward is not None and verdict.reward >= self.threshold

@@ -1,0 +1,70 @@
+"""Second tries: of which answers, under what prompt, and what is trained of them."""
+
+from typing import Any
+
+import pytest
+
+from gfcr import strategy as strategies
+from gfcr.errors import ConfigError
+from gfcr.generate.self_repair import SelfRepair
+from gfcr.testing import factories as make
+
+
+def ran(rates: tuple[float, ...] = (0.5,), **knobs: Any) -> tuple[Any, Any]:
+    plan = strategies.load("self_repair", **{"group_size": 4, **knobs})
+    pipeline = make.pipeline(plan, task=make.CoinTask(rates=rates), prompts=6)
+    return pipeline, pipeline.next_batch()
+
+
+def tries(group: Any) -> tuple[list[Any], dict[str, Any]]:
+    """First tries, and further ones by the prompt they were made under."""
+    first = [r for r in group.rollouts if "repair" not in r.notes]
+    return first, {_under(r): r for r in group.rollouts if "repair" in r.notes}
+
+
+def _under(rollout: Any) -> str:
+    return make.CODEC.decode(rollout.sampled_under or rollout.prompt.tokens)
+
+
+@pytest.mark.parametrize("train", ["repair", "plain"])
+def test_wrong_answers_are_tried_again_with_the_answer_in_sight(train: Any) -> None:
+    pipeline, batch = ran(train=train)
+    seen = 0
+    for group in batch.groups:
+        first, again = tries(group)
+        plain = group.prompt.text
+        wrong = [r for r in first if not r.reward]
+        assert {*again} == {f"{plain}{r.text}?{plain}" for r in wrong}
+        assert len(group.rollouts) == 4 + len(wrong)
+        for rollout in again.values():
+            seen += 1
+            assert (rollout.prompt.text == plain) == (train == "plain")
+            assert rollout.mask_T.all()
+    assert seen == batch.metrics["generate/tried"] > 0
+    right = sum(r.reward == 1 for g in batch.groups for r in tries(g)[1].values())
+    assert batch.metrics["generate/repaired"] == right
+    assert pipeline.tokens()["remainder"] == 0
+
+
+def test_each_try_sees_the_one_before_until_one_is_right() -> None:
+    _, batch = ran(rates=(0.0,), repairs=3, group_size=2)
+    for group in batch.groups:
+        assert len(group.rollouts) == 8 == SelfRepair(repairs=3).rollouts(2)
+        by_number = {
+            n: [r for r in group.rollouts if r.notes.get("repair") == n] for n in (1, 2, 3)
+        }
+        assert [len(by_number[n]) for n in (1, 2, 3)] == [2, 2, 2]
+        for number in (2, 3):
+            told = {_under(r) for r in by_number[number]}
+            plain = group.prompt.text
+            assert told == {f"{plain}{r.text}?{plain}" for r in by_number[number - 1]}
+
+
+def test_where_all_is_right_nothing_is_repaired_unless_it_always_is() -> None:
+    assert {len(g.rollouts) for g in ran(rates=(1.0,))[1].groups} == {4}
+    assert {len(g.rollouts) for g in ran(rates=(1.0,), when="always")[1].groups} == {8}
+
+
+def test_a_template_without_the_attempt_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"self_repair\.template='\{prompt\}' has no \{attempt\}"):
+        SelfRepair(template="{prompt}")
