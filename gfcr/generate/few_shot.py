@@ -19,9 +19,9 @@ class FewShot(Generate, Observer):
     """Samples like `sample`, and where a job asks for hints, behind solved examples.
 
     These are other prompts of the run and their right answers, `examples` drawn at random from the
-    newest `capacity` for each rollout; each stands before the prompt as `example` has it. What comes
-    of them is trained as an answer to the plain prompt, its log-probs taken again under that. The
-    control `scaffold` asks by the note `hint`, for prompts that no plain rollout answered (XRPO
+    newest `capacity` for each rollout; each stands before the prompt as `example` has it. What
+    comes of them is trained as an answer to the plain prompt, its log-probs taken again under that.
+    The control `scaffold` asks by the note `hint`, for prompts that no plain rollout answered (XRPO
     seeds those). Such rollouts have `hint` and the number of `examples` in their notes.
 
     Where nothing is solved yet such a rollout is sampled plainly. Hurts where examples are of
