@@ -181,6 +181,7 @@ class Pipeline:
             samples=samples,
             version=self.engine.version,
             cost=meter.metrics(cost),
+            generated=cost.generated_tokens,
             tokens=self.tokens(),
             parts=parts,
         )

@@ -103,6 +103,8 @@ def check(strategy: Strategy) -> None:
         for name, part in strategy.filters.items()
         if part != GroupAdvantage(kind="grpo")
     ]
+    if strategy.generate.rollouts(strategy.group_size) != strategy.group_size:
+        found.append("generate makes more rollouts than it was asked for")
     loss = strategy.loss
     if (loss.estimator, loss.off_policy) != ("grpo", "none"):
         found.append(f"loss is estimator={loss.estimator!r} with off_policy={loss.off_policy!r}")

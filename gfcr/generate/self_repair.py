@@ -6,7 +6,7 @@ from typing import ClassVar, Literal, final
 
 from gfcr.errors import ConfigError, shown
 from gfcr.stages import Generate, Session
-from gfcr.values.ranges import Count, Text
+from gfcr.values.ranges import Count, Finite, Text
 
 _FIELDS = ("{prompt}", "{attempt}")
 
@@ -35,7 +35,7 @@ class SelfRepair(Generate):
     train: Literal["repair", "plain"] = "repair"
     template: Text = "{prompt}{attempt}?{prompt}"
     """Suits the demo, where `?` takes a step back; for models of prose, say what to do."""
-    threshold: float = 0.5
+    threshold: Finite = 0.5
     repaired: int = field(init=False, default=0)
     tried: int = field(init=False, default=0)
 

@@ -32,7 +32,9 @@ SHIPPED: Final = frozenset(
         *("gfcr.tasks.verifiers.cascade", "gfcr.tasks.verifiers.sql"),
         "gfcr.tasks.verifiers.unit_tests",
         *("gfcr.generate.budget_forcing", "gfcr.generate.entropy_tree"),
-        *("gfcr.generate.multi_turn", "gfcr.generate.sample"),
+        *("gfcr.generate.fallback_tree", "gfcr.generate.few_shot", "gfcr.generate.hinted"),
+        *("gfcr.generate.multi_turn", "gfcr.generate.sample", "gfcr.generate.segment_tree"),
+        *("gfcr.generate.self_repair", "gfcr.generate.serial_exits"),
         "gfcr.generate.tools.calculator",
     }
 )

@@ -14,6 +14,7 @@ import numpy as np
 
 from gfcr.errors import asking
 from gfcr.handles import REWARDS
+from gfcr.loop.criteria import criteria
 from gfcr.loop.guard import check_numbers
 from gfcr.part import Part
 from gfcr.stages import Harvest
@@ -29,6 +30,7 @@ def batch_metrics(
     samples: Sequence[Sample],
     version: int,
     cost: Mapping[str, float],
+    generated: float,
     tokens: Mapping[str, int],
     parts: Mapping[str, float],
 ) -> dict[str, float]:
@@ -39,11 +41,13 @@ def batch_metrics(
         samples: what of it is trained on.
         version: of the policy in the engine.
         cost: what making it took, see `batch.Meter`.
+        generated: tokens that were sampled for it.
         tokens: the ledger.
         parts: see `part_metrics`.
     """
     found = {
         **_of_rollouts(harvest, samples=samples, version=version),
+        **criteria(harvest, samples=samples, generated=generated),
         **cost,
         **{f"tokens/{name}": num for name, num in tokens.items()},
         **parts,

@@ -68,6 +68,13 @@ def test_a_refusal_names_the_parts_and_the_way_out(name: str) -> None:
     assert any(address in str(error.value) for address in [*strategy.parts, "loss is"])
 
 
+def test_more_rollouts_than_asked_for_are_refused_whatever_makes_the_advantages() -> None:
+    for generate in ({"name": "entropy_tree"}, {"name": "self_repair"}):
+        tree = strategies.load("grpo", generate=generate)
+        with pytest.raises(ConfigError, match="generate makes more rollouts than it was asked for"):
+            drop_in.check(tree)
+
+
 def test_without_what_trl_does_itself_a_refused_strategy_can_be_used() -> None:
     with pytest.raises(ConfigError, match=r"controls\.refill decides.*filters\.zero_variance"):
         drop_in.check(strategies.load("dapo"))

@@ -19,7 +19,8 @@ NAN = float("nan")
 def metrics(*groups: Group, trained: Any = (), aborted: Any = (), version: int = 0) -> Any:
     harvest = Harvest(step=0, groups=groups, aborted=aborted, asides=())
     samples = [Sample(rollout=r, advantage_T=np.ones(len(r), np.float32)) for r in trained]
-    return batch_metrics(harvest, samples=samples, version=version, cost={}, tokens={}, parts={})
+    given = {"cost": {}, "generated": 0, "tokens": {}, "parts": {}}
+    return batch_metrics(harvest, samples=samples, version=version, **given)
 
 
 def unscorable(index: int, error: str) -> Rollout:
@@ -57,6 +58,11 @@ def test_every_metric_of_rollouts_and_groups_is_its_definition() -> None:
         "length/trained/p99": pytest.approx(8.92),
         "length/trained/truncated": 0.0,
         "length/trained/halted": 0.0,
+        "reliability/whole": pytest.approx(5 / 6),
+        "reliability/scored": pytest.approx(5 / 6),
+        "coverage/distinct": pytest.approx(2.5 / 3),
+        "coverage/mixed": 0.5,
+        "coverage/solved": 1.0,
         "group/begun": 3.0,
         "group/accepted": 2.0,
         "group/repeated": 1.0,
@@ -139,6 +145,7 @@ def test_what_was_not_measured_is_left_out_and_the_rest_has_its_prefix() -> None
         samples=[],
         version=0,
         cost={"time/rollout_s": 2, "rate/odd": NAN},
+        generated=0,
         tokens={"trained": 3},
         parts={"controls.a/rate": float("inf"), "controls.a/mean": np.float32(0.5)},
     )
