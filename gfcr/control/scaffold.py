@@ -35,6 +35,8 @@ class Scaffold(Control, Referee, Observer):
     begin: Natural = 0
     threshold: Finite = 0.5
     """Reward from which a rollout is right."""
+    given: dict[str, int] = field(init=False, default_factory=dict[str, int])
+    """Hints given to each group in the making, whatever came of them."""
     helped: float = field(init=False, default=0.0)
     asked: float = field(init=False, default=0.0)
 
@@ -46,13 +48,14 @@ class Scaffold(Control, Referee, Observer):
 
     def decide(self, group: Group, *, view: View) -> SampleMore | None:
         """See `Referee.decide`."""
-        right = any((r.reward or 0.0) >= self.threshold for r in group.rollouts)
-        given = max((r.notes.get("hint", 0.0) for r in group.rollouts), default=0.0)
-        tier = round(given / self.most * self.tiers)
-        unscored = all(r.reward is None for r in group.rollouts)
-        if right or unscored or tier >= self.tiers or view.step < self.begin:
+        scored = [r.reward for r in group.rollouts if r.reward is not None]
+        given = self.given.get(group.id, 0)
+        if not scored or max(scored) >= self.threshold:
             return None
-        share = self.most * (tier + 1) / self.tiers
+        if given >= self.tiers or view.step < self.begin:
+            return None
+        self.given[group.id] = given + 1
+        share = self.most * (given + 1) / self.tiers
         return SampleMore(num_samples=self.num, notes={"hint": share})
 
     def observe(self, harvest: Harvest, *, view: View) -> None:
@@ -61,6 +64,8 @@ class Scaffold(Control, Referee, Observer):
         self.asked = float(sum(map(bool, hinted)))
         right = [any((r.reward or 0.0) >= self.threshold for r in rs) for rs in hinted]
         self.helped = float(sum(right))
+        for group in harvest.groups:
+            self.given.pop(group.id, None)
 
     def metrics(self) -> Mapping[str, float]:
         """Groups of the last batch that were hinted, and those of them where it helped."""

@@ -5,12 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, final
 
-from gfcr.errors import ConfigError, shown
+from gfcr.generate._templates import holding
 from gfcr.stages import Generate, Harvest, Observer, Session, Trajectory, View
 from gfcr.types import Prompt, Rollout
 from gfcr.values.ranges import Count, Finite, Text
-
-_FIELDS = ("{prompt}", "{answer}")
 
 
 @final
@@ -45,11 +43,7 @@ class FewShot(Generate, Observer):
     """Rollouts sampled behind examples so far."""
 
     def __post_init__(self) -> None:
-        if missing := [f for f in _FIELDS if f not in self.example]:
-            raise ConfigError(
-                f"few_shot.example={shown(self.example)} has no {' and no '.join(missing)}: say "
-                "where they stand."
-            )
+        holding(self.example, "prompt", "answer", where="few_shot.example")
 
     def check(self, encode: Callable[[str], Sequence[int]]) -> None:
         """See `Generate.check`."""

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from math import ceil
 from typing import ClassVar, Final, Literal, final
 
-from gfcr.errors import ConfigError, shown
+from gfcr.errors import ConfigError
+from gfcr.generate._templates import holding
 from gfcr.stages import Generate, Session, Trajectory
 from gfcr.types import Prompt
 from gfcr.values.ranges import Text, Word
@@ -42,11 +43,7 @@ class Hinted(Generate):
     """Suits the demo; for models of prose say `Hint: {hint}` and a line break."""
 
     def __post_init__(self) -> None:
-        if missing := [f for f in ("{hint}", "{prompt}") if f not in self.template]:
-            raise ConfigError(
-                f"hinted.template={shown(self.template)} has no {' and no '.join(missing)}: say "
-                "where they stand."
-            )
+        holding(self.template, "hint", "prompt", where="hinted.template")
 
     def check(self, encode: Callable[[str], Sequence[int]]) -> None:
         """See `Generate.check`."""

@@ -4,23 +4,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, final
 
-from gfcr.errors import ConfigError, shown
-from gfcr.stages import Generate, Session
+from gfcr.generate._templates import holding
+from gfcr.stages import Generate, Harvest, Observer, Session, View
 from gfcr.values.ranges import Count, Finite, Text
-
-_FIELDS = ("{prompt}", "{attempt}")
 
 
 @final
 @dataclass(kw_only=True)
-class SelfRepair(Generate):
+class SelfRepair(Generate, Observer):
     """Samples answers, and again under a prompt that holds an answer and asks for a better one.
 
     Each of the job's samples gets up to `repairs` further tries, each of which sees the one before
-    it, until one is right: `when: always` tries all, for a critique that no verifier guides. A try
-    is a rollout of its own, in the same group, with its number in its notes as `repair`. It is
-    trained under the prompt it was sampled under, which teaches to repair, or with `train: plain`
-    under the plain one, which teaches the repaired answer.
+    it, while the last one is wrong: `when: always` tries all, for a critique that no verifier
+    guides. A try is a rollout of its own, in the same group, with its number in its notes as
+    `repair`. It is trained under the prompt it was sampled under, which teaches to repair, or with
+    `train: plain` under the plain one, which teaches the repaired answer.
 
     A group has up to (repairs + 1) x num_samples rollouts. Hurts by its price, and where the
     policy repeats what it sees: a try under a wrong answer is then wrong as well.
@@ -40,11 +38,7 @@ class SelfRepair(Generate):
     tried: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
-        if missing := [f for f in _FIELDS if f not in self.template]:
-            raise ConfigError(
-                f"self_repair.template={shown(self.template)} has no {' and no '.join(missing)}: "
-                "say where they stand."
-            )
+        holding(self.template, "prompt", "attempt", where="self_repair.template")
 
     def check(self, encode: Callable[[str], Sequence[int]]) -> None:
         """See `Generate.check`."""
@@ -62,13 +56,18 @@ class SelfRepair(Generate):
         """Repairs tried so far, and those that were right."""
         return {"tried": float(self.tried), "repaired": float(self.repaired)}
 
+    def observe(self, harvest: Harvest, *, view: View) -> None:
+        """See `Observer.observe`."""
+        again = [r for g in harvest.groups for r in g.rollouts if "repair" in r.notes]
+        self.repaired += sum((r.reward or 0.0) >= self.threshold for r in again)
+
     async def _try(self, index: int, session: Session) -> None:
         job, view = session.job, session.view
         trajectory = session.open(index)
         await trajectory.sample()
         for number in range(1, self.repairs + 1):
             attempt = view.decode(trajectory.tokens)
-            if self.when == "wrong" and await self._right(attempt, session):
+            if self.when == "wrong" and not await self._is_wrong(attempt, session):
                 return
             text = self.template.replace("{attempt}", attempt)
             text = text.replace("{prompt}", job.prompt.text)
@@ -79,8 +78,8 @@ class SelfRepair(Generate):
             trajectory.notes["repair"] = float(number)
             await trajectory.sample()
             self.tried += 1
-            self.repaired += await self._right(view.decode(trajectory.tokens), session)
 
-    async def _right(self, text: str, session: Session) -> bool:
+    async def _is_wrong(self, text: str, session: Session) -> bool:
+        """Not so where nobody could score it."""
         verdict = await session.verify(text)
-        return verdict.reward is not None and verdict.reward >= self.threshold
+        return verdict.reward is not None and verdict.reward < self.threshold

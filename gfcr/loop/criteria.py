@@ -35,12 +35,11 @@ def _reliability(rollouts: Sequence[Rollout]) -> dict[str, float]:
 
 
 def _coverage(groups: Sequence[Sequence[Rollout]]) -> dict[str, float]:
-    """Of groups: different texts over rollouts, mixed outcomes, one right at least."""
+    """Of groups: different texts over rollouts, and one right at least."""
     rewards = [[r.reward for r in g if r.reward is not None] for g in groups]
     scored = [own for own in rewards if own]
     return {
         "coverage/distinct": _mean([len({r.text for r in g}) / len(g) for g in groups]),
-        "coverage/mixed": _share([max(own) - min(own) > 1e-6 for own in scored]),
         "coverage/solved": _share([max(own) >= 0.5 for own in scored]),
     }
 

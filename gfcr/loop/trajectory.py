@@ -46,7 +46,7 @@ class LiveTrajectory:
         self.notes: dict[str, float] = {}
         self.finish: FinishReason | None = None
         self.detail, self.stopped = "", False
-        self.came: Literal["fresh", "replay"] = "fresh"
+        self._came: Literal["fresh", "replay"] = "fresh"
         self.error: str | None = None
         self.parent: str | None = None
         self.turns = self.forks = self.fork_at = 0
@@ -157,7 +157,7 @@ class LiveTrajectory:
         self.notes = dict(rollout.notes)
         self._sampled_under = self._sampled_under or rollout.sampled_under
         if rollout.complete:
-            self.came = rollout.origin
+            self._came = rollout.origin
             if rollout.reward is not None or rollout.error is not None:
                 self.verdict = Verdict(reward=rollout.reward, error=rollout.error)
             self._end(rollout.finish, detail=rollout.detail)
@@ -246,7 +246,7 @@ class LiveTrajectory:
             role=self.role,
             reward=verdict.reward if verdict else None,
             error=verdict.error if verdict else self.error,
-            origin=self.came,
+            origin=self._came,
             notes={k: float(v) for k, v in self.notes.items() if is_note(k, v)}
             | {f"{REWARDS}{name}": score for name, score in given.items()},
         )

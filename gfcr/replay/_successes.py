@@ -27,7 +27,8 @@ class Solved(Replay, Recaller):
     def keep(self, rollouts: Iterable[Rollout]) -> None:
         """Remembers those that are right."""
         for rollout in rollouts:
-            if rollout.reward is None or rollout.reward < self.threshold:
+            right = rollout.reward is not None and rollout.reward >= self.threshold
+            if not (right and rollout.complete):
                 continue
             kept = self.solved.pop(rollout.prompt.id, deque[Rollout](maxlen=self.capacity))
             self.solved[rollout.prompt.id] = kept
@@ -37,8 +38,7 @@ class Solved(Replay, Recaller):
 
     def store(self, harvest: Harvest, *, view: View) -> None:
         """See `Replay.store`."""
-        fresh = (r for g in harvest.groups for r in g.rollouts if r.origin == "fresh")
-        self.keep(r for r in fresh if r.complete)
+        self.keep(r for g in harvest.groups for r in g.rollouts if r.origin == "fresh")
         self.recalled, self._now = self._now, 0
 
     def holds(self) -> Iterable[str]:
@@ -61,5 +61,5 @@ class Solved(Replay, Recaller):
     def drawn(self, prompt_id: str, *, num: int, view: View) -> list[Rollout]:
         """At most `num` of a prompt's at random; seeded, and the same in every strategy."""
         kept = list(self.solved.get(prompt_id, ()))
-        view.rng("solved", prompt_id).shuffle(kept)  # pyright: ignore[reportArgumentType]
-        return kept[:num]
+        order = view.rng("solved", prompt_id).permutation(len(kept))
+        return [kept[i] for i in order[:num]]

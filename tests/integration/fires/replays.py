@@ -45,8 +45,6 @@ def fills_in(done: Done) -> None:
     whole = [g for g in done.batches[1].groups if g.rollouts[0].origin == "replay"]
     assert len(whole) == count > 0
     assert done.run.tokens()["rejected:zero_variance"] > 0
-    accepted = [b.metrics["group/accepted"] for b in done.batches]
-    assert accepted[1] > accepted[0] or accepted[1] == 4
 
 
 CASES = {

@@ -130,6 +130,15 @@ def test_hints_grow_in_equal_steps_up_to_the_largest() -> None:
     assert part.metrics() == {"asked": 1, "helped": 0}
 
 
+def test_hints_end_though_nothing_comes_of_them() -> None:
+    """As where a Watcher aborts whatever is begun under one: its group stays as it was."""
+    part, group = Scaffold(tiers=2), make.group([0.0, 0.0])
+    found = [part.decide(group, view=make.view()) for _ in range(4)]
+    assert [f is not None for f in found] == [True, True, False, False]
+    part.observe(Harvest(step=0, groups=(group,), aborted=()), view=make.view())
+    assert not part.given
+
+
 def test_groups_without_a_hint_stay_as_they_are() -> None:
     group = make.group([1.0, 0.0, None])
     assert Scaffolded().apply(group, view=make.view()) == group

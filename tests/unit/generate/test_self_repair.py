@@ -7,7 +7,9 @@ import pytest
 from gfcr import strategy as strategies
 from gfcr.errors import ConfigError
 from gfcr.generate.self_repair import SelfRepair
+from gfcr.tasks.base import Verdict
 from gfcr.testing import factories as make
+from gfcr.types import Prompt
 
 
 def ran(rates: tuple[float, ...] = (0.5,), **knobs: Any) -> tuple[Any, Any]:
@@ -63,6 +65,21 @@ def test_each_try_sees_the_one_before_until_one_is_right() -> None:
 def test_where_all_is_right_nothing_is_repaired_unless_it_always_is() -> None:
     assert {len(g.rollouts) for g in ran(rates=(1.0,))[1].groups} == {4}
     assert {len(g.rollouts) for g in ran(rates=(1.0,), when="always")[1].groups} == {8}
+
+
+def test_what_nobody_could_score_is_not_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    heldout = make.CoinTask().problems(make.CODEC).heldout[:3]
+
+    def verify(_: make.CoinTask, prompt: Prompt, *, text: str) -> Verdict:
+        down = prompt.id != heldout[0].id
+        return Verdict(reward=None, error="down") if down else Verdict(reward=1.0)
+
+    monkeypatch.setattr(make.CoinTask, "verify", verify)
+    pipeline = make.pipeline(strategies.load("self_repair", group_size=4), prompts=3)
+    groups = pipeline.evaluate(
+        heldout, generate=SelfRepair(), num_samples=2, sampling=pipeline.sampling, label="e"
+    )
+    assert [len(g.rollouts) for g in groups] == [2, 2, 2]
 
 
 def test_a_template_without_the_attempt_is_refused() -> None:

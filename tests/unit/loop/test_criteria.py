@@ -38,7 +38,7 @@ def test_coverage_is_of_groups() -> None:
     unknown = [make.rollout(0, reward=None, error="x", text="7")]
     found = of(*map(make.group_of, (alike, mixed, unknown)))
     assert found["coverage/distinct"] == pytest.approx((1 / 4 + 1 + 1) / 3)
-    assert found["coverage/mixed"] == found["coverage/solved"] == 1 / 2
+    assert found["coverage/solved"] == 1 / 2
 
 
 def sample(rollout: Rollout, advantage: float) -> Sample:
@@ -66,5 +66,4 @@ def test_in_a_run_what_is_discarded_is_what_the_ledger_says(name: str) -> None:
     tokens = pipeline.tokens()
     lost = 1 - tokens["trained"] / tokens["generated"]
     assert batch.metrics["cost/discarded"] == pytest.approx(lost)
-    assert batch.metrics["coverage/mixed"] == pytest.approx(1 - batch.metrics["group/dead_share"])
     assert batch.metrics["reliability/scored"] == 1
