@@ -204,9 +204,10 @@ def scored_again(
     """Gives those sampled under another prompt their log-probs under the one they are trained as.
 
     Under the policy now in the engine and the temperature of `sampling`, without top-p, top-k and
-    min-p. The others are given back as they are.
+    min-p. The others are given back as they are, as are replayed ones: they got theirs under the
+    policy that sampled them.
     """
-    moved = [r for r in rollouts if r.sampled_under and len(r)]
+    moved = [r for r in rollouts if r.sampled_under and len(r) and r.origin == "fresh"]
     if not moved:
         return list(rollouts)
     asked = [(*r.prompt.tokens, *r.tokens_T.tolist()) for r in moved]

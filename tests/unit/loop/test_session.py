@@ -365,6 +365,7 @@ def test_only_what_was_sampled_under_another_prompt_is_scored_again() -> None:
     mask_T = np.array([True, False, True])
     hinted = make.rollout(0, length=3, sampled_under=(1, 2), mask_T=mask_T)
     plain, empty = make.rollout(1), make.rollout(2, length=0, sampled_under=(1, 2))
+    replayed = make.rollout(3, length=3, sampled_under=(1, 2), origin="replay")
     sampling = Sampling(max_tokens=9, temperature=0.5)
     found = scored_again([plain, hinted, empty], engine=engine, sampling=sampling)
     assert found[0] is plain and found[2] is empty and found[1].id == hinted.id
@@ -374,7 +375,7 @@ def test_only_what_was_sampled_under_another_prompt_is_scored_again() -> None:
     assert found[1].logprobs_T.tolist() == [own[0], 0.0, own[2]]
     assert found[1].logprobs_T.dtype == np.float32
     nothing: Any = None
-    rollouts: list[Rollout] = [plain, empty]
+    rollouts: list[Rollout] = [plain, empty, replayed]
     assert scored_again(rollouts, engine=nothing, sampling=sampling) == rollouts
 
 
