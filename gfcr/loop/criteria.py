@@ -20,7 +20,7 @@ def criteria(harvest: Harvest, *, samples: Sequence[Sample], generated: float) -
     groups = [rollouts for rollouts in fresh if rollouts]
     return {
         **_reliability([r for rollouts in groups for r in rollouts]),
-        **_coverage(groups),
+        **_coverage(groups, samples=samples),
         **_cost(samples, generated=generated),
     }
 
@@ -34,12 +34,16 @@ def _reliability(rollouts: Sequence[Rollout]) -> dict[str, float]:
     }
 
 
-def _coverage(groups: Sequence[Sequence[Rollout]]) -> dict[str, float]:
-    """Of groups: different texts over rollouts, and one right at least."""
+def _coverage(
+    groups: Sequence[Sequence[Rollout]], *, samples: Sequence[Sample]
+) -> dict[str, float]:
+    """Of groups: different texts over rollouts, one right at least; of trained ones, a gradient."""
     rewards = [[r.reward for r in g if r.reward is not None] for g in groups]
     scored = [own for own in rewards if own]
+    trained = {s.rollout.group_id for s in samples}
     return {
         "coverage/distinct": _mean([len({r.text for r in g}) / len(g) for g in groups]),
+        "coverage/live": len(_live(samples)) / len(trained) if trained else np.nan,
         "coverage/solved": _share([max(own) >= 0.5 for own in scored]),
     }
 
@@ -49,11 +53,15 @@ def _cost(samples: Sequence[Sample], *, generated: float) -> dict[str, float]:
 
     The share is below 0 where tokens are trained that earlier updates sampled.
     """
-    live = {s.rollout.group_id for s in samples if np.any(s.advantage_T)}
     return {
-        "cost/live_groups_per_1k": 1000 * len(live) / generated if generated else np.nan,
+        "cost/live_groups_per_1k": 1000 * len(_live(samples)) / generated if generated else np.nan,
         "cost/discarded": 1 - _trained(samples) / generated if generated else np.nan,
     }
+
+
+def _live(samples: Sequence[Sample]) -> set[str]:
+    """Groups that have a gradient."""
+    return {s.rollout.group_id for s in samples if np.any(s.advantage_T)}
 
 
 def _trained(samples: Sequence[Sample]) -> int:

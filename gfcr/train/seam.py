@@ -94,7 +94,7 @@ class Feed(TrainerCallback):
         self._skip = False
         self._saved: int | None = None
         self._synced: int | None = None
-        self._sums = torch.zeros(4)
+        self._sums = torch.zeros(5, dtype=torch.float64)
         self._timing: dict[str, float] = {}
         self._ready_at = 0.0
 
@@ -163,7 +163,7 @@ class Feed(TrainerCallback):
             self._job.source.masked({s.rollout.id: s.rollout.mask_T for s in samples})
             samples = trainable(samples)
         self._skip, self._passes = not samples, []
-        self._sums = torch.zeros(4, device=trainer.accelerator.device)
+        self._sums = torch.zeros(5, dtype=torch.float64, device=trainer.accelerator.device)
         self._ready_at = time.perf_counter()
         self._queue.extend(self._micro_batches(trainer, samples))
 
@@ -209,9 +209,9 @@ class Feed(TrainerCallback):
         width = now.loss_mask_BT.size(1)
         mask = now.loss_mask_BT.float()
         gap = (logps[:, -width:] - now.sampled_logps_BT) * mask
-        entropy = output.entropy[:, -width:] * mask
-        terms = (entropy, gap.exp() * mask, gap.abs(), mask)
-        self._sums += torch.stack([term.sum() for term in terms])
+        entropy, ratio = output.entropy[:, -width:] * mask, gap.double().exp() * mask
+        terms = (entropy, ratio, ratio.square(), gap.abs(), mask)
+        self._sums += torch.stack([term.sum(dtype=torch.float64) for term in terms])
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Skips the update when nothing is trainable: without gradients optimizers do nothing.
@@ -263,10 +263,11 @@ class Feed(TrainerCallback):
         }
         if self._skip:
             return base
-        entropy, ratio, gap, tokens = (float(x) for x in self._sums)
+        entropy, ratio, square, gap, tokens = (float(x) for x in self._sums)
         own = {
             "entropy": entropy / tokens,
             "off_policy_ratio": ratio / tokens,
+            "effective_share": ratio**2 / (tokens * square),
             "logprob_gap": gap / tokens,
         }
         return base | own | {ours: logs[k] for k, ours in _REPORTED.items() if k in logs}

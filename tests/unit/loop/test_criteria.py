@@ -57,6 +57,7 @@ def test_cost_counts_live_groups_and_shared_tokens_once() -> None:
     found = of(make.group_of(tree), samples=samples, generated=40)
     assert found["cost/live_groups_per_1k"] == 1000 / 40
     assert found["cost/discarded"] == 1 - (6 + 3 + 5) / 40
+    assert found["coverage/live"] == 1 / 2
 
 
 @pytest.mark.parametrize("name", ["grpo", "treerl", "pods"])

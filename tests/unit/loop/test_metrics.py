@@ -61,6 +61,7 @@ def test_every_metric_of_rollouts_and_groups_is_its_definition() -> None:
         "reliability/whole": pytest.approx(5 / 6),
         "reliability/scored": pytest.approx(5 / 6),
         "coverage/distinct": pytest.approx(2.5 / 3),
+        "coverage/live": 1.0,
         "coverage/solved": 1.0,
         "group/begun": 3.0,
         "group/accepted": 2.0,

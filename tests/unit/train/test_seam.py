@@ -328,6 +328,9 @@ def test_what_the_policy_says_of_the_tokens_is_summed_over_those_in_the_loss() -
     found = dict(source.reported[0])
     assert len(wanted["entropy"]) == 3 + 3 + 9
     means = {name: pytest.approx(np.mean(values), rel=1e-5) for name, values in wanted.items()}
+    weights = np.array(wanted["off_policy_ratio"])
+    kish = weights.sum() ** 2 / (weights**2).sum() / len(weights)
+    means["effective_share"] = pytest.approx(kish, rel=1e-5)
     rest = {"loss": 0.25, "learning_rate": 0.5, "grad_norm": 2.0, "kl": 0.1, "clip_ratio": 0.3}
     del found["sync_s"]
     assert found == means | rest | {"skipped": 0.0}
@@ -418,7 +421,7 @@ def test_a_run_feeds_the_trainer_and_leaves_the_engine_the_last_policy(resume: P
     assert given == {"resume_from_checkpoint": str(resume) if resume else None}
     assert callbacks == [other, made] and fed is made
     assert trainer.callbacks == [other] and not trainer.model._forward_hooks
-    assert float(made._sums[3]) == 9, "the pass was seen"
+    assert float(made._sums[-1]) == 9, "the pass was seen"
     assert source.diary[-1] == ("sync", ["table"], 4)
     # A run that goes on from its last update has it saved.
     control = SimpleNamespace(should_training_stop=True, should_save=False)
