@@ -55,6 +55,8 @@ class RunDisplay(Bar):
         text = figures(progress.metrics, heldout=progress.heldout)
         self.told = text
         self.update(self.task, completed=progress.update)
+        for found in progress.findings:
+            self.say(f"update {progress.update}: {found.rule}: {found.says} See `gfcr doctor`.")
         worth_a_line = progress.update in (1, self._total) or progress.update % 10 == 0
         if worth_a_line and not sys.stderr.isatty():
             self.say(f"update {progress.update}: {text}")

@@ -12,7 +12,7 @@ from gfcr.errors import did_you_mean
 COMMANDS = (
     *("run", "plan", "sweep", "demo", "leaderboard", "submit", "rollouts", "offline"),
     *("list", "show", "check", "config", "diff", "schema", "completion"),
-    *("upload", "bench", "simulate", "audit", "regime", "claims"),
+    *("upload", "bench", "simulate", "audit", "regime", "claims", "doctor"),
 )
 """Each is a module of `gfcr.commands` with `HELP`, `add_arguments` and `run`."""
 

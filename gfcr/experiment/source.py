@@ -10,6 +10,7 @@ from typing import Annotated, Any, final
 from annotated_types import Interval
 
 from gfcr.config import HELDOUT
+from gfcr.doctor import Finding, Watcher
 from gfcr.errors import ConfigError, ForeignCheckpointError, shown
 from gfcr.experiment.alike import alike
 from gfcr.experiment.heldout import Heldout, Point, Question
@@ -33,6 +34,8 @@ class Progress:
     metrics: Mapping[str, float]
     heldout: float | None
     """Latest held-out score."""
+    findings: Sequence[Finding] = ()
+    """What the doctor finds from this update on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +115,7 @@ class RunSource:
         self._pipeline, self._records, self._tracker = pipeline, records, of.tracker
         self.sync, self.masked = pipeline.sync, pipeline.masked
         self.question = question
-        self._config, self._generate = of.config, of.generate
+        self._config, self._generate, self._spec = of.config, of.generate, of.spec
         self._pause, self._watch = pause, watch
         self._code = anew.Unedited({"task": pipeline.desk.task, "generate": of.generate})
         self.memory = _Memory()
@@ -152,7 +155,8 @@ class RunSource:
         self._records.append(step, metrics=merged)
         self._tracker.log(step, merged)
         latest = self.memory.curve[-1][3] if self.memory.curve else None
-        self._watch(Progress(update=step, metrics=merged, heldout=latest))
+        found = self._doctor.heed(step, metrics=merged)
+        self._watch(Progress(update=step, metrics=merged, heldout=latest, findings=found))
 
     def state_dict(self) -> dict[str, Any]:
         """See `BatchSource.state_dict`."""
@@ -245,6 +249,7 @@ class RunSource:
     def _begin(self, mark: Mark) -> None:
         """Takes records and store back to where the run goes on from."""
         self._records.back_to(mark)
+        self._doctor = Watcher(self._spec, folder=self._records)
         self._tracker.start(self._records.card(), folder=self._records.path)
         self.begun = True
 

@@ -1,0 +1,20 @@
+"""The rollout doctor: pathologies of rollouts, found in a run's metrics, with levers against them.
+
+The survey's diagnostic index (2605.02913) as rules, one file each in `gfcr.doctor.rules`.
+"""
+
+from gfcr.doctor.diagnosis import Diagnosis, diagnose, of_run
+from gfcr.doctor.history import History
+from gfcr.doctor.live import Watcher
+from gfcr.doctor.rule import Finding, Lever, Rule
+
+__all__ = [
+    "Diagnosis",
+    "Finding",
+    "History",
+    "Lever",
+    "Rule",
+    "Watcher",
+    "diagnose",
+    "of_run",
+]

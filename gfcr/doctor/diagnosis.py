@@ -1,0 +1,96 @@
+"""All rules asked of a run."""
+
+import importlib
+import pkgutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from inspect import isabstract
+from pathlib import Path
+from typing import Any, final
+
+from gfcr.doctor import rules
+from gfcr.doctor.history import History
+from gfcr.doctor.levers import fitting
+from gfcr.doctor.rule import Finding, Rule
+from gfcr.tracking.folder import RunFolder
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """What the rules say of a run."""
+
+    arm: str
+    seed: int
+    updates: int
+    findings: tuple[Finding, ...]
+    silent: Mapping[str, float]
+    """Figures of the rules that found nothing."""
+    unmeasured: tuple[str, ...]
+    """Rules whose metrics the run did not log, or not in enough updates."""
+
+
+@cache
+def every() -> tuple[Rule, ...]:
+    """Returns a rule of each file of `gfcr.doctor.rules`."""
+    found: list[Rule] = []
+    for module in pkgutil.iter_modules(rules.__path__):
+        held = vars(importlib.import_module(f"{rules.__name__}.{module.name}")).values()
+        own = [c for c in held if isinstance(c, type) and issubclass(c, Rule) and not isabstract(c)]
+        found += [made() for made in own]
+    return tuple(found)
+
+
+def diagnose(history: History, *, spec: Mapping[str, Any]) -> tuple[Finding, ...]:
+    """Returns what the rules find, the worst beyond its limit first."""
+    found = [_finding(r, f, history=history, spec=spec) for r, f in figures(history).items()]
+    return tuple(sorted((f for f in found if f), key=lambda f: -f.figure / f.limit))
+
+
+def figures(history: History) -> dict[Rule, float]:
+    """Returns the figure of each rule that has one."""
+    asked = ((rule, rule.figure(history)) for rule in every())
+    return {rule: figure for rule, figure in asked if figure is not None}
+
+
+def of_run(path: Path | str) -> Diagnosis:
+    """Asks all rules of a run folder, finished or not.
+
+    Raises:
+        CheckpointError: it is no run folder, or damaged.
+    """
+    folder = RunFolder(path)
+    card, history = folder.card(), history_of(folder)
+    measured = figures(history)
+    findings = diagnose(history, spec=card.spec)
+    return Diagnosis(
+        arm=card.arm,
+        seed=card.seed,
+        updates=len(history.lines),
+        findings=findings,
+        silent={r.name: f for r, f in measured.items() if f < r.limit},
+        unmeasured=tuple(rule.name for rule in every() if rule not in measured),
+    )
+
+
+def history_of(folder: RunFolder) -> History:
+    """Returns what a run folder has logged."""
+    return History((line.step, line.metrics) for line in folder.metrics())
+
+
+def _finding(
+    rule: Rule, figure: float, *, history: History, spec: Mapping[str, Any]
+) -> Finding | None:
+    if figure < rule.limit:
+        return None
+    return Finding(
+        rule=rule.name,
+        stage=rule.stage,
+        cell=rule.cell,
+        update=history.lines[-1][0],
+        figure=figure,
+        limit=rule.limit,
+        says=rule.says.format(figure=figure),
+        levers=fitting(rule.levers(spec), spec=spec),
+    )

@@ -1,0 +1,71 @@
+"""What a run has logged so far, as rules ask for it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Final, final
+
+from gfcr.tracking.names import HELDOUT
+
+FEWEST: Final = 5
+"""Updates that a window has at least: one batch says little."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """A metric over the updates that logged it."""
+
+    steps: Sequence[int]
+    values: Sequence[float]
+
+
+@final
+class History:
+    """The metrics of a run's updates, in order.
+
+    A window is a quarter of the updates that logged a metric, and 5 at least.
+
+    Args:
+        lines: (update, metrics) of each line of `metrics.jsonl`.
+    """
+
+    def __init__(self, lines: Iterable[tuple[int, Mapping[str, float]]]) -> None:
+        every = list(lines)
+        self.lines = [(step, metrics) for step, metrics in every if "rollouts/all" in metrics]
+        self.heldout = [metrics[HELDOUT] for _, metrics in every if HELDOUT in metrics]
+        """Held-out scores, that of before the run first."""
+
+    def series(self, name: str, *, over: str | None = None) -> Series:
+        """Returns a metric's values, or its ratios to another's where this is above 0."""
+        held = [(s, m) for s, m in self.lines if name in m and (over is None or m.get(over, 0) > 0)]
+        values = [m[name] / (1.0 if over is None else m[over]) for _, m in held]
+        return Series(steps=[step for step, _ in held], values=values)
+
+    def first(self, name: str, *, over: str | None = None) -> float | None:
+        """Mean over the first window; None before there are two windows to compare."""
+        values = self.series(name, over=over).values
+        return fmean(values[: _window(values)]) if len(values) >= 2 * FEWEST else None
+
+    def last(self, name: str, *, over: str | None = None) -> float | None:
+        """Mean over the last window; None before there is one."""
+        values = self.series(name, over=over).values
+        return fmean(values[-_window(values) :]) if len(values) >= FEWEST else None
+
+    def gain(self, name: str) -> float | None:
+        """How far the last window's mean lies above the first's; None as in `first`."""
+        first, last = self.first(name), self.last(name)
+        return None if first is None or last is None else last - first
+
+    def increments(self, name: str) -> "History":
+        """Returns what was added to a total in each update, under the same name."""
+        before, found = 0.0, list[tuple[int, Mapping[str, float]]]()
+        for step, metrics in self.lines:
+            now = metrics.get(name, before)
+            found.append((step, {**metrics, name: now - before}))
+            before = now
+        return History(found)
+
+
+def _window(values: Sequence[float]) -> int:
+    return max(FEWEST, len(values) // 4)

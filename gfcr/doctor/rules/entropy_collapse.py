@@ -1,0 +1,54 @@
+"""The policy stops exploring before it has learned."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, final
+
+from gfcr.doctor.history import History
+from gfcr.doctor.rule import Lever, Rule
+
+
+@final
+class EntropyCollapse(Rule):
+    """The policy stops exploring before it has learned.
+
+    Entropy falls while a policy learns; where it has gone and prompts stay unsolved, what
+    is sampled no longer differs (2505.22617).
+    """
+
+    stage: ClassVar[str] = "Control"
+    cell: ClassVar[str] = "C6.4"
+    says: ClassVar[str] = (
+        "the entropy has lost {figure:.0%} of what it was, and more than one group in ten is "
+        "unsolved."
+    )
+    limit: ClassVar[float] = 0.85
+    metrics: ClassVar[tuple[str, ...]] = (
+        "train/entropy",
+        "coverage/distinct",
+        "coverage/solved",
+    )
+
+    def figure(self, history: History) -> float | None:
+        """See `Rule.figure`."""
+        first, last = history.first("train/entropy"), history.last("train/entropy")
+        solved = history.last("coverage/solved")
+        if first is None or last is None or solved is None or first <= 0:
+            return None
+        return 0.0 if solved > 0.9 else 1 - last / first
+
+    def levers(self, spec: Mapping[str, Any]) -> Sequence[Lever]:
+        """See `Rule.levers`."""
+        return [
+            Lever(
+                overrides=("strategy.loss.clip_high=0.28",),
+                why="clip-higher: unlikely tokens may gain as much as likely ones",
+            ),
+            Lever(
+                overrides=("strategy.controls.entropy_temperature={name: entropy_temperature}",),
+                why="the temperature follows a target entropy",
+            ),
+            Lever(
+                overrides=(f"prompts={2 * spec['prompts']}",),
+                why="more prompts in an update, so that none is learned by heart",
+            ),
+        ]
