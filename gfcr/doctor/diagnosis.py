@@ -67,7 +67,7 @@ def of_run(path: Path | str) -> Diagnosis:
     return Diagnosis(
         arm=card.arm,
         seed=card.seed,
-        updates=len(history.lines),
+        updates=history.updates,
         findings=findings,
         silent={r.name: f for r, f in measured.items() if f < r.limit},
         unmeasured=tuple(rule.name for rule in every() if rule not in measured),

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Final, final
 
-from gfcr.tracking.names import HELDOUT
-
 FEWEST: Final = 5
 """Updates that a window has at least: one batch says little."""
 
@@ -31,10 +29,8 @@ class History:
     """
 
     def __init__(self, lines: Iterable[tuple[int, Mapping[str, float]]]) -> None:
-        every = list(lines)
-        self.lines = [(step, metrics) for step, metrics in every if "rollouts/all" in metrics]
-        self.heldout = [metrics[HELDOUT] for _, metrics in every if HELDOUT in metrics]
-        """Held-out scores, that of before the run first."""
+        self.lines = list(lines)
+        self.updates = len(self.series("rollouts/all").steps)
 
     def series(self, name: str, *, over: str | None = None) -> Series:
         """Returns a metric's values, or its ratios to another's where this is above 0."""

@@ -1,6 +1,5 @@
 """A run's metrics as the rules read them, a panel each."""
 
-from collections.abc import Sequence
 from math import ceil
 from pathlib import Path
 from typing import Any, Final
@@ -30,10 +29,10 @@ def draw(history: History, *, title: str, path: Path) -> Path:
     down = max(1, ceil(len(ordered) / _ACROSS))
     figure = picture.new(4 * _ACROSS, 0.6 + 2.4 * down)
     figure.suptitle(title)
-    panels: Sequence[Any] = figure.subplots(down, _ACROSS, squeeze=False).flat
+    panels: list[Any] = list(figure.subplots(down, _ACROSS, squeeze=False).flat)
     for axes, rule in zip(panels, ordered, strict=False):
         _panel(axes, rule, measured[rule], history=history)
-    for axes in list(panels)[len(ordered) :]:
+    for axes in panels[len(ordered) :]:
         axes.set_axis_off()
     return picture.save(figure, path=path)
 
@@ -45,5 +44,6 @@ def _panel(axes: Any, rule: Rule, value: float, *, history: History) -> None:
         series = history.series(name)
         if series.steps:
             axes.plot(series.steps, series.values, linewidth=1.2, label=name)
+    axes.set_ylim(bottom=0)
     axes.tick_params(labelsize=7)
     axes.legend(fontsize=6)

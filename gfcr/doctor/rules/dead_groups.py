@@ -21,11 +21,7 @@ class DeadGroups(Rule):
         "{figure:.0%} of the groups in an update have no gradient: their rewards are all the same."
     )
     limit: ClassVar[float] = 0.5
-    metrics: ClassVar[tuple[str, ...]] = (
-        "coverage/live",
-        "coverage/solved",
-        "group/dead_share",
-    )
+    metrics: ClassVar[tuple[str, ...]] = ("coverage/live", "coverage/solved")
 
     def figure(self, history: History) -> float | None:
         """See `Rule.figure`."""

@@ -18,11 +18,7 @@ class Discarded(Rule):
     cell: ClassVar[str] = "C6.2"
     says: ClassVar[str] = "{figure:.0%} of the sampled tokens are not trained."
     limit: ClassVar[float] = 0.5
-    metrics: ClassVar[tuple[str, ...]] = (
-        "cost/discarded",
-        "rollouts/all",
-        "rollouts/trained",
-    )
+    metrics: ClassVar[tuple[str, ...]] = ("cost/discarded",)
 
     def figure(self, history: History) -> float | None:
         """See `Rule.figure`."""

@@ -21,10 +21,7 @@ class EngineGap(Rule):
         "log-probs of engine and trainer differ by {figure:.3f} nats on what this policy sampled."
     )
     limit: ClassVar[float] = 0.02
-    metrics: ClassVar[tuple[str, ...]] = (
-        "train/logprob_gap",
-        "off_policy/share",
-    )
+    metrics: ClassVar[tuple[str, ...]] = ("train/logprob_gap",)
 
     def figure(self, history: History) -> float | None:
         """See `Rule.figure`."""

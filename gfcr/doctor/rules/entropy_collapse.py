@@ -22,11 +22,7 @@ class EntropyCollapse(Rule):
         "unsolved."
     )
     limit: ClassVar[float] = 0.85
-    metrics: ClassVar[tuple[str, ...]] = (
-        "train/entropy",
-        "coverage/distinct",
-        "coverage/solved",
-    )
+    metrics: ClassVar[tuple[str, ...]] = ("train/entropy",)
 
     def figure(self, history: History) -> float | None:
         """See `Rule.figure`."""

@@ -15,10 +15,7 @@ class IdleUpdates(Rule):
     cell: ClassVar[str] = "F5.6"
     says: ClassVar[str] = "{figure:.0%} of the updates had nothing to train on."
     limit: ClassVar[float] = 0.2
-    metrics: ClassVar[tuple[str, ...]] = (
-        "train/skipped",
-        "group/accepted",
-    )
+    metrics: ClassVar[tuple[str, ...]] = ("train/skipped",)
 
     def figure(self, history: History) -> float | None:
         """See `Rule.figure`."""

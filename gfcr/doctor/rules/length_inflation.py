@@ -21,10 +21,7 @@ class LengthInflation(Rule):
         "answers are {figure:.0%} longer than they were, and the reward has not risen."
     )
     limit: ClassVar[float] = 0.5
-    metrics: ClassVar[tuple[str, ...]] = (
-        "length/all/mean",
-        "reward/all",
-    )
+    metrics: ClassVar[tuple[str, ...]] = ("length/all/mean",)
 
     def figure(self, history: History) -> float | None:
         """See `Rule.figure`."""

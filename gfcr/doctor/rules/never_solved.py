@@ -22,10 +22,7 @@ class NeverSolved(Rule):
         "{figure:.0%} of the groups have no right rollout, and it has been so from the start."
     )
     limit: ClassVar[float] = 0.4
-    metrics: ClassVar[tuple[str, ...]] = (
-        "coverage/solved",
-        "reward/all",
-    )
+    metrics: ClassVar[tuple[str, ...]] = ("coverage/solved",)
 
     def figure(self, history: History) -> float | None:
         """See `Rule.figure`."""

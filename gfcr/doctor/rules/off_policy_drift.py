@@ -21,11 +21,7 @@ class OffPolicyDrift(Rule):
         "the trained tokens are worth {figure:.0%} fewer under the policy that learns from them."
     )
     limit: ClassVar[float] = 0.1
-    metrics: ClassVar[tuple[str, ...]] = (
-        "train/effective_share",
-        "off_policy/staleness",
-        "train/logprob_gap",
-    )
+    metrics: ClassVar[tuple[str, ...]] = ("train/effective_share",)
 
     def figure(self, history: History) -> float | None:
         """See `Rule.figure`."""

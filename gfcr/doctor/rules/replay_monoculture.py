@@ -15,11 +15,7 @@ class ReplayMonoculture(Rule):
     cell: ClassVar[str] = "R7.2"
     says: ClassVar[str] = "{figure:.0%} of the rollouts that are trained come from a buffer."
     limit: ClassVar[float] = 0.6
-    metrics: ClassVar[tuple[str, ...]] = (
-        "rollouts/replayed",
-        "rollouts/trained",
-        "group/repeated",
-    )
+    metrics: ClassVar[tuple[str, ...]] = ("rollouts/replayed", "rollouts/trained")
 
     def figure(self, history: History) -> float | None:
         """See `Rule.figure`."""

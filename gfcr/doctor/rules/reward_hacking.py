@@ -7,6 +7,7 @@ from typing import Any, ClassVar, final
 
 from gfcr.doctor.history import History
 from gfcr.doctor.rule import Lever, Rule
+from gfcr.tracking.names import HELDOUT
 
 
 @final
@@ -30,7 +31,7 @@ class RewardHacking(Rule):
 
     def figure(self, history: History) -> float | None:
         """See `Rule.figure`."""
-        gain, held = history.gain("reward/all"), history.heldout
+        gain, held = history.gain("reward/all"), history.series(HELDOUT).values
         if gain is None or len(held) < 4:
             return None
         means = [fmean(pair) for pair in pairwise(held)]

@@ -23,11 +23,7 @@ class StragglerTail(Rule):
         "engine waits for the rest."
     )
     limit: ClassVar[float] = 2.0
-    metrics: ClassVar[tuple[str, ...]] = (
-        "length/all/p50",
-        "length/all/p99",
-        "engine/forward_passes",
-    )
+    metrics: ClassVar[tuple[str, ...]] = ("engine/forward_passes", "length/all/p90")
 
     def figure(self, history: History) -> float | None:
         """See `Rule.figure`."""

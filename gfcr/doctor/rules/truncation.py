@@ -15,11 +15,7 @@ class Truncation(Rule):
     cell: ClassVar[str] = "F5.2"
     says: ClassVar[str] = "{figure:.0%} of the rollouts that are trained were cut at the token cap."
     limit: ClassVar[float] = 0.1
-    metrics: ClassVar[tuple[str, ...]] = (
-        "length/trained/truncated",
-        "length/all/truncated",
-        "length/all/p99",
-    )
+    metrics: ClassVar[tuple[str, ...]] = ("length/trained/truncated", "length/all/truncated")
 
     def figure(self, history: History) -> float | None:
         """See `Rule.figure`."""

@@ -19,10 +19,7 @@ class Unscorable(Rule):
     cell: ClassVar[str] = "F5.3"
     says: ClassVar[str] = "{figure:.0%} of the rollouts got no verdict."
     limit: ClassVar[float] = 0.1
-    metrics: ClassVar[tuple[str, ...]] = (
-        "rollouts/unscorable",
-        "rollouts/failed",
-    )
+    metrics: ClassVar[tuple[str, ...]] = ("rollouts/unscorable", "rollouts/all")
 
     def figure(self, history: History) -> float | None:
         """See `Rule.figure`."""

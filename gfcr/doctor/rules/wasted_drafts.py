@@ -18,11 +18,7 @@ class WastedDrafts(Rule):
     cell: ClassVar[str] = "C6.8"
     says: ClassVar[str] = "{figure:.0%} of the drafted tokens are rejected."
     limit: ClassVar[float] = 0.8
-    metrics: ClassVar[tuple[str, ...]] = (
-        "speculation/acceptance_length",
-        "speculation/drafted",
-        "speculation/accepted",
-    )
+    metrics: ClassVar[tuple[str, ...]] = ("speculation/drafted", "speculation/accepted")
 
     def figure(self, history: History) -> float | None:
         """See `Rule.figure`."""
