@@ -40,7 +40,10 @@ class EntropyCollapse(Rule):
                 why="clip-higher: unlikely tokens may gain as much as likely ones",
             ),
             Lever(
-                overrides=("strategy.controls.entropy_temperature={name: entropy_temperature}",),
+                overrides=(
+                    "strategy.controls.entropy_temperature={name: entropy_temperature}",
+                    "strategy.correction=truncated",
+                ),
                 why="the temperature follows a target entropy",
             ),
             Lever(

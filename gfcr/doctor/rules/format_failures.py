@@ -31,20 +31,22 @@ class FormatFailures(Rule):
 
     def levers(self, spec: Mapping[str, Any]) -> Sequence[Lever]:
         """See `Rule.levers`."""
+        gates = {f"group/{f['name']}_failed": a for a, f in spec["strategy"]["filters"].items()}
+        own = [f"strategy.filters.{gates[name]}" for name in self.metrics if name in gates]
         return [
-            Lever(
-                overrides=(
-                    "strategy.filters.format_gate.failing=add",
-                    "strategy.filters.format_gate.reward=-0.5",
-                ),
-                why="a price on the form, so that it is learned",
-            ),
-            Lever(
-                overrides=("strategy=few_shot",),
-                why="shows answers of the right form first",
+            *(
+                Lever(
+                    overrides=(f"{at}.failing=add", f"{at}.reward=-0.5"),
+                    why="a price on the form, so that it is learned",
+                )
+                for at in own
             ),
             Lever(
                 overrides=(f"sampling.temperature={0.7 * spec['sampling']['temperature']:.2g}",),
                 why="fewer slips of the form",
+            ),
+            Lever(
+                overrides=("strategy=few_shot",),
+                why="shows answers of the right form first",
             ),
         ]
