@@ -76,6 +76,8 @@ class View(Protocol):
     """Accepted groups that fill the batch."""
     group_size: int
     sampling: Sampling
+    room: int
+    """Most tokens that a prompt may have, for a rollout to fit the engine's context."""
 
     @property
     def groups(self) -> Sequence[Group]:
@@ -257,8 +259,7 @@ class Session(Scratch, Protocol):
             index: of the sample.
             prompt: another wording to sample under, from `view.prompt` (a hint, examples); it is
                 verified as an answer to the job's prompt all the same.
-            train_under: what it is trained as an answer to, where that is not `prompt`: its
-                log-probs are then taken again under this one.
+            train_under: what it is trained as an answer to, by log-probs that are taken again.
         """
         ...
 
@@ -277,9 +278,8 @@ class Harvest:
     groups: tuple[Group, ...]
     """Completed groups, accepted and rejected."""
     aborted: tuple[Rollout, ...]
-    """Rollouts of groups cut short when the batch filled, finished ones included: resumable as
-    `Job.resume`, where finished ones are taken as they are. Unfinished ones have the `detail`
-    `BATCH_FULL`; with another one, a Watcher aborted them."""
+    """Rollouts of groups cut short, finished ones included: resumable as `Job.resume`. Unfinished
+    ones have the `detail` `BATCH_FULL`; with another one, a Watcher aborted them."""
     asides: tuple[Rollout, ...] = ()
     """What parts asked on the side, `Rollout.role` says what for."""
 

@@ -76,6 +76,12 @@ def figure(folder: Path | None, *, rule: str) -> float | None:
     return figures.get(rule)
 
 
+def is_cured(each: Pair) -> bool:
+    """Whether the rule finds nothing any more, and could have."""
+    left = figure(each.cured, rule=each.rule)
+    return left is not None and each.finding is not None and left < each.finding.limit
+
+
 def record(folder: Path, *, name: str) -> None:
     """Keeps what the rules may read of a run."""
     card = RunFolder(folder).card()
@@ -116,7 +122,7 @@ def _figures(own: Sequence[Pair], which: str) -> Iterator[str]:
 
 def _lever(own: Sequence[Pair]) -> str:
     found = next((p.finding for p in own if p.finding and p.finding.levers), None)
-    return "" if found is None else " ".join(f"`{o}`" for o in found.levers[0].overrides)
+    return "" if found is None else " ".join(found.levers[0].overrides)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -125,11 +131,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--runs", type=Path, default=ROOT / "runs")
     options: Any = parser.parse_args(arguments)
-    files = [f for f in sorted(SICK.glob("*.yaml")) if not options.rules or f.stem in options.rules]
+    if not options.rules:
+        record(ran(SICK / "healthy.yaml", "seed=0", runs=options.runs), name="healthy")
+    named = [f for f in sorted(SICK.glob("*.yaml")) if f.stem in {rule.name for rule in every()}]
+    files = [f for f in named if not options.rules or f.stem in options.rules]
     pairs = [pair(f, seed=s, runs=options.runs) for s in range(options.seeds) for f in files]
     for each in (p for p in pairs if p.seed == 0):
         record(each.sick, name=f"{each.rule}-sick")
-        if each.cured is not None:
+        if each.cured is not None and is_cured(each):
             record(each.cured, name=f"{each.rule}-cured")
     PAGE.write_text(page(pairs, seeds=options.seeds), encoding="utf-8")
     return 0

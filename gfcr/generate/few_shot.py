@@ -17,13 +17,14 @@ class FewShot(Generate, Observer):
     """Samples like `sample`, and where a job asks for hints, behind solved examples.
 
     These are other prompts of the run and their right answers, `examples` drawn at random from the
-    newest `capacity` for each rollout; each stands before the prompt as `example` has it. What
+    newest `capacity` for each rollout, and fewer where they would not fit the engine's context;
+    each stands before the prompt as `example` has it. What
     comes of them is trained as an answer to the plain prompt, its log-probs taken again under that.
     The control `scaffold` asks by the note `hint`, for prompts that no plain rollout answered (XRPO
     seeds those). Such rollouts have `hint` and the number of `examples` in their notes.
 
     Where nothing is solved yet such a rollout is sampled plainly. Hurts where examples are of
-    another kind, or so long that they crowd the context.
+    another kind, or so long that few fit.
     """
 
     paper: ClassVar[str] = "2510.06672"
@@ -74,6 +75,9 @@ class FewShot(Generate, Observer):
         ]
         chosen = [others[int(i)] for i in drawn]
         prompt = self._seeded(plain, chosen, view=session.view) if chosen else plain
+        while chosen and len(prompt.tokens) > session.view.room:
+            chosen = chosen[1:]
+            prompt = self._seeded(plain, chosen, view=session.view) if chosen else plain
         trajectory = session.open(index, prompt=prompt, train_under=plain)
         trajectory.notes |= {"hint": job.notes["hint"], "examples": float(len(chosen))}
         self.seeded += bool(chosen)

@@ -36,6 +36,7 @@ class SelfRepair(Generate, Observer):
     threshold: Finite = 0.5
     repaired: int = field(init=False, default=0)
     tried: int = field(init=False, default=0)
+    too_long: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
         holding(self.template, "prompt", "attempt", where="self_repair.template")
@@ -53,8 +54,9 @@ class SelfRepair(Generate, Observer):
         await session.gather(*(self._try(i, session) for i in range(session.job.num_samples)))
 
     def metrics(self) -> dict[str, float]:
-        """Repairs tried so far, and those that were right."""
-        return {"tried": float(self.tried), "repaired": float(self.repaired)}
+        """Repairs so far: tried, right, and left out as their prompts would not fit the engine."""
+        counts = {"tried": self.tried, "repaired": self.repaired, "too_long": self.too_long}
+        return {name: float(count) for name, count in counts.items()}
 
     def observe(self, harvest: Harvest, *, view: View) -> None:
         """See `Observer.observe`."""
@@ -72,6 +74,9 @@ class SelfRepair(Generate, Observer):
             text = self.template.replace("{attempt}", attempt)
             text = text.replace("{prompt}", job.prompt.text)
             prompt = view.prompt(text, answer=job.prompt.answer, meta=job.prompt.meta)
+            if len(prompt.tokens) > view.room:
+                self.too_long += 1
+                return
             under = job.prompt if self.train == "plain" else prompt
             place = job.num_samples + index * self.repairs + number - 1
             trajectory = session.open(place, prompt=prompt, train_under=under)

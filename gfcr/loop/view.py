@@ -60,6 +60,11 @@ class RunView:
         return self._floor.engine.version if self._as_version is None else self._as_version
 
     @property
+    def room(self) -> int:
+        """See `stages.View.room`."""
+        return self._floor.engine.max_length - self.sampling.max_tokens
+
+    @property
     def num_accepted(self) -> int:
         """Groups accepted so far."""
         return self.accepted

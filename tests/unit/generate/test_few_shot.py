@@ -65,3 +65,13 @@ def test_before_anything_is_solved_it_is_asked_plainly_and_once() -> None:
 def test_an_example_without_its_answer_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"few_shot\.example='\{prompt\}' has no \{answer\}"):
         FewShot(example="{prompt}")
+
+
+def test_fewer_examples_are_shown_where_more_would_not_fit_the_engine() -> None:
+    task = make.CoinTask(rates=(0.02, 0.9), num_train=12)
+    plan = strategies.load("few_shot", group_size=3)
+    pipeline = make.pipeline(plan, task=task, prompts=6, engine={"max_length": 64})
+    batches = [pipeline.next_batch() for _ in range(6)]
+    told = [r for b in batches for g in b.groups for r in g.rollouts if "examples" in r.notes]
+    assert {r.notes["examples"] for r in told} >= {0, 1}, "some fit, some do not"
+    assert all(len(r.sampled_under) <= 64 - 40 for r in told)

@@ -85,3 +85,13 @@ def test_what_nobody_could_score_is_not_wrong(monkeypatch: pytest.MonkeyPatch) -
 def test_a_template_without_the_attempt_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"self_repair\.template='\{prompt\}' has no \{attempt\}"):
         SelfRepair(template="{prompt}")
+
+
+def test_an_answer_too_long_to_be_shown_is_not_repaired() -> None:
+    plan = strategies.load("self_repair", group_size=4)
+    task = make.CoinTask(rates=(0.0,))
+    pipeline = make.pipeline(plan, task=task, prompts=6, engine={"max_length": 50})
+    batch = pipeline.next_batch()
+    told = [r for g in batch.groups for r in g.rollouts if "repair" in r.notes]
+    assert len(told) == batch.metrics["generate/tried"] == 24 - batch.metrics["generate/too_long"]
+    assert 0 < len(told) < 24

@@ -1,0 +1,50 @@
+"""`gfcr doctor` on runs of the fake engine."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gfcr.values import reading
+from tests.commands import gfcr
+from tests.launchers import values_of
+
+
+@pytest.fixture(scope="module")
+def cut(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A run whose cap cuts every answer, and what was said while it ran."""
+    folder = tmp_path_factory.mktemp("cut")
+    values = values_of(folder / "runs", trainer={"name": "dry", "max_steps": 6})
+    values["sampling"] = {"max_tokens": 1}
+    (folder / "cut.yaml").write_text(reading.write(values))
+    done = gfcr("run", folder / "cut.yaml", "--json", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return Path(json.loads(done.stdout)["folder"]), done.stderr
+
+
+def test_a_run_says_what_is_found_when_it_is(cut: tuple[Path, str]) -> None:
+    said = [line for line in cut[1].splitlines() if "truncation: " in line]
+    assert len(said) == 1 and said[0].startswith("update 5: "), cut[1]
+
+
+def test_findings_come_with_levers_and_exit_code_1(cut: tuple[Path, str]) -> None:
+    folder, _ = cut
+    done = gfcr("doctor", folder, "--json", cwd=folder)
+    (told,) = json.loads(done.stdout)
+    assert done.returncode == 1 and told["run"] == str(folder) and told["updates"] == 6
+    (found,) = (f for f in told["findings"] if f["rule"] == "truncation")
+    assert found["figure"] > 0.5 and found["limit"] == 0.1
+    assert found["levers"][1]["overrides"] == ["sampling.max_tokens=2"]
+    assert "wasted_drafts" in told["unmeasured"] and told["silent"]["unscorable"] == 0
+    text = gfcr("doctor", folder, cwd=folder).stdout
+    assert "'strategy.filters.truncation={name: truncation_gate}'" in text
+
+
+def test_a_picture_is_drawn_of_one_run(cut: tuple[Path, str], tmp_path: Path) -> None:
+    folder, _ = cut
+    done = gfcr("doctor", folder, "--plot", tmp_path / "a.svg", cwd=folder)
+    assert done.returncode == 1 and "truncation: " in (tmp_path / "a.svg").read_text()
+    done = gfcr("doctor", folder, folder, "--plot", tmp_path / "b.svg", cwd=folder)
+    assert done.returncode == 2 and "give one RUN" in done.stderr
+    done = gfcr("doctor", tmp_path, cwd=tmp_path)
+    assert done.returncode == 2 and "is not a run folder" in done.stderr
