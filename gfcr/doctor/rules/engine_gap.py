@@ -11,8 +11,8 @@ from gfcr.doctor.rule import Lever, Rule
 class EngineGap(Rule):
     """Engine and trainer disagree about the policy.
 
-    On what was sampled from this very policy the log-probs differ: another precision, or
-    weights that did not arrive.
+    On what was sampled from this very policy the log-probs differ: sampling filters that the
+    trainer knows nothing of, another precision, or weights that did not arrive.
     """
 
     stage: ClassVar[str] = "Control"
@@ -30,7 +30,11 @@ class EngineGap(Rule):
 
     def levers(self, spec: Mapping[str, Any]) -> Sequence[Lever]:
         """See `Rule.levers`."""
+        plain = {"top_p": 1.0, "top_k": 0, "min_p": 0.0}
+        filters = tuple(f"sampling.{k}={v}" for k, v in plain.items() if spec["sampling"][k] != v)
+        unfiltered = Lever(overrides=filters, why="samples from the policy that is trained")
         return [
+            *([unfiltered] if filters else []),
             Lever(
                 overrides=("engine.dtype=float32",),
                 why="the trainer's precision",
