@@ -85,7 +85,8 @@ def is_cured(each: Pair) -> bool:
 def record(folder: Path, *, name: str) -> None:
     """Keeps what the rules may read of a run."""
     card = RunFolder(folder).card()
-    read = {"rollouts/all", "tokens/generated", "reward/all", "coverage/solved", "off_policy/share"}
+    read = {"rollouts/all", "rollouts/aborted", "tokens/generated", "engine/forward_passes"}
+    read |= {"reward/all", "coverage/solved", "off_policy/share", "speculation/accepted"}
     read |= {metric for rule in every() for metric in rule.metrics}
     lines = [
         {

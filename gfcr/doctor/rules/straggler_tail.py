@@ -11,29 +11,31 @@ from gfcr.doctor.rule import Lever, Rule
 class StragglerTail(Rule):
     """A few rollouts hold up the batch.
 
-    An update waits for its longest rollout, with an engine that is mostly empty by then;
-    so it does for each further round of rollouts (2509.18521). In forward passes, and only
-    where fewer than 35 % of the rollouts are in flight on average.
+    An update waits for its longest rollout, with an engine that is mostly empty by then; so it
+    does for each further round of rollouts (2509.18521). Tokens per forward pass over rollouts: a
+    batch whose rollouts are all in flight from its first pass to its last has 1.
     """
 
     stage: ClassVar[str] = "Control"
     cell: ClassVar[str] = "C6.5"
     says: ClassVar[str] = (
-        "an update takes {figure:.1f} times the forward passes of nine in ten rollouts: the "
-        "engine waits for the rest."
+        "{figure:.0%} of an update's rollouts are not in flight while the engine works, on average."
     )
-    limit: ClassVar[float] = 2.0
-    metrics: ClassVar[tuple[str, ...]] = ("engine/forward_passes", "length/all/p90")
+    limit: ClassVar[float] = 0.7
+    metrics: ClassVar[tuple[str, ...]] = (
+        "engine/forward_passes",
+        "length/all/p99",
+        "length/all/p50",
+    )
 
     def figure(self, history: History) -> float | None:
         """See `Rule.figure`."""
-        passes, generated = "engine/forward_passes", "tokens/generated"
-        own = history.increments(generated)
-        a_pass, asked = own.last(generated, over=passes), history.last("rollouts/all")
-        needed, taken = history.last("length/all/p90"), history.last(passes)
-        if a_pass is None or not asked or not needed or taken is None:
+        own = history.increments("tokens/generated")
+        a_pass = own.last("tokens/generated", over="engine/forward_passes")
+        rollouts, aborted = history.last("rollouts/all"), history.last("rollouts/aborted")
+        if a_pass is None or not rollouts or aborted is None:
             return None
-        return 0.0 if a_pass / asked > 0.35 else taken / needed
+        return 1 - a_pass / (rollouts + aborted)
 
     def levers(self, spec: Mapping[str, Any]) -> Sequence[Lever]:
         """See `Rule.levers`."""
