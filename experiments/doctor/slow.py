@@ -14,14 +14,14 @@ from gfcr.values.ranges import Count, Natural, Positive, Seed, Share
 @final
 @dataclass(kw_only=True)
 class SlowChainSum(Task):
-    """`chain_sum`; one answer in four takes `takes_s` seconds to judge."""
+    """`chain_sum`; one answer in seven takes `takes_s` seconds to judge."""
 
     reward_range = (0.0, 1.0)
     slow = True
 
     timeout_s: Positive = 1.0
-    takes_s: Positive = 1.5
-    share: Share = 0.25
+    takes_s: Positive = 1.2
+    share: Share = 0.15
     num_train: Count = 512
     num_heldout: Natural = 256
     seed: Seed = 0

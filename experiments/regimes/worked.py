@@ -14,7 +14,7 @@ from gfcr.values.ranges import Count, Natural, Seed
 @final
 @dataclass(kw_only=True)
 class WorkedChainSum(Task):
-    """`chain_sum` of `terms` terms; the column `solution` holds one step a term: `6-6=0,0+9=9#9`."""
+    """`chain_sum` of `terms` terms; the column `solution` has one step a term: `6-6=0,0+9=9#9`."""
 
     reward_range = (0.0, 1.0)
 

@@ -25,6 +25,17 @@ def shows_examples(done: Done) -> None:
     assert not any(r.sampled_under for g in done.batches[0].groups for r in g.rollouts)
 
 
+def restarts(done: Done) -> None:
+    """Behind answers of the first update, in the second: these tokens are not trained."""
+    again = [r for g in done.batches[1].groups for r in g.rollouts if "hint" in r.notes]
+    behind = [r for r in again if not r.mask_T.all()]
+    assert len(behind) == done.metric("generate/restarted")[1] > 0
+    right = [r.text for g in done.batches[0].groups for r in g.rollouts if r.reward == 1]
+    for rollout in behind:
+        prefix = done.run.codec.decode(rollout.tokens_T[~rollout.mask_T].tolist())
+        assert prefix and any(text.startswith(prefix) for text in right)
+
+
 def repairs(done: Done) -> None:
     again = [r for g in done.groups for r in g.rollouts if "repair" in r.notes]
     assert len(again) == done.metric("generate/tried")[1] > 0
@@ -41,6 +52,9 @@ CASES = {
         check=shows_examples, knobs={"group_size": 2}, prompts=8, on_policy=False, trains=True
     ),
     "self_repair": Case(check=repairs, knobs={"group_size": 2}, prompts=16, trains=True),
+    "prefix_restart": Case(
+        check=restarts, knobs={"group_size": 2}, prompts=32, num_train=32, trains=True
+    ),
     "scaf_grpo": Case(
         check=scaffolds,
         knobs={"group_size": 2, "most": 1.0, "tiers": 2},
