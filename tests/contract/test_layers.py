@@ -27,6 +27,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("loop",),
     ("pipeline", "tracking", "train"),
     ("certificate", "config", "drop_in", "offline", "simulation", "testing"),
+    ("doctor",),
     ("experiment",),
     ("audit", "launch", "search"),
     ("sweep",),
