@@ -23,7 +23,7 @@ PYTHON = all_blocks("python")
 RUN = [block for block in SHELL if not block.mark]
 QUICK = {
     *("run", "sweep", "plan", "leaderboard", "list", "show", "check", "config", "simulate"),
-    *("offline", "upload", "diff", "rollouts"),
+    *("offline", "upload", "diff", "rollouts", "doctor"),
 }
 Ended = dict[tuple[str, ...], subprocess.CompletedProcess[str]]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
