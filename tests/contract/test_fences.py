@@ -71,7 +71,8 @@ def test_a_command_runs(block: Block, folder: Path, finished: str, ended: Ended)
         if command not in ended:  # pages repeat each other
             ended[command] = gfcr(*command, cwd=folder)
         done = ended[command]
-        assert done.returncode == 0, f"{block.at}: {' '.join(words)}\n{done.stderr[-2000:]}"
+        answers = (0, 1) if words[1] == "doctor" else (0,)  # 1: it finds something
+        assert done.returncode in answers, f"{block.at}: {' '.join(words)}\n{done.stderr[-2000:]}"
 
 
 def _cheap(words: list[str]) -> list[str]:
