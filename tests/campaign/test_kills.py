@@ -80,7 +80,12 @@ def different(place: Path, wanted: dict[str, Any]) -> list[str]:
     return [key for key, value in wanted.items() if repr(held[key]) != repr(value)]
 
 
-@pytest.mark.parametrize("strategy", sample(["april", "repo", "grpo"], always=["april"]))
+BUFFERS = ["repo", "rlep", "ar3po", "exgrpo", "group_replay", "prompt_replay"]
+
+
+@pytest.mark.parametrize(
+    "strategy", sample(["april", "grpo", *BUFFERS], always=["april", "group_replay"])
+)
 def test_killed_at_any_file_operation_it_is_the_same_run(
     strategy: str, tmp_path: Path, whole: bool, tried: Callable[..., None]
 ) -> None:
