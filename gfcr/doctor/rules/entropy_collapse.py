@@ -21,7 +21,7 @@ class EntropyCollapse(Rule):
         "the entropy has lost {figure:.0%} of what it was, and more than one group in ten is "
         "unsolved."
     )
-    limit: ClassVar[float] = 0.85
+    limit: ClassVar[float] = 0.7
     metrics: ClassVar[tuple[str, ...]] = ("train/entropy",)
 
     def figure(self, history: History) -> float | None:
