@@ -34,11 +34,10 @@ class EntropyCollapse(Rule):
 
     def levers(self, spec: Mapping[str, Any]) -> Sequence[Lever]:
         """See `Rule.levers`."""
+        cold = float(spec["sampling"]["temperature"]) < 1
+        warmer = Lever(overrides=("sampling.temperature=1.0",), why="samples the policy as it is")
         return [
-            Lever(
-                overrides=("strategy.loss.clip_high=0.28",),
-                why="clip-higher: unlikely tokens may gain as much as likely ones",
-            ),
+            *([warmer] if cold else []),
             Lever(
                 overrides=(
                     "strategy.controls.entropy_temperature={name: entropy_temperature}",

@@ -76,7 +76,7 @@ def lever(*overrides: str) -> Lever:
 def test_levers_that_a_strategy_refuses_or_has_are_left_out() -> None:
     spec = {"strategy": strategies.load("dapo").spec(), "engine": {"dtype": "float32"}}
     has = lever("strategy.controls.refill={name: refill, oversample: 1.0, max_rounds: 10}")
-    refused = lever("strategy.controls.uniform={name: mopps}", "strategy.controls.b={name: speed}")
+    refused = lever("strategy.controls.a={name: mopps}", "strategy.controls.b={name: uniform}")
     unknown = lever("strategy.replays.repo.num=1")
     good, other = lever("strategy=greso"), lever("sampling.max_tokens=80")
     same = lever("engine.dtype=float32")
