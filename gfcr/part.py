@@ -39,6 +39,17 @@ class Recipe(Protocol):
         ...
 
 
+def heat_clash(strategy: Recipe) -> str | None:
+    """Why a strategy cannot learn from what is sampled at another temperature: `Part.clash`."""
+    if strategy.corrected:
+        return None
+    return (
+        "tokens sampled at another temperature than the run's are off the policy, and the loss "
+        "would take them for its own. Give `correction: {name: truncated}`, or "
+        "`loss: {off_policy: behaviour}`."
+    )
+
+
 class Part(Checked, ABC):
     """A dataclass whose init fields are its configuration and whose other fields are its memory.
 

@@ -5,11 +5,10 @@ from dataclasses import dataclass, field, replace
 from math import exp
 from typing import ClassVar, final
 
-from gfcr.control import _heat
 from gfcr.errors import ConfigError
-from gfcr.part import Recipe
+from gfcr.part import Recipe, heat_clash
 from gfcr.stages import AfterUpdate, Allocator, Control, Job, View
-from gfcr.values.ranges import Positive, SomeShare
+from gfcr.values.ranges import Heat, Positive, SomeShare
 
 
 @final
@@ -34,8 +33,8 @@ class EntropyTemperature(Control, Allocator, AfterUpdate):
     target: Positive = 0.3
     """Nats a token; look at the metric `entropy` of a first run."""
     rate: SomeShare = 0.05
-    low: _heat.Scale = 0.8
-    high: _heat.Scale = 1.25
+    low: Heat = 0.8
+    high: Heat = 1.25
     scale: float = field(init=False, default=1.0)
     """What the run's temperature is multiplied by."""
 
@@ -48,7 +47,7 @@ class EntropyTemperature(Control, Allocator, AfterUpdate):
 
     def clash(self, strategy: Recipe, *, at: str) -> str | None:
         """See `Part.clash`."""
-        return _heat.uncorrected(strategy)
+        return heat_clash(strategy)
 
     def allocate(self, jobs: Sequence[Job], *, view: View) -> Sequence[Job]:
         """See `Allocator.allocate`."""

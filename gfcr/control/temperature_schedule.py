@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, final
 
-from gfcr.control import _heat
-from gfcr.part import Recipe
+from gfcr.part import Recipe, heat_clash
 from gfcr.stages import Allocator, Control, Job, View
-from gfcr.values.ranges import Count
+from gfcr.values.ranges import Count, Heat
 
 
 @final
@@ -29,8 +28,8 @@ class TemperatureSchedule(Control, Allocator):
     cell: ClassVar[str] = "C6.4"
     origin: ClassVar[str] = "ours"
 
-    start: _heat.Scale = 1.2
-    end: _heat.Scale = 1.0
+    start: Heat = 1.2
+    end: Heat = 1.0
     updates: Count = 100
     """Updates until the temperature is that of `end`."""
     temperature: float = field(init=False, default=0.0)
@@ -38,7 +37,7 @@ class TemperatureSchedule(Control, Allocator):
 
     def clash(self, strategy: Recipe, *, at: str) -> str | None:
         """See `Part.clash`."""
-        return _heat.uncorrected(strategy)
+        return heat_clash(strategy)
 
     def scale(self, update: int) -> float:
         """What the run's temperature is multiplied by at an update."""

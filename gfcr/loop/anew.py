@@ -35,7 +35,8 @@ SHIPPED: Final = frozenset(
         *("gfcr.generate.fallback_tree", "gfcr.generate.few_shot", "gfcr.generate.hinted"),
         *("gfcr.generate.multi_turn", "gfcr.generate.sample", "gfcr.generate.segment_tree"),
         *("gfcr.generate.self_repair", "gfcr.generate.serial_exits"),
-        *("gfcr.generate.tools.calculator", "gfcr.generate.verified_prefix"),
+        *("gfcr.generate.temperature_ladder", "gfcr.generate.tools.calculator"),
+        "gfcr.generate.verified_prefix",
     }
 )
 """Modules of parts that have no memory, as `tests/contract/test_verdicts.py` tries out on each of

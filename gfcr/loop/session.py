@@ -2,13 +2,13 @@
 
 from typing import final
 
-from gfcr.errors import GfcrError, asking, described
+from gfcr.errors import GfcrError, PartError, asking, described
 from gfcr.loop.coroutine import Run
 from gfcr.loop.floor import Origin
 from gfcr.loop.scratch import SideSession
 from gfcr.loop.trajectory import LiveTrajectory
 from gfcr.stages import Generate, Job, View
-from gfcr.types import FinishReason, Prompt
+from gfcr.types import FinishReason, Prompt, Sampling
 
 
 @final
@@ -110,17 +110,27 @@ class JobSession(SideSession):
     # ------------------------------------------------------------ for the Generate part
 
     def open(
-        self, index: int, *, prompt: Prompt | None = None, train_under: Prompt | None = None
+        self,
+        index: int,
+        *,
+        prompt: Prompt | None = None,
+        train_under: Prompt | None = None,
+        sampling: Sampling | None = None,
     ) -> LiveTrajectory:
         """See `stages.Session.open`."""
         job = self.job
+        if sampling is not None and sampling.max_tokens > job.sampling.max_tokens:
+            raise PartError(
+                f"open({index}): sampling.max_tokens={sampling.max_tokens} is not allowed: the "
+                f"job's cap is {job.sampling.max_tokens}."
+            )
         if prompt is not None:
             self._floor.check(prompt.tokens, sampling=job.sampling, what=f"prompt {prompt.id!r}")
         trajectory = LiveTrajectory(
             str(self._offset + index),
             origin=self._origin,
             prompt=prompt or job.prompt,
-            sampling=job.sampling,
+            sampling=sampling or job.sampling,
             siblings=self.trajectories,
             train_under=train_under,
         )

@@ -41,6 +41,8 @@ Seed: TypeAlias = Annotated[int, Interval(ge=0, lt=2**32)]
 Share: TypeAlias = Annotated[float, Interval(ge=0, le=1)]
 SomeShare: TypeAlias = Annotated[float, Interval(gt=0, le=1)]
 Fraction: TypeAlias = Annotated[float, Interval(gt=0, lt=1)]
+Heat: TypeAlias = Annotated[float, Interval(ge=0.01, le=10)]
+"""What a temperature is multiplied by."""
 Positive: TypeAlias = Annotated[float, Interval(gt=0, le=1e12)]
 NonNegative: TypeAlias = Annotated[float, Interval(ge=0, le=1e12)]
 DraftLength: TypeAlias = Annotated[int, Interval(ge=1, le=128)]

@@ -38,7 +38,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("cli", "studies"),
     ("__main__",),
 )
-ROOT_MODULES = 16
+ROOT_MODULES = 15
 ADAPTERS = {
     "vllm": ("gfcr/engine/vllm",),
     "trl": ("gfcr/train/trl",),

@@ -70,13 +70,18 @@ class Floor:
 
     def logprob_gap(self, rollouts: Iterable[Rollout]) -> float:
         """Largest |sampled - scored| log-prob, each token scored by the policy that sampled it."""
-        all_ = [r for r in rollouts if len(r)]
+        heats: dict[float, list[Rollout]] = {}
+        for rollout in (r for r in rollouts if len(r)):
+            heats.setdefault(rollout.notes.get("temperature", 1.0), []).append(rollout)
+        return max((self._gap(own, heat=heat) for heat, own in heats.items()), default=0.0)
+
+    def _gap(self, all_: list[Rollout], *, heat: float) -> float:
         sequences = [[*r.prompt.tokens, *r.tokens_T.tolist()] for r in all_]
         versions = {int(v) for r in all_ for v in r.versions_T[r.mask_T]}
         worst = 0.0
         for version in sorted(versions):
             self.engine.update_weights(self.weights(version), version=version)
-            scores = self.engine.score(sequences, sampling=Sampling())
+            scores = self.engine.score(sequences, sampling=Sampling(temperature=heat))
             for rollout, score in zip(all_, scores, strict=True):
                 here = rollout.mask_T & (rollout.versions_T == version)
                 gap_T = np.abs(score[len(rollout.prompt.tokens) - 1 :] - rollout.logprobs_T)

@@ -1,5 +1,7 @@
 """Hints, examples and second tries at work."""
 
+import numpy as np
+
 from tests.integration.fires.case import Case, Done
 
 
@@ -47,7 +49,15 @@ def repairs(done: Done) -> None:
         assert attempt in first and not rollout.sampled_under
 
 
+def warms(done: Done) -> None:
+    """Each at its own temperature: the scores of the floor are at these."""
+    for group in done.groups:
+        heats = [r.notes["temperature"] for r in group.rollouts]
+        np.testing.assert_allclose(heats, [0.8, 0.95, 1.1, 1.25])
+
+
 CASES = {
+    "temperature_ladder": Case(check=warms, knobs={"group_size": 4}),
     "few_shot": Case(
         check=shows_examples, knobs={"group_size": 2}, prompts=8, on_policy=False, trains=True
     ),

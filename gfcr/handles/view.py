@@ -1,0 +1,98 @@
+"""What parts see of the run."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from gfcr.handles.jobs import Job
+from gfcr.types import Floats, Group, Prompt, Sampling
+
+
+class View(Protocol):
+    """What a part may see of the run, and the few things it may ask for."""
+
+    step: int
+    """Update the batch is for, from 0."""
+    version: int
+    """Policy version in the engine at this moment; 0 in an evaluation."""
+    round: int
+    """How often groups were begun for the batch, so far."""
+    target: int
+    """Accepted groups that fill the batch."""
+    group_size: int
+    sampling: Sampling
+    room: int
+    """Most tokens that a prompt may have, for a rollout to fit the engine's context."""
+
+    @property
+    def groups(self) -> Sequence[Group]:
+        """Groups completed so far in this batch, accepted and rejected."""
+        ...
+
+    @property
+    def num_accepted(self) -> int:
+        """Groups accepted so far."""
+        ...
+
+    @property
+    def running(self) -> int:
+        """Trajectories in flight."""
+        ...
+
+    def draw(self, num: int) -> list[Prompt]:
+        """Takes the next prompts of the paired stream; each is used once an epoch.
+
+        In an evaluation those are the held-out ones, in order.
+        """
+        ...
+
+    def prompt(
+        self,
+        text: str,
+        *,
+        answer: str = "",
+        id: str | None = None,
+        meta: Mapping[str, object] | None = None,
+    ) -> Prompt:
+        """Makes a prompt, encoded as the task encodes its own: mutated, hinted, invented.
+
+        It may then be selected, opened or trained under like one that was drawn. Without an `id`
+        its text and answer name it.
+        """
+        ...
+
+    def recorded(self, folder: str) -> list[Group]:
+        """Groups that another run recorded in its folder, to be recalled like ones of this run.
+
+        Their rollouts are not verified, billed or counted again; a Replay part holds them like its
+        own. Each prompt must be, or become, a training prompt of this run.
+
+        Raises:
+            PartError: a prompt is held out, or another one under the same id.
+        """
+        ...
+
+    def put_back(self, prompts: Sequence[Prompt]) -> None:
+        """Gives prompts back to the stream: they are drawn next, in this order."""
+        ...
+
+    def job(self, prompt: Prompt, *, num_samples: int | None = None) -> Job:
+        """A job with the run's group size and sampling."""
+        ...
+
+    def rng(self, *key: str | int) -> np.random.Generator:
+        """A generator seeded by (experiment seed, step, key): the same in every strategy."""
+        ...
+
+    def score(self, sequences: Sequence[Sequence[int]]) -> list[Floats]:
+        """Log-probabilities of tokens under the current policy, see `Engine.score`."""
+        ...
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        """Encodes text that continues a sequence."""
+        ...
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Decodes completion tokens."""
+        ...

@@ -1,0 +1,35 @@
+"""Temperatures within a group."""
+
+import pytest
+
+from gfcr import strategy as strategies
+from gfcr.errors import ConfigError
+from gfcr.generate.temperature_ladder import TemperatureLadder
+from gfcr.testing import factories as make
+
+
+def test_scales_go_evenly_from_low_to_high() -> None:
+    part = TemperatureLadder(low=0.5, high=2.0)
+    assert [part.scale(i, of=4) for i in range(4)] == [0.5, 1.0, 1.5, 2.0]
+    assert part.scale(0, of=1) == 1.25
+
+
+def test_each_rollout_is_asked_for_at_its_own_temperature() -> None:
+    asked: list[float] = []
+
+    def script(request: object) -> list[int]:
+        asked.append(request.sampling.temperature)  # pyright: ignore[reportAttributeAccessIssue]
+        return [5, make.CODEC.eos_id]
+
+    plan = strategies.load("temperature_ladder", group_size=3, low=0.5, high=1.5)
+    batch = make.pipeline(plan, prompts=2, script=script).next_batch()
+    for group in batch.groups:
+        assert [r.notes["temperature"] for r in group.rollouts] == [0.5, 1.0, 1.5]
+    assert sorted(asked) == [0.5, 0.5, 1.0, 1.0, 1.5, 1.5]
+
+
+def test_it_needs_a_correction_and_low_below_high() -> None:
+    with pytest.raises(ConfigError, match="off the policy"):
+        strategies.load("grpo", generate="temperature_ladder").check()
+    with pytest.raises(ConfigError, match=r"low=2\.0 is above"):
+        TemperatureLadder(low=2.0)
