@@ -62,6 +62,14 @@ class View(Protocol):
         """
         ...
 
+    def at_level(self, level: int, *, seed: int) -> Prompt:
+        """Makes a new problem of the run's task, the harder the higher its level, from 0.
+
+        Raises:
+            TaskError: the task has no levels.
+        """
+        ...
+
     def recorded(self, folder: str) -> list[Group]:
         """Groups that another run recorded in its folder, to be recalled like ones of this run.
 

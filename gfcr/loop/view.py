@@ -109,6 +109,11 @@ class RunView:
         made = Prompt(id=name, tokens=tokens, text=text, answer=answer, meta=dict(meta or {}))
         return self._note([made])[0]
 
+    def at_level(self, level: int, *, seed: int) -> Prompt:
+        """See `stages.View.at_level`."""
+        made = self._floor.desk.task.at_level(self._floor.codec, level=level, seed=seed)
+        return self._note([made])[0]
+
     def recorded(self, folder: str) -> list[Group]:
         """See `stages.View.recorded`."""
         return self._records(folder)

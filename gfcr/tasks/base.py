@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from inspect import getdoc
 from typing import ClassVar, Protocol
 
+from gfcr.errors import TaskError
 from gfcr.handles import Verdict
 from gfcr.part import Part
 from gfcr.types import Prompt
@@ -86,3 +87,16 @@ class Task(Part):
         What it raises is recorded as unscorable. What it remembers of training does not reach
         held-out answers: they are scored by a task made anew, in a process of its own.
         """
+
+    def at_level(self, codec: Codec, *, level: int, seed: int) -> Prompt:
+        """Makes a new problem to train on, the harder the higher its level, from 0.
+
+        It is none that `problems` holds out. Levels above the hardest are the hardest.
+
+        Raises:
+            TaskError: the task has no levels.
+        """
+        raise TaskError(
+            f"task {type(self).__name__} has no levels of difficulty: give one that has, such as "
+            "reasoning_gym or chain_sum, or an `at_level` of its own."
+        )

@@ -3,7 +3,7 @@
 import hashlib
 import math
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Final, final
 
 from annotated_types import Interval
@@ -65,6 +65,15 @@ class ChainSum(Task):
         """1 if exactly the answer follows the first `#`, else 0."""
         return Verdict(reward=float(text.partition("#")[2] == prompt.answer))
 
+    def at_level(self, codec: Codec, *, level: int, seed: int) -> Prompt:
+        """A sum of 2 + level terms; see `Task.at_level`."""
+        rng = random.Random(f"chain_sum/{level}/{seed}")
+        terms = min(2 + level, self.max_terms)
+        of_level = replace(self, min_terms=terms, max_terms=terms, mean_terms=terms)
+        while is_heldout(text := question(drawn := of_level.draw(rng))):
+            pass
+        return _prompt(text, drawn, codec=codec)
+
     def draw(self, rng: random.Random) -> tuple[int, ...]:
         """Draws the signed terms of one problem."""
         terms = [rng.randint(1, self.max_operand)]
@@ -96,16 +105,20 @@ class ChainSum(Task):
             terms = self.draw(rng)
             text = question(terms)
             if text not in found and is_heldout(text) == heldout:
-                found[text] = Prompt(
-                    id=f"chain_sum/{text}",
-                    tokens=codec.prompt(text),
-                    text=text,
-                    answer=str(sum(terms)),
-                    meta={"terms": len(terms)},
-                )
+                found[text] = _prompt(text, terms, codec=codec)
         if len(found) < wanted:
             raise _too_few(len(found), wanted=wanted, heldout=heldout, task=self)
         return tuple(found.values())
+
+
+def _prompt(text: str, terms: tuple[int, ...], *, codec: Codec) -> Prompt:
+    return Prompt(
+        id=f"chain_sum/{text}",
+        tokens=codec.prompt(text),
+        text=text,
+        answer=str(sum(terms)),
+        meta={"terms": len(terms)},
+    )
 
 
 def question(terms: tuple[int, ...]) -> str:

@@ -16,6 +16,8 @@ from gfcr.types import Prompt
 from gfcr.values.ranges import Count, Natural, Seed, Text, Word
 
 HELDOUT_SHARE: Final = 1 / 8
+_TRIES: Final = 100
+"""Questions made for one that may be trained on: one in eight is held out."""
 _SEED_STRIDE: Final = 10_000_000
 """The library draws item `i` from `seed + i`: neighbouring seeds would share their items."""
 
@@ -84,6 +86,23 @@ class ReasoningGym(Task):
         )
         return Verdict(reward=float(score))
 
+    def at_level(self, codec: Codec, *, level: int, seed: int) -> Prompt:
+        """A question at a level of the library's curriculum for the dataset; see `Task.at_level`.
+
+        Options of `config` that the curriculum does not set stay as they are.
+        """
+        options = _level(self.dataset, level=level, config=self.config)
+        for number in range(_TRIES):
+            made = make(self.dataset, options=options, seed=seed * _TRIES + number, size=1)
+            key = content_key((entry := made[0])["question"])
+            if fraction(key) >= HELDOUT_SHARE:
+                # An entry says its level and place: another one of the same words is another.
+                return self._prompt(entry, key=f"{key}/{level}/{seed}", codec=codec)
+        raise TaskError(
+            f"reasoning_gym.dataset={self.dataset}: of {_TRIES} questions of level {level} all are "
+            "held out: make the dataset wider in config."
+        )
+
     @cached_property
     def _scorer(self) -> Any:
         return make(self.dataset, options=self.config, seed=0, size=1)
@@ -103,6 +122,21 @@ class ReasoningGym(Task):
             answer="" if answer is None else str(answer),
             meta={"entry": entry},
         )
+
+
+def _level(name: str, *, level: int, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of a dataset at a level of its curriculum, from 0."""
+    from reasoning_gym import factory  # pyright: ignore[reportMissingTypeStubs]
+
+    library: Any = factory  # untyped
+    if name not in library.CURRICULA:
+        raise TaskError(
+            f"reasoning_gym.dataset={name} has no levels: the library has no curriculum."
+        )
+    curriculum = library.create_curriculum(name)
+    curriculum.set_global_level(level)
+    options = dataclasses.asdict(curriculum.generate_configuration(dict(config)))
+    return {key: value for key, value in options.items() if key not in ("seed", "size")}
 
 
 def make(name: str, *, options: Mapping[str, Any], seed: int, size: int) -> Any:

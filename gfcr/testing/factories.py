@@ -93,9 +93,13 @@ class CoinTask(Task):
         toss = rng(0, "coin", prompt.id, text).random()
         return Verdict(reward=float(toss < float(str(prompt.meta["rate"]))))
 
-    def _prompt(self, codec: Codec, number: int) -> Prompt:
+    def at_level(self, codec: Codec, *, level: int, seed: int) -> Prompt:
+        """See `Task.at_level`: half as often right with each."""
+        return self._prompt(codec, 10**6 + seed % 10**6, rate=0.5**level)
+
+    def _prompt(self, codec: Codec, number: int, *, rate: float | None = None) -> Prompt:
         text = f"{number}="
-        rate = self.rates[number % len(self.rates)]
+        rate = self.rates[number % len(self.rates)] if rate is None else rate
         tokens = codec.prompt(text)
         return Prompt(id=f"c{number}", tokens=tokens, text=text, answer="7", meta={"rate": rate})
 

@@ -47,7 +47,21 @@ def fills_in(done: Done) -> None:
     assert done.run.tokens()["rejected:zero_variance"] > 0
 
 
+def rises(done: Done) -> None:
+    """Sums of two terms first, which the demo model masters."""
+    terms = [{g.prompt.meta["terms"] for g in b.groups} for b in done.batches]
+    assert terms == [{2}, {2, 3}]
+    assert done.metric("replays.rising_levels/top") == [1, 2]
+    assert done.metric("replays.rising_levels/made")[1] == len(done.groups)
+
+
 CASES = {
+    "rlve": Case(
+        check=rises,
+        knobs={"group_size": 4, "promote": 0.5, "least": 8},
+        prompts=8,
+        trains=True,
+    ),
     "ar3po": Case(
         check=rescues,
         knobs={"group_size": 1, "max_rounds": 1},
