@@ -51,7 +51,7 @@ def rises(done: Done) -> None:
     """Sums of two terms first, which the demo model masters."""
     terms = [{g.prompt.meta["terms"] for g in b.groups} for b in done.batches]
     assert terms == [{2}, {2, 3}]
-    assert done.metric("replays.rising_levels/top") == [1, 2]
+    assert done.metric("replays.rising_levels/top")[0] == 1
     assert done.metric("replays.rising_levels/made")[1] == len(done.groups)
 
 
