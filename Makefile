@@ -52,13 +52,15 @@ demo: $(SETUP) ## train the demo model, run the demo, show what it learned
 
 # One phase: whole files to each of two workers, those with real engines first, so that both end
 # together. What these need of compute threads, tests/conftest.py says.
-PYTEST := $(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder --durations=40
+# A worker that dies is replaced, and dies of the same test again.
+PYTEST := $(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart=2 \
+	--durations=40
 
 test: $(SETUP) $(SUFFIX) $(TRL_PREVIOUS)/.done ## every guard once (ten minutes on two idle cores)
 	@$(PYTEST) tests/integration tests/campaign tests/unit tests/contract $(WHOLE)
 
 test-all: ## all tests but tests/gpu, with every case (hours)
-	@$(MAKE) --no-print-directory test WHOLE=--whole
+	@$(MAKE) --no-print-directory test WHOLE='--whole --timeout=7200'
 
 test-fast: $(SETUP) ## unit and contract tests
 	@$(PYTEST) tests/unit tests/contract
@@ -78,6 +80,7 @@ lint: $(SETUP) ## mend what ruff can
 	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
 
 lock: ## rewrite requirements/cpu.lock from what is installed in .venv
+	@$(LOCKED) -q --no-build-isolation -e . # which extras ask for what
 	@$(BIN)/python scripts/lock.py > .cache/cpu.lock && mv .cache/cpu.lock requirements/cpu.lock
 
 clean: ## remove caches and build outputs (keeps .venv and .cache)

@@ -19,9 +19,10 @@ from typing import Any, TextIO
 
 from gfcr.code import optional
 from gfcr.commands.parser import COMMANDS, whole
-from gfcr.errors import GfcrError
+from gfcr.errors import ConfigError, GfcrError
 from gfcr.experiment.signals import Interrupted, interruptible
 from gfcr.process.environment import settle
+from gfcr.process.launched import place
 
 _RESUMED = ("run", "sweep", "demo", "bench", "regime", "claims")
 """Commands that go on where they were stopped."""
@@ -32,9 +33,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     options = _parse(given)
     settle(level=logging.DEBUG if options.debug else logging.ERROR)
+    if (where := place()).rank:
+        return _follow(options)
     with _Stdout() as stdout, interruptible():
         try:
+            if where.size > 1:
+                _lead(options, size=where.size)
             outcome = importlib.import_module(f"gfcr.commands.{options.command}").run(options)
+            if where.size > 1:
+                importlib.import_module("gfcr.train.ranks").dismiss()
         except GfcrError as error:
             return _fail(error, options=options, stdout=stdout)
         except ModuleNotFoundError as error:
@@ -52,6 +59,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     elif outcome.text is not None:
         _show(outcome.text, stdout=stdout)
     return outcome.code
+
+
+def _lead(options: argparse.Namespace, *, size: int) -> None:
+    """Meets the processes that were launched with this one, which train with it.
+
+    Raises:
+        ConfigError: the command trains nothing with them.
+    """
+    if options.command != "run":
+        raise ConfigError(
+            f"{size} processes were launched for `gfcr {options.command}`: only `gfcr run` trains "
+            "in several. Start it without `accelerate launch`."
+        )
+    importlib.import_module("gfcr.train.ranks").joined()
+
+
+def _follow(options: argparse.Namespace) -> int:
+    """Trains with process 0, which runs the command and says all there is to say."""
+    if options.command != "run":
+        return 2
+    libraries = importlib.import_module("gfcr.train.trl").Trl.libraries
+    with _Stdout():
+        ranks = importlib.import_module("gfcr.train.ranks")
+        return ranks.follow(options.command, libraries=libraries)
 
 
 class _Stdout:

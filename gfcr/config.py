@@ -43,7 +43,8 @@ class Evaluation(Checked):
     sampling: Sampling = field(default_factory=Sampling)
     """Decoding of held-out answers, whatever the run trains with."""
     generate: dict[str, Any] = field(default_factory=lambda: {"name": "sample"})
-    """Generate part that rolls the prompts out; `multi_turn` where the task needs its tool."""
+    """Generate part that rolls the prompts out; `multi_turn` or `episode` where the task needs
+    a tool or an environment."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +87,8 @@ class Experiment(Checked):
     strategy: dict[str, Any] = field(default_factory=lambda: {"name": "grpo"})
     engine: dict[str, Any] = field(default_factory=lambda: {"name": "vllm"})
     trainer: dict[str, Any] = field(default_factory=lambda: {"name": "trl"})
+    schedule: dict[str, Any] = field(default_factory=lambda: {"name": "sync"})
+    """When rollouts are made and learned from."""
     tracking: dict[str, Any] = field(default_factory=lambda: {"name": "mlflow"})
     sampling: Sampling = field(default_factory=Sampling)
     evaluation: Evaluation = field(default_factory=Evaluation)
@@ -120,7 +123,7 @@ class Experiment(Checked):
 
 
 COMPARABLE = ("model", "engine")
-PARTS = ("task", "strategy", "engine", "trainer", "tracking", "launcher", "stopping")
+PARTS = ("task", "strategy", "engine", "trainer", "schedule", "tracking", "launcher", "stopping")
 STUDY = ("arms", "factors", "search")
 """Keys of which a study has one, and an experiment none."""
 RECORDS = {"sampling": Sampling, "evaluation": Evaluation, "budget": Budget, "roster": Roster}
@@ -208,7 +211,12 @@ def layers(path: str | Path) -> list[tuple[Path, dict[str, Any]]]:
     above: list[Path] = []
     here: Path | None = Path(path)
     while here is not None:
-        values = reading.read(here)
+        try:
+            values = reading.read(here)
+        except ConfigError as error:
+            if not found:
+                raise
+            raise ConfigError(f"{found[0][0]}: base is not to be had: {error}") from error
         if here.resolve() in above or len(above) > reading.MOST_DEPTH:
             chain = " -> ".join(p.name for p in (*above, here.resolve()))
             raise ConfigError(

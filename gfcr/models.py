@@ -15,6 +15,7 @@ from gfcr.tasks.chain_sum import ChainSum
 from gfcr.tasks.demos.base import Recipe
 from gfcr.tasks.demos.chain_sum import ChainSumDemonstrations
 from gfcr.tasks.demos.facts import Facts
+from gfcr.tasks.demos.programs import ProgramDemonstrations
 from gfcr.tasks.demos.reasoning_gym import ReasoningGymChainSum
 
 _TAIL: Final = ChainSumDemonstrations(task=ChainSum(max_terms=20, mean_terms=8.0))
@@ -71,6 +72,13 @@ RECIPES: Final[Mapping[str, Recipe]] = {
             demonstrations=ReasoningGymChainSum(),
             steps=2400,  # with half of them it cannot copy long sums, and RL learns nothing
             seconds=540,
+        ),
+        Recipe(
+            name="demo-programs",
+            about="1.05M parameters, tiny programs: run, run backwards, found and proposed",
+            demonstrations=ProgramDemonstrations(),
+            steps=1500,
+            seconds=150,
         ),
     )
 }

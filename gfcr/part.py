@@ -66,6 +66,9 @@ class Part(Checked, ABC):
     tokenwise: ClassVar[bool] = False
     """Whether it weighs, masks or adds single tokens, for which `loss.estimator=rloo` has no place:
     its ratio and its advantage are a rollout's."""
+    one_batch: ClassVar[bool] = False
+    """Whether what it remembers is of the one batch in the making: a schedule that would make
+    several at a time then makes one after the other."""
     libraries: ClassVar[tuple[str, ...]] = ()
     """Installed modules that it imports, which takes seconds and starts no thread: a sweep imports
     them once, and forks its trials."""

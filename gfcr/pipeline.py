@@ -12,19 +12,17 @@ from gfcr.engine.base import Engine
 from gfcr.errors import asking, restoring
 from gfcr.ledger import Ledger
 from gfcr.loop import batch as batches
-from gfcr.loop.collector import Collector, check_harvest
 from gfcr.loop.custody import Custody
 from gfcr.loop.floor import Floor
-from gfcr.loop.metrics import batch_metrics, part_metrics
+from gfcr.loop.making import Making
 from gfcr.loop.rounds import evaluate
-from gfcr.loop.runner import Runner
 from gfcr.loop.scoring import Desk
 from gfcr.loop.stream import Prompts, PromptStream
 from gfcr.loop.view import RunView, shown
-from gfcr.stages import AfterUpdate, Evaluator, Generate, Harvest, Observer, Replay, Watcher
+from gfcr.stages import AfterUpdate, Generate
 from gfcr.strategy import Strategy
 from gfcr.tasks.base import Codec, Task
-from gfcr.types import Bools, Cost, Group, Prompt, RolloutBatch, Sample, Sampling
+from gfcr.types import Bools, Group, Prompt, RolloutBatch, Sample, Sampling
 
 if TYPE_CHECKING:
     from gfcr.engine.base import Weights
@@ -49,7 +47,6 @@ class Pipeline:
         stream: Prompts | None = None,
         records: Callable[[str], Iterable[Group]] = lambda folder: (),
         sink: Callable[[RolloutBatch], object] = lambda batch: None,
-        keeps: bool = False,
     ) -> None:
         """Makes a pipeline.
 
@@ -57,7 +54,7 @@ class Pipeline:
             strategy: the parts.
             engine: generates; stays the caller's to close.
             task: scores.
-            train: prompts the paired stream shuffles; never held-out ones.
+            train: prompts to draw from; never held-out ones.
             codec: text and tokens of the model in the engine.
             prompts: accepted groups an update trains on.
             sampling: of training rollouts.
@@ -67,8 +64,6 @@ class Pipeline:
             records: reads the groups that another run left in its folder.
             sink: receives each batch before any of it is used; of a batch that fails, what it had
                 produced, without samples.
-            keeps: whether groups in flight when a batch is full go on in the next one; else they
-                are cut, and a Replay part may keep what they have.
         """
         self.strategy, self.sampling = strategy, sampling
         self.stream = stream or PromptStream(train, seed=seed)
@@ -82,33 +77,20 @@ class Pipeline:
             seed=seed,
             ledger=self.ledger,
             heldout=self._custody.heldout,
+            learns_any_heat=strategy.corrected,
         )
-        self._view = RunView(
-            self._floor,
-            target=prompts,
-            group_size=strategy.group_size,
-            sampling=sampling,
-            stream=self.stream,
-            note=self._custody.hand_out,
-            records=lambda folder: self._custody.admit(records(folder), run=folder),
+        self._group = strategy.group_size, prompts
+        self._records = records
+        self.making = Making(
+            strategy, floor=self._floor, custody=self._custody, view=self._view, sink=sink
         )
-        self._runner = Runner(
-            self._floor,
-            generate=strategy.generate,
-            view=shown(self._view),
-            watchers=strategy.hooks(Watcher),
-            evaluators=strategy.hooks(Evaluator),
-        )
-        self._sink, self._keeps = sink, keeps
-        self._samples: Sequence[Sample] = ()
-        """Of the last batch."""
+        """The batches in the making."""
+        self.step: int = 0
+        """Update the next batch is for."""
+        self._samples: dict[int, Sequence[Sample]] = {}
+        """Of the batches that were not learned from yet, by update."""
         self._generated_before = 0 - engine.stats().generated_tokens
         """Tokens generated in the sessions before a resume."""
-
-    @property
-    def step(self) -> int:
-        """Update the next batch is for."""
-        return self._view.step
 
     @property
     def engine(self) -> Engine:
@@ -139,103 +121,70 @@ class Pipeline:
             "remainder": self.generated - sum(bins.values()),
         }
 
-    # ------------------------------------------------------------ one batch
+    # ------------------------------------------------------------ batches
 
     def next_batch(self, *, step: int | None = None) -> RolloutBatch:
-        """Makes the next update's batch, or that for an update of the caller's.
+        """Makes the next update's batch, or that for an update of the caller's, from first to last.
 
         Raises:
             BatchCannotFill: a Planner's bound on refilling is spent, or nothing can be trained on.
             PartError: a part failed, or handed over what cannot be trained on.
         """
-        meter = batches.Meter(self.engine, desk=self.desk)
-        self._view.begin(self.step if step is None else step)
-        self._floor.traffic.go_on()
-        collector = Collector(
-            self.strategy,
-            runner=self._runner,
-            view=self._view,
-            custody=self._custody,
-            keeps=self._keeps,
-        )
-        try:
-            collector.collect()
-            collector.map_batch()
-            harvest = collector.harvest()
-            check_harvest(harvest)
-            self._custody.check(harvest)
-            samples = batches.samples(harvest.groups)
-        except BaseException:
-            collector.end(keeps=False)
-            self._sink(self._batch(collector.harvest()))
-            raise
-        batches.settle(self.ledger, harvest=harvest, samples=samples)
-        self._remember(harvest)
-        parts = part_metrics(self.strategy.parts)
-        self._custody.check(harvest)  # once more: memories and observers had it in hand
-        self._custody.forget()
-        trained = sum(int(s.rollout.mask_T.sum()) for s in samples)
-        cost = replace(meter.read(), trained_tokens=trained)
-        metrics = batch_metrics(
-            harvest,
-            samples=samples,
-            version=self.engine.version,
-            cost=meter.metrics(cost),
-            generated=cost.generated_tokens,
-            tokens=self.tokens(),
-            parts=parts,
-        )
-        batch = self._batch(harvest, samples=samples, cost=cost, metrics=metrics)
-        self._sink(batch)
-        self._view.begin(self.step + 1)
-        self._samples = samples
+        step = self.step if step is None else step
+        self.making.open(step)
+        while not self.making.opened[step].done:
+            self.making.turn()
+        return self.close_batch(step)
+
+    def close_batch(
+        self, step: int, *, update: int | None = None, version: int | None = None
+    ) -> RolloutBatch:
+        """Ends a batch that is done, and makes of it what the trainer gets.
+
+        Args:
+            step: the update that it was begun for.
+            update: the one that learns from it, if it is another.
+            version: of the policy that learns from it, if it is not the engine's.
+
+        Raises:
+            BatchCannotFill, PartError: as `next_batch`.
+        """
+        update = step if update is None else update
+        version = self.engine.version if version is None else version
+        batch = self.making.close(step, update=update, version=version, tokens=self.tokens)
+        self.step, self._samples[update] = update + 1, batch.samples
         return batch
 
-    def masked(self, kept: Mapping[str, Bools]) -> None:
-        """Takes down which tokens of the last batch a correction leaves in the loss, by rollout."""
-        batches.settle_masked(self.ledger, samples=self._samples, kept=kept)
+    def hold(self, batch: RolloutBatch) -> None:
+        """Takes up a batch that was made before a checkpoint, and not learned from."""
+        self._samples[batch.step] = batch.samples
 
-    def updated(self, metrics: Mapping[str, float]) -> None:
+    def masked(self, kept: Mapping[str, Bools], *, update: int | None = None) -> None:
+        """Takes down which tokens a correction leaves in the loss, by rollout.
+
+        Args:
+            kept: the tokens.
+            update: whose batch they are of; None is the last one.
+        """
+        samples = self._samples[self.step - 1 if update is None else update]
+        batches.settle_masked(self.ledger, samples=samples, kept=kept)
+
+    def updated(self, metrics: Mapping[str, float], *, update: int | None = None) -> None:
         """Tells parts of an update, with the trainer's metrics.
+
+        Args:
+            metrics: the trainer's.
+            update: whose batch it learned from; None is the last one.
 
         Raises:
             PartError: a part failed.
         """
-        view = shown(self._view)
+        update = self.step - 1 if update is None else update
+        self._samples = {u: samples for u, samples in self._samples.items() if u > update}
+        view = shown(self._view(update + 1))
         for name, part in self.strategy.hooks(AfterUpdate).items():
             with asking(name):
                 part.after_update(metrics, view=view)
-
-    def _batch(
-        self,
-        harvest: Harvest,
-        *,
-        samples: Sequence[Sample] = (),
-        cost: Cost | None = None,
-        metrics: Mapping[str, float] | None = None,
-    ) -> RolloutBatch:
-        return RolloutBatch(
-            step=self.step,
-            version=self.engine.version,
-            samples=tuple(samples),
-            groups=harvest.groups,
-            aborted=harvest.aborted,
-            asides=harvest.asides,
-            cost=cost or Cost(),
-            metrics=metrics or {},
-        )
-
-    def _remember(self, harvest: Harvest) -> None:
-        view = shown(self._view)
-        for name, observer in self.strategy.hooks(Observer).items():
-            with asking(name):
-                observer.observe(harvest, view=view)
-        kept = set[str]()
-        for name, replay in self.strategy.hooks(Replay).items():
-            with asking(name):
-                replay.store(harvest, view=view)
-                kept.update(replay.holds())
-        self._custody.keep(harvest, kept=kept)
 
     # ------------------------------------------------------------ weights, state
 
@@ -255,16 +204,18 @@ class Pipeline:
         desk: Desk | None = None,
     ) -> list[Group]:
         """See `loop.rounds.evaluate`; `desk` scores, or else the run's."""
-        self._floor.traffic.park()
         address, desk = "evaluation.generate", desk or self.desk
-        return evaluate(
-            prompts,
-            floor=replace(self._floor, desk=desk, heldout=(), address=address),
-            generate=generate,
-            num_samples=num_samples,
-            sampling=sampling,
-            label=label,
-        )
+        with self.making.aside():
+            return evaluate(
+                prompts,
+                floor=replace(
+                    self._floor, desk=desk, heldout=(), learns_any_heat=True, address=address
+                ),
+                generate=generate,
+                num_samples=num_samples,
+                sampling=sampling,
+                label=label,
+            )
 
     def state_dict(self) -> dict[str, Any]:
         """Everything with memory."""
@@ -275,20 +226,33 @@ class Pipeline:
             "custody": self._custody.state_dict(),
             "generated": self.generated,
             "parts": {name: part.state_dict() for name, part in self.strategy.parts.items()},
-            "in_flight": self._runner.state_dict(),
+            "making": self.making.state_dict(),
         }
 
     @restoring("state")
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores what `state_dict` returned; ForeignCheckpointError where that is not it."""
-        self._view.begin(state["step"])
+        self.step = state["step"]
         self.stream.load_state_dict(state["stream"])
         self.ledger.load_state_dict(state["ledger"])
         self._custody.load_state_dict(state["custody"])
         self._generated_before = state["generated"] - self.engine.stats().generated_tokens
         for name, part in self.strategy.parts.items():
             part.load_state_dict(state["parts"][name])
-        self._runner.load_state_dict(state["in_flight"])
+        self.making.load_state_dict(state["making"])
+
+    def _view(self, step: int) -> RunView:
+        group_size, prompts = self._group
+        return RunView(
+            self._floor,
+            target=prompts,
+            group_size=group_size,
+            sampling=self.sampling,
+            stream=self.stream,
+            step=step,
+            note=self._custody.hand_out,
+            records=lambda folder: self._custody.admit(self._records(folder), run=folder),
+        )
 
     def close(self) -> None:
         """Stops the pools and takes what is in flight out of the engine, which is the caller's."""

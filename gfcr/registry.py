@@ -30,13 +30,16 @@ _KINDS = {
     "filter": ("gfcr.filter", "gfcr.stages:Filter"),
     "control": ("gfcr.control", "gfcr.stages:Control"),
     "replay": ("gfcr.replay", "gfcr.stages:Replay"),
+    "environment": ("gfcr.generate.environments", "gfcr.generate.environments.base:Environment"),
     "correction": ("gfcr.correction", "gfcr.correction.base:Correction"),
     "drafter": ("gfcr.speculation", "gfcr.speculation.base:Drafter"),
     "task": ("gfcr.tasks", "gfcr.tasks.base:Task"),
     "judge": ("gfcr.control.judges", "gfcr.control.judges.base:Judge"),
     "verifier": ("gfcr.tasks.verifiers", "gfcr.tasks.verifiers.base:Verifier"),
+    "tool": ("gfcr.generate.tools", "gfcr.generate.tools.base:Tool"),
     "engine": ("gfcr.engine", "gfcr.engine.base:EngineConfig"),
     "trainer": ("gfcr.train", "gfcr.train.base:TrainerConfig"),
+    "schedule": ("gfcr.schedule", "gfcr.schedule.base:Schedule"),
     "tracking": ("gfcr.tracking", "gfcr.tracking.base:Tracker"),
     "launcher": ("gfcr.launch", "gfcr.launch.base:Launcher"),
     "stopping": ("gfcr.search", "gfcr.search.base:StoppingRule"),
@@ -82,7 +85,7 @@ def find(kind: str, name: str, *, where: str = "") -> type[Part]:
     """
     points = _entry_points(kind)
     if ":" in name:
-        found = load_object(name)
+        found = load_object(name, where=where)
     elif name in points:
         found = points[name].load()
     elif name in _files(kind):
@@ -182,8 +185,8 @@ def class_name(name: str) -> str:
     return "".join(word.capitalize() for word in name.split("_"))
 
 
-def load_object(address: str) -> Any:
-    """Imports `package.module:Name` or `path/to/file.py:Name`."""
+def load_object(address: str, *, where: str = "") -> Any:
+    """Imports `package.module:Name` or `path/to/file.py:Name`; `where` is the key that says it."""
     place, _, name = address.rpartition(":")
     held: Mapping[str, Any] = {}
     try:
@@ -194,8 +197,8 @@ def load_object(address: str) -> Any:
         why = f"{type(error).__name__}: {error}."
         why = f"{place} has no {name!r}.{did_you_mean(name, held)}" if held else why
         raise ConfigError(
-            f"{shown(address)} cannot be loaded: {why} Give `package.module:Name` or "
-            "`path/to/file.py:Name`."
+            f"{where and f'{where}='}{shown(address)} cannot be loaded: {why} Give "
+            "`package.module:Name` or `path/to/file.py:Name`."
         ) from error
 
 

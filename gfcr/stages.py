@@ -26,6 +26,7 @@ from typing import ClassVar
 
 from gfcr.handles import (
     BATCH_FULL,
+    EPISODE,
     Harvest,
     Job,
     Plan,
@@ -42,6 +43,7 @@ from gfcr.types import Group, Prompt, Rollout
 
 __all__ = [
     "BATCH_FULL",
+    "EPISODE",
     "Abort",
     "AfterUpdate",
     "Allocator",

@@ -34,7 +34,10 @@ CELLS: Final = {
 }
 """Letter of the branch and section of the paper -> the cell."""
 
-CELL_OF: Final = {"correction": "C6.7", "drafter": "C6.8", "judge": "F5.5", "verifier": "F5.3"}
+CELL_OF: Final = {
+    **{"correction": "C6.7", "drafter": "C6.8", "judge": "F5.5", "verifier": "F5.3"},
+    **{"environment": "G4.2", "tool": "G4.3"},
+}
 """Kinds whose parts lie in one cell, unless they say another."""
 
 ORIGINS: Final = {
@@ -46,5 +49,6 @@ ORIGINS: Final = {
 
 PLACED: Final = (
     *("generate", "filter", "control", "replay", "correction", "drafter", "judge", "verifier"),
+    *("environment", "tool"),
 )
 """Kinds whose parts have a cell."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
-from gfcr import stages, types
+from gfcr import handles, stages, types
 from gfcr.correction import base as correction
 
 PAGE = Path(__file__).parents[1] / "docs" / "contract.md"
@@ -30,8 +30,8 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     ),
     "What parts answer": (*("Halt", "Abort", "Cap", "SampleMore", "Retire", "Corrected"),),
     "What parts are handed": (
-        *("View", "Plan", "Job", "Session", "Scratch", "Trajectory", "Sampled", "Harvest"),
-        *("Group", "Signal", "Rollout", "Prompt", "Sampling", "Learned"),
+        *("View", "Plan", "Job", "Session", "Scratch", "Trajectory", "Sampled", "Posed"),
+        *("Harvest", "Group", "Signal", "Rollout", "Prompt", "Sampling", "Learned"),
     ),
 }
 
@@ -47,7 +47,7 @@ def page() -> str:
 
 
 def _find(name: str) -> type[Any]:
-    return next(getattr(m, name) for m in (stages, types, correction) if hasattr(m, name))
+    return next(getattr(m, name) for m in (stages, handles, types, correction) if hasattr(m, name))
 
 
 def _class(kind: type[Any]) -> Iterator[str]:

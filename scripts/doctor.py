@@ -2,7 +2,8 @@
 
 python scripts/doctor.py [--seeds N] [--runs FOLDER] [RULE...]
 
-Writes docs/results/doctor.md, and what the rules read of each first pair to tests/data/doctor.
+Writes docs/results/doctor.md, where the rows of rules that are not named stay, and what the rules
+read of each first pair to tests/data/doctor.
 """
 
 import argparse
@@ -86,7 +87,13 @@ def record(folder: Path, *, name: str) -> None:
     """Keeps what the rules may read of a run."""
     card = RunFolder(folder).card()
     read = {"rollouts/all", "rollouts/aborted", "tokens/generated", "engine/forward_passes"}
-    read |= {"reward/all", "coverage/solved", "off_policy/share", "speculation/accepted"}
+    read |= {
+        "reward/all",
+        "coverage/solved",
+        "off_policy/share",
+        "off_policy/moved",
+        "speculation/accepted",
+    }
     read |= {metric for rule in every() for metric in rule.metrics}
     lines = [
         {
@@ -112,7 +119,15 @@ def page(pairs: Sequence[Pair], *, seeds: int) -> str:
         Column("lever", _lever, words=True),
     )
     rows = [[p for p in pairs if p.rule == rule] for rule in sorted({p.rule for p in pairs})]
-    return HEAD.format(seeds=seeds) + Table(rows=rows, columns=columns).markdown() + "\n"
+    head, line, *made = Table(rows=rows, columns=columns).markdown().splitlines()
+    kept = [row for row in _kept() if row.split("|")[1].strip() not in {p.rule for p in pairs}]
+    return HEAD.format(seeds=seeds) + "\n".join((head, line, *sorted((*made, *kept)))) + "\n"
+
+
+def _kept() -> list[str]:
+    """The page's rows as they are."""
+    lines = PAGE.read_text(encoding="utf-8").splitlines() if PAGE.exists() else []
+    return [line for line in lines if line.startswith("| ")][2:]
 
 
 def _figures(own: Sequence[Pair], which: str) -> Iterator[str]:

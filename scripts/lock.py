@@ -9,11 +9,12 @@ from importlib.metadata import PackageNotFoundError, distribution
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-EXTRAS = "cpu,train,tracking,tensorboard,wandb,tasks,ray,slurm,search,docs,dev"
+EXTRAS = "cpu,train,tracking,tensorboard,wandb,tasks,ray,slurm,search,tools,openenv,docs,dev"
 OMITTED = {
     "torchvision": "breaks `import vllm` where it does not match torch, and gfcr does not use it",
     "torchaudio": "as torchvision",
     "torchcodec": "as torchvision",
+    "gradio": "only pages of OpenEnv's servers ask for it, and it for an older pandas",
     "triton": "only xgrammar asks for it; vLLM runs without it on a CPU",
 }
 

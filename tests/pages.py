@@ -67,6 +67,13 @@ def _block(found: re.Match[str], *, page: Path, line: int) -> Block:
     )
 
 
+def command_of(page: str, *, holding: str) -> list[str]:
+    """The words of the one command of a page that has this word."""
+    of_shell = (b for b in blocks(ROOT / page) if b.language == "bash")
+    (words,) = [words for block in of_shell for words in block.commands if holding in words]
+    return words
+
+
 def all_blocks(*languages: str) -> list[Block]:
     """The blocks of all written pages, in these languages if any are named."""
     found = [block for page in WRITTEN for block in blocks(page)]

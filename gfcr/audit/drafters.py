@@ -18,6 +18,9 @@ VARIANTS: Final[Mapping[str, Mapping[str, Mapping[str, Any]]]] = {
 }
 """Registry name -> label -> values: drafters with more than one way of drafting."""
 
+ALL: Final = "all"
+"""Stands for every drafter that runs here."""
+
 ELSEWHERE: Final = {
     "eagle3": "its head is trained for one model: give a file with its `model`",
     "mtp": "its heads come with a checkpoint, and the demo models have none",
@@ -76,7 +79,7 @@ def named(names: str) -> list[Subject]:
         ConfigError: there is no such drafter or file, its package is missing, or a value is wrong.
     """
     words = [word.strip() for word in names.split(",") if word.strip()]
-    subjects = _all() if words in (["all"], []) else [_named(word) for word in words]
+    subjects = _all() if words in ([ALL], []) else [_named(word) for word in words]
     for subject in subjects:
         subject.build()
     return subjects
@@ -102,7 +105,7 @@ def _named(word: str) -> Subject:
     name = labels.get(word, word)
     known = registry.names("drafter")
     if name not in known and ":" not in name:
-        allowed = sorted({*known, *labels, NONE, "all", "FILE.yaml"})
+        allowed = sorted({*known, *labels, NONE, ALL, "FILE.yaml"})
         raise unknown_name(word, kind="drafter", allowed=allowed, where="--drafter")
     if name == "suffix":
         tree.check_installed(drafter=name)

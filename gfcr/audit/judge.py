@@ -122,7 +122,7 @@ def _share(asked: Asked, e: Evidence, *, before: EngineStats, now: EngineStats) 
     """Share of the tokens tested that came out of verification steps."""
     if asked.drafter == NONE:
         return 1.0
-    if asked.drafts is not None:
+    if asked.told:
         return float((e.state_N != PLAIN).any())
     verified = now.accepted_tokens - before.accepted_tokens + now.drafts - before.drafts
     return min(1.0, verified / max(1, now.generated_tokens - before.generated_tokens))
@@ -214,4 +214,4 @@ def _speculated(asked: Asked, total: greedy.Tally, *, before: EngineStats, now: 
     if asked.drafter == NONE:
         return 0
     verified = now.accepted_tokens - before.accepted_tokens + now.drafts - before.drafts
-    return total.speculated if asked.drafts is not None else min(total.tokens, verified)
+    return total.speculated if asked.told else min(total.tokens, verified)

@@ -1,19 +1,21 @@
 """What is audited: drafters, a strategy's or an experiment's, under settings, on an engine."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, final
+from typing import Any, Final, final
 
 from gfcr import config, experiment, models, registry
 from gfcr import strategy as strategies
-from gfcr.audit.drafters import ELSEWHERE, Subject
+from gfcr.audit.drafters import ALL, ELSEWHERE, Subject, named
 from gfcr.audit.prompts import MAX_TOKENS
 from gfcr.certificate.cell import LEVEL, NONE, SAMPLES
 from gfcr.certificate.settings import RUN, SETTINGS, Setting
-from gfcr.engine.vllm import Vllm
+from gfcr.engine.server_settings import Serving, is_served
+from gfcr.engine.vllm_settings import Settings
 from gfcr.errors import ConfigError
+from gfcr.part import Part
 from gfcr.speculation.base import Drafter
 
 MAX_LENGTH: Final = 512
@@ -27,8 +29,10 @@ class Plan:
 
     model: str = "demo"
     drafters: Sequence[Subject]
-    engine: Vllm | None = None
+    engine: Settings | None = None
     """None is the engine of audits, see `engine_for`."""
+    changes: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Of that engine's settings."""
     fixes: bool = True
     """Whether the engine repairs vLLM."""
     settings: Sequence[Setting] = tuple(SETTINGS.values())
@@ -37,15 +41,25 @@ class Plan:
     samples: int = SAMPLES
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        """Checks the engine, now and not after a model was made.
+
+        Raises:
+            ConfigError: the changes are not allowed, it has no model, or cannot run a drafter.
+        """
+        engine = self.engine or _built(self.changes)
+        for subject in self.drafters:
+            engine.check(subject.build())
+
     @property
     def folder(self) -> Path:
         """Of the model, which is made or fetched."""
         return models.resolve(self.model)
 
     @property
-    def audited(self) -> Vllm:
+    def audited(self) -> Settings:
         """The engine."""
-        engine = self.engine or engine_for(self.folder)
+        engine = self.engine or engine_for(self.folder, changes=self.changes)
         return engine if self.fixes else replace(engine, fixes=False)
 
     @property
@@ -54,53 +68,75 @@ class Plan:
         return LEVEL / (len(self.drafters) * len(self.settings))
 
 
-def engine_for(folder: Path) -> Vllm:
+def engine_for(folder: Path, *, changes: Mapping[str, Any] | None = None) -> Settings:
     """The engine that is audited when no run names its own; long contexts are near its limit."""
     config = json.loads((folder / "config.json").read_text())
     limit = (config.get("text_config") or config).get("max_position_embeddings")
-    return Vllm(max_length=min(limit or MAX_LENGTH, MAX_LENGTH), max_running=64, kv_cache_gib=0.5)
+    return _built({"max_length": min(limit or MAX_LENGTH, MAX_LENGTH), **(changes or {})})
 
 
-def of_drafters(drafters: Sequence[Subject]) -> Plan:
+def _built(changes: Mapping[str, Any]) -> Settings:
+    own: dict[str, Any] = {"name": "vllm", "max_running": 64, "kv_cache_gib": 0.5, **changes}
+    _check_engine(registry.find("engine", str(own["name"]), where="engine.name"))
+    return registry.build("engine", own, where="engine")
+
+
+def of_drafters(drafters: str, *, changes: Mapping[str, Any] | None = None) -> Plan:
     """Drafters by themselves.
 
+    Args:
+        drafters: see `audit.drafters.named`; `all` is every one that the engine can run.
+        changes: of the engine's settings.
+
     Raises:
-        ConfigError: one needs weights that noise on the target's does not make.
+        ConfigError: one needs weights that noise on the target's does not make, or is not known.
     """
-    for subject in drafters:
+    found, changes = named(drafters), changes or {}
+    if drafters == ALL and isinstance(_built(changes), Serving):
+        found = [s for s in found if (part := s.build()) is None or is_served(type(part))]
+    for subject in found:
         if subject.lacks_model and subject.name in ELSEWHERE:
             raise ConfigError(f"--drafter {subject.label}: {ELSEWHERE[subject.name]}.")
-    return Plan(drafters=drafters)
+    return Plan(drafters=found, changes=changes)
 
 
-def of_strategy(name: str) -> Plan:
+def of_strategy(name: str, *, changes: Mapping[str, Any] | None = None) -> Plan:
     """The drafter that a strategy comes with.
 
     Raises:
         ConfigError: there is no such strategy.
     """
-    return Plan(drafters=[_subject(strategies.load(name).drafter, label=name)])
+    drafter = strategies.load(name).drafter
+    return Plan(drafters=[_subject(drafter, label=name)], changes=changes or {})
 
 
-def of_experiment(path: Path) -> Plan:
+def of_experiment(path: Path, *, overrides: Sequence[str] = ()) -> Plan:
     """What a run of the experiment would use: its engine, drafter and sampling.
 
     Raises:
-        ConfigError: the file is wrong, or its engine is not vLLM.
+        ConfigError: the file or an override is wrong, or its engine is not vLLM.
     """
-    run = experiment.resolve(config.load(path))
-    if not isinstance(run.engine, Vllm):
-        name = registry.name_of("engine", type(run.engine))
-        raise ConfigError(
-            f"{path}: engine '{name}' cannot be audited: only `engine: {{name: vllm}}` can."
-        )
+    run = experiment.resolve(config.load(path, overrides=overrides))
+    engine: Any = run.engine
+    _check_engine(type(run.engine))
     return Plan(
         model=run.config.model,
         drafters=[_subject(run.strategy.drafter, label=run.config.name)],
-        engine=run.engine,
+        engine=engine,
         settings=[Setting(name=RUN, sampling=run.config.sampling)],
         max_tokens=run.config.sampling.max_tokens,
     )
+
+
+def _check_engine(engine: type[Part]) -> None:
+    if not issubclass(engine, Settings):
+        name = registry.name_of("engine", engine)
+        known = registry.names("engine")
+        allowed = [n for n in known if issubclass(registry.find("engine", n), Settings)]
+        raise ConfigError(
+            f"engine.name={name} cannot be audited: only {', '.join(allowed)} can, which sample "
+            "from a model."
+        )
 
 
 def _subject(drafter: Drafter | None, *, label: str) -> Subject:

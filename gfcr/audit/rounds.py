@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final, final
 
 from gfcr.audit.memory import Learning
-from gfcr.audit.sampler import Asking, Drafts, Engine, Sampled, Target, sample
+from gfcr.audit.sampler import Asking, Drafts, Engine, Records, Sampled, Target, sample
 from gfcr.certificate.cell import LEVEL, NONE, SAMPLES, Prompts
 from gfcr.certificate.settings import Setting
 from gfcr.seeds import seed_of
@@ -30,8 +30,10 @@ class Asked:
     deterministic: bool = True
     """Whether drafts are a function of the past, not sampled."""
     drafts: Drafts | None = None
-    """What the next step will verify; without it, power is computed from the engine's counters, and
-    a defect in few of the tokens is harder to see."""
+    """What the next step will verify; without it or `records`, power is computed from the engine's
+    counters, and a defect in few of the tokens is harder to see."""
+    records: Records | None = None
+    """What steps were made of, of an engine in another process."""
     proposal: Target | None = None
     """The drafting policy, where drafts come from a model or an older policy: a wrong acceptance
     rule leans towards it or away from it, context by context."""
@@ -44,6 +46,11 @@ class Asked:
     level: float = LEVEL
     """The p-value below which the verdict is `biased`."""
     seed: int = 0
+
+    @property
+    def told(self) -> bool:
+        """Whether drafts are known."""
+        return self.drafts is not None or self.records is not None
 
 
 @dataclass(kw_only=True)
@@ -94,7 +101,7 @@ def rounds_of(engine: Engine, *, asked: Asked, memory: Learning | None) -> Itera
                 first=number == 0,
             )
         seed = seed_of(asked.seed, asked.setting.name, number)
-        found = sample(engine, asking, seed=seed, drafts=asked.drafts)
+        found = sample(engine, asking, seed=seed, drafts=asked.drafts, records=asked.records)
         if memory is not None:
             memory.after(found, sampling=asked.setting.sampling)
         given, number = given + sum(len(s.tokens) for s in found), number + 1

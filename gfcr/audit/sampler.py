@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from gfcr.audit.law import Laws
 from gfcr.certificate.settings import Setting
 from gfcr.engine.base import Delta, EngineStats, Request
+from gfcr.engine.server_steps import Steps
+from gfcr.errors import GfcrError
 from gfcr.seeds import seed_of
 from gfcr.speculation.base import Draft
 from gfcr.types import FinishReason
@@ -27,6 +29,10 @@ BONUS: Final = 2
 Drafts = Callable[[], Mapping[str, Draft | tuple[int, ...]]]
 """What the next step will verify, by request id: drafts with the law that each token was drawn from
 (none: a point mass), or tokens alone where that law is not known."""
+
+Records = Callable[[], Mapping[str, Steps]]
+"""What sampled each request since this was last asked, by its id: of engines whose steps are not
+seen one by one."""
 
 DraftLaw = tuple[NDArray[np.int32], NDArray[np.float32]]
 """Token ids and their probabilities; ids that are missing have none."""
@@ -145,12 +151,58 @@ class Asking:
 
 
 def sample(
-    engine: Engine, asking: Asking, *, seed: int, drafts: Drafts | None = None
+    engine: Engine,
+    asking: Asking,
+    *,
+    seed: int,
+    drafts: Drafts | None = None,
+    records: Records | None = None,
 ) -> list[Sampled]:
     """One continuation of each prompt, with `setting.batch` of them in flight.
 
     Prompts have the same ids, and their requests the same slots, in every round.
     """
+    done = _sample(engine, asking, seed=seed, drafts=drafts)
+    if records is None:
+        return done
+    told = records()
+    return [retraced(one, told.get(_id(seed, i), ())) for i, one in enumerate(done)]
+
+
+def retraced(one: Sampled, steps: Steps) -> Sampled:
+    """A request as the engine's own steps made it, in place of the pieces that were heard.
+
+    Raises:
+        GfcrError: the record is not of all its tokens, as when a server was started again.
+    """
+    if sum(step.gained for step in steps) != len(one.tokens):
+        raise GfcrError(
+            f"the engine recorded {sum(step.gained for step in steps)} of a request's "
+            f"{len(one.tokens)} tokens: was a server started again? Audit once more."
+        )
+    made = Sampled(
+        prompt=one.prompt,
+        prompt_id=one.prompt_id,
+        slot=one.slot,
+        finish=one.finish,
+        endless=one.endless,
+        asked=one.asked,
+    )
+    at = 0
+    for step in steps:
+        to = at + step.gained
+        delta = Delta(
+            request_id="",
+            tokens=tuple(one.tokens[at:to]),
+            logprobs=tuple(one.logprobs[at:to]),
+        )
+        place = Place(step=step.step, row=step.row, running=step.running)
+        made.add(delta, draft=step.drafts, at=place)
+        at = to
+    return made
+
+
+def _sample(engine: Engine, asking: Asking, *, seed: int, drafts: Drafts | None) -> list[Sampled]:
     waiting = list(range(len(asking.prompts)))[::-1]
     done = _named(asking)
     running: dict[str, Sampled] = {}
@@ -180,7 +232,7 @@ def sample(
 def _request(asking: Asking, one: Sampled, *, number: int, seed: int) -> Request:
     setting = asking.setting
     return Request(
-        id=f"audit-{seed}-{number}",
+        id=_id(seed, number),
         tokens=one.prompt,
         sampling=replace(setting.sampling, max_tokens=asking.max_tokens),
         seed=seed_of(seed, "audit", number) % 2**62 if setting.seeded else None,
@@ -188,6 +240,10 @@ def _request(asking: Asking, one: Sampled, *, number: int, seed: int) -> Request
         slot=one.slot,
         endless=asking.endless,
     )
+
+
+def _id(seed: int, number: int) -> str:
+    return f"audit-{seed}-{number}"
 
 
 def _size(draft: Draft | tuple[int, ...]) -> int:

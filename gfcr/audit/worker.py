@@ -10,6 +10,7 @@ import pickle
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import ExitStack, closing
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TextIO
@@ -34,15 +35,20 @@ def main() -> None:
     plan, subject, settings = pickle.load(sys.stdin.buffer)
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print is no answer
-    with tempfile.TemporaryDirectory(prefix="gfcr-audit-") as scratch:
-        _run(plan, subject, settings, out=out, scratch=Path(scratch))
+    with tempfile.TemporaryDirectory(prefix="gfcr-audit-") as scratch, ExitStack() as held:
+        _run(plan, subject, settings, out=out, scratch=Path(scratch), held=held)
 
 
 def _run(
-    plan: Plan, subject: Subject, settings: Sequence[Setting], *, out: TextIO, scratch: Path
+    plan: Plan,
+    subject: Subject,
+    settings: Sequence[Setting],
+    *,
+    out: TextIO,
+    scratch: Path,
+    held: ExitStack,
 ) -> None:
     from gfcr.audit.target import ModelTarget
-    from gfcr.engine.vllm_drafts import pending
 
     folder, config = plan.folder, plan.audited
     target, proposal, memory = ModelTarget(folder), None, None
@@ -50,7 +56,8 @@ def _run(
     made = weights.noisy(folder, folder=scratch / "draft") if subject.lacks_model else ""
     drafter = subject.fetched(model=str(made))
     steered = Restless(drafter) if drafter is not None and drafter.core is not drafter else drafter
-    engine = config.start(model=str(folder), seed=plan.seed, drafter=steered)
+    started: Any = config.start(model=str(folder), seed=plan.seed, drafter=steered)
+    engine = held.enter_context(closing(started))
     if drafter is not None and isinstance(drafter.core, (DraftModel, Online)):
         proposal = ModelTarget(drafter.core.folder)
     # Stock vLLM on a CPU cannot take new weights, which drafters with a memory need.
@@ -58,6 +65,7 @@ def _run(
         older = ModelTarget(weights.noisy(folder, folder=scratch / "older"))
         memory = Learning(engine, drafter=drafter, now=target.weights, older=older.weights)
         proposal = proposal or older
+    seen = _seen(engine)
     _say(out, kind="engine", fixes=list(engine.fixes), device=device_name())
     asks = Asks(
         model=plan.model,
@@ -75,7 +83,7 @@ def _run(
             prompts=long(asks) if setting.long else ordinary(asks),
             drafter=subject.label,
             deterministic=drafter is None or not drafter.sampled,
-            drafts=lambda: pending(engine),
+            **seen,
             ends=engine.folder.eos,
             dtype=config.dtype,
             samples=plan.samples,
@@ -91,7 +99,17 @@ def _run(
         # What says of itself that it is not exact is not called lossless for want of evidence.
         exact = drafter is None or drafter.exact
         _say(out, kind="cell", cell=asdict(judged(replace(cell, exact=exact))))
-    engine.close()
+
+
+def _seen(engine: Any) -> dict[str, Any]:
+    """How to see what each step verified: before it in this process, afterwards in a server's."""
+    from gfcr.engine.server_loop import ServerEngine
+    from gfcr.engine.vllm_drafts import pending
+
+    if isinstance(engine, ServerEngine):
+        engine.fleet.traced = True
+        return {"records": engine.fleet.steps}
+    return {"drafts": lambda: pending(engine)}
 
 
 def _say(out: TextIO, **line: Any) -> None:

@@ -6,26 +6,22 @@ engine. Seeded sampling makes both generate the same tokens. The order alternate
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from statistics import fmean, median
 from typing import Any, cast, final
 
-from gfcr import models, registry
-from gfcr import strategy as strategies
-from gfcr.bench.rounds import since, spread
-from gfcr.engine.base import Engine, EngineConfig, Request
+from gfcr import models
+from gfcr.bench.demo_pipeline import GROUP, demo_pipeline
+from gfcr.bench.rounds import local_engine, since, spread
+from gfcr.engine.base import Engine, Request
 from gfcr.engine.vllm import bare_generate
 from gfcr.engine.vllm_loop import VllmEngine
 from gfcr.errors import ConfigError
 from gfcr.pipeline import Pipeline
-from gfcr.tasks.base import Task
-from gfcr.tasks.codec import HfCodec
-from gfcr.types import Sampling
 
-GROUP = 8
 GOAL = 0.98
 
 
@@ -61,47 +57,46 @@ class _Recorder:
         return getattr(self._engine, name)
 
 
-def measure(*, model: str, pairs: int, requests: int, max_tokens: int) -> dict[str, Any]:
+def measure(
+    *,
+    model: str,
+    pairs: int,
+    requests: int,
+    max_tokens: int,
+    engine: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
     """Measures `pairs` alternating pairs of `requests` requests.
 
+    Args:
+        model: its name or folder.
+        pairs: to measure.
+        requests: of each side.
+        max_tokens: of a request.
+        engine: settings of vLLM that are not its defaults.
+
     Raises:
-        ConfigError: fewer than 5 pairs, or fewer requests than one group.
+        ConfigError: fewer than 5 pairs, fewer requests than one group, or no such setting.
     """
     if pairs < 5 or requests < GROUP:
         raise ConfigError(f"pairs={pairs}, requests={requests}: give at least 5 and {GROUP}.")
-    config: EngineConfig = registry.build("engine", "vllm")
+    config = local_engine(engine or {})
     folder = str(models.resolve(model))
-    with closing(config.start(model=folder, seed=0)) as engine:
-        recorder = _Recorder(engine)
-        pipeline = _pipeline(
+    with closing(config.start(model=folder, seed=0)) as started:
+        recorder = _Recorder(started)
+        pipeline = demo_pipeline(
             cast("Engine", recorder),
             folder=folder,
             prompts=requests // GROUP,
             max_tokens=max_tokens,
         )
-        bare = partial(bare_generate, cast("VllmEngine", engine))
-        forget = cast("VllmEngine", engine).llm.reset_prefix_cache
+        bare = partial(bare_generate, cast("VllmEngine", started))
+        forget = cast("VllmEngine", started).llm.reset_prefix_cache
         measured = [
             _pair(pipeline, recorder, bare=bare, forget=forget, pipeline_first=bool(n % 2))
             for n in range(pairs + 1)  # the first warms up
         ]
         pipeline.close()
     return _report(measured[1:], requests=requests, model=model)
-
-
-def _pipeline(engine: Engine, *, folder: str, prompts: int, max_tokens: int) -> Pipeline:
-    codec = HfCodec(folder)
-    task: Task = registry.build("task", "chain_sum")
-    return Pipeline(
-        strategies.load("grpo", group_size=GROUP),
-        engine=engine,
-        task=task,
-        train=task.problems(codec).train,
-        codec=codec,
-        prompts=prompts,
-        sampling=Sampling(max_tokens=max_tokens),
-        seed=0,
-    )
 
 
 def _pair(

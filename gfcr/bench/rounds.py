@@ -6,14 +6,16 @@ draft budget of 0, which also keeps its rollouts out of the drafter's memory.
 
 import time
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import zip_longest
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final, cast, final
 
-from gfcr.engine.base import Delta, Engine, EngineStats, Request
+from gfcr import registry
+from gfcr.engine.base import Delta, Engine, EngineConfig, EngineStats, Request
+from gfcr.errors import ConfigError
 from gfcr.pipeline import Pipeline
 
 if TYPE_CHECKING:
@@ -162,6 +164,21 @@ def _part(start: _Mark, end: _Mark) -> Part:
         cpu_s=end.cpu_s - start.cpu_s,
         passes=spent.forward_passes,
     )
+
+
+def local_engine(changes: Mapping[str, Any]) -> EngineConfig:
+    """The vLLM of this process, with some settings changed.
+
+    Raises:
+        ConfigError: there is no such setting, or the engine is another.
+    """
+    spec = {"name": "vllm", **changes}
+    if spec["name"] != "vllm":
+        raise ConfigError(
+            f"engine.name={spec['name']}: this is measured in one process. Leave the name out, "
+            "which is vllm; `gfcr bench server` measures a server."
+        )
+    return registry.build("engine", spec, where="engine")
 
 
 def hush(engine: Engine, *, on: bool) -> None:

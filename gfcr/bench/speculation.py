@@ -6,7 +6,7 @@ drafts is compared to an engine that was started without a drafter, too.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -57,7 +57,8 @@ class Plan(Checked):
     """For drafters that need a model and were given none."""
     policies: Sequence[str] = ()
     """Model folders: epoch after epoch the policy is the next of them; none keeps it as it is."""
-    compile: bool = False
+    engine: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Settings of vLLM in this process that are not its defaults."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -154,10 +155,10 @@ def _changed(word: str) -> Iterator[Subject]:
 
 
 def _bench(plan: Plan) -> _Bench:
+    config = rounds.local_engine(plan.engine)
     folder = models.resolve(plan.model)
     recipe = models.RECIPES.get(plan.model)
     own: Task | None = getattr(recipe.demonstrations, "task", None) if recipe else None
-    config: EngineConfig = registry.build("engine", {"name": "vllm", "compile": plan.compile})
     return _Bench(
         plan=plan,
         folder=folder,

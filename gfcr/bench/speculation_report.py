@@ -32,7 +32,7 @@ def data(cells: Sequence[Cell], *, plan: Plan, share: float | None) -> dict[str,
         "pairs": plan.pairs,
         "requests": plan.prompts * plan.group,
         "prompts": plan.prompts,
-        "compile": plan.compile,
+        "engine": dict(plan.engine),
         "policies": list(plan.policies),
         "goal": {"speed": SPEED_GOAL, "passes": PASSES_GOAL},
         "plain": [
@@ -165,7 +165,7 @@ def write_table(cells: Sequence[Cell], *, plan: Plan, path: Path) -> None:
         "model": plan.model,
         "drafter": drafting[0].spec,
         "device": platform.processor() or platform.machine(),
-        "compile": plan.compile,
+        "engine": dict(plan.engine),
     }
     SpeedTable(speeds=speeds, measured=measured).write(path)
 

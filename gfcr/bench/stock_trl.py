@@ -9,14 +9,19 @@ import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gfcr import config as configs
 from gfcr import experiment, models
 from gfcr.config import Experiment
 from gfcr.errors import ConfigError, GfcrError
 from gfcr.experiment.heldout import question
+from gfcr.experiment.resolved import Resolved
 from gfcr.tasks.codec import HfCodec
+
+if TYPE_CHECKING:
+    from gfcr.engine.vllm import Vllm
+    from gfcr.train.trl import Trl
 
 
 def main() -> int:
@@ -35,26 +40,41 @@ def main() -> int:
     return 0 if answer["status"] == "finished" else 1
 
 
-def run(config: Experiment, *, folder: Path, group_size: int, target: float) -> dict[str, Any]:
-    """Trains stock TRL on the experiment's task, model and settings until the target or its end.
+def check(resolved: Resolved) -> "tuple[Vllm, Trl]":
+    """Returns engine and trainer of an experiment that stock TRL can be compared on.
 
     Raises:
-        ConfigError: the engine or the trainer is another one, or batches do not come out even.
+        ConfigError: there is none, or held-out prompts are asked otherwise than stock TRL asks.
     """
-    resolved = experiment.resolve(config)
-    from gfcr.engine.vllm import Vllm, machine_settings, repair
+    from gfcr.engine.vllm import Vllm
     from gfcr.train.trl import Trl
 
-    engine, trainer = resolved.engine, resolved.trainer
+    config, engine, trainer = resolved.config, resolved.engine, resolved.trainer
     if not isinstance(engine, Vllm) or not isinstance(trainer, Trl):
-        raise ConfigError("stock TRL is compared on engine.name=vllm and trainer.name=trl.")
-    evaluation = config.evaluation
-    if (evaluation.sampling, evaluation.samples) != (config.sampling, 1):
+        raise ConfigError(
+            "stock TRL is compared on engine.name=vllm and trainer.name=trl: they are not those of "
+            f"arm {config.name}. Give them to the study, and other engines to arms after the first."
+        )
+    if (config.evaluation.sampling, config.evaluation.samples) != (config.sampling, 1):
         raise ConfigError(
             "stock TRL evaluates once a prompt with the sampling it trains with: give "
             "evaluation.samples=1 and evaluation.sampling the values of sampling, or their scores "
             "are of two questions."
         )
+    return engine, trainer
+
+
+def run(config: Experiment, *, folder: Path, group_size: int, target: float) -> dict[str, Any]:
+    """Trains stock TRL on the experiment's task, model and settings until the target or its end.
+
+    Raises:
+        ConfigError: see `check`; or batches do not come out even.
+    """
+    from gfcr.engine.vllm import repair
+
+    resolved = experiment.resolve(config)
+    engine, trainer = check(resolved)
+    evaluation = config.evaluation
     began = time.perf_counter()
     repairs = repair(engine)
     from gfcr.train.trl_stock import StockJob, train
@@ -76,7 +96,7 @@ def run(config: Experiment, *, folder: Path, group_size: int, target: float) -> 
         tokens=config.budget.generated_tokens,
         seed=config.seed,
         folder=folder,
-        engine=machine_settings(engine),
+        engine=engine.machine(),
         target=target,
     )
     course = train(job, watch=lambda line: print(line, file=sys.stderr, flush=True))

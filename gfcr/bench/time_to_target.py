@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 from gfcr import config as configs
 from gfcr import experiment
+from gfcr.bench import stock_trl
 from gfcr.errors import ConfigError
 from gfcr.experiment.heldout import Point, floored
 from gfcr.launch.base import Job
@@ -70,9 +71,11 @@ def measure(study: Study, *, target: float, say: Say = lambda line: None) -> lis
     """Runs what has not finished, and reads what all runs spent; stock TRL is the first.
 
     Raises:
-        ConfigError: the study evaluates only at the end, or the target is met before training.
+        ConfigError: the study evaluates only at the end, the target is met before training, or
+            stock TRL cannot be run as the first arm is, see `stock_trl.check`.
     """
     first = study.trials[0].config
+    stock_trl.check(experiment.resolve(first))
     if not first.evaluation.every:
         raise ConfigError(
             "evaluation.every=0 measures at the end only: give the updates between evaluations."

@@ -36,6 +36,9 @@ WORST_FIRST: Final = (Verdict.BIASED, Verdict.INCONCLUSIVE, Verdict.LOSSLESS)
 FREE: Final = {
     "step_s": "simulated seconds: only the clock of the fake engine",
     "token_s": "simulated seconds: only the clock of the fake engine",
+    "exchange": "a folder: the weights that come through it are checked",
+    "start_timeout_s": "patience: what a server samples does not depend on it",
+    "timeout_s": "patience: what a server samples does not depend on it",
 }
 """Fields of an engine's spec that cannot change what it samples, and why; all others bind."""
 PATHS: Final = ("model",)

@@ -26,6 +26,8 @@ CLEAN: Final = f"{REWARDS}clean"
 _BINS: Final = {"up_to_25": 0.25, "up_to_50": 0.5, "up_to_75": 0.75, "below_100": 1.0}
 """Success rates between none and nothing but success, by the upper limits of their bins."""
 _EQUAL: Final = 1e-6
+EARLY: Final = 4
+"""Tokens that an answer begins with, where it is asked what they decide."""
 _FOLDER: Final = re.compile(r'/[^":]*/(?=[^/":]+\.py:)')
 """The folders of `path/to/file.py:Name`."""
 
@@ -116,7 +118,31 @@ def _answers(groups: Sequence[Group], *, scale: Scale) -> dict[str, Any]:
         "success": scale.share(rewards) if rewards else None,
         "prompts": histogram(rates),
         "length": _lengths(_rollouts(groups)),
+        "decided_early": decided_early(groups),
     }
+
+
+def decided_early(groups: Iterable[Group], *, tokens: int = EARLY) -> float | None:
+    """Returns how much of what rewards vary within groups the first few tokens decide.
+
+    Rollouts of a group that begin alike are a class; the share is epsilon squared, which is 0 on
+    average where beginnings say nothing, however many there are. None where no class has two.
+    """
+    total = within = 0.0
+    classes = spare = 0
+    for group in groups:
+        scored = [r for r in group.rollouts if r.origin == "fresh" and r.reward is not None]
+        alike: dict[tuple[int, ...], list[float]] = {}
+        for rollout in scored:
+            start = tuple(rollout.tokens_T[:tokens].tolist())
+            alike.setdefault(start, []).append(float(rollout.reward or 0.0))
+        every = [reward for own in alike.values() for reward in own]
+        if not every or max(every) - min(every) < _EQUAL:
+            continue
+        total += len(every) * float(np.var(every))
+        within += sum(len(own) * float(np.var(own)) for own in alike.values())
+        classes, spare = classes + len(alike) - 1, spare + len(every) - len(alike)
+    return (total - within - classes * within / spare) / total if spare else None
 
 
 def _lengths(rollouts: Sequence[Rollout]) -> dict[str, float]:

@@ -22,6 +22,7 @@ Measure: TypeAlias = Literal[
     "tokens_saved",
     "generation_saved",
     "passes_saved",
+    "calls_saved",
     "answers_shortened",
     "stability",
 ]

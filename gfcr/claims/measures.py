@@ -22,6 +22,8 @@ from gfcr.stats import Comparison, bounds_of, compare
 from gfcr.stats.interval import table
 from gfcr.tracking.records import RunRecord
 
+CALLS: Final = "generate/tool_calls"
+"""Metric of a run: calls of its tool in training, so far."""
 Bound: TypeAlias = Literal["updates", "tokens", "seconds"]
 """What both arms may spend as much of."""
 
@@ -181,6 +183,10 @@ def _passes(run: RunRecord, target: float) -> Spent:
     return Spent(cost=float(result_of(run).get("forward_passes", 0.0)))
 
 
+def _calls(run: RunRecord, target: float) -> Spent:
+    return Spent(cost=float(max((num for _, num in run.series.get(CALLS, ())), default=0.0)))
+
+
 def _answers(run: RunRecord, target: float) -> Spent:
     """Of all evaluations, which are as many and of the same prompts in both arms."""
     return Spent(cost=float(result_of(run)["tokens"]["evaluation"]))
@@ -197,6 +203,7 @@ HOW: Final[Mapping[Measure, How]] = {
         bound="updates", of="cost", unit="seconds of generation", spent=_generation
     ),
     "passes_saved": How(bound="updates", of="cost", unit="forward passes", spent=_passes),
+    "calls_saved": How(bound="updates", of="cost", unit="calls of a tool", spent=_calls),
     "answers_shortened": How(
         bound="updates", of="cost", unit="tokens of held-out answers", spent=_answers
     ),

@@ -9,7 +9,7 @@ from gfcr import config as configs
 from gfcr import sweep
 from gfcr.claims import regime as regimes
 from gfcr.claims.claim import Claim
-from gfcr.claims.measures import HOW, Bound, Measured, bound_of, measure
+from gfcr.claims.measures import CALLS, HOW, Bound, Measured, bound_of, measure
 from gfcr.claims.regime import Regime
 from gfcr.errors import ConfigError
 from gfcr.sweep import Study
@@ -32,7 +32,11 @@ class Asked:
     def arms(self) -> tuple[list[RunRecord], list[RunRecord]]:
         """The finished and undamaged runs of the strategy, and of the baseline."""
         folders = [t.folder for t in self.study.trials if (t.folder / "run.json").is_file()]
-        runs = [r for r in read_folders(folders) if r.status == "finished" and not r.damage]
+        runs = [
+            r
+            for r in read_folders(folders, series=[CALLS])
+            if r.status == "finished" and not r.damage
+        ]
         ours = [r for r in runs if r.arm == self.claim.strategy]
         return ours, [r for r in runs if r.arm == self.claim.baseline]
 

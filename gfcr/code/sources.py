@@ -45,7 +45,7 @@ _ASKING: Final = (
         "gfcr.loop.session",
         "gfcr.tasks.codec",
     ),
-    *("gfcr.loop.trajectory", "gfcr.loop.view"),
+    *("gfcr.loop.columns", "gfcr.loop.trajectory", "gfcr.loop.view"),
 )
 """What of gfcr asks held-out prompts and scores the answers, whatever the task."""
 _ASKED_BY: Final = (
@@ -56,8 +56,8 @@ _ASKED_BY: Final = (
     *_ASKING,
 )
 """What of gfcr a task, and a part that rolls held-out prompts out, may use to that end."""
-_NAMED_FOLDERS: Final = ("gfcr.tasks.verifiers", "gfcr.generate.tools")
-"""Packages whose modules a part's configuration names by a word."""
+_NAMED_FOLDER: Final = "gfcr.tasks.verifiers"
+"""Package whose modules a part's configuration names by a word."""
 _LONGEST: Final = 200
 """Bytes of a module's name: a file system refuses to look for much longer ones."""
 _IMPORTERS: Final = ("import_module", "__import__")
@@ -87,7 +87,7 @@ def roots(objects: Iterable[object], *, spec: object = None) -> set[Root]:
 
     Args:
         objects: parts, classes and functions; with a class come those it inherits from.
-        spec: plain values that may hold addresses of code, or words that name a verifier or tool.
+        spec: plain values that may hold addresses of code, or words that name a verifier.
     """
     found: set[Root] = set()
     for each in objects:
@@ -98,7 +98,7 @@ def roots(objects: Iterable[object], *, spec: object = None) -> set[Root]:
         place = address.rpartition(":")[0]
         found.add(str(Path(place).resolve()) if place.endswith(".py") else place)
     words = {t for t in _texts(spec) if t.isidentifier() and len(t.encode()) <= _LONGEST}
-    named = {f"{folder}.{word}" for folder in _NAMED_FOLDERS for word in words}
+    named = {f"{_NAMED_FOLDER}.{word}" for word in words}
     return {r for r in found if not _skipped(r)} | {name for name in named if _locate(name)}
 
 

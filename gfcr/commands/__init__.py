@@ -2,16 +2,17 @@
 
 import argparse
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, get_args
 
-from gfcr.config import parse_overrides
+from gfcr.config import parse_overrides, spelt
 from gfcr.errors import ConfigError, shown
 from gfcr.values.ranges import describe, reader
 
 DRY_RUN: Final = "say what would start, resume or be refused; write nothing, start no engine"
+ENGINE: Final = "engine.KEY=VALUE, e.g. engine.compile=true"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +49,18 @@ def to_write(text: str) -> Path:
         told = f"{shown(text)} is not allowed: give a file in a folder that exists"
         raise argparse.ArgumentTypeError(told)
     return path
+
+
+def engine_changes(overrides: Sequence[str]) -> dict[str, Any]:
+    """Returns what `engine.KEY=VALUE` says of an engine, as its spec.
+
+    Raises:
+        ConfigError: one is no KEY=VALUE, or of something else.
+    """
+    given = spelt(parse_overrides(overrides))
+    if other := sorted(given.keys() - {"engine"}):
+        raise ConfigError(f"override {shown(other[0])} is not allowed here: give {ENGINE}.")
+    return dict(given.get("engine", {}))
 
 
 def spoken(text: str, *, flag: str) -> dict[str, Any]:

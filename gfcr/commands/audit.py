@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gfcr.commands import Outcome, within
+from gfcr.commands import ENGINE, Outcome, engine_changes, within
 from gfcr.values.ranges import Count, Large, Seed
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ HELP = "Prove, or refute, that an engine samples from the target distribution; w
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("overrides", nargs="*", help=ENGINE)
     parser.add_argument("--model", help="demo model, folder or Hub id; a run's own, or demo")
     subject = parser.add_mutually_exclusive_group()
     subject.add_argument("--drafter", default="all", help="names or FILE.yaml with commas, or all")
@@ -52,15 +53,15 @@ def run(options: argparse.Namespace) -> Outcome:
 
 
 def _plan(options: argparse.Namespace) -> "Plan":
-    from gfcr.audit import drafters, plan
+    from gfcr.audit import plan
     from gfcr.certificate import settings
 
     if options.experiment is not None:
-        made = plan.of_experiment(options.experiment)
+        made = plan.of_experiment(options.experiment, overrides=options.overrides)
     elif options.strategy is not None:
-        made = plan.of_strategy(options.strategy)
+        made = plan.of_strategy(options.strategy, changes=engine_changes(options.overrides))
     else:
-        made = plan.of_drafters(drafters.named(options.drafter))
+        made = plan.of_drafters(options.drafter, changes=engine_changes(options.overrides))
     given = {
         "model": options.model,
         "settings": options.settings and settings.named(options.settings),

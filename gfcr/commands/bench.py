@@ -4,7 +4,18 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from gfcr.commands import Outcome, bench_ranking, bench_time_to_target, to_write, within
+from gfcr.commands import (
+    ENGINE,
+    Outcome,
+    bench_aurora,
+    bench_jigsaw,
+    bench_ranking,
+    bench_rose,
+    bench_time_to_target,
+    engine_changes,
+    to_write,
+    within,
+)
 from gfcr.errors import ConfigError
 from gfcr.values.ranges import Count, Seed, SomeShare
 
@@ -22,12 +33,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     speculation = what.add_parser("speculation", help="drafters against no drafts")
     _common(speculation, pairs=5, max_tokens=160)
     _speculation(speculation)
+    server = what.add_parser("server", help="tokens/s against vLLM's own benchmark client")
+    _common(server, pairs=7, max_tokens=96)
+    server.add_argument("--requests", type=within(Count), default=256, help="requests a run")
     ranking = what.add_parser("ranking", help="a study's winner, named earlier, on its curves")
     bench_ranking.add_arguments(ranking)
     _json(ranking)
     target = what.add_parser("time-to-target", help="a held-out reward, against stock TRL")
     bench_time_to_target.add_arguments(target)
     _json(target)
+    rose = what.add_parser("rose", help="rollouts on the core of a serving engine, as slack allows")
+    bench_rose.add_arguments(rose)
+    _json(rose)
+    aurora = what.add_parser("aurora", help="drafts that learn from a stream whose domain shifts")
+    bench_aurora.add_arguments(aurora)
+    _json(aurora)
+    jigsaw = what.add_parser("jigsaw", help="a study's trials sub-stage by sub-stage, and in turn")
+    bench_jigsaw.add_arguments(jigsaw)
+    _json(jigsaw)
     updates = what.add_parser("updates", help="an experiment's updates: seconds by phase, memory")
     updates.add_argument("experiment", help="path of a YAML file")
     updates.add_argument("overrides", nargs="*", help="KEY=VALUE")
@@ -41,14 +64,19 @@ def run(options: argparse.Namespace) -> Outcome:
     runs = {
         "overhead": _run_overhead,
         "speculation": _run_speculation,
+        "server": _run_server,
         "ranking": bench_ranking.run,
         "time-to-target": bench_time_to_target.run,
+        "rose": bench_rose.run,
+        "aurora": bench_aurora.run,
+        "jigsaw": bench_jigsaw.run,
         "updates": _run_updates,
     }
     return runs[options.what](options)
 
 
 def _common(parser: argparse.ArgumentParser, *, pairs: int, max_tokens: int) -> None:
+    parser.add_argument("overrides", nargs="*", help=ENGINE)
     parser.add_argument("--model", default="demo", help="demo model, folder or Hub id")
     parser.add_argument(
         "--pairs", type=within(Count), default=pairs, help="alternating pairs, at least 5"
@@ -80,7 +108,6 @@ def _speculation(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--policies", default="", metavar="MODELS", help="the policy of each epoch; commas"
     )
-    parser.add_argument("--compile", action="store_true", help="on a compiled engine")
     parser.add_argument(
         "--share", type=within(SomeShare), help="generation's share of a training step (R_gen)"
     )
@@ -98,8 +125,22 @@ def _run_overhead(options: argparse.Namespace) -> Outcome:
         pairs=options.pairs,
         requests=options.requests,
         max_tokens=options.max_tokens,
+        engine=engine_changes(options.overrides),
     )
     return Outcome(data=found, text=overhead.text(found))
+
+
+def _run_server(options: argparse.Namespace) -> Outcome:
+    from gfcr.bench import server
+
+    found = server.measure(
+        model=options.model,
+        pairs=options.pairs,
+        requests=options.requests,
+        max_tokens=options.max_tokens,
+        engine=engine_changes(options.overrides),
+    )
+    return Outcome(data=found, text=server.text(found))
 
 
 def _run_speculation(options: argparse.Namespace) -> Outcome:
@@ -116,7 +157,7 @@ def _run_speculation(options: argparse.Namespace) -> Outcome:
         max_tokens=options.max_tokens,
         draft_model=options.draft_model,
         policies=[p for p in options.policies.split(",") if p],
-        compile=options.compile,
+        engine=engine_changes(options.overrides),
         seed=options.seed,
     )
     if options.table:

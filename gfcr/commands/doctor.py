@@ -9,6 +9,7 @@ from typing import Any
 from rich.markup import escape
 
 from gfcr.commands import Outcome, to_write
+from gfcr.commands.rollouts import folder_of
 from gfcr.doctor import Diagnosis, Finding, of_run
 from gfcr.errors import ConfigError
 
@@ -16,7 +17,10 @@ HELP = "Find the pathologies of a run in its metrics, with overrides against the
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("runs", nargs="+", metavar="RUN", help="a run's folder, finished or not")
+    parser.add_argument(
+        "runs", nargs="+", metavar="RUN", help="run folder, run id, or ARM/SEED or STUDY/ARM/SEED"
+    )
+    parser.add_argument("--folder", type=Path, default="runs", help="where run folders are (runs)")
     parser.add_argument(
         "--plot", type=to_write, metavar="FILE.png", help="draw what the rules read there"
     )
@@ -30,21 +34,22 @@ def run(options: argparse.Namespace) -> Outcome:
         picture.check(options.plot)
         if len(options.runs) > 1:
             raise ConfigError(f"--plot {options.plot}: a picture is of one run: give one RUN.")
-    found = {given: of_run(given) for given in options.runs}
+    folders = [folder_of(given, below=options.folder) for given in options.runs]
+    found = {str(folder): of_run(folder) for folder in folders}
     data: list[dict[str, Any]] = [{"run": g, **asdict(d)} for g, d in found.items()]
     text = [_text(given, diagnosis) for given, diagnosis in found.items()]
     if options.plot is not None:
-        text.append(f"wrote {_draw(options.runs[0], path=options.plot)}")
+        text.append(f"wrote {_draw(folders[0], path=options.plot)}")
     sick = any(diagnosis.findings for diagnosis in found.values())
     return Outcome(data=data, text="\n\n".join(text), code=int(sick))
 
 
-def _draw(given: str, *, path: Path) -> Path:
+def _draw(run: Path, *, path: Path) -> Path:
     from gfcr.doctor import plot
     from gfcr.doctor.diagnosis import history_of
     from gfcr.tracking.folder import RunFolder
 
-    folder = RunFolder(given)
+    folder = RunFolder(run)
     card = folder.card()
     return plot.draw(history_of(folder), title=f"{card.arm} seed {card.seed}", path=path)
 

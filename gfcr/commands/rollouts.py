@@ -122,6 +122,8 @@ def described(each: LookedAt) -> dict[str, Any]:
             "rollout_id": rollout.id,
             "prompt_id": rollout.prompt.id,
             "prompt": rollout.prompt.text,
+            "proposed_by": rollout.prompt.meta.get("proposed_by"),
+            "proposed_at": rollout.prompt.meta.get("proposed_at"),
             "completion": rollout.text,
             "answer": rollout.prompt.answer,
             "reward": rollout.reward,
@@ -146,13 +148,14 @@ def text_of(each: dict[str, Any]) -> str:
     reward += f" ({named})" if named else ""
     reward += f", shaped {shaped:.3g}" if shaped not in (None, each["reward"]) else ""
     detail = f" ({each['detail']})" if each["detail"] else ""
+    by, at = each["proposed_by"], each["proposed_at"]
     lines = [
         f"--- update {each['update']}, prompt {each['prompt_id']}, rollout {each['rollout_id']}",
         f"{each['fate']}: {each['trained_tokens']} of {each['tokens']} tokens trained, "
         f"ended by {each['finish']}{detail}",
         f"reward {reward}, advantage {number(each['advantage'], '+.3f') or 'none'}",
         *([f"error {each['error']}"] if each["error"] else []),
-        "prompt:",
+        "prompt:" if by is None else f"prompt, proposed by rollout {by} at policy version {at}:",
         indent(each["prompt"], "  "),
         "completion:",
         indent(each["completion"], "  "),

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gfcr.commands import Outcome, to_write, within
+from gfcr.commands import Outcome, simulate_systems, to_write, within
 from gfcr.errors import ConfigError
 from gfcr.values.ranges import Count, NonNegative, Seed
 
@@ -48,10 +48,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         kind, flag = Count if isinstance(default, int) else NonNegative, name.replace("_", "-")
         parser.add_argument(f"--{flag}", type=within(kind), help=f"{text} ({default})")
     parser.add_argument("--plot", type=to_write, metavar="FILE.png", help="draw the arms there")
+    simulate_systems.add_arguments(parser)
 
 
 def run(options: argparse.Namespace) -> Outcome:
+    if options.system:
+        _refuse_own(options)
+        return simulate_systems.run(options)
     return _check() if options.check else _simulate(options)
+
+
+def _refuse_own(options: argparse.Namespace) -> None:
+    """Flags of drafts and lags, in front of a system that knows none of them."""
+    own = argparse.ArgumentParser()
+    add_arguments(own)
+    usual = vars(own.parse_args([]))
+    odd = [k for k, v in usual.items() if k != "system" and getattr(options, k) != v]
+    if odd:
+        flag = "from" if odd[0] == "run" else odd[0].replace("_", "-")
+        raise ConfigError(
+            f"--{flag} does not go with `gfcr simulate {options.system}`: leave it out, or see "
+            f"`gfcr simulate {options.system} --help`."
+        )
 
 
 def _check() -> Outcome:

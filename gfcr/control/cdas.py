@@ -30,6 +30,7 @@ class Cdas(Control, Selector, Observer):
     paper: ClassVar[str] = "2505.17652"
     cell: ClassVar[str] = "C6.2"
     origin: ClassVar[str] = "P"
+    one_batch: ClassVar[bool] = True
 
     threshold: Finite = 0.5
     """Reward from which a rollout is right."""

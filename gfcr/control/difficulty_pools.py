@@ -30,6 +30,7 @@ class DifficultyPools(Control, Selector, Observer):
     paper: ClassVar[str] = ""
     cell: ClassVar[str] = "C6.2"
     origin: ClassVar[str] = "P"
+    one_batch: ClassVar[bool] = True
 
     easy: Finite = 0.8
     hard: Finite = 0.2

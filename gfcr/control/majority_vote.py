@@ -9,6 +9,7 @@ from typing import ClassVar, final
 import numpy as np
 
 from gfcr.errors import ConfigError
+from gfcr.handles import PROPOSE, role_of
 from gfcr.stages import Control, Evaluator, Scratch
 from gfcr.types import Group, Rollout
 from gfcr.values.ranges import Share, Text
@@ -31,6 +32,8 @@ class MajorityVote(Control, Evaluator):
 
     The verifier's rewards are replaced, and compared first: `agrees` is the share of groups whose
     label it would call right, a number for the records alone.
+
+    Groups that propose problems are left as they are, as their answers are no votes on anything.
 
     Hurts where most are wrong: the label is then wrong and is learned, ever more surely; a prompt
     that all answer alike gives nothing, right or wrong.
@@ -64,6 +67,8 @@ class MajorityVote(Control, Evaluator):
 
     async def evaluate(self, group: Group, scratch: Scratch) -> Group:
         """See `Evaluator.evaluate`."""
+        if role_of(group.prompt) == PROPOSE:
+            return group
         answers = [self._answer(r) for r in group.rollouts]
         label, share = winner(answers)
         abstains = label is None or share < self.least

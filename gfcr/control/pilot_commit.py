@@ -41,6 +41,7 @@ class PilotCommit(Control, Referee, Selector, Observer):
     paper: ClassVar[str] = "2605.26606"
     cell: ClassVar[str] = "C6.3"
     origin: ClassVar[str] = "S"
+    one_batch: ClassVar[bool] = True
 
     commit: Count = 48
     """Rollouts added to a group in band (with 16 pilots)."""

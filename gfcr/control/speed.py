@@ -42,6 +42,7 @@ class Speed(Control, Planner, Referee, Observer):
     paper: ClassVar[str] = "2506.09016"
     cell: ClassVar[str] = "C6.2"
     origin: ClassVar[str] = "P"
+    one_batch: ClassVar[bool] = True
 
     more: Count = 20
     """Rollouts of a prompt that passed, beside the first (N_cont; N_init is the group size)."""

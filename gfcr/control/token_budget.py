@@ -27,6 +27,7 @@ class TokenBudget(Control, Planner, Watcher, Observer):
     paper: ClassVar[str] = ""
     cell: ClassVar[str] = "C6.3"
     origin: ClassVar[str] = "ours"
+    one_batch: ClassVar[bool] = True
 
     tokens: Large = 1_000_000
     step: int = field(init=False, default=-1)

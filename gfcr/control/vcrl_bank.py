@@ -37,6 +37,7 @@ class VcrlBank(Control, Selector, Observer):
     paper: ClassVar[str] = "2509.19803"
     cell: ClassVar[str] = "C6.2"
     origin: ClassVar[str] = "S"
+    one_batch: ClassVar[bool] = True
 
     momentum: Share = 0.9
     capacity: Count = 4096

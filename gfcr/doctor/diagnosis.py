@@ -2,8 +2,8 @@
 
 import importlib
 import pkgutil
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 from inspect import isabstract
 from pathlib import Path
@@ -42,10 +42,19 @@ def every() -> tuple[Rule, ...]:
     return tuple(found)
 
 
-def diagnose(history: History, *, spec: Mapping[str, Any]) -> tuple[Finding, ...]:
-    """Returns what the rules find, the worst beyond its limit first."""
-    found = [_finding(r, f, history=history, spec=spec) for r, f in figures(history).items()]
+def diagnose(history: History) -> tuple[Finding, ...]:
+    """Returns what the rules find, without levers, the worst beyond its limit first."""
+    found = [_finding(rule, figure, history=history) for rule, figure in figures(history).items()]
     return tuple(sorted((f for f in found if f), key=lambda f: -f.figure / f.limit))
+
+
+def treated(findings: Iterable[Finding], *, spec: Mapping[str, Any]) -> tuple[Finding, ...]:
+    """Returns the findings with the levers that the run's experiment takes."""
+    rules = {rule.name: rule for rule in every()}
+    return tuple(
+        replace(found, levers=fitting(rules[found.rule].levers(spec), spec=spec))
+        for found in findings
+    )
 
 
 def figures(history: History) -> dict[Rule, float]:
@@ -63,7 +72,7 @@ def of_run(path: Path | str) -> Diagnosis:
     folder = RunFolder(path)
     card, history = folder.card(), history_of(folder)
     measured = figures(history)
-    findings = diagnose(history, spec=card.spec)
+    findings = treated(diagnose(history), spec=card.spec)
     return Diagnosis(
         arm=card.arm,
         seed=card.seed,
@@ -79,9 +88,7 @@ def history_of(folder: RunFolder) -> History:
     return History((line.step, line.metrics) for line in folder.metrics())
 
 
-def _finding(
-    rule: Rule, figure: float, *, history: History, spec: Mapping[str, Any]
-) -> Finding | None:
+def _finding(rule: Rule, figure: float, *, history: History) -> Finding | None:
     if figure < rule.limit:
         return None
     return Finding(
@@ -92,5 +99,4 @@ def _finding(
         figure=figure,
         limit=rule.limit,
         says=rule.says.format(figure=figure),
-        levers=fitting(rule.levers(spec), spec=spec),
     )

@@ -1,49 +1,74 @@
 """Which levers a run's own experiment can be given."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Self, final
 
+from gfcr import config, registry
 from gfcr import strategy as strategies
-from gfcr.config import parse_overrides
 from gfcr.doctor.rule import Lever
 from gfcr.errors import GfcrError
 from gfcr.strategy import Strategy
-from gfcr.values.plain import is_mapping
+from gfcr.types import Sampling
+
+_KINDS = ("task", "engine", "trainer")
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class _Made:
+    """What a lever may act on, with its parts made."""
+
+    strategy: Strategy
+    spec: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, strategy: Strategy, *, values: Mapping[str, Any]) -> Self:
+        """Makes and checks the parts.
+
+        Raises:
+            GfcrError: a key or value is not allowed, or parts do not fit each other.
+        """
+        parts = {kind: registry.build(kind, values[kind]) for kind in _KINDS}
+        sampling = Sampling(**values["sampling"])
+        strategy.check()
+        parts["trainer"].check(strategy.loss, correction=strategy.correction, sampling=sampling)
+        made = {
+            "strategy": strategy.spec(),
+            "prompts": values["prompts"],
+            "sampling": asdict(sampling),
+            **{kind: registry.spec(kind, part) for kind, part in parts.items()},
+        }
+        return cls(strategy=strategy, spec=made)
+
+    def changed(self, lever: Lever) -> Self:
+        """What the lever makes of it; raises as `of` does."""
+        changes = config.parse_overrides(lever.overrides)
+        asked = dict(changes.pop("strategy", {}))
+        name = asked.pop("name", None)
+        if name is not None:
+            strategy = strategies.load(name, **asked)
+        else:
+            size = asked.pop("group_size", self.strategy.group_size)
+            strategy = strategies.override(replace(self.strategy, group_size=size), asked)
+        return self.of(strategy, values=config.merge(self.spec, changes))
 
 
 def fitting(levers: Iterable[Lever], *, spec: Mapping[str, Any]) -> tuple[Lever, ...]:
-    """Returns those that the run's strategy takes and that change the experiment.
+    """Returns those that the run's experiment takes and that change it.
 
-    A strategy that cannot be made here, as its code lies elsewhere, is asked nothing: all are
+    An experiment that cannot be made here, as its code lies elsewhere, is asked nothing: all are
     given.
     """
     try:
-        own = strategies.from_spec(spec["strategy"])
+        own = _Made.of(strategies.from_spec(spec["strategy"]), values=spec)
     except GfcrError:
         return tuple(levers)
-    return tuple(lever for lever in levers if _fits(lever, own=own, spec=spec))
+    return tuple(lever for lever in levers if _fits(lever, own=own))
 
 
-def _fits(lever: Lever, *, own: Strategy, spec: Mapping[str, Any]) -> bool:
-    changes = parse_overrides(lever.overrides)
-    asked = changes.pop("strategy", None)
-    if asked is None:
-        return _differs(changes, spec)
+def _fits(lever: Lever, *, own: _Made) -> bool:
     try:
-        name = asked.pop("name", None)
-        if name is None:
-            changed = strategies.override(own, asked)
-        else:
-            changed = strategies.load(name, **asked)
-        changed.check()
+        return own.changed(lever).spec != own.spec
     except GfcrError:
         return False
-    return changed.spec() != own.spec() or _differs(changes, spec)
-
-
-def _differs(changes: Mapping[str, Any], held: Mapping[str, Any]) -> bool:
-    """Whether any value is another than the one held."""
-    return any(
-        _differs(value, held.get(key) or {}) if is_mapping(value) else held.get(key) != value
-        for key, value in changes.items()
-    )

@@ -1,7 +1,7 @@
 """The rules asked while a run is under way."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, final
+from typing import final
 
 from gfcr.doctor.diagnosis import diagnose
 from gfcr.doctor.history import History
@@ -14,12 +14,10 @@ class Watcher:
     """Takes in each update's metrics, and tells each finding once, when it is first there.
 
     Args:
-        spec: the run's, as in its `run.json`.
         folder: of the run; what it has logged before has been told.
     """
 
-    def __init__(self, spec: Mapping[str, Any], *, folder: RunFolder) -> None:
-        self._spec = spec
+    def __init__(self, folder: RunFolder) -> None:
         self._lines = [(line.step, line.metrics) for line in folder.metrics()]
         self._told = {finding.rule for finding in self._now()}
 
@@ -31,4 +29,4 @@ class Watcher:
         return new
 
     def _now(self) -> Sequence[Finding]:
-        return diagnose(History(self._lines), spec=self._spec)
+        return diagnose(History(self._lines))

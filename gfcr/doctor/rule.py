@@ -33,8 +33,8 @@ class Finding:
     limit: float
     """The figure from which the rule finds something."""
     says: str
-    levers: tuple[Lever, ...]
-    """Those that the run's own strategy can be given, the first one first."""
+    levers: tuple[Lever, ...] = ()
+    """Those that the run's own experiment can be given, the best first; none while it runs."""
 
 
 class Rule(ABC):
@@ -48,7 +48,7 @@ class Rule(ABC):
     limit: ClassVar[float]
     """The figure from which it is found."""
     metrics: ClassVar[tuple[str, ...]]
-    """Those it reads; what a plot shows."""
+    """What a plot of the finding shows."""
 
     @property
     def name(self) -> str:

@@ -8,16 +8,23 @@ from gfcr.drop_in import settings
 from gfcr.engine.vllm_model import open_folder
 from gfcr.errors import ConfigError, did_you_mean, shortened
 from gfcr.strategy import Strategy
+from gfcr.train import adapters
+from gfcr.train.base import Steps
 from gfcr.train.loading import load_tokenizer
 
-PASSED_ON: Final = ("eval_dataset", "processing_class", "reward_processing_classes", "callbacks")
+PASSED_ON: Final = (
+    "eval_dataset",
+    "processing_class",
+    "reward_processing_classes",
+    "callbacks",
+    "peft_config",
+)
 """Keywords that TRL's trainer is given as they are."""
 
 NOT_OURS: Final[Mapping[str, str]] = {
     "rollout_func": "the strategy makes the rollouts",
     "tools": "use a strategy with a tool, such as multi_turn",
-    "environment_factory": "use a strategy with a tool, such as multi_turn",
-    "peft_config": "the engine is given whole weights",
+    "environment_factory": "use a strategy with the part episode, in an experiment",
     "quantization_config": "the engine is given whole weights",
     "optimizers": "the trainer loads the model, so no optimizer can hold its parameters yet: "
     "give GRPOConfig(optim=..., lr_scheduler_type=...)",
@@ -75,6 +82,7 @@ def check_loaded(trainer: Any, *, folder: str) -> None:
     Raises:
         ConfigError: they do not.
     """
+    adapters.check_mergeable(trainer.model)
     wrong: list[str] = []
     if trainer._is_vlm:
         wrong.append(f"{folder} reads images: only models of text are trained here")
@@ -112,8 +120,18 @@ def _tokenizer(tokenizer: Any, *, folder: str) -> list[str]:
 
 def prompts_of(args: Any) -> int:
     """Prompts an update trains on."""
-    rollouts: int = args.per_device_train_batch_size * args.gradient_accumulation_steps
+    rollouts: int = args.per_device_train_batch_size * args.steps_per_generation
     return max(1, rollouts // args.num_generations)
+
+
+def steps_of(args: Any) -> Steps:
+    """Passes and optimizer steps of a batch of rollouts, which is an update of gfcr's."""
+    passes: int = args.gradient_accumulation_steps
+    return Steps(
+        micro_batches=passes,
+        mini_batches=args.steps_per_generation // passes,
+        iterations=args.num_iterations,
+    )
 
 
 def _rewards(given: Any) -> list[str]:
@@ -133,6 +151,8 @@ def _others(others: Mapping[str, Any]) -> list[str]:
         nothing = given is None or (isinstance(given, tuple) and given == (None, None))
         if key == "eval_dataset" and given is not None:
             wrong += _evaluated(given)
+        if key == "peft_config" and (about := adapters.refused(given)):
+            wrong.append(about)
         if nothing or key in PASSED_ON:
             continue
         known = (*PASSED_ON, *NOT_OURS)

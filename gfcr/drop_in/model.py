@@ -19,7 +19,7 @@ def refused(model: Any) -> str | None:
         return None
     name = type(model).__name__
     if hasattr(model, "peft_config"):
-        return f"model={name} has adapters, and the engine is given whole weights: merge_and_unload"
+        return f"model={name} has adapters: merge_and_unload them, and give peft_config"
     if not isinstance(model, kind):
         return f"model={name}: give a folder, a Hub id, a demo model or a transformers model"
     config: Any = model.config

@@ -11,6 +11,7 @@ from typing import Any, final
 from gfcr.drop_in.encode import TrlCodec, prompt_of
 from gfcr.tasks.base import Codec, Problems, Task, Verdict
 from gfcr.tasks.rows import LazyPrompts
+from gfcr.train.rollout_func import TrlPrompt
 from gfcr.train.trl_logs import Extras, conversation, score_names
 from gfcr.types import Prompt
 
@@ -66,6 +67,10 @@ class TrlRewards(Task):
     def row(self, id: str) -> dict[str, Any]:
         """The dataset's row of a prompt."""
         return self.trainer.train_dataset[int(id)]
+
+    def as_given(self, prompt: Prompt) -> TrlPrompt:
+        """A prompt as the dataset has it; the text of one that a part made."""
+        return self.row(prompt.id)["prompt"] if prompt.id.isdecimal() else prompt.text
 
     def _keep_extras(self, prompt: Prompt, *, text: str) -> None:
         """Columns of the table that `log_completions` shows, until the batch is logged."""

@@ -159,18 +159,25 @@ class DropIn:
     def _generate(self, prompts: Sequence[TrlPrompt], *, counts: Sequence[int]) -> list[Rollout]:
         made = [self._prompt(p) for p in prompts]
         view = self._view(made, group_size=max(counts))
+        seen = shown(view)
         generate, watchers = self._strategy.generate, self._strategy.hooks(Watcher)
         floor = replace(self._floor, ledger=Ledger())  # of this call: nobody asks for its bins
-        runner = Runner(floor, generate=generate, watchers=watchers, view=shown(view))
+        runner = Runner(floor, generate=generate, watchers=watchers)
         for index, (prompt, num) in enumerate(zip(made, counts, strict=True)):
             use = (view.version, self._trainer.model.training, prompt.id)
             job = view.job(prompt, num_samples=num)
-            runner.start(job, group_id=f"{index}:{prompt.id}", repeat=self._uses[use])
+            runner.start(job, group_id=f"{index}:{prompt.id}", view=seen, repeat=self._uses[use])
             self._uses[use] += 1
         groups = runner.finish()
         self._observe(groups, runner=runner, view=view)
         rollouts = [r for g in groups for r in g.rollouts]
         _check_whole(rollouts)
+        if not self._scored and any(r.reward is not None for r in rollouts):
+            raise ConfigError(
+                f"strategy '{self._strategy.name}' says itself what rollouts are worth, and a "
+                "rollout_func's are scored by TRL's reward functions alone: use "
+                "`gfcr.drop_in.GRPOTrainer(..., strategy=...)`, or give `task` and `reward`."
+            )
         return rollouts
 
     def _observe(self, groups: Sequence[Group], *, runner: Runner, view: RunView) -> None:

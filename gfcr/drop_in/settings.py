@@ -50,9 +50,9 @@ TRL's own trainer. The last two lines have no effect there either."""
 
 _AS_HERE: Final = """
     per_device_train_batch_size gradient_accumulation_steps steps_per_generation
-    generation_batch_size num_generations max_completion_length temperature top_p top_k min_p
-    chat_template_kwargs shuffle_dataset seed reward_weights loss_type epsilon epsilon_high beta
-    model_init_kwargs router_aux_loss_coef pad_to_multiple_of
+    generation_batch_size num_iterations num_generations max_completion_length temperature
+    top_p top_k min_p chat_template_kwargs shuffle_dataset seed reward_weights loss_type epsilon
+    epsilon_high beta model_init_kwargs router_aux_loss_coef pad_to_multiple_of
 """
 HONOURED_HERE: Final = frozenset(_AS_HERE.split())
 """What gfcr does itself, within the limits of `_conditions`."""
@@ -116,11 +116,6 @@ AT_DEFAULT: Final[Mapping[str, str]] = {
         ),
         (_RESUME, "ignore_data_skip data_seed"),
         (
-            "rollouts of an update are used once; a strategy with replay, such as repo, uses "
-            "them again: give 1",
-            "num_iterations",
-        ),
-        (
             "a rollout cut at the cap is trained on; the strategy dapo punishes it: leave it out",
             "mask_truncated_completions",
         ),
@@ -173,8 +168,8 @@ def of_loss(strategy: Strategy) -> dict[str, Any]:
 
 
 def _conditions(args: Any, *, strategy: Strategy) -> list[tuple[str, bool]]:
-    size, steps = args.num_generations, args.gradient_accumulation_steps
-    rollouts = args.per_device_train_batch_size * steps
+    size = args.num_generations
+    rollouts = args.per_device_train_batch_size * args.steps_per_generation
     loading = _loading(args.model_init_kwargs or {})
     return [
         (
@@ -182,16 +177,11 @@ def _conditions(args: Any, *, strategy: Strategy) -> list[tuple[str, bool]]:
             size == strategy.group_size,
         ),
         (
-            f"per_device_train_batch_size x gradient_accumulation_steps = {rollouts} rollouts are "
-            f"no whole groups of {size}",
+            f"per_device_train_batch_size x steps_per_generation = {rollouts} rollouts are no "
+            f"whole groups of {size}",
             rollouts % size == 0,
         ),
-        (
-            f"steps_per_generation={args.steps_per_generation}, generation_batch_size="
-            f"{args.generation_batch_size}: an update has rollouts of its own, {rollouts} in "
-            f"{steps} steps: leave both out",
-            args.steps_per_generation == steps and args.generation_batch_size == rollouts,
-        ),
+        *_step_conditions(args),
         (
             f"max_completion_length={args.max_completion_length!r}: give an integer >= 1",
             isinstance(args.max_completion_length, int) and args.max_completion_length >= 1,
@@ -216,6 +206,35 @@ def _conditions(args: Any, *, strategy: Strategy) -> list[tuple[str, bool]]:
             strategy.loss.estimator == "grpo",
         ),
         *_loss_conditions(args, strategy=strategy),
+    ]
+
+
+def _step_conditions(args: Any) -> list[tuple[str, bool]]:
+    """Optimizer steps have whole passes; training, and what is saved, ends with a batch."""
+    passes, epochs = args.gradient_accumulation_steps, args.num_train_epochs
+    parts, rest = divmod(args.steps_per_generation, passes)
+    steps = max(1, parts * args.num_iterations)
+    last = f"rollouts last for {steps} optimizer steps"
+    saving = {"steps": "save_steps", "best": "eval_steps"}
+    ends = ["max_steps"] if args.max_steps > 0 else []
+    ends += [saving[how] for how in saving if args.save_strategy == how]
+    return [
+        (
+            f"steps_per_generation={args.steps_per_generation}, and an optimizer step takes "
+            f"gradient_accumulation_steps={passes} passes: give a multiple, or leave it and "
+            "generation_batch_size out",
+            parts > 0 and not rest,
+        ),
+        (
+            f"num_train_epochs={epochs}: {last}, and the last might be cut short: give a whole "
+            "number, or max_steps",
+            args.max_steps > 0 or steps == 1 or float(epochs).is_integer(),
+        ),
+        *(
+            (f"{name}={value}: {last}: give a multiple", value % steps == 0)
+            for name in ends
+            for value in (getattr(args, name),)
+        ),
     ]
 
 

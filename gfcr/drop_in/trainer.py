@@ -26,8 +26,9 @@ from gfcr.tracking.rollouts import spelling, write_rollouts
 from gfcr.train import checkpoint
 from gfcr.train.base import TrainJob
 from gfcr.train.seam import Feed, SeamMixin
-from gfcr.train.trl import Trl, classes, vouch
+from gfcr.train.trl import Trl, classes
 from gfcr.train.trl_logs import log_batch
+from gfcr.train.vouched import vouch
 from gfcr.types import RolloutBatch
 
 log = logging.getLogger(__name__)
@@ -41,9 +42,9 @@ class GRPOTrainer(SeamMixin, _Trl):
     """TRL's GRPOTrainer whose rollouts, filters, advantages and replay are a strategy's.
 
     Model, reward functions, dataset, `GRPOConfig` and callbacks are those of the script; loss,
-    optimizer, schedule, logging and checkpoints remain TRL's. An update trains on the groups of
-    per_device_train_batch_size x gradient_accumulation_steps / num_generations prompts, and there
-    are as many updates as TRL would make. `loss_type`, `epsilon` and `epsilon_high` are the
+    optimizer, schedule, logging and checkpoints remain TRL's. A batch is the groups of
+    per_device_train_batch_size x steps_per_generation / num_generations prompts, and there are as
+    many steps as TRL would make. `loss_type`, `epsilon` and `epsilon_high` are the
     strategy's. Reward functions see one completion at a time. Every rollout is written to
     `output_dir/rollouts` before it is used; a run resumes with `resume_from_checkpoint`.
     """
@@ -129,7 +130,9 @@ class GRPOTrainer(SeamMixin, _Trl):
         folder = Path(self.args.output_dir)
         resumed = _checkpoint(resume_from_checkpoint, folder=folder)
         state = self._resumed(resumed) if resumed else None
-        _clear(folder / "rollouts", resumed=resumed)
+        steps = given.steps_of(self.args)
+        batches = checkpoint.step_of(resumed) // steps.number if resumed else 0
+        _clear(folder / "rollouts", batches=batches)
         if self.strategy.drafter is not None:
             self.strategy.drafter.fetch(models.resolve)
         start = self._engine_config.start
@@ -151,7 +154,7 @@ class GRPOTrainer(SeamMixin, _Trl):
             )
             feed = Feed(
                 job,
-                micro_batches=self.args.gradient_accumulation_steps,
+                steps=steps,
                 save_every=None,
                 keep_checkpoints=_ALL,
             )
@@ -160,13 +163,18 @@ class GRPOTrainer(SeamMixin, _Trl):
 
     def identity(self) -> dict[str, Any]:
         """What a run that is resumed must be equal in."""
-        rows = len(self.train_dataset)
-        return {"strategy": self.strategy.spec(), "seed": self.args.seed, "rows": rows}
+        return {
+            "strategy": self.strategy.spec(),
+            "seed": self.args.seed,
+            "rows": len(self.train_dataset),
+            "steps of a batch": given.steps_of(self.args).number,
+        }
 
     def _resumed(self, folder: Path) -> dict[str, Any]:
         state = checkpoint.load(folder)
         held, own = state["of"], self.identity()
-        changed = [f"{key}={own[key]!r}, not {held[key]!r}" for key in own if held[key] != own[key]]
+        told = {key: (own[key], held.get(key)) for key in own}
+        changed = [f"{key}={a!r}, not {b!r}" for key, (a, b) in told.items() if a != b]
         if changed:
             raise CheckpointError(
                 f"{folder} is of another run: this one has {'; '.join(changed)}. Give what it was "
@@ -209,8 +217,8 @@ class _Source:
         for name, value in batch.metrics.items():
             if not name.startswith(REWARDS):  # TRL's names too
                 logged[name].append(value)
-        met = {r.prompt.id for g in batch.groups for r in g.rollouts}
-        prompts = {id: rewards.row(id)["prompt"] for id in met}
+        met = {r.prompt.id: r.prompt for g in batch.groups for r in g.rollouts}
+        prompts = {id: rewards.as_given(prompt) for id, prompt in met.items()}
         log_batch(self._trainer, batch=batch, prompts=prompts, extras=rewards.extras)
         return batch
 
@@ -249,10 +257,9 @@ def _checkpoint(asked: str | bool | None, *, folder: Path) -> Path | None:
     return found
 
 
-def _clear(rollouts: Path, *, resumed: Path | None) -> None:
-    """Leaves the rollouts of the updates before the checkpoint; those of another run go aside."""
-    step = checkpoint.step_of(resumed) if resumed else 0
-    later = [p for p in rollouts.glob("update-*.parquet") if int(p.stem[7:]) >= step]
+def _clear(rollouts: Path, *, batches: int) -> None:
+    """Leaves the rollouts of the first batches; those of another run go aside."""
+    later = [p for p in rollouts.glob("update-*.parquet") if int(p.stem[7:]) >= batches]
     if not later:
         return
     taken = len(list(rollouts.parent.glob("rollouts.before-*")))

@@ -65,12 +65,20 @@ class EngineStats:
     generated_tokens: int = 0
     prompt_tokens: int = 0
     cached_prompt_tokens: int = 0
+    recomputed_tokens: int = 0
+    """Of requests that were sent to a server again, with what they had: prompt and tokens, which
+    were computed again where no cache held them."""
     drafts: int = 0
     drafted_tokens: int = 0
     accepted_tokens: int = 0
     accepted_per_position: tuple[int, ...] = ()
     busy_s: float = 0.0
     """Seconds spent inside `step` (simulated seconds for the fake engine)."""
+    weight_bytes: int = 0
+    """Written for servers at weight syncs."""
+    weight_elements: int = 0
+    """Elements of the weights at each of these, and those of them that were sent."""
+    weights_changed: int = 0
 
 
 class Engine(Protocol):
@@ -137,6 +145,15 @@ class EngineConfig(Part):
 
     needs_model: ClassVar[bool] = True
     """False for engines that invent their tokens."""
+    beside: ClassVar[bool] = False
+    """Whether it generates in other processes, while this one computes."""
+    alone: ClassVar[bool] = False
+    """Whether it sets up `torch.distributed` in this process for itself."""
+
+    @property
+    def servers(self) -> int:
+        """How many servers it starts."""
+        return 0
 
     def context(self, model: str) -> int | None:
         """Most tokens (prompt and completion) of one sequence, without starting; None: not known.
@@ -145,6 +162,13 @@ class EngineConfig(Part):
             model: folder of the model.
         """
         return None
+
+    def check(self, drafter: Drafter | None) -> None:
+        """Vouches, without starting, that the engine can run a drafter.
+
+        Raises:
+            ConfigError: it cannot.
+        """
 
     @abstractmethod
     def start(self, *, model: str, seed: int, drafter: Drafter | None = None) -> Engine:

@@ -5,46 +5,25 @@ import os
 import warnings
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, final
-
-from annotated_types import Interval, MultipleOf
+from typing import Any, ClassVar, final
 
 from gfcr.engine import vllm_speculation
-from gfcr.engine.base import EngineConfig, Request
+from gfcr.engine.base import Request
 from gfcr.engine.vllm_loop import VllmEngine
-from gfcr.engine.vllm_model import ModelFolder, open_folder
+from gfcr.engine.vllm_model import ModelFolder, open_folder, room_of
+from gfcr.engine.vllm_settings import Settings
 from gfcr.errors import EngineError
 from gfcr.process.environment import left_frozen, load
 from gfcr.speculation.base import Drafter, Target
-from gfcr.values.ranges import SomeShare
 
 
 @final
 @dataclass(kw_only=True)
-class Vllm(EngineConfig):
+class Vllm(Settings):
     """vLLM in this process, on whatever device it finds."""
 
+    alone: ClassVar[bool] = True
     libraries: ClassVar[tuple[str, ...]] = ("vllm.entrypoints.llm", "vllm.v1.worker.cpu_worker")
-    dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
-    """`auto` takes the checkpoint's, except that vLLM turns float32 into bfloat16."""
-    max_length: Annotated[int, Interval(ge=2, le=10000000)] | None = None
-    """Most tokens of a sequence; None is the model's own limit."""
-    max_running: Annotated[int, Interval(ge=1, le=100000)] = 256
-    """Requests decoded together; the others wait."""
-    block_size: Annotated[int, Interval(ge=16, le=4096), MultipleOf(16)] | None = None
-    """Granularity of the prefix cache in tokens; None is 32 on CPU and vLLM's default on GPU."""
-    prefix_cache: bool = True
-    kv_cache_gib: Annotated[float, Interval(gt=0, le=100000)] | None = None
-    """None is 1 GiB on CPU and what `gpu_memory_utilization` leaves on GPU."""
-    gpu_memory_utilization: SomeShare = 0.5
-    compile: bool = False
-    """Pays 9 to 18 s of start-up (CPU) for 1.1 to 1.9 times the tokens per second."""
-    fixes: bool = True
-    """False runs vLLM as shipped, to audit it; only in a process that has no fixed engine."""
-
-    def context(self, model: str) -> int:
-        """See `EngineConfig.context`."""
-        return _max_length(self, folder=open_folder(model))
 
     def start(self, *, model: str, seed: int, drafter: Drafter | None = None) -> "VllmEngine":
         """Starts vLLM on a model folder, repaired where this device needs it, and warms it up.
@@ -54,7 +33,7 @@ class Vllm(EngineConfig):
             EngineError: the folder is no model, or vLLM refuses it with these settings.
         """
         folder = open_folder(model)
-        max_length = _max_length(self, folder=folder)
+        max_length = room_of(folder, asked=self.max_length)
         if drafter is not None:
             target = Target(folder=folder.path, vocab=folder.vocab, max_length=max_length)
             drafter.check(target)
@@ -124,19 +103,6 @@ def _params(request: Request, *, eos: Sequence[int], score: bool = False, logpro
     )
 
 
-def _max_length(config: Vllm, *, folder: ModelFolder) -> int:
-    limit = folder.max_positions
-    asked = config.max_length or limit
-    if asked is None:
-        raise EngineError(f"model '{folder.path}' states no length limit: give max_length.")
-    if limit is not None and asked > limit:
-        raise EngineError(
-            f"max_length={asked} exceeds what model '{folder.path}' was made for "
-            f"(max_position_embeddings={limit}): give at most {limit}."
-        )
-    return asked
-
-
 def repair(config: Vllm) -> tuple[str, ...]:
     """Makes vLLM stay in this process, and repairs it; returns the repairs in force.
 
@@ -152,6 +118,7 @@ def repair(config: Vllm) -> tuple[str, ...]:
 
     from gfcr.engine import vllm_fixes
 
+    vllm_fixes.own_temperatures()
     if config.fixes:
         return vllm_fixes.apply(cpu=current_platform.is_cpu())
     if vllm_fixes.in_force():
@@ -167,7 +134,7 @@ def _start(
 ) -> Any:
     from vllm import LLM
 
-    settings = machine_settings(config)
+    settings = config.machine()
     # One position more than sequences may have: scoring a full one samples a token after it.
     if folder.max_positions is not None and max_length >= folder.max_positions:
         settings["hf_overrides"] = {"max_position_embeddings": max_length + 1}
@@ -194,36 +161,6 @@ def _start(
             "Cache memory is set by engine.kv_cache_gib and engine.max_length; "
             "VLLM_LOGGING_LEVEL=INFO in the environment shows vLLM's own log."
         ) from error
-
-
-def machine_settings(config: Vllm) -> dict[str, Any]:
-    """Arguments of `vllm.LLM` that say how this machine computes, and not what."""
-    from vllm.platforms import current_platform
-
-    cpu = current_platform.is_cpu()
-    return {
-        "dtype": config.dtype,
-        "enforce_eager": not config.compile,
-        "enable_prefix_caching": config.prefix_cache,
-        **(_cpu_settings(config) if cpu else _gpu_settings(config)),
-    }
-
-
-def _cpu_settings(config: Vllm) -> dict[str, Any]:
-    return {
-        # vLLM's own default is 128: shorter prompts would never meet the prefix cache.
-        "block_size": config.block_size or 32,
-        "kv_cache_memory_bytes": int((config.kv_cache_gib or 1.0) * 2**30),
-    }
-
-
-def _gpu_settings(config: Vllm) -> dict[str, Any]:
-    settings: dict[str, Any] = {"gpu_memory_utilization": config.gpu_memory_utilization}
-    if config.block_size is not None:
-        settings["block_size"] = config.block_size
-    if config.kv_cache_gib is not None:
-        settings["kv_cache_memory_bytes"] = int(config.kv_cache_gib * 2**30)
-    return settings
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ Those in `CPU_FIXES` are applied before an engine is built, on CPU only: vLLM on
 import contextlib
 import sys
 from collections.abc import Generator
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -91,8 +92,10 @@ def tolerant_scan() -> None:
     Without it: the start scans the attributes of every loaded module and raises AttributeError at
     llvmlite's lazy ones (`'_lib_fn_wrapper' object has no attribute 'get'`).
 
-    Needed by: 0.32.0 (CPU), others untried. Upstream: no issue known.
+    Needed by: 0.32.0 (CPU); before 0.31.0 there is no scan. Upstream: no issue known.
     """
+    if find_spec("vllm.triton_utils.dispatcher") is None:
+        return
     from vllm.triton_utils import dispatcher
 
     def attributes(value: object) -> dict[str, Any]:
@@ -231,31 +234,49 @@ def fresh_draws() -> Generator[None]:
         rejection_sampler.sample_recovered_tokens = stock
 
 
-@contextlib.contextmanager
-def prompt_temperature(runner: Any, temperature: float) -> Generator[None]:
-    """Applies a temperature to prompt log-probs, and to nothing else, while open.
+def own_temperatures() -> None:
+    """Gives prompt log-probs at the temperature of the request that asks for them.
 
-    Without it: prompt log-probs are those of temperature 1 whatever the request asks, in every
-    `logprobs_mode` (by vLLM's design: prompt tokens skip the samplers' processing).
+    Without it: they are those of temperature 1 whatever the request asks, in every `logprobs_mode`
+    (by vLLM's design: prompt tokens skip the samplers' processing). 0 stays 1.
 
     Needed by: every version with the V1 model runner, on CPU and GPU.
     """
-    plain = runner._get_prompt_logprobs_dict
-    sampler = runner.sampler
-    plain_logprobs = sampler.compute_logprobs
+    from vllm.v1.worker import gpu_model_runner
+
+    runner: Any = gpu_model_runner.GPUModelRunner
+    stock: Any = runner._get_prompt_logprobs_dict
+
+    def _get_prompt_logprobs_dict(self: Any, *args: Any, **kwargs: Any) -> Any:
+        asked: dict[str, int] = self.num_prompt_logprobs
+        by_heat: dict[float, list[str]] = {}
+        for name in asked:
+            heat = self.requests[name].sampling_params.temperature or 1.0
+            by_heat.setdefault(heat, []).append(name)
+        found: dict[str, Any] = {}
+        for heat, names in by_heat.items():
+            self.num_prompt_logprobs = left = {name: asked[name] for name in names}
+            with _heated(self.sampler, heat):
+                found |= stock(self, *args, **kwargs)
+            for name in names:
+                if name not in left:
+                    del asked[name]
+        self.num_prompt_logprobs = asked
+        return found
+
+    if stock.__module__ != __name__:
+        runner._get_prompt_logprobs_dict = _get_prompt_logprobs_dict
+
+
+@contextlib.contextmanager
+def _heated(sampler: Any, temperature: float) -> Generator[None]:
+    plain = sampler.compute_logprobs
 
     def compute_logprobs(logits: "torch.Tensor") -> "torch.Tensor":
-        return plain_logprobs(logits.float() / temperature)
+        return plain(logits.float() / temperature)
 
-    def scaled(*args: Any, **kwargs: Any) -> Any:
-        sampler.compute_logprobs = compute_logprobs
-        try:
-            return plain(*args, **kwargs)
-        finally:
-            del sampler.compute_logprobs
-
-    runner._get_prompt_logprobs_dict = scaled
+    sampler.compute_logprobs = compute_logprobs
     try:
         yield
     finally:
-        del runner._get_prompt_logprobs_dict
+        del sampler.compute_logprobs

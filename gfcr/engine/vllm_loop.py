@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final, Protocol, final
 
 import numpy as np
 
-from gfcr.engine import vllm_fixes
+from gfcr.engine import asked
 from gfcr.engine.base import Delta, EngineStats, Request, Weights
 from gfcr.engine.drafting import Drafting
 from gfcr.engine.vllm_model import Counters, ModelFolder
@@ -117,8 +117,7 @@ class VllmEngine:
         """See `Engine.submit`."""
         if request.id in self._live:
             raise EngineError(f"request id '{request.id}' is in flight: give each request its own.")
-        self._check_tokens(request.id, tokens=request.tokens)
-        self._check_length(request.id, prompt=len(request.tokens), new=request.sampling.max_tokens)
+        self._check(request.id, tokens=request.tokens, new=request.sampling.max_tokens)
         self._add(self._ask(request, score=False))
         self._live[request.id] = len(request.tokens)
         self._speculation.begin(request)
@@ -135,18 +134,19 @@ class VllmEngine:
 
     def abort(self, request_ids: Iterable[str]) -> None:
         """See `Engine.abort`."""
-        asked = dict.fromkeys(request_ids)  # in order: drafters learn of ends one by one
-        gone = [i for i in asked if self._live.pop(i, None) is not None]
+        named = dict.fromkeys(request_ids)  # in order: drafters learn of ends one by one
+        gone = [i for i in named if self._live.pop(i, None) is not None]
         self._core.abort_requests(gone)
         for i in gone:
             self._speculation.end(i)
-        self._held = [d for d in self._held if d.request_id not in asked]
+        self._held = [d for d in self._held if d.request_id not in named]
 
     def limit(self, request_id: str, *, max_tokens: int) -> None:
         """See `Engine.limit`. A cap already reached ends the request with its next token."""
         if request_id not in self._live:
             return
-        self._check_length(request_id, prompt=self._live[request_id], new=max_tokens)
+        prompt, room = self._live[request_id], self._max_length
+        asked.check_length(request_id, prompt=prompt, new=max_tokens, max_length=room)
         running = self._core.scheduler.requests[request_id]
         running.max_tokens = running.sampling_params.max_tokens = max_tokens
 
@@ -156,38 +156,26 @@ class VllmEngine:
         Temperature 0 scores as temperature 1, like the log-probs of greedy tokens. Requests in
         flight advance meanwhile; what they gain comes with the next `step`.
         """
-        one = Sampling(max_tokens=1)
-        asked: list[Request] = []
+        one = Sampling(max_tokens=1, temperature=sampling.temperature or 1.0)
+        scoring: list[Request] = []
         for i, tokens in enumerate(sequences):
-            self._check_tokens(f"score {i}", tokens=tokens)
-            self._check_length(f"score {i}", prompt=len(tokens), new=0)
-            asked.append(
+            self._check(f"score {i}", tokens=tokens, new=0)
+            scoring.append(
                 Request(id=f"{SCORE}{i}", tokens=tuple(tokens), sampling=one, priority=FIRST)
             )
-        queued = [self._ask(r, score=True) for r in asked if len(r.tokens) > 1]
+        queued = [self._ask(r, score=True) for r in scoring if len(r.tokens) > 1]
         self._scores = {}
         for each in queued:
             self._add(each)
-        with vllm_fixes.prompt_temperature(self._runner, sampling.temperature or 1.0):
-            while len(self._scores) < len(queued):
-                self._held += self._advance()
-        return [self._scores.get(r.id, np.zeros(0, np.float32)) for r in asked]
+        while len(self._scores) < len(queued):
+            self._held += self._advance()
+        return [self._scores.get(r.id, np.zeros(0, np.float32)) for r in scoring]
 
     def update_weights(self, weights: Weights, *, version: int) -> None:
         """See `Engine.update_weights`. Names are those of the checkpoint (transformers)."""
-        in_flight = self._live.keys() | {d.request_id for d in self._held}
-        if in_flight:
-            raise EngineError(
-                f"{len(in_flight)} requests are in flight: finish or abort them before new "
-                "weights, or their cache mixes two policies."
-            )
+        asked.check_still(len(self._live.keys() | {d.request_id for d in self._held}))
         items = list(weights)
-        missing = self.folder.tensors - {name for name, _ in items}
-        if missing:
-            raise EngineError(
-                f"new weights lack {len(missing)} of the model's tensors, for example "
-                f"'{min(missing)}': give all of `model.named_parameters()`."
-            )
+        asked.check_whole((name for name, _ in items), folder=self.folder)
         try:
             self._target_model.load_weights(items)
         except (AssertionError, AttributeError, KeyError, RuntimeError, ValueError) as error:
@@ -271,21 +259,10 @@ class VllmEngine:
             finish=finish,
         )
 
-    def _check_tokens(self, request_id: str, *, tokens: Sequence[int]) -> None:
-        if not tokens:
-            raise EngineError(f"request '{request_id}' has no tokens: give at least one.")
-        if min(tokens) < 0 or max(tokens) >= self._vocab:
-            raise EngineError(
-                f"request '{request_id}' has token ids from {min(tokens)} to {max(tokens)}, the "
-                f"model's vocabulary is 0 to {self._vocab - 1}: is the tokenizer the model's own?"
-            )
-
-    def _check_length(self, request_id: str, *, prompt: int, new: int) -> None:
-        if prompt + new > self._max_length:
-            raise EngineError(
-                f"request '{request_id}' needs {prompt} + {new} = {prompt + new} tokens, the "
-                f"engine's max_length is {self._max_length}: shorten it or raise max_length."
-            )
+    def _check(self, request_id: str, *, tokens: Sequence[int], new: int) -> None:
+        asked.check_tokens(request_id, tokens=tokens, vocab=self._vocab)
+        room = self._max_length
+        asked.check_length(request_id, prompt=len(tokens), new=new, max_length=room)
 
     def _warm_up(self) -> None:
         """Runs what vLLM compiles at first use, so that no caller's clock meets it."""

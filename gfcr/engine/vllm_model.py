@@ -52,6 +52,24 @@ def open_folder(model: str) -> ModelFolder:
     )
 
 
+def room_of(folder: ModelFolder, *, asked: int | None) -> int:
+    """Most tokens of a sequence: what is asked for, or the model's own limit.
+
+    Raises:
+        EngineError: the model says none, or was not made for as many.
+    """
+    limit = folder.max_positions
+    found = asked or limit
+    if found is None:
+        raise EngineError(f"model '{folder.path}' states no length limit: give max_length.")
+    if limit is not None and found > limit:
+        raise EngineError(
+            f"max_length={found} exceeds what model '{folder.path}' was made for "
+            f"(max_position_embeddings={limit}): give at most {limit}."
+        )
+    return found
+
+
 def _read(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}

@@ -1,7 +1,7 @@
 """Whether the parts of an experiment fit each other, before anything starts.
 
 Each part says what it needs: `Strategy.check`, `Filter.check`, `TrainerConfig.check`,
-`EngineConfig.context`. What one field may hold is `gfcr.values.ranges`'s matter.
+`EngineConfig.check` and `context`. What one field may hold is `gfcr.values.ranges`'s matter.
 """
 
 from collections.abc import Sequence
@@ -10,6 +10,7 @@ from typing import Final
 from gfcr.config import Experiment
 from gfcr.errors import ConfigError, TaskError, unknown_name
 from gfcr.experiment.resolved import Resolved
+from gfcr.process.launched import place
 from gfcr.tasks.base import Codec, Problems
 from gfcr.types import Prompt, Sampling
 
@@ -34,9 +35,11 @@ def check(resolved: Resolved) -> None:
     evaluation = config.evaluation
     _check_size("evaluation.prompts", evaluation.prompts, "evaluation.samples", evaluation.samples)
     strategy.check()
+    resolved.engine.check(strategy.drafter)
     _check_metric(config)
     correction = strategy.correction
     resolved.trainer.check(strategy.loss, correction=correction, sampling=config.sampling)
+    _check_launched(resolved)
 
 
 def check_problems(resolved: Resolved, problems: Problems, *, codec: Codec, model: str) -> None:
@@ -55,6 +58,23 @@ def check_problems(resolved: Resolved, problems: Problems, *, codec: Codec, mode
     _check_room(asked, evaluation.sampling, key="evaluation.sampling", room=room)
     for generate in (resolved.strategy.generate, resolved.generate):
         generate.check(codec.encode)
+
+
+def _check_launched(resolved: Resolved) -> None:
+    """Refuses what cannot be one of several processes that were launched together."""
+    if (size := place().size) == 1:
+        return
+    if resolved.engine.alone:
+        raise ConfigError(
+            f"engine.name={resolved.spec['engine']['name']} sets up torch.distributed in "
+            f"its process for itself, and {size} processes were launched to train together: give "
+            "engine.name=vllm_server, which generates in a process of its own."
+        )
+    if not resolved.trainer.spreads:
+        raise ConfigError(
+            f"trainer.name={resolved.spec['trainer']['name']} trains in one process, and "
+            f"{size} were launched: give trainer.name=trl, or start without `accelerate launch`."
+        )
 
 
 def _check_size(key: str, groups: int, each: str, rollouts: int) -> None:

@@ -10,8 +10,9 @@ from gfcr.config import Evaluation
 from gfcr.errors import GfcrError, TaskError
 from gfcr.loop.custody import digest
 from gfcr.loop.scoring import Apart
+from gfcr.stages import EPISODE
 from gfcr.tasks.base import Problems
-from gfcr.types import FinishReason, Group, Prompt
+from gfcr.types import FinishReason, Group, Prompt, Rollout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +58,7 @@ class Question:
         Raises:
             GfcrError: a prompt has more answers than were asked for.
         """
-        found = {g.prompt.id: [r.reward for r in g.rollouts] for g in groups}
+        found = {g.prompt.id: [r.reward for r in _answers(g)] for g in groups}
         for prompt, answers in found.items():
             if len(answers) > self.samples:
                 raise GfcrError(
@@ -75,6 +76,12 @@ class Question:
             unscorable={prompt: num for prompt, num in lost.items() if num},
             cut=sum(r.finish == FinishReason.LENGTH for g in groups for r in g.rollouts),
         )
+
+
+def _answers(group: Group) -> list[Rollout]:
+    """Its rollouts; of those that are turns of one episode the last."""
+    found = {r.notes.get(EPISODE, r.id): r for r in group.rollouts}
+    return list(found.values())
 
 
 def question(problems: Problems, *, evaluation: Evaluation, apart: Apart | None = None) -> Question:

@@ -14,6 +14,7 @@ from typing import Any, Final
 from gfcr.code import sources
 from gfcr.code.files import foreign, is_code
 from gfcr.config import Experiment
+from gfcr.process import lease
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.names import digest, encode_name
 
@@ -29,6 +30,8 @@ SEVERAL: Final = " | "
 """Between what a run was made with before it was resumed, and after."""
 CORES: Final = "gfcr.cores"
 """How many a run had to compute with."""
+LENT: Final = "lent"
+"""Cores of a run that computed beside others on the same ones: its seconds are not its own."""
 _MADE_WITH: Final = (
     CODE,
     DIGEST,
@@ -65,7 +68,7 @@ def card_of(
         "gfcr.minimum_effect": "" if config.minimum_effect is None else str(config.minimum_effect),
         "gfcr.compares": " ".join(config.compares),
         "gfcr.commit": _commit(),
-        CORES: str(len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count()),
+        CORES: LENT if lease.mine() else _cores(),
         **{f"gfcr.version.{name}": v for name in VERSIONED if (v := _version(name))},
         CODE: sources.ours(),
         **(code or {}),
@@ -131,6 +134,10 @@ def _version(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
+
+
+def _cores() -> str:
+    return str(len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count())
 
 
 def _commit() -> str:

@@ -14,6 +14,7 @@ from gfcr.config import Experiment
 from gfcr.engine.base import EngineConfig
 from gfcr.errors import ConfigError
 from gfcr.experiment.provenance import card_of, code_tags
+from gfcr.schedule.base import Schedule
 from gfcr.stages import Generate
 from gfcr.strategy import Strategy
 from gfcr.tasks.base import Task
@@ -30,6 +31,7 @@ class Resolved:
     task: Task
     engine: EngineConfig
     trainer: TrainerConfig
+    schedule: Schedule
     tracker: Tracker
     generate: Generate
     """Rolls out the held-out prompts."""
@@ -67,7 +69,7 @@ class Resolved:
             part for own in (self.task, self.generate) for part in registry.nested(own).values()
         ]
         asked = [self.spec["task"], self.spec["evaluation"]["generate"]]
-        own = (self.engine, self.trainer, self.tracker)
+        own = (self.engine, self.trainer, self.schedule, self.tracker)
         rest = [part for each in own for part in registry.nested(each).values()]
         return code_tags(
             [self._function, *self.strategy.parts.values(), *asking, *rest],
@@ -91,6 +93,7 @@ def resolve(config: Experiment) -> Resolved:
         "engine": registry.build("engine", config.engine, where="engine"),
         "trainer": registry.build("trainer", config.trainer, where="trainer"),
     }
+    schedule = registry.build("schedule", config.schedule, where="schedule")
     generate = registry.build("generate", config.evaluation.generate, where="evaluation.generate")
     spec = {
         "study": config.study,
@@ -99,6 +102,8 @@ def resolve(config: Experiment) -> Resolved:
         "model": config.model,
         "prompts": config.prompts,
         **{kind: registry.spec(kind, part) for kind, part in parts.items()},
+        # Runs in turn are what they were before there was another way.
+        **({"schedule": registry.spec("schedule", schedule)} if schedule.overlaps else {}),
         "strategy": strategy.spec(),
         **{key: asdict(getattr(config, key)) for key in ("sampling", "budget")},
         "evaluation": {
@@ -110,6 +115,7 @@ def resolve(config: Experiment) -> Resolved:
         config=config,
         strategy=strategy,
         tracker=registry.build("tracking", config.tracking, where="tracking"),
+        schedule=schedule,
         generate=generate,
         spec=spec,
         **parts,

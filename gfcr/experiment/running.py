@@ -1,7 +1,8 @@
 """Runs one experiment from its resolved parts to its result, resuming where it was stopped."""
 
+import os
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, closing
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import asdict, replace
 from functools import partial
 from math import isfinite
@@ -12,6 +13,7 @@ from gfcr import models
 from gfcr.certificate.certify import Standing, circumstances, recertify, standing
 from gfcr.config import Experiment
 from gfcr.engine.base import Engine
+from gfcr.engine.server_process import THROUGH
 from gfcr.errors import ConfigError
 from gfcr.experiment import ending
 from gfcr.experiment.check import check
@@ -21,15 +23,18 @@ from gfcr.experiment.provenance import DIGEST, edited, went_on
 from gfcr.experiment.resolved import Resolved, resolve
 from gfcr.experiment.signals import Heard, interruptible
 from gfcr.experiment.source import SPECULATION, Pause, Progress, RunSource
+from gfcr.loop.stream import PromptStream
 from gfcr.pipeline import Pipeline
+from gfcr.process.cores import apart
 from gfcr.process.environment import load
+from gfcr.schedule.ahead import Ahead
 from gfcr.tracking import attempts, sealing
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.lock import locked
 from gfcr.tracking.rollouts import read_rollouts, spelling
 from gfcr.train import checkpoint
-from gfcr.train.base import TrainJob, TrainResult
+from gfcr.train.base import BatchSource, TrainJob, TrainResult
 
 
 def run(
@@ -128,6 +133,9 @@ def _run(
         codec, problems, asked = prepare(resolved, model=model)
         card = replace(card, tags={**card.tags, **_given(resolved, asked=asked, model=model)})
         records.create(went_on(card, held=held))
+        if resolved.schedule.overlaps:
+            placed = THROUGH in os.environ  # by whoever started this process
+            stack.enter_context(apart(servers=0 if placed else resolved.engine.servers))
         say("starting the engine")
         pipeline = Pipeline(
             resolved.strategy,
@@ -135,6 +143,7 @@ def _run(
             task=resolved.task,
             train=problems.train,
             heldout=problems.heldout,
+            stream=PromptStream(problems.train, seed=None) if problems.in_order else None,
             records=read_rollouts,
             sink=partial(records.add_rollouts, spell=spelling(codec.decode)),
             codec=codec,
@@ -153,7 +162,8 @@ def _run(
         )
         records.set_status("running")
         try:
-            trained = _train(resolved, source=source, model=model, heard=heard, say=say)
+            with _scheduled(resolved, work=source) as fed:
+                trained = _train(resolved, source=fed, model=model, heard=heard, say=say)
             heard.check()
             result = _result(resolved, source=source, pipeline=pipeline, trained=trained)
             result["certificate"] = stands.word
@@ -197,7 +207,7 @@ def _there(done: Mapping[str, Any], *, until: Pause) -> bool:
 
 
 def _train(
-    resolved: Resolved, *, source: RunSource, model: str, heard: Heard, say: Callable[[str], None]
+    resolved: Resolved, *, source: BatchSource, model: str, heard: Heard, say: Callable[[str], None]
 ) -> TrainResult:
     say(f"training {resolved.config.name} (seed {resolved.config.seed}) in {resolved.folder}")
     job = TrainJob(
@@ -211,6 +221,14 @@ def _train(
         should_stop=heard.asked,
     )
     return resolved.trainer.train(job)
+
+
+def _scheduled(resolved: Resolved, *, work: RunSource) -> AbstractContextManager[BatchSource]:
+    schedule = resolved.schedule
+    if not schedule.overlaps:
+        return nullcontext(work)
+    last, beside = resolved.trainer.max_steps, resolved.engine.beside
+    return Ahead(work, schedule=schedule, last=last, beside=beside)
 
 
 def _result(

@@ -18,6 +18,7 @@ from gfcr.experiment.resolved import Resolved
 from gfcr.loop import anew
 from gfcr.loop.scoring import asked_again, scorer
 from gfcr.pipeline import Pipeline
+from gfcr.process import lease
 from gfcr.tracking.folder import Mark, RunFolder
 from gfcr.types import Cost, RolloutBatch
 from gfcr.values.ranges import Checked, Natural
@@ -112,40 +113,63 @@ class RunSource:
         pause: Pause | None,
         watch: Callable[[Progress], None],
     ) -> None:
-        self._pipeline, self._records, self._tracker = pipeline, records, of.tracker
+        self.pipeline, self._records, self._tracker = pipeline, records, of.tracker
         self.sync, self.masked = pipeline.sync, pipeline.masked
         self.question = question
-        self._config, self._generate, self._spec = of.config, of.generate, of.spec
+        self._config, self._generate = of.config, of.generate
         self._pause, self._watch = pause, watch
         self._code = anew.Unedited({"task": pipeline.desk.task, "generate": of.generate})
         self.memory = _Memory()
         self.begun = False
         """Whether records and store are those of this session."""
         self._began = time.perf_counter()
-        self._batch: RolloutBatch | None = None
+        self._is_paused = False
+        self._made: dict[int, RolloutBatch] = {}
+        """Batches that were not learned from yet, by update."""
 
     def next_batch(self) -> RolloutBatch | None:
         """See `BatchSource.next_batch`."""
+        if not self.goes_on():
+            return None
+        lease.enter("decode")
+        batch = self.pipeline.next_batch()
+        self.made(batch)
+        lease.enter("train")
+        return batch
+
+    def goes_on(self) -> bool:
+        """See `schedule.base.Work.goes_on`."""
         if not self.begun:
             self._begin(Mark())
-        if not self.memory.curve:
-            self.memory.before = self.evaluate(update=0)
-        elif self._due():
-            self.evaluate(update=self._pipeline.step)
-        if self.spent() is not None or self.paused():
-            return None
-        self._batch = self._pipeline.next_batch()
-        if not self._batch.step and (said := alike(self._batch, task=self._pipeline.desk.task)):
+        memory, every = self.memory, self._config.evaluation.every
+        version = self.pipeline.engine.version
+        if not memory.curve:
+            memory.before = self.evaluate(update=version)
+        elif every and version % every == 0 and memory.curve[-1][0] != version:
+            self.evaluate(update=version)
+        latest = memory.curve[-1]
+        reached = self._pause is not None and self._pause.reached(latest)
+        self._is_paused = reached and latest[0] == version
+        return self.spent() is None and not self._is_paused
+
+    def made(self, batch: RolloutBatch) -> None:
+        """See `schedule.base.Work.made`."""
+        if not batch.step and (said := alike(batch, task=self.pipeline.desk.task)):
             print(f"gfcr: {said}", file=sys.stderr)
-        self.memory.verifier_calls += self._batch.cost.verifier_calls
-        return self._batch
+        self.memory.verifier_calls += batch.cost.verifier_calls
+        self._made[batch.step] = batch
+
+    def hold(self, batch: RolloutBatch) -> None:
+        """See `schedule.base.Work.hold`."""
+        self.pipeline.hold(batch)
+        self._made[batch.step] = batch
 
     def updated(self, *, step: int, metrics: Mapping[str, float]) -> None:
         """See `BatchSource.updated`."""
-        assert self._batch is not None, "updated() follows next_batch()"
-        self._pipeline.updated(metrics)
-        cost = self._batch.cost
-        merged = {**self._batch.metrics, **_step_metrics(metrics, cost=cost)}
+        batch = self._made.pop(step - 1)
+        self.pipeline.updated(metrics, update=step - 1)
+        cost = batch.cost
+        merged = {**batch.metrics, **_step_metrics(metrics, cost=cost)}
         summed = {f"speculation/{name}" for name in SPECULATION}
         sums = {k: v for k, v in merged.items() if k.startswith("time/") or k in summed}
         sums["rollout_tokens"] = float(cost.generated_tokens)
@@ -162,7 +186,7 @@ class RunSource:
         """See `BatchSource.state_dict`."""
         memory = replace(self.memory, elapsed_s=self.elapsed_s)
         held = {"of": self._records.whose(), "memory": memory, "mark": self._records.mark()}
-        return {"pipeline": self._pipeline.state_dict(), **held}
+        return {"pipeline": self.pipeline.state_dict(), **held}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """See `BatchSource.load_state_dict`.
@@ -179,7 +203,7 @@ class RunSource:
                 "over with --fresh, which keeps this folder under another name."
             )
         self._begin(state["mark"])
-        self._pipeline.load_state_dict(state["pipeline"])
+        self.pipeline.load_state_dict(state["pipeline"])
         self.memory = replace(state["memory"])
         self._began = time.perf_counter()
 
@@ -199,18 +223,16 @@ class RunSource:
         return next((n for n, bound, now in bounds if bound is not None and now >= bound), None)
 
     def paused(self) -> bool:
-        """Whether the run has come to where it stops for now."""
-        latest = self.memory.curve[-1] if self.memory.curve else None
-        if self._pause is None or latest is None or latest[0] != self._pipeline.step:
-            return False
-        return self._pause.reached(latest)
+        """See `schedule.base.Work.paused`."""
+        return self._is_paused
 
     def evaluate(self, *, update: int) -> Heldout:
         """Measures held-out reward under the engine's policy and adds a point to the curve."""
-        began, shared, carried = time.perf_counter(), self._pipeline.desk, self.question.carried
+        lease.enter("evaluate")
+        began, shared, carried = time.perf_counter(), self.pipeline.desk, self.question.carried
         self._code.check()
         with scorer(shared, carried=carried) as desk, anew.part("generate", self._generate) as part:
-            groups = self._pipeline.evaluate(
+            groups = self.pipeline.evaluate(
                 deepcopy(self.question.prompts),  # what is left in their `meta` is gone
                 generate=part,
                 num_samples=self.question.samples,
@@ -238,25 +260,23 @@ class RunSource:
         self._tracker.log(update, metrics)
         return heldout
 
-    def _due(self) -> bool:
-        every, step = self._config.evaluation.every, self._pipeline.step
-        return bool(every) and step % every == 0 and self.memory.curve[-1][0] != step
-
     def _training_tokens(self) -> int:
-        tokens = self._pipeline.tokens()
+        tokens = self.pipeline.tokens()
         return tokens["generated"] - tokens.get("evaluation", 0)
 
     def _begin(self, mark: Mark) -> None:
         """Takes records and store back to where the run goes on from."""
         self._records.back_to(mark)
-        self._doctor = Watcher(self._spec, folder=self._records)
+        self._doctor = Watcher(self._records)
         self._tracker.start(self._records.card(), folder=self._records.path)
         self.begun = True
 
 
 def _step_metrics(metrics: Mapping[str, float], *, cost: Cost) -> dict[str, float]:
     times = {k: v for k, v in metrics.items() if k.endswith("_s")}
-    step_s = cost.wall_s + sum(times.values())
+    # Beside the trainer, a batch costs it what it waits.
+    made_s = 0.0 if "exposed_s" in times else cost.wall_s
+    step_s = made_s + sum(times.values())
     return {
         **{f"time/{k}": v for k, v in times.items()},
         **{f"train/{k}": v for k, v in metrics.items() if k not in times},

@@ -6,6 +6,7 @@ from typing import ClassVar, final
 import numpy as np
 
 from gfcr.filter._gates import check_order
+from gfcr.handles import PROPOSE, role_of
 from gfcr.stages import Filter, View
 from gfcr.types import Group
 from gfcr.values.ranges import Finite
@@ -19,6 +20,8 @@ class BandPass(Filter):
     Looks at kept rollouts, before shaping. With n rollouts of success rate p a group is kept with
     the probability that a binomial (n, p) / n is in the band: a wide band of few rollouts passes
     much by luck.
+
+    Groups that propose problems pass: their rewards are no success rate.
 
     Hurts where few prompts are in the band: the batch is refilled or trained short.
     """
@@ -35,6 +38,8 @@ class BandPass(Filter):
 
     def apply(self, group: Group, *, view: View) -> Group:
         """See `Filter.apply`."""
+        if role_of(group.prompt) == PROPOSE:
+            return group
         rewards = group.raw_rewards_N[group.kept_N]
         if not len(rewards):
             return group

@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, final
 
-from gfcr.generate._templates import holding
 from gfcr.stages import Generate, Harvest, Observer, Session, Trajectory, View
 from gfcr.types import Prompt, Rollout
 from gfcr.values.ranges import Count, Finite, Text
+from gfcr.values.templates import holding
 
 
 @final

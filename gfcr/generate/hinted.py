@@ -6,10 +6,10 @@ from math import ceil
 from typing import ClassVar, Final, Literal, final
 
 from gfcr.errors import ConfigError
-from gfcr.generate._templates import holding
 from gfcr.stages import Generate, Session, Trajectory
 from gfcr.types import Prompt
 from gfcr.values.ranges import Text, Word
+from gfcr.values.templates import holding
 
 HINT: Final = "hint"
 """Note of a job, and of a rollout: share of the solution that is given away."""

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, final
 
-from gfcr.generate._templates import holding
 from gfcr.stages import Generate, Harvest, Observer, Session, View
 from gfcr.values.ranges import Count, Finite, Text
+from gfcr.values.templates import holding
 
 
 @final

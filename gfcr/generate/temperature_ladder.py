@@ -1,6 +1,6 @@
 """Samples of one prompt at temperatures from cold to hot."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, final
 
 from gfcr.errors import ConfigError
@@ -15,8 +15,8 @@ class TemperatureLadder(Generate):
     """Samples each rollout of a group at a temperature of its own.
 
     That of sample i of n is (low + (high - low) i / (n - 1)) times the job's, in its notes as
-    `temperature`; a single sample has the middle. Cold samples say what the policy is sure of, hot
-    ones find what it seldom tries, and a group compares them.
+    `temperature` where it is another; a single sample has the middle. Cold samples say what the
+    policy is sure of, hot ones find what it seldom tries, and a group compares them.
 
     The policy that is trained is the one at the run's temperature: what is sampled is off it, and
     weighed for it by the strategy's `correction`, which it needs. Hurts far from the run's
@@ -51,8 +51,5 @@ class TemperatureLadder(Generate):
         await session.gather(*(self._sample(i, of=num, session=session) for i in range(num)))
 
     async def _sample(self, index: int, *, of: int, session: Session) -> None:
-        sampling = session.job.sampling
-        heat = sampling.temperature * self.scale(index, of=of)
-        trajectory = session.open(index, sampling=replace(sampling, temperature=heat))
-        trajectory.notes["temperature"] = heat
-        await trajectory.sample()
+        heat = session.job.sampling.temperature * self.scale(index, of=of)
+        await session.open(index, temperature=heat).sample()

@@ -8,6 +8,7 @@ from typing import ClassVar, final
 
 from gfcr.stages import Generate, Harvest, Observer, Session, Trajectory, View
 from gfcr.types import Rollout
+from gfcr.values.memory import remember
 from gfcr.values.ranges import Count, Finite
 
 
@@ -53,11 +54,13 @@ class VerifiedPrefix(Generate, Observer):
         for rollout in (r for g in harvest.groups for r in g.rollouts):
             plain = rollout.origin == "fresh" and "hint" not in rollout.notes
             if plain and rollout.reward is not None and rollout.reward >= self.threshold:
-                kept = self.solved.pop(rollout.prompt.id, deque[Rollout](maxlen=self.capacity))
-                self.solved[rollout.prompt.id] = kept
-                kept.append(rollout)
-        for prompt_id in list(self.solved)[: -self.max_prompts]:
-            del self.solved[prompt_id]
+                remember(
+                    self.solved,
+                    key=rollout.prompt.id,
+                    items=(rollout,),
+                    capacity=self.capacity,
+                    max_keys=self.max_prompts,
+                )
 
     def metrics(self) -> Mapping[str, float]:
         """Rollouts begun behind a prefix so far, and prompts with a right answer in memory."""

@@ -3,17 +3,22 @@
 Import these from `gfcr.stages`, which says who is handed what.
 """
 
-from gfcr.handles.harvest import BATCH_FULL, REWARDS, Harvest, Retire, SampleMore
+from gfcr.handles.harvest import BATCH_FULL, EPISODE, REWARDS, Harvest, Retire, SampleMore
 from gfcr.handles.jobs import Job, Plan
+from gfcr.handles.posed import PROPOSE, SOLVE, Posed, kind_of, role_of
 from gfcr.handles.session import Sampled, Scratch, Session, Trajectory, Verdict
 from gfcr.handles.view import View
 
 __all__ = [
     "BATCH_FULL",
+    "EPISODE",
+    "PROPOSE",
     "REWARDS",
+    "SOLVE",
     "Harvest",
     "Job",
     "Plan",
+    "Posed",
     "Retire",
     "SampleMore",
     "Sampled",
@@ -22,4 +27,6 @@ __all__ = [
     "Trajectory",
     "Verdict",
     "View",
+    "kind_of",
+    "role_of",
 ]

@@ -8,6 +8,8 @@ from gfcr.types import Group, Rollout
 
 REWARDS: Final = "rewards/"
 """Before the name of a reward in a rollout's notes."""
+EPISODE: Final = "episode"
+"""Note of a rollout that an environment answered: which episode of its group it is, or is of."""
 BATCH_FULL: Final = "batch full"
 """`Rollout.detail` of a trajectory cut short because its batch was full."""
 
@@ -21,7 +23,7 @@ class Harvest:
     """Completed groups, accepted and rejected."""
     aborted: tuple[Rollout, ...]
     """Rollouts of groups cut short, finished ones included: resumable as `Job.resume`. Unfinished
-    ones have the `detail` `BATCH_FULL`; with another one, a Watcher aborted them."""
+    ones have the `detail` `BATCH_FULL`; with another one, a Watcher or Generate aborted them."""
     asides: tuple[Rollout, ...] = ()
     """What parts asked on the side, `Rollout.role` says what for."""
 

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from gfcr.handles.jobs import Job
+from gfcr.handles.posed import Posed
 from gfcr.handles.view import View
-from gfcr.types import FinishReason, Prompt, Sampling
+from gfcr.types import FinishReason, Prompt, Rollout, Sampling
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +29,11 @@ class Trajectory(Protocol):
     notes: dict[str, float]
 
     @property
+    def name(self) -> str:
+        """What no other trajectory of its group is called; of those that `open` gave a number."""
+        ...
+
+    @property
     def prompt(self) -> Prompt:
         """What is answered."""
         ...
@@ -43,11 +49,12 @@ class Trajectory(Protocol):
         ...
 
     def sample(
-        self, *, max_tokens: int | None = None, stop: Sequence[int] = ()
+        self, *, max_tokens: int | None = None, stop: Sequence[int] = (), ends: bool = True
     ) -> Awaitable["Sampled"]:
         """Continues by sampling until end-of-sequence, a stop token or the cap.
 
-        `max_tokens` bounds this call; the job's cap bounds the whole trajectory in any case.
+        `max_tokens` bounds this call; the job's cap bounds the whole trajectory in any case. With
+        `ends=False` end-of-sequence ends this call alone, as a turn of a conversation.
         """
         ...
 
@@ -61,6 +68,18 @@ class Trajectory(Protocol):
 
     def fork(self, at: int) -> "Trajectory":
         """Opens a trajectory sharing the first `at` completion tokens; nothing is resampled."""
+        ...
+
+    def judge(self, verdict: Verdict) -> None:
+        """Ends it with what an environment says of it; for those opened with `verify=False`."""
+        ...
+
+    def drop(self, reason: str) -> None:
+        """Takes it out of its group, ended or not, while it samples nothing.
+
+        It is no rollout, whatever the verifier says of it; its tokens count as aborted, unless they
+        are another trajectory's too.
+        """
         ...
 
 
@@ -81,7 +100,7 @@ class Scratch(Protocol):
     view: View
 
     def aside(
-        self, prompt: str | Sequence[int], *, role: str, sampling: Sampling | None = None
+        self, prompt: str | Sequence[int] | Prompt, *, role: str, sampling: Sampling | None = None
     ) -> Trajectory:
         """Opens a trajectory of the policy that is no rollout: a judge's words, a probe, a sketch.
 
@@ -90,7 +109,8 @@ class Scratch(Protocol):
 
         Args:
             prompt: a text, encoded as the task encodes its prompts, or tokens: those of a prompt
-                with part of a completion behind them continue it.
+                with part of a completion behind them continue it. A prompt of the run is recorded
+                as itself.
             role: a word for what it is.
             sampling: its own, cap included; the run's by default.
         """
@@ -100,8 +120,17 @@ class Scratch(Protocol):
         """Waits for all, in order of the arguments."""
         ...
 
-    def verify(self, text: str) -> Awaitable[Verdict]:
-        """What the task says of a text as an answer to the job's prompt; counted as a call."""
+    def verify(self, text: str, *, prompt: Prompt | None = None) -> Awaitable[Verdict]:
+        """What the task says of a text as an answer to a prompt or the job's; counted as a call."""
+        ...
+
+    def pose(self, rollout: Rollout) -> Awaitable[Posed]:
+        """What the task makes of an answer to a prompt of `View.ask`.
+
+        A problem becomes a prompt of this run, which may be asked on the side and selected later;
+        its `meta` says where it came from: `proposed_by` (the rollout's id) and `proposed_at` (the
+        policy version). One with the words of a held-out prompt becomes none.
+        """
         ...
 
     def call(self, function: Callable[..., Any], *args: Any) -> Awaitable[Any]:
@@ -123,7 +152,9 @@ class Session(Scratch, Protocol):
         *,
         prompt: Prompt | None = None,
         train_under: Prompt | None = None,
-        sampling: Sampling | None = None,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+        verify: bool = True,
     ) -> Trajectory:
         """Opens sample `index` of the job, continuing `job.resume[index]` where there is one.
 
@@ -133,7 +164,10 @@ class Session(Scratch, Protocol):
                 verified as an answer to the job's prompt all the same.
             train_under: what it is trained as an answer to, where that is not `prompt`: its
                 log-probs are then taken again under this one.
-            sampling: its own, under the job's cap; the job's by default. At another temperature
-                than the run's it is off the policy that is trained: see `Recipe.corrected`.
+            temperature: its own, above 0; the job's by default. Another one is off the policy
+                that is trained, and refused where the strategy is not `Recipe.corrected`.
+            max_tokens: its own cap, at most the job's.
+            verify: whether the task's verifier is shown it. Else the part gives its verdict, with
+                `Trajectory.judge`; one without a verdict is unscorable.
         """
         ...

@@ -54,11 +54,13 @@ class View(Protocol):
         answer: str = "",
         id: str | None = None,
         meta: Mapping[str, object] | None = None,
+        tokens: Sequence[int] = (),
     ) -> Prompt:
         """Makes a prompt, encoded as the task encodes its own: mutated, hinted, invented.
 
         It may then be selected, opened or trained under like one that was drawn. Without an `id`
-        its text and answer name it.
+        its text and answer name it. `tokens` are taken as they are in the place of the text's, such
+        as a history with what was sampled in it, which encoded anew might be others.
         """
         ...
 
@@ -67,6 +69,21 @@ class View(Protocol):
 
         Raises:
             TaskError: the task has no levels.
+        """
+        ...
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Kinds of problems that the run's task can be asked for."""
+        ...
+
+    def ask(self, kind: str, *, references: Sequence[Prompt] = ()) -> Prompt:
+        """Makes a prompt that asks for a problem of a kind, with others shown as examples.
+
+        What becomes of an answer says `Scratch.pose`.
+
+        Raises:
+            TaskError: the task cannot be asked for problems, or not with these references.
         """
         ...
 

@@ -4,11 +4,11 @@ import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from gfcr import models, registry
+from gfcr.process.cores import accelerated
 
 Parallel: TypeAlias = int | Literal["auto"]
 
@@ -55,9 +55,9 @@ class Machine:
     def here(cls) -> "Machine":
         """Reads this one."""
         if sys.platform != "linux":
-            return cls(cores=(), memory=0, accelerated=_accelerated())
+            return cls(cores=(), memory=0, accelerated=accelerated())
         cores = sorted(os.sched_getaffinity(0))
-        return cls(cores=cores, memory=_memory(), accelerated=_accelerated())
+        return cls(cores=cores, memory=_memory(), accelerated=accelerated())
 
 
 def share(weights: int | None, *, parallel: Parallel, machine: Machine) -> Share:
@@ -98,13 +98,6 @@ def largest(configs: Iterable[Mapping[str, Any]]) -> int | None:
 def _weights(engine: str, *, model: str) -> int | None:
     made: Any = registry.find("engine", engine)
     return models.weights_of(model) if made.needs_model else 0
-
-
-def _accelerated() -> bool:
-    try:
-        return not version("torch").endswith("+cpu")
-    except PackageNotFoundError:
-        return False
 
 
 def _memory() -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, final
 
 from gfcr.launch.base import Job
+from gfcr.launch.child import LENT
 from gfcr.launch.forked import Forks
 from gfcr.process.worker import command, no_answer
 from gfcr.tracking.lock import is_locked
@@ -34,6 +35,7 @@ class TrialProcess:
         cwd: Path | None = None,
         forks: Forks | None = None,
         cores: Iterable[int] = (),
+        lease: str = "",
     ) -> None:
         """Starts it.
 
@@ -42,6 +44,7 @@ class TrialProcess:
             cwd: the folder it is started in; this process's without one.
             forks: what it is forked from; it is started fresh without.
             cores: that it is confined to; none confine it to none.
+            lease: file and row by which it is lent cores instead.
         """
         parent, name = job.folder.parent, job.folder.name
         parent.mkdir(parents=True, exist_ok=True)
@@ -54,7 +57,8 @@ class TrialProcess:
         # To a file: a pipe that nobody reads blocks the process once it is full.
         self._answer = tempfile.NamedTemporaryFile()  # noqa: SIM115 - closed by wait or stop
         with self._log.open("a") as words:
-            arguments = [",".join(map(str, cores)) or "all", *arguments]
+            place = f"{LENT}{lease}" if lease else ",".join(map(str, cores)) or "all"
+            arguments = [place, *arguments]
             forked, told = None, [self._answer.name, str(self._log.absolute()), *arguments]
             try:
                 forked = forks and forks.start(told, log=words)

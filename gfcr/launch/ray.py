@@ -8,12 +8,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, final
+from uuid import uuid4
 
 from annotated_types import Interval
 
+from gfcr import registry
 from gfcr.code import optional
 from gfcr.errors import ConfigError, GfcrError
 from gfcr.launch.base import Job, JobEnd, Launcher, Watch
+from gfcr.launch.ray_server import Bundles
 from gfcr.launch.remote import absolute, run_trial, stamp
 from gfcr.values.ranges import File, Natural
 
@@ -38,6 +41,11 @@ class Ray(Launcher):
     """Cores that a trial is given."""
     gpus: Annotated[float, Interval(ge=0, le=10000)] = 0.0
     """Devices that a trial is given."""
+    server_cpus: Annotated[float, Interval(ge=0, le=10000)] = 0.0
+    """Cores of each vLLM server that a trial's engine starts (`vllm_server`, `pool`), on the node
+    that has them. With `server_gpus` 0 too, servers are the trial's children and share its own."""
+    server_gpus: Annotated[float, Interval(ge=0, le=10000)] = 0.0
+    """Devices of each of them."""
     retries: Natural = 3
     """How often a trial is given to another node when its own is lost; a trial that fails is not
     run again."""
@@ -60,11 +68,11 @@ class Ray(Launcher):
         """
         with _connected(self.address) as ray:
             _check_room(ray, cpus=self.cpus, gpus=self.gpus)
-            options = {"num_cpus": self.cpus, "num_gpus": self.gpus, "max_retries": self.retries}
-            task = ray.remote(**options)(run_trial)
+            _check_room(ray, cpus=self.server_cpus, gpus=self.server_gpus, whose="server_")
             stamps = {job.name: stamp(job) for job in jobs}
-            tasks = {task.remote(absolute(job), cwd=Path.cwd()): job for job in jobs}
             begun: set[str] = set()
+            groups = {job.name: self._group(ray, job) for job in jobs}
+            tasks = {self._begin(ray, job, group=groups[job.name]): job for job in jobs}
             try:
                 while tasks:
                     done, _ = ray.wait(list(tasks), timeout=_POLL_S)
@@ -76,9 +84,41 @@ class Ray(Launcher):
                             watch(job)
                     for ref in done:
                         job = tasks.pop(ref)
+                        _let_go(ray, groups.pop(job.name))
                         yield JobEnd(job=job, result=_result(ray, ref))
             finally:
                 _cancel(ray, list(tasks))
+                for group in groups.values():
+                    _let_go(ray, group)
+
+    def _group(self, ray: Any, job: Job) -> Any:
+        """Reserves room for a trial and its servers; None where it has none of their own."""
+        servers = registry.build("engine", job.config["engine"], where="engine").servers
+        room = _bundle(cpus=self.server_cpus, gpus=self.server_gpus)
+        if not (servers and room):
+            return None
+        bundles = [_bundle(cpus=self.cpus, gpus=self.gpus), *[room] * servers]
+        return ray.util.placement_group(bundles, name=f"gfcr-{uuid4().hex}")
+
+    def _begin(self, ray: Any, job: Job, *, group: Any) -> Any:
+        options: dict[str, Any] = {"num_cpus": self.cpus, "num_gpus": self.gpus}
+        job = absolute(job)
+        if group is not None:
+            here = ray.get_runtime_context()
+            bundles = Bundles(
+                address=here.gcs_address,
+                namespace=here.namespace,
+                group=ray.util.placement_group_table(group)["name"],
+                cpus=self.server_cpus,
+                gpus=self.server_gpus,
+            )
+            exchange = job.folder.with_name(f"{job.folder.name}.servers")
+            strategies = optional.load("ray.util.scheduling_strategies")
+            place = strategies.PlacementGroupSchedulingStrategy
+            options["scheduling_strategy"] = place(group, placement_group_bundle_index=0)
+            options["runtime_env"] = {"env_vars": bundles.environment(exchange=exchange)}
+        task = ray.remote(**options, max_retries=self.retries)(run_trial)
+        return task.remote(job, cwd=Path.cwd())
 
 
 @contextmanager
@@ -123,16 +163,26 @@ def _no_cluster(address: str | None, *, error: Exception) -> GfcrError:
     )
 
 
-def _check_room(ray: Any, *, cpus: float, gpus: float) -> None:
+def _check_room(ray: Any, *, cpus: float, gpus: float, whose: str = "") -> None:
     """A task that no node can ever hold would wait for ever; clusters that grow may yet hold it."""
     alive = [n["Resources"] for n in ray.nodes() if n["Alive"]]
     if not any(r.get("CPU", 0) >= cpus and r.get("GPU", 0) >= gpus for r in alive):
         held = ", ".join(f"{r.get('CPU', 0):g} CPU + {r.get('GPU', 0):g} GPU" for r in alive)
         print(
-            f"gfcr: no node has launcher.cpus={cpus:g} and launcher.gpus={gpus:g} (nodes: {held}). "
-            "Trials wait for one that has; interrupt and give less if none will come.",
+            f"gfcr: no node has launcher.{whose}cpus={cpus:g} and launcher.{whose}gpus={gpus:g} "
+            f"(nodes: {held}). Trials wait for one that has; interrupt and give less if none will "
+            "come.",
             file=sys.stderr,
         )
+
+
+def _bundle(**room: float) -> dict[str, float]:
+    return {kind[:-1].upper(): num for kind, num in room.items() if num}
+
+
+def _let_go(ray: Any, group: Any) -> None:
+    if group is not None and ray.is_initialized():
+        ray.util.remove_placement_group(group)
 
 
 def _result(ray: Any, ref: Any) -> dict[str, Any]:

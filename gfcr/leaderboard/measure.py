@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite, nan
+from math import isfinite, isnan, nan
 from statistics import fmean
 from typing import Any, Literal, TypeAlias
 
-from gfcr.experiment.provenance import CODE, CORES, DIGEST, SEVERAL
+from gfcr.experiment.provenance import CODE, CORES, DIGEST, LENT, SEVERAL
 from gfcr.leaderboard.rows import ArmCost
 from gfcr.ledger import EVALUATION, REPLAYED, TRAINED
 from gfcr.stats import UNBOUNDED, Bounds
@@ -27,12 +27,20 @@ _SPENT = {"generated_tokens": "tokens", "seconds": "seconds", "verifier_calls": 
 _CUT = 0.05
 """Share of answers that met the cap on tokens from which a row says so."""
 _MADE_WITH = ("gfcr.version.", CODE, CORES, DIGEST)
+_TIMED = ("wall_s", "rollout_tokens_per_s", "r_gen")
 _RATES = ("wall_s", "verifier_calls", "rollout_tokens_per_s", "r_gen")
 
 
 def result_of(run: RunRecord) -> Mapping[str, Any]:
-    """Returns the run's result; empty when it has none."""
-    return run.result or {}
+    """Returns the run's result; empty when it has none.
+
+    Seconds of a run that was lent cores beside others are not its own, and are left out.
+    """
+    result = run.result or {}
+    if not result or LENT not in run.tags.get(CORES, "").split(SEVERAL):
+        return result
+    curve = [[update, tokens, nan, score] for update, tokens, _, score in result.get("curve", ())]
+    return {**result, **dict.fromkeys(_TIMED, nan), "curve": curve}
 
 
 def heldout(run: RunRecord, when: When = "after") -> Mapping[str, Any]:
@@ -162,6 +170,8 @@ def differs(name: str) -> str:
 def notes_of(runs: Sequence[RunRecord]) -> list[str]:
     """Returns what a reader of the row must know."""
     notes: list[str] = []
+    if any(LENT in run.tags.get(CORES, "").split(SEVERAL) for run in runs):
+        notes.append("seconds are left out: trials shared cores, sub-stage by sub-stage")
     for name in _RATES:
         without = [str(r.seed) for r in runs if not finite(result_of(r).get(name))]
         if 0 < len(without) < len(runs):
@@ -221,7 +231,7 @@ def budget_of(runs: Sequence[RunRecord], *, baseline: Sequence[RunRecord]) -> Sh
     told = {
         name: f"{a:,.0f} for {b:,.0f} {name}"
         for name, (a, b) in pairs.items()
-        if name in {"updates", "tokens", "seconds", *bounds}
+        if name in {"updates", "tokens", "seconds", *bounds} - _unknown(pairs)
     }
     near = _within(pairs, share=_LAST_UPDATE) if one else equal
     if not own or not near.issuperset(own):
@@ -235,6 +245,11 @@ def budget_of(runs: Sequence[RunRecord], *, baseline: Sequence[RunRecord]) -> Sh
     if held != base:
         notes.append(f"seconds are of other cores than the baseline's: {held} for {base}")
     return SharedBudget(unequal=(), told=tuple(notes))
+
+
+def _unknown(pairs: Mapping[str, tuple[float, float]]) -> set[str]:
+    """Names seconds where those of an arm are left out."""
+    return {"seconds"} if isnan(sum(pairs["seconds"])) else set()
 
 
 def _within(pairs: Mapping[str, tuple[float, float]], *, share: float) -> set[str]:

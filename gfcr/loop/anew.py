@@ -27,16 +27,21 @@ _HOMES: Final = ("gfcr.tasks.", "gfcr.generate.", "gfcr_strategies.")
 SHIPPED: Final = frozenset(
     {
         *("gfcr.tasks.chain_sum", "gfcr.tasks.dataset", "gfcr.tasks.reasoning_gym"),
+        "gfcr.tasks.programs",
         *("gfcr.tasks.verifiers.exact", "gfcr.tasks.verifiers.math_verify"),
         *("gfcr.tasks.verifiers.numeric", "gfcr.tasks.verifiers.regex"),
         *("gfcr.tasks.verifiers.cascade", "gfcr.tasks.verifiers.sql"),
         "gfcr.tasks.verifiers.unit_tests",
-        *("gfcr.generate.budget_forcing", "gfcr.generate.entropy_tree"),
+        *("gfcr.generate.budget_forcing", "gfcr.generate.entropy_tree", "gfcr.generate.episode"),
+        *("gfcr.generate.environments.tool_call", "gfcr.generate.environments.trl"),
         *("gfcr.generate.fallback_tree", "gfcr.generate.few_shot", "gfcr.generate.hinted"),
-        *("gfcr.generate.multi_turn", "gfcr.generate.sample", "gfcr.generate.segment_tree"),
+        *("gfcr.generate.multi_turn", "gfcr.generate.plan_then_act"),
+        "gfcr.generate.power_sampling",
+        *("gfcr.generate.sample", "gfcr.generate.segment_tree"),
         *("gfcr.generate.self_repair", "gfcr.generate.serial_exits"),
-        *("gfcr.generate.temperature_ladder", "gfcr.generate.tools.calculator"),
-        "gfcr.generate.verified_prefix",
+        *("gfcr.generate.temperature_ladder", "gfcr.generate.verified_prefix"),
+        *("gfcr.generate.tools.calculator", "gfcr.generate.tools.python"),
+        *("gfcr.generate.tools.search", "gfcr.generate.tool_tree"),
     }
 )
 """Modules of parts that have no memory, as `tests/contract/test_verdicts.py` tries out on each of
@@ -47,9 +52,12 @@ _FRAME: Final = frozenset(
         *("gfcr.tasks.base", "gfcr.tasks.codec", "gfcr.tasks.rows"),
         *("gfcr.tasks.demos", "gfcr.tasks.demos.base", "gfcr.tasks.demos.chain_sum"),
         *("gfcr.tasks.demos.facts", "gfcr.tasks.demos.reasoning_gym"),
+        *("gfcr.tasks.demos.programs", "gfcr.tasks.formulas"),
         *("gfcr.tasks.verifiers", "gfcr.tasks.verifiers.base"),
         *("gfcr.tasks.functions", "gfcr.tasks.rewards"),
-        *("gfcr.generate.tools", "gfcr.generate.tools.base", "gfcr.tasks", "gfcr.generate"),
+        *("gfcr.generate.tools", "gfcr.generate.tools.base", "gfcr.generate._turns"),
+        *("gfcr.generate.environments", "gfcr.generate.environments.base"),
+        *("gfcr.generate.environments.hosted", "gfcr.tasks", "gfcr.generate"),
     }
 )
 """What the parts stand on; others hold these classes, so that there must be one of each."""

@@ -2,8 +2,8 @@
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import final
+from dataclasses import fields, replace
+from typing import Final, final
 
 import numpy as np
 
@@ -34,11 +34,15 @@ def samples(groups: Sequence[Group]) -> tuple[Sample, ...]:
     )
 
 
-def settle(ledger: Ledger, *, harvest: Harvest, samples: Sequence[Sample]) -> None:
+def settle(ledger: Ledger, *, harvest: Harvest, samples: Sequence[Sample]) -> int:
     """Moves every token of the completed groups out of flight.
 
     A replayed rollout that is turned down again keeps the bin it has.
+
+    Returns:
+        The tokens that are trained for the first time.
     """
+    before = _trained(ledger)
     used = {id(s.rollout) for s in samples}
     for group in harvest.groups:
         for rollout, signal in zip(group.rollouts, group.signals, strict=True):
@@ -48,6 +52,12 @@ def settle(ledger: Ledger, *, harvest: Harvest, samples: Sequence[Sample]) -> No
             elif not replayed:
                 reason = signal.rejected or group.rejected or "masked"
                 ledger.settle(rollout.spans, bin=rejected(reason))
+    return _trained(ledger) - before
+
+
+def _trained(ledger: Ledger) -> int:
+    bins = ledger.bins()
+    return bins.get(TRAINED, 0) + bins.get(REPLAYED, 0)
 
 
 def settle_masked(ledger: Ledger, *, samples: Sequence[Sample], kept: Mapping[str, Bools]) -> None:
@@ -89,6 +99,9 @@ def _advantage(group: Group, rollout: Rollout, signal: Signal) -> Floats:
     return weighted_T
 
 
+_WEIGHTS: Final = ("weight_bytes", "weight_elements", "weights_changed")
+
+
 @final
 class Meter:
     """Measures what making one batch costs, from the counters of the engine and the desk."""
@@ -98,6 +111,13 @@ class Meter:
         self._before = engine.stats()
         self._calls, self._waited = desk.verifier_calls, desk.waited_s
         self._began = time.perf_counter()
+
+    def anew(self) -> "Meter":
+        """One that begins now, except for weights: those that came since are the next batch's."""
+        made, then = Meter(self._engine, desk=self._desk), self._before
+        own = {name: getattr(then, name) for name in _WEIGHTS}
+        made._before = replace(made._before, **own)
+        return made
 
     def read(self) -> Cost:
         """The cost so far."""
@@ -111,6 +131,19 @@ class Meter:
             verify_s=self._desk.waited_s - self._waited,
             wall_s=time.perf_counter() - self._began,
         )
+
+    def skip(self, since: "Meter") -> None:
+        """Leaves out what was counted from when another was made until now."""
+        now, then, before = self._engine.stats(), since._before, self._before
+        totals = {
+            f.name: getattr(before, f.name) + getattr(now, f.name) - getattr(then, f.name)
+            for f in fields(EngineStats)
+            if f.name != "accepted_per_position"  # held-out answers are not drafted
+        }
+        self._before = replace(before, **totals)
+        self._calls += self._desk.verifier_calls - since._calls
+        self._waited += self._desk.waited_s - since._waited
+        self._began += time.perf_counter() - since._began
 
     def metrics(self, cost: Cost) -> dict[str, float]:
         """Engine metrics of the batch; acceptance only where something was drafted."""
@@ -129,6 +162,14 @@ class Meter:
         }
         if now.drafted_tokens > then.drafted_tokens:
             metrics |= _speculation(now, then)
+        if again := now.recomputed_tokens - then.recomputed_tokens:
+            metrics["engine/recomputed_tokens"] = float(again)
+        if sent := now.weight_bytes - then.weight_bytes:
+            changed = now.weights_changed - then.weights_changed
+            metrics["engine/weight_bytes"] = float(sent)
+            metrics["engine/weight_density"] = changed / (
+                now.weight_elements - then.weight_elements
+            )
         return metrics
 
 

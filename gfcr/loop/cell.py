@@ -14,7 +14,7 @@ from gfcr.loop.judging import Judging
 from gfcr.loop.metrics import reason_of
 from gfcr.loop.scratch import SideSession
 from gfcr.loop.session import JobSession
-from gfcr.stages import BATCH_FULL, Evaluator, Generate, Job, View
+from gfcr.stages import BATCH_FULL, Evaluator, Generate, Job
 from gfcr.types import FinishReason, Floats, Group, Rollout, Sampling, Signal
 
 _AFRESH: Final = "begun afresh after a checkpoint"
@@ -45,9 +45,9 @@ class Begun:
 class Cell:
     """A group in the making: a job, and one more each time that a Referee samples more."""
 
-    def __init__(self, origin: Origin, *, number: int, view: View) -> None:
+    def __init__(self, origin: Origin, *, number: int) -> None:
         """Makes a group that nothing was asked for yet, the `number`-th one of its runner."""
-        self.origin, self.number, self._view = origin, number, view
+        self.origin, self.number = origin, number
         self.group: Group | None = None
         """With all that Evaluators say of it, once its rollouts are made, verified and judged."""
         self._rollouts: list[Rollout] = []
@@ -71,7 +71,7 @@ class Cell:
         """Starts the Generate part on a job, whose rollouts join those there are."""
         origin = replace(self.origin, job=job)
         self.group = self._judging = None
-        self._session = JobSession(origin, view=self._view, offset=self._opened)
+        self._session = JobSession(origin, offset=self._opened)
         self._beside.append(self._session)
         self._session.start(generate)
         origin.touch()
@@ -141,6 +141,8 @@ class Cell:
             made += [self._told(t.rollout()) for t in self._session.trajectories]
         if self._judging is not None:
             self._judging.cancel()
+        for session in self._beside:
+            session.withdraw()
         return made
 
     def take_cut(self) -> list[Rollout]:
@@ -178,7 +180,7 @@ class Cell:
 
     def _aside(self, address: str) -> SideSession:
         """Opens the session of the Evaluator at an address."""
-        session = SideSession(self.origin, view=self._view, name=f"{address}.{self._opened}")
+        session = SideSession(self.origin, name=f"{address}.{self._opened}")
         self._beside.append(session)
         return session
 

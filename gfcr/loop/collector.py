@@ -1,7 +1,8 @@
 """One batch in the making: plans and starts jobs, judges groups, stops when it is full."""
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, final
 
 from gfcr.errors import BatchCannotFill, GfcrError, asking, shown
@@ -38,47 +39,81 @@ from gfcr.types import Group, Rollout
 
 
 @final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A batch in the making as a checkpoint keeps it, beside its groups in flight."""
+
+    step: int
+    version: int
+    target: int
+    round: int
+    groups: tuple[Group, ...]
+    """Judged ones."""
+    begun: tuple[str, ...]
+    """Ids of all its groups, in the order they were begun."""
+    uses: Mapping[str, int]
+    aborted: tuple[Rollout, ...]
+    asides: tuple[Rollout, ...]
+
+
+@final
 class Collector:
     """Makes the groups of one batch under a strategy's Control, Replay and Filter parts."""
 
     def __init__(
-        self,
-        strategy: Strategy,
-        *,
-        runner: Runner,
-        view: RunView,
-        custody: Custody,
-        keeps: bool,
+        self, strategy: Strategy, *, runner: Runner, view: RunView, custody: Custody
     ) -> None:
-        """Begins a batch; `keeps` says that what it leaves in flight goes on in the next one."""
+        """Makes a batch of which nothing is begun."""
         self._strategy, self._runner, self.view = strategy, runner, view
         self._custody, self._shown = custody, as_shown(view)
         self._rules = Rules(sampling=view.sampling, corrected=strategy.corrected, custody=custody)
-        self._keeps = keeps
-        self._numbers: dict[str, int] = {}
-        """In what order the groups were begun."""
+        self.version = view.version
+        """Policy version in the engine when the batch was opened: no token of it is older, but for
+        those that Replay brings."""
+        self._begun: dict[str, None] = {}
+        """Ids of its groups, in the order they were begun."""
+        self._live: dict[str, None] = {}
+        """Those of them that were not judged yet."""
+        self._offered: deque[Cell] = deque()
+        """Complete ones among these."""
         self._uses: Counter[str] = Counter()
         """How often each prompt was begun: a repeat must not draw the same rollouts again."""
         self._aborted: list[Rollout] = []
         self._asides: list[Rollout] = []
 
-    def collect(self) -> None:
-        """Begins groups and judges those complete, until the batch is full or none is begun.
+    @property
+    def done(self) -> bool:
+        """Whether the batch is full, or nothing is in the making for it."""
+        return self.view.accepted >= self.view.target or not self._live
+
+    def begin(self) -> None:
+        """Begins the first groups.
 
         Raises:
             BatchCannotFill: a Planner's bound on refilling is spent.
         """
-        view, runner = self.view, self._runner
         plan = self._plan(max(0, self._missing))
-        view.aim(plan.target)
+        self.view.aim(plan.target)
         self._begin(plan)
-        while view.accepted < view.target and runner.num_groups:
-            runner.advance()
-            while view.accepted < view.target and (cell := runner.take()) is not None:
-                self._judge(cell)
-            if self._missing > 0:
-                self._begin(self._plan(0))
-        self.end(keeps=self._keeps)
+
+    def owns(self, cell: Cell) -> bool:
+        """Whether a group was begun for this batch."""
+        return cell.id in self._live
+
+    def offer(self, cell: Cell) -> None:
+        """Hands over a complete group of its own."""
+        self._offered.append(cell)
+
+    def turn(self) -> None:
+        """Judges the groups it was offered, until it is full, and begins those that it lacks.
+
+        Raises:
+            BatchCannotFill: a Planner's bound on refilling is spent.
+        """
+        while self.view.accepted < self.view.target and self._offered:
+            self._judge(self._offered.popleft())
+        if self._missing > 0:
+            self._begin(self._plan(0))
 
     def map_batch(self) -> None:
         """Builds the signals that need all accepted groups."""
@@ -92,27 +127,53 @@ class Collector:
             accepted = dict(zip(accepted, mapped, strict=True))
         view.mapped(accepted)
 
-    def end(self, *, keeps: bool) -> None:
-        """Ends the batch: what is in flight goes on in the next one, or is cut here and now."""
-        cut = self._runner.take_cut() if keeps else self._runner.cut()
+    def end(self) -> None:
+        """Cuts what is in flight for the batch."""
+        cut = [r for cell in self._offered for r in cell.cut()] + self._runner.cut(self._begun)
         self._custody.take(cut)
         self._aborted += cut
-        self._asides += self._runner.take_asides()
+        self._asides += self._runner.take_asides(self._begun)
+        self._offered.clear()
+        self._live.clear()
 
     def harvest(self) -> Harvest:
         """All that the batch produced, in the order it was begun."""
-        begun = sorted(self.view.groups, key=lambda g: self._numbers[g.id])
+        number = {group_id: n for n, group_id in enumerate(self._begun)}
         return Harvest(
             step=self.view.step,
-            groups=tuple(begun),
+            groups=tuple(sorted(self.view.groups, key=lambda g: number[g.id])),
             aborted=tuple(self._aborted),
             asides=tuple(self._asides),
         )
 
+    def state(self) -> Opened:
+        """The batch as it is, for a checkpoint; `Runner.state_dict` has its groups in flight."""
+        view = self.view
+        return Opened(
+            step=view.step,
+            version=self.version,
+            target=view.target,
+            round=view.round,
+            groups=tuple(view.groups),
+            begun=tuple(self._begun),
+            uses=dict(self._uses),
+            aborted=tuple(self._aborted),
+            asides=tuple(self._asides),
+        )
+
+    def go_on(self, state: Opened) -> None:
+        """Takes up the batch that a checkpoint has kept."""
+        self.version, self._uses = state.version, Counter(state.uses)
+        self._aborted, self._asides = list(state.aborted), list(state.asides)
+        self._begun = dict.fromkeys(state.begun)
+        judged = {group.id for group in state.groups}
+        self._live = dict.fromkeys(i for i in state.begun if i not in judged)
+        self.view.go_on(state.groups, target=state.target, round=state.round)
+
     @property
     def _missing(self) -> int:
         """Accepted groups that the batch lacks, should all in flight be accepted."""
-        return self.view.target - self.view.accepted - self._runner.num_groups
+        return self.view.target - self.view.accepted - len(self._live)
 
     def _begin(self, plan: Plan) -> None:
         """Asks of which prompts and how groups are begun; and begins them."""
@@ -126,7 +187,7 @@ class Collector:
         plan = Plan(
             num_groups=num_groups,
             target=self.view.target,
-            in_flight=self._runner.num_groups,
+            in_flight=len(self._live),
             missing=self._missing,
         )
         for name, planner in self._strategy.hooks(Planner).items():
@@ -155,7 +216,10 @@ class Collector:
 
     def _start(self, job: Job) -> None:
         group_id = f"{self.view.step}:{self._uses.total()}:{job.prompt.id}"
-        self._runner.start(job, group_id=group_id, repeat=self._uses[job.prompt.id])
+        repeat = self._uses[job.prompt.id]
+        self._begun[group_id] = self._live[group_id] = None
+        self._custody.lend(job.resume, step=self.view.step)
+        self._runner.start(job, group_id=group_id, view=self._shown, repeat=repeat)
         self._uses[job.prompt.id] += 1
 
     def _judge(self, cell: Cell) -> None:
@@ -179,7 +243,7 @@ class Collector:
                 break
         if group.rejected is None:
             group = self._filter(self._recall(group))
-        self._numbers[group.id] = cell.number
+        del self._live[group.id]
         self.view.judged(group)
 
     def _recall(self, group: Group) -> Group:

@@ -95,15 +95,20 @@ class Run(Pending[T]):
 async def gather(*waits: Awaitable[Any], branches: list[Run[Any]] | None = None) -> list[Any]:
     """Starts all, waits for all, returns the results in order of the arguments.
 
-    One that raises does not stop the others: the first error comes when all are done. The
-    coroutines among them are added to `branches`.
+    One that raises does not stop the others: the first error comes when all are done. Where the
+    caller is stopped, they are too. The coroutines among them are added to `branches`.
     """
     runs = [w if isinstance(w, Pending) else Run(_as_coroutine(w)) for w in waits]
     if branches is not None:
         branches += [run for run in runs if isinstance(run, Run)]
-    for run in runs:
-        with suppress(Exception, SystemExit):
-            await run
+    try:
+        for run in runs:
+            with suppress(Exception, SystemExit):
+                await run
+    except GeneratorExit:
+        for run in (run for run in runs if isinstance(run, Run)):
+            run.cancel()
+        raise
     return [run.result() for run in runs]
 
 

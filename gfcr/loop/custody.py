@@ -8,6 +8,7 @@ has it.
 import json
 import re
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b, sha256
@@ -34,8 +35,10 @@ class Custody:
         self._ledger = ledger
         self._prompts: dict[str, bytes] = {}
         self._made: dict[str, bytes] = {}
-        self._own, self._joined = dict[str, str](), set[str]()
-        """Rollouts that were completed in this batch, by provenance, and those recalled for it."""
+        self._own, self._joined = dict[str, str](), Counter[str]()
+        """Rollouts completed for the batches in the making, by provenance, and those recalled."""
+        self._lent: dict[int, tuple[Rollout, ...]] = {}
+        """Of an earlier batch, which one in the making goes on from, by its step."""
         self._held: dict[str, Rollout] = {}
         """Aborted rollouts a Replay part keeps: their tokens are buffered."""
         self._requests: dict[str, set[str]] = {}
@@ -86,8 +89,16 @@ class Custody:
         return admitted
 
     def join(self, rollouts: Iterable[Rollout]) -> None:
-        """Takes down which rollouts of earlier groups are recalled for this batch."""
+        """Takes down which rollouts of earlier groups are recalled for a batch."""
         self._joined.update(r.id for r in rollouts)
+
+    def lend(self, rollouts: Sequence[Rollout], *, step: int) -> None:
+        """Takes down from which rollouts of earlier batches one goes on: their tokens may move."""
+        self._lent[step] = (*self._lent.get(step, ()), *rollouts)
+
+    def take_back(self, *, step: int) -> None:
+        """Takes down that the batch for an update has ended."""
+        self._lent.pop(step, None)
 
     # ------------------------------------------------------------ comparing
 
@@ -108,8 +119,7 @@ class Custody:
         Raises:
             PartError: a part changed or invented one; which part cannot be told.
         """
-        complete = [r for g in harvest.groups for r in g.rollouts]
-        for rollout in [*complete, *harvest.aborted]:
+        for rollout in _rollouts(harvest):
             own = self._own.get(rollout.id) == rollout.origin
             if not self.made(rollout) or not (own or rollout.id in self._joined):
                 raise PartError(
@@ -133,20 +143,25 @@ class Custody:
 
         What it holds is buffered; what it held and dropped since is aborted after all.
         """
+        lent = {r.id: r for rollouts in self._lent.values() for r in rollouts}
         candidates = [*self._held.values(), *harvest.aborted]
         for rollout in candidates:
-            self._ledger.settle(rollout.spans, bin=BUFFERED if rollout.id in kept else ABORTED)
+            if rollout.id in kept or rollout.id not in lent:
+                self._ledger.settle(rollout.spans, bin=BUFFERED if rollout.id in kept else ABORTED)
+        kept |= lent.keys()
         self._held = {r.id: r for r in candidates if r.id in kept}
-        rollouts = [*(r for g in harvest.groups for r in g.rollouts), *harvest.aborted]
-        seen = {r.id: {s.request_id for s in r.spans} for r in rollouts}
+        kept |= (self._joined - Counter(r.id for r in _rollouts(harvest))).keys()
+        seen = {r.id: {s.request_id for s in r.spans} for r in _rollouts(harvest)}
         self._requests = {i: s for i, s in (self._requests | seen).items() if i in kept}
         self._ledger.fold(keep=set[str]().union(*self._requests.values()))
 
-    def forget(self) -> None:
-        """Ends the batch: of its rollouts those that Replay holds are remembered."""
-        self._made = {i: held for i, held in self._made.items() if i in self._requests}
-        self._own.clear()
-        self._joined.clear()
+    def forget(self, harvest: Harvest) -> None:
+        """Ends a batch: of its rollouts those that Replay holds are remembered."""
+        over = {r.id for r in _rollouts(harvest)}
+        self._own = {i: origin for i, origin in self._own.items() if i not in over}
+        self._joined -= Counter(over)
+        kept = self._requests.keys() | self._own.keys() | self._joined.keys()
+        self._made = {i: made for i, made in self._made.items() if i in kept}
 
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to go on after the batch."""
@@ -155,12 +170,21 @@ class Custody:
             "made": dict(self._made),
             "held": dict(self._held),
             "requests": dict(self._requests),
+            "own": dict(self._own),
+            "joined": Counter(self._joined),
+            "lent": dict(self._lent),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores what `state_dict` returned."""
         self._prompts, self._made = dict(state["prompts"]), dict(state["made"])
         self._held, self._requests = dict(state["held"]), dict(state["requests"])
+        self._own, self._joined = dict(state["own"]), Counter[str](state["joined"])
+        self._lent = dict(state["lent"])
+
+
+def _rollouts(harvest: Harvest) -> list[Rollout]:
+    return [*(r for g in harvest.groups for r in g.rollouts), *harvest.aborted]
 
 
 def _of_another(group: Group, *, run: str) -> Group:

@@ -3,19 +3,23 @@
 import logging
 from collections.abc import Collection, Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar, final
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Generic, Protocol, TypeVar, final
 
 from gfcr.engine.base import Delta, Engine, Request
-from gfcr.errors import EngineError, GfcrError, PartError, described
+from gfcr.errors import EngineError, GfcrError, PartError, described, shown
 from gfcr.ledger import Ledger
+from gfcr.loop.guard import is_count, misfit, real
 from gfcr.loop.rules import check_room
 from gfcr.loop.scoring import Desk
-from gfcr.stages import Job
+from gfcr.process import lease
+from gfcr.stages import Job, View
 from gfcr.tasks.base import Codec
 from gfcr.types import Sampling
 
 log = logging.getLogger(__name__)
+_PRIORITIES: Final = 1 << 20
+"""Of a batch."""
 
 
 class Asker(Protocol):
@@ -74,6 +78,7 @@ class Traffic(Generic[T]):
         """
         if not self._asking or self._error is not None:
             return
+        lease.decoding(left=len(self._asking))
         with self.at("a step"):
             deltas = self._engine.step()
         for delta in deltas:
@@ -159,6 +164,9 @@ class Floor:
     """Failures that were shown."""
     heldout: Collection[tuple[int, ...]] = frozenset[tuple[int, ...]]()
     """Tokens of the prompts that are not asked."""
+    learns_any_heat: bool = False
+    """Whether what is sampled at another temperature than the run's can be learned from, or is not
+    learned from at all."""
     address: str = "generate"
     """Of the Generate part, in messages."""
     traffic: Traffic[Any] = field(init=False)
@@ -179,6 +187,36 @@ class Floor:
         if tokens in self.heldout:
             raise PartError(f"{what} is held out: nothing held out is asked in training.")
 
+    def capped(self, sampling: Sampling, *, max_tokens: int) -> Sampling:
+        """The sampling under a cap of a part's own.
+
+        Raises:
+            PartError: it is none, or above the job's.
+        """
+        if is_count(max_tokens) and max_tokens <= sampling.max_tokens:
+            return replace(sampling, max_tokens=max_tokens)
+        raise misfit(
+            self.address,
+            f"opened a trajectory with max_tokens={shown(max_tokens)}: give an integer from 1 to "
+            f"the job's {sampling.max_tokens}",
+        )
+
+    def heated(self, sampling: Sampling, *, temperature: float) -> Sampling:
+        """The sampling at a temperature of a part's own.
+
+        Raises:
+            PartError: it is none, or the loss would take its tokens for the policy's own.
+        """
+        heat, ours = real(temperature), sampling.temperature
+        if heat is not None and (heat == ours or (heat > 0 and self.learns_any_heat)):
+            return replace(sampling, temperature=heat)
+        raise misfit(
+            self.address,
+            f"opened a trajectory with temperature={shown(temperature)} (job: {ours!r}). Another "
+            "one must be above 0, and is only learned from with strategy.correction or "
+            "loss.off_policy='behaviour'",
+        )
+
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,8 +226,18 @@ class Origin:
     floor: Floor
     group_id: str
     job: Job
+    view: View
+    """Of the batch that the group is for."""
     repeat: int
     """How often the job's prompt was begun before in the batch."""
+
+    @property
+    def priority(self) -> int:
+        """Of its requests: the earlier of two batches in the making goes first.
+
+        Also where its refills, or what was parked, come to the engine after the next one's.
+        """
+        return self.job.step * _PRIORITIES + self.job.priority
 
     def touch(self) -> None:
         """Marks the group as one whose state may have changed."""

@@ -31,6 +31,7 @@ def batch_metrics(
     version: int,
     cost: Mapping[str, float],
     generated: float,
+    first_trained: int,
     tokens: Mapping[str, int],
     parts: Mapping[str, float],
 ) -> dict[str, float]:
@@ -42,12 +43,13 @@ def batch_metrics(
         version: of the policy in the engine.
         cost: what making it took, see `batch.Meter`.
         generated: tokens that were sampled for it.
+        first_trained: tokens that no batch before trained.
         tokens: the ledger.
         parts: see `part_metrics`.
     """
     found = {
         **_of_rollouts(harvest, samples=samples, version=version),
-        **criteria(harvest, samples=samples, generated=generated),
+        **criteria(harvest, samples=samples, generated=generated, first_trained=first_trained),
         **cost,
         **{f"tokens/{name}": num for name, num in tokens.items()},
         **parts,
@@ -190,13 +192,22 @@ def _rejections(groups: Sequence[Group]) -> dict[str, float]:
 def _staleness(trained: Sequence[Rollout], *, version: int) -> dict[str, float]:
     """Updates between sampling and use, over trained tokens; share of off-policy tokens.
 
+    Those of an earlier policy, and `moved`, under another prompt or at another temperature.
     Rollouts of other runs, which have no spans, are as old as nobody can say.
     """
     own = [version - r.versions_T[r.mask_T] for r in trained if r.spans]
     ages = np.concatenate(own) if own else np.zeros(0)
     if not len(ages):
         return {}
+    moved = [r for r in trained if r.spans and (r.sampled_under or "temperature" in r.notes)]
+    found, counts = np.unique(ages, return_counts=True)
+    shares = zip(found.tolist(), (counts / len(ages)).tolist(), strict=True)
+    # The histogram of ages, where there is more than one.
+    of_age = {f"off_policy/age_{age}": share for age, share in shares} if found.any() else {}
     return {
+        **of_age,
+        "off_policy/oldest": float(ages.max()),
         "off_policy/staleness": float(ages.mean()),
         "off_policy/share": float((ages > 0).mean()),
+        "off_policy/moved": sum(int(r.mask_T.sum()) for r in moved) / len(ages),
     }

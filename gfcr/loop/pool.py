@@ -14,7 +14,7 @@ from typing import Any, Final, final
 
 import pebble
 
-from gfcr.errors import described
+from gfcr.errors import ConfigError, described
 from gfcr.loop import confined
 
 _CLOSING_S: Final = 2.0
@@ -30,6 +30,8 @@ class Done:
     result: Any = None
     error: str | None = None
     """Why there is no result."""
+    raised: ConfigError | None = None
+    """What a thread raised, where the user is to change something."""
 
 
 @final
@@ -139,6 +141,8 @@ class _Queue:
 def _call(function: Callable[..., Any], *args: Any) -> tuple[Any, str | None]:
     try:
         return function(*args), None
+    except ConfigError:
+        raise
     except BaseException as error:
         return None, described(error)
 
@@ -155,6 +159,8 @@ def _done(
         return Done(handle=handle, error=f"timed out after {timeout_s:g} s and was killed")
     except pebble.ProcessExpired as error:
         return Done(handle=handle, error=f"its process died (exit code {error.exitcode})")
+    except ConfigError as error:
+        return Done(handle=handle, error=described(error), raised=error)
     except BaseException as error:
         return Done(handle=handle, error=described(error))
 

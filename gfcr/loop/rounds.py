@@ -46,13 +46,14 @@ def evaluate(
         stream=PromptStream(prompts, seed=None),
         as_version=0,
     )
-    runner = Runner(floor, generate=generate, view=shown(view))
+    runner, seen = Runner(floor, generate=generate), shown(view)
     for index, prompt in enumerate(prompts):
         # No drafts: what is measured must not depend on how rollouts are made.
         job = replace(view.job(prompt), draft_budget=0, step=-1)
-        runner.start(job, group_id=f"{label}:{index}:{prompt.id}")
+        runner.start(job, group_id=f"{label}:{index}:{prompt.id}", view=seen)
     groups = runner.finish()
-    for rollout in [*(r for g in groups for r in g.rollouts), *runner.take_asides()]:
+    beside = [*runner.take_cut(), *runner.take_asides()]
+    for rollout in [*(r for g in groups for r in g.rollouts), *beside]:
         floor.ledger.settle(rollout.spans, bin=EVALUATION)
     check_scorable((r for g in groups for r in g.rollouts), where=f"evaluation {label}")
     return groups

@@ -1,10 +1,10 @@
 """The event loop: steps the engine, feeds trajectories, wakes who works on a group."""
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import final
+from typing import Final, final
 
 from gfcr.engine.base import Delta
 from gfcr.errors import asking
@@ -18,6 +18,16 @@ from gfcr.types import FinishReason, Group, Rollout
 
 
 @final
+class _Every:
+    def __contains__(self, item: object) -> bool:
+        return True
+
+
+EVERY: Final[Container[str]] = _Every()
+"""All groups there are."""
+
+
+@final
 class Runner:
     """Makes groups of jobs: all of a run's, from batch to batch, or those of one evaluation."""
 
@@ -26,11 +36,10 @@ class Runner:
         floor: Floor,
         *,
         generate: Generate,
-        view: View,
         watchers: Mapping[str, Watcher] = MappingProxyType({}),
         evaluators: Mapping[str, Evaluator] = MappingProxyType({}),
     ) -> None:
-        self._floor, self._generate, self._view = floor, generate, view
+        self._floor, self._generate = floor, generate
         self._watchers, self._evaluators = watchers, evaluators
         self._cells: dict[str, Cell] = {}
         self._ready: deque[Cell] = deque()
@@ -43,14 +52,14 @@ class Runner:
         """Groups in the making."""
         return len(self._cells) + len(self._ready)
 
-    def start(self, job: Job, *, group_id: str, repeat: int = 0) -> None:
-        """Begins a group, the `repeat`-th one of its prompt in this batch.
+    def start(self, job: Job, *, group_id: str, view: View, repeat: int = 0) -> None:
+        """Begins a group, the `repeat`-th one of its prompt in the batch that the view is of.
 
         Raises:
             TaskError: prompt and longest rollout do not fit the engine's context.
         """
         check_fits(job, max_length=self._floor.engine.max_length)
-        origin = Origin(floor=self._floor, group_id=group_id, job=job, repeat=repeat)
+        origin = Origin(floor=self._floor, group_id=group_id, job=job, view=view, repeat=repeat)
         self._open(self._cell(origin), job)
 
     def more(self, cell: Cell, *, action: SampleMore) -> None:
@@ -87,25 +96,41 @@ class Runner:
         cells, self._ready = sorted(self._ready, key=lambda cell: cell.number), deque()
         return [cell.group for cell in cells if cell.group is not None]
 
-    def cut(self) -> list[Rollout]:
-        """Cuts every group in the making; returns their rollouts, finished ones included."""
+    def cut(self, groups: Container[str] = EVERY) -> list[Rollout]:
+        """Cuts those of these groups that are in the making.
+
+        Returns:
+            Their rollouts, finished ones included, and those that a Watcher aborted.
+        """
         self._floor.desk.deliver()
-        self._floor.traffic.clear()
-        ready = [r for cell in self._ready for r in cell.cut()]
-        unfinished = [r for cell in self._cells.values() for r in cell.cut()]
-        self._asides += [a for cell in self._cells.values() for a in cell.take_asides()]
-        self._floor.desk.forget()
-        for held in (self._cells, self._ready, self._floor.touched):
-            held.clear()
-        return [*ready, *self.take_cut(), *unfinished]
+        whole = all(i in groups for i in [*self._cells, *(cell.id for cell in self._ready)])
+        if whole:
+            self._floor.traffic.clear()
+        ready = [cell for cell in self._ready if cell.id in groups]
+        unfinished = [cell for cell in self._cells.values() if cell.id in groups]
+        made = [r for cell in ready for r in cell.cut()]
+        left = [r for cell in unfinished for r in cell.cut()]
+        self._asides += [a for cell in unfinished for a in cell.take_asides()]
+        for cell in unfinished:
+            del self._cells[cell.id]
+            self._floor.touched.pop(cell.id, None)
+        self._ready = deque(cell for cell in self._ready if cell.id not in groups)
+        if whole:
+            self._floor.desk.forget()
+        return [*made, *self.take_cut(groups), *left]
 
     def state_dict(self) -> list[Begun]:
         """The groups in flight, in the order they were begun: coroutines do not pickle."""
         cells = sorted([*self._ready, *self._cells.values()], key=lambda cell: cell.number)
         return [cell.begun() for cell in cells]
 
-    def load_state_dict(self, state: Sequence[Begun]) -> None:
-        """Goes on with the groups in place of its own; nothing is asked before `Traffic.go_on`."""
+    def load_state_dict(self, state: Sequence[Begun], *, views: Mapping[str, View]) -> None:
+        """Goes on with the groups in place of its own; nothing is asked before `Traffic.go_on`.
+
+        Args:
+            state: what `state_dict` returned.
+            views: of the batch that each group is for.
+        """
         self.cut()
         self._asides = [aside for begun in state for aside in begun.asides]
         for each in self._asides:
@@ -113,27 +138,33 @@ class Runner:
         self._floor.traffic.park()
         for begun in state:
             origin = Origin(
-                floor=self._floor, group_id=begun.group_id, job=begun.job, repeat=begun.repeat
+                floor=self._floor,
+                group_id=begun.group_id,
+                job=begun.job,
+                view=views[begun.group_id],
+                repeat=begun.repeat,
             )
             cell = self._cells[begun.group_id] = self._cell(origin)
             cell.go_on(begun, generate=self._generate)
             self._cut += cell.take_cut()
 
-    def take_cut(self) -> list[Rollout]:
-        """Takes the trajectories that a Watcher aborted, out of their groups."""
-        cut, self._cut = self._cut, []
-        return cut
+    def take_cut(self, groups: Container[str] = EVERY) -> list[Rollout]:
+        """Takes the trajectories that a Watcher aborted, out of these groups."""
+        taken = [r for r in self._cut if r.group_id in groups]
+        self._cut = [r for r in self._cut if r.group_id not in groups]
+        return taken
 
-    def take_asides(self) -> list[Rollout]:
-        """Takes what parts asked on the side for groups that are complete or were cut."""
-        taken, self._asides = self._asides, []
+    def take_asides(self, groups: Container[str] = EVERY) -> list[Rollout]:
+        """Takes what parts asked on the side for those of these groups that are over."""
+        taken = [r for r in self._asides if r.group_id in groups]
+        self._asides = [r for r in self._asides if r.group_id not in groups]
         return taken
 
     # ------------------------------------------------------------ events
 
     def _cell(self, origin: Origin) -> Cell:
         self._begun += 1
-        return Cell(origin, number=self._begun, view=self._view)
+        return Cell(origin, number=self._begun)
 
     def _open(self, cell: Cell, job: Job) -> None:
         self._cells[cell.id] = cell
@@ -148,7 +179,7 @@ class Runner:
             return
         for name, watcher in self._watchers.items() if not trajectory.role else ():
             with asking(name):
-                action = watcher.watch(trajectory, new=len(delta.tokens), view=self._view)
+                action = watcher.watch(trajectory, new=len(delta.tokens), view=trajectory.view)
             check_watched(action, by=name)
             if isinstance(action, Cap):
                 most = trajectory.limit(action.max_tokens)

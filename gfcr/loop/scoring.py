@@ -9,19 +9,21 @@ from functools import lru_cache
 from math import isclose
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from gfcr import registry
 from gfcr.errors import TaskError, described, shortened, shown
-from gfcr.loop import anew, confined
+from gfcr.loop import anew, confined, posing
 from gfcr.loop.coroutine import Pending
 from gfcr.loop.guard import real
-from gfcr.tasks.base import Codec, Task, Verdict
+from gfcr.stages import EPISODE
+from gfcr.tasks.base import Codec, Posed, Task, Verdict
 from gfcr.types import Group, Prompt
 
 if TYPE_CHECKING:
     from gfcr.loop.pool import ProcessPool, ThreadPool
 
+T = TypeVar("T")
 
 _NO_LIMIT_S: Final = 86400.0
 """Of a verifier that is not declared slow: nothing bounds it in the run's own process either."""
@@ -42,11 +44,12 @@ class Desk:
         """
         self.task = task
         self._carried = _folder_of(carried) if carried else None
-        self._answers: deque[tuple[Pending[Verdict], Verdict]] = deque()
-        """Verdicts that nobody has been given yet."""
+        self._answers: deque[tuple[Pending[Any], Any]] = deque()
+        """What the task said and nobody has been given yet."""
         self._processes: ProcessPool | None = None
         self._threads: ThreadPool | None = None
-        self._verifying: dict[int, Pending[Verdict]] = {}
+        self._asked: dict[int, tuple[Pending[Any], Callable[[str], Any]]] = {}
+        """Work for the task that processes do: who waits, and what an error is for them."""
         self._calling: dict[int, Pending[Any]] = {}
         self.verifier_calls = 0
         self.waited_s = 0.0
@@ -54,28 +57,34 @@ class Desk:
     @property
     def busy(self) -> bool:
         """Whether results are outstanding."""
-        return bool(self._answers or self._verifying or self._calling)
+        return bool(self._answers or self._asked or self._calling)
 
     def verify(self, prompt: Prompt, *, text: str) -> Pending[Verdict]:
         """Scores a completion; `deliver` gives the verdict."""
         self.verifier_calls += 1
-        task, pending = self.task, Pending[Verdict]()
-        if not task.slow and not self._carried:
-            self._answers.append((pending, verify_safely(task, prompt, text)))
-            return pending
-        from gfcr.loop.pool import ProcessPool
-
-        if self._processes is None:
-            # What is not slow is scored in order and unbounded, as it is in the run's own process.
-            bounded = task.slow and ProcessPool(memory_gib=task.memory_gib)
-            self._processes = bounded or ProcessPool(num_processes=1, memory_gib=None)
         if self._carried:
             call = (_verify_carried, self._carried.name, prompt.id, text)
         else:
-            call = (verify_safely, task, prompt, text)
-        limit = task.timeout_s if task.slow else _NO_LIMIT_S
-        self._verifying[self._processes.submit(*call, timeout_s=limit)] = pending
-        return pending
+            call = (verify_safely, self.task, prompt, text)
+        return self._asking(*call, failed=_unscorable)
+
+    def pose(self, prompt: Prompt, *, text: str) -> Pending[Posed]:
+        """Has the task make a problem of a proposal; `deliver` gives what it says."""
+        return self._asking(posing.pose_safely, self.task, prompt, text, failed=posing.failed)
+
+    def vouch(self, verdict: Any) -> Verdict:
+        """Gates what an environment says in the verifier's place, like what a verifier says."""
+        found, bounds = (
+            _checked(verdict, by="VerdictError: the environment"),
+            self.task.reward_range,
+        )
+        if found.reward is None or not bounds or bounds[0] <= found.reward <= bounds[1]:
+            return found
+        return _unscorable(
+            f"VerdictError: the environment's reward {found.reward:g} is outside [{bounds[0]:g}, "
+            f"{bounds[1]:g}], between which those of task {type(self.task).__name__} lie: scale "
+            "it, or take a task of another range (dataset.verifier_range)"
+        )
 
     def call(self, function: Callable[..., Any], *args: Any) -> Pending[Any]:
         """Runs `function(*args)` in a thread."""
@@ -92,21 +101,21 @@ class Desk:
         self._poll_processes()
         answers = list(self._answers)
         self._answers.clear()
-        for pending, verdict in answers:
-            pending.resolve(verdict)
+        for pending, answer in answers:
+            pending.resolve(answer)
 
     def wait(self, seconds: float = 0.05) -> None:
         """Blocks shortly for outstanding results; call when the engine has nothing to do."""
         began = time.perf_counter()
         if self._calling and self._threads:
             self._threads.wait(seconds)
-        elif self._verifying and self._processes:
+        elif self._asked and self._processes:
             self._processes.wait(seconds)
         self.waited_s += time.perf_counter() - began
 
     def forget(self) -> None:
         """Drops outstanding work: the batch it was for is over."""
-        for held in (self._answers, self._verifying, self._calling):
+        for held in (self._answers, self._asked, self._calling):
             held.clear()
 
     def close(self) -> None:
@@ -118,12 +127,31 @@ class Desk:
         if self._carried is not None:
             self._carried.cleanup()
 
+    def _asking(
+        self, function: Callable[..., T], *args: Any, failed: Callable[[str], T]
+    ) -> Pending[T]:
+        """Has the task do something, in processes where it is slow or carried."""
+        task, pending = self.task, Pending[T]()
+        if not task.slow and not self._carried:
+            self._answers.append((pending, function(*args)))
+            return pending
+        from gfcr.loop.pool import ProcessPool
+
+        if self._processes is None:
+            # What is not slow is scored in order and unbounded, as it is in the run's own process.
+            bounded = task.slow and ProcessPool(memory_gib=task.memory_gib)
+            self._processes = bounded or ProcessPool(num_processes=1, memory_gib=None)
+        limit = task.timeout_s if task.slow else _NO_LIMIT_S
+        handle = self._processes.submit(function, *args, timeout_s=limit)
+        self._asked[handle] = pending, failed
+        return pending
+
     def _poll_processes(self) -> None:
         for done in self._processes.poll() if self._processes else ():
-            pending = self._verifying.pop(done.handle, None)
-            if pending is not None:
-                verdict = done.result if done.error is None else _unscorable(done.error)
-                self._answers.append((pending, verdict))
+            if (asked := self._asked.pop(done.handle, None)) is not None:
+                pending, failed = asked
+                answer = done.result if done.error is None else failed(done.error)
+                self._answers.append((pending, answer))
 
     def _poll_threads(self) -> None:
         for done in self._threads.poll() if self._threads else ():
@@ -133,7 +161,7 @@ class Desk:
             if done.error is None:
                 pending.resolve(done.result)
             else:
-                pending.fail(RuntimeError(done.error))
+                pending.fail(done.raised or RuntimeError(done.error))
 
 
 def verify_safely(task: Task, prompt: Prompt, text: str) -> Verdict:
@@ -146,7 +174,10 @@ def verify_safely(task: Task, prompt: Prompt, text: str) -> Verdict:
         given: Any = task.verify(prompt, text=text)
     except (Exception, SystemExit) as error:
         return _unscorable(described(error))
-    by = f"VerdictError: {type(task).__name__}.verify"
+    return _checked(given, by=f"VerdictError: {type(task).__name__}.verify")
+
+
+def _checked(given: Any, *, by: str) -> Verdict:
     if not isinstance(given, Verdict):
         return _unscorable(f"{by} returned {shown(given)} ({type(given).__name__}), not a Verdict")
     if given.error is not None:
@@ -207,9 +238,11 @@ def scorer(desk: Desk, *, carried: bytes) -> Generator[Desk]:
 def asked_again(groups: Sequence[Group], *, desk: Desk, carried: bytes) -> int:
     """Scores answers once more, in another order; returns how many get another reward, or none.
 
-    A verifier that is a function of prompt and text gives each the same.
+    A verifier that is a function of prompt and text gives each the same. Of episodes it is not
+    asked, as what an environment said is more than their text.
     """
-    given = [r for g in groups for r in g.rollouts if r.reward is not None]
+    found = [r for g in groups for r in g.rollouts if r.reward is not None]
+    given = [r for r in found if EPISODE not in r.notes]
     with scorer(desk, carried=carried) as again:
         told = [again.verify(r.prompt, text=r.text) for r in reversed(given)]
         while again.busy:

@@ -2,15 +2,16 @@
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 
-from gfcr.errors import PartError, shown
+from gfcr.errors import PartError, TaskError, shown
+from gfcr.handles import Posed
 from gfcr.loop.coroutine import Pending, Run, gather
 from gfcr.loop.floor import Origin
 from gfcr.loop.trajectory import LiveTrajectory
-from gfcr.stages import View
 from gfcr.tasks.base import Verdict
-from gfcr.types import Prompt, Sampling
+from gfcr.types import Prompt, Rollout, Sampling
 
 T = TypeVar("T")
 
@@ -20,37 +21,36 @@ _ROLE: Final = re.compile(r"[a-z][a-z0-9_]{0,31}")
 class SideSession:
     """See `stages.Scratch`."""
 
-    def __init__(self, origin: Origin, *, view: View, name: str) -> None:
+    def __init__(self, origin: Origin, *, name: str) -> None:
         """Opens a session.
 
         Args:
             origin: the group.
-            view: what the part sees of the run.
             name: tells the asides from those of the group's other sessions.
         """
-        self.view, self._origin, self._floor, self._name = view, origin, origin.floor, name
+        self.view, self._origin, self._floor, self._name = origin.view, origin, origin.floor, name
         self.trajectories: list[LiveTrajectory] = []
         self.asides: list[LiveTrajectory] = []
         self._branches: list[Run[Any]] = []
         """Coroutines that were gathered."""
+        self._called = False
+        """Whether it waited for a thread."""
 
     # ------------------------------------------------------------ for the part
 
     def aside(
-        self, prompt: str | Sequence[int], *, role: str, sampling: Sampling | None = None
+        self, prompt: str | Sequence[int] | Prompt, *, role: str, sampling: Sampling | None = None
     ) -> LiveTrajectory:
         """See `stages.Scratch.aside`."""
         if not _ROLE.fullmatch(role):
             raise PartError(f"aside(role={shown(role)}): give a word of a-z, 0-9 and _.")
-        sampling, job = sampling or self.view.sampling, self._origin.job
-        codec = self._floor.codec
-        tokens = codec.prompt(prompt) if isinstance(prompt, str) else tuple(prompt)
-        self._floor.check(tokens, sampling=sampling, what=f"an aside of role {role}")
-        text = prompt if isinstance(prompt, str) else codec.decode(tokens)
+        sampling = sampling or self.view.sampling
+        asked = prompt if isinstance(prompt, Prompt) else self._words(prompt, role=role)
+        self._floor.check(asked.tokens, sampling=sampling, what=f"an aside of role {role}")
         return LiveTrajectory(
             f"{self._name}~{role}{len(self.asides)}",
             origin=self._origin,
-            prompt=Prompt(id=f"{job.prompt.id}~{role}", tokens=tokens, text=text, answer=""),
+            prompt=asked,
             sampling=sampling,
             siblings=self.asides,
             role=role,
@@ -62,20 +62,51 @@ class SideSession:
 
     def call(self, function: Callable[..., Any], *args: Any) -> Awaitable[Any]:
         """See `stages.Scratch.call`."""
+        self._called = True
         return self._told(self._floor.desk.call(function, *args))
 
-    def verify(self, text: str) -> Awaitable[Verdict]:
+    def verify(self, text: str, *, prompt: Prompt | None = None) -> Awaitable[Verdict]:
         """See `stages.Scratch.verify`."""
-        return self._told(self._floor.desk.verify(self._origin.job.prompt, text=text))
+        asked = self._origin.job.prompt if prompt is None else prompt
+        return self._told(self._floor.desk.verify(asked, text=text))
+
+    async def pose(self, rollout: Rollout) -> Posed:
+        """See `stages.Scratch.pose`."""
+        found = await self._told(self._floor.desk.pose(rollout.prompt, text=rollout.text))
+        return found if found.problem else self._taken_up(found, by=rollout)
 
     # ------------------------------------------------------------ for the runner
 
     def finish(self) -> None:
         """The part is done: what it still had in flight is dropped, and open asides end."""
-        for trajectory in [*self.trajectories, *self.asides]:
-            trajectory.withdraw()
+        self.withdraw()
         for aside in self.asides:
             aside.seal()
+
+    def withdraw(self) -> None:
+        """Drops what is in flight."""
+        for trajectory in [*self.trajectories, *self.asides]:
+            trajectory.withdraw()
+
+    def _words(self, given: str | Sequence[int], *, role: str) -> Prompt:
+        codec, name = self._floor.codec, f"{self._origin.job.prompt.id}~{role}"
+        if isinstance(given, str):
+            return Prompt(id=name, tokens=codec.prompt(given), text=given, answer="")
+        return Prompt(id=name, tokens=tuple(given), text=codec.decode(given), answer="")
+
+    def _taken_up(self, found: Posed, *, by: Rollout) -> Posed:
+        try:
+            tokens = self._floor.codec.prompt(found.text)
+        except TaskError:
+            return Posed(problem="vocabulary")
+        if tokens in self._floor.heldout:
+            return Posed(problem="heldout", excused=True)
+        if len(tokens) > self.view.room:
+            return Posed(problem="room")
+        origin = {"proposed_by": by.id, "proposed_at": int(by.versions_T.max(initial=0))}
+        name, meta = f"posed:{by.id}", {**found.meta, **origin}
+        prompt = self.view.prompt(found.text, answer=found.answer, id=name, meta=meta)
+        return replace(found, prompt=prompt)
 
     def _told(self, pending: Pending[T]) -> Pending[T]:
         pending.when_done(self._origin.touch)

@@ -2,22 +2,22 @@
 
 from typing import final
 
-from gfcr.errors import GfcrError, PartError, asking, described
+from gfcr.errors import GfcrError, asking, described
 from gfcr.loop.coroutine import Run
 from gfcr.loop.floor import Origin
 from gfcr.loop.scratch import SideSession
 from gfcr.loop.trajectory import LiveTrajectory
-from gfcr.stages import Generate, Job, View
-from gfcr.types import FinishReason, Prompt, Sampling
+from gfcr.stages import Generate, Job
+from gfcr.types import FinishReason, Prompt
 
 
 @final
 class JobSession(SideSession):
     """See `stages.Session`."""
 
-    def __init__(self, origin: Origin, *, view: View, offset: int) -> None:
+    def __init__(self, origin: Origin, *, offset: int) -> None:
         """Opens a session for a job; `offset` rollouts of its group are older."""
-        super().__init__(origin, view=view, name=str(offset) if offset else "")
+        super().__init__(origin, name=str(offset) if offset else "")
         self._offset = offset
         self._run: Run[None] | None = None
         self.settled = False
@@ -56,6 +56,8 @@ class JobSession(SideSession):
         """
         self.finish()
         self.settled = True
+        if self._called and all(t.name.isdigit() for t in self.trajectories):  # forks are not
+            self.trajectories.sort(key=lambda t: int(t.name))  # threads answer in any order
         failure = self._failure()
         if failure is not None and not self.trajectories:
             for index in range(self.job.num_samples):
@@ -115,25 +117,29 @@ class JobSession(SideSession):
         *,
         prompt: Prompt | None = None,
         train_under: Prompt | None = None,
-        sampling: Sampling | None = None,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+        verify: bool = True,
     ) -> LiveTrajectory:
         """See `stages.Session.open`."""
-        job = self.job
-        if sampling is not None and sampling.max_tokens > job.sampling.max_tokens:
-            raise PartError(
-                f"open({index}): sampling.max_tokens={sampling.max_tokens} is not allowed: the "
-                f"job's cap is {job.sampling.max_tokens}."
-            )
+        job, sampling = self.job, self.job.sampling
+        if temperature is not None:
+            sampling = self._floor.heated(sampling, temperature=temperature)
+        if max_tokens is not None:
+            sampling = self._floor.capped(sampling, max_tokens=max_tokens)
         if prompt is not None:
-            self._floor.check(prompt.tokens, sampling=job.sampling, what=f"prompt {prompt.id!r}")
+            self._floor.check(prompt.tokens, sampling=sampling, what=f"prompt {prompt.id!r}")
         trajectory = LiveTrajectory(
             str(self._offset + index),
             origin=self._origin,
             prompt=prompt or job.prompt,
-            sampling=sampling or job.sampling,
+            sampling=sampling,
             siblings=self.trajectories,
             train_under=train_under,
+            verify=verify,
         )
+        if sampling.temperature != job.sampling.temperature:
+            trajectory.notes["temperature"] = sampling.temperature
         if index < len(job.resume):
             trajectory.resume(job.resume[index])
         return trajectory

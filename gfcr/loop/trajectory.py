@@ -2,24 +2,26 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal, final
 
 import numpy as np
 
 from gfcr.engine.base import Delta, Request
-from gfcr.errors import shown
+from gfcr.errors import PartError, shown
 from gfcr.handles import REWARDS
 from gfcr.ledger import cut_spans
+from gfcr.loop.columns import Columns
 from gfcr.loop.coroutine import Pending
 from gfcr.loop.floor import Origin
-from gfcr.loop.guard import are_columns, is_note
+from gfcr.loop.guard import is_note
 from gfcr.seeds import seed_of
 from gfcr.stages import BATCH_FULL, Sampled
 from gfcr.tasks.base import Verdict
 from gfcr.types import FinishReason, Prompt, Rollout, Sampling, Span
 
 
-class LiveTrajectory:
+@final
+class LiveTrajectory(Columns):
     """See `stages.Trajectory`. Spans remember which request generated which token."""
 
     def __init__(
@@ -32,17 +34,16 @@ class LiveTrajectory:
         siblings: list["LiveTrajectory"],
         train_under: Prompt | None = None,
         role: str = "",
+        verify: bool = True,
     ) -> None:
         """Opens a trajectory without tokens, of that name in its group, among its siblings."""
+        super().__init__()
         self.id, self.name = f"{origin.group_id}/{name}", name
         self.sampling, self.role, self._prompt = sampling, role, prompt
-        self._origin, self._siblings = origin, siblings
+        self._verify = verify
+        self.view, self._origin, self._siblings = origin.view, origin, siblings
         self._train_under = train_under or prompt
         self._sampled_under = () if self._train_under is prompt else prompt.tokens
-        self.tokens: list[int] = []
-        self.logprobs: list[float] = []
-        self.versions: list[int] = []
-        self.mask: list[bool] = []
         self.notes: dict[str, float] = {}
         self.finish: FinishReason | None = None
         self.detail, self.stopped = "", False
@@ -51,18 +52,17 @@ class LiveTrajectory:
         self.parent: str | None = None
         self.turns = self.forks = self.fork_at = 0
         self.verdict: Verdict | None = None
-        """What the verifier said of it, or of the rollout that it goes on from."""
+        """What the verifier or an environment said of it, or of the rollout it goes on from."""
         self._text: str | None = None
         """What the verifier was shown."""
         self._spans: list[Span] = []
         self._request, self._gained = "", 0
         """The last request that gave tokens, and how many; no span of `_spans` is its."""
-        self._own: tuple[list[Any], ...] = ([], [], [], [])
-        """The columns as they were filled; what parts see is compared with them at the end."""
         self._wait: Pending[Sampled] | None = None
         self._from = self._until = 0
         """Of the continuation that is being sampled: tokens before it, and most of them behind."""
         self._stops: tuple[int, ...] = ()
+        self._ends = True
         siblings.append(self)
 
     @property
@@ -87,7 +87,7 @@ class LiveTrajectory:
         return self.sampling.max_tokens - len(self.tokens)
 
     def sample(
-        self, *, max_tokens: int | None = None, stop: Sequence[int] = ()
+        self, *, max_tokens: int | None = None, stop: Sequence[int] = (), ends: bool = True
     ) -> Pending[Sampled]:
         """See `stages.Trajectory.sample`."""
         assert self._wait is None, "a trajectory samples one continuation at a time"
@@ -98,7 +98,7 @@ class LiveTrajectory:
             wait.resolve(self._sampled())
             return wait
         room = self._room if max_tokens is None else min(self._room, max_tokens)
-        self._until, self._stops = self._from + room, tuple(stop)
+        self._until, self._stops, self._ends = self._from + room, tuple(stop), ends
         self._wait = wait
         self._origin.floor.traffic.submit(self)
         return wait
@@ -113,7 +113,7 @@ class LiveTrajectory:
             sampling=self._capped(),
             stop=self._stops,
             seed=seed_of(self._origin.floor.seed, "generate", *key),
-            priority=job.priority,
+            priority=self._origin.priority,
             draft_budget=job.draft_budget,
             prompt_id=self._prompt.id,
             slot=name,
@@ -142,12 +142,18 @@ class LiveTrajectory:
             siblings=self._siblings,
             train_under=self._train_under,
             role=self.role,
+            verify=self._verify,
         )
         self.forks += 1
         child._fill(*(column[:at] for column in self._own))
         child._spans = cut_spans(self.spans, num=sum(child.mask))
         child.parent, child.fork_at = self.id, at
         return child
+
+    def drop(self, reason: str) -> None:
+        """See `stages.Trajectory.drop`."""
+        assert self._wait is None, "a trajectory is not dropped while it samples"
+        self.finish, self.detail = FinishReason.ABORTED, reason
 
     def resume(self, rollout: Rollout) -> None:
         """Starts from what an earlier update generated."""
@@ -164,8 +170,7 @@ class LiveTrajectory:
 
     def extend(self, delta: Delta, *, version: int) -> None:
         """Takes in what the engine sampled."""
-        num = len(delta.tokens)
-        if not num:
+        if not (num := len(delta.tokens)):
             return
         self._fill(delta.tokens, delta.logprobs, (version,) * num, (True,) * num)
         if delta.request_id != self._request:
@@ -180,7 +185,8 @@ class LiveTrajectory:
     def close_request(self, finish: FinishReason) -> None:
         """The continuation ended by itself: wake whoever awaits it."""
         self.stopped = finish == FinishReason.STOP
-        if self.stopped and self.tokens and self.tokens[-1] == self._origin.floor.codec.eos_id:
+        eos = self._origin.floor.codec.eos_id
+        if self._ends and self.stopped and self.tokens and self.tokens[-1] == eos:
             self._end(FinishReason.STOP)
         elif not self.stopped and self._room <= 0:
             self._end(FinishReason.LENGTH)
@@ -202,17 +208,29 @@ class LiveTrajectory:
         """Why this is no rollout although Generate returned, if it is none."""
         if self._changed_by_hand():
             # What they hold is anybody's guess; where the engine's tokens went, the spans say.
-            self.tokens, self.logprobs, self.versions, self.mask, self._text = [], [], [], [], None
+            self._clear()
+            self._text = None
             return "its tokens were changed by hand: use `sample`, `append` and `fork` only"
         if not any(self.mask):
-            return "no token was sampled for it" + (f" ({self.detail})" if self.detail else "")
+            why = (self.verdict and self.verdict.error) or self.detail
+            return "no token was sampled for it" + (f" ({why})" if why else "")
         odd = {k: v for k, v in self.notes.items() if not is_note(k, v)}
         return f"its notes are no numbers: {shown(odd)}" if odd else None
+
+    def judge(self, verdict: Verdict) -> None:
+        """See `stages.Trajectory.judge`."""
+        if self._verify:
+            raise PartError(f"judge: {self.id} is the verifier's: open it with verify=False.")
+        if self.finish != FinishReason.ABORTED:
+            self.verdict = self._origin.floor.desk.vouch(verdict)
+            self.seal()
 
     def seal(self) -> None:
         """Generate is done with it: an open end becomes the reason of its last request."""
         if self.finish is None:
             self._end(FinishReason.STOP if self.stopped else FinishReason.LENGTH)
+        if not self._verify and self.verdict is None:
+            self.verdict = Verdict(reward=None, error="the Generate part gave it no verdict")
 
     def fail(self, error: str) -> None:
         """Generate raised."""
@@ -225,7 +243,7 @@ class LiveTrajectory:
 
     def rollout(self) -> Rollout:
         """Freezes it as it is: one that has not ended yet was cut because its batch was full."""
-        verdict = None if self.finish == FinishReason.ERROR else self.verdict
+        verdict = None if self.finish in ("error", "aborted") else self.verdict
         given = (verdict or Verdict(reward=None)).scores
         return Rollout(
             id=self.id,
@@ -254,7 +272,7 @@ class LiveTrajectory:
     def _end(self, finish: FinishReason, *, detail: str = "") -> None:
         """It can go no further: unless it was cut, or judged before, it is verified."""
         self.finish, self.detail = finish, detail
-        if self.role or self.is_verified:
+        if self.role or self.is_verified or not self._verify:
             return
         floor = self._origin.floor
         self._text = floor.codec.decode(self.tokens)
@@ -276,25 +294,6 @@ class LiveTrajectory:
         own, most = self.sampling, max(1, self._until - len(self.tokens))
         return own if own.max_tokens == most else replace(own, max_tokens=most)
 
-    def _fill(self, *new: Sequence[Any]) -> None:
-        """Appends to tokens, log-probs, versions and mask."""
-        self.tokens += new[0]
-        self.logprobs += new[1]
-        self.versions += new[2]
-        self.mask += new[3]
-        own = self._own  # no loop: this is done at every token
-        own[0].extend(new[0])
-        own[1].extend(new[1])
-        own[2].extend(new[2])
-        own[3].extend(new[3])
-
-    def _changed_by_hand(self) -> bool:
-        columns = (self.tokens, self.logprobs, self.versions, self.mask)
-        return not are_columns(*columns) or columns != self._own
-
     def _sampled(self) -> Sampled:
-        return Sampled(
-            tokens=tuple(self.tokens[self._from :]),
-            stopped=self.stopped,
-            ended=self.finish is not None,
-        )
+        tokens, ended = tuple(self.tokens[self._from :]), self.finish is not None
+        return Sampled(tokens=tokens, stopped=self.stopped, ended=ended)

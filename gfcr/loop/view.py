@@ -1,6 +1,6 @@
 """What parts see of the run."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final, cast, final
 
@@ -15,7 +15,7 @@ from gfcr.types import Floats, Group, Prompt, Sampling
 
 @final
 class RunView:
-    """See `stages.View`: one for the run's training, batch after batch, or for an evaluation."""
+    """See `stages.View`: of one batch, or of an evaluation."""
 
     def __init__(
         self,
@@ -44,15 +44,18 @@ class RunView:
             as_version: shown in place of the engine's.
         """
         self._floor, self._note, self._records = floor, note, records
-        self._target, self._as_version = target, as_version
+        self.target, self._as_version = target, as_version
         self.group_size, self.sampling, self.stream = group_size, sampling, stream
-        self.begin(step)
-
-    def begin(self, step: int) -> None:
-        """Goes on to the batch for an update."""
-        self.step, self.target, self.round = step, self._target, 0
+        self.step, self.round = step, 0
         self.groups: list[Group] = []
         self.accepted = 0
+
+    def go_on(self, groups: Iterable[Group], *, target: int, round: int) -> None:
+        """Takes up a batch in which these groups were judged."""
+        self.aim(target)
+        self.round = round
+        for group in groups:
+            self.judged(group)
 
     @property
     def version(self) -> int:
@@ -102,17 +105,29 @@ class RunView:
         answer: str = "",
         id: str | None = None,
         meta: Mapping[str, object] | None = None,
+        tokens: Sequence[int] = (),
     ) -> Prompt:
         """See `stages.View.prompt`."""
-        name = id or f"made:{blake2b(f'{text} {answer}'.encode(), digest_size=8).hexdigest()}"
-        tokens = self._floor.codec.prompt(text)
-        made = Prompt(id=name, tokens=tokens, text=text, answer=answer, meta=dict(meta or {}))
+        told = " ".join([text, answer, *map(str, tokens)]).encode()
+        name = id or f"made:{blake2b(told, digest_size=8).hexdigest()}"
+        own = tuple(tokens) or self._floor.codec.prompt(text)
+        made = Prompt(id=name, tokens=own, text=text, answer=answer, meta=dict(meta or {}))
         return self._note([made])[0]
 
     def at_level(self, level: int, *, seed: int) -> Prompt:
         """See `stages.View.at_level`."""
         made = self._floor.desk.task.at_level(self._floor.codec, level=level, seed=seed)
         return self._note([made])[0]
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """See `stages.View.kinds`."""
+        return self._floor.desk.task.kinds
+
+    def ask(self, kind: str, *, references: Sequence[Prompt] = ()) -> Prompt:
+        """See `stages.View.ask`."""
+        task, codec = self._floor.desk.task, self._floor.codec
+        return self._note([task.ask(codec, kind=kind, references=references)])[0]
 
     def recorded(self, folder: str) -> list[Group]:
         """See `stages.View.recorded`."""

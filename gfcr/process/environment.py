@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Final
 from unittest.mock import patch
 
+from gfcr.process.launched import unlaunched
+
 _DEFAULTS: Final = {
     # Threads that wait must not spin: beside any other process on the same cores, OpenMP's spinning
     # makes a run several times slower. Read when torch is loaded, so it is set before.
@@ -79,4 +81,4 @@ def environment(*, threads: int | None = None) -> Mapping[str, str]:
     root = str(Path(__file__).parents[2])
     path = os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH")) if p)
     count = {} if threads is None else {"OMP_NUM_THREADS": str(threads)}
-    return {**_DEFAULTS, **os.environ, "PYTHONPATH": path, **count}
+    return {**_DEFAULTS, **unlaunched(os.environ), "PYTHONPATH": path, **count}

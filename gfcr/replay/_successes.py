@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from gfcr.stages import Harvest, Recaller, Replay, View
 from gfcr.types import Rollout
+from gfcr.values.memory import remember
 from gfcr.values.ranges import Count, Finite
 
 
@@ -28,13 +29,14 @@ class Solved(Replay, Recaller):
         """Remembers those that are right."""
         for rollout in rollouts:
             right = rollout.reward is not None and rollout.reward >= self.threshold
-            if not (right and rollout.complete):
-                continue
-            kept = self.solved.pop(rollout.prompt.id, deque[Rollout](maxlen=self.capacity))
-            self.solved[rollout.prompt.id] = kept
-            kept.append(rollout)
-        for prompt_id in list(self.solved)[: -self.max_prompts]:
-            del self.solved[prompt_id]
+            if right and rollout.complete:
+                remember(
+                    self.solved,
+                    key=rollout.prompt.id,
+                    items=(rollout,),
+                    capacity=self.capacity,
+                    max_keys=self.max_prompts,
+                )
 
     def store(self, harvest: Harvest, *, view: View) -> None:
         """See `Replay.store`."""

@@ -34,6 +34,7 @@ class Exgrpo(Solved, Selector, Allocator):
     paper: ClassVar[str] = "2510.02245"
     cell: ClassVar[str] = "R7.2"
     origin: ClassVar[str] = "P"
+    one_batch: ClassVar[bool] = True
 
     share: Share = 0.5
     begin: Share = 0.35

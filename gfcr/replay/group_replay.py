@@ -104,8 +104,9 @@ def _made(kept: Kept) -> int:
 
 
 def _replays(group: Group) -> tuple[Rollout, ...]:
-    pairs = zip(group.rollouts, group.kept_N, strict=True)
-    return tuple(replace(r, origin="replay") for r, kept in pairs if kept)
+    kept = [r for r, k in zip(group.rollouts, group.kept_N, strict=True) if k]
+    # Of one prompt, as a job is: second tries behind a plain one are answers to another.
+    return tuple(replace(r, origin="replay") for r in kept if r.prompt.id == kept[0].prompt.id)
 
 
 def _priority(group: Group) -> float:

@@ -75,7 +75,7 @@ class PartialRollouts(Replay, Planner):
         }
 
     def _job(self, group: tuple[Rollout, ...], *, view: View) -> Job:
-        young = [r for r in group if _age(r, version=view.version) <= self.max_staleness]
+        young = [r for r in group if _age(r, update=view.step) <= self.max_staleness]
         tokens = sum(len(r) for r in young)
         self.resumed += tokens
         self.dropped += sum(len(r) for r in group) - tokens
@@ -83,6 +83,6 @@ class PartialRollouts(Replay, Planner):
         return replace(job, resume=tuple(young))
 
 
-def _age(rollout: Rollout, *, version: int) -> int:
+def _age(rollout: Rollout, *, update: int) -> int:
     sampled = rollout.versions_T[rollout.mask_T]
-    return version - int(sampled.min()) if len(sampled) else 0
+    return update - int(sampled.min()) if len(sampled) else 0

@@ -37,6 +37,7 @@ class PromptReplay(Replay, Selector):
     paper: ClassVar[str] = "2603.21177"
     cell: ClassVar[str] = "R7.2"
     origin: ClassVar[str] = "P"
+    one_batch: ClassVar[bool] = True
 
     low: Share = 0.25
     high: Share = 0.75

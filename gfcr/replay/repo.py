@@ -11,6 +11,7 @@ from gfcr.errors import ConfigError
 from gfcr.stages import Harvest, Recaller, Replay, View
 from gfcr.stats.subsets import max_variance
 from gfcr.types import Group, Rollout
+from gfcr.values.memory import remember
 from gfcr.values.ranges import Count
 
 
@@ -67,12 +68,15 @@ class Repo(Replay, Recaller):
     def store(self, harvest: Harvest, *, view: View) -> None:
         """See `Replay.store`."""
         for group in harvest.groups:
-            fresh = [r for r in group.rollouts if r.origin == "fresh" and r.reward is not None]
-            cached = self.cache.pop(group.prompt.id, deque[Rollout](maxlen=self.capacity))
-            self.cache[group.prompt.id] = cached
-            cached.extend(fresh)
-        for prompt_id in list(self.cache)[: -self.max_prompts]:
-            del self.cache[prompt_id]
+            own = [r for r in group.rollouts if r.prompt.id == group.prompt.id]  # not a repair's
+            fresh = [r for r in own if r.origin == "fresh" and r.reward is not None]
+            remember(
+                self.cache,
+                key=group.prompt.id,
+                items=fresh,
+                capacity=self.capacity,
+                max_keys=self.max_prompts,
+            )
         self.last_recalled, self.recalled = self.recalled, 0
 
     def holds(self) -> Iterable[str]:

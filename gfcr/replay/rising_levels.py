@@ -27,6 +27,7 @@ class RisingLevels(Replay, Selector):
     paper: ClassVar[str] = "2511.07317"
     cell: ClassVar[str] = "R7.4"
     origin: ClassVar[str] = "S"
+    one_batch: ClassVar[bool] = True
 
     begin: Natural = 0
     window: Count = 4
@@ -39,6 +40,7 @@ class RisingLevels(Replay, Selector):
     """Levels that h lies above `begin`."""
     right: int = field(init=False, default=0)
     judged: int = field(init=False, default=0)
+    rate: float = field(init=False, default=0.0)
     made: int = field(init=False, default=0)
     level_of: dict[str, int] = field(init=False, default_factory=dict[str, int])
     """Prompt id -> level, of the batch in the making."""
@@ -64,6 +66,7 @@ class RisingLevels(Replay, Selector):
         self.right += sum(reward >= self.threshold for reward in rewards)
         if self.judged >= self.least:
             self.risen += self.right >= self.promote * self.judged
+            self.rate = self.right / self.judged
             self.judged = self.right = 0
         self.level_of = {}
 
@@ -72,9 +75,8 @@ class RisingLevels(Replay, Selector):
         return ()
 
     def metrics(self) -> Mapping[str, float]:
-        """The highest level, its success rate so far (0 before any), and prompts made."""
-        rate = self.right / max(self.judged, 1)
-        return {"top": float(self.top), "rate": rate, "made": float(self.made)}
+        """The highest level, its success rate when last judged, and prompts made."""
+        return {"top": float(self.top), "rate": self.rate, "made": float(self.made)}
 
     def _made(self, level: int, seed: int, *, view: View) -> Prompt:
         prompt = view.at_level(level, seed=seed)

@@ -1,7 +1,8 @@
 """Whether a change of the draft made it worse: acceptance before and after, with its noise.
 
 Acceptance drifts within a batch (all rollouts begin together, the long ones end alone), so what is
-compared is whole batches: from one `boundary` to the next. Only a collapse is seen at once.
+compared is whole batches: from one `boundary` to the next. Only a collapse is seen at once. Where
+acceptance fell because the world has moved, the draft before does no better: that is looked at too.
 """
 
 import math
@@ -68,6 +69,8 @@ class Guard:
     """The draft in use is worse than its predecessor: roll it back."""
     measured: Tally | None = None
     """Newest whole batches of the draft in use."""
+    suspect: Tally | None = None
+    """Of the draft that was rolled back, until it is known whether it was to blame."""
     _before: Tally | None = None
     _running: Tally = field(default_factory=Tally)
     _since: Tally = field(default_factory=Tally)
@@ -79,7 +82,18 @@ class Guard:
     def ready(self) -> bool:
         """Whether the draft in use has been judged, so that the next one may come."""
         measured = self.measured is not None or self._boundaries >= _PATIENCE
-        return measured and not self.failed
+        return measured and not self.failed and self.suspect is None
+
+    @property
+    def guilty(self) -> bool | None:
+        """Whether the draft before is better than the one that was rolled back.
+
+        None while that is not known, or nobody is suspected. A draft that is hardly used does not
+        speak for the other.
+        """
+        if self.suspect is None or (self.measured is None and self._boundaries < _PATIENCE):
+            return None
+        return self.measured is None or self._worse(self.suspect, than=self.measured)
 
     def saw(self, step: Step) -> None:
         """Counts one engine step of the draft in use."""
@@ -108,6 +122,7 @@ class Guard:
 
     def rolled_back(self) -> None:
         """The draft before is in use again: it is measured anew, the world may have changed."""
+        self.suspect = self.measured or self._since
         self._begin(before=None)
 
     def _begin(self, *, before: Tally | None) -> None:

@@ -23,6 +23,8 @@ _log = logging.getLogger(__name__)
 class _Counts:
     swaps: int = 0
     rollbacks: int = 0
+    cleared: int = 0
+    """Rollbacks after which the draft before did no better."""
     refused: int = 0
     rounds: int = 0
     tokens: int = 0
@@ -66,6 +68,7 @@ class Succession:
         if self.guard.failed:
             self._roll_back()
             return _load(self._current, folder=folder)
+        self._judge()
         file = self.offered or self._next
         if file is None or not self.guard.ready:
             return None
@@ -145,13 +148,26 @@ class Succession:
     def _roll_back(self) -> None:
         self._counts.rollbacks += 1
         _log.warning("the new draft accepts less than the one before: rolled back")
-        self._current, self._previous, self._next = self._previous, None, None
+        self._current, self._previous = self._previous, None
         self.guard.rolled_back()
-        self._go_back()
+        self._tidy()
+
+    def _judge(self) -> None:
+        """Drops what was learnt if the draft that was rolled back was to blame for the fall."""
+        guilty = self.guard.guilty
+        if guilty is None:
+            return
+        self.guard.suspect = None
+        if guilty:
+            self._go_back()
+        else:
+            self._counts.cleared += 1
+            self._next = self._newest.weights if self._newest else None
+            _log.info("what is asked has changed, not the draft: the newest is used")
 
     def _go_back(self) -> None:
         """The learner continues from the draft in use; what it made after it is dropped."""
-        self._newest = None
+        self._newest = self._next = None
         if self.learner is not None:
             self.learner.restart_from(self._current)
         self._tidy()

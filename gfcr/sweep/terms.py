@@ -9,7 +9,7 @@ from gfcr.errors import ConfigError
 from gfcr.sweep.study import Trial
 from gfcr.tracking.names import flatten
 
-_OWN: Final = ("arm", "seed", "prompts", "strategy", "sampling", "trainer")
+_OWN: Final = ("arm", "seed", "prompts", "strategy", "sampling", "trainer", "schedule")
 """What an arm may have of its own: how it trains."""
 _STUDY_S: Final = ("folder", "tracking", "baseline", "metric", "minimum_effect", "compares")
 

@@ -7,11 +7,11 @@ from inspect import getdoc
 from typing import ClassVar, Protocol
 
 from gfcr.errors import TaskError
-from gfcr.handles import Verdict
+from gfcr.handles import Posed, Verdict
 from gfcr.part import Part
 from gfcr.types import Prompt
 
-__all__ = ["Codec", "Problems", "Task", "Verdict"]
+__all__ = ["Codec", "Posed", "Problems", "Task", "Verdict"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +20,8 @@ class Problems:
 
     train: Sequence[Prompt]
     heldout: Sequence[Prompt]
+    in_order: bool = False
+    """Training prompts are drawn as they stand, not shuffled each epoch: their mix may move."""
 
 
 def first_line(documented: object) -> str:
@@ -67,6 +69,9 @@ class Task(Part):
     """Least and largest reward, infinite where there is none: intervals stay inside. None is not
     known: scores that all lie in [0, 1] are then taken for shares."""
 
+    kinds: ClassVar[tuple[str, ...]] = ()
+    """Kinds of problems that `ask` asks for; none where it asks for none."""
+
     @property
     def scoring(self) -> str:
         """How `verify` scores, in a sentence: what is said where it scores all alike."""
@@ -100,3 +105,29 @@ class Task(Part):
             f"task {type(self).__name__} has no levels of difficulty: give one that has, such as "
             "reasoning_gym or chain_sum, or an `at_level` of its own."
         )
+
+    def ask(self, codec: Codec, *, kind: str, references: Sequence[Prompt]) -> Prompt:
+        """Makes a prompt that asks for a problem of a kind, with others shown as examples.
+
+        Its `meta` holds `role` (`PROPOSE`) and `kind`. `verify` gives no reward for what is
+        answered: a part does, by what comes of the problem.
+
+        Raises:
+            TaskError: the task cannot be asked for problems, or not with these references.
+        """
+        raise _cannot_ask(self)
+
+    def pose(self, prompt: Prompt, *, text: str) -> Posed:
+        """Makes a problem of the answer to a prompt of `ask`, or says why it is none.
+
+        Its answer is found out, as by running a program, and not taken from the text. It is none
+        that `problems` holds out. `slow` tasks do this where they verify.
+        """
+        raise _cannot_ask(self)
+
+
+def _cannot_ask(task: Task) -> TaskError:
+    return TaskError(
+        f"task {type(task).__name__} cannot be asked for problems: give one that can, such as "
+        "programs, or `kinds`, `ask` and `pose` of its own."
+    )

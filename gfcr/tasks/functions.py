@@ -39,7 +39,7 @@ class Function(Scorer):
         Raises:
             ConfigError: there is none, or it takes neither completions nor these options.
         """
-        function = registry.load_object(address)
+        function = registry.load_object(address, where=where)
         if not (inspect.isfunction(function) or inspect.ismethod(function)):
             raise ConfigError(f"{where}={address} is {shown(function)}: give a function.")
         taken = inspect.signature(function).parameters

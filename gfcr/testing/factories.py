@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from gfcr.engine.base import Engine
 from gfcr.engine.fake import Fake, FakeEngine, Script
+from gfcr.handles import PROPOSE, kind_of, role_of
 from gfcr.loop.floor import Floor
 from gfcr.loop.scoring import Desk
 from gfcr.loop.stream import PromptStream
@@ -16,7 +17,7 @@ from gfcr.pipeline import Pipeline
 from gfcr.seeds import rng
 from gfcr.speculation.base import Proposer
 from gfcr.strategy import Strategy
-from gfcr.tasks.base import Codec, Problems, Task, Verdict
+from gfcr.tasks.base import Codec, Posed, Problems, Task, Verdict
 from gfcr.tasks.codec import CharCodec
 from gfcr.types import FinishReason, Group, Prompt, Rollout, Sampling, Signal, Span
 
@@ -75,7 +76,13 @@ def group_of(rollouts: Sequence[Rollout], **changes: Any) -> Group:
 
 @dataclass(kw_only=True)
 class CoinTask(Task):
-    """Prompts with a success rate each; the verdict is a coin tossed by the completion's text."""
+    """Prompts with a success rate each; the verdict is a coin tossed by the completion's text.
+
+    Asked for a problem, it takes any text that begins with a digit for one, of one prompt in ten
+    thousand.
+    """
+
+    kinds: ClassVar[tuple[str, ...]] = ("even", "odd")
 
     rates: Sequence[float] = (0.0, 0.25, 0.5, 0.75, 1.0)
     num_train: int = 64
@@ -90,6 +97,8 @@ class CoinTask(Task):
 
     def verify(self, prompt: Prompt, *, text: str) -> Verdict:
         """See `Task.verify`."""
+        if role_of(prompt) == PROPOSE:
+            return Verdict(reward=None)
         toss = rng(0, "coin", prompt.id, text).random()
         return Verdict(reward=float(toss < float(str(prompt.meta["rate"]))))
 
@@ -97,11 +106,29 @@ class CoinTask(Task):
         """See `Task.at_level`: half as often right with each."""
         return self._prompt(codec, 10**6 + seed % 10**6, rate=0.5**level)
 
+    def ask(self, codec: Codec, *, kind: str, references: Sequence[Prompt]) -> Prompt:
+        """See `Task.ask`."""
+        text = f"?{'+' if kind == 'even' else '-'}{','.join(p.text[:-1] for p in references)}"
+        meta = {"role": PROPOSE, "kind": kind}
+        return Prompt(id=text, tokens=codec.prompt(text), text=text, answer="", meta=meta)
+
+    def pose(self, prompt: Prompt, *, text: str) -> Posed:
+        """See `Task.pose`."""
+        if not text[:1].isdigit():
+            return Posed(problem="form")
+        number = int(rng(0, "posed", text).integers(10**4))
+        meta: dict[str, object] = {
+            "rate": self.rates[number % len(self.rates)],
+            "kind": kind_of(prompt),
+        }
+        return Posed(text=f"{number}=", answer="7", meta=meta)
+
     def _prompt(self, codec: Codec, number: int, *, rate: float | None = None) -> Prompt:
-        text = f"{number}="
+        text, kind = f"{number}=", self.kinds[number % 2]
         rate = self.rates[number % len(self.rates)] if rate is None else rate
+        meta = {"rate": rate, "kind": kind}
         tokens = codec.prompt(text)
-        return Prompt(id=f"c{number}", tokens=tokens, text=text, answer="7", meta={"rate": rate})
+        return Prompt(id=f"c{number}", tokens=tokens, text=text, answer="7", meta=meta)
 
 
 def pipeline(

@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from gfcr.correction.base import Correction
 from gfcr.engine.base import Weights
@@ -58,6 +58,23 @@ class TrainJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """What an update is made of."""
+
+    micro_batches: int
+    """Forward and backward passes of a step."""
+    mini_batches: int = 1
+    """Parts of the batch, a step each."""
+    iterations: int = 1
+    """How often the batch is gone through."""
+
+    @property
+    def number(self) -> int:
+        """Optimizer steps of an update."""
+        return self.mini_batches * self.iterations
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrainResult:
     """How training ended."""
 
@@ -72,6 +89,8 @@ class TrainResult:
 class TrainerConfig(Part):
     """A trainer by name: a dataclass whose fields are its settings. The file name is the name."""
 
+    spreads: ClassVar[bool] = False
+    """Whether processes that are launched together can train with it."""
     max_steps: int
     """Updates to make."""
 

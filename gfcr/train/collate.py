@@ -5,14 +5,14 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from gfcr.types import Floats, Sample
+from gfcr.types import FinishReason, Floats, Prompt, Rollout, Sample
 
 Item = TypeVar("Item")
 Unit = TypeVar("Unit", bound=tuple[Sample, ...])
@@ -35,6 +35,25 @@ class Padded:
     advantages_BT: Tensor
     corrected: bool
     """Whether a correction has."""
+
+
+NOTHING: Final = Sample(
+    rollout=Rollout(
+        id="",
+        group_id="",
+        prompt=Prompt(id="", tokens=(1,), text="", answer=""),
+        tokens_T=np.ones(1, np.int32),
+        logprobs_T=np.zeros(1, np.float32),
+        versions_T=np.zeros(1, np.int32),
+        mask_T=np.zeros(1, np.bool_),
+        spans=(),
+        text="",
+        finish=FinishReason.STOP,
+        step=0,
+    ),
+    advantage_T=np.zeros(1, np.float32),
+)
+"""Fills a row: it weighs nothing, and a model can read it."""
 
 
 def trainable(samples: Iterable[Sample]) -> list[Sample]:
@@ -85,24 +104,21 @@ def bucketed(
     yield batch
 
 
-def collate(samples: Sequence[Sample], *, device: torch.device, rows: int = 1) -> Padded:
-    """Pads samples to one rectangle; no samples give `rows` that weigh nothing."""
-    if not samples:
-        one, zero = torch.ones(rows, 1, dtype=torch.long), torch.zeros(rows, 1)
-        columns = (one, one, one, one, zero.long(), zero, zero, zero)
-    else:
-        rollouts = [s.rollout for s in samples]
-        prompts, completions = [r.prompt.tokens for r in rollouts], [r.tokens_T for r in rollouts]
-        columns = (
-            _pad(prompts, torch.int64, side="left"),
-            _pad([np.ones(len(p)) for p in prompts], torch.int64, side="left"),
-            _pad(completions, torch.int64),
-            _pad([np.ones(len(c)) for c in completions], torch.int64),
-            _pad([r.mask_T for r in rollouts], torch.int64),
-            _pad([r.logprobs_T for r in rollouts], torch.float32),
-            _pad([_old(s) for s in samples], torch.float32),
-            _pad([s.advantage_T for s in samples], torch.float32),
-        )
+def collate(samples: Sequence[Sample], *, device: torch.device) -> Padded:
+    """Pads samples to one rectangle; no samples give a row that weighs nothing."""
+    samples = samples or [NOTHING]
+    rollouts = [s.rollout for s in samples]
+    prompts, completions = [r.prompt.tokens for r in rollouts], [r.tokens_T for r in rollouts]
+    columns = (
+        _pad(prompts, torch.int64, side="left"),
+        _pad([np.ones(len(p)) for p in prompts], torch.int64, side="left"),
+        _pad(completions, torch.int64),
+        _pad([np.ones(len(c)) for c in completions], torch.int64),
+        _pad([r.mask_T for r in rollouts], torch.int64),
+        _pad([r.logprobs_T for r in rollouts], torch.float32),
+        _pad([_old(s) for s in samples], torch.float32),
+        _pad([s.advantage_T for s in samples], torch.float32),
+    )
     corrected = any(s.old_logprobs_T is not None for s in samples)
     names = [name for name in Padded.__dataclass_fields__ if name != "corrected"]
     tensors = {n: c.to(device) for n, c in zip(names, columns, strict=True)}

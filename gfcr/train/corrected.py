@@ -1,8 +1,8 @@
 """A correction is asked about an update, and its answers are put into the samples."""
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
@@ -10,11 +10,19 @@ from gfcr.correction.base import Corrected, Correction, Learned
 from gfcr.errors import PartError, asking, shown
 from gfcr.train.collate import collate, micro_batches
 from gfcr.train.loss_inputs import logps, policy_law
-from gfcr.types import Sample
+from gfcr.train.ranks import ALONE, Ask, Ranks
+from gfcr.train.shares import dealt
+from gfcr.types import Floats, Sample
 
 
 def corrected(
-    trainer: Any, samples: Sequence[Sample], *, by: Correction, count: int
+    trainer: Any,
+    samples: Sequence[Sample],
+    *,
+    by: Correction,
+    count: int,
+    version: int,
+    ranks: Ranks = ALONE,
 ) -> list[Sample]:
     """Takes the policy's log-probs and has a correction weigh and mask the samples with them.
 
@@ -23,17 +31,68 @@ def corrected(
         samples: of the update.
         by: the correction.
         count: passes to take the log-probs in.
+        version: updates behind that policy.
+        ranks: who takes them; the others `attend`.
 
     Raises:
         PartError: the correction failed, or gave weights or masks that cannot be used.
     """
+    runs, size = micro_batches(samples, count=count), ranks.size
+    asked = [
+        TakeLaws(runs=mine, entropies=by.needs_entropies)
+        for mine in dealt([[(s,) for s in run] for run in runs], size=size)
+    ]
+    found = ranks.deal(asked).answer(trainer, ranks=ranks)
     update = [
-        learned
-        for run in micro_batches(samples, count=count)
-        if run
-        for learned in _learned(trainer, run, entropies=by.needs_entropies)
+        Learned(
+            rollout=s.rollout,
+            advantage_T=s.advantage_T,
+            logprobs_T=law.logprobs_T,
+            version=version,
+            entropies_T=law.entropies_T,
+        )
+        for i, run in enumerate(runs)
+        for j, s in enumerate(run)
+        for law in [found[j % size][i][j // size]]
     ]
     return applied(update, by=by)
+
+
+class Law(NamedTuple):
+    """What the policy says of a rollout's tokens; see `Learned`."""
+
+    logprobs_T: Floats
+    entropies_T: Floats | None
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakeLaws(Ask):
+    """Asks each process for the policy's log-probs of its part of the samples."""
+
+    runs: Sequence[Sequence[tuple[Sample]]]
+    """Of each pass."""
+    entropies: bool
+
+    def answer(self, trainer: Any, *, ranks: Ranks) -> list[list[list[Law]]]:
+        """See `Ask.answer`: every process's laws of each pass and sample."""
+        # Where weights are shared out all make as many passes, though some have no rows.
+        made = [self._laws(trainer, run) if run or ranks.size > 1 else [] for run in self.runs]
+        return ranks.collect(made)
+
+    def _laws(self, trainer: Any, run: Sequence[tuple[Sample]]) -> list[Law]:
+        padded = collate([s for (s,) in run], device=trainer.accelerator.device)
+        taken = (
+            policy_law(trainer, padded)
+            if self.entropies
+            else (logps(trainer, trainer.model, padded),)
+        )
+        now_BT, *spread = [(t * padded.loss_mask_BT).float().cpu().numpy() for t in taken]
+        spread_BT = spread[0] if spread else [None] * len(now_BT)
+        return [
+            Law(now_T[: len(s.rollout)], None if spread_T is None else spread_T[: len(s.rollout)])
+            for (s,), now_T, spread_T in zip(run, now_BT, spread_BT, strict=False)
+        ]
 
 
 def applied(update: Sequence[Learned], *, by: Correction) -> list[Sample]:
@@ -43,23 +102,6 @@ def applied(update: Sequence[Learned], *, by: Correction) -> list[Sample]:
     if len(answers) != len(update):
         raise _misfit(f"gave {len(answers)} answers for {len(update)} rollouts")
     return [_sample(u, a) for u, a in zip(update, answers, strict=True)]
-
-
-def _learned(trainer: Any, samples: Sequence[Sample], *, entropies: bool) -> list[Learned]:
-    padded = collate(samples, device=trainer.accelerator.device)
-    taken = policy_law(trainer, padded) if entropies else (logps(trainer, trainer.model, padded),)
-    now_BT, *spread = [(t * padded.loss_mask_BT).float().cpu().numpy() for t in taken]
-    spread_BT = spread[0] if spread else [None] * len(samples)
-    return [
-        Learned(
-            rollout=s.rollout,
-            advantage_T=s.advantage_T,
-            logprobs_T=now_T[: len(s.rollout)],
-            version=trainer.state.global_step,
-            entropies_T=None if spread_T is None else spread_T[: len(s.rollout)],
-        )
-        for s, now_T, spread_T in zip(samples, now_BT, spread_BT, strict=True)
-    ]
 
 
 def _sample(learned: Learned, answer: Any) -> Sample:

@@ -1,12 +1,14 @@
 """Training without a model: consumes batches and counts updates."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import final
+from pathlib import Path
+from typing import Any, final
 
 from gfcr.train import checkpoint
 from gfcr.train.base import TrainerConfig, TrainJob, TrainResult
-from gfcr.values.ranges import Count
+from gfcr.values.ranges import Count, NonNegative
 
 
 @final
@@ -22,15 +24,18 @@ class Dry(TrainerConfig):
     save_every: Count = 10
     """Updates between checkpoints; the last update is always saved."""
     keep_checkpoints: Count = 2
+    train_s: NonNegative = 0.0
+    """Seconds that an update is made to take: a trainer on a device of its own, simulated."""
 
     def train(self, job: TrainJob) -> TrainResult:
         """Runs updates until `max_steps`, the source's end, or `job.should_stop`."""
         source = job.source
         found = checkpoint.resume(job.folder, source=source, keep=self.keep_checkpoints)
         resumed = saved = step = checkpoint.step_of(found) if found else 0
+        weights = _weights(job.model)
         while True:
             started = time.perf_counter()
-            source.sync((), version=step)
+            source.sync(weights, version=step)
             synced_s = time.perf_counter() - started
             if step >= self.max_steps or job.should_stop():
                 break
@@ -38,8 +43,10 @@ class Dry(TrainerConfig):
             if batch is None:
                 break
             step += 1
-            skipped = not batch.samples
-            source.updated(step=step, metrics={"skipped": float(skipped), "sync_s": synced_s})
+            began = time.perf_counter()
+            time.sleep(self.train_s)
+            times = {"sync_s": synced_s, "train_s": time.perf_counter() - began}
+            source.updated(step=step, metrics={"skipped": float(not batch.samples), **times})
             if step % self.save_every == 0 or step == self.max_steps:
                 saved = self._save(job, step=step)
         if saved != step or not step:
@@ -50,3 +57,12 @@ class Dry(TrainerConfig):
         folder = checkpoint.path_of(job.folder, step=step)
         checkpoint.commit(folder, state=job.source.state_dict(), keep=self.keep_checkpoints)
         return step
+
+
+def _weights(model: str) -> Sequence[tuple[str, Any]]:
+    """The policy's, which an engine on a model asks for at each sync; the fake one has none."""
+    if not (Path(model) / "config.json").is_file():
+        return ()
+    from gfcr.train.loading import load_policy
+
+    return [*load_policy(Path(model)).named_parameters()]

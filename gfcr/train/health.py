@@ -1,13 +1,14 @@
 """What is not finite reaches no optimizer, no checkpoint and no engine: the run stops before."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 
 from gfcr.errors import TrainingError
 from gfcr.types import Sample
@@ -39,26 +40,28 @@ def check_update(passes: Sequence[Pass], *, model: nn.Module | None, update: int
     Raises:
         TrainingError: a loss or a gradient is not finite; names the rollouts and their numbers.
     """
+    held = [] if model is None else [*model.named_parameters()]
+    grads = {name: p.grad for name, p in held if p.grad is not None}
+    sound = _are_finite(grads)  # first: processes that hold a share each take the norm together
     for number, each in enumerate(passes, start=1):
         if not math.isfinite(loss := float(each.loss)):
             raise TrainingError(
                 f"update {update}: the loss of micro-batch {number} of {len(passes)} is {loss} "
                 f"({_contents(each.samples)}). {_ADVICE}"
             )
-
-    if model is not None:
-        held = ((name, p.grad) for name, p in model.named_parameters() if p.grad is not None)
+    if not sound:
         everything = [s for each in passes for s in each.samples]
-        _check(held, what=f"update {update}: a gradient ({_contents(everything)})")
+        raise _unsound(grads, what=f"update {update}: a gradient ({_contents(everything)})")
 
 
-def check_weights(model: nn.Module, *, update: int) -> None:
+def check_weights(weights: Mapping[str, Tensor], *, update: int) -> None:
     """Vouches for the policy that an engine or a checkpoint is about to get.
 
     Raises:
         TrainingError: a weight is not finite; names the first tensor.
     """
-    _check(model.named_parameters(), what=f"update {update}: a weight")
+    if not _are_finite(weights):
+        raise _unsound(weights, what=f"update {update}: a weight")
 
 
 def check_logged(logs: dict[str, Any], *, update: int) -> None:
@@ -73,13 +76,19 @@ def check_logged(logs: dict[str, Any], *, update: int) -> None:
 
 
 @torch.no_grad()
-def _check(tensors: Iterable[tuple[str, Tensor]], *, what: str) -> None:
-    named = dict(tensors)
+def _are_finite(tensors: Mapping[str, Tensor]) -> bool:
     # One norm over all, so that a GPU is waited for once.
-    if named and not bool(torch.nn.utils.get_total_norm(list(named.values())).isfinite()):
-        bad = [name for name, t in named.items() if not bool(t.isfinite().all())]
-        first = f"{len(bad)} of {len(named)} tensors, {bad[0]!r} for one" if bad else "their norm"
-        raise TrainingError(f"{what} is not finite ({first}). {_ADVICE}")
+    if not tensors:
+        return True
+    norm = torch.nn.utils.get_total_norm(list(tensors.values()))
+    return bool((norm.full_tensor() if isinstance(norm, DTensor) else norm).isfinite())
+
+
+def _unsound(tensors: Mapping[str, Tensor], *, what: str) -> TrainingError:
+    shares = {n: t.to_local() if isinstance(t, DTensor) else t for n, t in tensors.items()}
+    bad = [name for name, t in shares.items() if not bool(t.isfinite().all())]
+    first = f"{len(bad)} of {len(tensors)} tensors, {bad[0]!r} for one" if bad else "their norm"
+    return TrainingError(f"{what} is not finite ({first}). {_ADVICE}")
 
 
 def _contents(samples: Sequence[Sample]) -> str:

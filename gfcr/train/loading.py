@@ -40,8 +40,9 @@ def memory_told() -> Generator[None]:
     except torch.OutOfMemoryError as error:
         raise GfcrError(
             f"the GPU's memory is not enough: {str(error).partition('. GPU')[0]}. Give more "
-            "trainer.micro_batches, trainer.gradient_checkpointing=true, trainer.bf16=true, less "
-            "engine.gpu_memory_utilization, or a smaller model: docs/gpu.md says who needs what."
+            "trainer.micro_batches, trainer.gradient_checkpointing=true, trainer.bf16=true, "
+            "trainer.lora={}, less engine.gpu_memory_utilization, or a smaller model: docs/gpu.md "
+            "says who needs what."
         ) from error
 
 

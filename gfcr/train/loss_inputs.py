@@ -18,7 +18,7 @@ class InputBuilder(Protocol):
     """Makes the inputs of one trainer class's loss."""
 
     def __call__(
-        self, trainer: Any, padded: Padded, *, loss: Loss, scale: float, tokens: int
+        self, trainer: Any, padded: Padded, *, loss: Loss, scale: float, tokens: int, moves: bool
     ) -> dict[str, Any]:
         """Builds the inputs of one forward pass.
 
@@ -28,17 +28,21 @@ class InputBuilder(Protocol):
             loss: The update rule.
             scale: Multiplies the advantages; undoes TRL's mean over unequal micro-batches.
             tokens: Loss tokens of the whole update.
+            moves: Whether the policy is another one in some passes of the update: its log-probs
+                are taken now.
         """
         ...
 
 
 def grpo_inputs(
-    trainer: Any, padded: Padded, *, loss: Loss, scale: float, tokens: int
+    trainer: Any, padded: Padded, *, loss: Loss, scale: float, tokens: int, moves: bool
 ) -> dict[str, Any]:
     """Inputs of GRPOTrainer: advantages per token, environment tokens masked."""
     advantages_BT = padded.advantages_BT * scale
     clipped = loss.off_policy == "behaviour" or padded.corrected
     old_BT = padded.old_logps_BT if clipped else None
+    if moves and not clipped:
+        old_BT = logps(trainer, trainer.model, padded)
     inputs = _tokens_of(padded) | {
         "tool_mask": padded.loss_mask_BT,
         "advantages": advantages_BT,
@@ -47,12 +51,12 @@ def grpo_inputs(
         "sampling_per_token_logps": padded.sampled_logps_BT,
     }
     if trainer.beta:
-        inputs["ref_per_token_logps"] = logps(trainer, trainer.ref_model, padded)
+        inputs["ref_per_token_logps"] = _reference_logps(trainer, padded)
     return inputs
 
 
 def rloo_inputs(
-    trainer: Any, padded: Padded, *, loss: Loss, scale: float, tokens: int
+    trainer: Any, padded: Padded, *, loss: Loss, scale: float, tokens: int, moves: bool
 ) -> dict[str, Any]:
     """Inputs of RLOOTrainer: one advantage and one (summed) log-prob per row.
 
@@ -69,7 +73,7 @@ def rloo_inputs(
 
 
 def sft_inputs(
-    trainer: Any, padded: Padded, *, loss: Loss, scale: float, tokens: int
+    trainer: Any, padded: Padded, *, loss: Loss, scale: float, tokens: int, moves: bool
 ) -> dict[str, Any]:
     """Inputs of SFTTrainer: every token of the loss is a label.
 
@@ -87,7 +91,7 @@ def sft_inputs(
 
 
 def dpo_inputs(
-    trainer: Any, padded: Padded, *, loss: Loss, scale: float, tokens: int
+    trainer: Any, padded: Padded, *, loss: Loss, scale: float, tokens: int, moves: bool
 ) -> dict[str, Any]:
     """Inputs of DPOTrainer: the rows chosen, then those rejected in the same order."""
     ids, mask, learned = _sequences(padded)
@@ -138,9 +142,17 @@ def policy_law(trainer: Any, padded: Padded) -> tuple[Tensor, Tensor]:
     return taken[0], taken[1]
 
 
+def _reference_logps(trainer: Any, padded: Padded) -> Tensor:
+    if trainer.ref_model is not None:
+        return logps(trainer, trainer.ref_model, padded)
+    # With adapters TRL holds no second model: the first without them is the reference.
+    with trainer.accelerator.unwrap_model(trainer.model).disable_adapter():
+        return logps(trainer, trainer.model, padded)
+
+
 def _row_advantages(padded: Padded) -> Tensor:
-    empty_row = not padded.loss_mask_BT.any()
-    if not empty_row and not padded.loss_mask_BT.equal(padded.completion_mask_BT):
+    learned_B = padded.loss_mask_BT.any(1)  # the others fill rows
+    if not padded.loss_mask_BT[learned_B].equal(padded.completion_mask_BT[learned_B]):
         raise ConfigError(
             'loss.estimator="rloo" cannot leave environment tokens out of the loss: TRL\'s '
             'RLOOTrainer has no loss mask. Use estimator="grpo" for multi-turn rollouts.'

@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeAlias
 
 from gfcr.engine.base import Weights
 from gfcr.errors import EngineError
+from gfcr.train.adapters import policy_weights
 from gfcr.types import Rollout
 
 TrlPrompt: TypeAlias = str | list[dict[str, Any]]
@@ -52,7 +53,7 @@ def make_rollout_func(generate: GenerateN, *, sync: Sync) -> RolloutFunc:
         version: int = trainer.state.global_step
         if synced != version:
             policy = trainer.accelerator.unwrap_model(trainer.model)
-            sync(policy.named_parameters(), version=version)
+            sync(policy_weights(policy), version=version)
             synced = version
         # TRL repeats each prompt `num_generations` times in a row; a process's slice may start
         # within a group, so runs are counted and not assumed.

@@ -1,27 +1,26 @@
 """Training with TRL, which generates nothing here. Only `gfcr.train.trl*` import trl."""
 
-import ast
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias, final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, final
 
 from annotated_types import Interval
 
 from gfcr.correction.base import Correction
 from gfcr.errors import ConfigError, unknown_name
 from gfcr.process.environment import load
-from gfcr.train import checkpoint
-from gfcr.train.base import TrainerConfig, TrainJob, TrainResult
+from gfcr.process.launched import place
+from gfcr.train import adapters, checkpoint
+from gfcr.train.base import Steps, TrainerConfig, TrainJob, TrainResult
+from gfcr.train.trl_checks import ONLINE, check_estimator, optimizers
 from gfcr.types import Loss, Sampling
 from gfcr.values.ranges import Count, Natural, NonNegative, Word
 
+if TYPE_CHECKING:
+    from gfcr.train.seam import Feed
+
 Schedule: TypeAlias = Literal["constant", "constant_with_warmup", "linear", "cosine"]
-
-
-_ONLINE = ("grpo", "rloo")
-"""Estimators whose TRL trainers generate, which they do not do here."""
 
 
 @final
@@ -30,9 +29,11 @@ class Trl(TrainerConfig):
     """TRL's GRPO, RLOO, SFT or DPO trainer, fed through `_prepare_inputs` alone.
 
     Any number of samples makes an update. An update without trainable samples counts and leaves
-    weights and optimizer as they are. One process; the model is kept in float32.
+    weights and optimizer as they are. The model is kept in float32; processes that `accelerate
+    launch` starts together share the samples of an update, by DDP or FSDP2.
     """
 
+    spreads: ClassVar[bool] = True
     libraries: ClassVar[tuple[str, ...]] = ("trl.trainer.grpo_trainer",)
     max_steps: Count = 40
     learning_rate: Annotated[float, Interval(gt=0, le=1000.0)] = 2e-4
@@ -45,7 +46,12 @@ class Trl(TrainerConfig):
     max_grad_norm: NonNegative = 1.0
     """0 does not clip."""
     micro_batches: Annotated[int, Interval(ge=2, le=100000)] = 4
-    """Forward and backward passes per update. At least 2: training ends between two of them."""
+    """Forward and backward passes of a step, in each process. At least 2: training ends between
+    two of them."""
+    mini_batches: Annotated[int, Interval(ge=1, le=100)] = 1
+    """Parts that the samples of an update are dealt into at random, an optimizer step each."""
+    iterations: Annotated[int, Interval(ge=1, le=100)] = 1
+    """How often an update goes through its samples."""
     beta: Annotated[float, Interval(ge=0, le=1000.0)] = 0.0
     """Weight of the KL term against the starting policy; only with `aggregation="dapo"`."""
     save_every: Count = 10
@@ -55,8 +61,13 @@ class Trl(TrainerConfig):
     """Autocast of the forward pass; weights and optimizer stay float32."""
     gradient_checkpointing: bool = False
     """Trades a second forward pass for memory."""
+    lora: Mapping[str, Any] | None = None
+    """`{rank: 16, alpha: 32, targets: all-linear}` trains LoRA's matrices in place of the weights;
+    what is left out has these values. Targets may be a list of modules, such as `q_proj`."""
 
     def __post_init__(self) -> None:
+        if self.lora is not None:
+            self.lora = adapters.said(adapters.read(self.lora, where="trainer.lora"))
         if self.schedule == "constant" and self.warmup_steps:
             raise ConfigError(
                 f"trainer.warmup_steps={self.warmup_steps} is not allowed: give 0, or another "
@@ -66,25 +77,74 @@ class Trl(TrainerConfig):
     def train(self, job: TrainJob) -> TrainResult:
         """See `TrainerConfig.train`."""
         self.check(job.loss, correction=job.correction, sampling=job.sampling)
-        from gfcr.train.loading import load_policy, memory_told, quiet_transformers
-        from gfcr.train.seam import Feed
+        from gfcr.train.loading import memory_told, quiet_transformers
+        from gfcr.train.ranks import Order, joined
 
+        ranks = joined()
+        if not ranks.leads:
+            raise ConfigError(
+                f"process {ranks.rank} of {ranks.size} was to train by itself: of processes that "
+                "are launched together the first alone does; use `accelerate launch -m gfcr run`."
+            )
         found = checkpoint.resume(job.folder, source=job.source, keep=self.keep_checkpoints)
         resumed = checkpoint.step_of(found) if found else 0
-        feed = Feed(
+        if found and resumed >= self.max_steps:
+            with quiet_transformers(), memory_told():
+                policy = self._policy(job, found=found)
+                self._feed(job).sync(policy, version=resumed)
+        else:
+            order = Order(train=self.run, job=job, found=found)
+            if ranks.size > 1:
+                ranks.tell(order.told())
+            policy = order()
+        last = model = checkpoint.newest(job.folder)
+        assert last, "training ends with a checkpoint"
+        if self.lora:
+            merged = job.folder / adapters.MERGED
+            with quiet_transformers(), memory_told():
+                model = adapters.save_merged(policy, start=job.model, folder=merged)
+        updates = checkpoint.step_of(last)
+        return TrainResult(updates=updates, resumed_from=resumed, model=str(model))
+
+    def run(self, job: TrainJob, *, found: Path | None) -> Any:
+        """Trains as one of the processes that train together, and returns the policy.
+
+        All of them call it.
+
+        Args:
+            job: see `train`; its source is rank 0's.
+            found: the checkpoint to go on from.
+        """
+        from gfcr.train.loading import memory_told, quiet_transformers
+
+        with quiet_transformers(), memory_told():
+            return self._feed(job).run(self._trainer(job), resume_from=found)
+
+    def _feed(self, job: TrainJob) -> "Feed":
+        from gfcr.train.ranks import joined
+        from gfcr.train.seam import Feed
+
+        return Feed(
             job,
-            micro_batches=self.micro_batches,
+            steps=self.steps,
             save_every=self.save_every,
             keep_checkpoints=self.keep_checkpoints,
+            ranks=joined(),
         )
-        with quiet_transformers(), memory_told():
-            if found and resumed >= self.max_steps:
-                feed.sync(load_policy(found), version=resumed)
-            else:
-                feed.run(self._trainer(job), resume_from=found)
-        last = checkpoint.newest(job.folder)
-        assert last, "training ends with a checkpoint"
-        return TrainResult(updates=checkpoint.step_of(last), resumed_from=resumed, model=str(last))
+
+    def _policy(self, job: TrainJob, *, found: Path) -> Any:
+        from gfcr.train.loading import load_policy
+
+        return adapters.load(job.model, checkpoint=found) if self.lora else load_policy(found)
+
+    @property
+    def steps(self) -> Steps:
+        """What an update is made of."""
+        return Steps(
+            micro_batches=self.micro_batches,
+            mini_batches=self.mini_batches,
+            iterations=self.iterations,
+        )
 
     def check(self, loss: Loss, *, correction: Correction | None, sampling: Sampling) -> None:
         """See `TrainerConfig.check`; vouches for the optimizer's name too."""
@@ -96,7 +156,7 @@ class Trl(TrainerConfig):
                 f"trainer.beta={self.beta!r} has no effect with loss.estimator={loss.estimator!r} "
                 "(a KL is part of grpo's loss alone): set trainer.beta=0 or estimator='grpo'."
             )
-        _check_estimator(loss, correction=correction)
+        check_estimator(loss, correction=correction)
         if self.beta and loss.aggregation != "dapo":
             raise ConfigError(
                 f"trainer.beta={self.beta!r} is exact only with loss.aggregation='dapo' "
@@ -119,35 +179,56 @@ class Trl(TrainerConfig):
     def _trainer(self, job: TrainJob) -> Any:
         from gfcr.train.loading import load_tokenizer, placeholder
         from gfcr.train.seam import SeamMixin
+        from gfcr.train.vouched import vouch
 
         kind, config = classes(job.loss.estimator)
+        rows = self.micro_batches * self.mini_batches
         try:
             args = config(**self._settings(job))
         except ValueError as error:
-            hint = " Without a GPU, give trainer.bf16=false." if self.bf16 else ""
+            raise ConfigError(f"TRL does not allow these trainer settings: {error}") from error
+        if args.world_size != place().size:
             raise ConfigError(
-                f"TRL does not allow these trainer settings: {error}{hint}"
-            ) from error
-        if args.world_size > 1:
-            raise ConfigError(
-                f"gfcr trains in one process, and {args.world_size} were launched: start it "
-                "without `torchrun` or `accelerate launch`."
+                f"{place().size} processes were launched, of which accelerate sees "
+                f"{args.world_size}: give `distributed_type: MULTI_GPU` or `FSDP` in its "
+                "configuration, also on a CPU."
             )
         seam: Any = type(f"Seam{kind.__name__}", (SeamMixin, kind), {})
-        trainer = seam(
+        trainer = self.adapted(
+            seam,
             model=job.model,
-            **({"reward_funcs": _never} if job.loss.estimator in _ONLINE else {}),
+            **({"reward_funcs": _never} if job.loss.estimator in ONLINE else {}),
             args=args,
-            train_dataset=placeholder(rows=self.micro_batches, estimator=job.loss.estimator),
+            train_dataset=placeholder(rows=rows * args.world_size, estimator=job.loss.estimator),
             processing_class=load_tokenizer(job.model),
         )
         vouch(trainer)
+        return trainer
+
+    def adapted(self, kind: Any, *, args: Any, **given: Any) -> Any:
+        """Makes one of TRL's trainers, with adapters where they are asked for.
+
+        Raises:
+            ConfigError: the model has no module of the names, or one that cannot be adapted.
+        """
+        if self.lora is None:
+            return kind(args=args, **given)
+        asked = adapters.peft_config(adapters.read(self.lora, where="trainer.lora"))
+        try:
+            trainer = kind(args=args, peft_config=asked, **given)
+        except ValueError as error:
+            raise ConfigError(
+                f"trainer.lora={self.lora} is not allowed for this model: {error}"
+            ) from error
+        adapters.check_mergeable(trainer.model)
         return trainer
 
     def arguments(self, *, folder: Path, seed: int, sampling: Sampling) -> dict[str, Any]:
         """Returns these settings as TRL's, whoever makes the rollouts."""
         return {
             **self._common(folder=folder, seed=seed),
+            "num_iterations": self.iterations,
+            "steps_per_generation": self.micro_batches * self.mini_batches,
             "beta": self.beta,
             "temperature": sampling.temperature,
             "max_completion_length": sampling.max_tokens,
@@ -155,33 +236,38 @@ class Trl(TrainerConfig):
         }
 
     def _common(self, *, folder: Path, seed: int) -> dict[str, Any]:
+        import torch
+
         return {
             "output_dir": str(folder),
             "seed": seed,
-            "max_steps": self.max_steps,
+            "max_steps": self.max_steps * self.steps.number,
             "learning_rate": self.learning_rate,
             "lr_scheduler_type": self.schedule,
-            "warmup_steps": self.warmup_steps,
+            "warmup_steps": self.warmup_steps * self.steps.number,
             "optim": self.optimizer,
             "adam_beta2": self.adam_beta2,
             "weight_decay": self.weight_decay,
             "max_grad_norm": self.max_grad_norm,
             "bf16": self.bf16,
+            "use_cpu": not torch.cuda.is_available(),  # else bf16 is refused without a GPU
             "gradient_checkpointing": self.gradient_checkpointing,
             "model_init_kwargs": {"dtype": "float32"},
             "gradient_accumulation_steps": self.micro_batches,
             "save_strategy": "no",
-            "logging_steps": 1,
+            "logging_steps": self.steps.number,
             "logging_nan_inf_filter": False,
             "report_to": "none",
             "disable_tqdm": True,
             "dataloader_pin_memory": False,
+            "ddp_find_unused_parameters": False,
+            "log_level_replica": "error",
         }
 
     def _settings(self, job: TrainJob) -> dict[str, Any]:
-        """TRL's settings; with these the placeholder dataset is one update an epoch."""
+        """TRL's settings; with these an epoch of the placeholder dataset ends with an update."""
         loss = job.loss
-        if loss.estimator in _ONLINE:
+        if loss.estimator in ONLINE:
             grpo = {"loss_type": loss.aggregation} if loss.estimator == "grpo" else {}
             return {
                 **self.arguments(folder=job.folder, seed=job.seed, sampling=job.sampling),
@@ -206,66 +292,6 @@ def classes(estimator: str) -> tuple[Any, Any]:
     trl: Any = untyped
     name = estimator.upper()
     return getattr(trl, f"{name}Trainer"), getattr(trl, f"{name}Config")
-
-
-def _check_estimator(loss: Loss, *, correction: Correction | None) -> None:
-    """Refuses settings of the loss that the estimator would ignore."""
-    plain = Loss(estimator=loss.estimator)
-    ignored = ["beta"] if loss.estimator != "dpo" else []
-    if loss.estimator not in _ONLINE:
-        ignored += ["aggregation", "clip_low", "clip_high", "off_policy"]
-    given = [f"{k}={getattr(loss, k)!r}" for k in ignored if getattr(loss, k) != getattr(plain, k)]
-    given += ["a correction"] if correction and loss.estimator not in _ONLINE else []
-    if given:
-        raise ConfigError(
-            f"{', '.join(given)}: no effect with loss.estimator={loss.estimator!r}. Leave it out."
-        )
-
-
-@cache
-def optimizers() -> tuple[str, ...]:
-    """The installed transformers' `OptimizerNames`, () without it.
-
-    Read from its source: a study is checked whole before anything starts, and importing torch for
-    it takes seconds.
-    """
-    found = find_spec("transformers")
-    if found is None or found.origin is None:
-        return ()
-    source = Path(found.origin).with_name("training_args.py").read_text("utf-8")
-    names = next(
-        node.body
-        for node in ast.parse(source).body
-        if isinstance(node, ast.ClassDef) and node.name == "OptimizerNames"
-    )
-    values = [statement.value for statement in names if isinstance(statement, ast.Assign)]
-    return tuple(str(value.value) for value in values if isinstance(value, ast.Constant))
-
-
-def vouch(trainer: Any) -> None:
-    """Vouches that no environment variable changes training behind the settings' back.
-
-    `accelerate launch` and its configuration speak through such variables.
-
-    Raises:
-        ConfigError: one does; names what it asks for.
-    """
-    args = trainer.args
-    mixed = "bf16" if args.bf16 else "no"
-    compiler = str(trainer.accelerator.state.dynamo_plugin.backend.value)
-    given = {
-        "ACCELERATE_MIXED_PRECISION": args.mixed_precision if args.mixed_precision != mixed else "",
-        "ACCELERATE_USE_FSDP": "true" if trainer.is_fsdp_enabled else "",
-        "ACCELERATE_USE_DEEPSPEED": "true" if trainer.is_deepspeed_enabled else "",
-        "ACCELERATE_DYNAMO_BACKEND": "" if compiler == "NO" else compiler.lower(),
-    }
-    wrong = [f"{name}={value}" for name, value in given.items() if value]
-    if wrong:
-        raise ConfigError(
-            f"accelerate was configured with {', '.join(wrong)}, which the trainer's settings do "
-            f"not say (bf16={args.bf16}): unset it, or start without `accelerate launch`; bf16 "
-            "is a setting of the trainer."
-        )
 
 
 def _never(**_: Any) -> list[float]:

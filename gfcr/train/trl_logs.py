@@ -34,7 +34,7 @@ def log_batch(
     Args:
         trainer: TRL's; `log` reads what is left in it.
         batch: of the update.
-        prompts: the dataset's, by id.
+        prompts: as the dataset has them, by id.
         extras: of the batch's rollouts; they are used up.
     """
     groups = [(g, [r for r in g.rollouts if r.origin == "fresh"]) for g in batch.groups]

@@ -104,7 +104,8 @@ def _trainer(job: StockJob, *, course: StockCourse) -> Any:
         "problem": [p.id for p in job.train],
     }
     dataset: Any = Dataset
-    trainer = kind(
+    trainer = job.trainer.adapted(
+        kind,
         model=job.model,
         reward_funcs=reward,
         args=config(**_arguments(job)),
@@ -116,11 +117,14 @@ def _trainer(job: StockJob, *, course: StockCourse) -> Any:
 
 
 def _arguments(job: StockJob) -> dict[str, Any]:
-    size, rest = divmod(job.prompts * job.group_size, job.trainer.micro_batches)
+    steps = job.trainer.steps
+    passes = steps.micro_batches * steps.mini_batches
+    size, rest = divmod(job.prompts * job.group_size, passes)
     if rest:
         raise ConfigError(
             f"{job.prompts} prompts x {job.group_size} rollouts are no multiple of "
-            f"trainer.micro_batches={job.trainer.micro_batches}, as TRL needs: change one of them."
+            f"trainer.micro_batches={steps.micro_batches} x trainer.mini_batches="
+            f"{steps.mini_batches}, as TRL needs: change one of them."
         )
     shared = job.trainer.arguments(folder=job.folder, seed=job.seed, sampling=job.sampling)
     return shared | {
@@ -180,7 +184,9 @@ def _callback(
             measure(0)
 
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            update = int(state.global_step)
+            update, within = divmod(int(state.global_step), job.trainer.steps.number)
+            if within:
+                return
             spent = job.tokens is not None and course.tokens >= job.tokens
             due = update % job.every == 0 or spent or update >= job.trainer.max_steps
             if due and (measure(update) >= job.target or spent):

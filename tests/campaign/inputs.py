@@ -36,6 +36,12 @@ SMALL: dict[str, Any] = {
     "sampling": {"max_tokens": 24},
     "evaluation": {"prompts": 2, "sampling": {"max_tokens": 24}},
 }
+INNER: dict[str, tuple[tuple[str, ...], str]] = {
+    "environment": (("strategy", "generate", "environment"), "stepwise"),
+    "judge": (("strategy", "controls", "judge", "judge"), "self_judge"),
+    "tool": (("strategy", "generate", "tool"), "multi_turn"),
+}
+"""Kind of part that another one holds -> where it is given, and a strategy that has the place."""
 NEEDED: dict[str, Any] = {"path": "data.jsonl", "model": "draft", "first": 1, "max_steps": 1}
 
 
@@ -97,14 +103,16 @@ def _parts() -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
     top = ("task", "engine", "trainer", "tracking", "launcher", "stopping")
     study = {"arms": {"a": {"strategy": "grpo"}, "b": {"strategy": "dr_grpo"}}, "seeds": [0, 1]}
     for kind in registry.KINDS:
-        for name in registry.names(kind):
+        for name in registry.names(kind) if kind != "verifier" else ():  # needs data: unit/tasks
             part = registry.find(kind, name)
             spec = {"name": name, **{k: v for k, v in NEEDED.items() if _lacks(part, k)}}
-            path = (kind,) if kind in top else ("strategy", kind)
+            path, strategy = (kind,) if kind in top else ("strategy", kind), "grpo"
             if kind in ("filter", "control"):
                 path = ("strategy", f"{kind}s", "mine")
+            if kind in INNER:
+                path, strategy = INNER[kind]
             base = {**SMALL, **(study if kind in ("launcher", "stopping") else {})}
-            base = planted({"strategy": {"name": "grpo"}, **base}, path, spec)
+            base = planted({"strategy": {"name": strategy}, **base}, path, spec)
             yield (*path, "name"), base
             for field in hints_of(part):
                 yield (*path, field), base

@@ -49,6 +49,10 @@ class Deadline:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
+TASKS = {"absolute_zero": "gfcr.testing.factories:CoinTask"}
+"""Of strategies that ask for problems."""
+
+
 def values(folder: Path, *, strategy: str, tracking: dict[str, Any]) -> dict[str, Any]:
     """The experiment: small, with evaluations between checkpoints and two of these kept."""
     return {
@@ -56,7 +60,7 @@ def values(folder: Path, *, strategy: str, tracking: dict[str, Any]) -> dict[str
         "model": "none",
         "folder": str(folder),
         "engine": {"name": "fake", "mean_length": 6},
-        "task": {"name": "chain_sum", "num_train": 8, "num_heldout": 4},
+        "task": {"name": TASKS.get(strategy, "chain_sum"), "num_train": 8, "num_heldout": 4},
         "trainer": {"name": "dry", "max_steps": 5, "save_every": 2},
         "tracking": tracking,
         "prompts": 2,

@@ -80,7 +80,10 @@ def different(place: Path, wanted: dict[str, Any]) -> list[str]:
     return [key for key, value in wanted.items() if repr(held[key]) != repr(value)]
 
 
-BUFFERS = ["repo", "rlep", "ar3po", "exgrpo", "group_replay", "prompt_replay"]
+BUFFERS = [
+    *("repo", "rlep", "ar3po", "exgrpo", "group_replay", "prompt_replay"),
+    "absolute_zero",
+]
 
 
 @pytest.mark.parametrize(

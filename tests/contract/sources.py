@@ -18,8 +18,12 @@ def sources(*folders: str) -> list[str]:
 
 LIBRARY = sources("gfcr")
 STRATEGIES = sources("strategies")
+ACCELERATE = "scale"
+"""Folder of configurations of accelerate, which are no experiments."""
 EXPERIMENTS = sorted(
-    path for path in (ROOT / "experiments").rglob("*.yaml") if not path.name.endswith(ENDING)
+    path
+    for path in (ROOT / "experiments").rglob("*.yaml")
+    if not path.name.endswith(ENDING) and path.parent.name != ACCELERATE
 )
 
 

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from gfcr import config, experiment, sweep
+from tests import pages
 from tests.commands import gfcr
 from tests.pages import WRITTEN
 
@@ -116,7 +117,12 @@ def test_the_drafter_of_the_docs_drafts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("page", WRITTEN, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_yaml_in_the_docs_resolves(page: Path, tmp_path: Path) -> None:
+    shown = {b.title: b.text for b in pages.blocks(page) if b.language == "python" and b.title}
+    for name, text in shown.items():
+        (tmp_path / name).write_text(text)
     for text in blocks(page, language="yaml"):
+        for name in shown:
+            text = text.replace(f'"{name}:', f'"{tmp_path}/{name}:')
         values = {k: v for k, v in yaml.safe_load(text).items() if k != "base"}
         if "reward_band" in text:
             continue  # resolved above, beside the part it names

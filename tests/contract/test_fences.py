@@ -124,6 +124,10 @@ def _problem(words: list[str]) -> str:
     match first:
         case "gfcr":
             return _refused(rest)
+        case "accelerate":
+            at = rest.index("gfcr")
+            config = rest[rest.index("--config_file") + 1]
+            return _refused(rest[at + 1 :]) if (ROOT / config).is_file() else f"no {config}"
         case "make":
             odd = [t for t in rest if "=" not in t and t not in TARGETS]
             return f"no target {odd}" if odd else ""

@@ -23,10 +23,11 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("engine.base", "stages", "tasks.base", "tasks.codec"),
     ("train.base",),
     ("generate", "filter", "control", "replay", "correction", "speculation", "tasks"),
+    ("cluster",),
     ("engine", "models", "strategy"),
     ("loop",),
     ("pipeline", "tracking", "train"),
-    ("certificate", "config", "drop_in", "offline", "simulation", "testing"),
+    ("certificate", "config", "drop_in", "offline", "schedule", "simulation", "testing"),
     ("doctor",),
     ("experiment",),
     ("audit", "launch", "search"),
@@ -42,6 +43,7 @@ ROOT_MODULES = 15
 ADAPTERS = {
     "vllm": ("gfcr/engine/vllm",),
     "trl": ("gfcr/train/trl",),
+    "peft": ("gfcr/train/adapters",),
     "mlflow": ("gfcr/tracking/mlflow",),
     "tensorboard": ("gfcr/tracking/tensorboard",),
     "wandb": ("gfcr/tracking/wandb",),
@@ -49,6 +51,8 @@ ADAPTERS = {
     "submitit": ("gfcr/launch/slurm",),
     "optuna": ("gfcr/search/optuna",),
     "openai": ("gfcr/control/judges/line",),
+    "bm25s": ("gfcr/generate/tools/search",),
+    "openenv": ("gfcr/generate/environments/openenv",),
 }
 HEAVY = ("torch", "vllm", "trl", "mlflow", "transformers", "datasets")
 MAX_FILE_LINES = 300

@@ -22,11 +22,15 @@ REQUIRED: dict[Any, Any] = {str: "(x)", int: 1, float: 1.0}
 """What a field without default is given: only a stage's parts must do without."""
 
 
+OWN = {"factory": "tests.contract.test_verdicts:Counting"}
+"""What a field of that name is given: it loads the code that it names."""
+
+
 def needed(kind: str, name: str) -> dict[str, Any]:
     part = registry.find(kind, name)
     hints = get_type_hints(part)
     return {
-        f.name: REQUIRED[hints[f.name]]
+        f.name: OWN.get(f.name) or REQUIRED[hints[f.name]]
         for f in dataclasses.fields(part)
         if f.init and kind not in STAGES and f.default is MISSING and f.default_factory is MISSING
     }

@@ -22,7 +22,7 @@ OTHER: Mapping[str, Any] = {
     **{"mode": "positive", "choose": "recent", "stop": ";", "lenience": 0.5},
     **{"pattern": "#", "answer": "(.)", "pool": "other/runs"},
     **{"schedule": "hw", "kind": "dr_grpo"},
-    **{"shape": "linear", "marker": ",", "end": 0.5},
+    **{"shape": "linear", "marker": ",", "end": 0.5, "only": "even"},
     "separator": "=",
     **{
         "by": "level",
@@ -31,7 +31,7 @@ OTHER: Mapping[str, Any] = {
         "train": "plain",
         "column": "solution",
     },
-    "tool": "gfcr.generate.tools.calculator:Calculator",
+    **{"model": "other/model", "template": "{hint}: {prompt}", "ends": ".", "act": "?"},
 }
 """Another value of the knobs that hold words, or nothing."""
 BESIDE: Mapping[str, Mapping[str, Any]] = {"lenience": {"rule": "released"}}

@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from gfcr import registry
+from gfcr.correction.truncated import Truncated
 from gfcr.filter.group_advantage import GroupAdvantage
-from gfcr.generate.tools.base import ToolError, load_tool, tool_names
+from gfcr.generate.environments.base import Environment
+from gfcr.generate.tools.base import ToolError
 from gfcr.loop import anew
 from gfcr.loop.scoring import verify_safely
 from gfcr.strategy import Strategy
@@ -23,9 +25,11 @@ from gfcr.tasks.codec import CharCodec
 from gfcr.tasks.demos.reasoning_gym import ALPHABET
 from gfcr.tasks.verifiers.base import load
 from gfcr.testing import factories as make
-from gfcr.types import Sampling
+from gfcr.types import Prompt, Sampling
 
 VERIFIERS = [m.name for m in pkgutil.iter_modules(verifiers.__path__) if m.name != "base"]
+ENVIRONMENTS = [name for name in registry.names("environment") if name != "openenv"]
+"""Those played in this process: a server's memory is its own."""
 NEEDED: dict[str, dict[str, Any]] = {"regex": {"pattern": r"#(\d+)"}}
 """Options that a verifier cannot be made without."""
 ANSWERS = ("12", "1/2", "3.0", "no number")
@@ -39,6 +43,10 @@ TEXTS_OF = {
     "unit_tests": ("def f(x): return 2", "print(4)", "", "def f(x): return x"),
 }
 TEXTS = ("12", "#12", "1/2", "0.5", "the answer is 3", "#", "", "1e999999", "(((", "12, no: 7")
+
+
+def prompt_of(text: str) -> Prompt:
+    return Prompt(id="p", tokens=make.CODEC.prompt(text), text=text, answer="3")
 
 
 def always(make: Callable[[], Callable[[Any], object]], calls: Sequence[Any]) -> None:
@@ -87,10 +95,20 @@ def test_a_task_has_no_memory(name: str, tmp_path: Path) -> None:
     always(make, [(prompt, text) for prompt in asked for text in texts])
 
 
-@pytest.mark.parametrize("name", tool_names())
-def test_a_tool_has_no_memory(name: str) -> None:
+CALLS: dict[str, Sequence[str]] = {
+    "calculator": ["1+2", "3*4", "1+2=3,3-9", "1/0", "", "=", "x+1", "7/2"],
+    "search": [f"<tool_call>{q}" for q in ("1", "2", "3 and 2", "", "4")],
+    "python": [f"<tool_call>{p}" for p in ("print(1)", "1/0", "", "import os; print(os.getcwd())")],
+}
+
+
+@pytest.mark.parametrize("name", registry.names("tool"))
+def test_a_tool_has_no_memory(name: str, tmp_path: Path) -> None:
+    (tmp_path / "documents.txt").write_text("1 and 2\n2 and 3\n")
+    needed = {"search": {"documents": str(tmp_path / "documents.txt")}}.get(name, {})
+
     def make() -> Callable[[Any], object]:
-        tool = load_tool(name)
+        tool = registry.build("tool", {"name": name, **needed})
 
         def ask(text: str) -> object:
             try:
@@ -100,7 +118,46 @@ def test_a_tool_has_no_memory(name: str) -> None:
 
         return ask
 
-    always(make, ["1+2=", "3*4=", "1+2=3,3-9=", "1/0=", "", "=", "x+1=", "7/2="])
+    always(make, CALLS[name])
+
+
+class Counting:
+    """An environment of TRL's kind, whose answers depend on what was asked of it before."""
+
+    def reset(self, **columns: str) -> str:
+        self.asked = len(columns["prompt"])
+        return f"{self.asked}"
+
+    def add(self, text: str) -> str:
+        """Adds.
+
+        Args:
+            text: to count.
+        """
+        self.asked += len(text)
+        return f"{self.asked}"
+
+    def get_reward(self) -> float:
+        return float(self.asked % 2)
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_an_environment_has_no_memory(name: str) -> None:
+    needed = {"trl": {"factory": f"{__name__}:Counting", "method": "add"}}.get(name, {})
+
+    def make() -> Callable[[Any], object]:
+        made: Environment = registry.build("environment", {"name": name, **needed})
+
+        def ask(call: Sequence[str]) -> object:
+            world = made.make()
+            seen = [world.begin(prompt_of("1+2="), seed=0), *(world.act(act) for act in call)]
+            told = world.verdict("#3")
+            world.close()
+            return [*seen, told]
+
+        return ask
+
+    always(make, [["1+2="], ["1+2=", ",3*4="], ["x="], []])
 
 
 @pytest.mark.parametrize("name", registry.names("generate"))
@@ -108,10 +165,15 @@ def test_a_generate_part_has_no_memory(name: str) -> None:
     """Between two evaluations it has trained, as another instance of it, and itself once more."""
     task = make.CoinTask()
     asked = task.problems(make.CODEC).heldout
-    needed = {"multi_turn": {"stop": "1"}}.get(name, {})
+    talking = ("multi_turn", "tool_tree", "episode")
+    needed = {"stop": "1"} if name in talking else {}
     parts = [registry.build("generate", {"name": name, **needed}) for _ in range(2)]
     strategy = Strategy(
-        name="t", generate=parts[0], filters={"advantage": GroupAdvantage()}, group_size=4
+        name="t",
+        generate=parts[0],
+        filters={"advantage": GroupAdvantage()},
+        group_size=4,
+        correction=Truncated(),
     )
     pipeline = make.pipeline(strategy, task=task, prompts=2)
 
@@ -130,8 +192,8 @@ def test_these_parts_and_no_others_are_trusted_to_have_none() -> None:
     """Whoever adds one adds it to the list when the tests above hold for it."""
     parts = {
         "gfcr.tasks.verifiers": VERIFIERS,
-        "gfcr.generate.tools": tool_names(),
-        **{registry.KINDS[kind]: registry.names(kind) for kind in ("task", "generate")},
+        registry.KINDS["environment"]: ENVIRONMENTS,
+        **{registry.KINDS[kind]: registry.names(kind) for kind in ("task", "generate", "tool")},
     }
     tried = {f"{package}.{name}" for package, names in parts.items() for name in names}
     assert tried == anew.SHIPPED

@@ -1,4 +1,4 @@
-"""Strategies on one real engine: the demo model and its task, with a policy for each version."""
+"""Strategies on one real engine: a demo model and its task, with a policy for each version."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,13 +16,19 @@ from gfcr.pipeline import Pipeline
 from gfcr.strategy import Strategy
 from gfcr.tasks.chain_sum import ChainSum
 from gfcr.tasks.codec import HfCodec
+from gfcr.tasks.programs import Programs
+from gfcr.train.base import TrainJob
 from gfcr.types import Rollout, RolloutBatch, Sampling
+
+TASKS = {"demo": ChainSum, "demo-programs": Programs}
 
 
 @dataclass(kw_only=True)
 class Floor:
-    """An engine on the demo model."""
+    """An engine on a demo model."""
 
+    name: str
+    """Of the model."""
     model: Path
     engine: VllmEngine
     codec: HfCodec
@@ -30,7 +36,7 @@ class Floor:
     noise: dict[str, torch.Tensor] = field(default_factory=dict)
 
     def weights(self, version: int) -> Iterator[tuple[str, torch.Tensor]]:
-        """Policy `version`: the demo model, each version a little further off."""
+        """Policy `version`: the model, each version a little further off."""
         for name, weight in self.policy.named_parameters():
             if name not in self.noise:
                 generator = torch.Generator().manual_seed(len(self.noise))
@@ -46,13 +52,15 @@ class Floor:
         max_tokens: int = 160,
         **changes: Any,
     ) -> Pipeline:
-        """A pipeline on `num_train` chain sums: few come back at once."""
-        task = ChainSum(num_train=num_train, num_heldout=1)
+        """A pipeline on `num_train` problems: few come back at once."""
+        task = TASKS[self.name](num_train=num_train, num_heldout=3)
+        problems = task.problems(self.codec)
         return Pipeline(
             strategy,
             engine=self.engine,
             task=task,
-            train=task.problems(self.codec).train,
+            train=problems.train,
+            heldout=problems.heldout,
             codec=self.codec,
             prompts=prompts,
             sampling=Sampling(max_tokens=max_tokens),
@@ -67,6 +75,19 @@ class Floor:
             pipeline.sync(self.weights(version), version=version)
             made.append(pipeline.next_batch())
         return made
+
+    def job(self, source: "Source", *, folder: Path) -> TrainJob:
+        """What a trainer learns from the source, from the demo model on."""
+        run = source.pipeline
+        return TrainJob(
+            model=str(self.model),
+            source=source,
+            loss=run.strategy.loss,
+            correction=run.strategy.correction,
+            seed=0,
+            folder=folder,
+            sampling=run.sampling,
+        )
 
     def logprob_gap(self, rollouts: Iterable[Rollout]) -> float:
         """Largest |sampled - scored| log-prob, each token scored by the policy that sampled it."""
@@ -89,12 +110,12 @@ class Floor:
         return worst
 
 
-def start() -> Floor:
-    """Starts the engine on the demo model, which the first one who asks for it makes."""
-    folder = models.resolve("demo")
+def start(name: str = "demo") -> Floor:
+    """Starts the engine on a demo model, which the first one who asks for it makes."""
+    folder = models.resolve(name)
     engine = Vllm(kv_cache_gib=0.25).start(model=str(folder), seed=0)
     policy = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    return Floor(model=folder, engine=engine, codec=HfCodec(folder), policy=policy)
+    return Floor(name=name, model=folder, engine=engine, codec=HfCodec(folder), policy=policy)
 
 
 @dataclass(kw_only=True)

@@ -47,6 +47,35 @@ def test_what_few_tokens_show_is_no_certificate(model: Path, tmp_path: Path) -> 
     assert cell["p_value"] > 1e-3 and 0 < cell["accepted"] < cell["drafted"]
 
 
+def test_a_server_s_steps_are_seen_as_those_of_this_process(model: Path, tmp_path: Path) -> None:
+    options = ("--drafter", eager(tmp_path), "--settings", "t1", "--samples", "8000")
+    _, found = audit(model, tmp_path, *options, "engine.name=vllm_server")
+    (cell,) = found["cells"]
+    assert cell["verdict"] == "inconclusive" and cell["p_value"] > 1e-3
+    assert "plain_linears" in found["fixes"]
+    # Every draft of vLLM's n-grams is of three tokens, but at the end of a request.
+    assert cell["longest_draft"] == 3 and set(cell["drafts"]) == {"1", "2"}
+    kinds = {kind: of["tokens"] for kind, of in cell["logprobs"].items()}
+    assert 0 < kinds["accepted"] <= cell["accepted"] < cell["drafted"]
+    assert sum(kinds.values()) == cell["tokens"] > cell["speculated"] > kinds["accepted"]
+
+
+@pytest.mark.whole
+def test_a_server_is_lossless_with_and_without_drafts(model: Path, tmp_path: Path) -> None:
+    options = ("--drafter", f"none,{eager(tmp_path)}", "--settings", "t1,greedy")
+    code, found = audit(model, tmp_path, *options, "engine.name=vllm_server")
+    assert code == 0 and [c["verdict"] for c in found["cells"]] == ["lossless"] * 4
+
+
+@pytest.mark.whole
+@pytest.mark.skipif(torch.cuda.is_available(), reason="the defect is that of the CPU build")
+def test_a_server_without_repairs_is_biased(model: Path, tmp_path: Path) -> None:
+    options = ("--drafter", "ngram", "--settings", "t1", "--samples", "20000")
+    code, found = audit(model, tmp_path, *options, "engine.name=vllm_server", "engine.fixes=false")
+    assert code == 1 and found["fixes"] == []
+    assert found["cells"][0]["verdict"] == "biased"
+
+
 @pytest.mark.whole
 def test_the_engine_is_lossless_with_ngram_drafts(model: Path, tmp_path: Path) -> None:
     options = ("--drafter", eager(tmp_path), "--settings", "t1,min_p0.05,greedy")

@@ -88,6 +88,10 @@ def test_the_table_serves_auto(found: dict[str, Any], table: Path) -> None:
         (("--arms", "das budget=some"), "classes"),
         (("--arms", "draft_model"), "--draft-model"),
         (("--k", "three"), "whole numbers"),
+        (("engine.compil=true",), "compile"),
+        (("engine.dtype=float8",), "bfloat16"),
+        (("engine.name=vllm_server",), "`gfcr bench server`"),
+        (("sampling.max_tokens=3",), "give engine.KEY=VALUE"),
     ],
 )
 def test_bad_input_is_named_before_anything_runs(options: tuple[str, ...], said: str) -> None:

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 import torch
 from datasets import Dataset
+from peft import LoraConfig
 from trl import GRPOConfig
 from trl import GRPOTrainer as Stock
 
+from gfcr import seeds
 from gfcr.drop_in import GRPOTrainer
 from gfcr.tracking.rollouts import read_update
 from gfcr.types import Rollout
@@ -34,7 +36,11 @@ class Case:
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
     strategy: Any = "grpo"
     stock: dict[str, Any] = field(default_factory=dict[str, Any])
+    lora: dict[str, Any] | None = None
     tolerance: float = TOLERANCE
+
+    def given(self) -> dict[str, Any]:
+        return {"peft_config": LoraConfig(**self.lora)} if self.lora else {}
 
 
 def adam(**settings: Any) -> Case:
@@ -46,6 +52,8 @@ def adam(**settings: Any) -> Case:
 def of_loss(aggregation: str) -> dict[str, Any]:
     return {"name": "grpo", "loss": {"aggregation": aggregation}}
 
+
+LORA = {"r": 4, "lora_alpha": 8, "target_modules": "all-linear"}
 
 CASES = {
     "three updates over epochs": Case(settings={"max_steps": 3, "lr_scheduler_type": "linear"}),
@@ -126,6 +134,36 @@ CASES = {
         }
     ),
     "another seed": Case(settings={"seed": 7}),
+    "iterations": Case(settings={"num_iterations": 2, "max_steps": 4, "learning_rate": 0.1}),
+    "iterations over epochs": Case(
+        settings={"num_iterations": 2, "num_train_epochs": 2, "max_steps": -1, "learning_rate": 0.1}
+    ),
+    "mini-batches": Case(
+        settings={
+            "per_device_train_batch_size": 4,
+            "steps_per_generation": 4,
+            "max_steps": 4,
+            "learning_rate": 0.02,  # larger steps magnify the rounding of those before
+        }
+    ),
+    "mini-batches, means, iterations": Case(
+        settings={
+            "per_device_train_batch_size": 4,
+            "generation_batch_size": 16,
+            "num_iterations": 2,
+            "max_steps": 8,
+            "learning_rate": 0.05,
+        },
+        strategy=of_loss("grpo"),
+        stock={"loss_type": "grpo"},
+    ),
+    "LoRA": Case(lora=LORA),
+    "LoRA, KL, iterations": Case(
+        lora=LORA, settings={"beta": 0.1, "num_iterations": 2, "max_steps": 4}
+    ),
+    "LoRA of some modules, by rank": Case(
+        lora={"r": 4, "use_rslora": True, "target_modules": ["q_proj", "up_proj"]}
+    ),
 }
 ALWAYS = {
     "three updates over epochs",
@@ -136,6 +174,9 @@ ALWAYS = {
     "stale sequences left out",
     "KL to a reference that follows",
     "adamw",
+    "iterations",
+    "mini-batches",
+    "LoRA, KL, iterations",
 }
 """The sample that every run of the tests tries."""
 
@@ -168,6 +209,7 @@ def train_ours(model: str, folder: Path, case: Case) -> torch.Tensor:
         train_dataset=Dataset.from_dict(ROWS),
         strategy=case.strategy,
         engine={"name": "fake"},
+        **case.given(),
     )
     return train_stock(trainer)
 
@@ -199,13 +241,29 @@ def train_trl(model: str, folder: Path, case: Case, *, updates: list[list[Rollou
         args=GRPOConfig(**settings_of(case, folder) | case.stock),
         train_dataset=Dataset.from_dict(ROWS),
         rollout_func=replayed,
+        **case.given(),
     )
     return train_stock(trainer)
 
 
+def deal_as_gfcr(monkeypatch: pytest.MonkeyPatch, *, seed: int, parts: bool) -> None:
+    """TRL deals rows into its passes at random, which matters where these are several steps."""
+    batch = iter(range(100))
+
+    def shuffled(held: dict[str, Any]) -> dict[str, Any]:
+        order = torch.tensor(seeds.rng(seed, "mini_batches", next(batch)).permutation(16))
+        return {k: v[order] if torch.is_tensor(v) and v.ndim else v for k, v in held.items()}
+
+    if parts:
+        monkeypatch.setattr("trl.trainer.grpo_trainer.shuffle_sequence_dict", shuffled)
+
+
 @pytest.mark.parametrize("name", sample(CASES, always=ALWAYS))
-def test_the_update_is_trl_s_own(model: str, tmp_path: Path, name: str) -> None:
+def test_the_update_is_trl_s_own(
+    model: str, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     case = CASES[name]
+    deal_as_gfcr(monkeypatch, seed=case.settings.get("seed", 42), parts="mini" in name)
     ours = train_ours(model, tmp_path / "ours", case)
     updates = stored(tmp_path / "ours")
     theirs = train_trl(model, tmp_path / "theirs", case, updates=updates)

@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 import torch
 from datasets import Dataset
+from peft import LoraConfig
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import GRPOConfig
+from trl import GRPOTrainer as Stock
 
+from gfcr import drop_in
 from gfcr.drop_in import GRPOTrainer
 from gfcr.drop_in.encode import encode
 from gfcr.errors import CheckpointError, ConfigError, FolderInUse
@@ -39,6 +42,7 @@ def make(
     prompts: Any = None,
     rows: Any = None,
     strategy: Any = "grpo",
+    lora: Any = None,
     **changes: Any,
 ) -> Any:
     given = arguments(folder, rollouts=16, size=4, max_completion_length=12, logging_steps=1)
@@ -50,6 +54,7 @@ def make(
         eval_dataset=rows,
         strategy=strategy,
         engine={"name": "fake"},
+        peft_config=lora,
     )
 
 
@@ -211,6 +216,7 @@ def test_a_checkpoint_of_another_run_is_refused(model: str, tmp_path: Path) -> N
         "strategy=": {"strategy": "dr_grpo"},
         "seed=3, not 42": {"seed": 3},
         "rows=6, not 4": {"prompts": ["1+2="] * 6},
+        "steps of a batch=2, not 1": {"num_iterations": 2},
     }
     for words, changes in others.items():
         with pytest.raises(CheckpointError, match=f"is of another run: this one has {words}"):
@@ -230,11 +236,31 @@ def test_replay_survives_a_checkpoint(model: str, tmp_path: Path, strategy: str)
     assert any(not torch.equal(begun[n], t) for n, t in again.model.state_dict().items())
 
 
+@pytest.mark.parametrize("lora", [None, LoraConfig(r=2, target_modules="all-linear")])
+def test_batches_of_several_steps_resume(model: str, tmp_path: Path, lora: Any) -> None:
+    """Two steps over two parts, twice: what is saved comes between batches."""
+    steps = {"num_iterations": 2, "per_device_train_batch_size": 4, "steps_per_generation": 4}
+    saving = {"save_strategy": "steps", "save_steps": 4, "learning_rate": 0.01}
+    asked = {**steps, **saving, "max_steps": 12, "lora": lora}
+    trainer = make(model, tmp_path, **asked)
+    trainer.train()
+    held = texts(tmp_path / "rollouts")
+    assert len(held) == 3 * 16 and len(list((tmp_path / "rollouts").iterdir())) == 3
+    assert max(logged(trainer, "clip_ratio/region_mean")) > 0
+    kept = {p.name for p in (tmp_path / "checkpoint-8").iterdir()}
+    assert ("adapter_model.safetensors" in kept) == (lora is not None)
+    again = make(model, tmp_path, **asked)
+    again.train(resume_from_checkpoint=str(tmp_path / "checkpoint-4"))
+    assert texts(tmp_path / "rollouts") == held
+    whole = dict(trainer.model.named_parameters())
+    assert all(torch.equal(p, whole[n]) for n, p in again.model.named_parameters())
+
+
 def test_settings_changed_after_construction(model: str, tmp_path: Path) -> None:
     trainer = make(model, tmp_path)
     trainer.args.temperature = 0.1  # TRL's loss has its own copy, and so has the engine's sampling
     trainer.args.gradient_accumulation_steps = 4
-    with pytest.raises(ConfigError, match="generation_batch_size=16"):
+    with pytest.raises(ConfigError, match="an optimizer step takes gradient_accumulation_steps=4"):
         trainer.train()
     trainer.args.gradient_accumulation_steps = 2
     plain = make(model, tmp_path / "plain")
@@ -271,3 +297,71 @@ def test_messages_are_encoded_and_told_as_trl_does(model: str, tmp_path: Path) -
     prompt, ((answer),) = seen[0]
     assert prompt in turns and answer.keys() == {"role", "content"}
     assert answer["role"] == "assistant"
+
+
+class Paying:
+    """An environment of TRL's kind, which pays for short actions."""
+
+    paid = 0.0
+
+    def reset(self, **columns: str) -> None:
+        assert columns["prompt"] in ROWS["prompt"]
+
+    def say(self, text: str) -> str:
+        """Hears.
+
+        Args:
+            text: the action.
+        """
+        self.paid = 1.0 / (1 + len(text))
+        return "1"
+
+    def get_reward(self) -> float:
+        return self.paid
+
+
+EPISODES = {"name": "trl", "factory": f"{__name__}:Paying", "method": "say"}
+MADE: dict[str, dict[str, Any]] = {
+    "plan_then_act": {"generate": {"template": "1+{prompt}"}, "answers": 2},
+    "self_repair": {"generate": {"template": "{prompt}{attempt}+{prompt}"}},
+    "stepwise": {"generate": {"environment": EPISODES}},
+}
+"""Strategies whose rollouts are trained under prompts that no row of the dataset has."""
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_a_prompt_that_a_part_made_is_trained_and_shown(
+    name: str, model: str, tmp_path: Path
+) -> None:
+    asked: list[str] = []
+
+    def reward(prompts: list[str], completions: list[str], **_: Any) -> list[float]:
+        asked.extend(prompts)
+        return [float(len(text) % 2) for text in completions]
+
+    given = {"name": name, **MADE[name]}
+    trainer = make(model, tmp_path, reward=reward, strategy=given, max_steps=2)
+    trainer.train()
+    groups = [*read_rollouts(tmp_path / "rollouts")]
+    made = {r.prompt.text for g in groups for r in g.rollouts} - {*ROWS["prompt"]}
+    assert made & {*trainer._logs["prompt"]}
+    assert {*asked} <= {*ROWS["prompt"]}, "rewards are the row's"
+    if name == "stepwise":
+        paid = [r.reward for g in groups for r in g.rollouts]
+        assert not asked and {*paid} > {0.0}
+        assert sum(logged(trainer, "reward")) > 0
+
+
+def test_what_an_environment_pays_is_not_left_out_of_a_rollout_func(
+    model: str, tmp_path: Path
+) -> None:
+    episode = {"name": "episode", "environment": EPISODES, "stop": "=", "max_turns": 4}
+    made = drop_in.rollout_func("grpo", model=model, engine={"name": "fake"}, generate=episode)
+    args = GRPOConfig(**arguments(tmp_path, rollouts=16, size=4, max_completion_length=12))
+    rows = Dataset.from_dict(ROWS)
+    trainer = Stock(
+        model=model, reward_funcs=brief, args=args, train_dataset=rows, rollout_func=made
+    )
+    with pytest.raises(ConfigError, match="'grpo' says itself what rollouts are worth"):
+        trainer.train()
+    made.close()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from datasets import Dataset, DatasetDict
+from peft import IA3Config, LoraConfig
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
 from trl import GRPOConfig
 
@@ -93,9 +94,16 @@ def test_any_other_value_of_a_field_that_is_not_honoured_is_named(
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"steps_per_generation": 4}, "steps_per_generation=4"),
+        ({"steps_per_generation": 3, "max_steps": -1}, "steps_per_generation=3"),
         ({"steps_per_generation": 1}, "steps_per_generation=1"),
-        ({"generation_batch_size": 32}, "generation_batch_size=32"),
+        ({"generation_batch_size": 24, "max_steps": -1}, "steps_per_generation=3"),
+        ({"num_iterations": 2, "max_steps": 3}, "max_steps=3: rollouts last for 2 optimizer steps"),
+        ({"steps_per_generation": 4, "max_steps": 3}, "max_steps=3: rollouts last for 2"),
+        ({"num_iterations": 2, "max_steps": -1, "num_train_epochs": 1.5}, "num_train_epochs=1.5"),
+        ({"num_iterations": 3, "max_steps": 6, "save_strategy": "steps", "save_steps": 4},
+          "save_steps=4: rollouts last for 3"),
+        ({"num_iterations": 3, "max_steps": 6, "save_strategy": "best", "eval_steps": 2,
+          "metric_for_best_model": "reward"}, "eval_steps=2: rollouts last for 3"),
         ({"max_completion_length": None}, "max_completion_length=None"),
         ({"model_init_kwargs": {"revision": "v2"}}, "model_init_kwargs holds revision"),
         ({"model_init_kwargs": {"rope_theta": 1.0}}, "model_init_kwargs holds rope_theta"),
@@ -103,7 +111,7 @@ def test_any_other_value_of_a_field_that_is_not_honoured_is_named(
         ({"pad_to_multiple_of": 8}, "pad_to_multiple_of=8"),
         ({"num_generations": 8}, "num_generations=8 and group_size=4"),
         ({"gradient_accumulation_steps": 3, "per_device_train_batch_size": 4,
-          "generation_batch_size": 4 * 4}, "generation_batch_size=16"),
+          "generation_batch_size": 4 * 4}, "steps_per_generation=4, and an optimizer step takes"),
         ({"loss_type": "bnpo"}, "loss_type='bnpo', and strategy 'grpo' has 'dapo'"),
         ({"loss_type": "cispo"}, "loss_type='cispo'"),
         ({"epsilon": 0.3}, "epsilon=0.3"),
@@ -230,7 +238,9 @@ def construct(model: Any, folder: Path, **changes: Any) -> Any:
             "train_dataset has no column `prompt` (it has messages)",
         ),
         ({"optimizers": (object(), None)}, "optimizers: the trainer loads the model"),
-        ({"peft_config": object()}, "peft_config: the engine is given whole weights"),
+        ({"peft_config": object()}, "peft_config=object: give a peft.LoraConfig"),
+        ({"peft_config": IA3Config()}, "peft_config=IA3Config: give a peft.LoraConfig"),
+        ({"peft_config": LoraConfig(modules_to_save=["norm"])}, "cannot be merged"),
         ({"quantization_config": object()}, "quantization_config: the engine"),
         ({"tools": [short]}, "tools: use a strategy with a tool"),
         ({"environment_factory": short}, "environment_factory: use a strategy"),

@@ -68,16 +68,7 @@ def test_a_strategy_by_entropy_fires_accounts_and_trains(name: str, tmp_path: Pa
     plan = strategies.load(name, **({"updates": 1} if name == "d3s" else {}))
     run = floor.pipeline(plan, prompts=4, num_train=64)
     source = Source(pipeline=run)
-    job = TrainJob(
-        model=str(floor.model),
-        source=source,
-        loss=plan.loss,
-        correction=plan.correction,
-        seed=0,
-        folder=tmp_path,
-        sampling=run.sampling,
-    )
-    trained = Trl(max_steps=2, micro_batches=2).train(job)
+    trained = Trl(max_steps=2, micro_batches=2).train(floor.job(source, folder=tmp_path))
     run.close()
     floor.engine.close()
     assert trained.updates == 2 and run.tokens()["remainder"] == 0

@@ -11,7 +11,6 @@ from transformers import AutoModelForCausalLM
 
 from gfcr import strategy as strategies
 from gfcr.tracking.rollouts import read_rollouts, write_rollouts
-from gfcr.train.base import TrainJob
 from gfcr.train.trl import Trl
 from tests.integration import demo_floor
 from tests.integration.demo_floor import Floor, Source
@@ -89,15 +88,7 @@ def test_it_fires_accounts_and_trains(
     prompts = 6 if name == "allotted" else 3
     run = floor.pipeline(plan, prompts=prompts, num_train=FEW.get(name, 64), records=read_rollouts)
     source = Source(pipeline=run)
-    job = TrainJob(
-        model=str(floor.model),
-        source=source,
-        loss=plan.loss,
-        correction=plan.correction,
-        seed=0,
-        folder=tmp_path / "checkpoints",
-        sampling=run.sampling,
-    )
+    job = floor.job(source, folder=tmp_path / "checkpoints")
     trained = Trl(max_steps=3, micro_batches=2).train(job)
     run.close()
     assert trained.updates == 3 and run.tokens()["remainder"] == 0

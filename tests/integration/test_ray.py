@@ -20,11 +20,16 @@ import yaml
 
 from gfcr import experiment, sweep
 from gfcr.config import as_dict
+from gfcr.engine.server_child import PARENT
+from gfcr.engine.server_process import THROUGH
 from gfcr.errors import ConfigError, GfcrError
 from gfcr.experiment.source import Pause
 from gfcr.launch.base import Job
 from gfcr.launch.ray import Ray
+from gfcr.launch.ray_server import Bundles
 from gfcr.tracking.folder import RunFolder
+from tests.integration.tiny_model import tiny_chain_sum
+from tests.pages import command_of
 
 STORE_BYTES = 80_000_000
 STUDY: dict[str, Any] = {
@@ -167,6 +172,65 @@ def test_a_trial_that_fails_is_not_run_again_and_stops_no_other(
     assert log.count("starting the engine") == 1
 
 
+SERVER = """
+import json, os, sys, time
+from gfcr.process.parent import follow
+follow(int(os.environ["GFCR_SERVER_PARENT"]))
+told = {name: os.environ.get(name) for name in ("CUDA_VISIBLE_DEVICES", "GFCR_SERVER_HOST", "OWN")}
+with open(sys.argv[1], "w") as file:
+    json.dump({"pid": os.getpid(), **told}, file)
+time.sleep(600)
+"""
+
+
+def test_a_server_runs_on_its_bundle_and_ends_with_who_stands_for_it(
+    cluster: Any, tmp_path: Path
+) -> None:
+    import ray
+
+    node = cluster.add_node(num_cpus=0, num_gpus=1, object_store_memory=STORE_BYTES)
+    ray.init(address=cluster.address, namespace="tests", log_to_driver=False)
+    try:
+        group = ray.util.placement_group([{"CPU": 1}, {"GPU": 1}], name="trial")
+        assert group.wait(60)
+        bundles = Bundles(address=cluster.address, namespace="tests", group="trial", cpus=0, gpus=1)
+        own = bundles.environment(exchange=tmp_path) | {PARENT: str(os.getpid()), "OWN": "yes"}
+        told = tmp_path / "told"
+        line = [*json.loads(own[THROUGH]), "0", sys.executable, "-c", SERVER, str(told)]
+        with subprocess.Popen(line, env=os.environ | own | {"CUDA_VISIBLE_DEVICES": ""}) as stand:
+            found = json.loads(until(lambda: told.exists() and told.read_text()))
+            assert found["CUDA_VISIBLE_DEVICES"] == "0" and found["OWN"] == "yes"
+            assert found["GFCR_SERVER_HOST"] == ray.util.get_node_ip_address()
+            assert stand.poll() is None
+            stand.kill()
+        until(lambda: not Path(f"/proc/{found['pid']}").exists(), seconds=30)
+    finally:
+        ray.shutdown()
+        cluster.remove_node(node)
+
+
+@pytest.mark.whole
+def test_a_trial_brings_its_servers(cluster: Any, tmp_path: Path) -> None:
+    node = cluster.add_node(num_cpus=2, object_store_memory=STORE_BYTES)
+    engine = {"name": "pool", "size": 2, "max_length": 64, "start_timeout_s": 300}
+    changes = {
+        "model": tiny_chain_sum(tmp_path / "model"),
+        "engine": engine,
+        "seeds": [0],
+        "arms": {"grpo": {"strategy": "grpo"}},
+        "sampling": {"max_tokens": 16},
+        "evaluation": {"prompts": 8, "sampling": {"max_tokens": 16}},
+    }
+    launcher = {"name": "ray", "address": cluster.address, "server_cpus": 1}
+    (end,) = sweep.run(load(tmp_path / "ray", cluster, **changes, launcher=launcher))
+    assert end.status == "finished", end.problem
+    cluster.remove_node(node)
+    here = whole(end.trial, tmp_path / "here")
+    assert end.result["tokens"]["remainder"] == 0 == here["tokens"]["remainder"]
+    assert end.result["heldout"] == pytest.approx(here["heldout"])
+    assert not list(tmp_path.rglob("*.servers")), "the weights' folder goes with the run"
+
+
 def test_a_cluster_that_is_not_there_is_named() -> None:
     with pytest.raises(GfcrError, match=r"launcher\.address='127.0.0.1:1'"):
         list(Ray(address="127.0.0.1:1").run([]))
@@ -180,13 +244,17 @@ def test_bad_settings_say_what_is_allowed() -> None:
 
 
 @pytest.mark.whole
-def test_the_answer_is_one_json_object(cluster: Any, tmp_path: Path) -> None:
-    file = tmp_path / "study.yaml"
-    launcher = {"name": "ray", "address": cluster.address}
-    values = {**STUDY, "folder": str(tmp_path / "runs"), "seeds": [0], "launcher": launcher}
-    file.write_text(yaml.safe_dump(values, sort_keys=False))
-    command = [sys.executable, "-m", "gfcr", "sweep", str(file), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+def test_the_page_s_command_answers_with_one_json_object(cluster: Any, tmp_path: Path) -> None:
+    node = cluster.add_node(num_cpus=8, num_gpus=1, object_store_memory=STORE_BYTES)
+    values = {**STUDY, "folder": str(tmp_path / "runs"), "seeds": [0]}
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump(values, sort_keys=False))
+    words = command_of("docs/scale-out.md", holding="ray")[1:]
+    command = [sys.executable, "-m", "gfcr", *words, "--json"]
+    there = os.environ | {"RAY_ADDRESS": cluster.address}  # what `auto` finds
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=300, cwd=tmp_path, env=there
+    )
+    cluster.remove_node(node)
     assert done.returncode == 0, done.stderr
     data = json.loads(done.stdout)
     assert [t["status"] for t in data["trials"]] == ["finished"] * 2

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from trl import GRPOTrainer
 
-from gfcr.train.base import TrainJob
 from gfcr.train.trl import Trl
 from gfcr.types import Rollout
 from tests.integration import demo_floor
@@ -70,16 +69,7 @@ def test_what_is_replayed_is_trained_as_it_was_sampled(
 ) -> None:
     run = pipeline(name, floor)
     source = Source(pipeline=run)
-    job = TrainJob(
-        model=str(floor.model),
-        source=source,
-        loss=run.strategy.loss,
-        correction=run.strategy.correction,
-        seed=0,
-        folder=tmp_path,
-        sampling=run.sampling,
-    )
-    Trl(max_steps=2, micro_batches=2, learning_rate=1e-3).train(job)
+    Trl(max_steps=2, micro_batches=2, learning_rate=1e-3).train(floor.job(source, folder=tmp_path))
     run.close()
     sampled = {r.spans: r for g in source.batches[0].groups for r in g.rollouts}
     again = [s for s in source.batches[1].samples if s.rollout.origin == "replay"]

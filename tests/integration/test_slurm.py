@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from gfcr import experiment, sweep
 from gfcr.config import as_dict
@@ -18,9 +19,13 @@ from gfcr.launch.base import Job
 from gfcr.launch.process import is_held
 from gfcr.launch.slurm import Slurm
 from gfcr.tracking.folder import RunFolder
+from tests.commands import gfcr
 from tests.launchers import values_of
+from tests.pages import command_of
 
-LONG = {"trainer": {"name": "dry", "max_steps": 30, "save_every": 1}, "seeds": [0]}
+SLOW = {"name": "dry", "max_steps": 30, "save_every": 1, "train_s": 0.2}
+"""Six seconds at least: not over before the test has acted on it."""
+LONG = {"trainer": SLOW, "seeds": [0]}
 
 
 def load(folder: Path, **changes: Any) -> sweep.Study:
@@ -117,7 +122,7 @@ SLURM_JOB_ID=77 exec "$@\"""",
 }
 
 
-def test_a_job_of_slurm_is_asked_for_as_the_file_says(
+def test_the_page_s_job_of_slurm_is_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, words in COMMANDS.items():
@@ -125,12 +130,15 @@ def test_a_job_of_slurm_is_asked_for_as_the_file_says(
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setenv("FAKE", str(tmp_path))
-    told = {"partition": "long", "minutes": 90, "cpus": 3, "gpus": 1, "options": {"qos": "high"}}
-    study = load(tmp_path, launcher={"name": "slurm", **told}, seeds=[0])
-    (end,) = sweep.run(study)
-    assert end.status == "finished", (tmp_path / "log").read_text()
+    arms = {"grpo": {"strategy": {"name": "grpo", "group_size": 2}}}
+    values = values_of(tmp_path / "runs", arms=arms, seeds=[0])
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump(values, sort_keys=False))
+    sweeps = command_of("docs/scale-out.md", holding="slurm")[1:]
+    more = ("launcher.minutes=90", "launcher.options={qos: high}", "--json")
+    done = gfcr(*sweeps, *more, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr + (tmp_path / "log").read_text()
     asked = (tmp_path / "script").read_text()
-    for line in ("--partition=long", "--time=90", "--cpus-per-task=3", "--gpus-per-node=1"):
+    for line in ("--partition=gpu", "--time=90", "--cpus-per-task=8", "--gpus-per-node=1"):
         assert f"#SBATCH {line}\n" in asked, asked
     assert "#SBATCH --qos=high\n" in asked and "#SBATCH --job-name=" in asked
 

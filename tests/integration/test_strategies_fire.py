@@ -17,7 +17,6 @@ from transformers import AutoModelForCausalLM
 
 from gfcr import strategy as strategies
 from gfcr.pipeline import Pipeline
-from gfcr.train.base import TrainJob
 from gfcr.train.trl import Trl
 from tests.integration import demo_floor, fires
 from tests.integration.demo_floor import Floor, Source, fresh
@@ -32,14 +31,30 @@ _MODULES = [
     if module.name != "case"
 ]
 CASES: dict[str, Case] = {name: case for module in _MODULES for name, case in module.CASES.items()}
-TRAINED = [name for name, case in CASES.items() if case.trains]
+NAMES = sorted(strategies.names(), key=lambda name: CASES.get(name, Case()).model)
+ON_DEMO = [name for name in NAMES if CASES.get(name, Case()).model == "demo"]
+"""The others' models take minutes to make."""
+TRAINED = [name for name in NAMES if CASES.get(name, Case()).trains]
 
 
 @pytest.fixture(scope="module")
-def floor() -> Iterator[Floor]:
-    made = demo_floor.start()
+def floors() -> Iterator[dict[str, Floor]]:
+    """At most one, as a process has one engine at a time."""
+    made: dict[str, Floor] = {}
     yield made
-    made.engine.close()
+    for floor in made.values():
+        floor.engine.close()
+
+
+@pytest.fixture
+def floor(name: str, floors: dict[str, Floor]) -> Floor:
+    """That of a strategy's model; tests come in the order of models."""
+    model = CASES.get(name, Case()).model
+    if model not in floors:
+        for other in [*floors]:
+            floors.pop(other).engine.close()
+        floors[model] = demo_floor.start(model)
+    return floors[model]
 
 
 def pipeline(name: str, floor: Floor) -> Pipeline:
@@ -49,7 +64,7 @@ def pipeline(name: str, floor: Floor) -> Pipeline:
     return floor.pipeline(strategy, **sizes)
 
 
-@pytest.mark.parametrize("name", strategies.names())
+@pytest.mark.parametrize("name", sample(NAMES, always=ON_DEMO))
 def test_a_strategy_does_what_it_is_for(name: str, floor: Floor) -> None:
     run = pipeline(name, floor)
     done = Done(run=run, batches=floor.batches(run, num=2))
@@ -65,16 +80,7 @@ def test_a_strategy_does_what_it_is_for(name: str, floor: Floor) -> None:
 def test_a_family_trains_through_the_real_seam(name: str, floor: Floor, tmp_path: Path) -> None:
     run = pipeline(name, floor)
     source = Source(pipeline=run)
-    job = TrainJob(
-        model=str(floor.model),
-        source=source,
-        loss=run.strategy.loss,
-        correction=run.strategy.correction,
-        seed=0,
-        folder=tmp_path,
-        sampling=run.sampling,
-    )
-    trained = Trl(max_steps=2, micro_batches=2).train(job)
+    trained = Trl(max_steps=2, micro_batches=2).train(floor.job(source, folder=tmp_path))
     run.close()
     assert trained.updates == run.engine.version == 2 and run.tokens()["remainder"] == 0
     for metrics in source.metrics:

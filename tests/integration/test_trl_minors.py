@@ -32,6 +32,10 @@ CONTRACT = (
     "test_drop_in_settings.py::test_defaults_go_with_every_strategy_but_rloo",
     "test_drop_in_settings.py::test_any_other_value_of_a_field_that_is_not_honoured_is_named",
     "test_drop_in_exact.py::test_the_update_is_trl_s_own[weights of rewards]",
+    "test_drop_in_exact.py::test_the_update_is_trl_s_own[LoRA, KL, iterations]",
+    "test_lora.py::test_the_adapters_become_those_of_trl_and_peft",
+    "test_lora.py::test_a_resumed_run_is_bit_equal_and_its_checkpoints_hold_adapters",
+    "test_trl_steps.py::test_steps_are_trl_s_own_and_clip",
     "test_drop_in_runs.py::test_evaluation_between_updates_changes_none_of_them[2]",
 )
 

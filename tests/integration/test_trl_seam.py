@@ -8,7 +8,8 @@ import torch
 
 from gfcr.correction.truncated import Truncated
 from gfcr.errors import ConfigError
-from gfcr.train.trl import Trl, optimizers
+from gfcr.train.trl import Trl
+from gfcr.train.trl_checks import optimizers
 from gfcr.types import Loss, Sample
 from tests.integration.trl_script import (
     Scripted,

@@ -94,6 +94,13 @@ def test_stock_vllm_is_refused_where_fixes_are_in_force(tmp_path: Path) -> None:
         Vllm(fixes=False).start(model=str(tmp_path), seed=0)
 
 
+def test_a_repair_of_what_a_version_lacks_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As before vLLM 0.31, which has no such module."""
+    monkeypatch.setitem(sys.modules, "vllm.triton_utils.dispatcher", None)
+    others = [f.__name__ for f in vllm_fixes.CPU_FIXES if f is not vllm_fixes.tolerant_scan]
+    assert [*vllm_fixes.apply(cpu=True)] == others
+
+
 SUFFIX = Suffix(draft_length=6)
 
 

@@ -2,16 +2,19 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from peft import LoraConfig, get_peft_model
 from transformers import Qwen3ForCausalLM
 
 from gfcr.engine.base import Request
 from gfcr.engine.vllm import Vllm
 from gfcr.engine.vllm_loop import VllmEngine
 from gfcr.errors import EngineError
+from gfcr.train.adapters import policy_weights
 from gfcr.types import Sampling
 from tests.integration.tiny_model import reference_logprobs, tiny_qwen3
 from tests.sample import sample
@@ -71,6 +74,25 @@ def test_every_sync_makes_the_engine_equal_the_trainer(
     whole = Qwen3ForCausalLM.from_pretrained(folder, dtype=torch.float32)
     engine.update_weights(whole.state_dict().items(), version=3)
     assert worst_gap(engine, whole) < 1e-4
+
+
+def test_adapters_reach_the_engine_merged(
+    started: tuple[VllmEngine, Path, bool], tmp_path: Path
+) -> None:
+    """The reference computes with the adapters beside the weights, as it does in training."""
+    engine, _, tied = started
+    plain = other(tmp_path, seed=10, tied=tied)
+    asked = LoraConfig(r=4, lora_alpha=8, target_modules="all-linear", init_lora_weights=False)
+    base = other(tmp_path, seed=10, tied=tied)
+    with torch.random.fork_rng():  # requests of other tests draw with the global generator
+        adapted: Any = get_peft_model(base, asked).eval()
+    for version, scale in ((10, 1.0), (11, -2.0)):
+        for name, weight in adapted.named_parameters():
+            if "lora_B" in name:
+                weight.data *= scale
+        engine.update_weights(policy_weights(adapted), version=version)
+        assert worst_gap(engine, adapted) < 1e-4
+        assert worst_gap(engine, plain) > 0.05
 
 
 def test_the_prefix_cache_is_used_between_syncs_and_dropped_by_them(

@@ -49,7 +49,9 @@ def train_stock(trainer: Any) -> torch.Tensor:
     return torch.cat([(after[n].detach() - before[n]).flatten() for n in sorted(before)])
 
 
-def stock_grpo(model: str, make: Made, *, folder: Path, **changes: Any) -> GRPOTrainer:
+def stock_grpo(
+    model: str, make: Made, *, folder: Path, peft_config: Any = None, **changes: Any
+) -> GRPOTrainer:
     """GRPOTrainer with TRL's own `rollout_func`, rewards and advantages."""
     first, calls = make(0), iter(range(1000))
 
@@ -71,6 +73,7 @@ def stock_grpo(model: str, make: Made, *, folder: Path, **changes: Any) -> GRPOT
         args=GRPOConfig(**arguments(folder, rollouts=len(first) * size, size=size, **changes)),
         train_dataset=Dataset.from_dict({"prompt": [g[0].prompt.text for g in first]}),
         rollout_func=rollout_func,
+        peft_config=peft_config,
     )
 
 

@@ -531,7 +531,7 @@ def test_a_batch_that_fails_hands_over_what_it_had_and_leaves_the_engine_idle() 
     filters = {"zero_variance": ZeroVariance(), "advantage": GroupAdvantage()}
     plan = Strategy(name="t", generate=Sample(), filters=filters, controls=parts)
     task = make.CoinTask(rates=(0.0,))
-    pipeline = make.pipeline(plan, task=task, sink=handed.append, keeps=True)
+    pipeline = make.pipeline(plan, task=task, sink=handed.append)
     with pytest.raises(BatchCannotFill):
         pipeline.next_batch()
     (batch,) = handed
@@ -583,7 +583,7 @@ def test_what_a_correction_leaves_out_is_taken_from_the_last_batch_s_trained_tok
 def test_groups_of_another_run_are_named_after_its_folder() -> None:
     made = make.pipeline(strategies.load("grpo")).next_batch().groups
     pipeline = make.pipeline(strategies.load("grpo"), records=lambda folder: made)
-    found = pipeline._view.recorded("other/run")
+    found = pipeline._view(0).recorded("other/run")
     assert {r.id for g in found for r in g.rollouts} == {
         f"other/run/{r.id}" for g in made for r in g.rollouts
     }

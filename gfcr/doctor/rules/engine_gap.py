@@ -11,8 +11,9 @@ from gfcr.doctor.rule import Lever, Rule
 class EngineGap(Rule):
     """Engine and trainer disagree about the policy.
 
-    On what was sampled from this very policy the log-probs differ: sampling filters that the
-    trainer knows nothing of, another precision, or weights that did not arrive.
+    On what was sampled from this very policy, under the trained prompt and at the run's
+    temperature, the log-probs differ: sampling filters that the trainer knows nothing of, another
+    precision, or weights that did not arrive.
     """
 
     stage: ClassVar[str] = "Control"
@@ -25,8 +26,9 @@ class EngineGap(Rule):
 
     def figure(self, history: History) -> float | None:
         """See `Rule.figure`."""
-        stale = history.last("off_policy/share")
-        return history.last("train/logprob_gap") if stale == 0 else None
+        stale, moved = history.last("off_policy/share"), history.last("off_policy/moved")
+        own = stale == 0 and not moved
+        return history.last("train/logprob_gap") if own else None
 
     def levers(self, spec: Mapping[str, Any]) -> Sequence[Lever]:
         """See `Rule.levers`."""

@@ -35,6 +35,9 @@ class StragglerTail(Rule):
         rollouts, aborted = history.last("rollouts/all"), history.last("rollouts/aborted")
         if a_pass is None or not rollouts or aborted is None:
             return None
+        episodes, size = history.last("group/episodes"), history.last("group/size")
+        if episodes and size:  # whose turns, rollouts of their own, cannot be in flight together
+            rollouts *= episodes / size
         return 1 - a_pass / (rollouts + aborted)
 
     def levers(self, spec: Mapping[str, Any]) -> Sequence[Lever]:

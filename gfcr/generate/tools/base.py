@@ -1,14 +1,15 @@
-"""What a tool is, and how one is found by name: one file per tool."""
+"""What a tool is: one file per tool, whose fields are its settings."""
 
-import importlib
-import inspect
-import pkgutil
-from abc import ABC, abstractmethod
-from typing import ClassVar, final
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, TypeAlias, final
 
-from gfcr.errors import ConfigError, shown, unknown_name
+from annotated_types import Len
 
-_PACKAGE = "gfcr.generate.tools"
+from gfcr.part import Part
+
+Opening: TypeAlias = Annotated[str, Len(1, 200)]
+"""Text before a call, of a tool that does not read the whole completion."""
 
 
 @final
@@ -16,49 +17,46 @@ class ToolError(ValueError):
     """The policy called a tool with something it cannot answer: the policy's mistake, not ours."""
 
 
-class Tool(ABC):
-    """Answers what the policy wrote. Made without arguments; the file name is the name."""
+@dataclass(kw_only=True)
+class Tool(Part):
+    """Answers what the policy wrote."""
 
     slow: ClassVar[bool] = False
     """True runs `answer` in a thread beside the loop: network, subprocess, sleep."""
 
+    def check(self) -> None:
+        """Refuses a machine or a file that it cannot work with, before anything starts.
+
+        Raises:
+            ConfigError: it cannot, naming the key.
+        """
+
     @abstractmethod
     def answer(self, text: str) -> str:
-        """Returns the text to append behind `text`, the completion so far, stop text included.
+        """Returns the text to append behind a call.
 
-        A function of it: a tool outside gfcr is imported anew for each evaluation.
+        A function of `text`: a tool outside gfcr is imported anew for each evaluation.
+
+        Args:
+            text: the completion so far, without the stop text that called.
 
         Raises:
             ToolError: the call makes no sense.
         """
 
 
-def tool_names() -> list[str]:
-    """Names of the tools that come with gfcr."""
-    package = importlib.import_module(_PACKAGE)
-    return sorted(m.name for m in pkgutil.iter_modules(package.__path__) if m.name != "base")
-
-
-def load_tool(name: str) -> Tool:
-    """Makes the tool called `name`, or `package.module:Class`.
+def behind(text: str, *, opening: str) -> str:
+    """Returns what stands behind the last `opening`.
 
     Raises:
-        ConfigError: there is no such tool.
+        ToolError: there is none.
     """
-    if ":" not in name and name not in tool_names():
-        raise unknown_name(name, kind="tool", allowed=tool_names())
-    if ":" not in name:
-        name = f"{_PACKAGE}.{name}:{name.title().replace('_', '')}"
-    module, _, attribute = name.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError, TypeError) as error:
-        raise ConfigError(
-            f"tool '{name}' cannot be loaded: {error}. Give {', '.join(tool_names())} or "
-            "`package.module:Class`."
-        ) from error
-    if not (inspect.isclass(found) and issubclass(found, Tool)) or inspect.isabstract(found):
-        raise ConfigError(
-            f"tool {shown(name)} is none: give a class that inherits {__name__}.Tool."
-        )
-    return found()
+    _, found, call = text.rpartition(opening)
+    if not found:
+        raise ToolError(f"no {opening!r} before the call.")
+    return call
+
+
+def cut(text: str, *, most: int) -> str:
+    """Returns a text of so many characters at most, with `...` in the place of the rest."""
+    return text if len(text) <= most else f"{text[:most]}..."

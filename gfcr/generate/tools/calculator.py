@@ -1,13 +1,14 @@
-"""A calculator: exact arithmetic on what stands before the equals sign."""
+"""A calculator: exact arithmetic."""
 
 import ast
 import re
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Final, final
+from typing import Any, ClassVar, Final, final
 
 from gfcr.generate.tools.base import Tool, ToolError
 
-_TRAILING: Final = re.compile(r"([0-9.+\-*/() ]*)=?\s*\Z")
+_TRAILING: Final = re.compile(r"([0-9.+\-*/() ]*)\s*\Z")
 _LEADING_ZEROS: Final = re.compile(r"(?<![0-9.])0+(?=[0-9])")
 _MAX_CHARS: Final = 200
 _OPERATORS: Final[dict[type[ast.operator], Any]] = {
@@ -19,11 +20,14 @@ _OPERATORS: Final[dict[type[ast.operator], Any]] = {
 
 
 @final
+@dataclass(kw_only=True)
 class Calculator(Tool):
-    """Evaluates the trailing expression: `3+9=12,12-4=` gives `8`.
+    """Evaluates the trailing expression: `3+9=12,12-4` gives `8`.
 
     Knows + - * / and parentheses, in fractions; the syntax tree is walked, nothing is executed.
     """
+
+    origin: ClassVar[str] = "ours"
 
     def answer(self, text: str) -> str:
         """See `Tool.answer`. Whole numbers as they are, others with six digits."""

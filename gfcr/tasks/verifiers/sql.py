@@ -14,9 +14,9 @@ from annotated_types import Interval
 from gfcr.tasks.base import Verdict
 from gfcr.tasks.verifiers.base import Verifier
 from gfcr.types import Prompt
+from gfcr.values.fenced import last_block
 from gfcr.values.ranges import Count, Word
 
-_FENCED: Final = re.compile(r"```[^\n`]*\n(.*?)(?:```|\Z)", re.DOTALL)
 _ORDERED: Final = re.compile(r"\border\s+by\b", re.IGNORECASE)
 _ALLOWED: Final = frozenset(
     {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
@@ -75,7 +75,7 @@ class Sql(Verifier):
         except (sqlite3.Error, sqlite3.Warning, ValueError) as error:
             return Verdict(reward=None, error=f"the answer's query cannot be run: {error}")
         try:
-            given = self._rows(query_of(text), database=database)
+            given = self._rows(last_block(text).strip(), database=database)
         except (sqlite3.Error, sqlite3.Warning, ValueError, MemoryError):
             return Verdict(reward=0.0, scores={"executes": 0.0})
         same = _equal(given, wanted, ordered=is_ordered(answer))
@@ -93,12 +93,6 @@ class Sql(Verifier):
         if len(found) > self.most_rows:
             raise ValueError(f"more than {self.most_rows} rows")
         return found
-
-
-def query_of(text: str) -> str:
-    """The last fenced block, closed or not; the whole text where there is none."""
-    blocks = _FENCED.findall(text)
-    return (blocks[-1] if blocks else text).strip()
 
 
 def is_ordered(query: str) -> bool:

@@ -2,10 +2,9 @@
 
 import ast
 import json
-import re
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Final, final
+from typing import Annotated, Any, ClassVar, final
 
 from annotated_types import Interval
 
@@ -16,9 +15,8 @@ from gfcr.sandbox.spec import Limits
 from gfcr.tasks.base import Verdict
 from gfcr.tasks.verifiers.base import Verifier
 from gfcr.types import Prompt
+from gfcr.values.fenced import last_block
 from gfcr.values.ranges import Word
-
-_FENCED: Final = re.compile(r"```[^\n`]*\n(.*?)(?:```|\Z)", re.DOTALL)
 
 
 @final
@@ -90,7 +88,7 @@ class UnitTests(Verifier):
         if said := problem(tests):
             return Verdict(reward=None, error=f"the tests cannot be run: {said}")
         try:
-            result = self._run(program_of(text), tests=tests, entry=entry)
+            result = self._run(last_block(text), tests=tests, entry=entry)
         except SandboxError as error:
             return Verdict(reward=None, error=str(error))
         right, share = not result.failed, result.passed / max(1, result.total)
@@ -125,12 +123,6 @@ class UnitTests(Verifier):
 
     def _limits(self, seconds: float) -> Limits:
         return Limits(seconds=seconds, memory_mib=self.memory_mib)
-
-
-def program_of(text: str) -> str:
-    """The last fenced block, closed or not; the whole text where there is none."""
-    blocks = _FENCED.findall(text)
-    return blocks[-1] if blocks else text
 
 
 def pairs_of(tests: str) -> str | list[tuple[str, str]]:

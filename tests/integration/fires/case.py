@@ -29,6 +29,8 @@ class Case:
 
     check: Callable[[Done], None] = lambda done: None
     knobs: Mapping[str, Any] = field(default_factory=dict)
+    model: str = "demo"
+    """Of `demo_floor.TASKS`, whose task it is."""
     prompts: int = 4
     num_train: int = 64
     max_tokens: int = 160

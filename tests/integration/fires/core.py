@@ -1,11 +1,12 @@
 """The first fourteen strategies at work."""
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 
 from gfcr.generate.tools.calculator import Calculator
-from gfcr.types import FinishReason
+from gfcr.types import FinishReason, Sample
 from tests.integration.demo_floor import fresh, positions
 from tests.integration.fires.case import Case, Done
 
@@ -88,9 +89,25 @@ def calls_a_tool(done: Done) -> None:
     assert answered
 
 
+def steps(done: Done) -> None:
+    """Each turn is a sample under the history before it, of its episode's reward."""
+    turns: dict[tuple[str, float], list[Sample]] = {}
+    for sample in (s for b in done.batches for s in b.samples):
+        rollout = sample.rollout
+        turns.setdefault((rollout.group_id, rollout.notes["episode"]), []).append(sample)
+    assert max(map(len, turns.values())) > 1
+    for episode in turns.values():
+        assert all(s.rollout.mask_T.all() for s in episode)
+        assert len({(s.rollout.reward, float(s.advantage_T[0])) for s in episode}) == 1
+        for before, after in pairwise(r.rollout for r in episode):
+            history = (*before.prompt.tokens, *before.tokens_T.tolist())
+            assert after.prompt.tokens[: len(history)] == history
+            assert len(after.prompt.tokens) > len(history)
+
+
 def calculated(asked: str) -> str:
     try:
-        return Calculator().answer(asked)
+        return Calculator().answer(asked.removesuffix("="))
     except ValueError:
         return "?"
 
@@ -130,5 +147,6 @@ CASES = {
         on_policy=False,
     ),
     "rloo": Case(check=compares(lambda r: (r - r.mean()) * len(r) / (len(r) - 1)), trains=True),
+    "stepwise": Case(check=steps, knobs=FEW, trains=True),
     "treerl": Case(check=branches, prompts=2, trains=True),
 }

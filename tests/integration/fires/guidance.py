@@ -56,11 +56,37 @@ def warms(done: Done) -> None:
         np.testing.assert_allclose(heats, [0.8, 0.95, 1.1, 1.25])
 
 
+def plans(done: Done) -> None:
+    """Two plans a group, up to a comma, and two answers to each that go on from it."""
+    made = [r for g in done.groups for r in g.rollouts if "plan" in r.notes]
+    forks = [r for r in made if r.parent]
+    assert 2 * len(forks) == len(made) and done.metric("generate/plans")[1] == len(forks) > 8
+    by_id = {r.id: r for r in made}
+    for rollout in forks:
+        num, other = int(rollout.notes["planned"]), by_id[str(rollout.parent)]
+        shared = rollout.tokens_T[:num].tolist()
+        assert done.run.codec.decode(shared).endswith(",") and rollout.fork_at == num
+        assert shared == other.tokens_T[:num].tolist() and rollout.spans[0] == other.spans[0]
+    assert len({r.text for r in made}) > len(forks)
+
+
+def sharpens(done: Done) -> None:
+    """A chain leaves one trajectory for each proposal, and goes where it is likelier."""
+    own = done.run.strategy.generate.metrics()
+    cut = [r for b in done.batches for r in b.aborted]
+    assert len(cut) == own["proposed"] >= 2 * 16 * 3 and 0 < own["taken"] < 1
+    assert {r.detail for r in cut} == {"not taken", "left for another"}
+    assert {len(g.rollouts) for g in done.groups} == {4}
+    kept = [float(r.logprobs_T.sum()) for g in done.groups for r in g.rollouts]
+    first = [float(r.logprobs_T.sum()) for r in cut if r.parent is None]
+    assert np.mean(kept) > np.mean(first) and done.run.tokens()["aborted"] > 0
+
+
 CASES = {
+    "power_sampling": Case(check=sharpens, knobs={"group_size": 4, "steps": 3, "block": 160}),
+    "plan_then_act": Case(check=plans, knobs={"group_size": 4, "answers": 2}, trains=True),
     "temperature_ladder": Case(check=warms, knobs={"group_size": 4}),
-    "few_shot": Case(
-        check=shows_examples, knobs={"group_size": 2}, prompts=8, on_policy=False, trains=True
-    ),
+    "few_shot": Case(check=shows_examples, knobs={"group_size": 2}, prompts=8, trains=True),
     "self_repair": Case(check=repairs, knobs={"group_size": 2}, prompts=16, trains=True),
     "prefix_restart": Case(
         check=restarts, knobs={"group_size": 2}, prompts=32, num_train=32, trains=True
@@ -68,8 +94,7 @@ CASES = {
     "scaf_grpo": Case(
         check=scaffolds,
         knobs={"group_size": 2, "most": 1.0, "tiers": 2},
-        prompts=16,
-        on_policy=False,
+        prompts=48,
         trains=True,
     ),
 }

@@ -68,7 +68,23 @@ def values_segments(done: Done) -> None:
     assert any(np.ptp(s.advantage_T) > 0 for b in done.batches for s in b.samples)
 
 
+def branches_behind_answers(done: Done) -> None:
+    shares(done)
+    made = {r.id: r for r in fresh(done.batches)}
+    assert {len(g.rollouts) for g in done.groups} == {8}
+    branches = [r for r in made.values() if r.parent]
+    assert done.metric("generate/branches")[-1] == len(branches)
+    assert not any(made[str(r.parent)].mask_T[r.fork_at - 1] for r in branches), "behind an answer"
+    calls = {
+        r.id: np.flatnonzero(np.diff(~r.mask_T, prepend=False) & ~r.mask_T)
+        for r in fresh(done.batches)
+    }
+    own = sum(int((calls[r.id] >= r.fork_at).sum()) for r in made.values())
+    assert done.metric("generate/tool_calls")[-1] == own < sum(map(len, calls.values()))
+
+
 CASES = {
+    "arpo": Case(check=branches_behind_answers, knobs={"group_size": 8, "initial": 4}),
     "fr3e": Case(check=returns, knobs={"places": 2, "rollouts": 3}),
     "s_grpo": Case(check=leaves, knobs={"exits": 5, "answer_tokens": 16}),
     "spo_chain": Case(check=values_segments, knobs=FEW | {"samples": 3}, prompts=2),

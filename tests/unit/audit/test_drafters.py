@@ -8,6 +8,7 @@ from gfcr import registry
 from gfcr.audit import plan
 from gfcr.audit.drafters import ELSEWHERE, Subject, named
 from gfcr.certificate.settings import SETTINGS
+from gfcr.engine.pool import Pool
 from gfcr.errors import ConfigError
 from gfcr.speculation.ngram import Ngram
 
@@ -54,8 +55,29 @@ def test_an_experiment_is_audited_as_it_would_run(tmp_path: Path) -> None:
     assert asked.engine.max_running == 7
     assert [s.law for s in asked.settings] == [{**SETTINGS["t1"].law, "temperature": 0.8}]
     file.write_text("engine: {name: fake}")
-    with pytest.raises(ConfigError, match="'fake' cannot be audited"):
+    with pytest.raises(ConfigError, match=r"engine\.name=fake cannot be audited.*vllm_server"):
         plan.of_experiment(file)
+    over = plan.of_experiment(file, overrides=["engine=pool", "engine.size=3"])
+    assert over.engine == Pool(size=3)
+
+
+def test_engine_settings_are_given_as_a_run_takes_them() -> None:
+    asked = plan.of_drafters("ngram", changes={"name": "vllm_server", "dtype": "bfloat16"})
+    assert asked.changes["name"] == "vllm_server" and asked.engine is None
+    for changes, told in (({"dtyp": "bfloat16"}, "dtype"), ({"name": "fake"}, "cannot be audited")):
+        with pytest.raises(ConfigError, match=told):
+            plan.of_strategy("grpo", changes=changes)
+
+
+def test_a_server_is_audited_with_the_drafters_that_it_runs() -> None:
+    served = {"name": "vllm_server"}
+    names = {s.name for s in plan.of_drafters("all", changes=served).drafters}
+    assert {"none", "ngram", "draft_model"} <= names
+    assert not names & {"das", "spec_rl", "auto"}
+    with pytest.raises(ConfigError, match=r"drafter=das works between two steps"):
+        plan.of_drafters("das", changes=served)
+    with pytest.raises(ConfigError, match=r"drafter=das works between two steps"):
+        plan.of_strategy("das", changes=served)
 
 
 def test_a_strategy_without_a_drafter_is_audited_without() -> None:
@@ -65,8 +87,8 @@ def test_a_strategy_without_a_drafter_is_audited_without() -> None:
 
 def test_a_head_that_must_be_trained_is_asked_for(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"--drafter eagle3: .*give a file with its `model`"):
-        plan.of_drafters(named("eagle3"))
+        plan.of_drafters("eagle3")
     file = tmp_path / "head.yaml"
     file.write_text("{name: eagle3, model: somewhere}")
-    (subject,) = plan.of_drafters(named(str(file))).drafters
+    (subject,) = plan.of_drafters(str(file)).drafters
     assert not subject.lacks_model

@@ -8,10 +8,11 @@ import pytest
 from scipy import stats
 
 from gfcr.bench import time_report
-from gfcr.bench.time_to_target import STOCK, Measured, Spent, course, ratio, spent_by
+from gfcr.bench.time_to_target import STOCK, Measured, Spent, course, measure, ratio, spent_by
 from gfcr.errors import ConfigError
 from gfcr.sweep import from_values
 from gfcr.tracking.folder import RunFolder
+from tests.launchers import values_of
 
 CURVE = [(0, 0, 0.0, 0.4), (2, 1000, 10.0, 0.5), (4, 2000, 20.0, 0.7), (6, 3000, 30.0, 0.6)]
 
@@ -108,3 +109,13 @@ def test_the_best_arm_is_named() -> None:
     words = "\n".join(map(str, time_report.text(found)))
     assert "best: fast, 0.22 of the time (goal 0.25)" in words
     assert "2 seeds: 5 or more are needed" in words
+
+
+def test_a_study_that_stock_trl_cannot_be_compared_on_is_refused_before_anything_runs(
+    tmp_path: Path,
+) -> None:
+    values = values_of(tmp_path, arms={"a": {"strategy": "grpo"}}, seeds=[0])
+    said: list[str] = []
+    with pytest.raises(ConfigError, match="not those of arm a"):
+        measure(from_values(values, where="t"), target=0.9, say=said.append)
+    assert not said and not [*tmp_path.iterdir()]

@@ -10,7 +10,7 @@ import pytest
 
 from gfcr import config, experiment
 from gfcr.claims import card
-from gfcr.claims.card import Scale, groups_by_kind, histogram
+from gfcr.claims.card import Scale, decided_early, groups_by_kind, histogram
 from gfcr.errors import ConfigError
 from gfcr.testing import factories as make
 from gfcr.tracking.base import RunCard
@@ -87,6 +87,7 @@ def test_every_figure_of_a_run_made_by_hand(tmp_path: Path) -> None:
             "tail": pytest.approx(7.94 / 5),
             "cut": 0.25,
         },
+        "decided_early": None,
     }
     assert found["whole"]["groups"] == {
         "live": 0.25,
@@ -145,6 +146,38 @@ def test_groups_whose_rewards_hardly_differ_are_dead() -> None:
     groups = [make.group([0.5, 0.5 + 1e-9]), make.group([0.5, 0.6])]
     found = groups_by_kind(groups, scale=Scale())
     assert found["all_equal"] == found["live"] == 0.5
+
+
+def _begun(begins: list[tuple[str, float]]) -> Group:
+    """Rollouts that begin with two letters each, of these rewards."""
+    rollouts = [
+        make.rollout(i, reward=reward, tokens_T=np.array([*map(ord, letters), i], np.int32))
+        for i, (letters, reward) in enumerate(begins)
+    ]
+    return make.group_of(rollouts)
+
+
+def test_what_beginnings_decide_is_their_share_of_the_variance_without_its_chance() -> None:
+    all_of_it = _begun([("ab", 1), ("ab", 1), ("cd", 0), ("cd", 0)])
+    assert decided_early([all_of_it], tokens=2) == 1
+    # By hand: total 1, within the two classes 1/2 each, so that one degree of freedom costs 1/2.
+    nothing = _begun([("ab", 1), ("ab", 0), ("cd", 1), ("cd", 0)])
+    assert decided_early([nothing], tokens=2) == pytest.approx(-0.5)
+    assert decided_early([all_of_it, nothing], tokens=2) == pytest.approx((2 - 1 - 2 * 1 / 4) / 2)
+    assert decided_early([all_of_it], tokens=3) is None, "no two begin alike"
+    dead = _begun([("ab", 1), ("ab", 1)])
+    assert decided_early([dead, all_of_it], tokens=2) == 1
+
+
+def test_beginnings_that_say_nothing_decide_nothing_on_average() -> None:
+    rng = np.random.default_rng(0)
+    letters = [f"{a}{b}" for a in "abc" for b in "de"]
+    drawn = [
+        [(str(rng.choice(letters)), float(rng.random() < 0.4)) for _ in range(8)]
+        for _ in range(400)
+    ]
+    found = decided_early([_begun(each) for each in drawn], tokens=2)
+    assert found is not None and abs(found) < 0.05
 
 
 def test_a_run_on_the_fake_engine_counted_again(tmp_path: Path) -> None:

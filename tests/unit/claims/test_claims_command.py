@@ -98,9 +98,9 @@ def test_all_claims_are_listed_with_those_that_cannot_be_tested(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(Path(__file__).parents[3])
-    done = gfcr("claims", "grpo", "multi_turn", "--json")
+    done = gfcr("claims", "grpo", "rft", "--json")
     rows = _told(done)["claims"]
-    assert [row["strategy"] for row in rows] == ["grpo", "multi_turn"]
+    assert [row["strategy"] for row in rows] == ["grpo", "rft"]
     assert {row["verdict"] for row in rows} == {"not testable here"}
     assert set(strategies.names()) >= {row["strategy"] for row in rows}
 

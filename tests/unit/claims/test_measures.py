@@ -1,6 +1,7 @@
 """Effects of runs made by hand: paired by seed, above 0 where the strategy is better."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import log
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from scipy import stats
 
 from gfcr.claims.claim import Measure
-from gfcr.claims.measures import Measured, drop, least, measure
+from gfcr.claims.measures import CALLS, Measured, drop, least, measure
 from gfcr.stats.scipy_stats import false_discovery
 from gfcr.tracking.records import RunRecord
 from tests.heldout import asked, measured
@@ -102,6 +103,16 @@ def test_forward_passes_are_those_of_the_run() -> None:
     assert saved.arm == (3, 3) and saved.comparison.difference.value == pytest.approx(log(4 / 3))
     without = [_run("a", s) for s in (0, 1)]
     assert measure("passes_saved", arm=without, baseline=base, target=0) is None
+
+
+def test_calls_are_those_of_the_run() -> None:
+    def runs(arm: str, *num: float) -> list[RunRecord]:
+        curve = tuple(enumerate(num))
+        return [replace(_run(arm, s), series={CALLS: curve}) for s in (0, 1)]
+
+    found = _found("calls_saved", runs("a", 10, 30), runs("b", 20, 40))
+    assert found.arm == (30, 30) and found.comparison.difference.value == pytest.approx(log(4 / 3))
+    assert measure("calls_saved", arm=runs("a"), baseline=runs("b", 1), target=0) is None
 
 
 def test_answers_are_shortened_by_the_tokens_of_all_evaluations() -> None:

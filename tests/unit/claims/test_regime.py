@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from gfcr import config, experiment
+from gfcr import config, experiment, registry
 from gfcr.claims import regime
 from gfcr.claims.card import settings_of
 from gfcr.claims.regime import Condition
-from gfcr.errors import ConfigError
+from gfcr.errors import ConfigError, TaskError
+from gfcr.generate.multi_turn import MultiTurn
 from gfcr.tasks.chain_sum import ChainSum
 from gfcr.testing import factories as make
 
@@ -21,8 +22,8 @@ CARD = {"start": {"groups": {"live": 0.5, "all_wrong": None}, "kind": "x"}}
 
 
 def test_all_are_there() -> None:
-    usual = ["cut", "dense", "noisy", "one_epoch", "saturated", "sparse", "tail"]
-    assert ["beyond_reach", *usual] == NAMES
+    usual = ["credit", "cut", "dense", "noisy", "one_epoch", "saturated", "shifting", "sparse"]
+    assert ["beyond_reach", *usual, "tail", "tools"] == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -128,3 +129,23 @@ def test_one_sum_in_ten_is_long_in_both_splits(monkeypatch: pytest.MonkeyPatch) 
         prompt = split[0]
         assert resolved.task.verify(prompt, text=f"1#{prompt.answer}").reward == 1.0
         assert resolved.task.verify(prompt, text=prompt.answer).reward == 0.0
+
+
+def test_growing_sums_have_a_tool_where_they_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    resolved = experiment.resolve(config.load(regime.base("tools", folder=FOLDER)))
+    problems, task = resolved.task.problems(make.CODEC), resolved.task
+    texts = {p.text for p in (*problems.train, *problems.heldout)}
+    assert len(texts) == len(problems.train) + len(problems.heldout) == 64 + 256
+    for prompt in (*problems.train, *problems.heldout):
+        terms = [int(term) for term in prompt.text.removesuffix("=").split("+")]
+        assert 4 <= len(terms) <= 8 and {*terms} <= {5, 6, 7, 8, 9}
+        assert task.verify(prompt, text=f"1=1#{sum(terms)}").reward == 1.0
+        assert task.verify(prompt, text=f"#{sum(terms) + 1}").reward == 0.0
+    assert isinstance(resolved.generate, MultiTurn)
+    assert not isinstance(resolved.strategy.generate, MultiTurn)
+    few = registry.build(
+        "task", {"name": f"{FOLDER}/growing.py:GrowingSum", "min_terms": 2, "max_terms": 2}
+    )
+    with pytest.raises(TaskError, match=r"growing\.max_terms=2 makes \d+ different sums of 512"):
+        few.problems(make.CODEC)

@@ -113,3 +113,10 @@ def test_a_study_is_not_run_and_an_experiment_is_not_swept(folder: Path) -> None
     swept = gfcr("sweep", folder / "own.yaml")
     assert swept.returncode == 2 and f"gfcr run {folder}/own.yaml" in swept.stderr
     assert not (folder / "runs").exists()
+
+
+def test_a_base_that_cannot_be_read_is_told_with_who_names_it(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("base: theirs.yaml\nstrategy: grpo\n")
+    done = gfcr("config", tmp_path / "mine.yaml")
+    assert done.returncode == 2
+    assert "mine.yaml: base is not to be had: " in done.stderr and "theirs.yaml" in done.stderr

@@ -46,5 +46,11 @@ def test_a_picture_is_drawn_of_one_run(cut: tuple[Path, str], tmp_path: Path) ->
     assert done.returncode == 1 and "truncation: " in (tmp_path / "a.svg").read_text()
     done = gfcr("doctor", folder, folder, "--plot", tmp_path / "b.svg", cwd=folder)
     assert done.returncode == 2 and "give one RUN" in done.stderr
+
+
+def test_a_run_is_named_as_for_its_rollouts(cut: tuple[Path, str], tmp_path: Path) -> None:
+    folder, _ = cut
+    done = gfcr("doctor", "grpo/0", "--folder", folder.parents[2], "--json", cwd=tmp_path)
+    assert done.returncode == 1 and json.loads(done.stdout)[0]["run"] == str(folder)
     done = gfcr("doctor", tmp_path, cwd=tmp_path)
-    assert done.returncode == 2 and "is not a run folder" in done.stderr
+    assert done.returncode == 2 and "holds no rollouts" in done.stderr

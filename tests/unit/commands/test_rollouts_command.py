@@ -93,3 +93,19 @@ def test_what_is_not_there_is_refused(text: str, run: Path) -> None:
     place = [] if "--folder" in words else ["--folder", run.parents[2]]
     done = gfcr("rollouts", text.strip().format(run=run), *words, *place)
     assert done.returncode == 2 and said in done.stderr and not done.stdout
+
+
+def test_it_shows_who_proposed_a_problem(tmp_path: Path) -> None:
+    task = {"name": "gfcr.testing.factories:CoinTask", "num_train": 8, "num_heldout": 4}
+    values = {**EXPERIMENT, "strategy": "absolute_zero", "task": task, "folder": str(tmp_path)}
+    file = tmp_path / "experiment.yaml"
+    file.write_text(yaml.safe_dump(values))
+    done = gfcr("run", file, "--json")
+    assert done.returncode == 0, done.stderr
+    run = Path(json.loads(done.stdout)["folder"])
+    proposed = [e for e in told(run, "--limit", 100)["rollouts"] if e["proposed_by"]]
+    earlier = {e["rollout_id"]: e for e in told(run, "--update", 1, "--limit", 100)["rollouts"]}
+    asked = [e for e in proposed if e["proposed_by"] in earlier]
+    assert asked and {e["proposed_at"] for e in asked} == {1}
+    shown = text_of(asked[0])
+    assert f"prompt, proposed by rollout {asked[0]['proposed_by']} at policy version 1:" in shown

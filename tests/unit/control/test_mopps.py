@@ -81,7 +81,7 @@ def _epoch(passed_over: Literal["skip", "put_back"]) -> tuple[Any, Counter[str]]
 
 def test_put_back_prompts_are_neither_lost_nor_doubled() -> None:
     pipeline, asked = _epoch("put_back")
-    stream = pipeline._view.stream
+    stream = pipeline.stream
     waiting = Counter(p.id for p in stream._returned)
     assert asked.total() == 42 and set((asked + waiting).values()) <= {1, 2}
     assert (asked + waiting).total() == stream.drawn
@@ -90,7 +90,7 @@ def test_put_back_prompts_are_neither_lost_nor_doubled() -> None:
 def test_skipped_prompts_come_again_in_the_next_epoch() -> None:
     plan = strategies.load("mopps", candidates=3)
     pipeline, batches = chosen.run(plan, updates=2, num_train=42, prompts=7)
-    assert pipeline._view.stream.drawn == 42 and set(chosen.uses(batches).values()) == {1}
+    assert pipeline.stream.drawn == 42 and set(chosen.uses(batches).values()) == {1}
     assert {g.prompt.id for g in pipeline.next_batch().groups} <= {f"c{i}" for i in range(42)}
 
 

@@ -130,7 +130,7 @@ def test_the_entropies_are_those_of_the_trainer_s_policy() -> None:
     samples = [sample(i, length=3 + i, masked=[1], advantage=0.5) for i in range(3)]
     seen = Looks(needs=True)
     trainer = Trainer()
-    corrected(trainer, samples, by=seen, count=2)
+    corrected(trainer, samples, by=seen, count=2, version=0)
     assert len(seen.update) == 3
     for each in seen.update:
         rollout = each.rollout
@@ -142,7 +142,7 @@ def test_the_entropies_are_those_of_the_trainer_s_policy() -> None:
 
 def test_who_does_not_ask_gets_none() -> None:
     seen = Looks(needs=False)
-    corrected(Trainer(), [sample(0), sample(1)], by=seen, count=2)
+    corrected(Trainer(), [sample(0), sample(1)], by=seen, count=2, version=0)
     assert [u.entropies_T for u in seen.update] == [None, None]
 
 

@@ -20,24 +20,24 @@ expressions = st.recursive(
 @given(text=expressions, before=st.sampled_from(["", "3+9=12,", "?", "so: "]))
 def test_it_agrees_with_exact_arithmetic(text: str, before: str) -> None:
     expected = eval(compile(ast.parse(text, mode="eval"), "", "eval"))
-    assert Calculator().answer(f"{before}{text}=") == str(expected)
+    assert Calculator().answer(f"{before}{text}") == str(expected)
 
 
 @pytest.mark.parametrize(
     ("text", "result"),
     [
-        ("3+9=12,12-4=", "8"),
-        ("3-9=", "-6"),
-        ("007+1=", "8"),
-        ("1/4=", "0.25"),
-        ("0.1+0.2=", "0.3"),
-        ("2/6*3=", "1"),
-        ("--5=", "5"),
-        ("-5=", "-5"),
-        ("2*(+5)=", "10"),
-        ("1+" * 99 + "11=", "110"),  # 200 characters
+        ("3+9=12,12-4", "8"),
+        ("3-9", "-6"),
+        ("007+1", "8"),
+        ("1/4", "0.25"),
+        ("0.1+0.2", "0.3"),
+        ("2/6*3", "1"),
+        ("--5", "5"),
+        ("-5", "-5"),
+        ("2*(+5)", "10"),
+        ("1+" * 99 + "11", "110"),  # 200 characters
         ("(1+2)*3", "9"),
-        ("1/3=", "0.333333"),
+        ("1/3", "0.333333"),
     ],
 )
 def test_values(text: str, result: str) -> None:
@@ -45,7 +45,7 @@ def test_values(text: str, result: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "=", "x=", "1/0=", "(1+2=", "2**9=", "7//2=", "1 2=", "()=", f"{'9+' * 100}9="]
+    "text", ["", "=", "3=", "x", "1/0", "(1+2", "2**9", "7//2", "1 2", "()", f"{'9+' * 100}9"]
 )
 def test_what_is_not_arithmetic_is_refused(text: str) -> None:
     with pytest.raises(ToolError):

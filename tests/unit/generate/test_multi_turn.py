@@ -3,21 +3,24 @@
 import threading
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
+from gfcr import registry
 from gfcr import strategy as strategies
 from gfcr.engine.base import Request
 from gfcr.engine.fake import Fake, FakeEngine
-from gfcr.errors import ConfigError
+from gfcr.errors import ConfigError, TaskError
 from gfcr.generate.multi_turn import MultiTurn
-from gfcr.generate.tools.base import Tool, ToolError, tool_names
+from gfcr.generate.tools.base import Tool, ToolError
 from gfcr.loop.floor import Floor
 from gfcr.loop.runner import Runner
 from gfcr.loop.scoring import Desk
 from gfcr.loop.view import shown
+from gfcr.sandbox.box import why_not
 from gfcr.testing import factories as make
 from gfcr.types import FinishReason, Rollout, RolloutBatch, Span
 
@@ -87,11 +90,51 @@ def test_a_call_that_makes_no_sense_is_answered_with_the_error_text() -> None:
     assert [s.rollout.text for s in batch.samples] == ["+=?#8"] * 4
 
 
+@pytest.mark.parametrize("strategy", ["arpo", "multi_turn"])
+@pytest.mark.parametrize("tool", ["calculator", "search", "python"])
+def test_observations_are_the_tool_s_own_tokens_and_nothing_is_tokenised_again(
+    tool: str, strategy: str, tmp_path: Path
+) -> None:
+    if tool == "python" and (why := why_not()):
+        pytest.skip(why)
+    (tmp_path / "documents.txt").write_text("1,23\n2#7\n0,1,3,5\n9-8\n")
+    settings = {
+        "calculator": {},
+        "search": {"opening": "#", "documents": str(tmp_path / "documents.txt"), "top": 1},
+        "python": {"opening": "#"},
+    }
+    told = {"tool": {"name": tool, **settings[tool]}, "observation": "?{answer},"}
+    plan = strategies.load(strategy, group_size=6, max_turns=4, generate=told)
+    pipeline = make.pipeline(plan, prompts=2, max_tokens=80)
+    batch = pipeline.next_batch()
+    pipeline.close()
+    asked, decode = registry.build("tool", told["tool"]), make.CODEC.decode
+    said = set[str]()
+    for rollout in (r for g in batch.groups for r in g.rollouts):
+        tokens, kept = rollout.tokens_T.tolist(), rollout.mask_T
+        sampled = sum(span.stop - span.start for span in rollout.spans)
+        assert sampled == kept.sum() and rollout.text == decode(tokens)
+        edges = np.flatnonzero(np.diff(~kept, prepend=False, append=False)).reshape(-1, 2)
+        for start, stop in edges:
+            said.add(answer := observed(asked, decode(tokens[:start]).removesuffix("=")))
+            assert tokens[start:stop] == list(make.CODEC.encode(f"?{answer},"))
+    assert "?" in said and len(said) > 1
+
+
+def observed(tool: Tool, text: str) -> str:
+    try:
+        answer = tool.answer(text)
+        make.CODEC.encode(answer)
+    except (ToolError, TaskError):
+        return "?"
+    return answer
+
+
 class Broken(Tool):
     """Fails on rollouts that ask about 3."""
 
     def answer(self, text: str) -> str:
-        if text == "3=":
+        if text == "3":
             raise OSError("no connection")
         return "1"
 
@@ -100,7 +143,7 @@ def test_a_tool_that_fails_costs_its_own_rollout_only() -> None:
     def text_of(request: Request) -> str:
         return {"": "3=" if "/0#" in request.id else "2="}.get(completion(request), "#1")
 
-    pipeline, batch = ran(text_of, tool=address(Broken))
+    pipeline, batch = ran(text_of, generate={"tool": address(Broken)})
     rollouts = [r for g in batch.groups for r in g.rollouts]
     failed = [r for r in rollouts if r.finish == FinishReason.ERROR]
     assert [r.id.rpartition("/")[2] for r in failed] == ["0", "0"]
@@ -120,14 +163,16 @@ class Slow(Tool):
 
     def answer(self, text: str) -> str:
         time.sleep(0.05 if len(text) < 6 else 0.01)
-        if text.endswith("-4="):
+        if text.endswith("-4"):
             raise ToolError("no differences")
         return "12"
 
 
 def test_a_slow_tool_runs_beside_the_loop_and_changes_nothing() -> None:
     worked = {"": "3+9=", "3+9=12": ",12-4=", "3+9=12,12-4=?": "#8"}
-    pipeline, batch = ran(lambda r: worked[completion(r)], tool=address(Slow), group_size=8)
+    pipeline, batch = ran(
+        lambda r: worked[completion(r)], generate={"tool": address(Slow)}, group_size=8
+    )
     pipeline.close()
     assert [s.rollout.text for s in batch.samples] == ["3+9=12,12-4=?#8"] * 16
     # 16 x 0.06 s one after the other; the pool overlaps them.
@@ -148,18 +193,20 @@ def test_a_slow_tool_that_fails_makes_its_rollouts_unscorable() -> None:
     def text_of(request: Request) -> str:
         return "#1" if "/0#" in request.id else worked[completion(request)]
 
-    pipeline, batch = ran(text_of, tool=address(Wrong), group_size=3)
+    pipeline, batch = ran(text_of, generate={"tool": address(Wrong)}, group_size=3)
     pipeline.close()
     finishes = [r.finish.value for g in batch.groups for r in g.rollouts]
     assert finishes == ["stop", "error", "error"] * 2
 
 
 def test_settings_are_checked() -> None:
-    assert "calculator" in tool_names() and "base" not in tool_names()
+    assert "calculator" in registry.names("tool") and "base" not in registry.names("tool")
     with pytest.raises(ConfigError, match=r"unknown tool 'calculater'.*Did you mean 'calculator'"):
-        MultiTurn(tool="calculater")
+        registry.build("generate", {"name": "multi_turn", "tool": "calculater"})
     with pytest.raises(ConfigError, match="cannot be loaded"):
-        MultiTurn(tool="nowhere:Tool")
+        registry.build("generate", {"name": "multi_turn", "tool": "nowhere:Tool"})
+    with pytest.raises(ConfigError, match=r"multi_turn\.observation='x' has no \{answer\}"):
+        MultiTurn(observation="x")
     with pytest.raises(ConfigError, match="max_turns=0"):
         MultiTurn(max_turns=0)
     with pytest.raises(ConfigError, match=r"multi_turn.stop='#=' is 2 tokens"):
@@ -184,9 +231,9 @@ def gone_on(text: str, *, written: int = 0, calls: int = 0, **knobs: Any) -> Rol
     engine = FakeEngine(Fake(), seed=7, script=script)
     floor = Floor(engine=engine, codec=make.CODEC, desk=Desk(make.CoinTask()), seed=0)
     view = make.view()
-    runner = Runner(floor, generate=MultiTurn(**knobs), view=shown(view))
+    runner = Runner(floor, generate=MultiTurn(**knobs))
     job = replace(view.job(prompt), num_samples=1, resume=(cut,))
-    runner.start(job, group_id="g")
+    runner.start(job, group_id="g", view=shown(view))
     ((rollout,),) = (group.rollouts for group in runner.finish())
     return rollout
 
@@ -214,7 +261,7 @@ class Here(Tool):
 
 
 def test_a_tool_that_is_not_slow_is_asked_in_the_loop_s_own_thread() -> None:
-    ran(lambda r: {"": "3+9=", "3+9=12": "#8"}[completion(r)], tool=address(Here))
+    ran(lambda r: {"": "3+9=", "3+9=12": "#8"}[completion(r)], generate={"tool": address(Here)})
     assert Here.threads == {threading.get_ident()}
 
 
@@ -222,5 +269,5 @@ def test_a_tool_that_is_not_slow_is_asked_in_the_loop_s_own_thread() -> None:
     "name", ["errors:did_you_mean", "errors:GfcrError", "generate.tools.base:Tool"]
 )
 def test_only_a_tool_that_can_be_made_is_one(name: str) -> None:
-    with pytest.raises(ConfigError, match=rf"tool 'gfcr\.{name}' is none: give a class"):
-        MultiTurn(tool=f"gfcr.{name}")
+    with pytest.raises(ConfigError, match=rf"generate\.tool: 'gfcr\.{name}' is no tool: give"):
+        registry.build("generate", {"name": "multi_turn", "tool": f"gfcr.{name}"})

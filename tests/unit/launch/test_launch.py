@@ -17,6 +17,7 @@ from gfcr import sweep
 from gfcr.config import as_dict
 from gfcr.errors import ConfigError
 from gfcr.launch.base import Job
+from gfcr.launch.jigsaw import Jigsaw
 from gfcr.launch.local import Local
 from gfcr.launch.process import TrialProcess, is_held
 from gfcr.launch.ray import Ray
@@ -62,6 +63,52 @@ def test_several_at_a_time_and_every_one_answers(tmp_path: Path) -> None:
     assert ends == {"a/0": "finished", "b/0": "finished"} and begun == ["a/0", "b/0"]
     assert together == 2
     assert {RunFolder(j.folder).card().tags["gfcr.cores"] for j in jobs(tmp_path)} == {"1"}
+
+
+@pytest.mark.parametrize("scheduler", ["look_ahead", "unmanaged"])
+def test_trials_that_are_lent_cores_become_what_they_are_alone(
+    tmp_path: Path, scheduler: Any
+) -> None:
+    launcher = Jigsaw(scheduler=scheduler)
+    lent, alone = jobs(tmp_path / "lent"), jobs(tmp_path / "alone")
+    ends = {end.job.name: end.result for end in launcher.run(lent)}
+    base = {end.job.name: end.result for end in Local(parallel=1).run(alone)}
+    assert {r["status"] for r in ends.values()} == {"finished"} and ends.keys() == base.keys()
+    for name, result in ends.items():
+        for key in ("tokens", "heldout", "updates"):
+            assert result[key] == base[name][key]
+    assert {RunFolder(j.folder).card().tags["gfcr.cores"] for j in lent} == {"lent"}
+    kinds = {name: [each.kind for each in launcher.lent if each.trial == name] for name in ends}
+    for own in kinds.values():
+        assert own[:3] == ["start", "evaluate", "decode"] and "train" in own
+    both = [s for each in launcher.lent for s in each.stretches if s.other is not None]
+    assert bool(both) and {s.share for s in both} == {None if scheduler == "unmanaged" else 0.5}
+    again = {end.job.name: end.result["status"] for end in launcher.run(lent)}
+    assert set(again.values()) == {"finished"}, "nothing is left to ask for cores"
+
+
+def test_a_sweep_that_lends_cores_goes_on_after_a_kill(tmp_path: Path) -> None:
+    file = tmp_path / "study.yaml"
+    values = values_of(tmp_path / "runs", arms=ARMS, seeds=[0], trainer={**LONG, "max_steps": 60})
+    file.write_text(yaml.safe_dump({**values, "launcher": {"name": "jigsaw"}}, sort_keys=False))
+    command = [sys.executable, "-m", "gfcr", "sweep", str(file)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    until(lambda: made(tmp_path) > 4)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    until(lambda: not trial_processes(tmp_path), seconds=30)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    assert made(tmp_path) == 2 * 60
+
+
+def test_what_cores_cannot_be_lent_to_is_refused(tmp_path: Path) -> None:
+    for changes, told in (
+        ({"budget": {"seconds": 60}}, "budget.seconds=60"),
+        ({"schedule": {"name": "lag"}}, "schedule.name=lag"),
+    ):
+        with pytest.raises(ConfigError, match=told):
+            list(Jigsaw().run(jobs(tmp_path, **changes)))
 
 
 def test_who_stops_listening_stops_the_trials(tmp_path: Path) -> None:
@@ -121,7 +168,8 @@ def test_a_process_that_dies_leaves_its_last_words(tmp_path: Path) -> None:
         os.kill(pid, signal.SIGKILL)
     result = process.wait(60)
     assert result is not None and result["status"] == "failed"
-    assert "exit code -9" in result["error"] and "training a (seed 0)" in result["error"]
+    said = Path(result["log"]).read_text().strip().splitlines()[-1]
+    assert "exit code -9" in result["error"] and said and said in result["error"]
 
 
 def test_a_launcher_s_keys_may_be_given_alone(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def test_code_that_a_store_names_is_told_before_it_is_loaded():
     spec = {
         "task": {"name": "chain_sum"},
         "engine": {"name": "gfcr.engine.fake:Fake"},
-        "evaluation": {"generate": {"name": "multi_turn", "tool": "their.tools:Memory"}},
+        "evaluation": {"generate": {"name": "multi_turn", "tool": {"name": "their.tools:Memory"}}},
         "strategy": {
             "name": "/tmp/theirs.py:strategy",
             "filters": {"a": {"name": "zero_variance"}, "b": {"name": "os:system"}},

@@ -172,7 +172,8 @@ def test_another_question_under_the_same_settings_is_left_out(case):
 
 
 @pytest.mark.parametrize(
-    "name", ["evaluation.sampling.top_k", "evaluation.generate.tool", "engine.dtype", "task.seed"]
+    "name",
+    ["evaluation.sampling.top_k", "evaluation.generate.tool.name", "engine.dtype", "task.seed"],
 )
 def test_a_setting_of_the_measurement_that_differs_is_left_out(name):
     def under(runs, value):

@@ -22,6 +22,7 @@ from gfcr.leaderboard.measure import (
     shared_prompts,
     unscorable,
 )
+from gfcr.leaderboard.targets import pareto, to_target
 from gfcr.stats import UNBOUNDED
 from tests.records import held, record
 
@@ -209,6 +210,22 @@ def test_seconds_of_other_cores_are_told() -> None:
     told = "seconds are of other cores than the baseline's: 1 for 2"
     assert budget_of([one], baseline=[two]).told == (told,)
     assert not budget_of([one], baseline=[one]).told
+
+
+def test_seconds_of_lent_cores_are_left_out() -> None:
+    own = ran(40, 1000, 60)
+    result = {**result_of(own), "curve": [[0, 0, 1.0, 0.2], [40, 1000, 60.0, 0.9]], "r_gen": 0.5}
+    run = replace(own, result=result, tags={"gfcr.cores": "2"})
+    lent = replace(run, tags={"gfcr.cores": "2 | lent"})
+    assert cost_of([run]).wall_s == 60 and isnan(cost_of([run, lent]).wall_s)
+    assert isnan(cost_of([lent]).r_gen) and cost_of([lent]).rollout_tokens == 1000
+    reached = to_target([lent], target=0.8)
+    assert (reached.updates, reached.tokens) == (40, 1000) and isnan(reached.seconds)
+    assert to_target([run], target=0.8).seconds == 60
+    assert pareto({"a": (0.9, 10.0, nan), "b": (0.5, 20.0, 5.0)})["b"].seconds
+    assert "seconds are left out: trials shared cores, sub-stage by sub-stage" in notes_of([lent])
+    told = budget_of([lent], baseline=[run])
+    assert not told.unequal and all("nan" not in note for note in told.told)
 
 
 def test_equal_seconds_alone_are_no_budget_and_all_is_told():

@@ -54,7 +54,7 @@ def test_tokens_end_where_what_became_of_their_rollout_says() -> None:
     lost = group("b", make.rollout(5, length=32), fails, rejected="too_easy")
     ledger, used = counted(kept, lost), batches.samples([kept, lost])
     assert [s.rollout.id for s in used] == ["g/0", "g/1"]
-    batches.settle(ledger, harvest=harvest(kept, lost), samples=used)
+    assert batches.settle(ledger, harvest=harvest(kept, lost), samples=used) == 1
     assert ledger.bins() == {
         "trained": 1 + 16,
         "replayed": 2,
@@ -170,6 +170,11 @@ def metered(after: EngineStats) -> Any:
     counters.now, counters.verifier_calls, counters.waited_s = after, 9, 2.5
     cost = meter.read()
     return SimpleNamespace(cost=cost, metrics=meter.metrics(replace(cost, wall_s=4.0)))
+
+
+def test_tokens_that_were_computed_again_are_told_where_there_are_any() -> None:
+    found = metered(replace(BEFORE, generated_tokens=60, recomputed_tokens=12))
+    assert found.metrics["engine/recomputed_tokens"] == 12
 
 
 def test_a_batch_costs_what_the_counters_have_gained() -> None:

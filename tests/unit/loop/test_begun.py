@@ -49,18 +49,17 @@ def ground(generate: Generate | None = None, *parts: Any, length: int = 6) -> An
     runner = Runner(
         floor,
         generate=generate or Sample(),
-        view=shown(view),
         watchers={f"controls.{i}": p for i, p in enumerate(parts) if isinstance(p, Watcher)},
         evaluators={f"controls.{i}": p for i, p in enumerate(parts) if isinstance(p, Evaluator)},
     )
-    return SimpleNamespace(floor=floor, view=view, runner=runner)
+    return SimpleNamespace(floor=floor, view=view, shown=shown(view), runner=runner)
 
 
 def start(on: Any, number: int = 0, *, length: int | None = None, **changes: Any) -> str:
     """Begins a group of two, `g` and a number, of rollouts of that length."""
     sampling = Sampling(max_tokens=length or on.view.sampling.max_tokens)
     job = replace(on.view.job(PROMPTS[number]), sampling=sampling)
-    on.runner.start(replace(job, **changes), group_id=f"g{number}")
+    on.runner.start(replace(job, **changes), group_id=f"g{number}", view=on.shown)
     return f"g{number}"
 
 
@@ -96,9 +95,9 @@ def test_groups_are_taken_as_they_complete_and_finished_as_they_were_begun() -> 
 def test_a_prompt_that_is_begun_again_has_other_draws() -> None:
     first, again, none = ground(), ground(), ground()
     job = first.view.job(PROMPTS[0])
-    first.runner.start(job, group_id="g")
-    none.runner.start(job, group_id="g", repeat=0)
-    again.runner.start(job, group_id="g", repeat=1)
+    first.runner.start(job, group_id="g", view=first.shown)
+    none.runner.start(job, group_id="g", view=none.shown, repeat=0)
+    again.runner.start(job, group_id="g", view=again.shown, repeat=1)
     found = [tokens(on.runner.finish()[0].rollouts) for on in (first, none, again)]
     assert found[0] == found[1] != found[2]
 
@@ -106,7 +105,8 @@ def test_a_prompt_that_is_begun_again_has_other_draws() -> None:
 def test_more_rollouts_join_behind_those_there_are_and_resume_nothing() -> None:
     on = ground()
     partial = ground()
-    partial.runner.start(replace(partial.view.job(PROMPTS[0]), num_samples=1), group_id="old")
+    one = replace(partial.view.job(PROMPTS[0]), num_samples=1)
+    partial.runner.start(one, group_id="old", view=partial.shown)
     partial.runner.advance()
     (resumed,) = partial.runner.cut()
     start(on, 0, resume=(resumed,), notes={"a": 1.0, "b": 1.0})
@@ -242,7 +242,8 @@ def carried(on: Any, to: Any) -> list[Begun]:
     """The groups of one runner, as they are carried to another, which goes on with them."""
     state = pickle.loads(pickle.dumps(on.runner.state_dict()))
     to.floor.ledger.load_state_dict(pickle.loads(pickle.dumps(on.floor.ledger.state_dict())))
-    to.runner.load_state_dict(state)
+    views = {begun.group_id: to.shown for begun in state}
+    to.runner.load_state_dict(state, views=views)
     assert not to.floor.engine.step(), "nothing is asked yet"
     to.floor.traffic.go_on()
     return state
@@ -364,7 +365,7 @@ def test_a_repeat_stays_one_after_a_checkpoint() -> None:
     found: list[Any] = []
     for repeat in (0, 1):
         on, to = ground(Afresh()), ground(Afresh())
-        on.runner.start(on.view.job(PROMPTS[0]), group_id="g", repeat=repeat)
+        on.runner.start(on.view.job(PROMPTS[0]), group_id="g", view=on.shown, repeat=repeat)
         steps(on, 1)
         (begun,) = carried(on, to)
         assert begun.repeat == repeat
@@ -422,7 +423,8 @@ def test_as_many_rollouts_are_made_as_were_begun_and_not_aborted(
 
 def test_what_is_begun_afresh_goes_on_from_nothing() -> None:
     held, on, to = ground(), ground(Afresh()), ground(Afresh())
-    held.runner.start(replace(held.view.job(PROMPTS[0]), num_samples=1), group_id="old")
+    job = replace(held.view.job(PROMPTS[0]), num_samples=1)
+    held.runner.start(job, group_id="old", view=held.shown)
     held.runner.advance()
     resume = tuple(held.runner.cut())
     on.floor.ledger.generated(resume[0].spans[0].request_id, num=1)

@@ -175,3 +175,22 @@ def test_callbacks_come_once_and_in_order() -> None:
         pending.fail(OSError())
     with pytest.raises(AssertionError, match="not resolved yet"):
         Pending[int]().result()
+
+
+def test_what_is_gathered_is_closed_with_who_waits_for_it() -> None:
+    log: list[str] = []
+    never: Pending[int] = Pending()
+
+    async def holds(name: str) -> None:
+        try:
+            await never
+        finally:
+            log.append(name)
+
+    async def both() -> None:
+        await gather(holds("a"), gather(holds("b"), holds("c")))
+
+    run = Run(both())
+    assert not run.done and not log
+    run.cancel()
+    assert sorted(log) == ["a", "b", "c"]

@@ -13,10 +13,11 @@ from gfcr.types import FinishReason, Group, Rollout, Sample
 from tests.trees import leaf
 
 
-def of(*groups: Group, samples: tuple[Sample, ...] = (), generated: float = 0) -> dict[str, float]:
-    return criteria(
-        Harvest(step=0, groups=groups, aborted=()), samples=samples, generated=generated
-    )
+def of(
+    *groups: Group, samples: tuple[Sample, ...] = (), generated: float = 0, first_trained: int = 0
+) -> dict[str, float]:
+    harvest = Harvest(step=0, groups=groups, aborted=())
+    return criteria(harvest, samples=samples, generated=generated, first_trained=first_trained)
 
 
 def test_reliability_is_of_what_ended_and_of_what_was_judged() -> None:
@@ -46,17 +47,13 @@ def sample(rollout: Rollout, advantage: float) -> Sample:
     return Sample(rollout=rollout, advantage_T=np.full(len(rollout), advantage, np.float32))
 
 
-def test_cost_counts_live_groups_and_shared_tokens_once() -> None:
-    tree = [
-        leaf(0, spans=[("a", 6)], reward=1.0),
-        leaf(1, spans=[("a", 4), ("b", 3)], reward=0.0),
-        leaf(2, spans=[("old", 9)], reward=0.0, origin="replay"),
-    ]
+def test_cost_is_of_live_groups_and_of_what_was_never_trained() -> None:
+    tree = [leaf(0, spans=[("a", 6)], reward=1.0), leaf(1, spans=[("b", 3)], reward=0.0)]
     dead = [replace(r, group_id="dead") for r in (leaf(0, spans=[("c", 5)], reward=1.0),)]
     samples = (*(sample(r, 0.5) for r in tree), *(sample(r, 0.0) for r in dead))
-    found = of(make.group_of(tree), samples=samples, generated=40)
+    found = of(make.group_of(tree), samples=samples, generated=40, first_trained=14)
     assert found["cost/live_groups_per_1k"] == 1000 / 40
-    assert found["cost/discarded"] == 1 - (6 + 3 + 5) / 40
+    assert found["cost/discarded"] == 1 - 14 / 40
     assert found["coverage/live"] == 1 / 2
 
 

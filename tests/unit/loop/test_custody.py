@@ -223,7 +223,7 @@ def test_a_replay_must_be_recalled_and_what_is_fresh_of_this_batch() -> None:
     old, new = make.rollout(0), make.rollout(1)
     own = custody(old)
     own.keep(harvest(old), kept={old.id})
-    own.forget()
+    own.forget(harvest(old))
     own.take([new])
     recalled = replace(old, origin="replay")
     for wrong in (old, recalled):
@@ -231,7 +231,7 @@ def test_a_replay_must_be_recalled_and_what_is_fresh_of_this_batch() -> None:
             own.check(harvest(new, wrong))
     own.join([recalled])
     own.check(harvest(new, recalled))
-    own.forget()
+    own.forget(harvest(new, recalled))
     with pytest.raises(PartError, match="rollout g/0 is not"):
         own.check(harvest(recalled))
     assert own.made(old) and not own.made(new), "only what a Replay part holds is remembered"
@@ -270,12 +270,12 @@ def test_a_state_is_what_was_known_then_and_all_of_it() -> None:
     state = first.state_dict()
     first.keep(harvest(), kept=set())
     first.hand_out([make.prompt(1)])
-    first.forget()
+    first.forget(harvest(rollout))
     later = Custody(ledger=Ledger(), heldout=[])
     later.load_state_dict(state)
     assert later.handed_out(rollout.prompt) and not later.handed_out(make.prompt(1))
     assert later.state_dict() == state and set(state["held"]) == set(state["made"]) == {rollout.id}
-    later.forget()
+    later.forget(harvest(rollout))
     assert later.made(rollout)
 
 
@@ -287,7 +287,7 @@ def test_what_another_run_recorded_is_admitted_under_its_name_and_without_tokens
     assert group.id == "there/g" and [r.id for r in group.rollouts] == ["there/g/0", "there/g/1"]
     assert {(r.group_id, r.spans, r.parent) for r in group.rollouts} == {("there/g", (), None)}
     assert own.made(make.rollout()), "what is this run's is known as before"
-    own.forget()
+    own.forget(harvest(make.rollout()))
     assert own.made(make.rollout()) and all(map(own.made, group.rollouts))
     with pytest.raises(PartError, match="training prompt 'p0' is another one"):
         own.admit([make.group_of([make.rollout(of=replace(make.prompt(), answer="4"))])], run="x")
@@ -313,3 +313,17 @@ def test_a_split_has_the_same_digest_wherever_it_is_taken() -> None:
     assert digest([one]) == sha256(text + tokens).hexdigest()
     other = replace(one, id="b")
     assert digest([one, other]) != digest([other, one]) != digest([one])
+
+
+def test_what_a_batch_goes_on_from_stays_buffered_though_another_one_ends_first() -> None:
+    rollout = make.rollout(spans=(Span(request_id="r0", start=0, stop=4),), length=4)
+    ledger = Ledger()
+    ledger.generated("r0", num=4)
+    own = Custody(ledger=ledger, heldout=[])
+    own.keep(harvest(aborted=[rollout]), kept={rollout.id})
+    own.lend([rollout], step=5)
+    own.keep(harvest(), kept=set())
+    assert ledger.bins() == {"buffered": 4} and set(ledger.state_dict()["codes"]) == {"r0"}
+    own.take_back(step=5)
+    own.keep(harvest(), kept=set())
+    assert ledger.bins() == {"aborted": 4} and not ledger.state_dict()["codes"]

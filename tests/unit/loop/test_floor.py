@@ -191,3 +191,27 @@ def test_what_is_held_out_or_too_long_may_not_be_asked() -> None:
         floor.check((1, 3), sampling=Sampling(max_tokens=19), what="an aside")
     with pytest.raises(TaskError, match="an aside has no tokens"):
         floor.check((), sampling=Sampling(max_tokens=1), what="an aside")
+
+
+@pytest.mark.parametrize("heat", [0.0, -1.0, float("nan"), "hot"])
+def test_a_temperature_that_is_none_is_refused(heat: Any) -> None:
+    ground: Any = Ground()
+    floor = Floor(engine=ground, codec=make.CODEC, desk=ground, seed=0, learns_any_heat=True)
+    run = Sampling(temperature=0.7)
+    with pytest.raises(PartError, match=rf"temperature={heat!r} \(job: 0\.7\)"):
+        floor.heated(run, temperature=heat)
+
+
+def test_greedy_answers_stay_greedy() -> None:
+    ground: Any = Ground()
+    floor = Floor(engine=ground, codec=make.CODEC, desk=ground, seed=0)
+    assert floor.heated(Sampling(temperature=0), temperature=0.0).temperature == 0
+
+
+@pytest.mark.parametrize("cap", [0, -1, 9, 2.5, True, "2"])
+def test_a_cap_that_is_none_or_above_the_job_s_is_refused(cap: Any) -> None:
+    ground: Any = Ground()
+    floor = Floor(engine=ground, codec=make.CODEC, desk=ground, seed=0)
+    assert floor.capped(Sampling(max_tokens=8), max_tokens=8).max_tokens == 8
+    with pytest.raises(PartError, match=rf"max_tokens={cap!r}: give an integer from 1 to"):
+        floor.capped(Sampling(max_tokens=8), max_tokens=cap)

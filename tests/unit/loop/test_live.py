@@ -12,6 +12,7 @@ from gfcr.ledger import cut_spans
 from gfcr.loop.coroutine import Pending
 from gfcr.loop.floor import Floor, Origin
 from gfcr.loop.trajectory import LiveTrajectory
+from gfcr.loop.view import shown
 from gfcr.seeds import seed_of
 from gfcr.stages import BATCH_FULL, Job, Sampled
 from gfcr.tasks.base import Verdict
@@ -19,6 +20,7 @@ from gfcr.testing import factories as make
 from gfcr.types import FinishReason, Prompt, Rollout, Sampling, Span
 
 EOS = make.CODEC.eos_id
+VIEW = shown(make.view())
 SAMPLING = Sampling(max_tokens=9, temperature=0.5)
 JOB = Job(
     prompt=make.prompt(), num_samples=1, sampling=SAMPLING, step=3, priority=2, draft_budget=1
@@ -51,7 +53,7 @@ class Ground:
 def opened(ground: Ground, *, repeat: int = 0, group_id: str = "g", **given: Any) -> LiveTrajectory:
     what = cast("Any", ground)
     floor = Floor(engine=what, codec=make.CODEC, desk=what, seed=5)
-    origin = Origin(floor=floor, group_id=group_id, job=JOB, repeat=repeat)
+    origin = Origin(floor=floor, group_id=group_id, job=JOB, view=VIEW, repeat=repeat)
     prompt = given.pop("prompt", JOB.prompt)
     return LiveTrajectory(
         "0", origin=origin, prompt=prompt, sampling=SAMPLING, siblings=ground.siblings, **given
@@ -99,7 +101,7 @@ def test_a_request_says_what_it_is_for_and_draws_by_its_place(repeat: int) -> No
         sampling=replace(SAMPLING, max_tokens=4),
         stop=(7,),
         seed=seed_of(5, "generate", 3, "p0", "/0", 0, *([repeat] if repeat else [])),
-        priority=2,
+        priority=(3 << 20) + 2,
         draft_budget=1,
         prompt_id="p0",
         slot="/0",

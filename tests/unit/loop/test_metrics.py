@@ -19,7 +19,7 @@ NAN = float("nan")
 def metrics(*groups: Group, trained: Any = (), aborted: Any = (), version: int = 0) -> Any:
     harvest = Harvest(step=0, groups=groups, aborted=aborted, asides=())
     samples = [Sample(rollout=r, advantage_T=np.ones(len(r), np.float32)) for r in trained]
-    given = {"cost": {}, "generated": 0, "tokens": {}, "parts": {}}
+    given = {"cost": {}, "generated": 0, "first_trained": 0, "tokens": {}, "parts": {}}
     return batch_metrics(harvest, samples=samples, version=version, **given)
 
 
@@ -74,8 +74,10 @@ def test_every_metric_of_rollouts_and_groups_is_its_definition() -> None:
         "rejected/no_spread": 2.0,
         "rejected/unscorable": 1.0,
         "score/novelty": 2.0,
+        "off_policy/oldest": 0.0,
         "off_policy/staleness": 0.0,
         "off_policy/share": 0.0,
+        "off_policy/moved": 0.0,
         "rollouts/all": 6.0,
         "rollouts/trained": 2.0,
         "rollouts/replayed": 1.0,
@@ -112,8 +114,17 @@ def test_staleness_is_of_tokens_that_the_run_has_sampled() -> None:
     elsewhere = make.rollout(1, spans=(), versions_T=np.zeros(4, np.int32))
     found = metrics(make.group_of([old, elsewhere]), trained=[old, elsewhere], version=5)
     assert found["off_policy/staleness"] == pytest.approx(2 / 3)
+    ages = {name: share for name, share in found.items() if name.startswith("off_policy/age_")}
+    assert sum(ages.values()) == pytest.approx(1) and found["off_policy/oldest"] == 2
     assert found["off_policy/share"] == pytest.approx(1 / 3)
     assert "off_policy/share" not in metrics(trained=[elsewhere], version=5)
+
+
+def test_moved_is_what_was_sampled_under_another_prompt_or_temperature() -> None:
+    own, hot = make.rollout(0, length=3), make.rollout(1, length=1, notes={"temperature": 1.5})
+    hinted = make.rollout(2, length=2, sampled_under=(1, 2))
+    found = metrics(make.group_of([own, hot, hinted]), trained=[own, hot, hinted])
+    assert found["off_policy/moved"] == 0.5 and found["off_policy/share"] == 0
 
 
 @pytest.mark.parametrize(
@@ -146,6 +157,7 @@ def test_what_was_not_measured_is_left_out_and_the_rest_has_its_prefix() -> None
         version=0,
         cost={"time/rollout_s": 2, "rate/odd": NAN},
         generated=0,
+        first_trained=0,
         tokens={"trained": 3},
         parts={"controls.a/rate": float("inf"), "controls.a/mean": np.float32(0.5)},
     )

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pytest
 
 from gfcr import registry
-from gfcr.errors import TaskError
+from gfcr.errors import ConfigError, TaskError
 from gfcr.loop import confined, scoring
 from gfcr.loop.pool import Done
 from gfcr.loop.scoring import Desk
@@ -68,6 +68,19 @@ def test_a_call_runs_beside_the_loop_and_its_error_is_raised_where_it_is_awaited
     finished(desk)
     assert waits.result() is True and desk.verifier_calls == 0
     desk.close()
+    desk.close()
+
+
+def test_what_a_call_says_to_the_user_is_raised_as_it_is() -> None:
+    desk = Desk(Counts())
+
+    def refuses() -> None:
+        raise ConfigError("reward.model='x' holds no model.")
+
+    pending = desk.call(refuses)
+    finished(desk)
+    with pytest.raises(ConfigError, match="holds no model"):
+        pending.result()
     desk.close()
 
 

@@ -316,7 +316,8 @@ def test_what_was_asked_and_not_awaited_is_dropped_at_the_end() -> None:
 
 def test_the_samples_of_a_job_go_on_from_what_it_brings_and_then_begin() -> None:
     held = ground()
-    held.runner.start(replace(held.view.job(PROMPTS[0]), num_samples=1), group_id="old")
+    job = replace(held.view.job(PROMPTS[0]), num_samples=1)
+    held.runner.start(job, group_id="old", view=held.shown)
     held.runner.advance()
     (partial,) = held.runner.cut()
 

@@ -9,6 +9,7 @@ from typing import Any
 import pebble
 import pytest
 
+from gfcr.errors import ConfigError
 from gfcr.loop import pool as pools
 from gfcr.loop.pool import Done, ThreadPool
 
@@ -51,6 +52,18 @@ def test_an_exception_in_a_thread_is_an_error_result() -> None:
     pool = ThreadPool()
     handle = pool.submit(fail)
     assert drain(pool, num=1) == [Done(handle=handle, error="ValueError: no such thing")]
+    pool.close()
+
+
+def test_what_is_said_to_the_user_comes_back_as_it_was_raised() -> None:
+    pool, said = ThreadPool(), ConfigError("give a folder")
+
+    def refuse() -> None:
+        raise said
+
+    pool.submit(refuse)
+    (done,) = drain(pool, num=1)
+    assert done.raised is said and done.error == "ConfigError: give a folder"
     pool.close()
 
 

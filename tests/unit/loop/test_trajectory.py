@@ -10,16 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gfcr.engine.base import Delta, Request
+from gfcr.errors import PartError
 from gfcr.ledger import cut_spans
 from gfcr.loop.coroutine import Pending, Run
 from gfcr.loop.floor import Floor, Origin
 from gfcr.loop.trajectory import LiveTrajectory
+from gfcr.loop.view import shown
 from gfcr.stages import BATCH_FULL, Job, Sampled
 from gfcr.tasks.base import Verdict
 from gfcr.testing import factories as make
 from gfcr.types import FinishReason, Prompt, Sampling, Span
 
 EOS = make.CODEC.eos_id
+VIEW = shown(make.view())
 
 
 @dataclass
@@ -52,7 +55,7 @@ def begun(group_id: str, ground: Ground) -> LiveTrajectory:
     sampling, what = Sampling(max_tokens=ground.cap), cast("Any", ground)
     job = Job(prompt=make.prompt(), num_samples=1, sampling=sampling)
     floor = Floor(engine=what, codec=make.CODEC, desk=what, seed=0)
-    origin = Origin(floor=floor, group_id=group_id, job=job, repeat=0)
+    origin = Origin(floor=floor, group_id=group_id, job=job, view=VIEW, repeat=0)
     siblings = ground.forks
     return LiveTrajectory(
         "0", origin=origin, prompt=job.prompt, sampling=sampling, siblings=siblings
@@ -186,6 +189,21 @@ def test_a_fork_leaves_the_trunk_that_still_runs_alone() -> None:
     assert wait.result().ended and trunk.tokens == [5, 6, EOS] and branch.tokens == [5, 9, EOS]
 
 
+def test_what_is_dropped_is_no_rollout_ended_and_judged_or_not() -> None:
+    trajectory = opened(ground := Ground())
+    sampled(trajectory, [5, 6, EOS])
+    fork = trajectory.fork(1)
+    sampled(fork, [7], finish=FinishReason.LENGTH, max_tokens=1)
+    for each in (trajectory, fork):
+        each.verdict = Verdict(reward=1.0)
+        each.drop("for a reason")
+        rollout = frozen(each)
+        assert not rollout.complete and rollout.reward is None and each.is_verified
+        assert rollout.detail == "for a reason" != BATCH_FULL and len(rollout.spans)
+    assert fork.sample().result().ended and len(ground.ends) == 1
+    assert frozen(fork).tokens_T.tolist() == [5, 7]
+
+
 def test_a_resumed_rollout_continues_or_is_taken_as_it_is() -> None:
     first = opened(Ground())
     sampled(first, [5, 6], finish=FinishReason.LENGTH, max_tokens=2)
@@ -299,3 +317,41 @@ def test_cut_spans_are_the_spans_of_the_first_tokens(lengths: list[int], num: in
     every = [(s.request_id, i) for s in spans for i in range(s.start, s.stop)]
     kept = cut_spans(spans, num=num)
     assert [(s.request_id, i) for s in kept for i in range(s.start, s.stop)] == every[:num]
+
+
+def test_the_end_of_sequence_may_end_a_turn_alone() -> None:
+    ground = Ground(cap=6)
+    trajectory = opened(ground)
+    assert sampled(trajectory, [5, EOS], ends=False) == Sampled(
+        tokens=(5, EOS), stopped=True, ended=False
+    )
+    trajectory.append([7])
+    assert sampled(trajectory, [8, EOS]).ended and trajectory.finish == FinishReason.STOP
+    assert trajectory.tokens == [5, EOS, 7, 8, EOS] and len(ground.ends) == 1
+
+
+class Vouching(Ground):
+    """A desk that hands verdicts on."""
+
+    def vouch(self, verdict: Verdict) -> Verdict:
+        return verdict
+
+
+def test_one_that_is_not_verified_is_judged_by_its_part_or_by_nobody() -> None:
+    ground = Vouching()
+    own, silent = opened(ground), opened(ground)
+    for trajectory in (own, silent):
+        trajectory._verify = False
+        sampled(trajectory, [5, EOS])
+    assert not ground.ends and not own.is_verified
+    own.judge(Verdict(reward=0.5))
+    silent.seal()
+    assert own.is_verified and own.rollout().reward == 0.5
+    assert silent.rollout().reward is None and "no verdict" in str(silent.rollout().error)
+
+
+def test_what_the_verifier_judges_nobody_else_does() -> None:
+    trajectory = opened(Vouching())
+    sampled(trajectory, [5, EOS])
+    with pytest.raises(PartError, match="open it with verify=False"):
+        trajectory.judge(Verdict(reward=1.0))

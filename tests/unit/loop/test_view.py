@@ -96,8 +96,9 @@ def test_a_view_counts_what_is_accepted_and_shows_groups_as_they_are_now() -> No
     assert view.groups == [mapped, lost]
     view.started()
     assert view.round == 2
-    view.begin(4)
-    assert (view.step, view.target, view.round, view.groups, view.accepted) == (4, 5, 0, [], 0)
+    later = make.view(target=5, step=4)
+    later.go_on([one, lost], target=6, round=3)
+    assert (later.step, later.target, later.round, later.accepted) == (4, 6, 3, 1)
 
 
 def test_a_prompt_s_name_is_of_its_text_and_its_answer() -> None:

@@ -141,3 +141,11 @@ def test_what_samples_anew_is_refused() -> None:
     tree = strategies.load("group_replay", generate={"name": "entropy_tree"})
     with pytest.raises(ConfigError, match="generate would sample kept groups anew"):
         tree.check()
+
+
+def test_second_tries_under_another_prompt_are_not_replayed_with_first_ones() -> None:
+    first = [make.rollout(i, reward=float(i)) for i in range(2)]
+    repair = make.rollout(2, reward=1.0, of=make.prompt(5))
+    part = after(make.group_of([*first, repair]).with_advantages([-1.0, 1.0, 1.0]))
+    (kept,) = part.kept
+    assert [r.id for r in kept.rollouts] == [r.id for r in first]

@@ -193,8 +193,7 @@ def test_a_bound_below_one_is_refused() -> None:
 
 
 def test_what_is_as_old_as_the_bound_is_resumed_and_what_is_older_is_begun_anew() -> None:
-    part, view = PartialRollouts(max_staleness=2), make.view()
-    view._as_version = 9
+    part, view = PartialRollouts(max_staleness=2), make.view(step=9)
 
     def cut(index: int, *, version: int, length: int, group: str) -> Rollout:
         ended = {"finish": FinishReason.ABORTED, "detail": BATCH_FULL}

@@ -72,7 +72,7 @@ def test_the_stream_loses_and_doubles_nothing() -> None:
     plan = strategies.load("prompt_replay", cooldown=1, group_size=4)
     pipeline, batches = chosen.run(plan, updates=12, num_train=14, prompts=5)
     again = sum(b.metrics["replays.prompt_replay/again"] for b in batches)
-    stream = pipeline._view.stream
+    stream = pipeline.stream
     assert again > 0 and stream.drawn - len(stream._returned) == 12 * 5 - again
 
 

@@ -82,10 +82,11 @@ def test_the_cache_is_bounded_in_rollouts_and_prompts() -> None:
     assert part.metrics()["cached_rollouts"] == 40 == len(list(part.holds()))
 
 
-def test_unscorable_and_replayed_rollouts_are_not_cached() -> None:
+def test_unscorable_and_replayed_rollouts_and_answers_to_others_are_not_cached() -> None:
     part = Repo()
     old = make.rollout(7, reward=1.0, origin="replay")
-    group = make.group_of([make.rollout(0), make.rollout(1, reward=None), old])
+    repair = make.rollout(8, of=make.prompt(5))
+    group = make.group_of([make.rollout(0), make.rollout(1, reward=None), old, repair])
     part.store(Harvest(step=0, groups=(group,), aborted=()), view=make.view())
     assert list(part.holds()) == ["g/0"]
 

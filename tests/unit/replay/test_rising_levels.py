@@ -6,15 +6,16 @@ from collections import Counter
 import pytest
 
 from gfcr import strategy as strategies
-from gfcr.errors import TaskError
+from gfcr.errors import PartError, TaskError
 from gfcr.replay.rising_levels import RisingLevels
 from gfcr.stages import Harvest
-from gfcr.tasks.base import Task
+from gfcr.tasks.base import Codec, Task
 from gfcr.tasks.chain_sum import ChainSum, is_heldout
 from gfcr.tasks.codec import CharCodec
 from gfcr.tasks.reasoning_gym import HELDOUT_SHARE, ReasoningGym
 from gfcr.tasks.rows import content_key, fraction
 from gfcr.testing import factories as make
+from gfcr.types import Prompt
 
 
 def judged(part: RisingLevels, *rewards: float | None, level: int) -> None:
@@ -34,7 +35,7 @@ def test_the_highest_level_rises_when_enough_of_enough_are_right() -> None:
     assert (part.top, part.judged, part.right) == (3, 0, 0), "6 of 8"
     judged(part, *[1.0] * 5, *[0.0] * 3, level=3)
     assert (part.top, part.judged) == (3, 0), "5 of 8, and counted anew"
-    assert part.metrics() == {"top": 3, "rate": 0, "made": 0}
+    assert part.metrics() == {"top": 3, "rate": 0.625, "made": 0}
 
 
 def test_levels_are_drawn_evenly_from_the_window() -> None:
@@ -79,6 +80,16 @@ def test_questions_of_reasoning_gym_have_the_librarys_levels() -> None:
         assert task.verify(prompt, text=prompt.answer).reward == 1
     with pytest.raises(TaskError, match="has no levels"):
         ReasoningGym(dataset="no_such").at_level(codec, level=0, seed=0)
+
+
+def test_what_a_task_holds_out_and_makes_all_the_same_is_refused() -> None:
+    class Leaks(make.CoinTask):
+        def at_level(self, codec: Codec, *, level: int, seed: int) -> Prompt:
+            return self.problems(codec).heldout[0]
+
+    heldout = Leaks().problems(make.CODEC).heldout
+    with pytest.raises(PartError, match="'c1000', which is held out"):
+        make.pipeline(strategies.load("rlve"), task=Leaks(), heldout=heldout).next_batch()
 
 
 def test_a_task_without_levels_says_so() -> None:

@@ -79,12 +79,40 @@ def test_the_draft_taken_back_is_measured_anew() -> None:
     batch(guard, rng, rate=0.4)
     assert guard.failed
     guard.rolled_back()
-    assert not guard.failed and not guard.ready
+    assert not guard.failed and not guard.ready and guard.guilty is None
     batch(guard, rng, rate=0.3)
+    assert guard.guilty is False and not guard.ready
+    guard.suspect = None
     assert guard.ready
     guard.swapped()
     batch(guard, rng, rate=0.4)
     assert not guard.failed and guard.ready
+
+
+def test_a_draft_is_to_blame_if_the_one_before_does_better_again() -> None:
+    rng, guard = np.random.default_rng(0), Guard(fall=0.1, window=500)
+    batch(guard, rng, rate=0.8)
+    guard.swapped()
+    for _ in range(9):
+        guard.saw(step(rng, rate=0.05))
+    assert guard.failed  # in the middle of a batch
+    guard.rolled_back()
+    batch(guard, rng, rate=0.8)
+    assert guard.guilty is None, "some was begun with the draft before"
+    batch(guard, rng, rate=0.8)
+    assert guard.guilty is True
+
+
+def test_one_that_is_not_used_does_not_speak_for_the_other() -> None:
+    rng, guard = np.random.default_rng(0), Guard(fall=0.1, window=500)
+    batch(guard, rng, rate=0.8)
+    guard.swapped()
+    batch(guard, rng, rate=0.3)
+    guard.rolled_back()
+    for _ in range(3):
+        assert guard.guilty is None
+        guard.boundary()
+    assert guard.guilty is True
 
 
 def test_a_draft_that_is_not_used_does_not_hold_up_the_next() -> None:

@@ -8,7 +8,7 @@ import pytest
 from gfcr.errors import ConfigError, TaskError
 from gfcr.sandbox.box import why_not
 from gfcr.tasks.dataset import Dataset
-from gfcr.tasks.verifiers.unit_tests import UnitTests, pairs_of, problem, program_of
+from gfcr.tasks.verifiers.unit_tests import UnitTests, pairs_of, problem
 from gfcr.testing import factories as make
 from gfcr.types import Prompt
 
@@ -96,12 +96,6 @@ def test_library_names_that_tests_use_are_python_s_own() -> None:
     for answer in ("assert isclose(f(1), 2)", "assert Counter(f(1)) == Counter([2])"):
         assert UnitTests().verify(lie, answer=answer).reward == 0
     assert UnitTests().verify("def gcd(a, b): return 4", answer="assert gcd(1, 2) == 4").reward == 1
-
-
-def test_programs_are_found_in_text() -> None:
-    assert program_of("a ```x``` b") == "a ```x``` b"
-    assert program_of("```\na\n```\n```python\nb\n```") == "b\n"
-    assert program_of("```python\nopen") == "open"
 
 
 def test_forms_of_tests() -> None:

@@ -149,9 +149,8 @@ def test_a_correction_sees_the_policy_s_log_probs_of_what_it_sampled(count: int)
         return [Corrected() for _ in update]
 
     trainer = Trainer()
-    trainer.state.global_step = 7
     samples = [sample(0, length=6, masked=[1, 2]), sample(1, length=3, advantage=-2.0)]
-    found = corrected(trainer, samples, by=By(answer=look), count=count)
+    found = corrected(trainer, samples, by=By(answer=look), count=count, version=7)
     assert [u.rollout.id for u in seen] == ["g/1", "g/0"] and {u.version for u in seen} == {7}
     for learned_, after, before in zip(seen, found, reversed(samples), strict=True):
         rollout = before.rollout

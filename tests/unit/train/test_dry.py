@@ -38,6 +38,7 @@ class Source:
 
     def updated(self, *, step, metrics):
         assert metrics["skipped"] == 1
+        self.train_s = metrics["train_s"]
         self.diary.append(f"updated {step}")
 
     def state_dict(self):
@@ -94,3 +95,9 @@ def test_a_finished_run_asks_for_nothing(tmp_path):
 def test_settings_are_checked(key):
     with pytest.raises(ConfigError, match=rf"{key}=0 is not allowed: give an integer from 1 to"):
         Dry(**{key: 0})
+
+
+def test_an_update_takes_as_long_as_it_is_told_to(tmp_path):
+    source = Source(stop_after=1)
+    run(Dry(train_s=0.05), source, tmp_path)
+    assert source.train_s >= 0.05

@@ -1,5 +1,7 @@
 """What each of TRL's losses is given for a micro-batch, and what it cannot take."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -19,10 +21,13 @@ PLAIN = [sample(0, length=3, advantage=-2.0), sample(1, length=5)]
 OLD = [sample(0, length=3, old=-0.7), sample(1, length=5, old=-0.9)]
 
 
-def inputs(samples: list[Any], *, beta: float = 0.0, **loss: Any) -> dict[str, Any]:
+def inputs(
+    samples: list[Any], *, beta: float = 0.0, moves: bool = False, **loss: Any
+) -> dict[str, Any]:
     """Those of the estimator, scaled by 0.5, in an update of 77 tokens."""
     padded, rule = collate(samples, device=CPU), Loss(**loss)
-    return BUILDERS[rule.estimator](Trainer(beta=beta), padded, loss=rule, scale=0.5, tokens=77)
+    build = BUILDERS[rule.estimator]
+    return build(Trainer(beta=beta), padded, loss=rule, scale=0.5, tokens=77, moves=moves)
 
 
 def same(found: Any, wanted: Any) -> bool:
@@ -53,6 +58,15 @@ def test_grpo_clips_against_what_was_sampled_with_or_a_correction_took() -> None
     assert taken.tolist() == pytest.approx(np.array([[-0.7] * 3 + [0] * 2, [-0.9] * 5]))
 
 
+def test_grpo_clips_against_the_policy_before_an_update_of_several_steps() -> None:
+    trainer, padded = Trainer(), collate(MIXED, device=CPU)
+    found = inputs(MIXED, moves=True)["old_per_token_logps"]
+    assert same(found, logps(trainer, trainer.model, padded)) and not found.requires_grad
+    for given, rule in ((OLD, {}), (MIXED, {"off_policy": "behaviour"})):
+        told = [inputs(given, moves=m, **rule)["old_per_token_logps"] for m in (True, False)]
+        assert same(*told), "what a correction took, or was sampled with, stays"
+
+
 def test_a_kl_term_has_the_reference_s_log_probs() -> None:
     trainer, padded = Trainer(), collate(MIXED, device=CPU)
     assert "ref_per_token_logps" not in inputs(MIXED)
@@ -60,6 +74,22 @@ def test_a_kl_term_has_the_reference_s_log_probs() -> None:
     assert same(found, logps(trainer, trainer.ref_model, padded))
     assert not same(found, logps(trainer, trainer.model, padded))
     assert not found.requires_grad and found.shape == (2, 5)
+
+
+def test_with_adapters_the_reference_is_the_policy_without_them() -> None:
+    trainer, padded = Trainer(beta=0.1), collate(MIXED, device=CPU)
+    base, adapted = trainer.ref_model, trainer.model
+
+    @contextmanager
+    def without() -> Iterator[None]:
+        trainer.model = base
+        yield
+        trainer.model = adapted
+
+    trainer.ref_model, adapted.disable_adapter = None, without
+    rule = {"loss": Loss(), "scale": 1.0, "tokens": 9, "moves": False}
+    found = BUILDERS["grpo"](trainer, padded, **rule)["ref_per_token_logps"]
+    assert same(found, logps(trainer, base, padded)) and trainer.model is adapted
 
 
 def test_rloo_has_one_advantage_and_one_log_prob_a_row() -> None:

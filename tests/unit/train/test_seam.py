@@ -15,12 +15,12 @@ from torch import nn
 from transformers import PrinterCallback
 
 from gfcr.correction.base import Corrected, Correction
-from gfcr.errors import TrainingError
+from gfcr.errors import ConfigError, TrainingError
 from gfcr.train import checkpoint
-from gfcr.train.base import TrainJob
+from gfcr.train.base import Steps, TrainJob
 from gfcr.train.seam import Feed, SeamMixin
 from gfcr.types import Loss
-from tests.unit.train.stand_in import Source, Trainer, sample
+from tests.unit.train.stand_in import VOCAB, Source, Trainer, sample
 
 FOUR = [
     sample(i, length=n, advantage=a) for i, (n, a) in enumerate([(2, 1), (3, -1), (4, 2), (9, 3)])
@@ -33,12 +33,14 @@ def feed(
     folder: Path = Path("none"),
     count: int = 2,
     every: int | None = None,
+    parts: int = 1,
+    times: int = 1,
     **job: Any,
 ) -> Feed:
     asked = {"model": "m", "loss": Loss(), "seed": 0, "folder": folder, **job}
     return Feed(
         TrainJob(source=source, **asked),
-        micro_batches=count,
+        steps=Steps(micro_batches=count, mini_batches=parts, iterations=times),
         save_every=every,
         keep_checkpoints=1,
     )
@@ -77,6 +79,65 @@ def test_only_the_policy_that_training_starts_from_is_looked_at() -> None:
     made.sync(nn.Linear(1, 1), version=3)
     made.sync(broken, version=4)  # those after it were, when their update was made
     assert [version for _, _, version in source.diary] == [3, 4]
+
+
+def test_an_update_of_several_steps_is_one_to_the_source() -> None:
+    """Two iterations over two parts of two passes: eight passes, four steps."""
+    source, trainer = Source([FOUR, FOUR]), Trainer()
+    made = feed(source, count=2, parts=2, times=2)
+    before = trainer.model.table.detach().clone()
+    found: list[Any] = []
+    for step in range(4):
+        found += taken(made, trainer, num=2)
+        assert len(made._passes) == 0 and made._tokens == sum(
+            int(i["tool_mask"].sum()) for i in found[-2:]
+        )
+        made._sums += 1
+        trainer.model.table.data[step] += torch.arange(VOCAB)
+        trainer.state.global_step = step + 1
+        logged(made, trainer)
+        assert len(source.reported) == (step == 3)
+    assert source.diary == [("sync", ["table"], 0), "batch", ("updated", 1)]
+    rows = [tuple(i["completion_mask"].sum(1).tolist()) for i in found]
+    assert rows[:4] == rows[4:] and sorted(sum(rows[:4], ())) == [2, 3, 4, 9]
+    assert all(int(i["num_items_in_batch"]) == 18 for i in found), "TRL divides by the parts"
+    held = [i["old_per_token_logps"] for i in found]
+    trainer.model.table.data, trainer.state.global_step = before, 0
+    now = feed(Source([FOUR]), count=2, parts=2, times=2)
+    again = [i["old_per_token_logps"] for i in taken(now, trainer, num=2)]
+    assert all(torch.equal(a, b) for a, b in zip(held[4:6], again, strict=True))
+    trainer.state.global_step = 4
+    taken(made, trainer, num=2)
+    assert source.diary[3:] == [("sync", ["table"], 1), "batch"]
+    other = [tuple(i["completion_mask"].sum(1).tolist()) for i in taken(made, trainer, num=2)]
+    assert made._tokens == sum(map(sum, other))
+
+
+def test_parts_without_samples_take_no_step_and_the_others_do() -> None:
+    made, trainer = feed(Source([FOUR[:1]]), count=2, parts=2), Trainer()
+    skipped: list[bool] = []
+    for _ in range(2):
+        taken(made, trainer, num=2)
+        trainer.model.table.grad = torch.ones_like(trainer.model.table)
+        ended(made, trainer)
+        skipped.append(trainer.model.table.grad is None)
+    assert sorted(skipped) == [False, True]
+    trainer.state.global_step, source = 2, made._job.source
+    made._sums += 1
+    logged(made, trainer)
+    assert source.reported[0]["skipped"] == 0
+
+
+def test_figures_of_the_policy_are_of_the_passes_before_it_moves() -> None:
+    made, trainer = feed(Source([FOUR]), count=2, times=2), Trainer()
+    for _ in range(2):
+        taken(made, trainer, num=1)
+        observed(made, trainer)
+    first = made._sums.clone()
+    assert first[-1] == 18
+    taken(made, trainer, num=1)
+    observed(made, trainer)
+    assert torch.equal(made._sums, first)
 
 
 @pytest.mark.parametrize(
@@ -376,6 +437,26 @@ def test_checkpoints_are_asked_for_every_so_often(every: int | None, asked: list
         made.on_step_end(None, state, control)
         found += [step] * (control.should_save is True)
     assert found == asked
+
+
+def test_checkpoints_have_the_number_of_updates_and_come_after_one(tmp_path: Path) -> None:
+    made, found = feed(Source(), folder=tmp_path, every=2, times=3), []
+    for step in range(1, 13):
+        state, control = SimpleNamespace(global_step=step), SimpleNamespace(should_save=False)
+        made.on_step_end(None, state, control)
+        found += [step] * control.should_save
+    assert found == [6, 12]
+    (tmp_path / "checkpoint-6").mkdir()
+    made.on_save(None, SimpleNamespace(global_step=6), None)
+    assert [p.name for p in checkpoint.complete(tmp_path)] == ["checkpoint-2"]
+    with pytest.raises(ConfigError, match="after step 7, and an update has 3 steps"):
+        made.on_save(None, SimpleNamespace(global_step=7), None)
+
+
+def test_a_trainer_that_saves_by_itself_names_checkpoints_by_itself(tmp_path: Path) -> None:
+    made = feed(Source(), folder=tmp_path, times=3)
+    made.on_save(None, SimpleNamespace(global_step=6), None)
+    assert [p.name for p in checkpoint.complete(tmp_path)] == ["checkpoint-6"]
 
 
 @pytest.mark.parametrize(

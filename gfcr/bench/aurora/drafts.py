@@ -1,4 +1,4 @@
-"""What the measurement of learning drafts is made of: one engine, drafts in turn, rounds."""
+"""The drafts that a stream meets, one after the other on one engine, and how they are made."""
 
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from gfcr.bench.rounds import since, weights
-from gfcr.engine.base import Engine, EngineStats, Request
+from gfcr.bench.rounds import weights
 from gfcr.speculation.base import BuiltIn, Law, Row, Step
 from gfcr.speculation.draft_model import small_model
 from gfcr.speculation.learner import Course
@@ -17,7 +16,6 @@ from gfcr.speculation.lessons import Example
 from gfcr.speculation.online import Online
 from gfcr.tasks.base import Codec
 from gfcr.tasks.demos.base import Demonstration, Demonstrations
-from gfcr.types import Prompt, Sampling
 
 if TYPE_CHECKING:
     import torch
@@ -81,38 +79,6 @@ class Switch(BuiltIn):
         return self.online.fresh_weights() if self.online is not None else None
 
 
-@final
-class Stand:
-    """An engine and the requests that rounds are made of."""
-
-    def __init__(self, engine: Engine, *, switch: Switch, max_tokens: int, seed: int) -> None:
-        self._engine, self.switch, self._seed = engine, switch, seed
-        self._sampling = Sampling(max_tokens=max_tokens)
-        self._requests = 0
-
-    def load_policy(self, path: Path, *, version: int) -> None:
-        """Moves the verifier."""
-        self._engine.update_weights(weights(path).items(), version=version)
-
-    def round(self, prompts: Sequence[Prompt]) -> EngineStats:
-        """Generates one completion of each prompt."""
-        before = self._engine.stats()
-        for prompt in prompts:
-            self._requests += 1
-            self._engine.submit(
-                Request(
-                    id=f"request-{self._requests}",
-                    tokens=prompt.tokens,
-                    sampling=self._sampling,
-                    seed=self._seed + self._requests,
-                )
-            )
-        open_ones = len(prompts)
-        while open_ones:
-            open_ones -= sum(d.finish is not None for d in self._engine.step())
-        return since(before, self._engine.stats())
-
-
 def train_on(
     examples: Sequence[Example], *, model: Path, steps: int, lr: float, file: Path
 ) -> float:
@@ -131,6 +97,17 @@ def train_on(
 def demonstrated(source: Demonstrations, *, codec: Codec, number: int) -> list[Example]:
     """Demonstrations as examples: samples without distributions."""
     return [_demonstrated(d, codec=codec) for d in islice(source.stream(seed=1), number)]
+
+
+def folder_of(file: Path, *, like: Path, folder: Path) -> Path:
+    """Makes a folder of a draft's weights, with all else from another draft's; returns it."""
+    folder.mkdir()
+    for other in like.iterdir():
+        if other.suffix in (".json", ".txt"):
+            shutil.copy(other, folder)
+    (folder / "model.safetensors.index.json").unlink(missing_ok=True)
+    shutil.copy(file, folder / "model.safetensors")
+    return folder
 
 
 def untrained(model: Path, *, folder: Path, seed: int) -> Path:

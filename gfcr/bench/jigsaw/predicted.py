@@ -1,0 +1,46 @@
+"""What sub-stages that ran one after the other should take under a scheduler."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from gfcr.cluster.jigsaw.machine import Machine
+from gfcr.cluster.jigsaw.schedulers import (
+    Greedy,
+    LookAhead,
+    Scheduler,
+    Serial,
+    Timeline,
+    Unmanaged,
+    play,
+)
+from gfcr.cluster.jigsaw.substages import Graph, Slowdown, SubStage
+from gfcr.launch.lending import Lent
+
+SCHEDULERS: Final[Mapping[str, Scheduler]] = {
+    "serial": Serial(),
+    "unmanaged": Unmanaged(),
+    "greedy": Greedy(),
+    "look_ahead": LookAhead(depth=2),
+}
+_LEAST_S: Final = 1e-3
+
+
+def predicted(lent: Iterable[Lent], *, scheduler: str, slowdown: Slowdown) -> float:
+    """Seconds until the last trial has ended."""
+    return timeline(lent, scheduler=scheduler, slowdown=slowdown).makespan_s
+
+
+def timeline(lent: Iterable[Lent], *, scheduler: str, slowdown: Slowdown) -> Timeline:
+    """What should run when."""
+    machine = Machine(graph=Graph.of(_stages([*lent])), slowdown=slowdown)
+    return play(machine, scheduler=SCHEDULERS[scheduler])
+
+
+def _stages(lent: Sequence[Lent]) -> Iterable[SubStage]:
+    before: dict[str, str] = {}
+    for number, each in enumerate(lent):
+        name = f"{each.trial}#{number}"
+        needs = (before[each.trial],) if each.trial in before else ()
+        work_s = max(sum(s.end_s - s.begin_s for s in each.stretches), _LEAST_S)
+        yield SubStage(name=name, pipeline=each.trial, kind=each.kind, work_s=work_s, needs=needs)
+        before[each.trial] = name

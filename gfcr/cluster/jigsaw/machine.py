@@ -1,0 +1,126 @@
+"""The machine that sub-stages share: what may run next, and when the next of it ends."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Final, final
+
+from gfcr.cluster.jigsaw.substages import Graph, Share, Slowdown, SubStage
+
+_NOTHING: Final = 1e-9
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """What runs until the next of it ends: one sub-stage, or two that share."""
+
+    stages: tuple[str, ...]
+    share: Share = None
+    """Of the first of two."""
+    merge: frozenset[str] = frozenset()
+    """Those of them whose tail is merged now."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """How far all pipelines are."""
+
+    now_s: float
+    left_s: Mapping[str, float]
+    """Seconds, alone, of each sub-stage that has not ended."""
+    running: tuple[str, ...] = ()
+    """Begun and not ended: they go on."""
+    merged: frozenset[str] = frozenset()
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """The same for states from which the same can follow, whatever the time."""
+        left = tuple(sorted((name, round(s, 6)) for name, s in self.left_s.items()))
+        return left, tuple(sorted(self.running)), self.merged
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """Runs one sub-stage or two at a time. Nothing that has begun is interrupted."""
+
+    graph: Graph
+    slowdown: Slowdown
+
+    def start(self) -> State:
+        """Nothing has begun."""
+        left = {name: stage.work_s for name, stage in self.graph.stages.items()}
+        return State(now_s=0.0, left_s=left)
+
+    def ready(self, state: State) -> list[str]:
+        """Sub-stages that run or may begin, in the graph's order."""
+        return [
+            name
+            for name in self.graph.stages
+            if name in state.left_s
+            and not any(need in state.left_s for need in self.graph.stages[name].needs)
+        ]
+
+    def kind(self, name: str, *, state: State) -> str:
+        """Under which the table knows it now."""
+        stage = self.graph.stages[name]
+        return stage.merged.kind if stage.merged and name in state.merged else stage.kind
+
+    def actions(self, state: State) -> Iterator[Action]:
+        """All that may be done now; what runs goes on in each."""
+        ready = self.ready(state)
+        for size in (1, 2):
+            for stages in combinations(ready, size):
+                if set(state.running) <= set(stages):
+                    yield from self._variants(stages, state=state)
+
+    def _variants(self, stages: tuple[str, ...], *, state: State) -> Iterator[Action]:
+        tails = [n for n in stages if self.graph.stages[n].merged and n not in state.merged]
+        for count in range(len(tails) + 1):
+            for merge in combinations(tails, count):
+                then = replace(state, merged=state.merged | {*merge})
+                for share in self._shares(stages, state=then):
+                    yield Action(stages=stages, share=share, merge=frozenset(merge))
+
+    def _shares(self, stages: tuple[str, ...], *, state: State) -> list[Share]:
+        if len(stages) == 1:
+            return [None]
+        first, second = (self.kind(name, state=state) for name in stages)
+        return [*self.slowdown.shares(first, other=second)]
+
+    def rates(self, action: Action, *, state: State) -> Mapping[str, float]:
+        """Seconds of work, alone, that each of them does in a second."""
+        if len(action.stages) == 1:
+            return {action.stages[0]: 1.0}
+        then = replace(state, merged=state.merged | action.merge)
+        first, second = (self.kind(name, state=then) for name in action.stages)
+        factors = self.slowdown.pair(first, other=second, share=action.share)
+        return {n: 1 / factor for n, factor in zip(action.stages, factors, strict=True)}
+
+    def advance(self, state: State, *, action: Action) -> State:
+        """Until the next of what runs ends."""
+        left = dict(state.left_s)
+        for name in action.merge:
+            left[name] = self.merged_s(self.graph.stages[name], left_s=left[name])
+        rates = self.rates(action, state=state)
+        took_s = min(left[name] / rate for name, rate in rates.items())
+        for name, rate in rates.items():
+            left[name] -= took_s * rate
+        running = tuple(name for name in action.stages if left[name] > _NOTHING)
+        for name in action.stages:
+            if name not in running:
+                del left[name]
+        return State(
+            now_s=state.now_s + took_s,
+            left_s=left,
+            running=running,
+            merged=state.merged | action.merge,
+        )
+
+    @staticmethod
+    def merged_s(stage: SubStage, *, left_s: float) -> float:
+        """Seconds that are left of it once it is merged."""
+        assert stage.merged is not None
+        return left_s * stage.merged.work_s / stage.work_s + stage.merged.recompute_s

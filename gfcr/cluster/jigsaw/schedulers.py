@@ -1,0 +1,179 @@
+"""Who decides what runs together: serial, unmanaged, greedy, look-ahead; brute force as oracle."""
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol, TypeAlias, final
+
+from gfcr.cluster.jigsaw.machine import Action, Machine, State
+from gfcr.errors import ConfigError
+from gfcr.values.ranges import Checked, Count
+
+MOST_STAGES: Final = 6
+"""That brute force takes."""
+
+
+class Scheduler(Protocol):
+    """Chooses what runs until the next sub-stage ends."""
+
+    @abstractmethod
+    def choose(self, machine: Machine, *, state: State) -> Action:
+        """One of the machine's actions."""
+        ...
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """A stretch of time in which the same things run."""
+
+    begin_s: float
+    end_s: float
+    action: Action
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """What ran when."""
+
+    spans: tuple[Span, ...]
+    ended_s: Mapping[str, float]
+    """When each pipeline ended."""
+
+    @property
+    def makespan_s(self) -> float:
+        """When the last one did."""
+        return max(self.ended_s.values())
+
+
+def play(machine: Machine, *, scheduler: Scheduler) -> Timeline:
+    """Runs all pipelines to their end."""
+    state, spans, ended = machine.start(), list[Span](), dict[str, float]()
+    while state.left_s:
+        action = scheduler.choose(machine, state=state)
+        then = machine.advance(state, action=action)
+        spans.append(Span(begin_s=state.now_s, end_s=then.now_s, action=action))
+        for name in state.left_s.keys() - then.left_s.keys():
+            ended[machine.graph.stages[name].pipeline] = then.now_s
+        state = then
+    return Timeline(spans=tuple(spans), ended_s=ended)
+
+
+@final
+class Serial:
+    """One pipeline after the other."""
+
+    def choose(self, machine: Machine, *, state: State) -> Action:
+        """See `Scheduler.choose`."""
+        order = machine.graph.pipelines
+        ready = machine.ready(state)
+        first = min(ready, key=lambda n: order.index(machine.graph.stages[n].pipeline))
+        return Action(stages=(first,))
+
+
+@final
+class Unmanaged:
+    """Two pipelines side by side, whatever they are at; a third begins when one ends."""
+
+    def choose(self, machine: Machine, *, state: State) -> Action:
+        """See `Scheduler.choose`."""
+        by_pipeline: dict[str, str] = {}
+        order = machine.graph.pipelines
+        for name in machine.ready(state):
+            by_pipeline.setdefault(machine.graph.stages[name].pipeline, name)
+        first = sorted(by_pipeline, key=order.index)[:2]
+        return Action(stages=tuple(by_pipeline[pipeline] for pipeline in first))
+
+
+@final
+class Greedy:
+    """Does the most work a second now; of equals, what most has to follow."""
+
+    def choose(self, machine: Machine, *, state: State) -> Action:
+        """See `Scheduler.choose`."""
+        paths = machine.graph.paths_s
+
+        def worth(action: Action) -> tuple[float, float]:
+            work = sum(machine.rates(action, state=state).values())
+            lost = sum(_lost(machine, name, state=state) for name in action.merge)
+            return round(work - lost, 9), sum(paths[name] for name in action.stages)
+
+        return max(machine.actions(state), key=worth)
+
+
+def _lost(machine: Machine, name: str, *, state: State) -> float:
+    """Work that merging adds, as a share of what it is done for."""
+    left_s = state.left_s[name]
+    return machine.merged_s(machine.graph.stages[name], left_s=left_s) / left_s - 1
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class LookAhead(Checked):
+    """Tries every course of `depth` decisions, each finished greedily; begins the best one.
+
+    Never worse than greedy: a course that is begun stays among those tried next, as greedy's own
+    decision is one of all. What the paper looks at, and how far, is in no text that we have.
+    """
+
+    depth: Count = 3
+
+    def choose(self, machine: Machine, *, state: State) -> Action:
+        """See `Scheduler.choose`."""
+        greedy = Greedy()
+
+        def finish_s(state: State, *, depth: int) -> float:
+            if not state.left_s:
+                return state.now_s
+            if depth == 0:
+                return finish_s(step(state, greedy.choose(machine, state=state)), depth=0)
+            options = machine.actions(state)
+            return min(finish_s(step(state, action), depth=depth - 1) for action in options)
+
+        def step(state: State, action: Action) -> State:
+            return machine.advance(state, action=action)
+
+        options = [*machine.actions(state)]
+        return min(options, key=lambda a: finish_s(step(state, a), depth=self.depth - 1))
+
+
+_Best: TypeAlias = tuple[float, Action | None]
+
+
+@final
+class BruteForce:
+    """The least makespan that there is, of at most `MOST_STAGES` sub-stages: an oracle."""
+
+    def choose(self, machine: Machine, *, state: State) -> Action:
+        """See `Scheduler.choose`.
+
+        Raises:
+            ConfigError: there are too many sub-stages.
+        """
+        if len(machine.graph.stages) > MOST_STAGES:
+            raise ConfigError(
+                f"brute force takes at most {MOST_STAGES} sub-stages, not "
+                f"{len(machine.graph.stages)}: use look-ahead."
+            )
+        action = _searcher(machine)(state)[1]
+        assert action is not None
+        return action
+
+
+def _searcher(machine: Machine) -> Callable[[State], _Best]:
+    known: dict[tuple[object, ...], _Best] = {}
+
+    def best(state: State) -> _Best:
+        """Seconds from here to the end, and what to do first."""
+        if not state.left_s:
+            return 0.0, None
+        if (found := known.get(state.key)) is None:
+            tried: list[_Best] = []
+            for action in machine.actions(state):
+                then = machine.advance(state, action=action)
+                tried.append((then.now_s - state.now_s + best(then)[0], action))
+            found = known[state.key] = min(tried, key=lambda each: each[0])
+        return found
+
+    return best

@@ -1,0 +1,139 @@
+"""A teacher's log-probability of each of the policy's tokens."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import ClassVar, Final, final
+
+import numpy as np
+
+from gfcr.control._causal_lm import logprobs_of, problem_of
+from gfcr.errors import ConfigError, shown
+from gfcr.part import Recipe
+from gfcr.stages import Control, Evaluator, Scratch, View
+from gfcr.types import Floats, Group, Prompt
+from gfcr.values.ranges import Count, File, Text, Word
+from gfcr.values.templates import holding
+
+_PLAIN: Final = "{prompt}"
+_REASON: Final = "no_teacher"
+
+
+@final
+@dataclass(kw_only=True)
+class Teacher(Control, Evaluator):
+    """Has a teacher say how probable each token of a rollout is, after the same beginning.
+
+    The teacher is the model in the folder `model`, or, where that is empty, the policy itself,
+    which then must be told more than it is when it answers: it reads `template` in the place of
+    the prompt, with the prompt's column `column`, of the task's data, or its answer as `{hint}`.
+    Gives the score `teacher`, log p_teacher(y_t | prompt as the template has it, y_<t) at the run's
+    temperature, for each token that the policy sampled; the filter `reverse_kl` makes advantages of
+    it. A rollout that the teacher cannot score (too long for it, or not finite) is rejected as
+    `no_teacher`, never taken for worth nothing.
+
+    A model has the policy's vocabulary and is run in float32, in a thread beside decoding; it needs
+    transformers and torch. Hurts where the teacher is at a loss itself: of beginnings that it would
+    never write it knows little, and a policy that cannot use the hint is its own worst teacher.
+    """
+
+    paper: ClassVar[str] = "2306.13649"
+    cell: ClassVar[str] = "F5.4"
+    origin: ClassVar[str] = "ours"
+    gives_scores = ("teacher",)
+
+    model: File = ""
+    """Folder of the teacher, as `save_pretrained` writes it; empty is the policy itself."""
+    template: Text = _PLAIN
+    """What the teacher reads in the place of the prompt."""
+    column: Word = "answer"
+    device: Word = "cpu"
+    batch_tokens: Count = 2048
+    """Most tokens of a pass of the model: the law of each is held at once."""
+    known: set[int] = field(init=False, default_factory=set[int])
+    """Tokens that mean the same to the model as to the run."""
+    scored: int = field(init=False, default=0)
+    unscored: int = field(init=False, default=0)
+    gaps: list[float] = field(init=False, default_factory=list[float])
+    """log p_policy - log p_teacher, mean over each of the last rollouts."""
+
+    def __post_init__(self) -> None:
+        holding(self.template, "prompt", where="teacher.template")
+
+    def clash(self, strategy: Recipe, *, at: str) -> str | None:
+        """See `Part.clash`."""
+        if self.model and not (Path(self.model) / "config.json").is_file():
+            return f"model={shown(self.model)} is no folder with a config.json: give a model's."
+        if self.model or "{hint}" in self.template:
+            return None
+        return (
+            f"model='' makes the policy its own teacher, and template={shown(self.template)} tells "
+            "it nothing that it does not know. Give the folder of a model, or a template with "
+            "{hint}."
+        )
+
+    async def evaluate(self, group: Group, scratch: Scratch) -> Group:
+        """See `Evaluator.evaluate`.
+
+        Raises:
+            ConfigError: the model has another vocabulary, or prompts lack the column.
+        """
+        view, rollouts = scratch.view, group.rollouts
+        prompts = {r.prompt.id: r.prompt for r in rollouts}
+        contexts = {name: self._context(p, view=view) for name, p in prompts.items()}
+        scores = [np.full(len(r), np.nan, np.float32) for r in rollouts]
+        asked = [i for i, r in enumerate(rollouts) if len(r) and contexts[r.prompt.id]]
+        pairs = [(contexts[rollouts[i].prompt.id], rollouts[i].tokens_T.tolist()) for i in asked]
+        for i, said_T in zip(asked, await self._asked(pairs, scratch), strict=True):
+            scores[i] = np.where(rollouts[i].mask_T, said_T, np.float32(0))
+        lost = [i for i, score in enumerate(scores) if not np.isfinite(score).all()]
+        self._count(group, scores, lost=lost)
+        return group.with_scores("teacher", scores).reject_rollouts(lost, reason=_REASON)
+
+    def metrics(self) -> Mapping[str, float]:
+        """Rollouts scored and not, so far, and the last ones' mean estimate of KL(policy, teacher).
+
+        That is of a token, in nats.
+        """
+        counts = {"scored": float(self.scored), "unscored": float(self.unscored)}
+        return counts | ({"kl": float(np.mean(self.gaps))} if self.gaps else {})
+
+    def _context(self, prompt: Prompt, *, view: View) -> tuple[int, ...]:
+        """What the teacher reads before the rollout; nothing where that is too long."""
+        if self.template == _PLAIN:
+            return prompt.tokens
+        hint = prompt.meta.get(self.column, prompt.answer if self.column == "answer" else None)
+        if hint is None and "{hint}" in self.template:
+            raise ConfigError(
+                f"teacher.column={self.column!r}: prompt {prompt.id!r} has no such column. It has "
+                f"{', '.join(map(str, prompt.meta)) or 'none'}, and answer."
+            )
+        text = self.template.replace("{hint}", str(hint)).replace("{prompt}", prompt.text)
+        told = view.prompt(text, answer=prompt.answer, meta=prompt.meta).tokens
+        return told if len(told) <= view.room else ()
+
+    async def _asked(
+        self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], scratch: Scratch
+    ) -> Sequence[Floats]:
+        view = scratch.view
+        if not self.model:
+            scores = view.score([(*head, *tail) for head, tail in pairs])
+            return [s[len(head) - 1 :] for s, (head, _) in zip(scores, pairs, strict=True)]
+        new = {t for head, tail in pairs for t in (*head, *tail)} - self.known
+        texts = {token: view.decode([token]) for token in new}
+        asked = partial(problem_of, self.model, device=self.device, texts=texts)
+        if problem := await scratch.call(asked):
+            raise ConfigError(f"teacher.model={shown(self.model)} {problem}.")
+        self.known |= new
+        own = {"temperature": view.sampling.temperature, "batch_tokens": self.batch_tokens}
+        where = {"model": self.model, "device": self.device}
+        return await scratch.call(partial(logprobs_of, pairs, **where, **own))
+
+    def _count(self, group: Group, scores: Sequence[Floats], *, lost: Sequence[int]) -> None:
+        self.scored += len(scores) - len(lost)
+        self.unscored += len(lost)
+        pairs = zip(group.rollouts, scores, strict=True)
+        told = [(r, s) for i, (r, s) in enumerate(pairs) if i not in lost and r.mask_T.any()]
+        gaps = [float((r.logprobs_T - s)[r.mask_T].mean()) for r, s in told]
+        self.gaps = [*self.gaps, *gaps][-1024:]

@@ -1,0 +1,72 @@
+"""Proposals are worth how undecided the policy is about their problems."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, final
+
+from gfcr.control._proposals import Tally, Tried, tried
+from gfcr.control.majority_vote import winner
+from gfcr.handles import PROPOSE, role_of
+from gfcr.stages import Control, Evaluator, Harvest, Observer, Scratch, View
+from gfcr.stats.bleu import clusters
+from gfcr.types import Group
+from gfcr.values.ranges import Count, Share
+
+
+@final
+@dataclass(kw_only=True)
+class Uncertainty(Control, Evaluator, Observer):
+    """Rewards a proposal by how divided the policy's answers to its problem are.
+
+        r = min(p, 1 - p) - (its cluster's share of the group), or -1 for what is no problem
+        p = share of the most frequent of `samples` answers
+
+    Answers are compared as whole texts; one that does not come to an end votes for nothing. The
+    clusters are those of the group's problems that are nearly the same: joined while the mean of
+    1 - BLEU is `distance` at most, over the tokens of their texts. No reference answer is read. The
+    answers are asked on the side and not trained on; groups that solve are left as they are.
+
+    The authors compare all questions of a batch, here the group's are: give it groups large enough
+    to repeat themselves. Hurts where the policy is undecided because a problem makes no sense, and
+    where answers that differ are right all the same.
+    """
+
+    paper: ClassVar[str] = "2508.05004"
+    cell: ClassVar[str] = "R7.4"
+    origin: ClassVar[str] = "P"
+    libraries: ClassVar[tuple[str, ...]] = ("scipy.cluster.hierarchy",)
+
+    samples: Count = 10
+    distance: Share = 0.5
+    tally: Tally = field(init=False, default_factory=Tally)
+
+    async def evaluate(self, group: Group, scratch: Scratch) -> Group:
+        """See `Evaluator.evaluate`."""
+        if role_of(group.prompt) != PROPOSE:
+            return group
+        waits = (tried(rollout, scratch, samples=self.samples) for rollout in group.rollouts)
+        found: list[Tried] = await scratch.gather(*waits)
+        self.tally.add(found)
+        return group.judged(self._worth(found, view=scratch.view))
+
+    def observe(self, harvest: Harvest, *, view: View) -> None:
+        """See `Observer.observe`."""
+        self.tally.end()
+
+    def metrics(self) -> Mapping[str, float]:
+        """See `Tally`: what the last batch's proposals became."""
+        return self.tally.last
+
+    def _worth(self, found: Sequence[Tried], *, view: View) -> list[float | None]:
+        posed = [(i, each.posed.prompt) for i, each in enumerate(found)]
+        texts = {i: view.encode(prompt.text) for i, prompt in posed if prompt is not None}
+        own = dict(zip(texts, clusters([*texts.values()], distance=self.distance), strict=True))
+        sizes, worth = Counter(own.values()), list[float | None]()
+        for i, each in enumerate(found):
+            if i not in own:
+                worth.append(None if each.posed.excused else -1.0)
+                continue
+            _, share = winner([text or None for text in each.texts])
+            worth.append(min(share, 1 - share) - sizes[own[i]] / len(found))
+        return worth

@@ -1,0 +1,60 @@
+"""What an engine on a real model refuses before it begins."""
+
+from collections.abc import Iterable, Sequence
+
+from gfcr.engine.vllm_model import ModelFolder
+from gfcr.errors import EngineError
+
+
+def check_tokens(request_id: str, *, tokens: Sequence[int], vocab: int) -> None:
+    """Vouches that tokens are the model's.
+
+    Raises:
+        EngineError: there are none, or some lie outside its vocabulary.
+    """
+    if not tokens:
+        raise EngineError(f"request '{request_id}' has no tokens: give at least one.")
+    if min(tokens) < 0 or max(tokens) >= vocab:
+        raise EngineError(
+            f"request '{request_id}' has token ids from {min(tokens)} to {max(tokens)}, the "
+            f"model's vocabulary is 0 to {vocab - 1}: is the tokenizer the model's own?"
+        )
+
+
+def check_length(request_id: str, *, prompt: int, new: int, max_length: int) -> None:
+    """Vouches that a request has room.
+
+    Raises:
+        EngineError: prompt and new tokens exceed the engine's longest sequence.
+    """
+    if prompt + new > max_length:
+        raise EngineError(
+            f"request '{request_id}' needs {prompt} + {new} = {prompt + new} tokens, the "
+            f"engine's max_length is {max_length}: shorten it or raise max_length."
+        )
+
+
+def check_still(in_flight: int) -> None:
+    """Vouches that nothing runs while weights change.
+
+    Raises:
+        EngineError: requests do.
+    """
+    if in_flight:
+        raise EngineError(
+            f"{in_flight} requests are in flight: finish or abort them before new weights, or "
+            "their cache mixes two policies."
+        )
+
+
+def check_whole(names: Iterable[str], *, folder: ModelFolder) -> None:
+    """Vouches that an update brings every tensor of the model.
+
+    Raises:
+        EngineError: some are missing.
+    """
+    if missing := folder.tensors - {*names}:
+        raise EngineError(
+            f"new weights lack {len(missing)} of the model's tensors, for example "
+            f"'{min(missing)}': give all of `model.named_parameters()`."
+        )

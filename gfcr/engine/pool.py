@@ -1,0 +1,57 @@
+"""Several vLLM servers as one engine: children that gfcr starts, or servers that are somewhere."""
+
+from dataclasses import dataclass, field
+from typing import Annotated, final
+
+from annotated_types import Interval, Len
+
+from gfcr.engine.server_loop import ServerEngine
+from gfcr.engine.server_merge import TailMerge
+from gfcr.engine.server_route import Placement
+from gfcr.engine.server_settings import Serving
+from gfcr.errors import ConfigError
+from gfcr.speculation.base import Drafter
+from gfcr.values.ranges import Natural
+
+
+@final
+@dataclass(kw_only=True)
+class Pool(Serving):
+    """vLLM servers side by side, each with all of the policy.
+
+    Requests of a prompt go to the server that has it cached, others to the idlest. What was in
+    flight on one that dies goes on on the others, while it is started again.
+    """
+
+    size: Annotated[int, Interval(ge=1, le=64)] = 2
+    """Servers that gfcr starts on this machine. They share its cores, or its first GPU; a sweep on
+    Ray can give each its own (`launcher.server_gpus`)."""
+    urls: list[Annotated[str, Len(1, 200)]] = field(default_factory=list[str])
+    """Of servers that run already, in place of those; see `engine.url` of `vllm_server`."""
+    merge: Natural = 0
+    """Requests left, on all servers, that go on together on one of them, so that the others are
+    free for whoever shares their devices, another trial for one (JigsawRL, 2604.23838). The tokens
+    that they have are computed again: `engine/recomputed_tokens`. 0 merges nothing."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len({url.rstrip("/") for url in self.urls}) < len(self.urls):
+            raise ConfigError(f"engine.urls={self.urls} names a server twice: name each once.")
+
+    @property
+    def servers(self) -> int:
+        """See `EngineConfig.servers`."""
+        return 0 if self.urls else self.size
+
+    def start(self, *, model: str, seed: int, drafter: Drafter | None = None) -> ServerEngine:
+        """Starts the servers on a model folder, or meets those that are named.
+
+        Raises:
+            ConfigError: vLLM does not run the drafter by itself, or it does not fit the model.
+            EngineError: the folder is no model, or a server does not start.
+        """
+        return self._serve(self.urls or [""] * self.size, model=model, seed=seed, drafter=drafter)
+
+    def _placement(self) -> Placement:
+        route = super()._placement()
+        return TailMerge(route, at=self.merge) if self.merge else route

@@ -1,0 +1,98 @@
+"""vLLM servers as one engine, of which some borrow what time a serving device can spare."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, final
+
+from annotated_types import Interval, Len
+
+from gfcr.cluster.gate import Gate
+from gfcr.cluster.memory import KvBudget
+from gfcr.engine.server_loop import ServerEngine
+from gfcr.engine.server_route import Placement
+from gfcr.engine.server_settings import Serving
+from gfcr.engine.server_turns import Turns
+from gfcr.engine.vllm_gate import GATE
+from gfcr.engine.vllm_rest import REST
+from gfcr.errors import ConfigError
+from gfcr.process.cores import SERVERS
+from gfcr.speculation.base import Drafter
+from gfcr.values.ranges import Count, File, Positive, Share
+
+
+@final
+@dataclass(kw_only=True)
+class Rose(Serving):
+    """Rollouts on serving devices, as far as their latency budgets allow (ROSE, 2605.06534).
+
+    A step on a borrowed server begins when what is served beside it can spare its time. What stalls
+    there, or holds memory that serving needs, goes on on servers of one's own.
+    """
+
+    gate: File = ""
+    """In which the client of what is served says until when it can spare the device: a file of
+    `gfcr.cluster.gate.Gate`, on this machine."""
+    borrowed: Annotated[int, Interval(ge=1, le=64)] = 1
+    """Servers that gfcr starts on the device that serves."""
+    dedicated: Annotated[int, Interval(ge=0, le=64)] = 1
+    """Servers that it starts elsewhere."""
+    cores: list[Annotated[str, Len(1, 1_000)]] = field(default_factory=list[str])
+    """On CPUs: numbers of each server's cores with commas, borrowed ones first; none: any."""
+    most: Count = 16
+    """Rollouts that a server is sent at a time."""
+    blocks: Count = 512
+    """Blocks of 32 tokens of KV memory that serving and borrowed servers share."""
+    headroom: Share = 0.2
+    """Of it, kept free for serving: rollouts that reach into it are cut to half once an update."""
+    stall_s: Positive = 2.0
+    """Rollouts on a borrowed server that says nothing for so long go on elsewhere."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.cores and len(self.cores) != self.servers:
+            raise ConfigError(
+                f"engine.cores={self.cores} are those of {len(self.cores)} servers, there are "
+                f"{self.servers}: give engine.borrowed + engine.dedicated entries, or none."
+            )
+        for numbers in self.cores:
+            if not all(number.isdecimal() for number in numbers.split(",")):
+                raise ConfigError(f"engine.cores: '{numbers}' is no list of cores such as 0,1.")
+
+    @property
+    def servers(self) -> int:
+        """See `EngineConfig.servers`."""
+        return self.borrowed + self.dedicated
+
+    def check(self, drafter: Drafter | None) -> None:
+        """See `EngineConfig.check`: it must be said where serving is heard of."""
+        if not self.gate:
+            raise ConfigError(
+                "engine.gate is empty: name the file in which the client of what is served says "
+                "until when it can spare the device, or use engine.name=pool."
+            )
+        super().check(drafter)
+
+    def start(self, *, model: str, seed: int, drafter: Drafter | None = None) -> ServerEngine:
+        """Starts the servers on a model folder.
+
+        Raises:
+            ConfigError: vLLM does not run the drafter by itself, or it does not fit the model.
+            EngineError: the folder is no model, or a server does not start.
+        """
+        return self._serve([""] * self.servers, model=model, seed=seed, drafter=drafter)
+
+    def _placement(self) -> Placement:
+        return Turns(
+            gate=Gate(self.gate),
+            memory=KvBudget(blocks=self.blocks, headroom=self.headroom),
+            borrowed=self.borrowed,
+            seats=self.most,
+            stall_s=self.stall_s,
+        )
+
+    def _placed(self, number: int) -> Mapping[str, str]:
+        told = {SERVERS: self.cores[number]} if self.cores else {}
+        if number < self.borrowed:
+            told |= {GATE: str(Path(self.gate).resolve()), REST: "1"}
+        return told

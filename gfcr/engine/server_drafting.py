@@ -1,0 +1,108 @@
+"""A drafter that learns or adapts on servers: what it sees of them, and drafts that go to them."""
+
+import time
+from pathlib import Path
+from typing import Final, final
+
+from gfcr.engine.base import Request
+from gfcr.engine.drafting import Drafting
+from gfcr.engine.server_fleet import Fleet
+from gfcr.engine.server_laws import asked_for, first
+from gfcr.engine.server_metrics import Counted
+from gfcr.engine.server_weights import Outbox
+from gfcr.engine.server_wire import Event
+from gfcr.engine.vllm_model import ModelFolder
+from gfcr.errors import asking
+from gfcr.speculation.base import Drafter, Step
+
+_LOOK_S: Final = 0.25
+"""Between two looks at what servers have counted."""
+_HOOKS: Final = ("saw", "fresh_weights")
+"""Of a drafter that is to know how it does, or may change."""
+
+
+@final
+class ServerDrafting:
+    """The engine's drafter: told of requests, of drafts every so often, and asked for another."""
+
+    def __init__(
+        self,
+        drafter: Drafter | None,
+        *,
+        fleet: Fleet,
+        model: ModelFolder,
+        max_length: int,
+        exchange: Path,
+    ) -> None:
+        """Looks at nothing before it is opened.
+
+        Args:
+            drafter: which servers run; None: there is none.
+            fleet: the servers.
+            model: that they serve.
+            max_length: most tokens of a sequence.
+            exchange: folder for weights, which the servers see under the same path.
+        """
+        self._drafting = Drafting(drafter, max_length=max_length, eos=model.eos)
+        self._fleet, self._outbox = fleet, Outbox(exchange, name="draft")
+        self._logprobs = asked_for(self._drafting.record, vocab=model.vocab)
+        kind = type(drafter)
+        self._steers = drafter is not None and any(
+            getattr(kind, hook) is not getattr(Drafter, hook) for hook in _HOOKS
+        )
+        self._open = False
+        self._drafts = 0
+        self._then, self._looked_s = Counted(), time.monotonic()
+
+    def open(self) -> None:
+        """The servers are warm, and have begun to count."""
+        self._open, self._looked_s = True, time.monotonic()
+
+    def begin(self, request: Request) -> int:
+        """A request is sent; returns the `logprobs` that it must ask for."""
+        self._drafting.begin(request)
+        return 0 if request.draft_budget == 0 else self._logprobs
+
+    def emitted(self, request_id: str, *, tokens: tuple[int, ...], event: Event) -> None:
+        """A request gained the first tokens of an event."""
+        law = first(event.law, tokens=len(tokens))
+        self._drafting.emitted(request_id, tokens=tokens, law=law)
+
+    def end(self, request_id: str) -> None:
+        """A request has ended."""
+        self._drafting.end(request_id)
+
+    def look(self, *, running: int) -> None:
+        """Tells the drafter what servers did since the last look, and hands them another draft.
+
+        Not more often than makes sense, unless nothing runs any more.
+        """
+        seconds = time.monotonic() - self._looked_s
+        if not (self._steers and self._open) or (running and seconds < _LOOK_S):
+            return
+        self._looked_s += seconds
+        if not self._drafting.idle or not running:
+            self._tell(running=running, seconds=seconds)
+        drafter = self._drafting.drafter
+        assert drafter is not None
+        with asking("drafter"):
+            fresh = drafter.fresh_weights()
+        if fresh is not None:
+            self._drafts += 1
+            self._fleet.load_draft(self._outbox.pack(fresh, version=self._drafts))
+
+    def _tell(self, *, running: int, seconds: float) -> None:
+        now = self._fleet.counted()
+        new, self._then = now.since(self._then), now
+        # Every request of a step has one token that was not drafted.
+        self._drafting.saw(
+            Step(
+                running=running,
+                prompt_tokens=new.prompt,
+                emitted=new.accepted + new.drafts,
+                drafts=new.drafts,
+                drafted=new.drafted,
+                accepted=new.accepted,
+                seconds=seconds,
+            )
+        )

@@ -1,0 +1,240 @@
+"""Servers as one: each request on the one that fits, weights on all, and none lost with one."""
+
+import contextlib
+import logging
+import queue
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any, Final, final
+
+from gfcr.engine.server_flight import Flight
+from gfcr.engine.server_link import Server
+from gfcr.engine.server_metrics import Counted
+from gfcr.engine.server_route import Placement
+from gfcr.engine.server_steps import Steps, by_request
+from gfcr.engine.server_weights import Synced
+from gfcr.engine.server_wire import GENERATE, Event, Events, LostServerError
+from gfcr.engine.vllm_inside import STEPS
+from gfcr.errors import EngineError
+
+_SOON_S: Final = 0.01
+_log: Final = logging.getLogger(__name__)
+
+
+@final
+class Fleet:
+    """One server or more. What was in flight on one that is lost goes on on the others.
+
+    One of gfcr's is started again meanwhile; one of somebody's is asked again at the next weights.
+    """
+
+    def __init__(
+        self,
+        servers: Sequence[Server],
+        *,
+        events: Events,
+        eos: Sequence[int],
+        placement: Placement,
+        taken: Callable[[Flight, Event], None],
+    ) -> None:
+        """Waits for nothing yet: see `start`.
+
+        Args:
+            servers: which have begun to start.
+            events: what they say.
+            eos: tokens that end a request.
+            placement: which server a request goes to.
+            taken: told what came for a request.
+        """
+        self.servers = [*servers]
+        self.weights: Synced | None = None
+        self.draft: Synced | None = None
+        """Weights of the draft model, where they are not those that it began with."""
+        self.traced = False
+        """Whether servers record their steps, see `steps`."""
+        self._events, self._eos, self._taken = events, eos, taken
+        self.placement = placement
+        self._waiting: list[Flight] = []
+        """Requests that no server has: none answers, or none takes them now."""
+        self.recomputed = 0
+        """See `EngineStats.recomputed_tokens`."""
+        self._sent = 0
+        self._begun = False
+
+    def start(self) -> None:
+        """Waits until all servers answer.
+
+        Raises:
+            EngineError: one does not start, or is not a server for gfcr.
+        """
+        self._await(lambda: all(s.up for s in self.servers))
+        self._begun = True
+
+    def send(self, flight: Flight) -> None:
+        """Sends a request to where it fits best; it waits while no server takes it."""
+        place = self.placement.choose(flight.request, servers=self.servers)
+        if place is None:
+            self._waiting.append(flight)
+            return
+        if flight.tokens:
+            self.recomputed += len(flight.request.tokens) + len(flight.tokens)
+        self._sent += 1
+        flight.key = f"{flight.request.id}@{self._sent}"
+        self.servers[place].send(flight, eos=self._eos, traced=self.traced)
+
+    def forget(self, flight: Flight, *, ended: bool) -> None:
+        """Hears no more of a request; its server aborts what it has not ended."""
+        self._waiting = [f for f in self._waiting if f is not flight]
+        for server in self.servers:
+            if flight.key in server.flights:
+                server.forget(flight.key, ended=ended)
+
+    def hear(self) -> None:
+        """Hands on what has come; waits for the first of it, but not for ever."""
+        late = [s.late_s for s in self.servers if s.late_s is not None]
+        soon = self._place_anew()
+        with contextlib.suppress(queue.Empty):
+            rest_s = _SOON_S if soon else max(min(late, default=1.0), _SOON_S)
+            self._handle(self._events.get(timeout=rest_s))
+        for _ in range(self._events.qsize()):  # nobody else takes from it
+            self._handle(self._events.get())
+        for server in self.servers:
+            if server.late_s is not None and server.late_s <= 0:
+                self._lose(server, "it says nothing any more")
+
+    def load(self, weights: Synced) -> None:
+        """Gives all servers the weights; one that is being started gets them when it answers.
+
+        Raises:
+            EngineError: one says that it has others.
+        """
+        self.weights = weights
+        self.placement.forget()
+        for server in self.servers:
+            with self._losing(server):
+                if server.up:
+                    server.load(weights)
+                elif server.process is None:
+                    server.begin_again()  # it may be there again
+        self._await(lambda: any(s.up for s in self.servers))
+
+    def load_draft(self, draft: Synced) -> None:
+        """Gives all servers another draft; one that is being started gets it when it answers."""
+        self.draft = draft
+        for server in self.servers:
+            with self._losing(server):
+                if server.up:
+                    server.load_draft(draft)
+
+    def ask(self, bodies: Sequence[dict[str, Any]]) -> list[Any]:
+        """Asks questions, spread over the servers; answers are in order."""
+        answers: dict[int, Any] = {}
+        while left := [i for i in range(len(bodies)) if i not in answers]:
+            self._await(lambda: any(s.up for s in self.servers))
+            up = [s for s in self.servers if s.up]
+            shares = [left[n :: len(up)] for n in range(len(up))]
+            asked = [
+                server.asking(GENERATE, [bodies[i] for i in own])
+                for server, own in zip(up, shares, strict=True)
+            ]
+            for server, own, told in zip(up, shares, asked, strict=True):
+                with self._losing(server):
+                    answers |= zip(own, told.result(), strict=True)
+        return [answers[i] for i in range(len(bodies))]
+
+    def counted(self) -> Counted:
+        """What all servers have counted."""
+        total = Counted()
+        for server in self.servers:
+            total = total.plus(server.total)
+        return total
+
+    def count_anew(self) -> None:
+        """Begins to count, with nothing cached."""
+        for server in self.servers:
+            server.forget_prefixes()
+            server.count_anew()
+        self.placement.forget()
+
+    def steps(self) -> Mapping[str, Steps]:
+        """What the servers recorded since this was last asked, by request: see `traced`."""
+        return by_request([server.call(STEPS) for server in self.servers])
+
+    def close(self) -> None:
+        """Ends the servers that gfcr started."""
+        for server in self.servers:
+            server.close()
+
+    # ------------------------------------------------------------ what servers say
+
+    def _place_anew(self) -> bool:
+        """Sends what waits or is to be elsewhere; whether that is to be tried again soon."""
+        for flight in self.placement.evicted(self.servers):
+            self.forget(flight, ended=False)
+            self._waiting.append(flight)
+        waiting, self._waiting = self._waiting, []
+        for flight in sorted(waiting, key=lambda f: f.request.priority):
+            self.send(flight)
+        return bool(self._waiting) and any(s.up for s in self.servers)
+
+    def _await(self, ready: Callable[[], bool]) -> None:
+        while not ready():
+            self.hear()
+
+    def _handle(self, event: Event) -> None:
+        whose = (s for s in self.servers if event.key in s.flights or event.key == s.name)
+        server = next(whose, None)
+        if server is None:  # of a request that is gone, or from before a new start
+            return
+        if event.key == server.name:
+            self._answered(server, event)
+        elif event.lost:
+            self._lose(server, event.lost)
+        else:
+            server.heard(tokens=len(event.tokens))
+            self._taken(server.flights[event.key], event)
+
+    def _answered(self, server: Server, event: Event) -> None:
+        """A server that was begun answers, or never will.
+
+        Raises:
+            EngineError: it is gfcr's, or was to be there from the beginning.
+        """
+        if event.up:
+            with self._losing(server):
+                server.meet(self.weights, draft=self.draft)
+        elif server.process is not None or not self._begun:
+            raise EngineError(f"the vLLM server at {server.url} does not start: {event.lost}")
+        elif not any(s.up or s.process for s in self.servers):
+            raise _all_lost(server, event.lost)
+
+    def _lose(self, server: Server, why: str) -> None:
+        """Starts a server again, and has the others go on with what was in flight on it.
+
+        Raises:
+            EngineError: it is not gfcr's to start, and there is no other.
+        """
+        flights = server.lose(why)
+        said = "the vLLM server at %s was lost (%s): "
+        if server.process is not None:
+            _log.error(said + "it is started again.", server.url, why)
+            server.begin_again()
+        elif not any(s.up or s.process for s in self.servers):
+            raise _all_lost(server, why)
+        else:
+            _log.error(said + "the others go on.", server.url, why)
+        for flight in flights:
+            self.send(flight)
+
+    @contextlib.contextmanager
+    def _losing(self, server: Server) -> Generator[None]:
+        try:
+            yield
+        except LostServerError as error:
+            self._lose(server, str(error))
+
+
+def _all_lost(server: Server, why: str) -> EngineError:
+    return EngineError(
+        f"the vLLM server at {server.url} was lost ({why}). It is not gfcr's to start: start it, "
+        "and run the same command again, which goes on from the checkpoint."
+    )

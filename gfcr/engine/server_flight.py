@@ -1,0 +1,92 @@
+"""A request to a vLLM server, as far as it has come: caps move, and servers die."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, final
+
+from gfcr.engine.base import Delta, Request
+from gfcr.engine.server_wire import Event
+from gfcr.types import FinishReason
+
+_FINISH: Final = {
+    "stop": FinishReason.STOP,
+    "length": FinishReason.LENGTH,
+    "abort": FinishReason.ABORTED,
+    "repetition": FinishReason.HALTED,
+}
+_MIX: Final = 0x9E3779B97F4A7C15
+"""Spreads the seeds of what goes on after an interruption (2^64 over the golden ratio)."""
+EXTRA: Final = "gfcr"
+"""Key in vLLM's `extra_args` of what `gfcr.engine.vllm_inside` reads."""
+
+
+@final
+@dataclass(kw_only=True)
+class Flight:
+    """A request and the tokens that it has."""
+
+    request: Request
+    cap: int
+    """Most tokens, as of now."""
+    tokens: list[int] = field(default_factory=list[int])
+    logprobs: int = 0
+    """Asked for at each token, see `server_laws`."""
+    key: str = ""
+    """What it is called on the wire: each time it is sent anew, another; empty while no server has
+    it."""
+
+    def body(self, *, eos: Sequence[int], traced: bool) -> dict[str, Any]:
+        """What the server is told: the tokens it has are behind the prompt.
+
+        Args:
+            eos: tokens that end a request.
+            traced: whether the server keeps a record of its steps.
+        """
+        # What goes on is drawn from a seed of its own, of the request's and its place: another
+        # continuation than the one that was cut, of the same law.
+        request, own, done = self.request, self.request.sampling, len(self.tokens)
+        seed, budget = request.seed, request.draft_budget
+        extra = {} if budget is None else {"draft_budget": budget}
+        extra |= {"trace": self.key} if traced else {}
+        return {
+            "request_id": self.key,
+            "token_ids": [*request.tokens, *self.tokens],
+            "sampling_params": {
+                "temperature": own.temperature,
+                "top_p": own.top_p,
+                "top_k": own.top_k,
+                "min_p": own.min_p,
+                "max_tokens": self.cap - done,
+                "seed": None if seed is None else (seed + done * _MIX) % 2**63,
+                "stop_token_ids": [*(() if request.endless else eos), *request.stop],
+                "logprobs": self.logprobs,
+                "detokenize": False,
+                "ignore_eos": True,  # a server without a tokenizer knows none
+                **({"extra_args": {EXTRA: extra}} if extra else {}),
+            },
+            "priority": request.priority,
+            "stream": True,
+        }
+
+    def take(self, event: Event) -> Delta | None:
+        """Adds what came, up to the cap; None where that is nothing.
+
+        Without a `finish` the server may have ended all the same, at a cap that has been raised
+        since: see `is_short`.
+        """
+        room = max(self.cap - len(self.tokens), 0)
+        tokens, logprobs = event.tokens[:room], event.logprobs[:room]
+        self.tokens += tokens
+        finish = self._finish(event, cut=len(event.tokens) > room)
+        if not tokens and finish is None:
+            return None
+        return Delta(request_id=self.request.id, tokens=tokens, logprobs=logprobs, finish=finish)
+
+    def is_short(self, event: Event) -> bool:
+        """Whether the server ended it before its cap."""
+        return event.finish == "length" and len(self.tokens) < self.cap
+
+    def _finish(self, event: Event, *, cut: bool) -> FinishReason | None:
+        if event.finish in (None, "length") or cut:
+            return FinishReason.LENGTH if len(self.tokens) >= self.cap else None
+        return _FINISH.get(event.finish or "", FinishReason.ERROR)

@@ -1,0 +1,240 @@
+"""The loop on vLLM servers: requests out, tokens in, weights by way of a file."""
+
+import shutil
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, final
+
+import numpy as np
+
+from gfcr.engine import asked
+from gfcr.engine.base import Delta, EngineStats, Request, Weights
+from gfcr.engine.server_drafting import ServerDrafting
+from gfcr.engine.server_fleet import Fleet
+from gfcr.engine.server_flight import Flight
+from gfcr.engine.server_link import Server
+from gfcr.engine.server_route import Placement
+from gfcr.engine.server_weights import Outbox
+from gfcr.engine.server_wire import Event, Events
+from gfcr.engine.vllm_model import ModelFolder
+from gfcr.errors import EngineError
+from gfcr.speculation.base import Drafter
+from gfcr.types import Floats, Sampling
+
+if TYPE_CHECKING:
+    import torch
+
+_FIRST: Final = -(2**31)
+"""Priority of scoring: before any rollout."""
+
+
+@final
+class ServerEngine:
+    """See `Engine`. At temperature 0 log-probs are those of temperature 1 without filters.
+
+    What was in flight on a server that dies or hangs goes on from the tokens it had. Lowered caps
+    are kept here: a server may sample beyond one before it hears.
+    """
+
+    def __init__(
+        self,
+        servers: Sequence[Server],
+        *,
+        events: Events,
+        folder: ModelFolder,
+        max_length: int,
+        placement: Placement,
+        exchange: Path,
+        temporary: bool,
+        drafter: Drafter | None = None,
+        deltas: "torch.dtype | None" = None,
+    ) -> None:
+        """Waits until all servers answer.
+
+        Args:
+            servers: which have begun to start.
+            events: what they say.
+            folder: the model they serve.
+            max_length: most tokens of a sequence.
+            placement: which server a request goes to.
+            exchange: folder for weights, which the servers see under the same path.
+            temporary: whether that folder goes when the engine is closed.
+            drafter: that they run.
+            deltas: see `Outbox`.
+
+        Raises:
+            EngineError: one does not start, or is not a server for gfcr.
+        """
+        self.folder = folder
+        self.fleet = Fleet(
+            servers, events=events, eos=folder.eos, placement=placement, taken=self._taken
+        )
+        self._max_length, self._drafts = max_length, drafter is not None
+        self._exchange, self._temporary = exchange, temporary
+        self._outbox = Outbox(exchange, deltas=deltas)
+        self._live: dict[str, Flight] = {}
+        self._deltas: list[Delta] = []
+        """What has come since the last step."""
+        self._generated = 0
+        self._busy_s = 0.0
+        self._drafting = ServerDrafting(
+            drafter, fleet=self.fleet, model=folder, max_length=max_length, exchange=exchange
+        )
+        try:
+            self.fleet.start()
+            self._warm_up()
+        except BaseException:
+            self.fleet.close()  # logs stay
+            raise
+
+    @property
+    def version(self) -> int:
+        """See `Engine.version`."""
+        return self.fleet.weights.version if self.fleet.weights else 0
+
+    @property
+    def max_length(self) -> int:
+        """See `Engine.max_length`."""
+        return self._max_length
+
+    @property
+    def fixes(self) -> tuple[str, ...]:
+        """Repairs of vLLM in force in every server, see `gfcr.engine.vllm_fixes`."""
+        first, *others = self.fleet.servers
+        return tuple(fix for fix in first.fixes if all(fix in s.fixes for s in others))
+
+    def submit(self, request: Request) -> None:
+        """See `Engine.submit`."""
+        if request.id in self._live:
+            raise EngineError(f"request id '{request.id}' is in flight: give each request its own.")
+        self._check(request.id, tokens=request.tokens, new=request.sampling.max_tokens)
+        if self._drafts and request.sampling.min_p:
+            raise EngineError(
+                f"vLLM refused request '{request.id}': it knows no min_p together with speculation."
+            )
+        self._send(request, logprobs=self._drafting.begin(request))
+
+    def step(self) -> Sequence[Delta]:
+        """See `Engine.step`: all that has come since the last, waiting for the first of it."""
+        begun = time.perf_counter()
+        while self._live and not self._deltas:
+            self.fleet.hear()
+        if self._deltas:
+            self._drafting.look(running=len(self._live))
+        deltas, self._deltas = self._deltas, []
+        self._busy_s += time.perf_counter() - begun
+        return deltas
+
+    def abort(self, request_ids: Iterable[str]) -> None:
+        """See `Engine.abort`."""
+        named = dict.fromkeys(request_ids)
+        for flight in [self._live.pop(i) for i in named if i in self._live]:
+            self.fleet.forget(flight, ended=False)
+            self._drafting.end(flight.request.id)
+        self._deltas = [d for d in self._deltas if d.request_id not in named]
+
+    def limit(self, request_id: str, *, max_tokens: int) -> None:
+        """See `Engine.limit`. A cap already reached ends the request with its next token."""
+        flight = self._live.get(request_id)
+        if flight is not None:
+            self._check(request_id, tokens=flight.request.tokens, new=max_tokens)
+            flight.cap = max(max_tokens, len(flight.tokens) + 1)
+
+    def score(self, sequences: Sequence[Sequence[int]], *, sampling: Sampling) -> list[Floats]:
+        """See `Engine.score`. Computed afresh; temperature 0 scores as temperature 1."""
+        heat = sampling.temperature or 1.0
+        own = {"max_tokens": 1, "temperature": heat, "prompt_logprobs": 0, "detokenize": False}
+        for i, tokens in enumerate(sequences):
+            self._check(f"score {i}", tokens=tokens, new=0)
+        long = [tokens for tokens in sequences if len(tokens) > 1]
+        bodies = [{"token_ids": [*t], "sampling_params": own, "priority": _FIRST} for t in long]
+        answers = iter(self.fleet.ask(bodies))
+        nothing = np.zeros(0, np.float32)
+        return [_scores(next(answers), tokens=t) if len(t) > 1 else nothing for t in sequences]
+
+    def update_weights(self, weights: Weights, *, version: int) -> None:
+        """See `Engine.update_weights`. Names are those of the checkpoint (transformers).
+
+        Every server says which version it then has, and of which file.
+        """
+        asked.check_still(len(self._live.keys() | {d.request_id for d in self._deltas}))
+        items = list(weights)
+        asked.check_whole((name for name, _ in items), folder=self.folder)
+        self.fleet.load(self._outbox.pack(items, version=version))
+
+    def stats(self) -> EngineStats:
+        """See `Engine.stats`. Tokens are those that were heard; the rest is the servers' count."""
+        total = self.fleet.counted()
+        return EngineStats(
+            forward_passes=total.forward_passes,
+            generated_tokens=self._generated,
+            prompt_tokens=total.prompt,
+            cached_prompt_tokens=total.cached,
+            recomputed_tokens=self.fleet.recomputed,
+            drafts=total.drafts,
+            drafted_tokens=total.drafted,
+            accepted_tokens=total.accepted,
+            accepted_per_position=total.per_position,
+            busy_s=self._busy_s,
+            weight_bytes=self._outbox.sent_bytes,
+            weight_elements=self._outbox.elements,
+            weights_changed=self._outbox.changed,
+        )
+
+    def close(self) -> None:
+        """See `Engine.close`. A server that was there before goes on."""
+        self._live.clear()
+        self.fleet.close()
+        if self._temporary:
+            shutil.rmtree(self._exchange, ignore_errors=True)
+
+    # ------------------------------------------------------------ within
+
+    def _send(self, request: Request, *, logprobs: int = 0) -> None:
+        flight = Flight(request=request, cap=request.sampling.max_tokens, logprobs=logprobs)
+        self._live[request.id] = flight
+        self.fleet.send(flight)
+
+    def _taken(self, flight: Flight, event: Event) -> None:
+        name = flight.request.id
+        if event.refused:
+            self.fleet.forget(self._live.pop(name), ended=True)
+            raise EngineError(f"the vLLM server refused request '{name}': {event.refused[:400]}")
+        delta = flight.take(event)
+        if delta is not None:
+            self._generated += len(delta.tokens)
+            self._deltas.append(delta)
+            self._drafting.emitted(name, tokens=delta.tokens, event=event)
+        short, done = flight.is_short(event), delta is not None and delta.finish is not None
+        if short or done:
+            self.fleet.forget(flight, ended=event.finish is not None)
+        if done:
+            del self._live[name]
+            self._drafting.end(name)
+        if short:
+            self.fleet.send(flight)
+
+    def _check(self, request_id: str, *, tokens: Sequence[int], new: int) -> None:
+        asked.check_tokens(request_id, tokens=tokens, vocab=self.folder.vocab)
+        room = self._max_length
+        asked.check_length(request_id, prompt=len(tokens), new=new, max_length=room)
+
+    def _warm_up(self) -> None:
+        """Has each server meet what it compiles at first use, and begins to count."""
+        sampling = Sampling(max_tokens=min(8, self._max_length - 1))
+        for i in range(2 * len(self.fleet.servers)):
+            tokens = (i % self.folder.vocab,)
+            self._send(Request(id=f"warm-{i}", tokens=tokens, sampling=sampling, seed=i))
+        while self._live:
+            self.step()
+        self.fleet.count_anew()
+        self._busy_s, self._generated = 0.0, 0
+        self._drafting.open()
+
+
+def _scores(answer: Any, *, tokens: Sequence[int]) -> Floats:
+    """The log-prob of each token after the first, of an answer's `prompt_logprobs`."""
+    found: list[dict[str, Any] | None] = answer["prompt_logprobs"]
+    pairs = zip(found[1:], tokens[1:], strict=True)
+    return np.array([(each or {})[str(token)]["logprob"] for each, token in pairs], np.float32)

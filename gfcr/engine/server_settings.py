@@ -1,0 +1,140 @@
+"""What engines on vLLM servers have in common: patience, how weights go, what is refused."""
+
+import os
+import queue
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+from gfcr import registry
+from gfcr.engine import vllm_speculation
+from gfcr.engine.server_link import Drafts, Server
+from gfcr.engine.server_loop import ServerEngine
+from gfcr.engine.server_process import ServerProcess
+from gfcr.engine.server_route import Placement, Route
+from gfcr.engine.server_wire import Events
+from gfcr.engine.vllm_arguments import arguments
+from gfcr.engine.vllm_model import open_folder, room_of
+from gfcr.engine.vllm_settings import Settings
+from gfcr.errors import ConfigError
+from gfcr.speculation.base import BuiltIn, Drafter, Target
+from gfcr.values.ranges import Positive, Text
+
+EXCHANGE: Final = "GFCR_SERVERS_EXCHANGE"
+"""In the environment: `engine.exchange`, where that is empty and servers run elsewhere."""
+
+
+@dataclass(kw_only=True)
+class Serving(Settings):
+    """Settings of an engine on servers, wherever they run."""
+
+    beside: ClassVar[bool] = True
+    exchange: Text = ""
+    """Folder through which weights go, which servers see under the same path; empty makes a
+    temporary one."""
+    deltas: bool = False
+    """Whether servers are sent what changed since the last sync, in the dtype that they serve, in
+    place of all weights (ROSE, 2605.06534). Bit for bit the same; in bfloat16, at the learning
+    rates of large models, it is a few per cent of them. The run and each server keep a copy."""
+    start_timeout_s: Positive = 600.0
+    """How long a server may take until it answers."""
+    timeout_s: Positive = 120.0
+    """How long one with requests may say nothing before it counts as hung."""
+
+    def __post_init__(self) -> None:
+        if self.deltas and self.dtype == "auto":
+            raise ConfigError(
+                "engine.deltas=true with engine.dtype=auto: what is sent depends on the dtype that "
+                "is served. Give engine.dtype=bfloat16, float16 or float32."
+            )
+
+    def check(self, drafter: Drafter | None) -> None:
+        """See `EngineConfig.check`: vLLM must run the drafter by itself."""
+        if drafter is None or is_served(type(drafter)):
+            return
+        name = registry.name_of("drafter", type(drafter))
+        known: dict[str, Any] = {n: registry.find("drafter", n) for n in registry.names("drafter")}
+        allowed = [n for n, found in known.items() if is_served(found)]
+        raise ConfigError(
+            f"strategy.drafter={name} works between two steps, in the engine's process, and a "
+            f"server is another: use engine.name=vllm, or a drafter that vLLM runs by itself "
+            f"({', '.join(allowed)}), or none."
+        )
+
+    def _serve(
+        self, urls: Sequence[str], *, model: str, seed: int, drafter: Drafter | None
+    ) -> ServerEngine:
+        """Starts servers on a model folder, or meets those that are named.
+
+        Args:
+            urls: one for each server; empty for one that gfcr starts.
+            model: the folder.
+            seed: of everything that brings no seed of its own.
+            drafter: which vLLM runs by itself.
+
+        Raises:
+            ConfigError: vLLM does not run the drafter by itself, or it does not fit the model.
+            EngineError: the folder is no model, or a server does not start.
+        """
+        folder = open_folder(model)
+        max_length = room_of(folder, asked=self.max_length)
+        self.check(drafter)
+        if drafter is not None:
+            drafter.check(Target(folder=folder.path, vocab=folder.vocab, max_length=max_length))
+        placed = self.exchange or os.environ.get(EXCHANGE)
+        exchange = Path(placed or tempfile.mkdtemp(prefix="gfcr-server-")).resolve()
+        exchange.mkdir(parents=True, exist_ok=True)
+        told = arguments(self, folder=folder, max_length=max_length, seed=seed, drafter=drafter)
+        events: Events = queue.SimpleQueue()
+        servers = [
+            Server(
+                url,
+                process=None if url else self._process(told, folder=exchange, number=n),
+                events=events,
+                timeout_s=self.timeout_s,
+                patience_s=self.start_timeout_s,
+                drafts=None if drafter is None else _drafts(drafter),
+            )
+            for n, url in enumerate(urls)
+        ]
+        return ServerEngine(
+            servers,
+            events=events,
+            folder=folder,
+            max_length=max_length,
+            placement=self._placement(),
+            exchange=exchange,
+            temporary=not self.exchange,
+            drafter=drafter,
+            deltas=self._served_dtype() if self.deltas else None,
+        )
+
+    def _served_dtype(self) -> Any:
+        import torch
+
+        return getattr(torch, self.dtype)
+
+    def _process(self, told: Sequence[str], *, folder: Path, number: int) -> ServerProcess:
+        log = folder / f"server-{number}.log"
+        placed = self._placed(number)
+        return ServerProcess(told, log=log, fixes=self.fixes, number=number, placed=placed)
+
+    def _placement(self) -> Placement:
+        """Which server a request goes to."""
+        return Route(seats=self.max_running)
+
+    def _placed(self, number: int) -> Mapping[str, str]:
+        """What the environment of a server says of where it computes."""
+        return {}
+
+
+def is_served(drafter: type[Drafter]) -> bool:
+    """Whether vLLM drafts by itself, and as much in each step, so that a server can."""
+    return issubclass(drafter, BuiltIn) and drafter.pace is Drafter.pace
+
+
+def _drafts(drafter: Drafter) -> Drafts:
+    told = vllm_speculation.settings(drafter)
+    return Drafts(method=str(told["method"]), length=int(told["num_speculative_tokens"]))

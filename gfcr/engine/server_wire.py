@@ -1,0 +1,256 @@
+"""What is said to a vLLM server: requests that stream back, and questions that are answered."""
+
+import asyncio
+import contextlib
+import itertools
+import json
+import queue
+import threading
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias, TypeVar, final
+
+from gfcr.engine.server_laws import law_of
+from gfcr.errors import EngineError
+from gfcr.speculation.base import Law
+
+T = TypeVar("T")
+
+GENERATE: Final = "/inference/v1/generate"
+ABORT: Final = "/inference/v1/abort_requests"
+_CONNECT_S: Final = 10.0
+_LOOK_S: Final = 0.2
+_NUMBERS: Final = itertools.count()
+_AT_ONCE: Final = 64
+"""Questions that wait for their answers together."""
+
+
+class LostServerError(EngineError):
+    """A server that gives no answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """What a stream brought: tokens, its end, or why there will be none."""
+
+    key: str
+    """Of the request; the wire's name where it is about all of the server."""
+    tokens: tuple[int, ...] = ()
+    logprobs: tuple[float, ...] = ()
+    law: Law | None = None
+    """The likeliest tokens at each token, where the request asks for them."""
+    finish: str | None = None
+    """As vLLM says it: stop, length, abort, error."""
+    refused: str = ""
+    """What the server has against the request."""
+    lost: str = ""
+    """How the connection ended before the stream did, or why the server does not answer."""
+    up: bool = False
+    """Whether the server answers now."""
+
+
+Events: TypeAlias = "queue.SimpleQueue[Event]"
+
+
+@final
+class Wire:
+    """Connections to one server, in a thread of their own.
+
+    Nothing here raises into the thread: what goes wrong is an `Event`, or an EngineError where it
+    was asked.
+    """
+
+    def __init__(self, *, events: Events, timeout_s: float) -> None:
+        """Begins the thread; `greet` comes first.
+
+        Args:
+            events: for what streams bring.
+            timeout_s: of any answer. A stream may wait longer: for others, or for ever.
+        """
+        self.events, self._timeout_s = events, timeout_s
+        self.url = ""
+        """Of the server, such as `http://127.0.0.1:8000`, as soon as it is known."""
+        self.name = f"wire-{next(_NUMBERS)}"
+        """Unlike that of any other, be it to the same server."""
+        self._loop = asyncio.new_event_loop()
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._session: Any = None
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True, name="wire")
+        self._thread.start()
+
+    def stream(self, key: str, body: Mapping[str, Any]) -> None:
+        """Begins a request; what it brings is in `events`, under its key."""
+        self._loop.call_soon_threadsafe(self._begin, key, dict(body))
+
+    def greet(
+        self, url: Callable[[], str], *, failed: Callable[[], str], patience_s: float
+    ) -> None:
+        """Asks until the server answers; an event under this name says that it does, or not.
+
+        Args:
+            url: where it is; empty while that is not known.
+            failed: why it will never answer; empty while it may.
+            patience_s: how long to ask.
+        """
+        greeting = self._greet(url, failed=failed, patience_s=patience_s)
+        self._loop.call_soon_threadsafe(lambda: self._keep(self.name, greeting))
+
+    def drop(self, *keys: str) -> None:
+        """Hears no more of these, and tells the server, which aborts what it no longer streams."""
+        self._loop.call_soon_threadsafe(self._end, keys)
+
+    def ask(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """Posts a question (gets, without a body) and waits for the answer.
+
+        Raises:
+            LostServerError: there is none in time.
+            EngineError: it is a refusal.
+        """
+        return self._run(self._ask(path, body)).result()
+
+    def asking(self, path: str, bodies: Sequence[dict[str, Any]]) -> Future[list[Any]]:
+        """As `ask`, many at once, without waiting; answers are in order."""
+        return self._run(self._ask_all(path, bodies))
+
+    def close(self) -> None:
+        """Ends every request and the thread."""
+        if self._loop.is_running():
+            self._run(self._close()).result()
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(timeout=5)
+
+    def _run(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
+    # ------------------------------------------------------------ in the thread
+
+    def _begin(self, key: str, body: dict[str, Any]) -> None:
+        self._keep(key, self._stream(key, body))
+
+    def _keep(self, key: str, coroutine: Coroutine[Any, Any, None]) -> None:
+        self._tasks[key] = self._loop.create_task(self._kept(key, coroutine))
+
+    async def _kept(self, key: str, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Whatever ends it, somebody waits for an event: nobody asks a task for its exception."""
+        try:
+            await coroutine
+        except Exception as error:
+            self.events.put(Event(key=key, lost=f"{type(error).__name__}: {error}"))
+        finally:
+            if self._tasks.get(key) is asyncio.current_task():
+                del self._tasks[key]
+
+    async def _greet(
+        self, url: Callable[[], str], *, failed: Callable[[], str], patience_s: float
+    ) -> None:
+        until, why = time.monotonic() + patience_s, ""
+        while not (why := failed()):
+            self.url = self.url or url()
+            # One that has just begun to listen may take longer than that: it is asked again.
+            with contextlib.suppress(EngineError, TimeoutError):
+                if self.url:
+                    await asyncio.wait_for(self._ask("/health", None), _CONNECT_S)
+                    self.events.put(Event(key=self.name, up=True))
+                    return
+            if time.monotonic() > until:
+                why = f"it did not answer within {patience_s:g} s"
+                break
+            await asyncio.sleep(_LOOK_S)
+        self.events.put(Event(key=self.name, lost=why))
+
+    def _end(self, keys: tuple[str, ...]) -> None:
+        live = [task for key in keys if (task := self._tasks.pop(key, None))]
+        for task in live:
+            task.cancel()
+        if live:
+            self._loop.create_task(self._abort([*keys]))
+
+    async def _abort(self, keys: list[str]) -> None:
+        with contextlib.suppress(EngineError):  # a closed connection aborts too
+            await self._ask(ABORT, {"request_ids": keys})
+
+    async def _stream(self, key: str, body: dict[str, Any]) -> None:
+        import aiohttp
+
+        waits = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S)
+        post = self._opened().post
+        async with post(self.url + GENERATE, json=body, timeout=waits) as answer:
+            if answer.status != 200:
+                self.events.put(Event(key=key, refused=await answer.text()))
+                return
+            ended, asked = False, int(body["sampling_params"].get("logprobs") or 0)
+            async for line in answer.content:
+                if line.startswith(b"data: {"):
+                    event = _read(key, json.loads(line[6:]), asked=asked)
+                    ended = ended or event.finish is not None or bool(event.refused)
+                    self.events.put(event)
+            if not ended:
+                self.events.put(Event(key=key, lost="the stream ended"))
+
+    async def _ask_all(self, path: str, bodies: Sequence[dict[str, Any]]) -> list[Any]:
+        seats = asyncio.Semaphore(_AT_ONCE)
+
+        async def one(body: dict[str, Any]) -> Any:
+            async with seats:
+                return await self._ask(path, body)
+
+        return [*await asyncio.gather(*map(one, bodies))]
+
+    async def _ask(self, path: str, body: Mapping[str, Any] | None) -> Any:
+        import aiohttp
+
+        session = self._opened()
+        try:
+            asking = session.get if body is None else session.post
+            given = {} if body is None else {"json": dict(body)}
+            async with asking(self.url + path, **given) as answer:
+                text = await answer.text()
+                if answer.status != 200:
+                    raise EngineError(f"{self.url}{path} answered {answer.status}: {text[:400]}")
+        except (TimeoutError, aiohttp.ClientError, OSError) as error:
+            why = f"{type(error).__name__}: {error}"
+            raise LostServerError(f"{self.url}{path} gives no answer ({why}).") from error
+        try:
+            return json.loads(text)
+        except ValueError:
+            return text
+
+    def _opened(self) -> Any:
+        import aiohttp
+
+        if self._session is None:
+            limits = aiohttp.ClientTimeout(
+                total=None, sock_connect=_CONNECT_S, sock_read=self._timeout_s
+            )
+            # A server closes what was idle for 5 s, a busy one also when the next request is there
+            # already and only not read yet: no connection is used twice.
+            many = aiohttp.TCPConnector(limit=0, force_close=True)
+            self._session = aiohttp.ClientSession(timeout=limits, connector=many)
+        return self._session
+
+    async def _close(self) -> None:
+        for task in self._tasks.values():
+            task.cancel()
+        self._tasks.clear()
+        if self._session is not None:
+            await self._session.close()
+
+
+def _read(key: str, said: Mapping[str, Any], *, asked: int) -> Event:
+    if error := said.get("error"):
+        return Event(key=key, refused=str(error))
+    choices: list[Mapping[str, Any]] = said.get("choices") or []
+    if not choices:
+        return Event(key=key)
+    choice = choices[0]
+    logprobs: Mapping[str, Any] = choice.get("logprobs") or {}
+    content: list[Mapping[str, Any]] = logprobs.get("content") or []
+    return Event(
+        key=key,
+        tokens=tuple(choice.get("token_ids") or ()),
+        logprobs=tuple(float(each["logprob"]) for each in content),
+        law=law_of(content, most=asked - 1) if asked > 1 and content else None,
+        finish=choice.get("finish_reason"),
+    )

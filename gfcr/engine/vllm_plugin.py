@@ -1,0 +1,35 @@
+"""What each process of a vLLM server loads of gfcr: repairs, draft budgets, weights, gates."""
+
+import os
+from typing import Any, Final
+
+FIXES: Final = "GFCR_VLLM_FIXES"
+"""In the environment of a server that gfcr starts: 1 repairs it, 0 leaves it as shipped."""
+DISK: Final = "disk"
+"""Name of the weight-transfer backend."""
+
+
+def register() -> None:
+    """The entry point `gfcr_vllm` of `vllm.general_plugins`, called in every process of vLLM.
+
+    Whoever else uses vLLM in this environment is left alone: without the variable it does nothing.
+    """
+    asked = os.environ.get(FIXES)
+    if asked is None:
+        return
+    from vllm.distributed.weight_transfer.factory import WeightTransferEngineFactory
+    from vllm.platforms import current_platform
+
+    from gfcr.engine import vllm_fixes, vllm_gate, vllm_inside, vllm_rest
+
+    factory: Any = WeightTransferEngineFactory
+    if DISK not in factory._registry:
+        factory.register_engine(DISK, "gfcr.engine.vllm_disk", "DiskTransfer")
+    vllm_fixes.own_temperatures()
+    vllm_inside.install()
+    if os.environ.get(vllm_rest.REST) == "1":
+        vllm_rest.rest()
+    if gate := os.environ.get(vllm_gate.GATE):
+        vllm_gate.install(gate)
+    if asked == "1":
+        vllm_fixes.apply(cpu=current_platform.is_cpu())

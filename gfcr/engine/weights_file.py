@@ -1,0 +1,59 @@
+"""A version of the policy's weights as a file, whole or not there."""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gfcr.errors import EngineError
+
+if TYPE_CHECKING:
+    import torch
+
+
+def packed(tensors: "Iterable[tuple[str, torch.Tensor]]") -> bytes:
+    """Tensors by checkpoint name as a safetensors file; the same bytes for the same tensors."""
+    from safetensors.torch import save
+
+    return save({name: tensor.detach().contiguous().cpu() for name, tensor in tensors})
+
+
+def digest_of(data: bytes) -> str:
+    """SHA-256 of a file of weights."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def write(path: Path, *, data: bytes) -> None:
+    """Writes a file of weights, which is whole once it is there."""
+    partial = path.with_suffix(".partial")
+    partial.write_bytes(data)
+    partial.replace(path)
+
+
+def read(path: Path) -> bytes:
+    """Reads one.
+
+    Raises:
+        EngineError: it cannot be read.
+    """
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise EngineError(
+            f"weights {path} cannot be read ({error}): the server needs the folder that the run "
+            "writes them to, under the same path."
+        ) from error
+
+
+def unpacked(data: bytes, *, digest: str, path: Path) -> "Mapping[str, torch.Tensor]":
+    """The tensors of a file.
+
+    Raises:
+        EngineError: it is not the one that was written.
+    """
+    from safetensors.torch import load
+
+    if digest_of(data) != digest:
+        raise EngineError(f"weights {path} are not those that were written: sync them again.")
+    found: dict[str, Any] = load(data)
+    return found

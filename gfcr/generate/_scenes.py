@@ -1,0 +1,103 @@
+"""The rollouts that an episode is: one, or one a turn, each under the history before it."""
+
+from collections.abc import Sequence
+from typing import final
+
+from gfcr.generate.environments.base import Observation
+from gfcr.handles import EPISODE, Verdict
+from gfcr.stages import Session, Trajectory
+
+
+class EpisodeLost(RuntimeError):
+    """An episode that nobody can go on with, or score: the environment's fault."""
+
+
+@final
+class Scenes:
+    """Where an episode goes on: behind its tokens, or in a new rollout whose prompt they are."""
+
+    def __init__(self, index: int, *, session: Session, template: str, most: int) -> None:
+        """Begins with nothing sampled.
+
+        Args:
+            index: of the episode in its job.
+            session: opens the rollouts.
+            template: of what is observed.
+            most: rollouts that the episode becomes: one, or one a turn.
+        """
+        self._index, self._session, self._template = index, session, template
+        self._most = most
+        self._opened: list[Trajectory] = []
+        self._before: tuple[int, ...] = ()
+        """Tokens sampled and written in the rollouts before this one."""
+
+    @property
+    def now(self) -> Trajectory:
+        """Where it goes on."""
+        return self._opened[-1]
+
+    @property
+    def text(self) -> str:
+        """All that was sampled and written."""
+        return self._session.view.decode((*self._before, *self.now.tokens))
+
+    def begin(self, seen: Observation) -> None:
+        """Opens the first rollout, under the job's prompt with what was observed behind it."""
+        prompt = self._session.job.prompt
+        if seen.history is None and not seen.text:
+            self._open()
+        else:
+            text = prompt.text + seen.text if seen.history is None else seen.history
+            self._open(text)
+
+    def go_on(self, seen: Observation) -> bool:
+        """Takes in what was observed; whether there is room to act on it."""
+        view, last = self._session.view, self.now
+        if self._most == 1:
+            if seen.history is not None:
+                raise EpisodeLost("the environment gave another history: set episode.per_turn=true")
+            last.append(view.encode(self._template.replace("{observation}", seen.text)))
+            return last.finish is None
+        rewritten = seen.history is not None
+        said = "" if rewritten else self._template.replace("{observation}", seen.text)
+        written = view.encode(said) if said else ()
+        self._before += (*last.tokens, *written)
+        if len(self._before) >= self._session.job.sampling.max_tokens:
+            return False
+        if seen.history is not None:
+            self._open(seen.history)
+        else:
+            tokens = (*last.prompt.tokens, *last.tokens, *written)
+            self._open(last.prompt.text + view.decode((*last.tokens, *written)), tokens=tokens)
+        return True
+
+    def judge(self, verdict: Verdict) -> None:
+        """Gives all of the episode what it is worth."""
+        if not self._opened:  # it failed before it began
+            self._open()
+        for trajectory in self._opened:
+            trajectory.judge(verdict)
+
+    def _open(self, text: str | None = None, *, tokens: Sequence[int] = ()) -> None:
+        job, view = self._session.job, self._session.view
+        left = job.sampling.max_tokens - len(self._before)
+        prompt = None
+        if text is not None:
+            own = job.prompt
+            prompt = view.prompt(text, answer=own.answer, meta=own.meta, tokens=tokens)
+            most = view.room + view.sampling.max_tokens - left
+            if not 0 < len(prompt.tokens) <= most:
+                raise EpisodeLost(
+                    f"the environment's history has {len(prompt.tokens)} tokens; at most {most} "
+                    f"leave room for the {left} that the episode may still have"
+                )
+        turn = len(self._opened)
+        place = job.num_samples + self._index * (self._most - 1) + turn - 1
+        opened = self._session.open(
+            place if turn else self._index,
+            prompt=prompt,
+            max_tokens=left,
+            verify=False,
+        )
+        self._opened.append(opened)
+        opened.notes |= {EPISODE: float(self._opened[0].name), "turn": float(turn)}

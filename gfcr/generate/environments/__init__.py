@@ -1,0 +1,1 @@
+"""What an episode is played in: one file per kind of environment."""

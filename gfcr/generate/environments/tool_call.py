@@ -1,0 +1,55 @@
+"""A tool as an environment."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar, final
+
+from gfcr.generate.environments.base import Environment, Observation, World
+from gfcr.generate.tools.base import Tool, ToolError
+from gfcr.generate.tools.calculator import Calculator
+from gfcr.handles import Verdict
+from gfcr.types import Prompt
+from gfcr.values.ranges import Text
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class ToolCall(Environment):
+    """Answers each action with a tool, as `multi_turn` does; the task's verifier scores.
+
+    A call that makes no sense is answered with `error`.
+    """
+
+    origin: ClassVar[str] = "ours"
+
+    tool: Tool = field(default_factory=Calculator)
+    """A file in `gfcr/generate/tools`, with its settings."""
+    error: Text = "?"
+
+    def check(self) -> None:
+        """See `Environment.check`."""
+        self.tool.check()
+
+    def make(self) -> World:
+        """See `Environment.make`."""
+        return _Calls(self.tool, error=self.error)
+
+
+@final
+class _Calls(World):
+    def __init__(self, tool: Tool, *, error: str) -> None:
+        self._tool, self._error, self._text = tool, error, ""
+
+    def begin(self, prompt: Prompt, *, seed: int) -> Observation:
+        return Observation()
+
+    def act(self, action: str) -> Observation:
+        self._text += action
+        try:
+            answer = self._tool.answer(self._text.removesuffix(self.stop))
+        except ToolError:
+            answer = self._error
+        self._text += answer
+        return Observation(text=answer)
+
+    def verdict(self, last: str) -> Verdict | None:
+        return None

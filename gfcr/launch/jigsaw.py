@@ -1,0 +1,134 @@
+"""Trials of a sweep on the same cores, sub-stage by sub-stage."""
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, TypeAlias, final
+
+from annotated_types import Interval
+
+from gfcr import registry
+from gfcr.cluster.jigsaw.schedulers import Greedy, LookAhead, Scheduler, Serial, Unmanaged
+from gfcr.errors import ConfigError
+from gfcr.launch import slowdowns
+from gfcr.launch.base import Job, JobEnd, Launcher, Watch
+from gfcr.launch.forked import Forks, libraries_of
+from gfcr.launch.lending import Lender, Lent, even
+from gfcr.launch.process import TrialProcess
+from gfcr.process.lease import Lease, rows
+from gfcr.values.ranges import Count, File
+
+Name: TypeAlias = Literal["look_ahead", "greedy", "serial", "unmanaged"]
+_POLL_S: Final = 0.004
+_WATCH_S: Final = 0.5
+
+
+@final
+@dataclass(kw_only=True)
+class Jigsaw(Launcher):
+    """Lends the cores of this machine to what trials do now (JigsawRL, 2604.23838).
+
+    Evaluating, decoding, its tail and training of two trials run beside each other where that is
+    sooner done than one after the other, by slowdowns that were measured. A trial's seconds are
+    then those of two: the leaderboard leaves them out.
+    """
+
+    parallel: Annotated[int, Interval(ge=1, le=63)] = 2
+    """Trials at a time, of which two compute."""
+    scheduler: Name = "look_ahead"
+    """Who decides what runs together. `unmanaged` lends all cores to both."""
+    depth: Count = 2
+    """Decisions that `look_ahead` tries."""
+    table: File = ""
+    """File of slowdowns, which `gfcr bench jigsaw --table FILE` measures; none: each of two
+    takes 1.8 times as long, as the demo's did."""
+
+    def __post_init__(self) -> None:
+        known: dict[Name, Scheduler] = {
+            "look_ahead": LookAhead(depth=self.depth),
+            "greedy": Greedy(),
+            "serial": Serial(),
+            "unmanaged": Unmanaged(),
+        }
+        self.decides = known[self.scheduler]
+        self.lent: list[Lent] = []
+        """What was lent in the last run."""
+
+    def run(
+        self,
+        jobs: Sequence[Job],
+        *,
+        begin: Watch = lambda job: None,
+        watch: Watch = lambda job: None,
+    ) -> Generator[JobEnd, None, None]:
+        """See `Launcher.run`.
+
+        Raises:
+            ConfigError: the table cannot be read, or cores cannot be lent to a trial.
+        """
+        _check(jobs)
+        lender = Lender(
+            scheduler=self.decides,
+            slowdown=slowdowns.read(Path(self.table)) if self.table else even(),
+            cores=sorted(os.sched_getaffinity(0)),
+        )
+        self.lent = lender.lent
+        waiting, running = list(jobs), dict[str, tuple[Job, TrialProcess]]()
+        looked_s, most = 0.0, 1 if self.scheduler == "serial" else self.parallel
+        with ExitStack() as stack:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="gfcr-jigsaw-"))
+            file = rows(Path(folder) / "leases", num=len(jobs))
+            forks = stack.enter_context(closing(Forks(libraries_of(jobs))))
+            stack.callback(lambda: [process.stop() for _, process in running.values()])
+            stack.callback(lambda: [process.ask_to_end() for _, process in running.values()])
+            stack.callback(lender.release)
+            while waiting or running:
+                while waiting and len(running) < most:
+                    job = waiting.pop(0)
+                    begin(job)
+                    row = jobs.index(job)
+                    lender.begin(job.name, lease=Lease(file, row=row))
+                    process = TrialProcess(job, forks=forks, lease=f"{file}:{row}")
+                    running[job.name] = (job, process)
+                lender.poll()
+                if time.monotonic() - looked_s < _WATCH_S:
+                    time.sleep(_POLL_S)
+                    continue
+                looked_s = time.monotonic()
+                for job, process in list(running.values()):
+                    watch(job)
+                    if (result := process.wait(0)) is not None:
+                        del running[job.name]
+                        lender.end(job.name)
+                        yield JobEnd(job=job, result=result)
+
+
+def _check(jobs: Sequence[Job]) -> None:
+    """Refuses trials that cores cannot be lent to, or whose seconds must be their own."""
+    other = "use launcher.name=local"
+    if sys.platform != "linux":
+        raise ConfigError(f"launcher.name=jigsaw lends cores, which is Linux's: {other}.")
+    for job in jobs:
+        seconds = job.config["budget"]["seconds"]
+        if seconds is not None:
+            raise ConfigError(
+                f"{job.name}: budget.seconds={seconds:g} under launcher.name=jigsaw: seconds of "
+                f"trials that share cores are not their own. Give another budget, or {other}."
+            )
+        if (schedule := job.config["schedule"]["name"]) != "sync":
+            raise ConfigError(
+                f"{job.name}: schedule.name={schedule} under launcher.name=jigsaw: what a trial "
+                f"does is to be one thing at a time. Give schedule.name=sync, or {other}."
+            )
+        engine = str(job.config["engine"]["name"])
+        made: Any = registry.find("engine", engine)
+        if made.beside:
+            raise ConfigError(
+                f"{job.name}: engine.name={engine} under launcher.name=jigsaw: cores are lent to "
+                f"the trial's own process. Give engine.name=vllm, or {other}."
+            )

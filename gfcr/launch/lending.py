@@ -1,0 +1,216 @@
+"""Which trial is lent which cores for its sub-stage, as a scheduler of JigsawRL decides."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, final
+
+from gfcr.cluster.jigsaw.machine import Action, Machine, State
+from gfcr.cluster.jigsaw.schedulers import Scheduler
+from gfcr.cluster.jigsaw.substages import Graph, Share, Slowdown, SubStage
+from gfcr.process.lease import KINDS, Kind, Lease
+
+NEXT: Final[Mapping[Kind, Kind]] = {
+    "start": "evaluate",
+    "evaluate": "decode",
+    "decode": "tail",
+    "tail": "train",
+    "train": "decode",
+}
+"""What a trial most often does after what it does."""
+HALF: Final = 1.8
+"""How many times as long the demo's generation and training took on one of two cores."""
+_AHEAD: Final = 3
+"""Sub-stages of each trial that are planned beyond the one it is at."""
+_UNKNOWN_S: Final = 1.0
+"""Taken for the length of a kind of which none has ended yet."""
+_LEAST_S: Final = 0.02
+_RECENT: Final = 0.5
+"""Weight of the latest in the mean length of a kind."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """A part of a sub-stage beside one and the same other one."""
+
+    begin_s: float
+    end_s: float
+    other: Kind | None
+    """What ran beside it; None: nothing."""
+    share: Share
+    """Of the cores."""
+
+
+@final
+@dataclass(kw_only=True)
+class Lent:
+    """A sub-stage that was, or is, lent cores."""
+
+    trial: str
+    kind: Kind
+    stretches: list[Stretch] = field(default_factory=list[Stretch])
+
+
+@final
+@dataclass(kw_only=True)
+class _Row:
+    trial: str
+    lease: Lease
+    now: Lent | None = None
+    """What it does; None while it waits."""
+    seen: int = 0
+    """Of what it asked for last."""
+    done_s: float = 0.0
+    """Of `now`, in seconds alone."""
+    other: Kind | None = None
+    share: Share = None
+    since_s: float = 0.0
+    lengths: dict[Kind, float] = field(default_factory=dict[Kind, float])
+
+
+@final
+class Lender:
+    """Lends the cores of this machine to trials; `poll` it often."""
+
+    def __init__(
+        self,
+        *,
+        scheduler: Scheduler,
+        slowdown: Slowdown,
+        cores: Sequence[int],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Nobody is lent anything.
+
+        Args:
+            scheduler: decides what runs together.
+            slowdown: of each pair of kinds, at each share.
+            cores: of the machine.
+            clock: in seconds.
+        """
+        self._scheduler, self._slowdown = scheduler, slowdown
+        self._cores, self._clock = [*cores], clock
+        self._rows: dict[str, _Row] = {}
+        self.lent: list[Lent] = []
+        """All sub-stages that were lent cores, in the order in which they began."""
+
+    def begin(self, trial: str, *, lease: Lease) -> None:
+        """A trial begins: it will ask."""
+        self._rows[trial] = _Row(trial=trial, lease=lease)
+
+    def end(self, trial: str) -> None:
+        """A trial's process has ended."""
+        self._finish(self._rows[trial])
+        del self._rows[trial]
+        self._decide()
+
+    def release(self) -> None:
+        """Lends all cores to all, so that whoever is asked to end gets to where it can."""
+        for row in self._rows.values():
+            row.lease.grant(self._cores)
+
+    def poll(self) -> None:
+        """Sees who asks for what, and lends anew if somebody does."""
+        asking = [row for row in self._rows.values() if row.lease.number > row.seen]
+        for row in asking:
+            self._finish(row)
+            row.seen = row.lease.number
+        if asking:
+            self._decide()
+
+    # ------------------------------------------------------------ within
+
+    def _finish(self, row: _Row) -> None:
+        """What it did is over."""
+        self._book()
+        if (ended := row.now) is not None:
+            known = row.lengths.get(ended.kind, row.done_s)
+            row.lengths[ended.kind] = known + _RECENT * (row.done_s - known)
+        row.now, row.done_s = None, 0.0
+
+    def _book(self) -> None:
+        """Writes down what has run since the last decision."""
+        now = self._clock()
+        for row in self._rows.values():
+            if row.now is None:
+                continue
+            took_s = now - row.since_s
+            row.now.stretches.append(
+                Stretch(begin_s=row.since_s, end_s=now, other=row.other, share=row.share)
+            )
+            row.done_s += took_s / self._times(row)
+            row.since_s = now
+
+    def _times(self, row: _Row) -> float:
+        if row.other is None or row.now is None:
+            return 1.0
+        return self._slowdown.times[row.now.kind, row.other, row.share]
+
+    def _decide(self) -> None:
+        self._book()
+        machine = Machine(graph=self._graph(), slowdown=self._slowdown)
+        first = {_name(trial, 0): row for trial, row in self._rows.items() if self._is_there(row)}
+        left = {name: stage.work_s for name, stage in machine.graph.stages.items()}
+        running = tuple(name for name, row in first.items() if row.now is not None)
+        if not first:
+            return
+        state = State(now_s=0.0, left_s=left, running=running)
+        self._lend(self._scheduler.choose(machine, state=state), first=first)
+
+    def _is_there(self, row: _Row) -> bool:
+        return row.now is not None or row.seen > 0
+
+    def _graph(self) -> Graph:
+        stages: list[SubStage] = []
+        for trial, row in self._rows.items():
+            if not self._is_there(row):
+                continue
+            kind, done_s, needs = row.lease.does, row.done_s, tuple[str, ...]()
+            for number in range(_AHEAD + 1):
+                work_s = max(self._length_s(row, kind) - done_s, _LEAST_S)
+                name = _name(trial, number)
+                stages.append(
+                    SubStage(name=name, pipeline=trial, kind=kind, work_s=work_s, needs=needs)
+                )
+                kind, done_s, needs = NEXT[kind], 0.0, (name,)
+        return Graph.of(stages)
+
+    def _length_s(self, row: _Row, kind: Kind) -> float:
+        others = [r.lengths[kind] for r in self._rows.values() if kind in r.lengths]
+        return row.lengths.get(kind, max(others, default=_UNKNOWN_S))
+
+    def _lend(self, action: Action, *, first: Mapping[str, _Row]) -> None:
+        now = self._clock()
+        chosen = [first[name] for name in action.stages]
+        kinds: list[Kind] = [row.lease.does for row in chosen]
+        for place, (row, cores, share) in enumerate(
+            zip(chosen, *self._divided(action), strict=True)
+        ):
+            if row.now is None:
+                row.now = Lent(trial=row.trial, kind=kinds[place])
+                self.lent.append(row.now)
+            row.other = kinds[1 - place] if len(chosen) == 2 else None
+            row.share, row.since_s = share, now
+            row.lease.grant(cores)
+
+    def _divided(self, action: Action) -> tuple[Sequence[Sequence[int]], Sequence[Share]]:
+        """Cores of each, and its share."""
+        if len(action.stages) == 1 or action.share is None:
+            return [self._cores] * len(action.stages), [None] * len(action.stages)
+        cut = min(max(round(action.share * len(self._cores)), 1), len(self._cores) - 1)
+        return [self._cores[:cut], self._cores[cut:]], [action.share, round(1 - action.share, 9)]
+
+
+def even(*, times: float = HALF) -> Slowdown:
+    """A table of which nothing was measured.
+
+    Args:
+        times: factor of each of two on half of the cores.
+    """
+    shares: dict[Share, float] = {0.5: times, None: 2.0}
+    return Slowdown(times={(a, b, s): t for a in KINDS for b in KINDS for s, t in shares.items()})
+
+
+def _name(trial: str, number: int) -> str:
+    return f"{trial}#{number}"

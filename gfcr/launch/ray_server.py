@@ -1,0 +1,87 @@
+"""`python -m gfcr.launch.ray_server NUMBER COMMAND...`: a vLLM server of a trial, on its bundle.
+
+Stands for the server in the process that wants it, and ends with either. The trial's sweep holds
+the placement group, `gfcr.launch.ray` tells which.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final, final
+
+from gfcr.code import optional
+from gfcr.engine.server_child import HOST, PARENT
+from gfcr.engine.server_process import THROUGH
+from gfcr.engine.server_settings import EXCHANGE
+from gfcr.process.parent import follow
+from gfcr.process.worker import command
+
+_HERE: Final = "gfcr.launch.ray_server"
+_TOLD: Final = "GFCR_RAY_SERVERS"
+_OF_A_NODE: Final = ("RAY_", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
+_STOP_S: Final = 10.0
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Bundles:
+    """Where the servers of a trial are to run."""
+
+    address: str
+    """Of the cluster."""
+    namespace: str
+    group: str
+    """The placement group's name; its first bundle is the trial's own."""
+    cpus: float
+    gpus: float
+
+    def environment(self, *, exchange: Path) -> dict[str, str]:
+        """As the variables of the trial that tell it so.
+
+        Args:
+            exchange: folder for weights that all nodes see.
+        """
+        through = json.dumps(command(_HERE))
+        return {_TOLD: json.dumps(asdict(self)), THROUGH: through, EXCHANGE: str(exchange)}
+
+
+def main() -> None:
+    """Runs the command where the bundle is, until it ends."""
+    follow(int(os.environ[PARENT]))
+    bundles = Bundles(**json.loads(os.environ[_TOLD]))
+    number, *line = sys.argv[1:]
+    ray = optional.load("ray")
+    ray.init(address=bundles.address, namespace=bundles.namespace, log_to_driver=False)
+    strategies = optional.load("ray.util.scheduling_strategies")
+    place = strategies.PlacementGroupSchedulingStrategy(
+        placement_group=ray.util.get_placement_group(bundles.group),
+        placement_group_bundle_index=1 + int(number),
+    )
+    task = ray.remote(num_cpus=bundles.cpus, num_gpus=bundles.gpus, max_retries=0)(_serve)
+    own = {k: v for k, v in os.environ.items() if not k.startswith(_OF_A_NODE)}
+    sys.exit(ray.get(task.options(scheduling_strategy=place).remote(line, variables=own)))
+
+
+def _serve(line: Sequence[str], *, variables: Mapping[str, str]) -> int:
+    """On the node: the server lives as long as this task, which ends with who asked for it."""
+    ray: Any = optional.load("ray")
+    own = {PARENT: str(os.getpid()), HOST: ray.util.get_node_ip_address()}
+    process = subprocess.Popen(line, env={**os.environ, **variables, **own}, start_new_session=True)
+    try:
+        return process.wait()
+    finally:
+        for kind in (signal.SIGTERM, signal.SIGKILL):
+            try:
+                os.killpg(process.pid, kind)
+                process.wait(_STOP_S)
+            except (ProcessLookupError, subprocess.TimeoutExpired):
+                continue
+
+
+if __name__ == "__main__":
+    main()

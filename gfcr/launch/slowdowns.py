@@ -1,0 +1,98 @@
+"""Slowdowns of sub-stages beside each other, from what was lent, and in a file."""
+
+import importlib
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from gfcr.cluster.jigsaw.substages import Share, Slowdown
+from gfcr.errors import ConfigError
+from gfcr.launch.lending import Lent, even
+from gfcr.process.lease import Kind
+
+_SLOWEST: Final = 20.0
+Beside: TypeAlias = tuple[Kind, Share]
+
+
+def fitted(lent: Iterable[Lent]) -> Slowdown:
+    """Fits, for each kind, its length alone and its speed beside each other kind.
+
+    A sub-stage of a kind that ran dt_s seconds in each of its stretches s did
+    sum_s r_s dt_s = w seconds of work, with r = 1 alone; least squares over all of a kind, and over
+    one more beside each other kind that `even` would have told. What was not seen is left at it.
+    """
+    by_kind: dict[Kind, list[Lent]] = defaultdict(list)
+    for each in lent:
+        by_kind[each.kind].append(each)
+    found = dict(even().times)
+    for kind, stages in by_kind.items():
+        for (other, share), speed in _speeds(stages, kind=kind).items():
+            found[kind, other, share] = 1 / speed
+    return Slowdown(times=found)
+
+
+def alone_s(lent: Lent, *, slowdown: Slowdown) -> float:
+    """Seconds that a sub-stage would have taken alone."""
+    return sum(
+        (s.end_s - s.begin_s) / (slowdown.times[lent.kind, s.other, s.share] if s.other else 1.0)
+        for s in lent.stretches
+    )
+
+
+def write(slowdown: Slowdown, *, path: Path) -> None:
+    """Writes a table, for `launcher.table`."""
+    told = [[*key, times] for key, times in slowdown.times.items()]
+    path.write_text(json.dumps({"slowdowns": told}, indent=0))
+
+
+def read(path: Path) -> Slowdown:
+    """Reads a table.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    try:
+        told: Sequence[Any] = json.loads(path.read_text())["slowdowns"]
+        given = {(a, b, share): float(times) for a, b, share, times in told}
+        return Slowdown(times={**even().times, **given})
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ConfigError(
+            f"launcher.table={path} is no table of slowdowns ({error}): make one by "
+            f"`gfcr bench jigsaw STUDY --table {path}`."
+        ) from error
+
+
+def _speeds(stages: Sequence[Lent], *, kind: Kind) -> Mapping[Beside, float]:
+    """Seconds of work, alone, that a kind does in a second beside each other kind."""
+    columns: list[Beside] = sorted(
+        {(s.other, s.share) for lent in stages for s in lent.stretches if s.other is not None},
+        key=str,
+    )
+    if not columns:
+        return {}
+    beside_NK = np.zeros((len(stages), len(columns)))
+    alone_N = np.zeros(len(stages))
+    for row, lent in enumerate(stages):
+        for s in lent.stretches:
+            if s.other is None:
+                alone_N[row] += s.end_s - s.begin_s
+            else:
+                beside_NK[row, columns.index((s.other, s.share))] += s.end_s - s.begin_s
+    optimize: Any = importlib.import_module("scipy.optimize")
+    # Few meetings tell little: what is known ahead counts as one more sub-stage.
+    told, long_s = even().times, float(np.median(alone_N + beside_NK.sum(axis=1)))
+    known_K = np.array([long_s / told[kind, *column] for column in columns])
+    table: Any = np.block(  # partially typed
+        [
+            [np.ones((len(stages), 1)), -beside_NK],
+            [np.zeros((len(columns), 1)), long_s * np.eye(len(columns))],
+        ]
+    )
+    low = np.array([0.0, *[1 / _SLOWEST] * len(columns)])
+    high = np.array([np.inf, *[1.0] * len(columns)])
+    solved = optimize.lsq_linear(table, np.concatenate([alone_N, known_K]), bounds=(low, high))
+    return dict(zip(columns, map(float, solved.x[1:]), strict=True))

@@ -1,0 +1,233 @@
+"""Batches in the making, one or several at a time: opened, gone on with together, and closed."""
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, Final, final
+
+from gfcr.errors import asking
+from gfcr.ledger import STALE
+from gfcr.loop import batch as batches
+from gfcr.loop.collector import Collector, check_harvest
+from gfcr.loop.custody import Custody
+from gfcr.loop.floor import Floor
+from gfcr.loop.metrics import batch_metrics, part_metrics
+from gfcr.loop.runner import Runner
+from gfcr.loop.view import RunView, shown
+from gfcr.stages import Evaluator, Harvest, Observer, Replay, View, Watcher
+from gfcr.strategy import Strategy
+from gfcr.types import Cost, RolloutBatch, Sample
+
+_NOTHING: Final[Mapping[str, float]] = MappingProxyType({})
+
+
+@final
+class Making:
+    """The batches of a run that are in the making, on one runner."""
+
+    def __init__(
+        self,
+        strategy: Strategy,
+        *,
+        floor: Floor,
+        custody: Custody,
+        view: Callable[[int], RunView],
+        sink: Callable[[RolloutBatch], object],
+    ) -> None:
+        """Begins with none.
+
+        Args:
+            strategy: the parts.
+            floor: what rollouts are made on.
+            custody: knows what the run made.
+            view: makes the view of the batch for an update.
+            sink: see `Pipeline`.
+        """
+        self._strategy, self._floor, self._custody = strategy, floor, custody
+        self._view, self._sink = view, sink
+        self._runner = Runner(
+            floor,
+            generate=strategy.generate,
+            watchers=strategy.hooks(Watcher),
+            evaluators=strategy.hooks(Evaluator),
+        )
+        self._open: dict[int, Collector] = {}
+        self._dropped: list[Harvest] = []
+        """Of batches that were given up since the last one was closed."""
+        self._meter = batches.Meter(floor.engine, desk=floor.desk)
+
+    @property
+    def opened(self) -> Mapping[int, Collector]:
+        """Those in the making, by the update that each was begun for."""
+        return MappingProxyType(self._open)
+
+    def open(self, step: int) -> None:
+        """Begins the batch for an update.
+
+        Raises:
+            BatchCannotFill, PartError: see `Pipeline.next_batch`.
+        """
+        if not self._open:
+            self._meter = self._meter.anew()
+        with self._sinking():
+            self._open[step] = self._collector(step)
+            self._open[step].begin()
+
+    def turn(self) -> None:
+        """Steps the engine once, and goes on with each batch as far as that allows.
+
+        Raises:
+            EngineError: the engine failed.
+            BatchCannotFill, PartError: see `Pipeline.next_batch`.
+        """
+        with self._sinking():
+            self._floor.traffic.go_on()
+            self._runner.advance()
+            making = [c for c in self._open.values() if not c.done]
+            while (cell := self._runner.take()) is not None:
+                next(c for c in making if c.owns(cell)).offer(cell)
+            for collector in making:
+                collector.turn()
+                if collector.done:
+                    collector.end()
+
+    def drop(self, step: int) -> None:
+        """Gives up a batch in the making as too old: it is turned down with the next one's."""
+        collector = self._open.pop(step)
+        with self._sinking():
+            collector.end()
+        self._custody.take_back(step=step)
+        made = collector.harvest()
+        self._dropped.append(replace(made, groups=tuple(g.reject(STALE) for g in made.groups)))
+
+    def close(
+        self, step: int, *, update: int, version: int, tokens: Callable[[], Mapping[str, int]]
+    ) -> RolloutBatch:
+        """Ends a batch that is done, and makes of it what the trainer gets.
+
+        Args:
+            step: the update that it was begun for.
+            update: the one that learns from it.
+            version: of the policy that does.
+            tokens: the ledger, when all of it is settled.
+
+        Raises:
+            BatchCannotFill, PartError: see `Pipeline.next_batch`.
+        """
+        collector = self._open[step]
+        with self._sinking():
+            collector.end()  # it may be done without a turn
+            collector.map_batch()
+            check_harvest(own := collector.harvest())
+            harvest = self._joined(own)
+            self._custody.check(harvest)
+            samples = batches.samples(harvest.groups)
+        del self._open[step]
+        first = batches.settle(self._floor.ledger, harvest=harvest, samples=samples)
+        self._custody.take_back(step=step)
+        self._remember(harvest, view=collector.view)
+        parts = part_metrics(self._strategy.parts)
+        self._custody.check(harvest)  # once more: memories and observers had it in hand
+        self._custody.forget(harvest)
+        trained = sum(int(s.rollout.mask_T.sum()) for s in samples)
+        meter = self._meter
+        cost = replace(meter.read(), trained_tokens=trained)
+        self._meter = batches.Meter(self._floor.engine, desk=self._floor.desk)
+        metrics = batch_metrics(
+            harvest,
+            samples=samples,
+            version=version,
+            cost=meter.metrics(cost),
+            generated=cost.generated_tokens,
+            first_trained=first,
+            tokens=tokens(),
+            parts=parts,
+        )
+        made = _batch(harvest, version=version, samples=samples, cost=cost, metrics=metrics)
+        made = replace(made, step=update)
+        self._sink(made)
+        return made
+
+    @contextmanager
+    def aside(self) -> Generator[None]:
+        """Nothing that is done in here is of a batch: what they cost goes on from behind it."""
+        self._floor.traffic.park()
+        meter = batches.Meter(self._floor.engine, desk=self._floor.desk)
+        yield
+        self._meter.skip(meter)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything in the making."""
+        opened = [collector.state() for collector in self._open.values()]
+        in_flight = self._runner.state_dict()
+        return {"opened": opened, "dropped": list(self._dropped), "in_flight": in_flight}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores what `state_dict` returned."""
+        self._open, self._dropped = {}, list(state["dropped"])
+        views: dict[str, View] = {}
+        for opened in state["opened"]:
+            collector = self._open[opened.step] = self._collector(opened.step)
+            collector.go_on(opened)
+            views |= dict.fromkeys(opened.begun, shown(collector.view))
+        self._runner.load_state_dict(state["in_flight"], views=views)
+        self._meter = batches.Meter(self._floor.engine, desk=self._floor.desk)
+
+    def _joined(self, harvest: Harvest) -> Harvest:
+        """The harvest with what was dropped before it."""
+        every, self._dropped = [*self._dropped, harvest], []
+        return replace(
+            harvest,
+            groups=tuple(g for h in every for g in h.groups),
+            aborted=tuple(r for h in every for r in h.aborted),
+            asides=tuple(r for h in every for r in h.asides),
+        )
+
+    def _collector(self, step: int) -> Collector:
+        view = self._view(step)
+        return Collector(self._strategy, runner=self._runner, view=view, custody=self._custody)
+
+    @contextmanager
+    def _sinking(self) -> Generator[None]:
+        """Where a batch fails, what was made for any of them is written down."""
+        try:
+            yield
+        except BaseException:
+            opened, self._open = self._open, {}
+            for collector in opened.values():
+                collector.end()
+                self._sink(_batch(collector.harvest(), version=self._floor.engine.version))
+            raise
+
+    def _remember(self, harvest: Harvest, *, view: RunView) -> None:
+        seen = shown(view)
+        for name, observer in self._strategy.hooks(Observer).items():
+            with asking(name):
+                observer.observe(harvest, view=seen)
+        kept = set[str]()
+        for name, replay in self._strategy.hooks(Replay).items():
+            with asking(name):
+                replay.store(harvest, view=seen)
+                kept.update(replay.holds())
+        self._custody.keep(harvest, kept=kept)
+
+
+def _batch(
+    harvest: Harvest,
+    *,
+    version: int,
+    samples: Sequence[Sample] = (),
+    cost: Cost | None = None,
+    metrics: Mapping[str, float] = _NOTHING,
+) -> RolloutBatch:
+    return RolloutBatch(
+        step=harvest.step,
+        version=version,
+        samples=tuple(samples),
+        groups=harvest.groups,
+        aborted=harvest.aborted,
+        asides=harvest.asides,
+        cost=cost or Cost(),
+        metrics=metrics,
+    )

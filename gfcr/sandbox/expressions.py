@@ -1,0 +1,60 @@
+"""Values of an expression of x for several x, computed in a box."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import NoneType
+from typing import Any, Final, cast
+
+from gfcr.sandbox.box import Box
+from gfcr.sandbox.spec import Limits
+
+MOST: Final = 10**6
+"""Largest absolute value that counts as one."""
+
+_RUNNER: Final = """
+import json, sys, warnings
+warnings.simplefilter("ignore")
+program, inputs, most = json.loads(sys.stdin.readline())
+values = []
+for x in inputs:
+    try:
+        value = eval(program, {"x": x})
+    except Exception:
+        value = None
+    values.append(value if type(value) is int and abs(value) <= most else None)
+print(json.dumps(values))
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """What came of running an expression."""
+
+    values: tuple[int | None, ...] = ()
+    """One for each x; None where it raised, or gave no integer of a sane size."""
+    problem: str = ""
+    """Why there are none: `timeout`, `output`, or `exit`."""
+
+
+def run(program: str, *, inputs: Sequence[int], limits: Limits, fallback: bool = False) -> Ran:
+    """Runs an expression of Python that nobody trusts.
+
+    Raises:
+        SandboxError: there is no box to run it in.
+    """
+    with Box(_RUNNER, limits=limits, fallback=fallback) as box:
+        outcome = box.finish(json.dumps([program, [*inputs], MOST]).encode() + b"\n")
+    if outcome.ended != "exit":
+        return Ran(problem=outcome.ended)
+    try:
+        values: Any = json.loads(outcome.output)
+    except ValueError:
+        return Ran(problem="exit" if outcome.code else "output")
+    # The program may have written in the place of its runner: what it wrote is as good as its word.
+    if not isinstance(values, list):
+        return Ran(problem="output")
+    found = cast("list[Any]", values)
+    if len(found) != len(inputs) or not {*map(type, found)} <= {int, NoneType}:
+        return Ran(problem="output")
+    return Ran(values=tuple(found))

@@ -1,0 +1,299 @@
+"""Batches made ahead of the trainer, in a thread of their own or in turn with it."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, final
+
+from gfcr.engine.base import Weights
+from gfcr.errors import restoring
+from gfcr.schedule.base import Schedule, Standing, Work
+from gfcr.types import Bools, RolloutBatch
+
+
+@final
+class Ahead:
+    """See `train.base.BatchSource`: what the trainer talks to while batches are made beside it.
+
+    The trainer's thread only leaves things here and waits. All work on the run is done by one
+    thread: one of its own, or the trainer's whenever that waits.
+    """
+
+    def __init__(self, work: Work, *, schedule: Schedule, last: int, beside: bool) -> None:
+        """Begins nothing.
+
+        Args:
+            work: the run.
+            schedule: decides what is done when.
+            last: updates that the trainer makes in all.
+            beside: whether the work has a thread of its own.
+        """
+        self._work, self._schedule, self._last = work, schedule, last
+        self._beside = beside
+        self._changed = threading.Condition()
+        """Guards what follows."""
+        self._told: deque[tuple[int, Callable[[], None]]] = deque()
+        """What the trainer said of its updates, by the version that each made."""
+        self._weights: deque[tuple[int, Weights]] = deque()
+        """Policies on their way to the engine. The last one may still be the trainer's own."""
+        self._is_taking = False
+        """Whether the first of them is on its way now."""
+        self._ready: deque[RolloutBatch] = deque()
+        self._asked: list[dict[str, Any]] | None = None
+        """Where the state goes that the trainer waits for."""
+        self._ended = self._is_over = self._closing = False
+        """Whether no further batch is begun; nor is in the making; whether the thread is to end."""
+        self._error: BaseException | None = None
+        self._thread: threading.Thread | None = None
+        self._at = Standing(first=-1, loaded=-1, closed=0, opened={})
+        self._begun = 0
+        """Batches."""
+        self._now = -1
+        """Update that the trainer is at."""
+        self._waited_s = self._aside_s = 0.0
+        """Of the trainer, for its last batch; of all evaluations."""
+
+    def __enter__(self) -> "Ahead":
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, at: object) -> None:
+        """Ends the thread; after training that ended well the engine has the last policy."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+        if error is None:
+            self._check()
+            self._is_over = True
+            while self._catch_up():
+                pass
+
+    # ------------------------------------------------------------ for the trainer
+
+    def sync(self, weights: Weights, *, version: int) -> None:
+        """See `BatchSource.sync`: the policy is there to be taken until the next batch is."""
+        with self._changed:
+            self._weights.append((version, weights))
+            if self._at.first < 0:
+                self._at = replace(self._at, first=version)
+            self._changed.notify_all()
+
+    def next_batch(self) -> RolloutBatch | None:
+        """See `BatchSource.next_batch`."""
+        began, aside = time.perf_counter(), self._aside_s
+        self._await(lambda: bool(self._ready) or self._is_over)
+        self._await(lambda: not self._weights or self._is_late(), then=self._keep_weights)
+        self._waited_s = max(0.0, time.perf_counter() - began - (self._aside_s - aside))
+        with self._changed:
+            if not self._ready or self._work.paused():
+                return None
+            batch = self._ready.popleft()
+        self._now = batch.step
+        return batch
+
+    def masked(self, kept: Mapping[str, Bools]) -> None:
+        """See `BatchSource.masked`."""
+        update = self._now
+        self._tell(lambda: self._work.masked(kept, update=update), version=update + 1)
+
+    def updated(self, *, step: int, metrics: Mapping[str, float]) -> None:
+        """See `BatchSource.updated`."""
+        told = {**metrics, "exposed_s": self._waited_s}
+        self._tell(lambda: self._work.updated(step=step, metrics=told), version=step)
+
+    def state_dict(self) -> dict[str, Any]:
+        """See `BatchSource.state_dict`."""
+        found: list[dict[str, Any]] = []
+        with self._changed:
+            self._asked = found
+            self._changed.notify_all()
+        self._await(lambda: bool(found))
+        return found[0]
+
+    @restoring("state")
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """See `BatchSource.load_state_dict`."""
+        self._work.load_state_dict(state["work"])
+        self._begun = state["begun"]
+        self._ready = deque(state["ready"])
+        for batch in self._ready:
+            self._work.hold(batch)
+        self._look()
+
+    def _tell(self, told: Callable[[], None], *, version: int) -> None:
+        with self._changed:
+            self._told.append((version, told))
+            self._changed.notify_all()
+
+    def _await(self, ready: Callable[[], bool], *, then: Callable[[], None] | None = None) -> None:
+        """Waits until something is `ready`; works meanwhile, where nobody else does.
+
+        `then` is done before the other thread does anything more.
+        """
+        if not self._beside:
+            while self._go_on():
+                pass
+        elif self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="gfcr-ahead", daemon=True)
+            self._thread.start()
+        with self._changed:
+            self._changed.wait_for(lambda: ready() or self._error is not None)
+            self._check()
+            if then is not None:
+                then()
+
+    def _check(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def _is_late(self) -> bool:
+        """Whether the engine is not given the newest policy before the batch in the making ends."""
+        return not self._is_taking and not self._is_time(self._weights[-1][0])
+
+    def _keep_weights(self) -> None:
+        """Copies what the trainer is about to change."""
+        if self._weights:
+            version, weights = self._weights.pop()
+            copied = [(name, tensor.detach().clone()) for name, tensor in weights]
+            self._weights.append((version, copied))
+
+    # ------------------------------------------------------------ the work
+
+    def _run(self) -> None:
+        """The thread."""
+        try:
+            while not self._closing:
+                if not self._go_on():
+                    with self._changed:
+                        self._changed.wait_for(self._is_asked)
+        except BaseException as error:  # the trainer raises it
+            with self._changed:
+                self._error = error
+                self._changed.notify_all()
+
+    def _is_asked(self) -> bool:
+        """Whether there is something to do."""
+        return self._closing or self._asked is not None or self._hears() or self._takes()
+
+    def _go_on(self) -> bool:
+        """Does what comes next; False where nothing can be done before the trainer is further."""
+        if self._catch_up():
+            return True
+        if self._schedule.waits:
+            return self._turn() or self._answer()
+        return self._answer() or self._turn()
+
+    def _catch_up(self) -> bool:
+        """Takes up what the trainer left, if it is time."""
+        if self._hears():
+            self._told[0][1]()
+            with self._changed:
+                self._told.popleft()
+            return True
+        with self._changed:
+            self._is_taking = taking = self._takes()
+        if taking:
+            self._load(*self._weights[0])
+        return taking
+
+    def _hears(self) -> bool:
+        """Whether the next word is of an update up to that of the policy that is taken next."""
+        return self._is_next(self._told, before=self._weights)
+
+    def _takes(self) -> bool:
+        return self._is_next(self._weights, before=())
+
+    def _is_next(
+        self, held: Sequence[tuple[int, object]], *, before: Sequence[tuple[int, object]]
+    ) -> bool:
+        if not held or (before and before[0][0] < held[0][0]):
+            return False
+        return self._is_time(held[0][0])
+
+    def _is_time(self, version: int) -> bool:
+        """Whether what comes with a policy is taken up now, as far as it is known to both."""
+        return self._is_over or self._schedule.loads(version, at=self._at)
+
+    def _load(self, version: int, weights: Weights) -> None:
+        self._work.sync(weights, version=version)
+        if version < self._last:
+            self._check_end()
+        with self._changed:
+            self._weights.popleft()
+            self._is_taking = False
+            self._at = replace(self._at, loaded=version)
+            self._changed.notify_all()
+        self._look()
+
+    def _check_end(self) -> None:
+        began = time.perf_counter()
+        self._ended = self._ended or not self._work.goes_on()
+        self._aside_s += time.perf_counter() - began
+
+    def _turn(self) -> bool:
+        """Goes on with the batches; False where that needs another policy, or there are no more."""
+        at, schedule, pipeline = self._at, self._schedule, self._work.pipeline
+        if dropped := schedule.drops(at):
+            pipeline.making.drop(dropped[0])
+        elif (step := schedule.closes(at)) is not None:
+            self._close(step, update=at.closed)
+        elif self._may_open(at):
+            self._check_end()
+            if not self._ended:
+                pipeline.making.open(self._begun)
+                self._begun += 1
+        elif len(at.done) < len(at.opened):
+            pipeline.making.turn()
+        else:
+            return False
+        self._look()
+        return True
+
+    def _may_open(self, at: Standing) -> bool:
+        parts = self._work.pipeline.strategy.parts.values()
+        if at.opened and any(part.one_batch for part in parts):
+            return False
+        left = self._last - at.closed - len(at.opened)
+        return at.loaded >= 0 and left > 0 and not self._ended and self._schedule.opens(at)
+
+    def _close(self, step: int, *, update: int) -> None:
+        batch = self._work.pipeline.close_batch(step, update=update, version=update)
+        self._work.made(batch)
+        with self._changed:
+            # Its groups are written down: what is learned from is in the samples.
+            self._ready.append(replace(batch, groups=(), aborted=(), asides=()))
+
+    def _look(self) -> None:
+        """Takes down how far it is, for the trainer's thread too."""
+        pipeline = self._work.pipeline
+        opened = pipeline.making.opened
+        done = [step for step, collector in opened.items() if collector.done]
+        new = replace(
+            self._at,
+            closed=pipeline.step,
+            opened={step: collector.version for step, collector in opened.items()},
+            done=done,
+        )
+        over = not opened and (self._ended or new.closed >= self._last)
+        with self._changed:
+            if (new, over) != (self._at, self._is_over):
+                self._at, self._is_over = new, over
+                self._changed.notify_all()
+
+    def _answer(self) -> bool:
+        """Gives the state to who waits for it; False where nobody does."""
+        if (asked := self._asked) is None:
+            return False
+        state = {
+            "work": self._work.state_dict(),
+            "ready": list(self._ready),
+            "begun": self._begun,
+        }
+        with self._changed:
+            asked.append(state)
+            self._asked = None
+            self._changed.notify_all()
+        return True

@@ -1,0 +1,56 @@
+"""Generation that never stops, with a bound on how old it may be when it is learned from."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, final
+
+from gfcr.schedule.base import Schedule, Standing
+from gfcr.values.ranges import Natural
+
+
+@final
+@dataclass(kw_only=True)
+class Async(Schedule):
+    """Batches are made beside the trainer, several at a time, and new weights reach them in flight.
+
+    No token of theirs is older than `staleness` updates when it is learned from. As in AReaL, that
+    is kept by admission: the batch of update n is begun once version n - `staleness` is in the
+    engine, and goes on under every later one. A rollout may then have tokens of several policies.
+    With `staleness: 0` it is `sync`, token for token. What a Replay part brings is as old as that
+    part allows.
+
+    Give a `correction`, or `loss.off_policy: behaviour`.
+    """
+
+    paper: ClassVar[str] = "2505.24298"
+    waits: ClassVar[bool] = False
+    staleness: Natural = 1
+    """Most updates between a token's policy and the one that learns from it (AReaL: 4 to 8)."""
+    late: Literal["wait", "ready_first", "drop"] = "wait"
+    """What becomes of a batch that is not complete when its turn comes. `wait`: the trainer waits.
+    `ready_first`: it learns from another one, as long as that makes none too old. `drop`: it learns
+    from another one in any case, and what has become too old is dropped (ledger bin `stale`)."""
+
+    def loads(self, version: int, *, at: Standing) -> bool:
+        """See `Schedule.loads`."""
+        return True
+
+    def opens(self, at: Standing) -> bool:
+        """See `Schedule.opens`."""
+        return at.closed + len(at.opened) <= at.loaded + self.staleness
+
+    def closes(self, at: Standing) -> int | None:
+        """See `Schedule.closes`."""
+        if self.late == "wait":
+            return next((step for step in [*at.opened][:1] if step in at.done), None)
+        in_time = (s for s in at.done if self.late == "drop" or self._leaves_time(s, at=at))
+        return next(in_time, None)
+
+    def drops(self, at: Standing) -> Sequence[int]:
+        """See `Schedule.drops`."""
+        return [step for step, of in at.opened.items() if of + self.staleness < at.closed]
+
+    def _leaves_time(self, step: int, *, at: Standing) -> bool:
+        """Whether all others can still be learned from in time, one an update."""
+        last = sorted(of + self.staleness for other, of in at.opened.items() if other != step)
+        return all(by >= at.closed + 1 + n for n, by in enumerate(last))

@@ -1,0 +1,279 @@
+"""Rollouts beside serving on one engine, iteration by iteration: what latency they cost.
+
+An iteration decodes a token of every serving request that has one, computes a chunk of the prompts
+that wait, and carries as much rollout work as its arm lets in; it takes base + token x tokens.
+Arrivals are open-loop: they do not wait for answers. Rollouts never run out; one that is aborted
+comes back with what it had, whose computing again is counted.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from math import ceil
+from typing import Any, Final, Literal, TypeAlias, final
+
+import numpy as np
+
+from gfcr.cluster.memory import KvBudget
+from gfcr.cluster.slack import Admission, Objectives, Served
+from gfcr.cluster.trace import Arrival
+from gfcr.seeds import rng
+from gfcr.simulation.lengths import Lengths
+
+Arm: TypeAlias = Literal["serving", "split", "unadmitted", "rose"]
+"""No rollouts; half of the machine for each; rollouts in every iteration; as slack allows."""
+ARMS: Final[tuple[Arm, ...]] = ("serving", "split", "unadmitted", "rose")
+_BLOCK: Final = 32
+_CHUNK: Final = 512
+"""Rollout prompt tokens an iteration computes, at most (ROSE)."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """What is asked of the engine."""
+
+    arrivals: Sequence[Arrival]
+    seconds: float
+    """Of the trace."""
+    admission: Admission
+    blocks: int
+    """Of KV memory."""
+    lengths: Lengths
+    """Of rollouts."""
+    seats: int
+    """Rollouts decoded together, at most."""
+    update_s: float
+    """Seconds from one update to the next: then a frozen budget thaws."""
+    seed: int = 0
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What an arm came to. Latencies in seconds; percentiles over requests and over tokens."""
+
+    arm: Arm
+    ttft_p50: float
+    ttft_p99: float
+    tpot_p50: float
+    tpot_p99: float
+    rollout_tokens: int
+    rollout_rate: float
+    """Tokens a second of the trace."""
+    recomputed: int
+    """Tokens of rollouts that were computed again."""
+    cuts: int
+    iterations: int
+
+
+@final
+@dataclass(slots=True, kw_only=True)
+class _Request:
+    served: Served
+    left: int
+    """Tokens it still asks for."""
+    held: int = 0
+    """Tokens in the cache."""
+
+
+@final
+@dataclass(slots=True, kw_only=True)
+class _Rollout:
+    name: str
+    left: int
+    todo: int
+    """Tokens to compute before it decodes."""
+    held: int = 0
+
+
+def simulate(work: Workload, *, arm: Arm) -> Found:
+    """Plays the trace to its end."""
+    engine = _Engine(work=work, arm=arm)
+    engine.play()
+    return engine.found()
+
+
+def calibrated(work: Workload, *, margin: float) -> Workload:
+    """The workload with latency budgets of `margin` times what serving alone takes, at P99."""
+    alone = simulate(work, arm="serving")
+    budgets = Objectives(ttft_s=margin * alone.ttft_p99, tpot_s=margin * alone.tpot_p99)
+    return replace(work, admission=replace(work.admission, objectives=budgets))
+
+
+@final
+@dataclass(kw_only=True)
+class _Engine:
+    work: Workload
+    arm: Arm
+    now: float = 0.0
+    requests: list[_Request] = field(default_factory=list[_Request])
+    rollouts: dict[str, _Rollout] = field(default_factory=dict[str, _Rollout])
+    """In flight, the oldest first."""
+    cut: deque[_Rollout] = field(default_factory=deque[_Rollout])
+    """Aborted: they come back first."""
+    first_s: list[float] = field(default_factory=list[float])
+    next_s: list[float] = field(default_factory=list[float])
+    sampled: int = 0
+    recomputed: int = 0
+    iterations: int = 0
+    begun: int = 0
+    thaws_s: float = 0.0
+    apart_s: float = 0.0
+    """Of the half that rollouts have: seconds in which they have not computed yet."""
+
+    def __post_init__(self) -> None:
+        self.memory = KvBudget(blocks=self.work.blocks)
+        self.coming = deque(self.work.arrivals)
+        self.draw = rng(self.work.seed, "rollout lengths")
+
+    def play(self) -> None:
+        """Iteration by iteration; rollouts that fill idle time jump to the next event at most."""
+        while self.now < self.work.seconds:
+            while self.coming and self.coming[0].at_s <= self.now:
+                self._arrive(self.coming.popleft())
+            if self.now >= self.thaws_s:
+                self.memory.updated()
+                self.thaws_s += self.work.update_s
+            served = self._serve()
+            rolled = self._roll(served)
+            if not served + rolled:
+                ends = self.coming[0].at_s if self.coming else self.work.seconds
+                self.now = max(ends, self.now + 1e-9)
+                continue
+            self.iterations += 1
+            self.now += self._seconds(served, rolled)
+            self._answer()
+
+    def found(self) -> Found:
+        """See `Found`."""
+        times: list[float] = []
+        for each in (self.first_s, self.next_s):
+            held: Any = np.percentile(each, [50, 99]) if each else (0.0, 0.0)
+            times += [float(value) for value in held]
+        return Found(
+            arm=self.arm,
+            ttft_p50=times[0],
+            ttft_p99=times[1],
+            tpot_p50=times[2],
+            tpot_p99=times[3],
+            rollout_tokens=self.sampled,
+            rollout_rate=self.sampled / self.work.seconds,
+            recomputed=self.recomputed,
+            cuts=self.memory.cuts,
+            iterations=self.iterations,
+        )
+
+    # ------------------------------------------------------------ serving
+
+    def _arrive(self, arrival: Arrival) -> None:
+        served = Served(arrived_s=arrival.at_s, waiting=arrival.prompt)
+        self.requests.append(_Request(served=served, left=arrival.output))
+
+    def _serve(self) -> int:
+        """Tokens of serving in this iteration; their prompts are computed by its end."""
+        decoding = sum(r.served.last_s is not None for r in self.requests)
+        room = self.work.admission.chunk
+        for request in self.requests:
+            done = min(room, request.served.waiting)
+            request.served.waiting -= done
+            request.held += done
+            room -= done
+        return decoding + self.work.admission.chunk - room
+
+    def _answer(self) -> None:
+        """Whoever's prompt is computed has gained a token now."""
+        for request in self.requests:
+            served = request.served
+            if served.waiting:
+                continue
+            if served.last_s is None:
+                self.first_s.append(self.now - served.arrived_s)
+            else:
+                self.next_s.append(self.now - served.last_s)
+            served.last_s = self.now
+            request.held += 1
+            request.left -= 1
+        self.requests = [r for r in self.requests if r.left > 0]
+
+    def _seconds(self, served: int, rolled: int) -> float:
+        cost = self.work.admission.cost
+        if self.arm != "split":
+            return cost.seconds(tokens=served + rolled)
+        # Each has half of the machine, and its own passes: those of rollouts fill the time.
+        return 2 * cost.seconds(tokens=served) if served else 2 * cost.seconds(tokens=rolled)
+
+    # ------------------------------------------------------------ rollouts
+
+    def _roll(self, served: int) -> int:
+        """Tokens of rollouts in this iteration."""
+        if self.arm == "serving":
+            return 0
+        self._press()
+        self._begin()
+        if self.arm == "split":
+            return self._roll_apart(served)
+        most = len(self.rollouts) + _CHUNK
+        if self.arm == "rose":
+            served_now = (request.served for request in self.requests)
+            most = self.work.admission.tokens(served_now, now=self.now, most=most)
+        return self._compute(most)
+
+    def _roll_apart(self, served: int) -> int:
+        """As many passes on the other half as fit beside this one of serving."""
+        if not served:
+            return self._compute(len(self.rollouts) + _CHUNK)
+        self.apart_s += self._seconds(served, 0)
+        while self.apart_s > 0 and (done := self._compute(len(self.rollouts) + _CHUNK)):
+            self.apart_s -= 2 * self.work.admission.cost.seconds(tokens=done)
+        return 0
+
+    def _compute(self, most: int) -> int:
+        left = most
+        for rollout in [*self.rollouts.values()]:
+            if rollout.todo or left <= 0:
+                continue
+            left -= 1
+            rollout.left -= 1
+            rollout.held += 1
+            self.sampled += 1
+            if rollout.left <= 0:
+                del self.rollouts[rollout.name]
+        prefill = min(left, _CHUNK)
+        for rollout in self.rollouts.values():
+            done = min(prefill, rollout.todo)
+            rollout.todo -= done
+            prefill -= done
+            left -= done
+        return most - left
+
+    def _press(self) -> None:
+        """Serving may need memory that rollouts hold."""
+        held = {name: _blocks(r.held + 1) for name, r in self.rollouts.items()}
+        for name in self.memory.look(serving=self._serving_blocks(), held=held):
+            rollout = self.rollouts.pop(name)
+            self.recomputed += rollout.held
+            rollout.todo = rollout.held
+            self.cut.append(rollout)
+
+    def _begin(self) -> None:
+        while len(self.rollouts) < self.work.seats:
+            used = sum(_blocks(r.held + 1) for r in self.rollouts.values())
+            room = self.memory.room(serving=self._serving_blocks(), rollouts=used)
+            # Each that is in flight may need a block more before the next look.
+            if room < len(self.rollouts) + (_blocks(self.cut[0].held + 1) if self.cut else 1):
+                return
+            rollout = self.cut.popleft() if self.cut else self._new()
+            self.rollouts[rollout.name] = rollout
+
+    def _new(self) -> _Rollout:
+        self.begun += 1
+        (length,) = self.work.lengths.draw(1, rng=self.draw)
+        return _Rollout(name=str(self.begun), left=int(length), todo=0)
+
+    def _serving_blocks(self) -> int:
+        return sum(_blocks(r.held) for r in self.requests)
+
+
+def _blocks(tokens: int) -> int:
+    return ceil(tokens / _BLOCK)

@@ -1,0 +1,60 @@
+"""Formulas of x such as `(x+3)*2`: the programs that a run begins with."""
+
+import hashlib
+import json
+import operator
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, final
+
+_HELDOUT_SHARE: Final = 32 / 256
+_OPERATORS: Final[Mapping[str, Callable[[int, int], int]]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "%": operator.mod,
+}
+_LARGEST: Final = 9
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Formula:
+    """x, and what is done to it, step by step."""
+
+    steps: tuple[tuple[str, int], ...]
+
+    @property
+    def text(self) -> str:
+        """As Python."""
+        said, sum_before = "x", False
+        for sign, number in self.steps:
+            said = f"({said})" if sum_before and sign in "*%" else said
+            said, sum_before = f"{said}{sign}{number}", sign in "+-"
+        return said
+
+    def table(self, inputs: Sequence[int]) -> tuple[int, ...]:
+        """Its value for each x."""
+        return tuple(map(self._at, inputs))
+
+    def _at(self, x: int) -> int:
+        for sign, number in self.steps:
+            x = _OPERATORS[sign](x, number)
+        return x
+
+
+def draw(rng: random.Random) -> Formula:
+    """One or two steps, with numbers from 1 to 9."""
+    signs = rng.choices([*_OPERATORS], k=rng.randint(1, 2))
+    return Formula(steps=tuple((sign, rng.randint(1, _LARGEST)) for sign in signs))
+
+
+def is_heldout(table: Sequence[int | None]) -> bool:
+    """Whether a program belongs to the held-out eighth.
+
+    Decided by its values: rewriting a held-out program, such as `x+3` as `3+x`, makes it none to
+    train on.
+    """
+    digest = hashlib.blake2b(json.dumps([*table]).encode(), digest_size=1).digest()
+    return digest[0] < 256 * _HELDOUT_SHARE

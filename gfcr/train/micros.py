@@ -1,0 +1,79 @@
+"""The micro-batches of a process's share of an update, with the weight that each row must have."""
+
+from dataclasses import dataclass, replace
+from math import log
+from typing import Any, NamedTuple
+
+from gfcr.train.base import Steps
+from gfcr.train.collate import Padded, collate
+from gfcr.train.loss_inputs import BUILDERS
+from gfcr.train.shares import Part, Share
+from gfcr.types import Loss, Sample
+
+
+class Micro(NamedTuple):
+    """One forward and backward pass."""
+
+    padded: Padded
+    inputs: dict[str, Any]
+    samples: list[Sample]
+    """Without what fills rows."""
+    scale: float = 1.0
+    """Multiplies the loss where the inputs have no place for it."""
+    filling: float = 0.0
+    """Taken from the loss then: log 2 for each pair that fills rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """Of the optimizer."""
+
+    passes: list[Micro]
+    """Of this process."""
+    tokens: int
+    """Of the loss, of all processes."""
+    empty: bool
+    """Whether no process has samples."""
+
+
+def steps_of(trainer: Any, share: Share, *, loss: Loss, steps: Steps, size: int) -> list[Step]:
+    """Makes the passes of each optimizer step of an update.
+
+    TRL's own arithmetic: with `iterations` and `mini_batches` a batch takes several steps, all with
+    the log-probs of the policy before the first.
+
+    Args:
+        trainer: TRL's, with the policy before the update.
+        share: this process's.
+        loss: the update rule.
+        steps: what the update is made of.
+        size: processes.
+    """
+    made: list[Step] = []
+    for part in share.parts:
+        passes = micros(trainer, part, share=share, loss=loss, steps=steps, size=size)
+        made.append(Step(passes=passes, tokens=part.tokens, empty=not part.units))
+    return made * steps.iterations
+
+
+def micros(
+    trainer: Any, part: Part, *, share: Share, loss: Loss, steps: Steps, size: int
+) -> list[Micro]:
+    """Makes the micro-batches of a part; see `steps_of`."""
+    paired, made = loss.estimator == "dpo", list[Micro]()
+    averages_rows = paired or loss.estimator == "rloo" or loss.aggregation != "dapo"
+    # TRL averages the row means of micro-batches, and accelerate what processes found: undo it, so
+    # that each row weighs the same.
+    weight = steps.micro_batches * size / max(part.units, 1)
+    build = BUILDERS[loss.estimator]
+    for run in part.runs:
+        rows = [s for column in zip(*run, strict=True) for s in column]
+        known = [s for s in rows if s.rollout.id]
+        padded = collate(rows, device=trainer.accelerator.device)
+        padded = replace(padded, corrected=share.corrected)
+        scale = weight * (len(run) if known else 0) if averages_rows else 1.0
+        moves = steps.number > 1
+        inputs = build(trainer, padded, loss=loss, scale=scale, tokens=share.tokens, moves=moves)
+        filling = weight * (len(rows) - len(known)) / 2 * log(2) if known else 0.0
+        made.append(Micro(padded, inputs, known, *((scale, filling) if paired else ())))
+    return made

@@ -1,0 +1,44 @@
+"""The whole of weights of which each process holds a share (FSDP2)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
+
+from gfcr.train.ranks import Ask, Ranks
+
+
+def whole(model: nn.Module, *, ranks: Ranks) -> Mapping[str, Tensor]:
+    """The policy's weights, for rank 0 to hand on. The others `attend` meanwhile.
+
+    Where they are shared out they are gathered on the CPU, and all processes are through with that
+    when this returns: one that still waits for another while rank 0 waits for a server hangs both.
+    """
+    if not any(isinstance(p, DTensor) for p in model.parameters()):
+        return dict(model.named_parameters())
+    ranks.tell(Gather())
+    return _gathered(model, ranks=ranks)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Gather(Ask):
+    """Asks for every process's share of the weights."""
+
+    def answer(self, trainer: Any, *, ranks: Ranks) -> None:
+        """See `Ask.answer`."""
+        _gathered(trainer.model, ranks=ranks)
+
+
+@torch.no_grad()
+def _gathered(model: nn.Module, *, ranks: Ranks) -> Mapping[str, Tensor]:
+    kept: dict[str, Tensor] = {}
+    for name, share in model.named_parameters():
+        full = share.full_tensor() if isinstance(share, DTensor) else share
+        if ranks.leads:
+            kept[name] = full.cpu()
+    ranks.wait()
+    return kept

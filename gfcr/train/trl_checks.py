@@ -1,0 +1,52 @@
+"""What a TRL trainer's settings are checked for; imports neither trl nor transformers."""
+
+import ast
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from gfcr.correction.base import Correction
+from gfcr.errors import ConfigError
+from gfcr.types import Loss
+
+ONLINE: Final = ("grpo", "rloo")
+"""Estimators whose TRL trainers generate, which they do not do here."""
+
+
+def check_estimator(loss: Loss, *, correction: Correction | None) -> None:
+    """Vouches that the estimator ignores none of the loss's settings.
+
+    Raises:
+        ConfigError: it does; names them.
+    """
+    plain = Loss(estimator=loss.estimator)
+    ignored = ["beta"] if loss.estimator != "dpo" else []
+    if loss.estimator not in ONLINE:
+        ignored += ["aggregation", "clip_low", "clip_high", "off_policy"]
+    given = [f"{k}={getattr(loss, k)!r}" for k in ignored if getattr(loss, k) != getattr(plain, k)]
+    given += ["a correction"] if correction and loss.estimator not in ONLINE else []
+    if given:
+        raise ConfigError(
+            f"{', '.join(given)}: no effect with loss.estimator={loss.estimator!r}. Leave it out."
+        )
+
+
+@cache
+def optimizers() -> tuple[str, ...]:
+    """The installed transformers' `OptimizerNames`, () without it.
+
+    Read from its source: a study is checked whole before anything starts, and importing torch for
+    it takes seconds.
+    """
+    found = find_spec("transformers")
+    if found is None or found.origin is None:
+        return ()
+    source = Path(found.origin).with_name("training_args.py").read_text("utf-8")
+    names = next(
+        node.body
+        for node in ast.parse(source).body
+        if isinstance(node, ast.ClassDef) and node.name == "OptimizerNames"
+    )
+    values = [statement.value for statement in names if isinstance(statement, ast.Assign)]
+    return tuple(str(value.value) for value in values if isinstance(value, ast.Constant))

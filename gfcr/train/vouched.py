@@ -1,0 +1,95 @@
+"""Whether what accelerate is configured with is what the trainer's settings say."""
+
+import os
+from typing import Any
+
+from gfcr.errors import ConfigError
+from gfcr.train.adapters import is_adapted
+
+
+def vouch(trainer: Any) -> None:
+    """Vouches that no environment variable changes training behind the settings' back.
+
+    `accelerate launch` and its configuration speak through such variables. DDP and FSDP2 compute
+    the same update, and are accepted.
+
+    Raises:
+        ConfigError: one does; names what it asks for.
+    """
+    args = trainer.args
+    mixed = "bf16" if args.bf16 else "no"
+    compiler = str(trainer.accelerator.state.dynamo_plugin.backend.value)
+    given = {
+        "ACCELERATE_MIXED_PRECISION": args.mixed_precision if args.mixed_precision != mixed else "",
+        "ACCELERATE_DYNAMO_BACKEND": "" if compiler == "NO" else compiler.lower(),
+    }
+    wrong = [f"{name}={value}" for name, value in given.items() if value]
+    if wrong:
+        raise ConfigError(
+            f"accelerate was configured with {', '.join(wrong)}, which the trainer's settings do "
+            f"not say (bf16={args.bf16}): unset it, or start without `accelerate launch`; bf16 "
+            "is a setting of the trainer."
+        )
+    _check_spread(trainer)
+
+
+def _check_spread(trainer: Any) -> None:
+    """Refuses ways to spread training that would not compute the update of one process."""
+    plugin = trainer.accelerator.state.fsdp_plugin if trainer.is_fsdp_enabled else None
+    conditions = [
+        (
+            "ACCELERATE_USE_DEEPSPEED=true: its engine takes the optimizer step in the backward "
+            "pass, before gradients can be looked at or an update left out: use FSDP2",
+            not trainer.is_deepspeed_enabled,
+        ),
+        ("ACCELERATE_USE_MEGATRON_LM=true: use FSDP2", not _asks("ACCELERATE_USE_MEGATRON_LM")),
+        (
+            "ACCELERATE_USE_PARALLELISM_CONFIG=true: processes would share samples: leave it out",
+            trainer.accelerator.parallelism_config is None,
+        ),
+        (
+            "ACCELERATE_USE_FSDP=true, and accelerate shards on accelerators alone, of which it "
+            "finds none: give `distributed_type: MULTI_GPU` (DDP)",
+            plugin is not None or not _asks("ACCELERATE_USE_FSDP"),
+        ),
+        (
+            "ACCELERATE_USE_FSDP=true, and trainer.lora (or peft_config) trains adapters, which "
+            "are not merged for the engine where processes share weights out: give "
+            "`distributed_type: MULTI_GPU` (DDP), or train without adapters",
+            plugin is None or not is_adapted(trainer.model),
+        ),
+        *(
+            _of_fsdp(plugin, reference=getattr(trainer, "ref_model", None))
+            if plugin is not None
+            else ()
+        ),
+    ]
+    wrong = [words for words, holds in conditions if not holds]
+    if wrong:
+        raise ConfigError(f"accelerate was configured with {'; and with '.join(wrong)}.")
+
+
+def _of_fsdp(plugin: Any, *, reference: Any) -> list[tuple[str, bool]]:
+    kind = plugin.state_dict_type
+    return [
+        (f"FSDP_VERSION={plugin.fsdp_version}: give `fsdp_version: 2`", plugin.fsdp_version == 2),
+        (
+            f"FSDP_STATE_DICT_TYPE={kind}: a checkpoint holds a model that can be loaded: give "
+            "`fsdp_state_dict_type: FULL_STATE_DICT`",
+            "FULL_STATE_DICT" in str(kind),
+        ),
+        (
+            "FSDP_ACTIVATION_CHECKPOINTING=true: give trainer.gradient_checkpointing=true instead",
+            not plugin.activation_checkpointing,
+        ),
+        (
+            "FSDP_CPU_RAM_EFFICIENT_LOADING=true: TRL leaves the reference model of a KL term, or "
+            "of dpo, empty in all processes but the first then: give "
+            "`fsdp_cpu_ram_efficient_loading: false`",
+            reference is None or not plugin.cpu_ram_efficient_loading,
+        ),
+    ]
+
+
+def _asks(name: str) -> bool:
+    return os.environ.get(name, "false").lower() in ("true", "1")

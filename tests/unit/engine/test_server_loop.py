@@ -1,0 +1,534 @@
+"""The loop on a server: what was asked comes back whole, whatever becomes of the server."""
+
+import queue
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from gfcr.engine import server_wire
+from gfcr.engine.base import Request
+from gfcr.engine.server_link import Drafts, Server
+from gfcr.engine.server_loop import ServerEngine
+from gfcr.engine.server_route import Route
+from gfcr.engine.server_weights import received
+from gfcr.engine.server_wire import Events
+from gfcr.engine.vllm_model import ModelFolder
+from gfcr.errors import EngineError
+from gfcr.speculation.base import BuiltIn, Law, Row, Step
+from gfcr.speculation.ngram import Ngram
+from gfcr.types import FinishReason, Sampling
+from tests.unit.engine.served import VOCAB, Served, next_token
+
+PROMPT = (1, 2, 3)
+TENSORS = frozenset({"a.weight", "b.weight"})
+
+
+class Process:
+    """Starts the servers that it is given, one after the other."""
+
+    alive = True
+
+    def __init__(self, *servers: Served) -> None:
+        self._servers, self.starts, self.stopped = iter(servers), 0, False
+
+    def begin(self) -> None:
+        self.now = next(self._servers)
+        self.url = self.now.url
+        self.starts += 1
+
+    def stop(self) -> None:
+        self.stopped = True
+
+    def last_words(self) -> str:
+        return ""
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., ServerEngine]]:
+    """Starts an engine on servers; those of one tuple succeed each other."""
+    opened: list[Any] = []
+
+    def start(
+        *servers: Served | tuple[Served, ...],
+        given: bool = False,
+        timeout_s: float = 5.0,
+        drafts: Drafts | None = None,
+        drafter: Any = None,
+        deltas: torch.dtype | None = None,
+    ) -> ServerEngine:
+        folder = ModelFolder(
+            path=tmp_path, tensors=TENSORS, eos=(5,), max_positions=64, vocab=VOCAB
+        )
+        lives = [s if isinstance(s, tuple) else (s,) for s in servers]
+        events: Events = queue.SimpleQueue()
+        processes: list[Any] = [None if given else Process(*life) for life in lives]
+        opened.extend(server for life in lives for server in life)
+        engine = ServerEngine(
+            [
+                Server(
+                    life[0].url if given else "",
+                    process=process,
+                    events=events,
+                    timeout_s=timeout_s,
+                    patience_s=5.0,
+                    drafts=drafts,
+                )
+                for life, process in zip(lives, processes, strict=True)
+            ],
+            events=events,
+            folder=folder,
+            max_length=64,
+            placement=Route(seats=4),
+            exchange=tmp_path,
+            temporary=False,
+            deltas=deltas,
+            drafter=drafter or (Ngram() if drafts else None),
+        )
+        opened.insert(0, engine)
+        return engine
+
+    yield start
+    for each in opened:
+        each.close()
+
+
+def starts(engine: ServerEngine) -> list[int]:
+    return [server.process.starts for server in engine.fleet.servers if server.process]
+
+
+def request(name: str, *, cap: int = 12, seed: int = 7, **changes: Any) -> Request:
+    return Request(id=name, tokens=PROMPT, sampling=Sampling(max_tokens=cap), seed=seed, **changes)
+
+
+def expected(num: int) -> list[int]:
+    tokens = [*PROMPT]
+    for _ in range(num):
+        tokens.append(next_token(tokens))
+    return tokens[len(PROMPT) :]
+
+
+def finished(engine: ServerEngine, *, num: int) -> dict[str, tuple[list[int], FinishReason]]:
+    tokens: dict[str, list[int]] = {}
+    logprobs: dict[str, list[float]] = {}
+    done: dict[str, tuple[list[int], FinishReason]] = {}
+    while len(done) < num:
+        for delta in engine.step():
+            tokens.setdefault(delta.request_id, []).extend(delta.tokens)
+            logprobs.setdefault(delta.request_id, []).extend(delta.logprobs)
+            if delta.finish is not None:
+                done[delta.request_id] = tokens[delta.request_id], delta.finish
+    for name, found in tokens.items():
+        assert logprobs[name] == [-token / 100 for token in found]
+    return done
+
+
+def test_requests_come_back_whole_and_are_told_apart(start: Any) -> None:
+    server = Served()
+    engine = start(server)
+    engine.submit(request("a"))
+    engine.submit(request("b", cap=3, stop=(expected(2)[1],)))
+    assert finished(engine, num=2) == {
+        "a": (expected(12), FinishReason.LENGTH),
+        "b": (expected(2), FinishReason.STOP),
+    }
+    assert not engine.step() and engine.stats().generated_tokens == 14
+    told = [a["sampling_params"] for a in server.asked][-2:]
+    assert [t["seed"] for t in told] == [7, 7] and told[1]["stop_token_ids"] == [5, expected(2)[1]]
+    assert engine.stats().forward_passes == 14
+
+
+def test_a_server_that_dies_is_started_again_and_no_token_is_lost_or_heard_twice(
+    start: Any,
+) -> None:
+    first, second = Served(), Served()
+    engine = start((first, second))
+    engine.update_weights([(name, torch.ones(2)) for name in TENSORS], version=4)
+    first.dies_after = first.pieces + 20
+    for seed, name in enumerate("abcd"):
+        engine.submit(request(name, seed=seed))
+    found = finished(engine, num=4)
+    assert found == {name: (expected(12), FinishReason.LENGTH) for name in "abcd"}
+    assert starts(engine) == [2] and engine.stats().generated_tokens == 48
+    assert second.version == "4" and second.loaded[0]["digest"] == first.loaded[0]["digest"]
+    resent = [a for a in second.asked if a["request_id"][0] in "abcd"]
+    assert len(resent) == 4
+    for body in resent:
+        had = len(body["token_ids"]) - len(PROMPT)
+        assert body["token_ids"] == [*PROMPT, *expected(had)]
+        assert body["sampling_params"]["max_tokens"] == 12 - had
+        assert (body["sampling_params"]["seed"] < 4) == (had == 0)
+    assert len({body["sampling_params"]["seed"] for body in resent}) == 4
+
+
+def test_a_server_that_hangs_is_started_again(start: Any) -> None:
+    first, second = Served(), Served()
+    engine = start((first, second), timeout_s=0.5)
+    first.hangs_after = first.pieces + 6
+    engine.submit(request("a"))
+    assert finished(engine, num=1) == {"a": (expected(12), FinishReason.LENGTH)}
+    assert starts(engine) == [2]
+
+
+def test_a_server_too_busy_to_answer_at_first_is_asked_again(start: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(server_wire, "_CONNECT_S", 0.1)
+    server = Served(slow=2)
+    engine = start(server)
+    engine.submit(request("a"))
+    assert finished(engine, num=1)["a"] == (expected(12), FinishReason.LENGTH)
+    assert not server.slow and starts(engine) == [1]
+
+
+def test_a_server_that_talks_rubbish_is_started_again(start: Any) -> None:
+    first, second = Served(), Served()
+    engine = start((first, second))
+    first.garbles = True
+    engine.submit(request("a"))
+    assert finished(engine, num=1)["a"] == (expected(12), FinishReason.LENGTH)
+    assert starts(engine) == [2]
+
+
+def test_a_server_of_somebody_s_is_not_started_again(start: Any) -> None:
+    server = Served()
+    engine = start(server, given=True)
+    server.dies_after = server.pieces + 2
+    engine.submit(request("a"))
+    with pytest.raises(EngineError, match="not gfcr's to start"):
+        finished(engine, num=1)
+
+
+def test_caps_move_down_and_up(start: Any) -> None:
+    server = Served()
+    engine = start(server)
+    for name in ("down", "up", "late"):
+        engine.submit(request(name))
+    got: dict[str, int] = {}
+    while min(got.get(name, 0) for name in ("down", "up", "late")) < 3:
+        for delta in engine.step():
+            got[delta.request_id] = got.get(delta.request_id, 0) + len(delta.tokens)
+    had = got["late"]
+    engine.limit("down", max_tokens=6)
+    engine.limit("up", max_tokens=20)
+    engine.limit("late", max_tokens=1)
+    engine.limit("nobody", max_tokens=1)
+    ends: dict[str, FinishReason] = {}
+    while len(ends) < 3:
+        for delta in engine.step():
+            got[delta.request_id] += len(delta.tokens)
+            if delta.finish:
+                ends[delta.request_id] = delta.finish
+    assert set(ends.values()) == {FinishReason.LENGTH}
+    assert got["up"] == 20 and got["down"] == max(6, got["down"]) and got["late"] == had + 1
+    again = [a for a in server.asked if a["request_id"].startswith("up@")]
+    assert [a["sampling_params"]["max_tokens"] for a in again] == [12, 8]
+
+
+def test_what_is_aborted_says_nothing_more_and_the_server_is_told(start: Any) -> None:
+    server = Served()
+    engine = start(server)
+    engine.submit(request("a", cap=40))
+    engine.submit(request("b"))
+    engine.step()
+    engine.abort(["a", "a", "nobody"])
+    assert list(finished(engine, num=1)) == ["b"]
+    assert [name.split("@")[0] for name in server.aborted][-2:].count("a") == 1
+    engine.submit(request("a"))
+    assert finished(engine, num=1)["a"][0] == expected(12)
+
+
+def test_scores_are_of_tokens_after_the_first_at_the_temperature_asked_for(start: Any) -> None:
+    engine = start(Served())
+    found = engine.score([[1, 2, 3], [4], [5, 6]], sampling=Sampling(temperature=2.0))
+    assert [f.tolist() for f in found] == [[-1.0, -1.5], [], [-3.0]]
+    assert all(f.dtype == np.float32 for f in found)
+    cold = engine.score([[1, 2]], sampling=Sampling(temperature=0.0))
+    assert cold[0].tolist() == [-2.0]
+
+
+def test_weights_go_by_a_file_that_is_checked_and_replaced(start: Any, tmp_path: Path) -> None:
+    server = Served()
+    engine = start(server)
+    for version in (1, 2):
+        tensors = [(name, torch.full((3,), float(version))) for name in sorted(TENSORS)]
+        engine.update_weights(tensors, version=version)
+        assert engine.version == version and server.version == str(version)
+    assert sorted(f.name for f in tmp_path.glob("weights-*")) == ["weights-2.safetensors"]
+    told = server.loaded[-1]
+    path, held = Path(told["path"]), {"digest": told["digest"], "base": None}
+    assert torch.equal(received(path, **held)["a.weight"], torch.full((3,), 2.0))
+    with pytest.raises(EngineError, match="not those that were written"):
+        received(path, digest="0" * 64, base=None)
+    with pytest.raises(EngineError, match="cannot be read"):
+        received(tmp_path / "none", **held)
+
+
+def test_a_server_is_sent_what_changed_and_one_that_has_other_weights_all(
+    start: Any, tmp_path: Path
+) -> None:
+    server = Served()
+    engine = start(server, deltas=torch.bfloat16)
+    tensors = {name: torch.arange(300.0) + 1 for name in sorted(TENSORS)}
+    for version in (1, 2, 3):
+        tensors["a.weight"][version] += 40
+        if version == 3:  # it was started again, and nobody noticed
+            server.held, server.digest = {}, "other"
+        engine.update_weights([*tensors.items()], version=version)
+        assert server.version == str(version)
+        for name, tensor in tensors.items():
+            assert torch.equal(server.held[name], tensor.to(torch.bfloat16))
+    names = [Path(told["path"]).name.partition("-")[0] for told in server.loaded]
+    assert names == ["weights", "delta", "delta", "weights"]
+    told, count = engine.stats(), 300 * len(TENSORS)
+    assert (told.weight_elements, told.weights_changed) == (3 * count, count + 2)
+    assert told.weight_bytes < 2 * count + 1500
+    assert {f.name for f in tmp_path.glob("*-*.safetensors")} == {
+        "weights-3.safetensors",
+        "delta-3.safetensors",
+    }
+
+
+def test_what_cannot_be_is_refused(start: Any) -> None:
+    server = Served()
+    engine = start(server)
+    whole = [(name, torch.ones(1)) for name in TENSORS]
+    with pytest.raises(EngineError, match="lack 1 of the model's tensors"):
+        engine.update_weights(whole[:1], version=1)
+    server.lies = True
+    with pytest.raises(EngineError, match=r"of version 9, SHA-256 .* not 1"):
+        engine.update_weights(whole, version=1)
+    with pytest.raises(EngineError, match=r"needs 3 \+ 62 = 65 tokens"):
+        engine.submit(request("long", cap=62))
+    engine.submit(request("a"))
+    with pytest.raises(EngineError, match="is in flight"):
+        engine.submit(request("a"))
+    with pytest.raises(EngineError, match="1 requests are in flight"):
+        engine.update_weights(whole, version=2)
+    with pytest.raises(EngineError, match="token ids from 1 to 99"):
+        engine.score([[1, 99]], sampling=Sampling())
+    engine.abort(["a"])
+    server.refuses = "no such parameter"
+    engine.submit(request("b"))
+    with pytest.raises(EngineError, match=r"refused request 'b'.*no such parameter"):
+        engine.step()
+
+
+def test_speculation_is_counted_and_budgets_are_told(start: Any) -> None:
+    server = Served(drafts={"method": "ngram", "length": 3})
+    engine = start(server, given=True, drafts=Drafts(method="ngram", length=3))
+    before = server.pieces
+    engine.submit(request("free"))
+    engine.submit(request("bound", draft_budget=0))
+    finished(engine, num=2)
+    free, bound = (a["sampling_params"] for a in server.asked[-2:])
+    assert "extra_args" not in free and bound["extra_args"] == {"gfcr": {"draft_budget": 0}}
+    told, made = engine.stats(), server.pieces - before
+    assert (told.drafts, told.drafted_tokens, told.accepted_tokens) == (made, 3 * made, 2 * made)
+    assert told.accepted_per_position == (made, made)
+    cold = Sampling(max_tokens=2, min_p=0.1)
+    with pytest.raises(EngineError, match="no min_p together with speculation"):
+        engine.submit(Request(id="min", tokens=PROMPT, sampling=cold))
+
+
+class Learns(BuiltIn):
+    """Wants the two likeliest tokens, and has one new draft."""
+
+    max_draft, recorded = 3, 2
+
+    def __init__(self) -> None:
+        self.ended: list[tuple[Row, Law | None]] = []
+        self.steps: list[Step] = []
+        self.next: Any = None
+
+    def settings(self) -> dict[str, Any]:
+        return {"method": "draft_model", "num_speculative_tokens": 3}
+
+    def saw(self, step: Step) -> None:
+        self.steps.append(step)
+
+    def finished(self, row: Row, *, law: Law | None) -> None:
+        self.ended.append((row, law))
+
+    def fresh_weights(self) -> Any:
+        made, self.next = self.next, None
+        return made
+
+
+def test_a_drafter_sees_what_was_said_and_servers_draft_as_it_says(start: Any) -> None:
+    told = {"method": "draft_model", "length": 3}
+    lives = Served(drafts=told), Served(drafts=told)
+    drafter = Learns()
+    engine = start(lives, drafter=drafter)
+    assert not drafter.ended  # it does not learn from what warms up
+    begun = lives[0].pieces
+    engine.submit(request("a"))
+    engine.submit(request("evaluation", draft_budget=0))
+    finished(engine, num=2)
+    assert [a["sampling_params"]["logprobs"] for a in lives[0].asked[-2:]] == [3, 0]
+    ((row, law),) = drafter.ended
+    assert row.request_id == "a" and row.tokens_T.tolist() == [*PROMPT, *expected(12)]
+    assert law is not None
+    assert law.ids_TM.tolist() == [[t - 2, t - 1] for t in expected(12)]
+    assert np.allclose(np.log(law.probs_TM), -law.ids_TM / 100)
+    assert sum(step.drafts for step in drafter.steps) == lives[0].pieces - begun
+    assert sum(step.accepted for step in drafter.steps) == engine.stats().accepted_tokens
+
+    drafter.next = [("head", torch.ones(3))]
+    engine.submit(request("b", cap=2))
+    finished(engine, num=1)
+    (draft,) = lives[0].drafted
+    assert draft["head"].tolist() == [1, 1, 1]
+    lives[0].dies_after = lives[0].pieces + 3
+    engine.submit(request("c"))
+    assert finished(engine, num=1)["c"][0] == expected(12)
+    assert starts(engine) == [2]
+    assert lives[1].drafted[0]["head"].tolist() == [1, 1, 1]  # the new one drafts with it, too
+    row, law = drafter.ended[-1]
+    assert law is not None and law.ids_TM[:, 1].tolist() == [t - 1 for t in expected(12)]
+
+
+def test_what_is_aborted_is_learnt_from_up_to_there(start: Any) -> None:
+    drafter = Learns()
+    engine = start(Served(), drafter=drafter)
+    engine.submit(request("a", cap=40))
+    heard = engine.step()
+    engine.abort(["a"])
+    ((row, law),) = drafter.ended
+    made = sum(len(d.tokens) for d in heard)
+    assert law is not None and len(row.tokens_T) - len(PROMPT) == len(law.ids_TM) >= made > 0
+
+
+def test_a_server_that_drafts_otherwise_or_knows_no_gfcr_is_refused(start: Any) -> None:
+    for drafts in (None, {"method": "ngram", "length": 2}):
+        server = Served(drafts=drafts)
+        with pytest.raises(EngineError, match=r"drafts by .* strategy\.drafter asks"):
+            start(server, given=True, drafts=Drafts(method="ngram", length=3))
+    with pytest.raises(EngineError, match=r"drafts by .* asks for nothing"):
+        start(Served(drafts={"method": "ngram", "length": 2}), given=True)
+    with pytest.raises(EngineError, match="does not know gfcr"):
+        start(Served(strange=True), given=True)
+
+
+def test_steps_are_told_by_request_with_what_they_verified(start: Any) -> None:
+    server = Served(steps=[["a@3", 1, 0, 2, 2, [7, 8]], ["a@3", 2, 1, 2, 1, []]])
+    engine = start(server)
+    engine.fleet.traced = True
+    engine.submit(request("a", cap=3))
+    finished(engine, num=1)
+    key = server.asked[-1]["request_id"]
+    assert server.asked[-1]["sampling_params"]["extra_args"] == {"gfcr": {"trace": key}}
+    (steps,) = engine.fleet.steps().values()
+    assert [(s.gained, s.drafts, s.row) for s in steps] == [(2, (7, 8), 0), (1, (), 1)]
+
+
+def test_a_server_that_dies_again_and_again_is_given_up(start: Any) -> None:
+    first, *others = Served(), Served(), Served(), Served(), Served()
+    engine = start((first, *others))
+    for server in (first, *others):
+        server.dies_after = server.pieces
+    engine.submit(request("a"))
+    with pytest.raises(EngineError, match="lost 4 times without sampling"):
+        finished(engine, num=1)
+
+
+# ------------------------------------------------------------ pools
+
+
+def prompted(i: int, *, group: int = 4, cap: int = 12) -> Request:
+    name, sampling = f"p{i // group}", Sampling(max_tokens=cap)
+    return Request(id=f"{name}-{i}", tokens=PROMPT, sampling=sampling, seed=i, prompt_id=name)
+
+
+def told(server: Served) -> list[str]:
+    """Requests that a server was given, in order."""
+    asked = [a["request_id"].rpartition("@")[0] for a in server.asked if "request_id" in a]
+    return [name for name in asked if not name.startswith("warm")]
+
+
+def test_a_pool_keeps_prompts_together_and_counts_all_servers(start: Any) -> None:
+    one, two = Served(), Served()
+    engine = start(one, two)
+    before = one.pieces + two.pieces
+    for i in range(8):
+        engine.submit(prompted(i))
+    finished(engine, num=8)
+    homes = [{name.split("-")[0] for name in told(server)} for server in (one, two)]
+    assert homes == [{"p0"}, {"p1"}] and len(told(one)) == len(told(two)) == 4
+    now = engine.stats()
+    assert now.generated_tokens == 96 == now.forward_passes == one.pieces + two.pieces - before
+    engine.update_weights([(name, torch.ones(2)) for name in TENSORS], version=3)
+    assert one.version == two.version == "3" and one.digest == two.digest != ""
+    asked = [len(server.asked) for server in (one, two)]
+    found = engine.score([[1, 2], [3], [4, 5], [6, 7]], sampling=Sampling())
+    assert [f.tolist() for f in found] == [[-2.0], [], [-5.0], [-7.0]]
+    assert [len(s.asked) - n for s, n in zip((one, two), asked, strict=True)] == [2, 1]
+
+
+@pytest.mark.parametrize("after", [0, 3, 17, 40])
+def test_when_one_of_a_pool_dies_the_others_go_on_with_its_requests(start: Any, after: int) -> None:
+    dying, other, successor = Served(), Served(), Served()
+    engine = start((dying, successor), other)
+    engine.update_weights([(name, torch.ones(2)) for name in TENSORS], version=4)
+    dying.dies_after = dying.pieces + after
+    for i in range(8):
+        engine.submit(prompted(i, group=2))
+    found = finished(engine, num=8)
+    assert all(f == (expected(12), FinishReason.LENGTH) for f in found.values())
+    assert engine.stats().generated_tokens == 96 and starts(engine) == [2, 1]
+    assert len(told(other)) > 4, "nothing went on on the other"
+    for body in (*other.asked, *successor.asked):
+        if "request_id" in body and not body["request_id"].startswith("warm"):
+            had = len(body["token_ids"]) - len(PROMPT)
+            assert body["token_ids"] == [*PROMPT, *expected(had)]
+    engine.update_weights([(name, torch.zeros(2)) for name in TENSORS], version=5)
+    engine.submit(prompted(99))
+    finished(engine, num=1)
+    while not engine.fleet.servers[0].up:
+        engine.fleet.hear()
+    assert successor.version == "5" and successor.digest == other.digest
+
+
+def test_scores_survive_a_server(start: Any) -> None:
+    dying, other, successor = Served(), Served(), Served()
+    engine = start((dying, successor), other)
+    dying.cuts = True
+    found = engine.score([[1, 2], [3, 4], [5, 6]], sampling=Sampling())
+    assert [f.tolist() for f in found] == [[-2.0], [-4.0], [-6.0]]
+    assert starts(engine) == [2, 1]
+
+
+def test_caps_and_aborts_reach_the_server_that_has_the_request(start: Any) -> None:
+    one, two = Served(), Served()
+    engine = start(one, two)
+    for i in range(4):
+        engine.submit(prompted(i, group=2, cap=40))
+    had = Counter[str]()
+    for delta in engine.step():
+        had[delta.request_id] += len(delta.tokens)
+    engine.abort(["p0-0", "p1-2"])
+    for name in ("p0-1", "p1-3"):
+        engine.limit(name, max_tokens=30)
+    found = finished(engine, num=2)
+    made = {name: had[name] + len(tokens) for name, (tokens, _) in found.items()}
+    assert made == {"p0-1": 30, "p1-3": 30}
+    for server, gone in ((one, "p0-0"), (two, "p1-2")):
+        assert gone in [name.split("@")[0] for name in server.aborted]
+
+
+def test_one_of_somebody_s_servers_may_go_and_come_back(start: Any, caplog: Any) -> None:
+    one, two = Served(), Served()
+    engine = start(one, two, given=True)
+    one.dies_after = one.pieces + 2
+    for i in range(4):
+        engine.submit(prompted(i, group=1))
+    found = finished(engine, num=4)
+    assert all(f == (expected(12), FinishReason.LENGTH) for f in found.values())
+    assert "was lost" in caplog.text and not engine.fleet.servers[0].up
+    one.dies_after = None
+    engine.update_weights([(name, torch.ones(2)) for name in TENSORS], version=2)
+    while not engine.fleet.servers[0].up:
+        engine.fleet.hear()
+    assert one.version == two.version == "2"

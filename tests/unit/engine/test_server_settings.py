@@ -1,0 +1,78 @@
+"""Which drafters servers run, and what they are told."""
+
+import json
+import sys
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import final
+
+import pytest
+
+from gfcr import registry
+from gfcr.engine.pool import Pool
+from gfcr.engine.server_settings import is_served
+from gfcr.engine.vllm_arguments import arguments
+from gfcr.engine.vllm_model import ModelFolder
+from gfcr.errors import ConfigError, EngineError
+from gfcr.speculation.base import BuiltIn
+from gfcr.speculation.ngram import Ngram
+from tests.commands import gfcr
+
+
+@final
+@dataclass(kw_only=True)
+class Paced(BuiltIn):
+    """One of vLLM's methods, with a pace of its own."""
+
+    @property
+    def max_draft(self) -> int:
+        return 2
+
+    def pace(self, *, running: int) -> int:
+        return 2 if running < 4 else 0
+
+    def settings(self) -> dict[str, object]:
+        return {"method": "ngram", "num_speculative_tokens": 2}
+
+
+def test_what_steers_the_engine_between_steps_is_not_for_a_server() -> None:
+    served = {n for n in registry.names("drafter") if is_served(registry.find("drafter", n))}  # type: ignore[arg-type]
+    assert served == {"draft_model", "eagle3", "mtp", "ngram", "online", "suffix", "vllm_method"}
+    assert not is_served(Paced)
+    with pytest.raises(ConfigError, match=r"drafter=auto works .* engine\.name=vllm, or a drafter"):
+        Pool().check(registry.build("drafter", "auto"))
+    Pool().check(Ngram())
+    Pool().check(None)
+
+
+def test_an_experiment_is_refused_before_it_starts() -> None:
+    words = ("engine=vllm_server", "strategy.drafter=das", "--dry-run")
+    done = gfcr("run", "experiments/quickstart/grpo.yaml", *words)
+    assert done.returncode == 2 and "use engine.name=vllm" in " ".join(done.stderr.split())
+
+
+def test_a_server_is_told_how_to_draft(tmp_path: Path) -> None:
+    folder = ModelFolder(path=tmp_path, tensors=frozenset(), eos=(1,), max_positions=64, vocab=20)
+    told = arguments(Pool(), folder=folder, max_length=64, seed=3, drafter=Ngram(draft_length=2))
+    given = dict(pairwise(told))
+    assert json.loads(given["--speculative-config"])["num_speculative_tokens"] == 2
+    assert json.loads(given["--hf-overrides"]) == {"max_position_embeddings": 65}
+    plain = arguments(Pool(), folder=folder, max_length=32, seed=3, drafter=None)
+    assert not {"--speculative-config", "--hf-overrides"} & {*plain}
+
+
+def test_a_vllm_without_such_a_server_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "vllm.entrypoints.rl.online.api_router", None)
+    folder = ModelFolder(path=tmp_path, tensors=frozenset(), eos=(1,), max_positions=64, vocab=20)
+    with pytest.raises(EngineError, match=r"need vLLM 0\.32, this is .*engine\.name=vllm"):
+        arguments(Pool(), folder=folder, max_length=64, seed=3, drafter=None)
+
+
+def test_a_server_is_named_once() -> None:
+    with pytest.raises(ConfigError, match="names a server twice"):
+        Pool(urls=["http://a:1", "http://a:1/"])
+    with pytest.raises(ValueError, match="urls"):
+        Pool(urls=[""])

@@ -1,0 +1,49 @@
+"""What accelerate may be configured with, where the trainer's settings say what is trained."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from torch import nn
+
+from gfcr.errors import ConfigError
+from gfcr.train.vouched import vouch
+
+
+def configured(*, lora: bool, sharded: bool, **plugin: Any) -> Any:
+    """A trainer of TRL's, as `vouch` sees it."""
+    model = nn.Linear(1, 1)
+    if lora:
+        model.peft_config = {}
+    asked = {
+        "fsdp_version": 2,
+        "state_dict_type": "FULL_STATE_DICT",
+        "activation_checkpointing": False,
+        "cpu_ram_efficient_loading": False,
+        **plugin,
+    }
+    compiler = SimpleNamespace(backend=SimpleNamespace(value="NO"))
+    state = SimpleNamespace(dynamo_plugin=compiler, fsdp_plugin=SimpleNamespace(**asked))
+    return SimpleNamespace(
+        args=SimpleNamespace(bf16=False, mixed_precision="no"),
+        accelerator=SimpleNamespace(state=state, parallelism_config=None),
+        is_fsdp_enabled=sharded,
+        is_deepspeed_enabled=False,
+        model=model,
+        ref_model=None,
+    )
+
+
+@pytest.mark.parametrize(("lora", "sharded"), [(False, False), (True, False), (False, True)])
+def test_adapters_go_with_whole_weights_and_shares_of_weights_without(
+    lora: bool, sharded: bool
+) -> None:
+    vouch(configured(lora=lora, sharded=sharded))
+
+
+def test_adapters_whose_weights_would_be_shared_out_are_refused() -> None:
+    said = r"ACCELERATE_USE_FSDP=true, and trainer\.lora \(or peft_config\).*MULTI_GPU.*, or train"
+    with pytest.raises(ConfigError, match=said):
+        vouch(configured(lora=True, sharded=True))
+    with pytest.raises(ConfigError, match="FSDP_VERSION=1"):
+        vouch(configured(lora=False, sharded=True, fsdp_version=1))
