@@ -1,22 +1,21 @@
-"""Models by name: a folder is itself, a demo model is made once and cached, the rest is the Hub."""
+"""Models by name: a folder is itself, a demo model is here or made once, the rest is the Hub."""
 
 import hashlib
 import os
-import pickle
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from gfcr.errors import ConfigError, GfcrError, did_you_mean, near_file
-from gfcr.process.worker import Worker
+from gfcr.errors import ConfigError, did_you_mean, near_file
 from gfcr.tasks.chain_sum import ChainSum
 from gfcr.tasks.demos.base import Recipe
 from gfcr.tasks.demos.chain_sum import ChainSumDemonstrations
 from gfcr.tasks.demos.facts import Facts
 from gfcr.tasks.demos.programs import ProgramDemonstrations
 from gfcr.tasks.demos.reasoning_gym import ReasoningGymChainSum
+from gfcr.tasks.demos.training import train
 
 _TAIL: Final = ChainSumDemonstrations(task=ChainSum(max_terms=20, mean_terms=8.0))
 
@@ -84,6 +83,8 @@ RECIPES: Final[Mapping[str, Recipe]] = {
 }
 
 
+SHIPPED: Final = Path(__file__).parent / "tasks" / "demos" / "demo_assets"
+"""Demo models whose weights are part of the package; `scripts/demo_weights.py` makes them."""
 _MODEL_FILES: Final = (".safetensors", ".bin", ".json", ".txt", ".jinja", ".model")
 _BLOCKS: Final = 64
 _BLOCK: Final = 1 << 20
@@ -92,14 +93,15 @@ _BLOCK: Final = 1 << 20
 def resolve(name_or_path: str | Path) -> Path:
     """Returns the folder of a model: an existing folder, a demo model, or a Hub download.
 
-    A demo model that is not in the cache is trained first, with a progress bar on stderr.
+    The small demo models come with gfcr, so that they are the same on every machine. Another one
+    that is not in the cache is trained first, with a progress bar on stderr.
 
     Raises:
         ConfigError: there is no such folder, demo model or Hub model.
     """
     given = str(name_or_path)
     if given in RECIPES:
-        return _demo(RECIPES[given])
+        return _shipped(given) or _demo(RECIPES[given])
     return _local(given) or _from_hub(given)
 
 
@@ -111,9 +113,15 @@ def here(name_or_path: str | Path) -> Path | None:
     """
     given = str(name_or_path)
     if given in RECIPES:
-        folder = cache_folder() / "models" / RECIPES[given].key
-        return folder if folder.is_dir() else None
+        made = cache_folder() / "models" / RECIPES[given].key
+        return _shipped(given) or (made if made.is_dir() else None)
     return _local(given) or _downloaded(given)
+
+
+def _shipped(name: str) -> Path | None:
+    """Returns the folder of a demo model that comes with gfcr, or with `GFCR_DEMO_MODELS`."""
+    folder = Path(os.environ.get("GFCR_DEMO_MODELS") or SHIPPED) / name
+    return folder if folder.is_dir() else None
 
 
 def _local(given: str) -> Path | None:
@@ -196,41 +204,11 @@ def _make(recipe: Recipe, *, folder: Path) -> None:
         shutil.rmtree(abandoned, ignore_errors=True)
     scratch = Path(tempfile.mkdtemp(prefix=f".{recipe.key}-", dir=folder.parent))
     try:
-        _train(recipe, folder=scratch)
+        train(recipe, folder=scratch)
         scratch.chmod(0o755)
         scratch.rename(folder)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-
-
-def _train(recipe: Recipe, *, folder: Path) -> None:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    console.print(
-        f"Making the model '{recipe.name}' ({recipe.about}): once, about {recipe.seconds} s on two "
-        f"idle cores, then kept in {folder.parent}."
-    )
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        bar = progress.add_task(recipe.name, total=recipe.steps)
-        for step in _steps(recipe, folder=folder):
-            progress.update(bar, completed=step)
-
-
-def _steps(recipe: Recipe, *, folder: Path) -> Iterator[int]:
-    """Trains in a process of its own and yields the number of each step done.
-
-    Its threads are two, so that the model does not depend on the number of cores, and they sleep
-    while they wait: with the default spinning, a busy machine made the training 20 times slower.
-    """
-    trainer = Worker("gfcr.train.sft", arguments=[str(folder)], threads=2)
-    yield from map(int, trainer.lines(pickle.dumps(recipe)))
-    if trainer.code:
-        raise GfcrError(
-            f"making the model '{recipe.name}' failed (exit code {trainer.code}):\n{trainer.said}"
-        )
 
 
 def _from_hub(name: str) -> Path:

@@ -1,12 +1,15 @@
 """Supervised training of the small demo models, from a recipe to a folder that engines load.
 
 `python -m gfcr.train.sft FOLDER` reads a pickled recipe from stdin, prints the number of each step
-done, and leaves `gfcr_demo.json` beside the model: the recipe, and what the training cost.
+done, and leaves `gfcr_demo.json` beside the model: the recipe, what the training cost, its curve,
+the versions that made it and the digest of the weights.
 """
 
+import hashlib
 import itertools
 import json
 import pickle
+import platform
 import random
 import sys
 import time
@@ -17,7 +20,9 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 from unittest.mock import patch
 
+import numpy as np
 import torch
+import transformers
 from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pad_sequence
 from torch.optim import _muon  # pyright: ignore[reportPrivateUsage] # its number format is no option
@@ -32,6 +37,8 @@ Tokens: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
 _POOL: Final = 2048
 """Demonstrations sorted by length together."""
 _IGNORED: Final = -100
+_STRETCHES: Final = 64
+"""Of a training's curve."""
 _ITERATION: Final = "_zeropower_via_newtonschulz"
 """Of Muon."""
 
@@ -46,6 +53,8 @@ class SftResult:
     seconds: float
     loss: float
     """Mean of the last tenth, nats per completion token."""
+    curve: tuple[float, ...]
+    """Mean loss of each of up to 64 equal stretches of the training."""
 
 
 def train(
@@ -131,7 +140,12 @@ def _fit(
         tokens=tokens,
         seconds=time.perf_counter() - start,
         loss=sum(tail) / len(tail),
+        curve=tuple(round(float(part.mean()), 4) for part in _stretches(losses)),
     )
+
+
+def _stretches(losses: list[float]) -> list[np.ndarray]:
+    return np.array_split(np.array(losses), min(_STRETCHES, len(losses)))
 
 
 def _step(model: Any, batch: list[Tokens], *, optimizers: list[torch.optim.Optimizer]) -> float:
@@ -217,7 +231,17 @@ def main() -> None:
     folder = Path(sys.argv[1])
     recipe = pickle.load(sys.stdin.buffer)
     result = train(recipe, folder=folder, on_step=lambda step: print(step, flush=True))
-    card = {"recipe": asdict(recipe), "training": asdict(result)}
+    card = {
+        "recipe": asdict(recipe),
+        "key": recipe.key,
+        "training": asdict(result),
+        "versions": {
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "transformers": transformers.__version__,
+        },
+        "sha256": hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest(),
+    }
     (folder / "gfcr_demo.json").write_text(json.dumps(card, indent=2) + "\n")
 
 

@@ -19,6 +19,7 @@ from gfcr.errors import ConfigError, GfcrError, TaskError
 from gfcr.tasks.chain_sum import ALPHABET, ChainSum
 from gfcr.tasks.codec import CharCodec, HfCodec
 from gfcr.tasks.demos.base import Recipe
+from gfcr.tasks.demos.training import steps
 
 
 def tiny(**changes: Any) -> Recipe:
@@ -61,7 +62,7 @@ def test_a_model_is_made_once_and_leaves_nothing_else(folder: Path, cache: Path)
 def test_the_same_recipe_makes_the_same_weights(folder: Path, tmp_path: Path) -> None:
     import torch
 
-    list(models._steps(tiny(), folder=tmp_path))
+    list(steps(tiny(), folder=tmp_path))
     first, again = weights(folder), weights(tmp_path)
     assert first.keys() == again.keys()
     assert all(torch.equal(first[name], again[name]) for name in first)

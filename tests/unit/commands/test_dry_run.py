@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from gfcr.tracking.lock import locked
+from tests.cases import over
 from tests.commands import gfcr
 from tests.launchers import HERE
 
@@ -41,6 +42,7 @@ def would(command: str, *words: object, folder: Path, code: int = 0) -> Any:
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 def test_a_run_would_start_resume_be_shown_or_start_over(tmp_path: Path) -> None:
     file = written(tmp_path)
     started = would("run", file, folder=tmp_path)
@@ -63,7 +65,7 @@ REFUSED: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("said", REFUSED)
+@over("said", REFUSED)
 def test_a_run_is_refused_as_a_start_is(said: str, tmp_path: Path) -> None:
     file = written(tmp_path, **REFUSED[said])
     dry, real = gfcr("run", file, "--dry-run"), gfcr("run", file)
@@ -81,9 +83,9 @@ def test_a_run_that_another_process_writes_is_refused(tmp_path: Path) -> None:
 
 def test_a_model_that_is_not_here_is_not_made(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setenv("GFCR_CACHE", str(tmp_path / "cache"))
-    changes = {"model": "demo", "engine": {"name": "vllm"}}
+    changes = {"model": "demo-tail", "engine": {"name": "vllm"}}
     found = would("run", written(tmp_path, **changes), folder=tmp_path)
-    assert found["would"] == "start" and "demo would be made" in found["detail"]
+    assert found["would"] == "start" and "demo-tail would be made" in found["detail"]
 
 
 def test_a_sweep_says_it_of_each_trial(tmp_path: Path) -> None:
