@@ -6,7 +6,6 @@ its tokens come from a script or from a toy distribution with exactly known prob
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Annotated, ClassVar, Final, final
 
 import numpy as np
@@ -14,6 +13,7 @@ from annotated_types import Interval, Len
 
 from gfcr.engine.base import Delta, Engine, EngineConfig, EngineStats, Request, Weights
 from gfcr.engine.drafting import Drafting, likeliest
+from gfcr.engine.toy_law import toy_law
 from gfcr.errors import ConfigError, EngineError
 from gfcr.seeds import rng, seed_of
 from gfcr.speculation.base import NOTHING, BuiltIn, Draft, Drafter, Row, Step, Target
@@ -93,7 +93,6 @@ class FakeEngine:
         self._queue: list[_Running] = []
         self._stats = EngineStats()
         self._version = 0
-        self._law = lru_cache(maxsize=65536)(self._draw_law)
 
     @property
     def version(self) -> int:
@@ -180,7 +179,14 @@ class FakeEngine:
 
     def probabilities(self, context: Sequence[int], *, sampling: Sampling) -> Floats:
         """The exact next-token distribution after `context`, shape (vocab,)."""
-        return self._law(self._version, tuple(context[-2:]), sampling)
+        return toy_law(
+            self._seed,
+            self._version,
+            tuple(context[-2:]),
+            letters=len(self._config.alphabet),
+            mean_length=self._config.mean_length,
+            sampling=sampling,
+        )
 
     def _advance(self, running: _Running, draft: Draft) -> Delta:
         target, drafting = self._target(running), self._drafting
@@ -260,35 +266,6 @@ class FakeEngine:
     def _full(self, running: _Running) -> bool:
         return len(running.request.tokens) + len(running.done) >= self.max_length
 
-    def _draw_law(self, version: int, context: tuple[int, ...], sampling: Sampling) -> Floats:
-        """A random distribution for each (version, last two tokens); specials but eos have none."""
-        p = np.zeros(self._config.vocab)
-        weights = rng(self._seed, "table", version, *context).dirichlet(
-            np.ones(len(self._config.alphabet))
-        )
-        end = 1 / self._config.mean_length
-        p[1], p[4:] = end, (1 - end) * weights
-        return filtered(p.astype(np.float32), sampling=sampling)
-
     def _count(self, **increments: float) -> None:
         sums = {k: getattr(self._stats, k) + v for k, v in increments.items()}
         self._stats = replace(self._stats, **sums)
-
-
-def filtered(p: Floats, *, sampling: Sampling) -> Floats:
-    """`p` after temperature, top-k, top-p and min-p, renormalised. Temperature 0 is greedy."""
-    if sampling.temperature == 0:
-        return np.eye(len(p), dtype=np.float32)[int(p.argmax())]
-    with np.errstate(divide="ignore"):
-        logits = np.log(p.astype(np.float64)) / sampling.temperature
-    q = np.exp(logits - logits.max())
-    q /= q.sum()
-    order = np.argsort(-q, kind="stable")
-    before = np.concatenate([[0.0], np.cumsum(q[order])[:-1]])
-    keep = np.zeros(len(q), np.bool_)
-    keep[order[before < sampling.top_p]] = True
-    if sampling.top_k:
-        keep[order[sampling.top_k :]] = False
-    keep &= q >= sampling.min_p * q.max()
-    q = np.where(keep, q, 0.0)
-    return (q / q.sum()).astype(np.float32)

@@ -84,7 +84,8 @@ def _speeds(stages: Sequence[Lent], *, kind: Kind) -> Mapping[Beside, float]:
                 beside_NK[row, columns.index((s.other, s.share))] += s.end_s - s.begin_s
     optimize: Any = importlib.import_module("scipy.optimize")
     # Few meetings tell little: what is known ahead counts as one more sub-stage.
-    told, long_s = even().times, float(np.median(alone_N + beside_NK.sum(axis=1)))
+    median: Any = np.median  # partially typed
+    told, long_s = even().times, float(median(alone_N + beside_NK.sum(axis=1)))
     known_K = np.array([long_s / told[kind, *column] for column in columns])
     table: Any = np.block(  # partially typed
         [

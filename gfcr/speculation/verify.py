@@ -47,4 +47,6 @@ def verify(
 
 
 def _draw(weights_V: Reals, *, rng: np.random.Generator) -> int:
-    return int(rng.choice(len(weights_V), p=weights_V / weights_V.sum(dtype=np.float64)))
+    # As `rng.choice(len, p=...)` draws, without its checks, which take most of its time.
+    cdf_V = (weights_V / weights_V.sum(dtype=np.float64)).cumsum()
+    return int((cdf_V / cdf_V[-1]).searchsorted(rng.random(), side="right"))

@@ -1,17 +1,17 @@
 """The target law agrees with the fake engine's, and says where float32 cannot tell."""
 
 import numpy as np
-import pytest
 
 from gfcr.audit.law import target_law
 from gfcr.certificate.settings import SETTINGS
-from gfcr.engine.fake import filtered
+from gfcr.engine.toy_law import filtered
 from gfcr.types import Sampling
+from tests.cases import over
 
 SAMPLED = [s for s in SETTINGS.values() if not s.greedy]
 
 
-@pytest.mark.parametrize("setting", SAMPLED, ids=lambda s: s.name)
+@over("setting", SAMPLED, ids=lambda s: s.name)
 def test_every_row_is_the_filtered_law(setting) -> None:  # type: ignore[no-untyped-def]
     laws = np.random.default_rng(0).dirichlet(np.full(30, 0.4), 200)
     found = target_law(np.log(laws), sampling=setting.sampling)

@@ -10,9 +10,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gfcr.engine.base import Delta, Request
-from gfcr.engine.fake import Fake, FakeEngine, filtered
+from gfcr.engine.fake import Fake, FakeEngine
+from gfcr.engine.toy_law import filtered
 from gfcr.errors import ConfigError, EngineError
 from gfcr.types import FinishReason, Sampling
+from tests.cases import over
 
 PROMPT = (5, 6, 7)
 SAMPLINGS = [
@@ -49,7 +51,8 @@ def tokens(deltas: Iterable[Delta]) -> list[int]:
 # ---------------------------------------------------------------- the distribution
 
 
-@pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
+@pytest.mark.slow
+@over("sampling", SAMPLINGS, ids=str)
 def test_sampled_frequencies_are_the_probabilities(sampling: Sampling) -> None:
     fake, num = engine(), 1500
     one = Sampling(**{**_fields(sampling), "max_tokens": 1})
@@ -150,7 +153,7 @@ def test_a_request_draws_the_same_whoever_runs_beside_it() -> None:
     assert tokens(drained(alone)["x"]) == tokens(drained(crowd)["y"])
 
 
-@pytest.mark.parametrize("cap", [1, 4, 20])
+@over("cap", [1, 4, 20])
 def test_a_cap_ends_a_request_with_reason_length(cap: int) -> None:
     fake = engine(mean_length=1e9)
     fake.submit(request(sampling=Sampling(max_tokens=cap)))
