@@ -8,7 +8,7 @@ LOCKED := $(BIN)/python -m pip --disable-pip-version-check --no-input install --
 export PYTHON TORCH_INDEX
 
 .DEFAULT_GOAL := help
-.PHONY: help setup suffix trl-previous browser notebooks pages docs demo test test-all test-fast mutants check lint lock clean
+.PHONY: help setup suffix trl-previous browser notebooks pages docs demo test test-all test-fast ci mutants check lint lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -54,16 +54,19 @@ demo: $(SETUP) ## train the demo model, run the demo, show what it learned
 # together. What these need of compute threads, tests/conftest.py says.
 # A worker that dies is replaced, and dies of the same test again.
 PYTEST := $(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart=2 \
-	--durations=40
+	--durations=15
 
-test: $(SETUP) $(SUFFIX) $(TRL_PREVIOUS)/.done ## every guard once (ten minutes on two idle cores)
+test: $(SETUP) $(SUFFIX) $(TRL_PREVIOUS)/.done ## every law once, every path once through the real stack
 	@$(PYTEST) tests/integration tests/campaign tests/unit tests/contract $(WHOLE)
+
+ci: ## what decides whether a change is taken: .ci/run in a fresh clone of HEAD
+	@bash scripts/ci.sh
 
 test-all: ## all tests but tests/gpu, with every case (hours)
 	@$(MAKE) --no-print-directory test WHOLE='--whole --timeout=7200'
 
-test-fast: $(SETUP) ## unit and contract tests
-	@$(PYTEST) tests/unit tests/contract
+test-fast: $(SETUP) ## unit and contract tests that take no seconds
+	@$(PYTEST) tests/unit tests/contract -m 'not slow'
 
 mutants: $(SETUP) ## which broken lines no unit or contract test notices (hours; NAMES='gfcr.filter.*')
 	@bash scripts/quietly.sh "mutmut" $(BIN)/python -m pip --disable-pip-version-check \
