@@ -1,8 +1,13 @@
-"""What all tests share: an offline, quiet environment and the skip of GPU tests."""
+"""What all tests share: an offline, quiet environment, options, and what is said at the end."""
 
+import faulthandler
 import gc
 import os
+import random
 import shutil
+import signal
+import tempfile
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -49,9 +54,38 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="every test and every case (`make test-all`), not every guard once",
     )
 
+    parser.addoption(
+        "--perturb",
+        type=int,
+        metavar="SEED",
+        help="noise on the weights of every demo model: what another processor would have trained",
+    )
+    parser.addoption(
+        "--shuffle", type=int, metavar="SEED", help="test files in another order, by the seed"
+    )
+
 
 def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("many" if config.getoption("--whole") else "some")
+    _stacks_on_request(config)
+    seed = config.getoption("--perturb")
+    if seed is not None and not hasattr(config, "workerinput"):
+        from tests import perturbed
+
+        folder = Path(tempfile.mkdtemp(prefix="gfcr-perturbed-"))
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+        perturbed.use(seed, folder=folder / "models")  # workers inherit the environment
+
+
+def _stacks_on_request(config: pytest.Config) -> None:
+    """On SIGUSR1, which `scripts/watchdog.sh` sends, the stacks of all threads go to a file."""
+    path = Path(__file__).parents[1] / ".cache" / "stacks" / f"{os.getpid()}.txt"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = path.open("w")
+    faulthandler.register(signal.SIGUSR1, file=file, all_threads=True)
+    config.add_cleanup(file.close)
+    config.add_cleanup(lambda: path.unlink(missing_ok=True))
+    config.add_cleanup(lambda: faulthandler.unregister(signal.SIGUSR1))
 
 
 @pytest.fixture(scope="session")
@@ -64,8 +98,26 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not config.getoption("--whole"):
         config.hook.pytest_deselected(items=[i for i in items if i.get_closest_marker("whole")])
         items[:] = [i for i in items if not i.get_closest_marker("whole")]
+    if (seed := config.getoption("--shuffle")) is not None:
+        files = sorted({item.path for item in items})
+        random.Random(seed).shuffle(files)
+        items.sort(key=lambda item: files.index(item.path))
     if shutil.which("nvidia-smi"):
         return
     for item in items:
         if item.get_closest_marker("gpu"):
             item.add_marker(pytest.mark.skip(reason="no CUDA device"))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Says what was run: cases and seconds of each folder."""
+    cases, seconds = Counter[str](), Counter[str]()
+    for report in (r for all_ in terminalreporter.stats.values() for r in all_):
+        if isinstance(report, pytest.TestReport):
+            folder = str(Path(report.nodeid.partition("::")[0]).parent)
+            cases[folder] += report.when == "call"
+            seconds[folder] += report.duration
+    terminalreporter.section("cases and worker-seconds by folder")
+    for folder in sorted(cases):
+        terminalreporter.line(f"{cases[folder]:6} {seconds[folder]:8.1f} s  {folder}")
+    terminalreporter.line(f"{cases.total():6} {seconds.total():8.1f} s  in all")

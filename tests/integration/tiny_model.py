@@ -7,6 +7,7 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from gfcr.tasks.chain_sum import ALPHABET
 from gfcr.train.sft import char_tokenizer
+from tests import perturbed
 
 VOCAB = 20
 EOS = 1
@@ -45,6 +46,7 @@ def tiny_qwen3(
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         model = Qwen3ForCausalLM(config).float().eval()
+    perturbed.shift_if_asked(model)
     model.save_pretrained(folder)
     return model
 
