@@ -1,9 +1,11 @@
 """Strategies on one real engine: a demo model and its task, with a policy for each version."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import ceil
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 import torch
@@ -14,13 +16,47 @@ from gfcr.engine.vllm import Vllm
 from gfcr.engine.vllm_loop import VllmEngine
 from gfcr.pipeline import Pipeline
 from gfcr.strategy import Strategy
+from gfcr.tasks.base import Codec, Problems, Task, Verdict
 from gfcr.tasks.chain_sum import ChainSum
 from gfcr.tasks.codec import HfCodec
 from gfcr.tasks.programs import Programs
 from gfcr.train.base import TrainJob
-from gfcr.types import Rollout, RolloutBatch, Sampling
+from gfcr.types import Prompt, Rollout, RolloutBatch, Sampling
 
-TASKS = {"demo": ChainSum, "demo-programs": Programs}
+RATES = (0.5, 0.0, 0.75, 1.0, 0.25)
+
+
+def mixed(prompt: Prompt) -> float:
+    """A share of right answers for each prompt: never, always and between."""
+    return RATES[sum(map(ord, prompt.text)) % len(RATES)]
+
+
+@final
+@dataclass(kw_only=True)
+class Decided(Task):
+    """Chain sums whose rewards are decided before anything is sampled.
+
+    Of a prompt's answers, in the order in which they end, a share is right, the first one before
+    others, whatever they say: another processor, or another model, samples other answers and gets
+    the same rewards.
+    """
+
+    reward_range = (0.0, 1.0)
+
+    sums: ChainSum
+    rate: Callable[[Prompt], float]
+    answered: Counter[str] = field(default_factory=Counter[str])
+
+    def problems(self, codec: Codec) -> Problems:
+        return self.sums.problems(codec)
+
+    def at_level(self, codec: Codec, *, level: int, seed: int) -> Prompt:
+        return self.sums.at_level(codec, level=level, seed=seed)
+
+    def verify(self, prompt: Prompt, *, text: str) -> Verdict:
+        before, rate = self.answered[prompt.id], self.rate(prompt)
+        self.answered[prompt.id] += 1
+        return Verdict(reward=float(ceil((before + 1) * rate) - ceil(before * rate)))
 
 
 @dataclass(kw_only=True)
@@ -50,10 +86,14 @@ class Floor:
         prompts: int,
         num_train: int,
         max_tokens: int = 160,
+        rate: Callable[[Prompt], float] = mixed,
         **changes: Any,
     ) -> Pipeline:
         """A pipeline on `num_train` problems: few come back at once."""
-        task = TASKS[self.name](num_train=num_train, num_heldout=3)
+        sizes = {"num_train": num_train, "num_heldout": 3}
+        task: Task = Programs(**sizes)
+        if self.name == "demo":
+            task = Decided(sums=ChainSum(**sizes), rate=rate)
         problems = task.problems(self.codec)
         return Pipeline(
             strategy,

@@ -14,6 +14,7 @@ from gfcr.tracking.rollouts import read_rollouts, write_rollouts
 from gfcr.train.trl import Trl
 from tests.integration import demo_floor
 from tests.integration.demo_floor import Floor, Source
+from tests.sample import sample
 
 pytestmark = pytest.mark.vllm
 
@@ -78,7 +79,7 @@ def test_every_one_has_a_check() -> None:
     assert set(FIRED) == {f.stem for f in FOLDER.glob("*.py")}
 
 
-@pytest.mark.parametrize("name", FIRED)
+@pytest.mark.parametrize("name", sample(FIRED, always=["allotted", "two_replays"]))
 def test_it_fires_accounts_and_trains(
     name: str, floor: Floor, recorded: Path, tmp_path: Path
 ) -> None:

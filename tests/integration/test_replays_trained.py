@@ -16,8 +16,11 @@ from gfcr.types import Rollout
 from tests.integration import demo_floor
 from tests.integration.demo_floor import Floor, Source
 from tests.integration.test_strategies_fire import pipeline
+from tests.sample import sample
 
 pytestmark = pytest.mark.vllm
+
+REPLAYS = ("repo", "rlep", "ar3po", "exgrpo", "group_replay")
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +66,7 @@ def trained_as(rollout: Rollout, seen: list[dict[str, Any]]) -> bool:
     )
 
 
-@pytest.mark.parametrize("name", ["repo", "rlep", "ar3po", "exgrpo", "group_replay"])
+@pytest.mark.parametrize("name", sample(REPLAYS, always=["repo", "group_replay"]))
 def test_what_is_replayed_is_trained_as_it_was_sampled(
     name: str, floor: Floor, seen: list[dict[str, Any]], tmp_path: Path
 ) -> None:

@@ -1,5 +1,6 @@
 """Strategies that divide compute among prompts: groups of an update differ in size."""
 
+from gfcr.types import Prompt
 from tests.integration.fires.case import Case, Done
 
 
@@ -43,9 +44,13 @@ def commits_to_the_middle(done: Done) -> None:
     assert set(reasons) <= {"too_easy", "too_hard", "surplus"}
 
 
+def some_always(prompt: Prompt) -> float:
+    return 1.0 if len(prompt.text) % 4 < 2 else 0.5
+
+
 CASES = {
     "dars": Case(check=adds_to_hard_prompts),
     "knapsack": Case(check=divides_what_it_knows, num_train=4),
     "pilot_commit": Case(check=commits_to_the_middle, knobs={"group_size": 4, "commit": 6}),
-    "vip": Case(check=divides_by_expected_spread, num_train=4),
+    "vip": Case(check=divides_by_expected_spread, num_train=4, rate=some_always),
 }

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gfcr.pipeline import Pipeline
-from gfcr.types import Group, RolloutBatch
+from gfcr.types import Group, Prompt, RolloutBatch
+from tests.integration.demo_floor import mixed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,10 +31,12 @@ class Case:
     check: Callable[[Done], None] = lambda done: None
     knobs: Mapping[str, Any] = field(default_factory=dict)
     model: str = "demo"
-    """Of `demo_floor.TASKS`, whose task it is."""
+    """That of `Programs`, or `demo` of chain sums, whose rewards are decided beforehand."""
     prompts: int = 4
     num_train: int = 64
     max_tokens: int = 160
+    rate: Callable[[Prompt], float] = mixed
+    """The share of a prompt's answers that are right."""
     trains: bool = False
     """Whether it stands for its family in the training test."""
     on_policy: bool = True

@@ -130,7 +130,11 @@ CASES = {
     "dapo": Case(check=refills, knobs={"group_size": 2}),
     "dr_grpo": Case(check=compares(lambda r: r - r.mean())),
     "greso": Case(
-        check=skips, knobs={"group_size": 2, "p_easy": 0.05, "p_hard": 0.05}, num_train=12
+        check=skips,
+        knobs={"group_size": 2, "p_easy": 0.05, "p_hard": 0.05},
+        prompts=6,
+        num_train=12,
+        rate=lambda prompt: 0.5 if len(prompt.text) % 4 else 1.0,
     ),
     "grpo": Case(check=compares(lambda r: (r - r.mean()) / (r.std(ddof=1) + 1e-4)), trains=True),
     "multi_turn": Case(check=calls_a_tool, trains=True),

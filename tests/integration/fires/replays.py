@@ -48,7 +48,7 @@ def fills_in(done: Done) -> None:
 
 
 def rises(done: Done) -> None:
-    """Sums of two terms first, which the demo model masters."""
+    """Sums of two terms first, whose answers are all right."""
     terms = [{g.prompt.meta["terms"] for g in b.groups} for b in done.batches]
     assert terms == [{2}, {2, 3}]
     assert done.metric("replays.rising_levels/top")[0] == 1
@@ -60,11 +60,13 @@ CASES = {
         check=rises,
         knobs={"group_size": 4, "promote": 0.5, "least": 8},
         prompts=8,
+        rate=lambda prompt: 1.0 if prompt.meta["terms"] == 2 else 0.5,
         trains=True,
     ),
     "ar3po": Case(
         check=rescues,
         knobs={"group_size": 1, "max_rounds": 1},
+        rate=lambda prompt: 0.25,
         num_train=8,
         prompts=8,
         on_policy=False,

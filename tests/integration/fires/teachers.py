@@ -5,9 +5,6 @@ import numpy as np
 from gfcr import models
 from tests.integration.fires.case import Case, Done
 
-DEMO = models.cache_folder() / "models" / models.RECIPES["demo"].key
-"""Where the model is, or will be once the engine has it: the policy of the first update."""
-
 
 def distills(done: Done) -> None:
     """Nothing while the policy is its teacher, something once it has moved."""
@@ -36,6 +33,6 @@ def is_told_the_answer(done: Done) -> None:
 
 
 CASES = {
-    "opd": Case(check=distills, knobs={"model": str(DEMO)}, trains=True),
+    "opd": Case(check=distills, knobs={"model": str(models.resolve("demo"))}, trains=True),
     "opsd": Case(check=is_told_the_answer, prompts=4),
 }
