@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import pytest
 
 from gfcr.errors import GfcrError
 from gfcr.filter.group_advantage import GroupAdvantage
@@ -129,6 +130,7 @@ def _fault(pipeline: Any, *, sound: Callable[[float], Any] = np.isfinite) -> str
     return None if all(map(sound, batch.metrics.values())) else "metrics that are not finite"
 
 
+@pytest.mark.whole
 def test_nonsense_is_named_or_harmless(tried: Callable[..., None], whole: bool) -> None:
     faults: list[str] = []
     for event in ("verify", "generate", "apply", "map_batch", "plan"):

@@ -86,9 +86,7 @@ BUFFERS = [
 ]
 
 
-@pytest.mark.parametrize(
-    "strategy", sample(["april", "grpo", *BUFFERS], always=["april", "group_replay"])
-)
+@pytest.mark.parametrize("strategy", sample(["april", "grpo", *BUFFERS], always=["april"]))
 def test_killed_at_any_file_operation_it_is_the_same_run(
     strategy: str, tmp_path: Path, whole: bool, tried: Callable[..., None]
 ) -> None:
@@ -112,6 +110,7 @@ def test_killed_at_any_file_operation_it_is_the_same_run(
     assert not fell, fell[:5]
 
 
+@pytest.mark.whole
 def test_a_line_cut_short_is_made_again(tmp_path: Path, tried: Callable[..., None]) -> None:
     with asking(tmp_path, "grpo") as ask:
         ask("alone")
@@ -127,6 +126,7 @@ def test_a_line_cut_short_is_made_again(tmp_path: Path, tried: Callable[..., Non
     assert not fell
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("strategy", ["april"])
 def test_a_changed_byte_in_any_file_is_named_or_makes_no_difference(
     strategy: str, tmp_path: Path, whole: bool, tried: Callable[..., None]
@@ -167,6 +167,7 @@ def stop_before_the_end(finished: Path, place: Path) -> None:
     (run / "status.json").write_text('{"status": "running"}\n')
 
 
+@pytest.mark.whole
 def test_the_store_holds_what_the_folder_holds(
     tmp_path: Path, whole: bool, tried: Callable[..., None]
 ) -> None:

@@ -93,6 +93,7 @@ def exact(on: World, *, seed: int) -> list[Trial]:
 NAMES = [t.name for t in faults(world(0).model)]
 
 
+@pytest.mark.whole
 def test_every_fault_is_found(whole: bool, tried: Callable[..., None]) -> None:
     cases = range(20 if whole else 1)
     names = NAMES if whole else NAMES[::2]
@@ -121,6 +122,7 @@ def test_exact_samplers_are_let_through(whole: bool, tried: Callable[..., None])
     assert len(biased) <= 0.01 * len(found), [c.reason for c in biased]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("late", [20, 40])
 def test_a_fault_behind_the_audited_length_is_not_certified(late: int) -> None:
     """What is asked for too few tokens is not said to be covered."""

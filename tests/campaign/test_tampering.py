@@ -292,6 +292,7 @@ def fell(store: Store, edit: Edit, *, clean: str) -> str | None:
     return "the board is the same, and the field is not known to decide nothing"
 
 
+@pytest.mark.whole
 def test_every_field_of_a_record_is_covered(
     store: Store, whole: bool, tried: Callable[..., None]
 ) -> None:

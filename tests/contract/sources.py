@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from gfcr.claims.regime import ENDING
@@ -42,12 +43,18 @@ def module_of(path: str) -> str:
     return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
+@cache
 def tree_of(path: str) -> ast.Module:
     return ast.parse((ROOT / path).read_text(), filename=path)
 
 
-def imports(path: str) -> Iterator[Import]:
+@cache
+def imports(path: str) -> tuple[Import, ...]:
     """Every import of the file, in functions and under TYPE_CHECKING too."""
+    return tuple(_imports(path))
+
+
+def _imports(path: str) -> Iterator[Import]:
     for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             for alias in node.names:

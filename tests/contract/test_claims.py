@@ -10,15 +10,15 @@ from gfcr.claims import claim, entry, regime
 from gfcr.claims.claim import Claim
 from gfcr.claims.measures import HOW
 from gfcr.claims.study import ask
+from tests.cases import over
 
 ROOT = Path(__file__).parents[2]
 WITHOUT: set[str] = set()
 """Strategies whose claim is still to be written; none may be added."""
 NAMES = strategies.names()
-every_strategy = pytest.mark.parametrize("name", NAMES)
 
 
-@every_strategy
+@over("name", NAMES)
 def test_a_strategy_has_a_claim(name: str) -> None:
     found = claim.read(name)
     if name in WITHOUT:
@@ -34,7 +34,8 @@ def test_no_claim_is_of_nothing() -> None:
     assert written == set(NAMES) - WITHOUT
 
 
-@every_strategy
+@pytest.mark.slow
+@over("name", NAMES)
 def test_a_claim_can_be_asked(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found = claim.read(name)
     if not isinstance(found, Claim):

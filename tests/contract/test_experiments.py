@@ -5,10 +5,12 @@ from pathlib import Path
 import pytest
 
 from gfcr import config, experiment, sweep
+from tests.cases import over
 from tests.contract.sources import EXPERIMENTS, ROOT
 
 
-@pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda p: str(p.relative_to(ROOT)))
+@pytest.mark.slow
+@over("path", EXPERIMENTS, ids=lambda p: str(p.relative_to(ROOT)))
 def test_an_experiment_resolves(path: Path) -> None:
     if {"arms", "factors"} & config.read(path).keys():
         study = sweep.load(path, overrides=[])
@@ -18,6 +20,6 @@ def test_an_experiment_resolves(path: Path) -> None:
         assert resolved.strategy.filters and resolved.run_id
 
 
-@pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda p: str(p.relative_to(ROOT)))
+@over("path", EXPERIMENTS, ids=lambda p: str(p.relative_to(ROOT)))
 def test_an_experiment_has_a_readme(path: Path) -> None:
     assert (path.parent / "README.md").is_file()

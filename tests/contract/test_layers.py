@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import over
 from tests.contract.sources import LIBRARY, ROOT, STRATEGIES, Import, imports, module_of, tree_of
 
 # Lowest first. A module belongs to the room with the longest matching name; it may import its own
@@ -78,21 +79,32 @@ def place_of(module: str) -> tuple[int, str] | None:
     return max(found)[1:] if found else None
 
 
-@pytest.mark.parametrize("path", LIBRARY)
-def test_a_module_imports_only_lower_layers(path: str) -> None:
+def listed(offenders: Iterator[str]) -> None:
+    """Fails with all offenders, a line each."""
+    found = list(offenders)
+    assert not found, "\n" + "\n".join(found)
+
+
+def misplaced(path: str) -> Iterator[str]:
+    """What a module imports that does not lie below it."""
     module = module_of(path).removeprefix("gfcr").removeprefix(".")
     if not module:
         return
-    place = place_of(module)
-    assert place, f"{path} has no layer: name it in LAYERS of {Path(__file__).name}"
+    if (place := place_of(module)) is None:
+        yield f"{path} has no layer: name it in LAYERS of {Path(__file__).name}"
+        return
     for statement in imports(path):
         for imported in gfcr_modules(statement):
             target = place_of(imported)
-            assert target, f"{path}:{statement.line} imports gfcr.{imported}, which has no layer"
-            assert target[1] == place[1] or target[0] < place[0], (
-                f"{path}:{statement.line} (layer {place[0]}, {place[1]}) imports gfcr.{imported} "
-                f"(layer {target[0]}, {target[1]}): only lower layers or its own unit are allowed"
-            )
+            if target is None or not (target[1] == place[1] or target[0] < place[0]):
+                yield (
+                    f"{path}:{statement.line} (layer {place}) imports gfcr.{imported} (layer "
+                    f"{target}): only lower layers or its own unit are allowed"
+                )
+
+
+def test_a_module_imports_only_lower_layers() -> None:
+    listed(line for path in LIBRARY for line in misplaced(path))
 
 
 def run_imports(path: str, *, modules: frozenset[str]) -> set[str]:
@@ -114,13 +126,13 @@ def test_imports_go_in_no_circle() -> None:
     TopologicalSorter(graph).prepare()  # raises, and names the circle
 
 
-@pytest.mark.parametrize("path", LIBRARY)
-def test_a_heavy_library_is_imported_by_its_adapter_only(path: str) -> None:
-    for statement in imports(path):
-        allowed = ADAPTERS.get(statement.top)
-        assert allowed is None or path.startswith(allowed), (
-            f"{path}:{statement.line} imports {statement.top}: only {allowed[0]}*.py may"
-        )
+def test_a_heavy_library_is_imported_by_its_adapter_only() -> None:
+    listed(
+        f"{path}:{i.line} imports {i.top}: only {ADAPTERS[i.top][0]}*.py may"
+        for path in LIBRARY
+        for i in imports(path)
+        if i.top in ADAPTERS and not path.startswith(ADAPTERS[i.top])
+    )
 
 
 def test_the_root_holds_the_frame_only() -> None:
@@ -133,30 +145,34 @@ def test_ray_is_imported_by_one_file_at_most() -> None:
     assert len(users) <= 1, f"one file adapts ray, not {users}"
 
 
-@pytest.mark.parametrize("path", LIBRARY)
-def test_the_library_names_no_recipe(path: str) -> None:
-    named = [i.line for i in imports(path) if i.top in ("gfcr_strategies", "strategies", "tests")]
-    assert not named, f"{path}:{named} imports what builds on gfcr: find it by name at run time"
+def test_the_library_names_no_recipe() -> None:
+    listed(
+        f"{path}:{i.line} imports what builds on gfcr: find it by name at run time"
+        for path in LIBRARY
+        for i in imports(path)
+        if i.top in ("gfcr_strategies", "strategies", "tests")
+    )
 
 
-@pytest.mark.parametrize("path", STRATEGIES)
-def test_a_strategy_uses_public_names_of_gfcr_only(path: str) -> None:
+def not_public(path: str) -> Iterator[str]:
+    """What a strategy imports beside the public names of gfcr that do not run strategies."""
     ceiling = place_of("strategy")
     assert ceiling
     for statement in imports(path):
         where = f"{path}:{statement.line}"
-        assert statement.top in {"gfcr", "numpy"} | sys.stdlib_module_names, (
-            f"{where} imports {statement.top}: a strategy combines parts of gfcr"
-        )
+        if statement.top not in {"gfcr", "numpy"} | sys.stdlib_module_names:
+            yield f"{where} imports {statement.top}: a strategy combines parts of gfcr"
         if statement.top != "gfcr":
             continue
-        words = (*statement.module.split("."), *statement.names)
-        assert not [w for w in words if w.startswith("_")], f"{where} imports a private name"
+        if any(w.startswith("_") for w in (*statement.module.split("."), *statement.names)):
+            yield f"{where} imports a private name"
         for imported in gfcr_modules(statement):
-            place = place_of(imported)
-            assert place is None or place[0] <= ceiling[0], (
-                f"{where} imports gfcr.{imported}, which runs strategies"
-            )
+            if (place := place_of(imported)) and place[0] > ceiling[0]:
+                yield f"{where} imports gfcr.{imported}, which runs strategies"
+
+
+def test_a_strategy_uses_public_names_of_gfcr_only() -> None:
+    listed(line for path in STRATEGIES for line in not_public(path))
 
 
 def loaded_after(code: str) -> set[str]:
@@ -199,15 +215,19 @@ LIGHT = {
 }
 
 
-@pytest.mark.parametrize("code", LIGHT.values(), ids=LIGHT.keys())
+@pytest.mark.slow
+@over("code", LIGHT.values(), ids=LIGHT.keys())
 def test_light_work_loads_no_heavy_library(code: str) -> None:
     assert loaded_after(code) == set()
 
 
-@pytest.mark.parametrize("path", LIBRARY + STRATEGIES)
-def test_a_file_stays_small(path: str) -> None:
-    lines = len((ROOT / path).read_text().splitlines())
-    assert lines <= MAX_FILE_LINES, f"{path} has {lines} lines; split it (at most {MAX_FILE_LINES})"
+def test_files_stay_small() -> None:
+    sizes = {p: len((ROOT / p).read_text().splitlines()) for p in LIBRARY + STRATEGIES}
+    listed(
+        f"{path} has {lines} lines; split it (at most {MAX_FILE_LINES})"
+        for path, lines in sizes.items()
+        if lines > MAX_FILE_LINES
+    )
 
 
 def length_without_docstring(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
@@ -220,12 +240,16 @@ def length_without_docstring(function: ast.FunctionDef | ast.AsyncFunctionDef) -
     return lines - (docstring.end_lineno - docstring.lineno + 1)
 
 
-@pytest.mark.parametrize("path", LIBRARY + STRATEGIES)
-def test_a_function_stays_small(path: str) -> None:
+def long_functions(path: str) -> Iterator[str]:
     for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             lines = length_without_docstring(node)
-            assert lines <= MAX_FUNCTION_LINES, (
-                f"{path}:{node.lineno} {node.name} has {lines} lines without its docstring; "
-                f"split it (at most {MAX_FUNCTION_LINES})"
-            )
+            if lines > MAX_FUNCTION_LINES:
+                yield (
+                    f"{path}:{node.lineno} {node.name} has {lines} lines without its docstring; "
+                    f"split it (at most {MAX_FUNCTION_LINES})"
+                )
+
+
+def test_functions_stay_small() -> None:
+    listed(line for path in LIBRARY + STRATEGIES for line in long_functions(path))

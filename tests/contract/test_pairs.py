@@ -1,10 +1,12 @@
-"""Every legal pair of parts from different stages runs together; every other is refused in time.
+"""Parts from different stages run together, or are refused in time.
 
-Each row of a covering set combines one part of each stage, and every pair of parts is in one of
-them: hundreds of rows stand for all combinations.
+`make test` draws strategies by chance. `make test-all` runs every legal pair: each row of a
+covering set combines one part of each stage, and hundreds of rows stand for all combinations.
 """
 
+import random
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from itertools import combinations
 from typing import Any, Final, TypeAlias
@@ -17,6 +19,7 @@ from gfcr import strategy as strategies
 from gfcr.errors import ConfigError
 from gfcr.strategy import Strategy
 from gfcr.testing import laws
+from tests.cases import over
 
 STAGES: Final = ("generate", "filter", "control", "replay", "correction")
 NONE: Final = "none"
@@ -27,8 +30,8 @@ SETTINGS: Final[Mapping[str, Mapping[str, Any]]] = {
     "reward_variance": {"kappa": 0.02},
 }
 """What a part needs to have something to do on the fake engine."""
-QUICK: Final = 30
-"""One in so many rows is run by `make test`."""
+DRAWN: Final = 50
+"""Strategies by chance that every run of the tests tries."""
 
 Row: TypeAlias = Mapping[str, str]
 """Stage -> part, or `none`."""
@@ -97,30 +100,50 @@ def every_pair() -> Iterator[Pair]:
     yield from (pair for pair in combinations(kinds, 2) if pair[0][0] != pair[1][0])
 
 
-ROWS: Final = list(covering())
-
-
-def name_of(row: Row) -> str:
-    return "+".join(name for name in row.values() if name != NONE) or "grpo"
-
-
-def cases() -> list[Any]:
-    return [
-        pytest.param(row, id=name_of(row), marks=[pytest.mark.whole] if number % QUICK else [])
-        for number, row in enumerate(ROWS)
-    ]
-
-
-@pytest.mark.parametrize("row", cases())
-def test_parts_of_different_stages_run_together(row: Row) -> None:
-    ran = laws.run(plan(row), updates=3)
+def runs(row: Row) -> None:
+    """Two updates train on something, and account for every token."""
+    ran = laws.run(plan(row), updates=2)
     laws.accounts(ran)
     samples = [s for b in ran.batches for s in b.samples]
     assert samples and all(np.isfinite(s.advantage_T).all() for s in samples)
 
 
+def drawn(*, seed: int) -> Row:
+    """A strategy by chance: one part of each stage, or none, drawn until nothing refuses them."""
+    rng = random.Random(seed)
+    while True:
+        row = {kind: rng.choice([*registry.names(kind), NONE]) for kind in STAGES}
+        if refusal(row) is None:
+            return row
+
+
+@pytest.mark.slow
+@over("seed", range(DRAWN))
+def test_parts_drawn_by_chance_run_together(seed: int) -> None:
+    row = drawn(seed=seed)
+    with noted(row):
+        runs(row)
+
+
+@pytest.mark.whole
+@pytest.mark.timeout(7200)
+def test_every_pair_of_parts_runs_together() -> None:
+    for row in covering():
+        with noted(row):
+            runs(row)
+
+
+@contextmanager
+def noted(row: Row) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        error.add_note("+".join(name for name in row.values() if name != NONE))
+        raise
+
+
+@pytest.mark.whole
 def test_a_refusal_says_which_part_and_why() -> None:
     refused = {pair: why for pair in every_pair() if (why := refusal(dict(pair)))}
     assert (("generate", "entropy_tree"), ("replay", "partial_rollouts")) in refused
     assert not [(pair, why) for pair, why in refused.items() if not why.startswith("strategy.")]
-    assert not set(refused) & {pair for row in ROWS for pair in pairs_of(row)}

@@ -15,9 +15,6 @@ from gfcr.testing import laws
 PARTS = [(kind, name) for kind in registry.KINDS for name in registry.names(kind)]
 STAGES = {"generate": Generate, "filter": Filter, "control": Control, "replay": Replay}
 
-every_part = pytest.mark.parametrize(("kind", "name"), PARTS, ids=[f"{k}-{n}" for k, n in PARTS])
-
-
 REQUIRED: dict[Any, Any] = {str: "(x)", int: 1, float: 1.0}
 """What a field without default is given: only a stage's parts must do without."""
 
@@ -44,37 +41,26 @@ def config(part: Any) -> dict[str, Any]:
     return {f.name: getattr(part, f.name) for f in dataclasses.fields(part) if f.init}
 
 
-@every_part
-def test_a_part_is_a_final_dataclass_named_like_its_file(kind: str, name: str) -> None:
+@pytest.mark.parametrize(("kind", "name"), PARTS, ids=[f"{k}-{n}" for k, n in PARTS])
+def test_a_part_keeps_every_law(kind: str, name: str) -> None:
     part = registry.find(kind, name)
+    _is_a_final_dataclass_named_like_its_file(part, kind=kind, name=name)
+    for law in laws.PART_LAWS:
+        law(kind, made(kind, name))
+    summary = next(e.summary for e in registry.entries(kind) if e.name == name)
+    assert (part.__doc__ or "").strip().startswith(summary)
+    _refuses_a_wrong_key_with_the_nearest_name(kind, name)
+    _refuses_a_value_of_the_wrong_type_with_its_key(kind, name)
+
+
+def _is_a_final_dataclass_named_like_its_file(part: Any, *, kind: str, name: str) -> None:
     assert part.__name__ == registry.class_name(name) and part.__module__.endswith(f".{name}")
     assert dataclasses.is_dataclass(part) and getattr(part, "__final__", False)
     assert issubclass(part, STAGES.get(kind, Part))
     assert all(f.kw_only for f in dataclasses.fields(part) if f.init), "fields are keyword-only"
 
 
-@every_part
-@pytest.mark.parametrize("law", laws.PART_LAWS, ids=lambda law: law.__name__)
-def test_a_part_keeps_the_law(law: Any, kind: str, name: str) -> None:
-    law(kind, made(kind, name))
-
-
-@every_part
-def test_the_catalogue_has_the_part_s_own_sentence(kind: str, name: str) -> None:
-    summary = next(e.summary for e in registry.entries(kind) if e.name == name)
-    assert (registry.find(kind, name).__doc__ or "").strip().startswith(summary)
-
-
-@pytest.mark.parametrize("kind", taxonomy.PLACED)
-def test_every_part_of_a_stage_has_its_place_in_the_tree(kind: str) -> None:
-    ours = [e for e in registry.entries(kind) if e.source.startswith("gfcr.")]
-    assert not [e.name for e in ours if e.cell not in taxonomy.CELLS]
-    if kind not in ("correction", "drafter"):
-        assert not [e.name for e in ours if e.origin not in taxonomy.ORIGINS]
-
-
-@every_part
-def test_a_wrong_key_is_refused_with_the_nearest_name(kind: str, name: str) -> None:
+def _refuses_a_wrong_key_with_the_nearest_name(kind: str, name: str) -> None:
     keys = list(config(made(kind, name)))
     for key in keys or ["size"]:
         with pytest.raises(ConfigError, match=f"unknown key '{key}_x'") as caught:
@@ -82,9 +68,16 @@ def test_a_wrong_key_is_refused_with_the_nearest_name(kind: str, name: str) -> N
         assert not keys or "Did you mean '" in str(caught.value)
 
 
-@every_part
-def test_a_value_of_the_wrong_type_is_refused_with_its_key(kind: str, name: str) -> None:
+def _refuses_a_value_of_the_wrong_type_with_its_key(kind: str, name: str) -> None:
     plain = [k for k, v in config(made(kind, name)).items() if type(v) in (int, float)]
     for key in plain:
         with pytest.raises(ConfigError, match=rf"{kind}\.{key}='many' is not allowed"):
             registry.build(kind, {"name": name, **needed(kind, name), key: "many"})
+
+
+def test_every_part_of_a_stage_has_its_place_in_the_tree() -> None:
+    for kind in taxonomy.PLACED:
+        ours = [e for e in registry.entries(kind) if e.source.startswith("gfcr.")]
+        assert not [e.name for e in ours if e.cell not in taxonomy.CELLS]
+        if kind not in ("correction", "drafter"):
+            assert not [e.name for e in ours if e.origin not in taxonomy.ORIGINS]

@@ -17,6 +17,7 @@ from gfcr.strategy import Strategy
 from gfcr.types import Loss, Sampling
 from gfcr.values.plain import is_required
 from gfcr.values.ranges import Checked, bounds, conform, hints_of
+from tests.cases import over
 
 RECORDS: tuple[type[Any], ...] = (
     *(Sampling, Loss, Evaluation, Budget, Experiment, Search, Strategy, Pause, Assumed),
@@ -42,7 +43,7 @@ def _open(hint: Any, constraints: tuple[Any, ...] = ()) -> Iterator[str]:
             yield from _open(arg)
 
 
-@pytest.mark.parametrize("schema", [*RECORDS, *PARTS], ids=lambda c: c.__name__)
+@over("schema", [*RECORDS, *PARTS], ids=lambda c: c.__name__)
 def test_every_setting_has_a_range_and_a_default_within(schema: type[Any]) -> None:
     assert issubclass(schema, Checked)
     assert is_dataclass(schema)
@@ -54,7 +55,7 @@ def test_every_setting_has_a_range_and_a_default_within(schema: type[Any]) -> No
             conform(made, hints[field.name], key=field.name)
 
 
-@pytest.mark.parametrize("schema", [*RECORDS, *PARTS], ids=lambda c: c.__name__)
+@over("schema", [*RECORDS, *PARTS], ids=lambda c: c.__name__)
 def test_python_is_refused_what_a_file_is(schema: type[Any]) -> None:
     """No field takes a value of a type of its own, so one check serves every field."""
 

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from gfcr import strategy
+from tests.cases import over
 
 RECIPES: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("recipes.yaml").read_text())
 OTHER: Mapping[str, Any] = {
@@ -69,7 +69,7 @@ def other(knob: str, default: Any) -> Any:
             return OTHER[knob]
 
 
-@pytest.mark.parametrize("name", strategy.names())
+@over("name", strategy.names())
 def test_a_strategy_is_what_is_recorded(name: str) -> None:
     assert strategy.load(name).spec() == RECIPES[name]
 
@@ -78,7 +78,7 @@ def test_nothing_is_recorded_of_other_strategies() -> None:
     assert RECIPES.keys() == {*strategy.names()}
 
 
-@pytest.mark.parametrize(("name", "knob"), KNOBS)
+@over(("name", "knob"), KNOBS)
 def test_a_knob_goes_to_its_part_and_nowhere_else(name: str, knob: str) -> None:
     default, beside = knobs(name)[knob], BESIDE.get(knob, {})
     given = other(knob, default)

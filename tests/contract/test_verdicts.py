@@ -26,6 +26,7 @@ from gfcr.tasks.demos.reasoning_gym import ALPHABET
 from gfcr.tasks.verifiers.base import load
 from gfcr.testing import factories as make
 from gfcr.types import Prompt, Sampling
+from tests.cases import over
 
 VERIFIERS = [m.name for m in pkgutil.iter_modules(verifiers.__path__) if m.name != "base"]
 ENVIRONMENTS = [name for name in registry.names("environment") if name != "openenv"]
@@ -58,7 +59,8 @@ def always(make: Callable[[], Callable[[Any], object]], calls: Sequence[Any]) ->
     assert len({str(verdict) for verdict in forwards}) > 1, "the test is about nothing"
 
 
-@pytest.mark.parametrize("name", VERIFIERS)
+@pytest.mark.slow
+@over("name", VERIFIERS)
 def test_a_verifier_has_no_memory(name: str) -> None:
     def make() -> Callable[[Any], object]:
         made = load(name, options=NEEDED.get(name, {}), where="t")
@@ -75,7 +77,8 @@ def test_a_verifier_has_no_memory(name: str) -> None:
     always(make, [(text, answer) for answer in answers for text in texts])
 
 
-@pytest.mark.parametrize("name", registry.names("task"))
+@pytest.mark.slow
+@over("name", registry.names("task"))
 def test_a_task_has_no_memory(name: str, tmp_path: Path) -> None:
     rows = [{"prompt": f"{i}+{i}", "answer": str(2 * i)} for i in range(40)]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -102,7 +105,7 @@ CALLS: dict[str, Sequence[str]] = {
 }
 
 
-@pytest.mark.parametrize("name", registry.names("tool"))
+@over("name", registry.names("tool"))
 def test_a_tool_has_no_memory(name: str, tmp_path: Path) -> None:
     (tmp_path / "documents.txt").write_text("1 and 2\n2 and 3\n")
     needed = {"search": {"documents": str(tmp_path / "documents.txt")}}.get(name, {})
@@ -141,7 +144,7 @@ class Counting:
         return float(self.asked % 2)
 
 
-@pytest.mark.parametrize("name", ENVIRONMENTS)
+@over("name", ENVIRONMENTS)
 def test_an_environment_has_no_memory(name: str) -> None:
     needed = {"trl": {"factory": f"{__name__}:Counting", "method": "add"}}.get(name, {})
 
@@ -160,7 +163,8 @@ def test_an_environment_has_no_memory(name: str) -> None:
     always(make, [["1+2="], ["1+2=", ",3*4="], ["x="], []])
 
 
-@pytest.mark.parametrize("name", registry.names("generate"))
+@pytest.mark.slow
+@over("name", registry.names("generate"))
 def test_a_generate_part_has_no_memory(name: str) -> None:
     """Between two evaluations it has trained, as another instance of it, and itself once more."""
     task = make.CoinTask()

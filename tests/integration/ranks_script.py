@@ -119,14 +119,14 @@ def trained(case: Case, *, model: str, folder: Path) -> Scripted:
 def precise() -> Iterator[None]:
     """Takes double precision where single's rounding is near to the tolerance.
 
-    Several steps of a batch magnify that of the first; adapters change a merged weight little, as
-    set against the rounding of the weight.
+    Several steps of a batch magnify that of the first; Adam divides by gradients that are nearly
+    zero; adapters change a merged weight little, as set against the rounding of the weight.
     """
     made = Trl._trainer
 
     def doubled(self: Trl, job: Any) -> Any:
         trainer = made(self, job)
-        if self.steps.number > 1 or self.lora:
+        if self.steps.number > 1 or self.lora or self.optimizer == "adamw_torch":
             for model in (trainer.model, getattr(trainer, "ref_model", None)):
                 if model is not None:
                     model.double()

@@ -15,6 +15,8 @@ from gfcr.types import Sampling
 from tests.commands import gfcr
 from tests.integration.tiny_model import tiny_qwen3
 
+pytestmark = pytest.mark.timeout(600)
+
 pytestmark = [pytest.mark.vllm]
 
 
@@ -39,6 +41,7 @@ def eager(folder: Path) -> str:
     return str(file)
 
 
+@pytest.mark.whole
 def test_what_few_tokens_show_is_no_certificate(model: Path, tmp_path: Path) -> None:
     options = ("--drafter", eager(tmp_path), "--settings", "t1", "--samples", "12000")
     code, found = audit(model, tmp_path, *options)
@@ -47,6 +50,7 @@ def test_what_few_tokens_show_is_no_certificate(model: Path, tmp_path: Path) -> 
     assert cell["p_value"] > 1e-3 and 0 < cell["accepted"] < cell["drafted"]
 
 
+@pytest.mark.whole
 def test_a_server_s_steps_are_seen_as_those_of_this_process(model: Path, tmp_path: Path) -> None:
     options = ("--drafter", eager(tmp_path), "--settings", "t1", "--samples", "8000")
     _, found = audit(model, tmp_path, *options, "engine.name=vllm_server")

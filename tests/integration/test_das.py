@@ -97,6 +97,7 @@ def fresh(das: Das) -> Das:
     return das
 
 
+@pytest.mark.whole
 def test_greedy_rollouts_are_the_same_in_far_fewer_passes(
     greedy: list[Epoch], drafted: tuple[VllmEngine, Das]
 ) -> None:

@@ -23,6 +23,7 @@ from gfcr.strategy import Strategy
 from gfcr.train.loading import load_tokenizer
 from gfcr.train.trl import Trl
 from gfcr.types import Loss, Sampling
+from tests.cases import over
 from tests.integration.tiny_model import tiny_chain_sum, tiny_qwen3
 from tests.integration.trl_stock import arguments
 
@@ -69,14 +70,14 @@ def test_the_page_s_names_are_names_of_both_sides() -> None:
         assert theirs in NAMES and key in {f.name for f in fields(KEYS[where])}, (theirs, ours)
 
 
-@pytest.mark.parametrize("name", strategies.names())
+@over("name", strategies.names())
 def test_defaults_go_with_every_strategy_of_grpo_s_loss(name: str, tmp_path: Path) -> None:
     strategy = strategies.load(name, group_size=4)
     words = settings.refused(config(tmp_path), strategy=strategy)
     assert bool(words) == (strategy.loss.estimator != "grpo"), words
 
 
-@pytest.mark.parametrize("name", settings.AT_DEFAULT)
+@over("name", settings.AT_DEFAULT)
 def test_any_other_value_of_a_field_that_is_not_honoured_is_named(
     name: str, tmp_path: Path
 ) -> None:
@@ -91,7 +92,7 @@ def test_any_other_value_of_a_field_that_is_not_honoured_is_named(
         assert words.startswith(f"{name}={odd!r}: ") and len(words) > len(name) + 20
 
 
-@pytest.mark.parametrize(
+@over(
     ("changes", "words"),
     [
         ({"steps_per_generation": 3, "max_steps": -1}, "steps_per_generation=3"),
@@ -173,7 +174,7 @@ def construct(model: Any, folder: Path, **changes: Any) -> Any:
     return GRPOTrainer(model, **(given | changes))
 
 
-@pytest.mark.parametrize(
+@over(
     ("changes", "words"),
     [
         ({"args": None}, "args=NoneType: give a GRPOConfig"),
@@ -347,7 +348,7 @@ def test_another_vocabulary_is_refused(model: str, tmp_path: Path) -> None:
         construct(model, tmp_path, processing_class=ends)
 
 
-@pytest.mark.parametrize(
+@over(
     ("variable", "value"),
     [("ACCELERATE_MIXED_PRECISION", "bf16"), ("ACCELERATE_DYNAMO_BACKEND", "inductor")],
 )

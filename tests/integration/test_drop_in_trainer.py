@@ -5,6 +5,7 @@ import re
 import runpy
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from trl import GRPOConfig
 from gfcr.drop_in import GRPOTrainer
 from gfcr.errors import CheckpointError, ConfigError
 from gfcr.tracking.rollouts import read_rollouts, read_update
+from tests.cases import over
 from tests.integration.tiny_model import reference_logprobs, tiny_chain_sum
 from tests.integration.trl_stock import arguments
 
@@ -23,7 +25,7 @@ pytestmark = pytest.mark.vllm
 
 ROOT = Path(__file__).parents[2]
 ENGINE = {"kv_cache_gib": 0.25}
-ROWS = {"prompt": ["1+2=", "3+4=", "5+6=", "7+8="], "limit": [6, 6, 6, 6]}
+ROWS = {"prompt": ["1+2=", "3+4=", "5+6=", "7+8="], "limit": [6, 6, 6, 0]}
 REPLAYED = {
     "name": "repo",
     "num": 2,
@@ -39,9 +41,12 @@ NAMED = ("strategy", "reward_funcs", "tools", "eval_dataset", "engine")
 
 
 def short(completions: list[str], limit: list[int], **_: Any) -> list[float | None]:
-    """Reads a column of the dataset; some completions have no score."""
+    """Reads a column of the dataset; some completions have no score.
+
+    What is right nobody can learn, and the last prompt's answers are never right.
+    """
     pairs = zip(completions, limit, strict=True)
-    return [None if not text else float(len(text) <= most) for text, most in pairs]
+    return [None if not t else float(most > 0 and crc32(t.encode()) % 2) for t, most in pairs]
 
 
 @pytest.fixture(scope="module")
@@ -186,7 +191,7 @@ def test_evaluation_is_trl_s_and_changes_no_update(
     assert 0 <= trainer.evaluate()["eval_reward"] <= 1
 
 
-@pytest.mark.parametrize(
+@over(
     ("changes", "words"),
     [
         ({"use_vllm": True}, "use_vllm=True"),

@@ -18,7 +18,7 @@ from tests import commands
 from tests.integration.cli import QUICK, gfcr, start, wait_for
 from tests.integration.tiny_model import reference_logprobs
 
-pytestmark = pytest.mark.vllm
+pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]
 
 UPDATES = 6
 RUN = ("run", *QUICK, f"trainer.max_steps={UPDATES}", "trainer.save_every=2")

@@ -62,7 +62,7 @@ def test_entropies_are_those_of_the_whole_vocabulary(estimator, temperature, tmp
 
 
 @pytest.mark.vllm
-@pytest.mark.parametrize("name", ["rl_zvp", "d3s"])
+@pytest.mark.parametrize("name", [pytest.param("rl_zvp", marks=pytest.mark.whole), "d3s"])
 def test_a_strategy_by_entropy_fires_accounts_and_trains(name: str, tmp_path: Path) -> None:
     floor = demo_floor.start()
     plan = strategies.load(name, **({"updates": 1} if name == "d3s" else {}))

@@ -76,7 +76,8 @@ def trains_in_an_environment(floor: Floor, folder: Path) -> None:
         assert right or rollout.reward == 0.0, "over as soon as the result is right"
     assert any(not r.mask_T.all() for r in rollouts), "what it answered is out of the loss"
     for metrics in source.metrics:
-        assert metrics["logprob_gap"] < 1e-5 and metrics["grad_norm"] > 0
+        assert metrics["logprob_gap"] < 1e-5
+    assert any(m["grad_norm"] > 0 for m in source.metrics)
     asked = pipeline.stream.draw(2)
     own = {"num_samples": 2, "sampling": Sampling(max_tokens=64, temperature=0)}
     groups = pipeline.evaluate(asked, generate=part, label="e", **own)

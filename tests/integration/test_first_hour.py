@@ -16,7 +16,7 @@ from tests import small_chat
 from tests.commands import gfcr
 from tests.integration import first_hour
 
-pytestmark = pytest.mark.vllm
+pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +26,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.whole
 def test_the_page_s_commands_say_what_it_shows(small: Path, tmp_path: Path) -> None:
     first_hour.bring(tmp_path, model=small / "model")
     said = first_hour.transcript(tmp_path)
@@ -34,6 +35,7 @@ def test_the_page_s_commands_say_what_it_shows(small: Path, tmp_path: Path) -> N
     assert len(list(tmp_path.glob("runs/mine/*/*/rollouts/update-*.parquet"))) == 2
 
 
+@pytest.mark.whole
 def test_gsm8k_s_files_train_the_small_model(small: Path) -> None:
     page = (small_chat.GSM8K / "README.md").read_text().replace("\\\n", "")
     (command,) = re.findall(r"^gfcr (run .* model=small/model .*)$", page, re.M)

@@ -17,6 +17,8 @@ from gfcr.launch.forked import Forked, Forks, libraries_of
 from gfcr.launch.process import TrialProcess
 from gfcr.tracking.folder import RunFolder
 
+pytestmark = pytest.mark.timeout(600)
+
 pytestmark = [
     pytest.mark.vllm,
     pytest.mark.skipif(sys.platform != "linux", reason="trials are forked on Linux only"),
@@ -59,6 +61,7 @@ def counted(values: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+@pytest.mark.whole
 def test_a_forked_run_leaves_the_records_of_a_fresh_one(tmp_path: Path) -> None:
     forked, fresh = (jobs(tmp_path / name)[0] for name in ("forked", "fresh"))
     with closing(Forks(libraries_of(jobs(tmp_path / "forked")))) as forks:

@@ -23,6 +23,7 @@ from gfcr.tasks.codec import HfCodec
 from gfcr.train import checkpoint
 from gfcr.train.trl import Trl
 from gfcr.types import Loss, Sampling
+from tests.cases import over
 from tests.integration.tiny_model import tiny_chain_sum
 from tests.integration.trl_script import Scripted, groups, plain_sgd, run, samples_of, tiny_policy
 from tests.integration.trl_stock import arguments
@@ -61,7 +62,7 @@ SPOILS = {
 }
 
 
-@pytest.mark.parametrize("case", SPOILS)
+@over("case", SPOILS)
 def test_what_is_not_finite_stops_before_checkpoint_and_engine(model, tmp_path, case):
     spoil, settings, said = SPOILS[case]
     loss = Loss(off_policy=settings.get("off_policy", "none"))

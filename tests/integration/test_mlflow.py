@@ -436,6 +436,7 @@ def track(path, uri, seed):
     write_run(path / str(seed), card, tracker=Mlflow(uri=uri))
 
 
+@pytest.mark.whole
 def test_processes_that_start_together_share_their_parents(tmp_path):
     uri = f"sqlite:///{tmp_path / 'new.db'}"
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
@@ -464,6 +465,7 @@ def server(tmp_path):
     server.kill()
 
 
+@pytest.mark.whole
 def test_a_run_outlives_its_server_and_is_uploaded_later_once(server, tmp_path, capfd):
     card, tracker = make_card(), Mlflow(uri=server.uri)
     folder = RunFolder(tmp_path / "run")

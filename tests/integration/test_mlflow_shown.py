@@ -106,6 +106,7 @@ def test_mlflow_samples_the_machine_while_a_run_goes_on(tmp_path, monkeypatch):
     assert silent._monitor is None
 
 
+@pytest.mark.whole
 def test_a_sweep_and_an_upload_keep_the_report_beside_the_studys_run(tmp_path):
     uri = sqlite(tmp_path)
     swept = gfcr("sweep", study_file(tmp_path, uri=uri), cwd=tmp_path)

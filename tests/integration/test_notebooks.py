@@ -89,6 +89,7 @@ def test_the_quickstart_runs(tutorials: Path, stack: tuple[str, ...]) -> None:
     assert not list(tutorials.glob("mlflow*"))
 
 
+@pytest.mark.whole
 def test_a_strategy_written_in_a_notebook_rejects_groups(
     tutorials: Path, stack: tuple[str, ...]
 ) -> None:
@@ -118,6 +119,7 @@ def test_the_speculation_study_drafts(tutorials: Path, stack: tuple[str, ...]) -
     assert all(drafted.values()), drafted
 
 
+@pytest.mark.whole
 def test_the_factorial_ablation_runs(tutorials: Path, stack: tuple[str, ...]) -> None:
     notebook = executed(tutorials / "4-factorial-ablation.ipynb", overrides=[*stack, "seeds=[0]"])
     assert {"image/png", "text/html"} <= shown(notebook)
@@ -135,6 +137,7 @@ def test_a_leaderboard_is_read(tutorials: Path, stack: tuple[str, ...]) -> None:
     )
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", ["quickstart", "speculation"])
 def test_an_analysis_reads_what_the_sweep_left(
     name: str, tmp_path: Path, stack: tuple[str, ...]

@@ -213,6 +213,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+@pytest.mark.whole
 def test_a_learner_ends_with_its_run_even_if_that_is_killed(tmp_path: Path) -> None:
     tiny_qwen3(tmp_path, hidden=32, layers=1)
     command = [sys.executable, "-c", LEAVES, str(tmp_path)]

@@ -12,9 +12,19 @@ import torch
 from tests.integration.cli import ROOT
 from tests.integration.ranks_script import CASES, precise, trained
 from tests.integration.trl_script import Scripted, change, relative, tiny_policy
+from tests.sample import sample
+
+pytestmark = pytest.mark.timeout(600)
 
 SCALE = ROOT / "experiments" / "scale"
 METRICS = ("loss", "entropy", "off_policy_ratio", "effective_share", "logprob_gap", "skipped")
+
+
+OFTEN = (
+    *("dapo", "rloo", "an update of nothing", "stopped and resumed"),
+    *("mini-batches, corrected", "lora"),
+)
+"""What every run of the tests tries."""
 
 
 @pytest.fixture(scope="module")
@@ -36,14 +46,15 @@ def launched(module: str, *words: object, config: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def together(model: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What two processes made of every case."""
+def together(model: str, whole: bool, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What two processes made of the cases that are tried."""
     folder = tmp_path_factory.mktemp("together")
-    launched("ranks_script", model, folder, config=SCALE / "ddp-2.yaml")
+    names = CASES if whole else OFTEN
+    launched("ranks_script", model, folder, *names, config=SCALE / "ddp-2.yaml")
     return folder
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", sample(CASES, always=OFTEN))
 def test_two_processes_update_as_one_does(
     name: str, model: str, together: Path, tmp_path: Path
 ) -> None:

@@ -27,6 +27,8 @@ from tests import commands
 from tests.integration.cli import ROOT
 from tests.integration.tiny_model import tiny_chain_sum
 
+pytestmark = pytest.mark.timeout(600)
+
 UPDATES = 12
 BOUND_S = 90
 """Within which all processes have ended: the launcher kills what has not within 30 s."""
@@ -170,6 +172,7 @@ def same(folder: Path, answer: Mapping[str, Any], *, whole: tuple[Path, Mapping[
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
 
 
+@pytest.mark.whole
 def test_two_processes_make_the_run_that_one_makes(
     whole: tuple[Path, Mapping[str, Any]], folder: Path
 ) -> None:
@@ -185,6 +188,7 @@ def test_two_processes_make_the_run_that_one_makes(
     assert (whole[0] / whole[1]["model"] / "rng_state_1.pth").exists()
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.whole), 1])
 def test_a_process_that_is_killed_ends_all_and_the_same_command_goes_on(
     rank: int, folder: Path, whole: tuple[Path, Mapping[str, Any]]

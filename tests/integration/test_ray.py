@@ -31,6 +31,8 @@ from gfcr.tracking.folder import RunFolder
 from tests.integration.tiny_model import tiny_chain_sum
 from tests.pages import command_of
 
+pytestmark = pytest.mark.timeout(600)
+
 STORE_BYTES = 80_000_000
 STUDY: dict[str, Any] = {
     "study": "t",
@@ -161,6 +163,7 @@ def test_interrupted_it_leaves_no_process_and_goes_on_later(cluster: Any, tmp_pa
     assert end.result["status"] == "paused" and end.result["resumed_from"] >= made - 2 > 0
 
 
+@pytest.mark.whole
 def test_a_trial_that_fails_is_not_run_again_and_stops_no_other(
     cluster: Any, tmp_path: Path
 ) -> None:
@@ -183,6 +186,7 @@ time.sleep(600)
 """
 
 
+@pytest.mark.whole
 def test_a_server_runs_on_its_bundle_and_ends_with_who_stands_for_it(
     cluster: Any, tmp_path: Path
 ) -> None:

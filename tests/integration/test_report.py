@@ -21,6 +21,7 @@ from gfcr.tracking.looked_at import LookedAt, look_at
 from gfcr.tracking.records import RunRecord
 from gfcr.types import FinishReason, Prompt, Rollout, Signal
 from tests import stores
+from tests.cases import over
 from tests.certified import certified
 from tests.heldout import asked, measured
 from tests.launchers import values_of
@@ -452,7 +453,7 @@ def test_a_page_without_rollouts_says_why(browser, tmp_path):
     assert "tracking.artifacts" in browser.find_element("id", "rollouts").text
 
 
-@pytest.mark.parametrize("kept", ["all", "results"])
+@over("kept", ["all", "results"])
 def test_rollouts_are_read_from_the_store_where_it_holds_them(tmp_path, kept):
     uri = stores.sqlite(tmp_path)
     values = values_of(tmp_path / "runs", arm="grpo", study="s", trainer=ONE_UPDATE)

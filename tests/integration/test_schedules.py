@@ -33,7 +33,7 @@ from tests.integration.cli import ROOT
 from tests.integration.tiny_model import tiny_chain_sum
 from tests.schedules import LAST, Work, ages, closed, trained
 
-pytestmark = pytest.mark.vllm
+pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]
 
 ASYNC: Any = registry.find("schedule", "async")
 UPDATES = 6
@@ -104,6 +104,7 @@ def metrics(records: RunFolder, name: str) -> list[float]:
     return [line.metrics[name] for line in records.metrics() if name in line.metrics]
 
 
+@pytest.mark.whole  # two servers' draws; tests/unit/schedule has it token for token
 def test_without_staleness_a_run_is_the_one_in_turn(
     model: str, engine: ServerEngine, tmp_path: Path
 ) -> None:
@@ -150,6 +151,7 @@ def test_a_run_that_is_killed_goes_on_within_its_bound(
     assert len(metrics(records, "time/exposed_s")) == 12
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "schedule", [pytest.param(Lag(), marks=pytest.mark.whole), ASYNC(staleness=2)]
 )

@@ -23,6 +23,8 @@ from tests.commands import gfcr
 from tests.launchers import values_of
 from tests.pages import command_of
 
+pytestmark = pytest.mark.timeout(600)
+
 SLOW = {"name": "dry", "max_steps": 30, "save_every": 1, "train_s": 0.2}
 """Six seconds at least: not over before the test has acted on it."""
 LONG = {"trainer": SLOW, "seeds": [0]}
@@ -70,6 +72,7 @@ def test_jobs_have_the_results_of_runs_here_and_one_that_fails_stops_no_other(
     assert here["tokens"] == ends["grpo"].result["tokens"]
 
 
+@pytest.mark.whole
 def test_a_job_that_is_pre_empted_is_queued_again_and_its_trial_resumes(tmp_path: Path) -> None:
     (trial,) = load(tmp_path, **LONG).trials
     told: list[int] = []

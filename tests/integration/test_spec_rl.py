@@ -94,6 +94,7 @@ def begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
         floor.engine.close()
 
 
+@pytest.mark.whole
 def test_the_exact_rule_keeps_the_law(
     begin: Callable[[SpecRl], Floor], monkeypatch: pytest.MonkeyPatch, whole: bool
 ) -> None:

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from gfcr import leaderboard, sweep
 from gfcr.sweep import decisions
 from tests import stores
@@ -22,6 +24,7 @@ def load(folder: Path, **changes: Any) -> sweep.Study:
     return Here.study(values_of(folder / "runs", **values))
 
 
+@pytest.mark.whole
 def test_the_store_tells_which_runs_were_stopped_and_why(tmp_path: Path) -> None:
     from mlflow.tracking import MlflowClient
 

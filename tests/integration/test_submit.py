@@ -73,6 +73,7 @@ def entry(place):
     return Path(place / told["submitted"])
 
 
+@pytest.mark.whole
 def test_a_margin_that_was_chosen_after_the_runs_is_accepted_by_name_or_not_at_all(place):
     code, told = submit(place, *CLEAN, "--margin", "0.3", name="wide")
     assert code == 1 and not (place / "board" / "wide").exists()
@@ -86,6 +87,7 @@ def test_a_margin_that_was_chosen_after_the_runs_is_accepted_by_name_or_not_at_a
     assert code == 0, told
 
 
+@pytest.mark.whole
 def test_an_entry_tells_the_code_and_what_its_runs_were_given(entry):
     content = read(entry / "entry.json")
     for row in content["rows"]:
@@ -128,6 +130,7 @@ def test_a_row_run_again_from_its_entry_is_the_same_run(place, entry, seed, tmp_
         assert result["tokens"] == recorded["tokens"]
 
 
+@pytest.mark.whole
 def test_submitting_twice_changes_nothing_and_another_entry_keeps_its_name(place, entry):
     before = {f: f.read_bytes() for f in entry.iterdir()}
     assert submit(place, *CLEAN)[0] == 0
@@ -160,6 +163,7 @@ def test_a_changed_entry_is_found_out(entry, tmp_path):
         read(tmp_path / "entry.json")
 
 
+@pytest.mark.whole
 def test_a_study_that_is_not_finished_is_refused_until_accepted(place):
     values = yaml.safe_load((place / "study.yaml").read_text())
     more = place / "more.yaml"

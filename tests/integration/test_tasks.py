@@ -15,6 +15,7 @@ from gfcr.tasks.dataset import Dataset
 from gfcr.tasks.demos.reasoning_gym import ALPHABET
 from gfcr.tasks.reasoning_gym import ReasoningGym
 from gfcr.types import Prompt
+from tests.cases import over
 
 CODEC = CharCodec(alphabet=ALPHABET)
 
@@ -66,7 +67,7 @@ def save(folder: Path, *, form: str) -> str:
     return path
 
 
-@pytest.mark.parametrize("form", ["jsonl", "csv", "parquet", "folder", "splits"])
+@over("form", ["jsonl", "csv", "parquet", "folder", "splits"])
 def test_every_form_of_a_dataset_gives_the_same_disjoint_splits(tmp_path: Path, form: str) -> None:
     problems = dataset(save(tmp_path, form=form), heldout_fraction=0.25).problems(CODEC)
     train = {p.text: p.answer for p in problems.train}
@@ -128,7 +129,7 @@ def gym(**changes: Any) -> ReasoningGym:
     return ReasoningGym(**{"num_train": 64, "num_heldout": 16, **changes})
 
 
-@pytest.mark.parametrize("name", ["chain_sum", "spell_backward", "simple_equations"])
+@over("name", ["chain_sum", "spell_backward", "simple_equations"])
 def test_right_answers_of_a_gym_dataset_score_one(name: str) -> None:
     task = gym(dataset=name, marker="#")
     problems = task.problems(CODEC)

@@ -20,6 +20,7 @@ from gfcr.strategy import Strategy
 from gfcr.tasks.codec import SPECIAL_TOKENS
 from gfcr.testing import factories as make
 from gfcr.types import Floats, RolloutBatch, Sampling
+from tests.cases import over
 
 
 def save(folder: Path, alphabet: str) -> Path:
@@ -73,8 +74,8 @@ def run(model: Path, **changes: Any) -> tuple[Pipeline, RolloutBatch]:
     return pipeline, pipeline.next_batch()
 
 
-@pytest.mark.parametrize("batch_tokens", [1, 20, 1000])
-@pytest.mark.parametrize("heat", [0.0, 0.7, 1.0])
+@over("batch_tokens", [1, 20, 1000])
+@over("heat", [0.0, 0.7, 1.0])
 def test_log_probs_are_those_of_each_sequence_alone(
     model: Path, batch_tokens: int, heat: float
 ) -> None:

@@ -5,6 +5,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 SCRIPT = """
 import json, time
 import torch
@@ -23,11 +25,14 @@ print(json.dumps([before, waited()]))
 """
 
 
+@pytest.mark.whole
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
 def test_threads_wait_passively_where_torch_was_loaded_first() -> None:
     plain = {k: v for k, v in os.environ.items() if not k.startswith(("OMP_", "GOMP_"))}
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT],
-        env={**plain, "OMP_NUM_THREADS": "2"},
+        # Long enough a spin on any processor.
+        env={**plain, "OMP_NUM_THREADS": "2", "GOMP_SPINCOUNT": "1000000000"},
         capture_output=True,
         text=True,
         check=True,

@@ -16,6 +16,7 @@ from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.folder_store import find_folders, read_folders
 from gfcr.tracking.tensorboard import Tensorboard
 from gfcr.tracking.wandb import Wandb
+from tests.cases import over
 from tests.integration.mlflow_runs import make_card, metrics_of, write_run
 from tests.launchers import values_of
 
@@ -87,7 +88,8 @@ TRACKERS = {
 }
 
 
-@pytest.mark.parametrize("name", TRACKERS)
+@pytest.mark.whole
+@over("name", TRACKERS)
 def test_a_tracker_holds_a_killed_and_resumed_runs_points_once(tmp_path, name):
     make, points = TRACKERS[name]
     card, folder = make_card(), RunFolder(tmp_path / "run")
@@ -132,7 +134,7 @@ def test_wandb_knows_a_run_by_name_group_and_settings(tmp_path):
     assert [r.exit.exit_code for r in records if r.HasField("exit")] == [0]
 
 
-@pytest.mark.parametrize("name", TRACKERS)
+@over("name", TRACKERS)
 def test_a_run_tracked_elsewhere_is_ranked_from_its_folder(tmp_path, name):
     tracking = {"name": name, **({"mode": "offline"} if name == "wandb" else {})}
     config = configs.experiment(

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 import torch
 
+pytestmark = pytest.mark.timeout(600)
+
 REPO = Path(__file__).parents[2]
 PREVIOUS = Path(os.environ.get("GFCR_TRL_PREVIOUS", REPO / ".cache" / "trl-1.15.0")).resolve()
 FEW = (
@@ -66,6 +68,7 @@ def python(*arguments, env):
     )
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "names", [FEW, pytest.param(CONTRACT, marks=pytest.mark.whole)], ids=["few", "all"]
 )

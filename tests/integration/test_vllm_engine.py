@@ -15,7 +15,7 @@ from gfcr.engine.vllm import Vllm
 from gfcr.engine.vllm_loop import VllmEngine
 from gfcr.errors import ConfigError, EngineError
 from gfcr.types import FinishReason, Sampling
-from tests.integration.tiny_model import EOS, reference_logprobs, tiny_qwen3
+from tests.integration.tiny_model import EOS, VOCAB, reference_logprobs, tiny_qwen3
 
 pytestmark = pytest.mark.vllm
 
@@ -43,7 +43,8 @@ def engine(started: VllmEngine) -> Iterator[VllmEngine]:
 
 
 def request(name: str, tokens: tuple[int, ...] = PROMPT, **changes: object) -> Request:
-    own = {k: changes.pop(k) for k in ("stop", "seed", "priority", "draft_budget") if k in changes}
+    of_requests = ("stop", "seed", "priority", "draft_budget", "endless")
+    own = {k: changes.pop(k) for k in of_requests if k in changes}
     sampling = Sampling(**{"max_tokens": 40, **changes})
     return Request(id=name, tokens=tokens, sampling=sampling, **{"seed": 0, **own})
 
@@ -112,16 +113,23 @@ def test_logprobs_are_those_of_the_distribution_sampled_from(
 
 
 def test_requests_end_at_eos_at_a_stop_token_or_at_the_cap(engine: VllmEngine) -> None:
+    sure = run(
+        engine,
+        request("cap", endless=True, max_tokens=60),
+        request("stop", stop=tuple(range(2, VOCAB))),
+    )
+    assert (sure["cap"].finish, len(sure["cap"].tokens)) == (FinishReason.LENGTH, 60)
+    assert sure["stop"].finish is FinishReason.STOP
     many = [request(f"e{i}", seed=i, max_tokens=60) for i in range(12)]
     ended = run(engine, *many).values()
-    assert {d.finish for d in ended} == {FinishReason.STOP, FinishReason.LENGTH}
     for delta in ended:
         assert (delta.tokens[-1] == EOS) == (delta.finish is FinishReason.STOP)
         assert EOS not in delta.tokens[:-1]
         assert delta.finish is FinishReason.STOP or len(delta.tokens) == 60
     whole = run(engine, request("whole", seed=2))["whole"].tokens
-    cut = run(engine, request("cut", seed=2, stop=(whole[5],)))["cut"]
-    assert cut.tokens == whole[: whole.index(whole[5]) + 1]
+    stop = whole[len(whole) // 2]
+    cut = run(engine, request("cut", seed=2, stop=(stop,)))["cut"]
+    assert cut.tokens == whole[: whole.index(stop) + 1]
     assert cut.finish is FinishReason.STOP
 
 
@@ -208,7 +216,7 @@ def test_score_leaves_requests_in_flight_untouched(engine: VllmEngine) -> None:
     while not any(d.finish for d in got):
         got += engine.step()
     assert tuple(t for d in got for t in d.tokens) == alone.tokens
-    np.testing.assert_allclose([p for d in got for p in d.logprobs], alone.logprobs, atol=1e-5)
+    np.testing.assert_allclose([p for d in got for p in d.logprobs], alone.logprobs, atol=1e-4)
 
 
 def test_stats_count_what_was_done(engine: VllmEngine) -> None:

@@ -148,7 +148,7 @@ DRAFTERS: dict[str, Callable[[Path], Drafter]] = {
 PACES = [K] * 6 + [0] * 12 + [1, 2, 3, 4] * 3 + [0] * 4
 
 
-@pytest.mark.parametrize("name", sample(DRAFTERS, always=["suffix", "draft_model"]))
+@pytest.mark.parametrize("name", sample(DRAFTERS, always=["suffix"]))
 def test_the_pace_is_kept_and_no_token_changes(
     name: str, policy: Path, noisy: Path, expected: list[list[int]]
 ) -> None:

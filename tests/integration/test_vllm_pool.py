@@ -21,7 +21,7 @@ from gfcr.speculation.draft_model import DraftModel
 from gfcr.types import FinishReason, Sampling
 from tests.integration.tiny_model import entropy_z, reference_logprobs, tiny_qwen3
 
-pytestmark = pytest.mark.vllm
+pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]
 
 K = 3
 SEQUENCE = [2, 3, 4, 5, 6, 7, 8, 9] * 4
@@ -114,6 +114,7 @@ def check(found: dict[str, Delta], asked: list[Request], *, model: Qwen3ForCausa
     assert abs(entropy_z(model, whole, prompt=3)) < 4
 
 
+@pytest.mark.whole
 def test_both_servers_speculate_and_are_counted(
     pool: ServerEngine, policy: tuple[Path, Qwen3ForCausalLM]
 ) -> None:
@@ -128,6 +129,7 @@ def test_both_servers_speculate_and_are_counted(
     assert all(server.total.forward_passes > 10 for server in pool.fleet.servers)
 
 
+@pytest.mark.whole
 def test_the_draft_budget_of_a_request_is_kept(pool: ServerEngine) -> None:
     for budget in (0, 1):
         _, spent = run(pool, requests(num=8, draft_budget=budget))
@@ -138,6 +140,7 @@ def test_the_draft_budget_of_a_request_is_kept(pool: ServerEngine) -> None:
         pool.submit(Request(id="m", tokens=(2, 3), sampling=cold))
 
 
+@pytest.mark.whole
 def test_a_tail_goes_on_on_one_server_and_its_prefixes_are_counted(
     pool: ServerEngine, policy: tuple[Path, Qwen3ForCausalLM]
 ) -> None:
@@ -158,6 +161,7 @@ def test_a_tail_goes_on_on_one_server_and_its_prefixes_are_counted(
     pool.fleet.placement = usual
 
 
+@pytest.mark.whole
 def test_weights_reach_both_and_leave_the_draft_model_as_it_is(
     pool: ServerEngine, policy: tuple[Path, Qwen3ForCausalLM], tmp_path: Path
 ) -> None:
@@ -178,6 +182,7 @@ def test_weights_reach_both_and_leave_the_draft_model_as_it_is(
     assert acceptance(pool) > 0.99
 
 
+@pytest.mark.whole
 def test_one_of_two_is_killed_and_nothing_is_lost_or_counted_twice(
     pool: ServerEngine, policy: tuple[Path, Qwen3ForCausalLM], tmp_path: Path
 ) -> None:

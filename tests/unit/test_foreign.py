@@ -13,6 +13,7 @@ from gfcr.tasks.base import Problems
 from gfcr.testing import factories as make
 from gfcr.tracking.rollouts import read_rollouts, write_rollouts
 from gfcr.types import Prompt, RolloutBatch
+from tests.cases import over
 
 FOLDER = Path(__file__).parents[1] / "foreign"
 NAMES = sorted(f"{f}:{f.stem}" for f in FOLDER.glob("*.py") if not f.stem.startswith("_"))
@@ -37,7 +38,8 @@ def part(pipeline: Any, address: str) -> Any:
     return pipeline.strategy.parts[address]
 
 
-@pytest.mark.parametrize("name", NAMES, ids=lambda n: n.rpartition(":")[2])
+@pytest.mark.slow
+@over("name", NAMES, ids=lambda n: n.rpartition(":")[2])
 def test_it_runs_accounts_resumes_and_round_trips(name: str) -> None:
     plan = strategies.load(name)
     plan.check()

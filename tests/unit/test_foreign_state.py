@@ -8,6 +8,7 @@ import pytest
 from gfcr import strategy as strategies
 from gfcr.errors import ForeignCheckpointError
 from gfcr.testing import factories as make
+from tests.cases import over
 
 
 def plan() -> strategies.Strategy:
@@ -51,7 +52,7 @@ def test_what_is_whole_is_read(state: Any) -> None:
     assert pipeline.step == state["step"] == 3
 
 
-@pytest.mark.parametrize("wrong", [None, 3, [], "x"])
+@over("wrong", [None, 3, [], "x"])
 def test_what_has_another_shape_is_told(state: Any, wrong: Any) -> None:
     for name in ("stream", "ledger", "custody", "parts"):
         with pytest.raises(ForeignCheckpointError, match="another version of gfcr or of a part"):

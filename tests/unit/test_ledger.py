@@ -22,6 +22,7 @@ from gfcr.ledger import (
     rejected,
 )
 from gfcr.types import Span
+from tests.cases import over
 
 BINS = [TRAINED, REPLAYED, ABORTED, BUFFERED, STALE, rejected("dead"), rejected("long")]
 RANK = {IN_FLIGHT: 0, TRAINED: 3, REPLAYED: 4, rejected("dead"): 2, rejected("long"): 2}
@@ -67,7 +68,7 @@ def test_every_token_is_in_exactly_one_bin_after_any_events(
     assert ledger.bins() == dict(Counter(tokens.values()))
 
 
-@pytest.mark.parametrize(
+@over(
     ("first", "second", "stays"),
     [
         (TRAINED, REPLAYED, REPLAYED),

@@ -42,6 +42,7 @@ from gfcr.strategy import Strategy
 from gfcr.tasks.base import Verdict
 from gfcr.testing import factories as make
 from gfcr.types import Cost, FinishReason, Prompt, Sampling
+from tests.cases import over
 
 
 def _ids(pipeline: Any, *, updates: int) -> list[list[str]]:
@@ -81,6 +82,7 @@ def test_dapo_refills_until_every_trained_group_has_signal() -> None:
     assert batch.metrics["rejected/zero_variance"] > 0
 
 
+@pytest.mark.slow
 def test_keep_rate_of_dynamic_sampling_is_the_binomial_one() -> None:
     rate, size = 0.2, 4
     task = make.CoinTask(rates=(rate,), num_train=600)
@@ -102,6 +104,7 @@ def test_a_batch_that_can_never_fill_says_why_and_loses_nothing() -> None:
     assert len(saved) == 1 and len(saved[0].groups) == 24
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(
     name=st.sampled_from(strategies.names()),
@@ -169,7 +172,8 @@ def test_an_evaluation_tells_nothing_of_how_long_a_run_has_trained() -> None:
     assert told[0] == told[1] and told[0][0][2] == [p.id for p in heldout[:2]]
 
 
-@pytest.mark.parametrize("name", strategies.names())
+@pytest.mark.slow
+@over("name", ["grpo", "dapo", "april", "repo", "treerl"])
 def test_resume_continues_the_same_stream(name: str) -> None:
     task = make.CoinTask(rates=(0.4, 0.6))
     whole = make.pipeline(strategies.load(name), task=task, prompts=4)
@@ -404,7 +408,8 @@ def test_two_replays_recall_side_by_side_and_nothing_joins_twice() -> None:
     assert _remainder(pipeline) == 0 and pipeline.tokens()["replayed"] > 0
 
 
-@pytest.mark.parametrize("name", ["grpo", "april", "repo"])
+@pytest.mark.slow
+@over("name", ["grpo", "april", "repo"])
 def test_the_ledger_remembers_only_what_replay_may_bring_back(name: str) -> None:
     task = make.CoinTask(rates=(0.5,), num_train=8)
     pipeline = make.pipeline(strategies.load(name), task=task, prompts=4)
@@ -557,7 +562,7 @@ class _Full(Replay, Recaller):
         return set()
 
 
-@pytest.mark.parametrize(
+@over(
     ("part", "told"),
     [
         ({"controls": {"x": _Forgetful()}}, r"^strategy\.controls\.x failed.*observed 4 at 0"),

@@ -17,6 +17,7 @@ from gfcr.part import Part
 from gfcr.speculation.ngram import Ngram
 from gfcr.stages import Filter, View
 from gfcr.types import Group
+from tests.cases import over
 
 PART = """
 from dataclasses import dataclass
@@ -88,7 +89,7 @@ def test_values_take_the_types_of_the_fields() -> None:
     assert type(part.names) is list and type(part.options) is dict
 
 
-@pytest.mark.parametrize(
+@over(
     ("changes", "message"),
     [
         ({"number": "much"}, r"filter\.number='much' is not allowed: give a number"),

@@ -21,6 +21,7 @@ from gfcr.speculation.ngram import Ngram
 from gfcr.speculation.suffix import Suffix
 from gfcr.stages import Harvest, Observer, View
 from gfcr.strategy import Strategy
+from tests.cases import over
 
 
 def test_one_value_is_overridden_by_its_address() -> None:
@@ -62,7 +63,7 @@ def test_loss_and_replay_have_addresses_too() -> None:
     assert not changed.replays
 
 
-@pytest.mark.parametrize(
+@over(
     ("overrides", "message"),
     [
         ({"group_sise": 4}, r"unknown key 'group_sise' in strategy 'dapo'\. Did you mean 'group_s"),
@@ -182,7 +183,7 @@ def test_what_another_version_remembered_is_named() -> None:
         refill.load_state_dict({})
 
 
-@pytest.mark.parametrize(
+@over(
     "asked",
     [
         {"correction": {"name": "truncated"}},

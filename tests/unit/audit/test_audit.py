@@ -58,6 +58,8 @@ def asymptotic(found: Cell) -> list[float]:
 EXACT = ("exact", "exact, sampled drafts", "exact, greedy drafts", "SPEC-RL made exact")
 
 
+@pytest.mark.whole
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sample(EXACT, always=["SPEC-RL made exact"]))
 def test_exact_engines_are_not_called_biased(name: str) -> None:
     found = [audit(name, seed=seed, samples=SMALL // 2) for seed in range(4)]
@@ -74,6 +76,7 @@ def test_a_full_sample_of_an_exact_engine_is_lossless() -> None:
     assert 0 < found.accepted < found.drafted and found.speculated > 0.5 * found.tokens
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sample(TILTS, always=["from_top"]))
 def test_a_one_percent_bias_is_found_at_the_default_sample_size(name: str) -> None:
     assert audit(f"1% {name}", samples=300_000).verdict is Verdict.BIASED
@@ -82,6 +85,7 @@ def test_a_one_percent_bias_is_found_at_the_default_sample_size(name: str) -> No
 RULES = [f"no residual after 100% of rejections, {how} drafts" for how in ("sampled", "greedy")]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", sample(RULES, always=RULES[:1]))
 def test_a_rule_without_residual_is_found(name: str) -> None:
     assert audit(name, samples=60_000).verdict is Verdict.BIASED
@@ -90,11 +94,13 @@ def test_a_rule_without_residual_is_found(name: str) -> None:
 RELEASED = ["SPEC-RL as released", "SPEC-RL as released, one update"]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", sample(RELEASED, always=RELEASED[:1]))
 def test_the_released_rule_of_spec_rl_is_found(name: str) -> None:
     assert audit(name, samples=150_000).verdict is Verdict.BIASED
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "setting",
     sample(["t0.7", "top_p0.9", "top_k5", "min_p0.05", "batch8"], always=["batch8"]),
@@ -107,6 +113,7 @@ def test_speculation_under_each_setting_is_judged_by_its_law(setting: str) -> No
     assert cell(wrong, setting=setting).verdict is Verdict.BIASED
 
 
+@pytest.mark.slow
 def test_one_impossible_token_decides() -> None:
     law = world()[0].law(sampling=Sampling())
     stray = np.array(law)
@@ -115,11 +122,13 @@ def test_one_impossible_token_decides() -> None:
     assert found.verdict is Verdict.BIASED and found.impossible > 0 and found.p_value == 0
 
 
+@pytest.mark.slow
 def test_too_few_tokens_prove_nothing() -> None:
     found = audit("exact", samples=500)
     assert found.verdict is Verdict.INCONCLUSIVE and found.power < 0.99
 
 
+@pytest.mark.slow
 def test_a_drafter_that_never_drafts_proves_nothing() -> None:
     law = world()[0].law(sampling=Sampling())
     engine = ToyEngine(law=law, drafter=greedy_drafts(law), length=0)
@@ -129,12 +138,14 @@ def test_a_drafter_that_never_drafts_proves_nothing() -> None:
     assert found.verdict is Verdict.INCONCLUSIVE and "never drafted" in found.reason
 
 
+@pytest.mark.whole
 def test_requests_that_share_their_randomness_are_found() -> None:
     found = audit("one randomness for all requests")
     assert found.verdict is Verdict.BIASED
     assert found.tests["dependence"]["request to request"] < 1e-9
 
 
+@pytest.mark.slow
 def test_greedy_tokens_must_be_the_argmax() -> None:
     model, _, _ = world()
     best = greedy_drafts(model.law(sampling=Sampling()))
@@ -144,6 +155,8 @@ def test_greedy_tokens_must_be_the_argmax() -> None:
     assert cell(ToyEngine(law=flat), setting="greedy").verdict is Verdict.BIASED
 
 
+@pytest.mark.whole
+@pytest.mark.slow
 def test_the_fake_engine_is_lossless_by_its_own_law() -> None:
     config = Fake(mean_length=30)
     model = ToyModel.of_fake(config, seed=3)

@@ -1,12 +1,12 @@
 """A planted bias is a law, at exactly the stated distance wherever the law has room."""
 
 import numpy as np
-import pytest
 
 from gfcr.audit.tilts import TILTS
+from tests.cases import over
 
 
-@pytest.mark.parametrize("name", TILTS)
+@over("name", TILTS)
 def test_a_tilt_is_a_law_at_its_distance(name: str) -> None:
     laws = np.random.default_rng(1).dirichlet(np.ones(20), 300)
     tilted = TILTS[name](laws, distance=0.01)
@@ -15,7 +15,7 @@ def test_a_tilt_is_a_law_at_its_distance(name: str) -> None:
     assert np.allclose(0.5 * np.abs(tilted - laws).sum(-1), 0.01)
 
 
-@pytest.mark.parametrize("name", TILTS)
+@over("name", TILTS)
 def test_a_tilt_keeps_the_support_and_certain_laws(name: str) -> None:
     laws = np.array([[1.0, 0.0, 0.0], [0.6, 0.4, 0.0]])
     tilted = TILTS[name](laws, distance=0.01)

@@ -161,6 +161,7 @@ def test_the_report_names_the_cheapest_safe_rule() -> None:
     assert any("a11 leads a10" in str(piece) for piece in text(data))
 
 
+@pytest.mark.whole
 def test_a_rule_that_misses_by_less_than_the_margin_is_named() -> None:
     data = measure(ranking.read(records(RATES, noise=0.05)), resamples=40, margin=0.5)
     near = data["best_within_margin"]

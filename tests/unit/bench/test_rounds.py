@@ -14,6 +14,7 @@ from gfcr.engine.fake import Fake, FakeEngine
 from gfcr.errors import ConfigError
 from gfcr.speculation.base import Draft, Proposer, Row
 from gfcr.types import Sampling
+from tests.cases import over
 
 
 @final
@@ -45,7 +46,7 @@ def run(gate: Gate, *, requests: int) -> list[int]:
     return widths
 
 
-@pytest.mark.parametrize("running", [1, 3, 20])
+@over("running", [1, 3, 20])
 def test_at_most_so_many_run_at_a_time(running: int) -> None:
     widths = run(Gate(FakeEngine(Fake(), seed=0), running=running, draft=False), requests=20)
     assert max(widths) == running
@@ -54,7 +55,7 @@ def test_at_most_so_many_run_at_a_time(running: int) -> None:
     assert all(widths[n] == running for n in waiting)
 
 
-@pytest.mark.parametrize("draft", [True, False])
+@over("draft", [True, False])
 def test_a_paused_drafter_is_not_asked(draft: bool) -> None:
     drafter = Echo()
     engine = FakeEngine(Fake(mean_length=50), seed=0, drafter=drafter)

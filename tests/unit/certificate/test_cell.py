@@ -4,10 +4,9 @@ import re
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from gfcr.certificate.cell import LEVEL, Cell, Verdict, judged
 from gfcr.certificate.settings import SETTINGS
+from tests.cases import over
 
 
 def sound(setting: str = "t1", **changes: Any) -> Cell:
@@ -44,12 +43,12 @@ def gap(*, mean: float = 1e-6, most: float = 1e-5) -> dict[str, dict[str, float]
     return {"bonus": {"tokens": 1_000, "mean": mean, "most": most}}
 
 
-@pytest.mark.parametrize("setting", ["t1", "greedy"])
+@over("setting", ["t1", "greedy"])
 def test_sound_figures_are_lossless(setting: str) -> None:
     assert sound(setting).verdict is Verdict.LOSSLESS
 
 
-@pytest.mark.parametrize(
+@over(
     ("changes", "verdict", "why"),
     [
         ({"p_value": LEVEL / 2}, Verdict.BIASED, "'top' has corrected p = 1.0e-03"),

@@ -12,6 +12,7 @@ from gfcr.certificate import sources
 from gfcr.certificate.cell import Cell, Verdict
 from gfcr.errors import GfcrError
 from gfcr.types import Sampling
+from tests.cases import over
 from tests.unit.certificate.test_cell import sound
 
 SPEC = {
@@ -128,7 +129,7 @@ def test_the_file_is_plain_json(tmp_path: Path) -> None:
     assert content["cells"][0]["setting"] == "t1"
 
 
-@pytest.mark.parametrize(
+@over(
     ("changes", "why"),
     [
         ({"tokens": 1, "speculated": 1}, "1 tokens cannot show a 1% bias"),

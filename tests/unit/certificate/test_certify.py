@@ -18,6 +18,7 @@ from gfcr.tracking import sealing
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.folder_store import read_folder
+from tests.cases import over
 from tests.unit.certificate.test_cell import sound
 from tests.unit.certificate.test_certificate import GIVES
 
@@ -58,7 +59,7 @@ def test_what_does_not_speculate_needs_no_certificate(tmp_path: Path) -> None:
     assert certify.standing(spec(None), folder=tmp_path).tags == {"gfcr.certificate": "none"}
 
 
-@pytest.mark.parametrize("verdict", list(Verdict))
+@over("verdict", list(Verdict))
 def test_the_word_is_the_verdict(tmp_path: Path, verdict: Verdict) -> None:
     digest = audited(tmp_path, Verdict.LOSSLESS, verdict)
     found = certify.standing(spec(), folder=tmp_path, under=UNDER)

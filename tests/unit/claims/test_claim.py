@@ -7,6 +7,7 @@ import pytest
 from gfcr.claims import claim
 from gfcr.claims.claim import Claim, Published, Untestable, of_values
 from gfcr.errors import ConfigError
+from tests.cases import over
 
 VALUES: dict[str, Any] = {
     "regime": "dense",
@@ -42,7 +43,7 @@ def test_a_reason_stands_in_place_of_a_claim() -> None:
         of_values({"untestable": "why", "regime": "dense"}, strategy="s", where="w")
 
 
-@pytest.mark.parametrize(
+@over(
     ("changes", "told"),
     [
         ({"measures": "x"}, r"unknown key 'measures' in s\.claim\.yaml.*Did you mean 'measure'"),

@@ -38,6 +38,7 @@ def _told(done: subprocess.CompletedProcess[str]) -> Any:
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 def test_a_claim_is_planned_run_and_judged(folder: Path) -> None:
     (planned,) = _told(_claims(folder, "--seeds", 3))["claims"]
     assert planned["verdict"] is None and planned["power"]["source"] == "assumed"
@@ -123,6 +124,7 @@ def test_a_regime_is_measured_and_checked(folder: Path) -> None:
     assert done.returncode == 2 and "a run that has been made" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_strategy_that_did_nothing_gets_no_verdict(folder: Path) -> None:
     for ending in (".yaml", ".regime.yaml"):
         (folder / f"cut{ending}").write_text((folder / f"dense{ending}").read_text())

@@ -13,6 +13,7 @@ from gfcr.claims.claim import Measure
 from gfcr.claims.measures import CALLS, Measured, drop, least, measure
 from gfcr.stats.scipy_stats import false_discovery
 from gfcr.tracking.records import RunRecord
+from tests.cases import over
 from tests.heldout import asked, measured
 from tests.records import record
 
@@ -61,7 +62,7 @@ def test_answers_without_a_score_count_against_the_strategy() -> None:
     assert found.at_least
 
 
-@pytest.mark.parametrize(("how", "unit"), [("tokens_to_target", 1.0), ("seconds_to_target", 10.0)])
+@over(("how", "unit"), [("tokens_to_target", 1.0), ("seconds_to_target", 10.0)])
 def test_a_cost_is_paid_by_the_first_evaluation_there(how: Measure, unit: float) -> None:
     arm = [_rising("a", s, at=50 + s) for s in range(3)]
     base = [_rising("b", s, at=100 + 3 * s) for s in range(3)]

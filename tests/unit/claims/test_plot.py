@@ -7,6 +7,7 @@ import pytest
 
 from gfcr.claims import plot
 from gfcr.errors import ConfigError
+from tests.cases import over
 
 Limits = tuple[float | None, float, float | None]
 
@@ -43,7 +44,7 @@ def test_every_claim_is_drawn_with_its_verdict_and_twice_alike(tmp_path: Path) -
 _NAMES = (("loses", "dense"), ("open", "dense"), ("wins", "sparse"))
 
 
-@pytest.mark.parametrize(
+@over(
     ("entries", "name", "told"),
     [
         ([], "a.svg", "nothing is measured"),

@@ -14,6 +14,7 @@ from gfcr.errors import ConfigError, TaskError
 from gfcr.generate.multi_turn import MultiTurn
 from gfcr.tasks.chain_sum import ChainSum
 from gfcr.testing import factories as make
+from tests.cases import over
 
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / regime.FOLDER
@@ -26,7 +27,7 @@ def test_all_are_there() -> None:
     assert ["beyond_reach", *usual, "tail", "tools"] == NAMES
 
 
-@pytest.mark.parametrize("name", NAMES)
+@over("name", NAMES)
 def test_a_committed_card_satisfies_its_regime(name: str) -> None:
     card = json.loads((FOLDER / f"{name}.card.json").read_text())
     found = regime.load(name, folder=FOLDER)
@@ -38,7 +39,7 @@ def test_a_committed_card_satisfies_its_regime(name: str) -> None:
     assert (found.target < card["score"]["after"]) == learns
 
 
-@pytest.mark.parametrize("name", NAMES)
+@over("name", NAMES)
 def test_a_committed_card_is_of_the_regime_as_it_stands(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -49,7 +50,7 @@ def test_a_committed_card_is_of_the_regime_as_it_stands(
     assert card["settings"] == settings_of(resolved.spec), command
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "holds"),
     [
         ("start.groups.live >= 0.5", True),
@@ -65,7 +66,7 @@ def test_a_condition_compares_a_figure(text: str, holds: bool) -> None:
     assert condition.holds(CARD) is holds and str(condition) == text
 
 
-@pytest.mark.parametrize("text", ["start.groups.live", "live => 1", "a >= b", "1 >= a.b"])
+@over("text", ["start.groups.live", "live => 1", "a >= b", "1 >= a.b"])
 def test_what_is_no_condition_is_named(text: str) -> None:
     with pytest.raises(ConfigError, match=r"r\.holds=.*give a comparison"):
         Condition.parse(text, where="r.holds")

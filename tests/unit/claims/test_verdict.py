@@ -4,9 +4,8 @@ from itertools import product
 from math import inf, nan
 from typing import Any
 
-import pytest
-
 from gfcr.claims.verdict import FDR, Effect, judge
+from tests.cases import over
 
 REAL, UNREAL = FDR - 1e-9, FDR
 MINIMUM = 0.1
@@ -18,7 +17,7 @@ def _judged(value: float, *, half: float = 0.01, q: float = REAL, **more: Any) -
     return judge(effect, minimum=MINIMUM, claim=claim)
 
 
-@pytest.mark.parametrize(
+@over(
     ("value", "half", "q", "verdict"),
     [
         (0.1, 0.05, REAL, "seen"),  # the minimum itself is enough
@@ -40,7 +39,7 @@ def test_a_claim_of_better(value: float, half: float, q: float, verdict: str) ->
     assert _judged(value, half=half, q=q) == verdict
 
 
-@pytest.mark.parametrize(
+@over(
     ("value", "half", "q", "verdict"),
     [
         (0.0, 0.0999, UNREAL, "seen"),
@@ -56,7 +55,7 @@ def test_a_claim_of_equal(value: float, half: float, q: float, verdict: str) -> 
     assert _judged(value, half=half, q=q, claim="equal") == verdict
 
 
-@pytest.mark.parametrize(
+@over(
     ("bound", "value", "verdict"),
     [
         ("at_least", 0.2, "seen"),
@@ -77,7 +76,7 @@ def test_a_bound_proves_what_holds_of_all_on_its_side(
     assert both == "inconclusive"
 
 
-@pytest.mark.parametrize(
+@over(
     ("bound", "value", "verdict"),
     [
         ("at_least", 0.2, "contradicted"),
@@ -92,7 +91,7 @@ def test_a_bound_on_what_is_claimed_equal(bound: str, value: float, verdict: str
     assert _judged(value, claim="equal", **{bound: True}) == verdict
 
 
-@pytest.mark.parametrize(("value", "q"), [(nan, REAL), (inf, REAL), (0.2, nan)])
+@over(("value", "q"), [(nan, REAL), (inf, REAL), (0.2, nan)])
 def test_what_is_unknown_is_inconclusive(value: float, q: float) -> None:
     assert _judged(value, q=q) == "inconclusive"
 

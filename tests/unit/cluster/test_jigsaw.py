@@ -151,6 +151,7 @@ chains = st.lists(st.sampled_from(KINDS[:3]), min_size=1, max_size=3, unique=Tru
 factors = st.fixed_dictionaries({k: st.floats(1.0, 2.2).map(lambda x: round(x, 2)) for k in TIMES})
 
 
+@pytest.mark.whole
 @given(chains=st.lists(chains, min_size=1, max_size=2), times=factors, merge=st.booleans())
 @settings(deadline=None)
 def test_looking_ahead_is_never_worse_than_greedy_and_far_enough_the_best(

@@ -1,5 +1,6 @@
 """The client's view of serving, and what it tells rollouts."""
 
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +16,7 @@ from gfcr.cluster.watch import Watch
 from gfcr.engine.vllm_gate import gated
 from gfcr.errors import EngineError
 from gfcr.speculation.budget import PassCost
+from tests.cases import over
 from tests.unit.engine.served import VOCAB, Served
 
 COST = PassCost(base_s=0.01, token_s=0.0)
@@ -56,14 +58,15 @@ def test_a_request_is_sent_when_it_is_due_and_answered_whole() -> None:
     server.close()
     assert client.answered == 6 and not client.failed and not watch.served()
     assert len(watch.ttft_s) == 6 and len(watch.tpot_s) == 12
-    assert [len(body["token_ids"]) for body in server.asked] == [5, 6, 7, 8, 9, 10]
+    assert sorted(len(body["token_ids"]) for body in server.asked) == [5, 6, 7, 8, 9, 10]
     again = Served()
     OpenLoop(again.url, arrivals=arrivals, watch=Watch(), vocab=VOCAB).run()
     again.close()
-    assert [b["token_ids"] for b in again.asked] == [b["token_ids"] for b in server.asked]
+    told = [{b["request_id"]: b["token_ids"] for b in s.asked} for s in (server, again)]
+    assert told[0] == told[1]
 
 
-@pytest.mark.parametrize("how", [{"cuts": True}, {"refuses": "no"}, {"dies_after": 4}])
+@over("how", [{"cuts": True}, {"refuses": "no"}, {"dies_after": 4}])
 def test_what_is_not_answered_fails_with_words(how: dict[str, Any]) -> None:
     server, watch = Served(**how), Watch()
     arrivals = [Arrival(at_s=0.01 * i, prompt=5, output=3) for i in range(4)]
@@ -142,8 +145,9 @@ def test_a_client_in_a_process_of_its_own_tells_the_gate(tmp_path: Path) -> None
     traffic = Traffic(url=server.url, trace=trace, vocab=VOCAB, gate=str(file), admission=ADMISSION)
     closed = False
     with sending(traffic, log=tmp_path / "log") as sender:
-        while gate.clock() < sender.began_s + 1.0:
-            closed |= gate.held > 0
+        until = gate.clock() + 30
+        while not closed and gate.clock() < until:
+            closed = gate.held > 0
         found = sender.result()
     server.close()
     assert closed and gate.due_s == float("inf")
@@ -161,8 +165,9 @@ def test_a_client_that_is_killed_leaves_the_gate_as_it_was(tmp_path: Path) -> No
         admission=ADMISSION,
     )
     with sending(traffic, log=tmp_path / "log") as sender:
-        while not gate.held:
-            pass
+        until = gate.clock() + 30
+        while not gate.held and gate.clock() < until:
+            time.sleep(0.001)
         sender.kill()
         with pytest.raises(EngineError, match="ended with exit code -9"):
             sender.result()

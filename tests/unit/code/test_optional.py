@@ -10,6 +10,7 @@ import yaml
 
 from gfcr.code import optional
 from gfcr.errors import ConfigError
+from tests.cases import over
 from tests.commands import gfcr
 from tests.contract.sources import LIBRARY, ROOT, imports
 from tests.launchers import HERE
@@ -21,7 +22,7 @@ BASE = {name.partition(">")[0].replace("-", "_") for name in PROJECT["dependenci
 LIBRARIES = sorted({i.top for path in LIBRARY for i in imports(path)} - BASE)
 
 
-@pytest.mark.parametrize("name", [n for n in LIBRARIES if n not in sys.stdlib_module_names])
+@over("name", [n for n in LIBRARIES if n not in sys.stdlib_module_names])
 def test_every_library_that_gfcr_imports_is_of_the_base_or_an_extra(name: str) -> None:
     told = optional.missing(ModuleNotFoundError(name=f"{name}.inner"))
     assert told is not None and f"{name} is not installed: pip install 'gfcr[" in str(told)
@@ -65,7 +66,7 @@ MISSING: dict[str, tuple[str, dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("library", MISSING)
+@over("library", MISSING)
 def test_a_command_names_the_extra(
     library: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -116,6 +116,7 @@ REACHED = {
 }
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("case", REACHED)
 def test_an_edit_of_code_that_ran_is_told_by_name(case: str, theirs: Path, tmp_path: Path) -> None:
     name, file, unit = (text.format(theirs=theirs) for text in REACHED[case])
@@ -128,6 +129,7 @@ def test_an_edit_of_code_that_ran_is_told_by_name(case: str, theirs: Path, tmp_p
     assert differ == {f"gfcr.code.{unit}"}
 
 
+@pytest.mark.whole
 def test_what_a_verifier_calls_is_part_of_the_question(theirs: Path, tmp_path: Path) -> None:
     task = {"name": "my_task:Sums"}
     runs = [ran(tmp_path, arm="a", seed=seed, task=task) for seed in range(2)]
@@ -139,6 +141,7 @@ def test_what_a_verifier_calls_is_part_of_the_question(theirs: Path, tmp_path: P
     assert all("code that asks and scores" in out.reason for out in board.excluded)
 
 
+@pytest.mark.whole
 def test_arms_of_other_code_are_refused_and_an_arm_s_own_part_is_its_own(
     theirs: Path, tmp_path: Path
 ) -> None:
@@ -217,6 +220,7 @@ print(tags["gfcr.code"], tags["gfcr.digest.asking"])
 """
 
 
+@pytest.mark.whole
 def test_an_edit_of_an_installed_gfcr_is_told(tmp_path: Path) -> None:
     """Without any checkout: the commit is unknown, the code is not."""
     ignore = shutil.ignore_patterns("__pycache__")

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from tests.cases import over
 from tests.commands import gfcr
 from tests.launchers import HERE
 
@@ -47,6 +48,7 @@ def _trained(folder: Path) -> list[list[str]]:
     return [[r["rollout_id"] for r in update if r["trained_tokens"]] for update in rows]
 
 
+@pytest.mark.slow
 def test_run_prints_one_json_object(tmp_path: Path) -> None:
     done = _started("run", _file(tmp_path), "--json", "trainer.max_steps=3")
     assert done.returncode == 0, done.stderr
@@ -84,7 +86,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("case", BAD)
+@over("case", BAD)
 def test_bad_input_exits_with_2_and_says_what_to_do(case: str, tmp_path: Path) -> None:
     overrides, words = BAD[case]
     done = gfcr("run", _file(tmp_path), *overrides)
@@ -125,7 +127,8 @@ def test_an_empty_dataset_is_named(tmp_path: Path) -> None:
     assert done.returncode == 2 and str(data) in done.stderr and "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("strategy", ["grpo", "april", "repo", "treerl"])
+@pytest.mark.whole
+@over("strategy", ["grpo", "april", "repo", "treerl"])
 def test_killed_and_run_again_it_trains_on_the_same_rollouts(strategy: str, tmp_path: Path) -> None:
     """Killed with SIGKILL in the middle; the fake engine makes the comparison exact."""
     steps = "trainer.max_steps=16"
@@ -160,6 +163,7 @@ def _wait_for_updates(folder: Path, *, num: int) -> None:
         time.sleep(0.005)
 
 
+@pytest.mark.slow
 def test_sweep_keeps_finished_trials(tmp_path: Path) -> None:
     study = tmp_path / "study.yaml"
     arms = {"grpo": {"strategy": "grpo"}, "rloo": {"strategy": "rloo"}}
@@ -178,6 +182,7 @@ def test_sweep_keeps_finished_trials(tmp_path: Path) -> None:
     assert again["trials"][3]["tokens"] == first["trials"][3]["tokens"]
 
 
+@pytest.mark.slow
 def test_sweep_runs_the_arms_that_are_asked_for(tmp_path: Path) -> None:
     study = tmp_path / "study.yaml"
     arms = {name: {"strategy": name} for name in ("grpo", "rloo", "dr_grpo")}
@@ -194,6 +199,7 @@ def test_sweep_runs_the_arms_that_are_asked_for(tmp_path: Path) -> None:
     assert stopping.returncode == 2 and "stopping=null" in stopping.stderr
 
 
+@pytest.mark.slow
 def test_sweep_goes_on_when_a_trial_fails(tmp_path: Path) -> None:
     study = tmp_path / "study.yaml"
     arms = {"never": {"strategy": {"name": "dapo", "max_rounds": 1}}, "grpo": {"strategy": "grpo"}}
@@ -232,6 +238,7 @@ def test_list_and_show() -> None:
     assert os.linesep in gfcr("show", "refill").stdout
 
 
+@pytest.mark.slow
 def test_a_study_file_ranks_the_runs_it_asks_for(tmp_path: Path) -> None:
     """Runs that an earlier version of the file made do not stand in for today's."""
     uri = f"sqlite:///{tmp_path}/store.db"

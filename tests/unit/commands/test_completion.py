@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gfcr.commands.parser import COMMANDS
+from tests.cases import over
 from tests.commands import gfcr
 from tests.pages import ROOT, all_blocks
 
@@ -37,6 +38,7 @@ def completed(script: Path, *words: str, cwd: Path) -> set[str]:
     return set(done.stdout.split())
 
 
+@pytest.mark.slow
 def test_bash_completes_commands_flags_names_and_files(script: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").touch()
     assert completed(script, "", cwd=tmp_path) >= set(COMMANDS)
@@ -48,7 +50,7 @@ def test_bash_completes_commands_flags_names_and_files(script: Path, tmp_path: P
     assert completed(script, "completion", "z", cwd=tmp_path) == {"zsh"}
 
 
-@pytest.mark.parametrize("shell", ["zsh", "tcsh"])
+@over("shell", ["zsh", "tcsh"])
 def test_other_shells_have_a_script_with_every_command(shell: str) -> None:
     said = gfcr("completion", shell).stdout
     assert all(command in said for command in COMMANDS) and "zero_variance" in said

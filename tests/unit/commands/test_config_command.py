@@ -9,6 +9,7 @@ import yaml
 
 from gfcr import config as configs
 from gfcr import experiment, sweep
+from tests.cases import over
 from tests.commands import gfcr
 from tests.contract.sources import EXPERIMENTS
 
@@ -87,7 +88,8 @@ def test_an_arm_has_the_values_of_its_factors(folder: Path) -> None:
     assert wrong.returncode == 2 and "Did you mean 'dynamic+large'" in wrong.stderr
 
 
-@pytest.mark.parametrize("file", SINGLE, ids=lambda file: file.name)
+@pytest.mark.slow
+@over("file", SINGLE, ids=lambda file: file.name)
 def test_what_it_prints_is_the_same_experiment(file: Path, tmp_path: Path) -> None:
     printed = tmp_path / "printed.yaml"
     printed.write_text(gfcr("config", file).stdout)
@@ -96,7 +98,8 @@ def test_what_it_prints_is_the_same_experiment(file: Path, tmp_path: Path) -> No
     assert before.config.folder == after.config.folder
 
 
-@pytest.mark.parametrize("file", STUDIES, ids=lambda file: file.name)
+@pytest.mark.whole
+@over("file", STUDIES, ids=lambda file: file.name)
 def test_what_it_prints_of_an_arm_is_the_same_trial(file: Path) -> None:
     documents = gfcr("config", file).stdout.split("---\n")
     trials = [arm[0] for arm in sweep.load(file, overrides=[]).arms.values()]

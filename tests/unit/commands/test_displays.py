@@ -3,7 +3,6 @@
 import io
 from typing import Any
 
-import pytest
 from rich.console import Console
 
 from gfcr.commands.audit_display import AuditDisplay
@@ -11,6 +10,7 @@ from gfcr.commands.display import RunDisplay
 from gfcr.commands.sweep_display import SweepDisplay
 from gfcr.experiment.source import Progress
 from gfcr.sweep import from_values
+from tests.cases import over
 from tests.launchers import HERE
 
 METRICS = {
@@ -31,7 +31,7 @@ def drawn(renderables: Any, *, width: int) -> str:
     return text
 
 
-@pytest.mark.parametrize("width", [60, 80])
+@over("width", [60, 80])
 def test_a_run_and_an_audit_show_their_figures_whole(width: int) -> None:
     run = RunDisplay(total=1000)
     run.show(Progress(update=999, metrics=METRICS, heldout=0.7351))
@@ -44,7 +44,7 @@ def test_a_run_and_an_audit_show_their_figures_whole(width: int) -> None:
     assert "123456789 tokens" in " ".join(drawn(audit.get_renderables(), width=width).split())
 
 
-@pytest.mark.parametrize("width", [60, 80])
+@over("width", [60, 80])
 def test_a_sweep_shows_its_trials_whole(width: int) -> None:
     arms = {"an_arm_with_a_rather_long_name": {"strategy": "grpo"}, "b": {"strategy": "rloo"}}
     study = from_values(

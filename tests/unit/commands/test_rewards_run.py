@@ -81,6 +81,7 @@ def read_metrics(run: Path) -> list[dict[str, float]]:
     return [line["metrics"] for line in lines if "reward/all" in line["metrics"]]
 
 
+@pytest.mark.slow
 def test_two_rewards_of_a_file_train_and_the_metric_is_another(folder: Path) -> None:
     mine = f"{folder}/mine.py"
     rewards = {
@@ -107,6 +108,7 @@ def test_held_out_answers_are_scored_by_the_function_in_a_process_of_its_own(fol
     assert 0 < result["heldout"]["after"]["accuracy"] < 1 and result["reward_range"] is None
 
 
+@pytest.mark.slow
 def test_a_coroutine_is_awaited_beside_generation(folder: Path) -> None:
     waits = {"verifier": f"{folder}/mine.py:waits", "options": {"run": os.getpid()}}
     rewards = {"waits": waits, "brief": f"{folder}/mine.py:brief"}
@@ -116,6 +118,7 @@ def test_a_coroutine_is_awaited_beside_generation(folder: Path) -> None:
     assert [line["rewards/waits/mean"] for line in curve] == [1.0, 1.0]
 
 
+@pytest.mark.slow
 def test_a_finished_run_says_that_its_function_was_edited(folder: Path) -> None:
     path = experiment(folder, verifier="exact", rewards={"v": f"{folder}/mine.py:vowels"})
     first, same = (gfcr("run", path, "--json") for _ in range(2))
@@ -132,6 +135,7 @@ def test_a_finished_run_says_that_its_function_was_edited(folder: Path) -> None:
     assert "mine.py was edited since finished trials ran: --fresh" in swept, swept
 
 
+@pytest.mark.slow
 def test_a_verifier_that_scores_all_alike_is_told_of_once(folder: Path) -> None:
     done = gfcr("run", experiment(folder, verifier=f"{folder}/mine.py:nought"), "--json")
     assert done.returncode == 0, done.stderr

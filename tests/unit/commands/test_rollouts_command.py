@@ -9,6 +9,7 @@ import yaml
 
 from gfcr.commands.rollouts import text_of
 from gfcr.tracking.looked_at import look_at
+from tests.cases import over
 from tests.commands import gfcr
 
 EXPERIMENT: dict[str, Any] = {
@@ -87,7 +88,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("text", WRONG)
+@over("text", WRONG)
 def test_what_is_not_there_is_refused(text: str, run: Path) -> None:
     words, said = WRONG[text]
     place = [] if "--folder" in words else ["--folder", run.parents[2]]
@@ -95,6 +96,7 @@ def test_what_is_not_there_is_refused(text: str, run: Path) -> None:
     assert done.returncode == 2 and said in done.stderr and not done.stdout
 
 
+@pytest.mark.slow
 def test_it_shows_who_proposed_a_problem(tmp_path: Path) -> None:
     task = {"name": "gfcr.testing.factories:CoinTask", "num_train": 8, "num_heldout": 4}
     values = {**EXPERIMENT, "strategy": "absolute_zero", "task": task, "folder": str(tmp_path)}

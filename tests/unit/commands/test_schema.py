@@ -13,6 +13,7 @@ from gfcr import strategy as strategies
 from gfcr.commands.schema import of_files
 from gfcr.errors import GfcrError
 from gfcr.values import reading
+from tests.cases import over
 from tests.commands import gfcr
 from tests.contract.sources import EXPERIMENTS, ROOT
 from tests.pages import all_blocks
@@ -20,6 +21,7 @@ from tests.pages import all_blocks
 CHECKS = {study: jsonschema.Draft202012Validator(of_files(study=study)) for study in (False, True)}
 
 
+@pytest.mark.whole
 def test_it_prints_a_sound_schema_of_each_as_the_page_says() -> None:
     """That is docs/run-an-experiment.md."""
     (block,) = (b for b in all_blocks("bash") if b.reason.endswith(Path(__file__).name))
@@ -31,7 +33,8 @@ def test_it_prints_a_sound_schema_of_each_as_the_page_says() -> None:
         jsonschema.Draft202012Validator.check_schema(printed)
 
 
-@pytest.mark.parametrize("file", EXPERIMENTS, ids=lambda file: str(file.relative_to(ROOT)))
+@pytest.mark.slow
+@over("file", EXPERIMENTS, ids=lambda file: str(file.relative_to(ROOT)))
 def test_every_shipped_file_keeps_it(file: Path) -> None:
     study = any(key in configs.read(file) for key in configs.STUDY)
     CHECKS[study].validate(reading.read(file))
@@ -69,13 +72,13 @@ WRONG: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("values", RIGHT, ids=json.dumps)
+@over("values", RIGHT, ids=json.dumps)
 def test_what_is_right_keeps_it(values: dict[str, Any]) -> None:
     CHECKS[False].validate(values)
     CHECKS[True].validate({"arms": {"a": values, "b": None}, "seeds": [0, 1]})
 
 
-@pytest.mark.parametrize("values", WRONG, ids=json.dumps)
+@over("values", WRONG, ids=json.dumps)
 def test_what_is_wrong_does_not_and_is_refused(values: dict[str, Any]) -> None:
     assert not CHECKS[False].is_valid(values)
     with pytest.raises(GfcrError):
@@ -93,7 +96,7 @@ STUDIES: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("values", STUDIES, ids=json.dumps)
+@over("values", STUDIES, ids=json.dumps)
 def test_a_wrong_study_does_not_and_is_refused(values: dict[str, Any]) -> None:
     whole = values if "factors" in values else {"arms": {"a": {"strategy": "grpo"}}, **values}
     assert not CHECKS[True].is_valid(whole)
@@ -101,7 +104,7 @@ def test_a_wrong_study_does_not_and_is_refused(values: dict[str, Any]) -> None:
         sweep.from_values(whole, where="it")
 
 
-@pytest.mark.parametrize("kind", registry.KINDS)
+@over("kind", registry.KINDS)
 def test_every_part_with_its_usual_values_keeps_it(kind: str) -> None:
     check = jsonschema.Draft202012Validator(
         {**CHECKS[True].schema, "properties": {}}

@@ -7,6 +7,7 @@ import pytest
 
 from gfcr import registry
 from gfcr.commands import named
+from tests.cases import over
 from tests.commands import gfcr
 
 OWN = '''
@@ -50,7 +51,7 @@ def own(tmp_path: Path) -> Path:
     return file
 
 
-@pytest.mark.parametrize("kind", named.kinds())
+@over("kind", named.kinds())
 def test_every_name_of_every_kind_is_shown(kind: str) -> None:
     name = sorted(named.names(kind))[0]
     shown = gfcr("show", f"{kind}/{name}", "--json")
@@ -58,7 +59,7 @@ def test_every_name_of_every_kind_is_shown(kind: str) -> None:
     assert (data["kind"], data["name"]) == (kind, name) and data["doc"]
 
 
-@pytest.mark.parametrize("kind", registry.KINDS)
+@over("kind", registry.KINDS)
 def test_a_part_of_each_kind_is_shown_from_where_it_lies(kind: str) -> None:
     part = registry.find(kind, registry.names(kind)[0])
     address = f"{part.__module__}:{part.__qualname__}"

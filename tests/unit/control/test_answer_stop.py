@@ -14,6 +14,7 @@ from gfcr.errors import ConfigError
 from gfcr.stages import Harvest
 from gfcr.testing import factories as make
 from gfcr.types import FinishReason
+from tests.cases import over
 
 VIEW = make.view(max_tokens=100)
 
@@ -88,7 +89,7 @@ def test_a_pattern_without_a_group_is_taken_whole() -> None:
     assert halt is not None and halt.reason == "answered '1='"
 
 
-@pytest.mark.parametrize("bad", [{"pattern": ""}, {"times": 0}, {"every": 0}])
+@over("bad", [{"pattern": ""}, {"times": 0}, {"every": 0}])
 def test_values_out_of_range_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=f"AnswerStop.{next(iter(bad))}="):
         AnswerStop(**bad)

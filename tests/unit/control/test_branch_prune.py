@@ -16,6 +16,7 @@ from gfcr.ledger import ABORTED
 from gfcr.stages import Harvest
 from gfcr.testing import factories as make
 from gfcr.types import FinishReason
+from tests.cases import over
 
 VIEW = make.view()
 columns = st.lists(st.tuples(st.floats(-9, 0), st.booleans()), max_size=12)
@@ -103,9 +104,7 @@ def test_counts_are_of_the_last_batch() -> None:
         assert part.metrics() == {"pruned": pruned}
 
 
-@pytest.mark.parametrize(
-    "bad", [{"window": 0}, {"warmup": 0}, {"share": 1.5}, {"least": 0}, {"every": 0}]
-)
+@over("bad", [{"window": 0}, {"warmup": 0}, {"share": 1.5}, {"least": 0}, {"every": 0}])
 def test_values_out_of_range_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=f"BranchPrune.{next(iter(bad))}="):
         BranchPrune(**bad)

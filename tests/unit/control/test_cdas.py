@@ -11,6 +11,7 @@ from gfcr.stats.prompts import training_set
 from gfcr.testing import factories as make
 from gfcr.types import Prompt
 from tests import chosen
+from tests.cases import over
 
 
 def _view(num_train: int, **changes: Any) -> Any:
@@ -75,6 +76,7 @@ def _fixed_point(rates: list[float]) -> tuple[float, list[float]]:
     return low, difficulties(low)
 
 
+@pytest.mark.slow
 def test_difficulties_and_competence_settle_at_the_fixed_point() -> None:
     rates = [0.0, 0.25, 0.5, 0.75, 1.0]
     part, prompts = _made(5)
@@ -100,7 +102,7 @@ def test_half_the_batch_lies_below_the_competence_and_half_above() -> None:
     ]
 
 
-@pytest.mark.parametrize("sign", [-1, 1])
+@over("sign", [-1, 1])
 def test_what_one_side_lacks_the_other_gives(sign: int) -> None:
     part, prompts = _made(6)
     part.difficulty = {p.id: (sign * (i + 1) / 10, 1) for i, p in enumerate(prompts)}
@@ -128,6 +130,7 @@ def test_every_prompt_is_visited_once_before_the_choice_narrows() -> None:
     assert len(chosen.uses(batches)) == 28
 
 
+@pytest.mark.slow
 def test_chosen_prompts_are_nearer_to_one_half_than_the_stream_s() -> None:
     plain = chosen.distance(chosen.run("grpo", updates=8, num_train=28)[1])
     assert chosen.distance(chosen.run("cdas", updates=20, num_train=28)[1][8:]) < 0.7 * plain

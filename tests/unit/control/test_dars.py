@@ -13,6 +13,7 @@ from gfcr.errors import ConfigError
 from gfcr.stages import Harvest, SampleMore
 from gfcr.testing import factories as make
 from gfcr.types import Group
+from tests.cases import over
 
 Kind = Literal["dr_grpo", "grpo"]
 
@@ -21,7 +22,7 @@ def _group(right: int, wrong: int, **changes: Any) -> Group:
     return make.group([1.0] * right + [0.0] * wrong, **changes)
 
 
-@pytest.mark.parametrize(
+@over(
     ("knobs", "right", "num", "extra"),
     [
         ({}, 1, 8, 11),  # (4 - 1.75) / .21875 = 10.3

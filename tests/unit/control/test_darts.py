@@ -12,6 +12,7 @@ from gfcr.control.darts import Darts, allotted
 from gfcr.errors import ConfigError
 from gfcr.stages import Harvest
 from gfcr.testing import factories as make
+from tests.cases import over
 
 weights = st.lists(st.floats(0, 1e4), min_size=1, max_size=12)
 
@@ -77,7 +78,7 @@ def test_what_goes_on_from_earlier_stays_as_it_is() -> None:
     assert part.allocate([job], view=view) == [job]
 
 
-@pytest.mark.parametrize(("prune", "left"), [(0.0, 8), (0.5, 6), (1.0, 4)])
+@over(("prune", "left"), [(0.0, 8), (0.5, 6), (1.0, 4)])
 def test_the_last_of_the_redundant_ones_are_cut_and_no_others(prune: float, left: int) -> None:
     """Sample i of a prompt writes 2 (i + 1) tokens: the longest ones are the last."""
     script = make.scripted(lambda r: "7" * (2 * (int(r.slot[1:]) + 1)))
@@ -108,7 +109,7 @@ def test_it_costs_less_steps_than_waiting_for_all() -> None:
     assert steps(1.0) < 0.6 * steps(0.0)
 
 
-@pytest.mark.parametrize("bad", [{"redundancy": -1.0}, {"most": 0.5}, {"prune": 1.1}])
+@over("bad", [{"redundancy": -1.0}, {"most": 0.5}, {"prune": 1.1}])
 def test_values_out_of_range_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=f"Darts.{next(iter(bad))}="):
         Darts(**bad)

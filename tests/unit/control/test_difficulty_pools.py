@@ -9,6 +9,7 @@ from gfcr.errors import ConfigError
 from gfcr.stages import Harvest
 from gfcr.testing import factories as make
 from tests import chosen
+from tests.cases import over
 
 
 def _visit(part: DifficultyPools, rewards: list[float | None]) -> str:
@@ -17,7 +18,7 @@ def _visit(part: DifficultyPools, rewards: list[float | None]) -> str:
     return part.pool_of("p0")
 
 
-@pytest.mark.parametrize(
+@over(
     ("rewards", "pool"),
     [
         ([1.0] * 4, "easy"),
@@ -102,7 +103,7 @@ def test_resume_goes_on_with_the_same_choices() -> None:
     assert chosen.same_after_resume("difficulty_pools", before=3, after=2)
 
 
-@pytest.mark.parametrize(
+@over(
     ("bad", "said"),
     [
         ({"hard": 0.8}, "leaves no normal pool"),

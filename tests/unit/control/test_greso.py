@@ -10,6 +10,7 @@ from gfcr.errors import ConfigError
 from gfcr.stages import Harvest
 from gfcr.testing import factories as make
 from gfcr.types import Group
+from tests.cases import over
 
 
 def _visit(part: Greso, groups: list[Group]) -> None:
@@ -20,8 +21,8 @@ def _group(prompt: int, rewards: list[float | None]) -> Group:
     return make.group(rewards, of=make.prompt(prompt))
 
 
-@pytest.mark.parametrize("reward", [0.0, 1.0])
-@pytest.mark.parametrize(("visits", "skip"), [(0, 0.0), (1, 0.5), (3, 0.875), (20, 0.99)])
+@over("reward", [0.0, 1.0])
+@over(("visits", "skip"), [(0, 0.0), (1, 0.5), (3, 0.875), (20, 0.99)])
 def test_the_skip_probability_grows_with_dead_visits_down_to_the_floor(
     reward: float, visits: int, skip: float
 ) -> None:
@@ -32,7 +33,7 @@ def test_the_skip_probability_grows_with_dead_visits_down_to_the_floor(
     assert part.skip_probability("p1") == 0
 
 
-@pytest.mark.parametrize("rewards", [[0.0, 1.0], [0.0, 0.0, 0.5]])
+@over("rewards", [[0.0, 1.0], [0.0, 0.0, 0.5]])
 def test_one_visit_with_signal_ends_the_trail(rewards: list[float | None]) -> None:
     part = Greso()
     for _ in range(5):
@@ -111,6 +112,7 @@ def _run(name: str, *, updates: int) -> tuple[int, Any]:
     return sum(len(b.groups) for b in batches), batches[-1].metrics
 
 
+@pytest.mark.slow
 def test_in_a_run_it_begins_fewer_groups_than_dynamic_sampling() -> None:
     plain, _ = _run("dapo", updates=8)
     skipping, metrics = _run("greso", updates=8)
@@ -119,6 +121,7 @@ def test_in_a_run_it_begins_fewer_groups_than_dynamic_sampling() -> None:
     assert metrics["controls.greso/keep_easy"] != 0.5
 
 
+@pytest.mark.slow
 def test_resume_continues_the_same_skips() -> None:
     task = make.CoinTask(rates=(0.0, 0.5, 1.0), num_train=24)
 
@@ -134,7 +137,7 @@ def test_resume_continues_the_same_skips() -> None:
     assert ids(second, 2) == after
 
 
-@pytest.mark.parametrize("bad", [{"p_easy": 0.0}, {"explore": 1.5}, {"max_skips": 0}])
+@over("bad", [{"p_easy": 0.0}, {"explore": 1.5}, {"max_skips": 0}])
 def test_values_out_of_range_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=f"Greso.{next(iter(bad))}="):
         Greso(**bad)

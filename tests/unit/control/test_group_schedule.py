@@ -1,15 +1,15 @@
 """Group sizes over a run."""
 
 import numpy as np
-import pytest
 
 from gfcr import strategy as strategies
 from gfcr.control.group_schedule import GroupSchedule
 from gfcr.stages import Job
 from gfcr.testing import factories as make
+from tests.cases import over
 
 
-@pytest.mark.parametrize(
+@over(
     ("first", "last", "sizes"),
     [(4, 16, [4, 7, 10, 13, 16, 16]), (8, 2, [8, 6, 5, 4, 2, 2]), (3, 3, [3] * 6)],
 )

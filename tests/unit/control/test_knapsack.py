@@ -13,6 +13,7 @@ from gfcr.errors import ConfigError
 from gfcr.stages import Harvest, Job
 from gfcr.testing import factories as make
 from gfcr.types import Group
+from tests.cases import over
 
 COUNTS = st.lists(st.tuples(st.integers(0, 8), st.just(8)), min_size=1, max_size=3)
 
@@ -35,7 +36,7 @@ def _shares(part: Knapsack, num: int, *, group_size: int = 4) -> list[int]:
     return [job.num_samples for job in part.allocate(jobs, view=view)]
 
 
-@pytest.mark.parametrize(("rate", "chance"), [(0.5, 0.99), (0.05, 0.34), (0.01, 0.08)])
+@over(("rate", "chance"), [(0.5, 0.99), (0.05, 0.34), (0.01, 0.08)])
 def test_the_chance_of_signal_with_eight_rollouts(rate: float, chance: float) -> None:
     one = np.array([8]), np.array([rate])
     assert value(*one)[0] / (rate * (1 - rate) ** 2) == pytest.approx(chance, abs=0.005)

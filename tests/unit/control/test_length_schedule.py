@@ -11,6 +11,7 @@ from gfcr.control.length_schedule import LengthSchedule
 from gfcr.errors import ConfigError
 from gfcr.testing import factories as make
 from gfcr.types import FinishReason
+from tests.cases import over
 
 shares = st.floats(0.01, 1.0)
 
@@ -77,7 +78,7 @@ def test_rollouts_stop_at_the_cap_of_their_update_and_sample_the_same_until_then
         assert short.tokens_T.tolist() == whole.tokens_T[:4].tolist()
 
 
-@pytest.mark.parametrize("bad", [{"start": 0.0}, {"end": 1.5}, {"updates": 0}, {"jumps": 0}])
+@over("bad", [{"start": 0.0}, {"end": 1.5}, {"updates": 0}, {"jumps": 0}])
 def test_values_out_of_range_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=f"LengthSchedule.{next(iter(bad))}="):
         LengthSchedule(**bad)

@@ -15,6 +15,7 @@ from gfcr.stages import Harvest
 from gfcr.tasks.base import Verdict
 from gfcr.testing import factories as make
 from gfcr.types import Group, Prompt
+from tests.cases import over
 from tests.unit.control.judges.told import Told, group, judged, rewards
 
 
@@ -27,7 +28,7 @@ def observe(part: LlmJudge, *groups: Group) -> dict[str, float]:
     return dict(part.metrics())
 
 
-@pytest.mark.parametrize(
+@over(
     ("said", "reward"),
     [
         ("Score: 4", 0.8),
@@ -50,7 +51,7 @@ def test_the_last_number_within_the_range_is_the_score(said: str, reward: float 
     assert {s.rejected for s in found.signals} == {"unscorable" if reward is None else None}
 
 
-@pytest.mark.parametrize(("aggregate", "reward"), [("mean", 0.4), ("median", 0.2)])
+@over(("aggregate", "reward"), [("mean", 0.4), ("median", 0.2)])
 def test_votes_are_put_together_and_those_not_read_are_left_out(
     aggregate: Any, reward: float
 ) -> None:
@@ -185,7 +186,7 @@ def test_a_model_without_letters_is_asked_in_its_own_characters() -> None:
     assert not Policy().reads("Score", view=make.view()) and Policy().reads("1+", view=make.view())
 
 
-@pytest.mark.parametrize(
+@over(
     ("values", "told"),
     [
         ({"template": "{prompt}"}, r"llm_judge\.template='\{prompt\}' lacks \{answer\}"),

@@ -13,6 +13,7 @@ from gfcr.control.majority_vote import MajorityVote, winner
 from gfcr.errors import ConfigError
 from gfcr.testing import factories as make
 from gfcr.types import FinishReason
+from tests.cases import over
 
 
 def voted(texts: list[str], **knobs: Any) -> Any:
@@ -50,7 +51,7 @@ def test_the_whole_text_is_the_answer_without_a_pattern_and_the_last_match_with_
     assert group.raw_rewards_N.tolist() == [1, 1, 0]
 
 
-@pytest.mark.parametrize(
+@over(
     ("texts", "least", "judged"),
     [
         (["#1", "#1", "#2", "#3"], 0.5, True),
@@ -80,7 +81,7 @@ def test_what_failed_votes_for_nothing_and_stays_as_it_is() -> None:
     assert done.value.value.rollouts[0].error == "broke"
 
 
-@pytest.mark.parametrize(("pattern", "said"), [("(", "no regular expression"), ("a", "no group")])
+@over(("pattern", "said"), [("(", "no regular expression"), ("a", "no group")])
 def test_a_pattern_must_have_a_group(pattern: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         MajorityVote(answer=pattern)

@@ -14,6 +14,7 @@ from gfcr.errors import ConfigError
 from gfcr.stages import Harvest
 from gfcr.testing import factories as make
 from tests import chosen
+from tests.cases import over
 
 
 def _visit(part: Mopps, *rewards: float | None, of: int = 0) -> None:
@@ -32,7 +33,7 @@ def test_the_posterior_is_the_one_by_hand() -> None:
     assert part.mean("p0") == pytest.approx(2 / 8.5) and part.mean("p1") == pytest.approx(0.25)
 
 
-@pytest.mark.parametrize(("decay", "counted"), [(1.0, (1 + 3, 1 + 5)), (0.0, (1 + 1, 1 + 1))])
+@over(("decay", "counted"), [(1.0, (1 + 3, 1 + 5)), (0.0, (1 + 1, 1 + 1))])
 def test_without_decay_it_counts_and_with_full_decay_it_knows_the_last_visit(
     decay: float, counted: tuple[float, float]
 ) -> None:
@@ -94,6 +95,7 @@ def test_skipped_prompts_come_again_in_the_next_epoch() -> None:
     assert {g.prompt.id for g in pipeline.next_batch().groups} <= {f"c{i}" for i in range(42)}
 
 
+@pytest.mark.slow
 def test_chosen_prompts_are_nearer_to_the_target_than_the_stream_s() -> None:
     plain = chosen.distance(chosen.run("grpo", updates=24)[1][10:])
     picked = chosen.distance(chosen.run("mopps", updates=24)[1][10:])
@@ -104,7 +106,7 @@ def test_resume_goes_on_with_the_same_choices() -> None:
     assert chosen.same_after_resume("mopps", before=4, after=3, candidates=4)
 
 
-@pytest.mark.parametrize("bad", [{"decay": 1.5}, {"candidates": 0}, {"prior_right": 0.0}])
+@over("bad", [{"decay": 1.5}, {"candidates": 0}, {"prior_right": 0.0}])
 def test_values_out_of_range_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=f"Mopps.{next(iter(bad))}="):
         Mopps(**bad)

@@ -7,9 +7,10 @@ from gfcr.generate.sample import Sample
 from gfcr.stages import Plan
 from gfcr.strategy import Strategy
 from gfcr.testing import factories as make
+from tests.cases import over
 
 
-@pytest.mark.parametrize(("factor", "begun"), [(1.0, 8), (1.25, 10), (2.0, 16)])
+@over(("factor", "begun"), [(1.0, 8), (1.25, 10), (2.0, 16)])
 def test_the_first_round_begins_factor_times_the_batch(factor: float, begun: int) -> None:
     plan = Oversample(factor=factor).plan(Plan(num_groups=8, target=8), view=make.view())
     assert plan.num_groups == begun

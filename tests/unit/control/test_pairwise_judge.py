@@ -16,6 +16,7 @@ from gfcr.stages import Harvest
 from gfcr.stats.bradley_terry import expected_share, strengths
 from gfcr.testing import factories as make
 from gfcr.types import FinishReason, Group
+from tests.cases import over
 from tests.unit.control.judges.told import Told, group, judged, rewards
 
 SPLIT = "{answer_1}|{answer_2}"
@@ -162,7 +163,7 @@ def test_an_answer_with_braces_is_an_answer() -> None:
     assert seen == ["{answer_2}|b", "b|{answer_2}"]
 
 
-@pytest.mark.parametrize(
+@over(
     ("said", "verdict"),
     [
         ("Better: 1", 1.0),
@@ -202,7 +203,7 @@ def test_two_judges_of_the_same_rollouts_are_refused() -> None:
         plan.check()
 
 
-@pytest.mark.parametrize(
+@over(
     ("values", "told"),
     [
         ({"template": "{answer_1}"}, r"pairwise_judge\.template='\{answer_1\}' lacks \{answer_2\}"),

@@ -10,6 +10,7 @@ from gfcr.errors import ConfigError
 from gfcr.stages import Harvest
 from gfcr.testing import factories as make
 from tests import chosen
+from tests.cases import over
 
 
 def _loss(part: Pcl, text: str, rate: float) -> float:
@@ -95,7 +96,7 @@ def test_resume_goes_on_with_the_same_choices() -> None:
     assert chosen.same_after_resume("pcl", before=3, after=2)
 
 
-@pytest.mark.parametrize("bad", [{"buckets": 0}, {"gram": 0}, {"rate": 0.0}])
+@over("bad", [{"buckets": 0}, {"gram": 0}, {"rate": 0.0}])
 def test_values_out_of_range_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=f"Pcl.{next(iter(bad))}="):
         Pcl(**bad)

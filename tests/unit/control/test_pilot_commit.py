@@ -12,6 +12,7 @@ from gfcr.errors import BatchCannotFill, ConfigError
 from gfcr.stages import Harvest, Retire, SampleMore
 from gfcr.testing import factories as make
 from gfcr.types import Group
+from tests.cases import over
 
 
 def _group(right: int, *, number: int = 0, of: int = 16) -> Group:
@@ -19,7 +20,7 @@ def _group(right: int, *, number: int = 0, of: int = 16) -> Group:
     return make.group(rewards, of=make.prompt(number), id=f"g{number}")
 
 
-@pytest.mark.parametrize(
+@over(
     ("right", "answer"),
     [
         (0, Retire(reason="too_hard")),

@@ -6,6 +6,7 @@ from gfcr.control.refill import Refill
 from gfcr.errors import BatchCannotFill, ConfigError
 from gfcr.stages import Plan
 from gfcr.testing import factories as make
+from tests.cases import over
 
 
 def _view(*, accepted: int, begun: int, round: int) -> Any:
@@ -19,9 +20,7 @@ def _later() -> Plan:
     return Plan(num_groups=0, target=8)
 
 
-@pytest.mark.parametrize(
-    ("oversample", "missing", "begun"), [(1.0, 3, 3), (1.5, 3, 5), (3.0, 1, 3)]
-)
+@over(("oversample", "missing", "begun"), [(1.0, 3, 3), (1.5, 3, 5), (3.0, 1, 3)])
 def test_a_round_begins_what_is_missing_times_oversample(
     oversample: float, missing: int, begun: int
 ) -> None:
@@ -40,7 +39,7 @@ def test_it_never_takes_groups_away_from_an_earlier_plan() -> None:
     assert Refill().plan(plan, view=_view(accepted=0, begun=0, round=0)).num_groups == 20
 
 
-@pytest.mark.parametrize("when_spent", ["error", "short"])
+@over("when_spent", ["error", "short"])
 def test_an_empty_batch_is_an_error_once_the_batches_are_spent(
     when_spent: Literal["error", "short"],
 ) -> None:
@@ -70,7 +69,7 @@ def test_its_memory_survives() -> None:
     assert other.metrics() == part.metrics() == {"rounds": 2.0, "batches": 15 / 8}
 
 
-@pytest.mark.parametrize("bad", [{"max_rounds": 0}, {"oversample": 0.5}])
+@over("bad", [{"max_rounds": 0}, {"oversample": 0.5}])
 def test_bounds_below_one_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=next(iter(bad))):
         Refill(**bad)

@@ -10,9 +10,10 @@ from gfcr.control.reinforce_ada import ReinforceAda
 from gfcr.errors import ConfigError
 from gfcr.stages import Harvest, SampleMore
 from gfcr.testing import factories as make
+from tests.cases import over
 
 
-@pytest.mark.parametrize(
+@over(
     ("mode", "right", "wrong", "leaves"),
     [
         ("balance", 4, 4, True),
@@ -91,7 +92,7 @@ def test_memory_is_empty_between_batches() -> None:
     assert pipeline.strategy.controls["reinforce_ada"].state_dict()["rounds"] == {}
 
 
-@pytest.mark.parametrize("bad", [{"max_rounds": 0}, {"positives": 0}, {"keep": 1}])
+@over("bad", [{"max_rounds": 0}, {"positives": 0}, {"keep": 1}])
 def test_values_out_of_range_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=f"ReinforceAda.{next(iter(bad))}="):
         ReinforceAda(**bad)
@@ -111,7 +112,7 @@ def test_of_an_odd_number_the_smaller_half_has_to_be_right() -> None:
         assert (ReinforceAda(keep=5).decide(group, view=view) is None) == leaves
 
 
-@pytest.mark.parametrize(("pool", "rounds"), [(3, 1.0), (6, 1.0), (8, 2.0), (11, 2.0)])
+@over(("pool", "rounds"), [(3, 1.0), (6, 1.0), (8, 2.0), (11, 2.0)])
 def test_a_pool_that_was_resumed_has_had_its_whole_rounds(pool: int, rounds: float) -> None:
     part, view = ReinforceAda(), make.view(group_size=4)
     group = make.group([0.0] * pool)

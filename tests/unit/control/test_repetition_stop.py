@@ -14,6 +14,7 @@ from gfcr.errors import ConfigError
 from gfcr.stages import Harvest
 from gfcr.testing import factories as make
 from gfcr.types import FinishReason, Sampling
+from tests.cases import over
 
 VIEW: Any = SimpleNamespace(sampling=Sampling(max_tokens=100))
 
@@ -103,7 +104,7 @@ def test_counts_are_of_the_last_batch_and_nothing_else_is_remembered() -> None:
     assert rule.metrics() == {"halted": 0.0, "saved_tokens": 0.0}
 
 
-@pytest.mark.parametrize("wrong", [{"max_period": 0}, {"min_repeats": 1}, {"min_tokens": 0}])
+@over("wrong", [{"max_period": 0}, {"min_repeats": 1}, {"min_tokens": 0}])
 def test_impossible_settings_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(ConfigError, match=next(iter(wrong))):
         RepetitionStop(**wrong)
@@ -134,7 +135,7 @@ def test_a_token_is_looked_at_once_and_of_a_prefix_only_what_may_matter() -> Non
     assert fork.tokens.looked <= 3 * 8
 
 
-@pytest.mark.parametrize("token", [0, 1, 2])
+@over("token", [0, 1, 2])
 def test_the_first_token_repeats_nothing_whichever_it_is(token: int) -> None:
     rule = RepetitionStop(max_period=3, min_repeats=3, min_tokens=1)
     trajectory: Any = Tokens()

@@ -14,6 +14,7 @@ from gfcr.errors import ConfigError, GfcrError
 from gfcr.tasks.chain_sum import ChainSum
 from gfcr.testing import factories as make
 from gfcr.types import Floats, Prompt, Sampling
+from tests.cases import over
 
 
 class Asked:
@@ -55,7 +56,7 @@ def brute(head: str) -> float:
     return _p([*make.prompt().tokens, *make.CODEC.encode(head)])
 
 
-@pytest.mark.parametrize("debias", [True, False])
+@over("debias", [True, False])
 def test_the_reward_is_the_reference_s_probability_behind_the_reasoning(debias: bool) -> None:
     texts = ["1+2=3#3", "#9", "1-1#2#", "12"]
     part, group, _ = rewarded(texts, debias=debias)

@@ -84,6 +84,7 @@ def test_a_column_that_is_not_there_is_refused_with_those_there_are() -> None:
         Sec(by="level").select(2, view=make.view())
 
 
+@pytest.mark.slow
 def test_it_comes_to_draw_what_teaches() -> None:
     knobs: dict[str, Any] = {"by": "rate", "temperature": 0.2}
     plain = chosen.distance(chosen.run("grpo", updates=10)[1])

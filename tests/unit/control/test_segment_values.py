@@ -3,16 +3,16 @@
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gfcr import strategy as strategies
 from gfcr.control.segment_values import SegmentValues
 from gfcr.testing import factories as make
+from tests.cases import over
 
 
-@pytest.mark.parametrize(
+@over(
     ("probabilities", "interval", "cuts"),
     [
         ([0.99, 0.5, 0.99, 0.5, 0.5, 0.99, 0.5], 2, [1, 4]),

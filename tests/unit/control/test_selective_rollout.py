@@ -17,6 +17,7 @@ from gfcr.errors import ConfigError
 from gfcr.ledger import ABORTED, rejected
 from gfcr.stages import Retire
 from gfcr.testing import factories as make
+from tests.cases import over
 
 texts = st.lists(st.integers(0, 3), max_size=9)
 
@@ -112,7 +113,7 @@ def test_a_group_that_was_never_looked_at_goes_on() -> None:
     assert part.decide(near, view=view) == Retire(reason="similar_prefixes")
 
 
-@pytest.mark.parametrize("bad", [{"checkpoint": 0}, {"threshold": 1.5}])
+@over("bad", [{"checkpoint": 0}, {"threshold": 1.5}])
 def test_values_out_of_range_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=f"SelectiveRollout.{next(iter(bad))}="):
         SelectiveRollout(**bad)

@@ -12,11 +12,12 @@ from gfcr.errors import BatchCannotFill, ConfigError
 from gfcr.stages import Plan, Retire, SampleMore
 from gfcr.testing import factories as make
 from tests import chosen
+from tests.cases import over
 
 OUT, MORE = Retire(reason="screened_out"), SampleMore(num_samples=20)
 
 
-@pytest.mark.parametrize(
+@over(
     ("rewards", "answer"),
     [
         ([0.0] * 4, OUT),
@@ -44,8 +45,8 @@ def expected_cost(rate: float, *, screen: int, more: int) -> float:
     return more + screen / passes
 
 
-@pytest.mark.parametrize("rate", [0.05, 0.2, 0.5, 0.9])
-@pytest.mark.parametrize("screen", [2, 4])
+@over("rate", [0.05, 0.2, 0.5, 0.9])
+@over("screen", [2, 4])
 def test_the_formula_of_the_cost_is_the_sum_over_outcomes(rate: float, screen: int) -> None:
     formula = 20 + screen / (1 - rate**screen - (1 - rate) ** screen)
     assert formula == pytest.approx(expected_cost(rate, screen=screen, more=20))
@@ -58,7 +59,8 @@ def _cost(name: str, *, rate: float, updates: int = 15, **knobs: Any) -> float:
     return made / sum(len(b.accepted) for b in batches)
 
 
-@pytest.mark.parametrize("rate", [0.1, 0.5])
+@pytest.mark.whole
+@over("rate", [0.1, 0.5])
 def test_a_trained_prompt_costs_what_the_formula_says(rate: float) -> None:
     cost = _cost("speed", rate=rate, more=8, ahead=0)
     q = 1 - rate**4 - (1 - rate) ** 4
@@ -67,6 +69,7 @@ def test_a_trained_prompt_costs_what_the_formula_says(rate: float) -> None:
     assert cost == pytest.approx(expected_cost(rate, screen=4, more=8), abs=4 * deviation)
 
 
+@pytest.mark.slow
 def test_on_hard_prompts_it_costs_less_than_dynamic_sampling_of_as_many() -> None:
     task = make.CoinTask(rates=(0.0, 0.0, 0.0, 0.5), num_train=4000)
 
@@ -93,6 +96,7 @@ def test_every_trained_group_has_all_rollouts_and_signal() -> None:
     assert pipeline.tokens()["rejected:screened_out"] > 0 and "aborted" not in pipeline.tokens()
 
 
+@pytest.mark.slow
 def test_chosen_prompts_are_nearer_to_one_half_than_the_stream_s() -> None:
     plain = chosen.distance(chosen.run("grpo", updates=10)[1])
     assert chosen.distance(chosen.run("speed", updates=8)[1], accepted=True) < 0.65 * plain
@@ -129,6 +133,7 @@ def test_what_is_screened_out_is_replaced_at_once() -> None:
     assert _plan(Speed(ahead=3), accepted=0, round=0).num_groups == 11
 
 
+@pytest.mark.slow
 def test_patience_ends_a_batch_short_or_with_an_error_that_says_what_to_do() -> None:
     part = Speed(patience=1)
     _plan(part, accepted=0, round=0)
@@ -152,7 +157,7 @@ def test_resume_goes_on_with_the_same_choices() -> None:
     assert chosen.same_after_resume("speed", before=2, after=2, more=4)
 
 
-@pytest.mark.parametrize("bad", [{"more": 0}, {"ahead": -1}, {"patience": 0}])
+@over("bad", [{"more": 0}, {"ahead": -1}, {"patience": 0}])
 def test_values_out_of_range_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=f"Speed.{next(iter(bad))}="):
         Speed(**bad)

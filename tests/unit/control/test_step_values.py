@@ -11,6 +11,7 @@ from gfcr import strategy as strategies
 from gfcr.control.step_values import StepValues, thinned
 from gfcr.testing import factories as make
 from gfcr.types import Rollout
+from tests.cases import over
 
 
 def of_text(text: str, *, reward: float | None = 1.0) -> Rollout:
@@ -18,7 +19,7 @@ def of_text(text: str, *, reward: float | None = 1.0) -> Rollout:
     return make.rollout(length=len(tokens), tokens_T=tokens, text=text, reward=reward)
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "separator", "most", "cuts"),
     [
         ("1+2,3+4,7", ",", 16, [4, 8]),

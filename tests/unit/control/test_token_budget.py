@@ -38,6 +38,7 @@ def _tokens(batches: list[RolloutBatch]) -> list[int]:
     return [batch.cost.generated_tokens for batch in batches]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sample(strategies.names(), always=FEW))
 def test_every_strategy_keeps_to_half_of_what_it_spends(name: str) -> None:
     plan = strategies.load(name)

@@ -10,6 +10,7 @@ from gfcr.stages import Harvest
 from gfcr.testing import factories as make
 from gfcr.types import Group
 from tests import chosen
+from tests.cases import over
 
 
 def _group(number: int, rewards: list[float | None]) -> Group:
@@ -24,8 +25,8 @@ def _priorities(part: VcrlBank) -> dict[str, float]:
     return {prompt_id: banked.priority for prompt_id, banked in part.bank.items()}
 
 
-@pytest.mark.parametrize("right", range(8))
-@pytest.mark.parametrize("num", [7, 8])
+@over("right", range(8))
+@over("num", [7, 8])
 def test_the_priority_is_the_variance_by_the_largest(right: int, num: int) -> None:
     rewards: list[float | None] = [1.0] * right + [0.0] * (num - right)
     largest = max(np.var([1.0] * k + [0.0] * (num - k), ddof=1) for k in range(num))

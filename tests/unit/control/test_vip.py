@@ -14,6 +14,7 @@ from gfcr.errors import ConfigError
 from gfcr.stages import Harvest, Job
 from gfcr.testing import factories as make
 from gfcr.types import Group, Prompt
+from tests.cases import over
 
 Kind = Literal["rloo", "dr_grpo"]
 RATES = st.lists(st.floats(0.02, 0.98), min_size=1, max_size=4)
@@ -117,9 +118,7 @@ def test_the_oldest_visits_are_forgotten() -> None:
     assert list(part.seen) == ["p0", "p2"]
 
 
-@pytest.mark.parametrize(
-    "bad", [{"kind": "dr_grpo", "low": 2}, {"low": 9, "high": 8}], ids=["not convex", "crossed"]
-)
+@over("bad", [{"kind": "dr_grpo", "low": 2}, {"low": 9, "high": 8}], ids=["not convex", "crossed"])
 def test_bounds_that_cannot_be_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=rf"vip\.low={bad['low']}"):
         Vip(**bad)

@@ -17,6 +17,7 @@ from gfcr.correction.own_tokens import OwnTokens
 from gfcr.correction.truncated import Truncated
 from gfcr.errors import ConfigError
 from gfcr.testing import factories as make
+from tests.cases import over
 
 EVERY: tuple[Correction, ...] = (
     *(Truncated(), Truncated(level="sequence"), Truncated(level="geometric")),
@@ -62,7 +63,7 @@ def ratios(update: Sequence[Learned]) -> list[Any]:
     return [np.exp(gap_T) for gap_T in own]
 
 
-@pytest.mark.parametrize("part", EVERY, ids=repr)
+@over("part", EVERY, ids=repr)
 def test_on_policy_data_is_left_as_it_is(part: Correction) -> None:
     update = [learned(gaps=[0.0] * n, advantage=a) for n, a in ((1, 1.0), (4, -1.0), (6, 0.5))]
     for answer, each in zip(part.correct(update), update, strict=True):
@@ -112,7 +113,7 @@ def test_a_band_masks_rollouts_by_their_mean_or_their_sum() -> None:
     assert not Band(level="sequence").correct([long])[0].mask_T.any()  # pyright: ignore
 
 
-@pytest.mark.parametrize(
+@over(
     ("gap", "advantage", "kept"),
     [(-0.5, -1.0, False), (-0.5, 1.0, True), (0.5, -1.0, True), (-0.05, -1.0, True)],
 )
@@ -160,7 +161,7 @@ def test_updates_that_were_skipped_are_counted() -> None:
         assert (mask_T is None) == (gap == 0)
 
 
-@pytest.mark.parametrize(
+@over(
     "part",
     [
         *(Band(low=1.0, high=2.0), Band(low=0.5, high=1.0), Opsm(delta=0.0)),
@@ -174,7 +175,7 @@ def test_what_lies_on_an_edge_is_inside(part: Correction) -> None:
     assert answer.mask_T is None or answer.mask_T.all()
 
 
-@pytest.mark.parametrize("level", ["sequence", "geometric"])
+@over("level", ["sequence", "geometric"])
 def test_ratios_beyond_all_numbers_have_the_cap_and_no_warning(level: Any) -> None:
     with np.errstate(all="raise"):
         (answer,) = Truncated(cap=3.0, level=level).correct([learned(gaps=[900.0, 900.0])])
@@ -183,9 +184,7 @@ def test_ratios_beyond_all_numbers_have_the_cap_and_no_warning(level: Any) -> No
     assert answer.mask_T is not None and not answer.mask_T.any()
 
 
-@pytest.mark.parametrize(
-    "made", [lambda: Icepop(low=5.0), lambda: Band(low=2.0), lambda: Band(low=1.0, high=1.0)]
-)
+@over("made", [lambda: Icepop(low=5.0), lambda: Band(low=2.0), lambda: Band(low=1.0, high=1.0)])
 def test_a_band_without_width_is_refused(made: Any) -> None:
     with pytest.raises(ConfigError, match="give low < high"):
         made()

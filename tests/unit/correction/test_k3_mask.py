@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from gfcr.correction.base import Learned
 from gfcr.correction.k3_mask import K3Mask
+from tests.cases import over
 from tests.unit.correction.test_corrections import learned, ratios, updates
 
 
@@ -51,7 +52,7 @@ def test_it_is_not_symmetric() -> None:
         assert part.metrics()["divergence"] == pytest.approx(k3, abs=1e-3)
 
 
-@pytest.mark.parametrize("level", ["token", "mean", "largest"])
+@over("level", ["token", "mean", "largest"])
 def test_on_policy_data_stays_and_what_is_beyond_all_numbers_goes(level: Any) -> None:
     part = K3Mask(level=level)
     with np.errstate(all="raise"):

@@ -8,6 +8,7 @@ import torch
 
 from gfcr.correction.base import Learned
 from gfcr.correction.policy_shaping import PolicyShaping
+from tests.cases import over
 from tests.unit.correction.test_corrections import learned
 
 
@@ -16,7 +17,7 @@ def replayed(gaps: list[float]) -> Learned:
     return replace(made, rollout=replace(made.rollout, origin="replay"))
 
 
-@pytest.mark.parametrize("gamma", [0.1, 1.0])
+@over("gamma", [0.1, 1.0])
 def test_a_weight_is_the_gradient_of_the_shaped_ratio(gamma: float) -> None:
     gaps = [-8.0, 0.0, -2.0, -0.5, 0.3, 4.0]
     update = [replayed(gaps), learned(gaps=gaps)]

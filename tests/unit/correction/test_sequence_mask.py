@@ -12,6 +12,7 @@ from gfcr.correction.sequence_mask import SequenceMask
 from gfcr.correction.truncated import Truncated
 from gfcr.errors import ConfigError
 from gfcr.train.corrected import applied
+from tests.cases import over
 from tests.unit.correction.test_corrections import learned, ratios, updates, weights
 
 
@@ -43,7 +44,7 @@ def test_nothing_leaves_the_number_that_the_loss_is_divided_by() -> None:
     assert answer.weight == 0 and answer.mask_T is None
 
 
-@pytest.mark.parametrize("gap", [-0.01, -0.003])
+@over("gap", [-0.01, -0.003])
 def test_long_rollouts_shrink_unless_the_weight_is_normalised_by_length(gap: float) -> None:
     """Whole-rollout weights shrank one framework's batch about 17 times; token weights did not."""
     update = [learned(gaps=[gap] * n) for n in (200, 500, 1000)]

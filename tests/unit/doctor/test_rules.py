@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from gfcr import config
 from gfcr.doctor.diagnosis import diagnose, every, figures, treated
 from gfcr.doctor.history import History
@@ -20,6 +18,7 @@ from gfcr.doctor.rule import Lever, Rule
 from gfcr.experiment.check import check
 from gfcr.experiment.resolved import resolve
 from gfcr.taxonomy import CELLS
+from tests.cases import over
 
 RECORDED = Path(__file__).parents[2] / "data" / "doctor"
 SICK = Path(__file__).parents[3] / "experiments" / "doctor"
@@ -32,7 +31,7 @@ def recorded(name: str) -> tuple[History, Mapping[str, Any]]:
     return History((line["step"], line["metrics"]) for line in held["lines"]), held["spec"]
 
 
-@pytest.mark.parametrize("name", RULES)
+@over("name", RULES)
 def test_a_run_that_has_the_pathology_is_found_with_levers(name: str) -> None:
     history, spec = recorded(f"{name}-sick")
     untreated = diagnose(history)
@@ -43,7 +42,7 @@ def test_a_run_that_has_the_pathology_is_found_with_levers(name: str) -> None:
     assert found.levers == fitting(RULES[name].levers(spec), spec=spec)
 
 
-@pytest.mark.parametrize("name", RULES)
+@over("name", RULES)
 def test_a_run_that_has_not_is_passed_over(name: str) -> None:
     logs = ["healthy", *(f.stem for f in RECORDED.glob(f"{name}-*.json") if "-sick" not in f.stem)]
     measured = [figures(recorded(log)[0]).get(RULES[name]) for log in logs]
@@ -55,7 +54,7 @@ def test_levers_cure() -> None:
     assert len(CURED) >= 4, "scripts/doctor.py keeps the logs of runs that are cured"
 
 
-@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+@over("rule", RULES.values(), ids=RULES)
 def test_rules_name_cells_of_the_taxonomy_and_metrics(rule: Rule) -> None:
     assert rule.cell in CELLS
     assert rule.stage in ("Generate", "Filter", "Control", "Replay")
@@ -74,7 +73,7 @@ def test_short_runs_are_not_judged() -> None:
     assert not figures(History(history.lines[:5]))
 
 
-@pytest.mark.parametrize("metric", ["off_policy/share", "off_policy/moved"])
+@over("metric", ["off_policy/share", "off_policy/moved"])
 def test_the_engine_is_not_blamed_for_what_another_law_sampled(metric: str) -> None:
     history, _ = recorded("engine_gap-sick")
     moved = History((step, {**metrics, metric: 0.5}) for step, metrics in history.lines)
@@ -119,7 +118,7 @@ def test_levers_of_an_experiment_whose_code_lies_elsewhere_are_not_judged() -> N
     assert fitting([unknown], spec=gone) == (unknown,)
 
 
-@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+@over("rule", RULES.values(), ids=RULES)
 def test_every_lever_runs_with_the_sick_experiment(rule: Rule) -> None:
     for each in fitting(rule.levers(spec := spec_of(rule.name)), spec=spec):
         changed = config.load(SICK / f"{rule.name}.yaml", overrides=each.overrides)

@@ -13,6 +13,7 @@ from gfcr.engine.fake import Fake, FakeEngine
 from gfcr.errors import ConfigError
 from gfcr.strategy import Strategy
 from gfcr.testing import factories as make
+from tests.cases import over
 
 
 def trainer(*, step: int = 0, cap: int = 12, training: bool = True, **settings: Any) -> Any:
@@ -52,13 +53,13 @@ def test_what_only_generates_and_watches_is_usable() -> None:
     assert not {"treerl", *others} & set(USABLE)
 
 
-@pytest.mark.parametrize("name", USABLE)
+@over("name", USABLE)
 def test_a_usable_strategy_makes_as_many_completions_as_asked_for(name: str) -> None:
     out = made(strategies.load(name))(["1+1="] * 3 + ["2+2="] * 5, trainer())
     assert len(out["completion_ids"]) == 8
 
 
-@pytest.mark.parametrize("name", sorted(set(strategies.names()) - set(USABLE)))
+@over("name", sorted(set(strategies.names()) - set(USABLE)))
 def test_a_refusal_names_the_parts_and_the_way_out(name: str) -> None:
     strategy = strategies.load(name)
     with pytest.raises(
@@ -112,7 +113,7 @@ def test_a_task_scores_its_own_prompts_only() -> None:
         scored(["9999="], trainer())
 
 
-@pytest.mark.parametrize(
+@over(
     "settings",
     [
         {"repetition_penalty": 1.1},

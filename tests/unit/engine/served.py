@@ -5,7 +5,7 @@ import json
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from aiohttp import web
 
@@ -24,7 +24,8 @@ def next_token(tokens: list[int]) -> int:
 class Served:
     """A server on a port of its own; the fields say how it misbehaves."""
 
-    SLOW_S: ClassVar[float] = 0.002
+    slow_s: float = 0.002
+    """Between two tokens of a stream."""
     dies_after: int | None = None
     """Pieces of streams until every connection is cut."""
     hangs_after: int | None = None
@@ -59,7 +60,7 @@ class Served:
         self._loop = asyncio.new_event_loop()
         ready = threading.Event()
         threading.Thread(target=self._run, args=(ready,), daemon=True).start()
-        assert ready.wait(10)
+        assert ready.wait(60)
 
     def close(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -118,11 +119,11 @@ class Served:
             choice = {
                 "token_ids": [token],
                 "finish_reason": finish,
-                "logprobs": {"content": [_said(token, most=params["logprobs"])]},
+                "logprobs": {"content": [_said(token, most=params.get("logprobs", 0))]},
             }
             piece = "{" if self.garbles else json.dumps({"choices": [choice]})
             await answer.write(f"data: {piece}\n\n".encode())
-            await asyncio.sleep(self.SLOW_S)
+            await asyncio.sleep(self.slow_s)
             if finish:
                 break
         await answer.write(b"data: [DONE]\n\n")

@@ -13,6 +13,7 @@ from gfcr.errors import ConfigError
 from gfcr.speculation.base import Draft, Law, Proposer, Row, Step
 from gfcr.speculation.ngram import Ngram
 from gfcr.types import FinishReason, Sampling
+from tests.cases import over
 
 SCRIPT = [7, 8, 9, 7, 8, 9, 7, 8, 9, 1]
 
@@ -82,7 +83,7 @@ def test_right_drafts_cut_the_forward_passes() -> None:
     assert (drafter.rows[0].prompt_id, drafter.rows[0].slot) == ("p", "/0")
 
 
-@pytest.mark.parametrize(("budget", "passes"), [(None, 2), (1, 5), (0, 10)])
+@over(("budget", "passes"), [(None, 2), (1, 5), (0, 10)])
 def test_a_request_keeps_its_own_draft_budget(budget: int | None, passes: int) -> None:
     engine = FakeEngine(Fake(), seed=0, script=lambda r: SCRIPT, drafter=Oracle())
     engine.submit(request(budget=budget))

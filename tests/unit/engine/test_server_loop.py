@@ -202,17 +202,17 @@ def test_a_server_of_somebody_s_is_not_started_again(start: Any) -> None:
 
 
 def test_caps_move_down_and_up(start: Any) -> None:
-    server = Served()
+    server = Served(slow_s=0.02)
     engine = start(server)
     for name in ("down", "up", "late"):
-        engine.submit(request(name))
+        engine.submit(request(name, cap=40))
     got: dict[str, int] = {}
     while min(got.get(name, 0) for name in ("down", "up", "late")) < 3:
         for delta in engine.step():
             got[delta.request_id] = got.get(delta.request_id, 0) + len(delta.tokens)
     had = got["late"]
     engine.limit("down", max_tokens=6)
-    engine.limit("up", max_tokens=20)
+    engine.limit("up", max_tokens=48)
     engine.limit("late", max_tokens=1)
     engine.limit("nobody", max_tokens=1)
     ends: dict[str, FinishReason] = {}
@@ -222,13 +222,13 @@ def test_caps_move_down_and_up(start: Any) -> None:
             if delta.finish:
                 ends[delta.request_id] = delta.finish
     assert set(ends.values()) == {FinishReason.LENGTH}
-    assert got["up"] == 20 and got["down"] == max(6, got["down"]) and got["late"] == had + 1
+    assert got["up"] == 48 and got["down"] == max(6, got["down"]) and got["late"] == had + 1
     again = [a for a in server.asked if a["request_id"].startswith("up@")]
-    assert [a["sampling_params"]["max_tokens"] for a in again] == [12, 8]
+    assert [a["sampling_params"]["max_tokens"] for a in again] == [40, 8]
 
 
 def test_what_is_aborted_says_nothing_more_and_the_server_is_told(start: Any) -> None:
-    server = Served()
+    server = Served(slow_s=0.02)
     engine = start(server)
     engine.submit(request("a", cap=40))
     engine.submit(request("b"))

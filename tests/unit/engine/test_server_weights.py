@@ -7,6 +7,7 @@ import torch
 
 from gfcr.engine.server_weights import Outbox, received
 from gfcr.errors import EngineError
+from tests.cases import over
 
 
 def trained(weights: dict[str, torch.Tensor], *, step: float, seed: int) -> None:
@@ -22,7 +23,7 @@ def weights() -> dict[str, torch.Tensor]:
     return {name: 0.02 * torch.randn(shape, generator=draw) for name, shape in shapes.items()}
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+@over("dtype", [torch.bfloat16, torch.float32])
 def test_fifty_updates_come_bit_for_bit(tmp_path: Path, dtype: torch.dtype) -> None:
     box, policy, has = Outbox(tmp_path, deltas=dtype), weights(), ""
     held: dict[str, torch.Tensor] = {}

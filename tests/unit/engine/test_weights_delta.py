@@ -5,6 +5,7 @@ import torch
 
 from gfcr.engine.weights_delta import decode, encode
 from gfcr.errors import EngineError
+from tests.cases import over
 
 
 def bits(tensor: torch.Tensor) -> torch.Tensor:
@@ -17,8 +18,8 @@ def weights(seed: int, *, dtype: torch.dtype) -> dict[str, torch.Tensor]:
     return {name: torch.randn(shape, generator=make).to(dtype) for name, shape in shapes.items()}
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
-@pytest.mark.parametrize("moved", [0.0, 0.02, 1.0])
+@over("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
+@over("moved", [0.0, 0.02, 1.0])
 def test_the_next_version_comes_back_bit_for_bit(dtype: torch.dtype, moved: float) -> None:
     before = weights(0, dtype=dtype)
     new = weights(1, dtype=dtype)

@@ -9,10 +9,11 @@ import pytest
 from gfcr import config, experiment
 from gfcr.engine.server_process import THROUGH
 from gfcr.experiment import running
+from tests.cases import over
 from tests.launchers import values_of
 
 
-@pytest.mark.parametrize(
+@over(
     ("schedule", "placed", "told"), [("sync", False, []), ("lag", False, [3]), ("lag", True, [0])]
 )
 def test_servers_are_given_cores_where_generation_overlaps(

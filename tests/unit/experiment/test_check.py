@@ -8,6 +8,7 @@ import pytest
 from gfcr import config as configs
 from gfcr import experiment, sweep
 from gfcr.errors import GfcrError
+from tests.cases import over
 
 EXPERIMENT: dict[str, Any] = {
     "study": "t",
@@ -85,7 +86,7 @@ def _experiment(changes: dict[str, Any], *, folder: Path) -> configs.Experiment:
     return configs.experiment(values, where="t")
 
 
-@pytest.mark.parametrize(("changes", "message"), BAD.values(), ids=BAD.keys())
+@over(("changes", "message"), BAD.values(), ids=BAD.keys())
 def test_what_does_not_fit_is_refused_before_the_engine_starts(
     changes: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
@@ -95,7 +96,7 @@ def test_what_does_not_fit_is_refused_before_the_engine_starts(
     assert not [line for line in said if "engine" in line]
 
 
-@pytest.mark.parametrize("max_tokens", [1, 950])
+@over("max_tokens", [1, 950])
 def test_what_just_fits_runs(max_tokens: int, tmp_path: Path) -> None:
     changes = {"sampling": {"max_tokens": max_tokens}, "strategy": "grpo"}
     result = experiment.run(_experiment(changes, folder=tmp_path))

@@ -15,6 +15,7 @@ from gfcr.tasks.base import Problems
 from gfcr.testing import factories as make
 from gfcr.tracking.folder import RunFolder
 from gfcr.types import Prompt, Sampling
+from tests.cases import over
 from tests.launchers import values_of
 
 
@@ -53,7 +54,7 @@ def test_the_default_follows_no_training_and_longer_training_must_say_so() -> No
     assert configs.experiment(own, where="t").evaluation.sampling.max_tokens == 7
 
 
-@pytest.mark.parametrize("key", ["temperature", "top_k", "max_tokens"])
+@over("key", ["temperature", "top_k", "max_tokens"])
 def test_a_key_of_sampling_belongs_below_evaluation_sampling(key: str) -> None:
     with pytest.raises(ConfigError, match=rf"give evaluation\.sampling\.{key}"):
         configs.experiment({"evaluation": {key: 1}}, where="t")
@@ -83,7 +84,7 @@ ASKED = {
 }
 
 
-@pytest.mark.parametrize("case", ASKED)
+@over("case", ASKED)
 def test_splits_that_measure_nothing_are_refused(case: str) -> None:
     train, heldout, words = ASKED[case]
     with pytest.raises(TaskError, match=words):
@@ -145,7 +146,7 @@ SAME = {
 }
 
 
-@pytest.mark.parametrize("case", SAME)
+@over("case", SAME)
 def test_arms_differ_in_how_they_train_and_in_nothing_else(case: str, tmp_path: Path) -> None:
     changes, words = SAME[case]
     values = values_of(tmp_path, arms={"a": {}, "b": changes})
@@ -165,6 +166,7 @@ def test_a_study_may_say_that_it_compares_models_or_engines(tmp_path: Path) -> N
         sweep.from_values({**values, "compares": ["evaluation"]}, where="t")
 
 
+@pytest.mark.whole
 def test_a_task_of_one_s_own_is_part_of_the_question(tmp_path: Path) -> None:
     """The file may be edited between two arms: same name, prompts and answers, other verdicts."""
     file = tmp_path / "mine.py"

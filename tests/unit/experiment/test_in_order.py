@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from gfcr import config as configs
 from gfcr import experiment, registry
 from gfcr.experiment.source import Pause
@@ -30,6 +32,7 @@ def asked(folder: Path, until: str | None = None) -> list[str]:
     return [group.prompt.text for group in groups]
 
 
+@pytest.mark.slow
 def test_prompts_are_drawn_as_the_task_gives_them(tmp_path: Path) -> None:
     given = [p.text for p in registry.build("task", TASK).problems(make.CODEC).train]
     assert asked(tmp_path / "a") == [*given, *given[:4]]

@@ -11,6 +11,7 @@ from gfcr import experiment
 from gfcr.errors import CheckpointError, ConfigError, ForeignCheckpointError
 from gfcr.experiment.source import Pause
 from gfcr.tracking.folder import RunFolder
+from tests.cases import over
 
 VALUES: dict[str, Any] = {
     "model": "none",
@@ -27,7 +28,8 @@ def run(folder: Path, until: str | None = None, **changes: Any) -> dict[str, Any
     return experiment.run(config, until=Pause.parse(until) if until else None)
 
 
-@pytest.mark.parametrize("strategy", ["grpo", "april", "repo"])
+@pytest.mark.slow
+@over("strategy", ["grpo", "april", "repo"])
 def test_paused_and_continued_it_is_the_same_run(strategy: str, tmp_path: Path) -> None:
     whole = run(tmp_path / "a", strategy={"name": strategy})
     paused = [run(tmp_path / "b", f"updates={n}", strategy={"name": strategy}) for n in (1, 4)]
@@ -75,7 +77,8 @@ def transplanted(donor: Path, onto: Path) -> None:
     shutil.copy(donor / "metrics.jsonl", onto / "metrics.jsonl")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.whole
+@over(
     "other",
     [
         {"trainer": {"name": "dry", "max_steps": 7}},
@@ -85,7 +88,7 @@ def transplanted(donor: Path, onto: Path) -> None:
     ],
     ids=["trainer", "seed", "strategy", "attempt"],
 )
-@pytest.mark.parametrize("until", ["updates=2", "updates=4"])
+@over("until", ["updates=2", "updates=4"])
 def test_a_paused_run_goes_on_from_no_other_run_s_checkpoint(
     other: dict[str, Any], until: str, tmp_path: Path
 ) -> None:
@@ -104,7 +107,8 @@ def test_a_paused_run_goes_on_from_no_other_run_s_checkpoint(
     assert done["status"] == "finished" and done["resumed_from"] == 2
 
 
-@pytest.mark.parametrize("held", [b"", b"\xff", None])
+@pytest.mark.slow
+@over("held", [b"", b"\xff", None])
 def test_a_run_whose_attempt_is_lost_does_not_go_on(held: bytes | None, tmp_path: Path) -> None:
     folder = Path(run(tmp_path, "updates=2")["folder"])
     (folder / "attempt").unlink()
@@ -114,7 +118,7 @@ def test_a_run_whose_attempt_is_lost_does_not_go_on(held: bytes | None, tmp_path
         run(tmp_path)
 
 
-@pytest.mark.parametrize("text", ["updates", "updates=x", "tokens=3", "updates=-1", ""])
+@over("text", ["updates", "updates=x", "tokens=3", "updates=-1", ""])
 def test_another_pause_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="updates=NUMBER"):
         Pause.parse(text)

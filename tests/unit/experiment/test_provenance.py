@@ -14,6 +14,7 @@ import pytest
 from gfcr.code.files import digest
 from gfcr.experiment.provenance import edited
 from gfcr.tracking.base import RunCard
+from tests.cases import over
 
 ROOT = Path(__file__).parents[3]
 CODE = "from gfcr.experiment import provenance; print(provenance._commit())"
@@ -58,6 +59,7 @@ def made(top: Path, ids: str = "sha1") -> Path:
     return top
 
 
+@pytest.mark.whole
 def test_a_part_that_git_does_not_track_marks_the_commit(checkout: Path) -> None:
     clean = said(checkout)
     assert len(clean) == 12 and "+" not in clean
@@ -125,6 +127,7 @@ def cached(top: Path, how: py_compile.PycInvalidationMode) -> None:
     os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "change",
     [
@@ -148,12 +151,14 @@ def test_code_that_git_was_told_to_overlook_marks_the_commit(
     assert said(copied) == f"{clean}+"
 
 
+@pytest.mark.whole
 def test_a_commit_in_whose_place_git_shows_another_is_compared_as_it_is(copied: Path) -> None:
     clean = said(copied)
     replaced(copied)
     assert said(copied) == f"{clean}+"
 
 
+@pytest.mark.whole
 def test_the_environment_points_to_no_other_checkout(copied: Path) -> None:
     clean = said(copied)
     other = copied.with_name("other")
@@ -195,7 +200,7 @@ def test_bytecode_of_other_code_is_another_digest(tmp_path: Path) -> None:
     assert digest([file]) == before
 
 
-@pytest.mark.parametrize(
+@over(
     ("held", "told"),
     [("new", []), ("old", ["mine.py"]), ("old | new", []), ("new | old", ["mine.py"])],
 )

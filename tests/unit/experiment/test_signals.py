@@ -44,6 +44,7 @@ def begun(line: list[str]) -> subprocess.Popen[str]:
     return subprocess.Popen(line, text=True, preexec_fn=hear, **pipes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.whole)]
 )
@@ -65,11 +66,13 @@ def test_a_run_is_paused_and_says_how_to_go_on(number: signal.Signals, tmp_path:
     assert finished["status"] == "finished" and finished["resumed_from"] == answer["updates"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.whole)]
 )
 def test_a_sweep_tells_its_trials(number: signal.Signals, tmp_path: Path) -> None:
     arms = {"arms": {"a": {}, "b": {}}, "seeds": [0], "launcher": {"name": "local", "parallel": 2}}
+    arms["trainer"] = {**LONG, "max_steps": 5000}
     process = begun(command(tmp_path, "sweep", **arms))
     for arm in "ab":
         wait_for(tmp_path / "runs", f"t/{arm}/*/checkpoints/checkpoint-*/gfcr_checkpoint.json")
@@ -81,8 +84,10 @@ def test_a_sweep_tells_its_trials(number: signal.Signals, tmp_path: Path) -> Non
     assert [run.status for run in runs] == ["paused"] * 2
 
 
+@pytest.mark.whole
+@pytest.mark.slow
 def test_a_trial_that_was_interrupted_alone_is_named(tmp_path: Path) -> None:
-    arms = {"arms": {"a": {}, "b": {}}, "seeds": [0], "trainer": {**LONG, "max_steps": 60}}
+    arms = {"arms": {"a": {}, "b": {}}, "seeds": [0], "trainer": {**LONG, "max_steps": 400}}
     arms["launcher"] = {"name": "local", "parallel": 1}
     process = begun(command(tmp_path, "sweep", **arms))
     wait_for(tmp_path / "runs", "t/a/*/checkpoints/checkpoint-*/gfcr_checkpoint.json")

@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,6 +10,7 @@ from gfcr import strategy as strategies
 from gfcr.filter.best_rollouts import BestRollouts
 from gfcr.testing import factories as make
 from gfcr.types import Group
+from tests.cases import over
 
 rollouts = st.lists(
     st.tuples(st.none() | st.sampled_from([0.0, 0.5, 1.0]), st.sampled_from("abc")),
@@ -62,7 +62,7 @@ def test_all_wrong_leaves_nothing() -> None:
     assert not best([(0.0, "a"), (None, "b")]).kept_N.any()
 
 
-@pytest.mark.parametrize("keep", [0, 2])
+@over("keep", [0, 2])
 def test_the_strategy_fine_tunes_on_what_is_right_alone(keep: int) -> None:
     batch = make.pipeline(strategies.load("rft", keep=keep)).next_batch()
     assert len(batch.samples) == batch.metrics["filters.best/kept"] > 0

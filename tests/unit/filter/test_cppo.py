@@ -15,6 +15,7 @@ from gfcr.filter.cppo import Cppo
 from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.testing import factories as make
 from gfcr.types import Group
+from tests.cases import over
 
 
 def pruned(rewards: list[float | None], *, prune: float, seed: int = 0) -> Group:
@@ -92,7 +93,7 @@ def test_what_cannot_work_is_refused() -> None:
         Cppo(prune=1.0)
 
 
-@pytest.mark.parametrize(("changes", "prompts"), [({}, 32), ({"pack": None}, 8)])
+@over(("changes", "prompts"), [({}, 32), ({"pack": None}, 8)])
 def test_an_update_is_as_large_as_without_pruning(changes: Any, prompts: int) -> None:
     plan = strategies.load("cppo", group_size=8, prune=0.75, controls=changes)
     batch = make.pipeline(plan).next_batch()

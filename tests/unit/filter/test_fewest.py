@@ -21,6 +21,7 @@ from gfcr.filter.split_advantage import SplitAdvantage
 from gfcr.filter.zero_variance import ZeroVariance
 from gfcr.stages import Filter
 from gfcr.testing import factories as make
+from tests.cases import over
 
 CASES: list[tuple[Filter, int]] = [
     (BalancedSubset(keep=4), 4),
@@ -45,7 +46,7 @@ CASES: list[tuple[Filter, int]] = [
 ]
 
 
-@pytest.mark.parametrize(("part", "fewest"), CASES, ids=lambda it: type(it).__name__)
+@over(("part", "fewest"), CASES, ids=lambda it: type(it).__name__)
 def test_it_says_the_fewest_rollouts_with_which_it_can_work(part: Filter, fewest: int) -> None:
     assert part.fewest() == fewest
     group = make.group([float(i % 2) for i in range(fewest)])
@@ -61,7 +62,7 @@ def test_smaller_groups_are_refused() -> None:
         strategies.load("pods", group_size=3, **pods).check()
 
 
-@pytest.mark.parametrize(
+@over(
     "late",
     [
         {"name": "soft_overlong"},

@@ -3,6 +3,7 @@ import pytest
 from gfcr.errors import ConfigError
 from gfcr.filter.format_gate import FormatGate
 from gfcr.testing import factories as make
+from tests.cases import over
 
 
 def _passes(text: str, **values: object) -> bool:
@@ -10,7 +11,7 @@ def _passes(text: str, **values: object) -> bool:
     return gate.passes(make.rollout(text=text), view=make.view())
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "passes"),
     [
         ("1+2=3#3", True),
@@ -27,7 +28,7 @@ def test_the_usual_markers_need_an_answer(text: str, passes: bool) -> None:
     assert _passes(text) == passes
 
 
-@pytest.mark.parametrize(("at_most", "passes"), [(0, True), (1, False), (2, True), (3, True)])
+@over(("at_most", "passes"), [(0, True), (1, False), (2, True), (3, True)])
 def test_answers_may_be_counted(at_most: int, passes: bool) -> None:
     assert _passes("#1 #2", at_most=at_most) == passes
     assert not _passes("1 2", at_most=at_most)

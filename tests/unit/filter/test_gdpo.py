@@ -13,6 +13,7 @@ from gfcr.filter.gdpo import Gdpo
 from gfcr.filter.within_length import WithinLength
 from gfcr.testing import factories as make
 from gfcr.types import Group
+from tests.cases import over
 
 values = st.sampled_from([0.0, 1.0]) | st.floats(-2, 2, width=16)
 
@@ -113,7 +114,7 @@ def test_a_name_that_nobody_gives_is_refused_with_those_known() -> None:
         Gdpo(weights={"reward": 0.0})
 
 
-@pytest.mark.parametrize(("right_only", "expected"), [(False, [1, 1, 0]), (True, [1, 0, 0])])
+@over(("right_only", "expected"), [(False, [1, 1, 0]), (True, [1, 0, 0])])
 def test_within_length_scores_the_short(right_only: bool, expected: list[float]) -> None:
     sizes = ((1.0, 20), (0.0, 20), (1.0, 21))
     rollouts = [make.rollout(i, reward=r, length=n) for i, (r, n) in enumerate(sizes)]

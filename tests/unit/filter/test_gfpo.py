@@ -12,6 +12,7 @@ from gfcr.filter.gfpo import Gfpo
 from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.testing import factories as make
 from gfcr.types import Group
+from tests.cases import over
 
 
 def kept(rollouts: list[tuple[float | None, int]], seed: int = 0, **knobs: Any) -> Group:
@@ -67,7 +68,7 @@ def test_the_map_behind_it_compares_the_kept() -> None:
     assert [s.advantage for s in group.signals] == [0.5, -0.5, None, None]
 
 
-@pytest.mark.parametrize("metric", ["shortest", "efficiency"])
+@over("metric", ["shortest", "efficiency"])
 def test_the_strategy_trains_k_of_g(metric: str) -> None:
     batch = make.pipeline(
         strategies.load("gfpo", group_size=12, keep=3, metric=metric)

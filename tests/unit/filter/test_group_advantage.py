@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from gfcr import strategy as strategies
 from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.testing import factories as make
+from tests.cases import over
 
 REWARDS = st.lists(st.floats(-2, 2, width=16), min_size=2, max_size=12)
 
@@ -52,7 +53,7 @@ def test_grpo_has_unit_deviation_whatever_the_scale() -> None:
         assert got.std(ddof=1) == pytest.approx(1, abs=2e-3)
 
 
-@pytest.mark.parametrize("kind", ["grpo", "dr_grpo", "rloo"])
+@over("kind", ["grpo", "dr_grpo", "rloo"])
 def test_unscorable_rollouts_neither_get_an_advantage_nor_move_the_baseline(kind: str) -> None:
     with_gap = _advantages(kind, [1.0, None, 0.0, 0.0])
     assert with_gap[1] is None
@@ -64,7 +65,7 @@ def test_a_group_of_one_has_no_baseline() -> None:
     assert _advantages("rloo", [0.7]) == pytest.approx([0.7])
 
 
-@pytest.mark.parametrize(("name", "kind"), [("rloo", "rloo"), ("dr_grpo", "dr_grpo")])
+@over(("name", "kind"), [("rloo", "rloo"), ("dr_grpo", "dr_grpo")])
 def test_strategies_train_with_their_formula(name: str, kind: str) -> None:
     batch = make.pipeline(strategies.load(name, group_size=4)).next_batch()
     samples = {s.rollout.id: s.advantage_T for s in batch.samples}

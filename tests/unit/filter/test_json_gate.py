@@ -12,6 +12,7 @@ from gfcr import registry
 from gfcr.errors import ConfigError
 from gfcr.filter.json_gate import JsonGate
 from gfcr.testing import factories as make
+from tests.cases import over
 
 NAMES = st.sampled_from(["a", "b", "c"])
 LEAVES = (
@@ -56,6 +57,7 @@ def _passes(text: str, **values: Any) -> bool:
     return JsonGate(**values).passes(make.rollout(text=text), view=make.view())
 
 
+@pytest.mark.slow
 @settings(max_examples=600, deadline=None)
 @given(SCHEMAS, VALUES)
 def test_a_schema_means_what_the_reference_says(schema: dict[str, Any], value: Any) -> None:
@@ -71,7 +73,7 @@ ANSWER = {
 }
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "passes"),
     [
         ('{"answer": 3}', True),
@@ -100,7 +102,7 @@ def test_the_last_fenced_block_may_be_what_counts() -> None:
     assert not _passes(text, schema=ANSWER)
 
 
-@pytest.mark.parametrize(
+@over(
     ("schema", "told"),
     [
         ({"typ": "object"}, r"json_gate\.schema: unknown keyword 'typ'.*'type'"),

@@ -3,6 +3,7 @@ import pytest
 from gfcr.errors import ConfigError
 from gfcr.filter.language_gate import LanguageGate, Script
 from gfcr.testing import factories as make
+from tests.cases import over
 
 
 def _passes(text: str, *scripts: Script, share: float = 1.0) -> bool:
@@ -32,16 +33,14 @@ SAMPLES: dict[Script, str] = {
 }
 
 
-@pytest.mark.parametrize("script", SAMPLES)
+@over("script", SAMPLES)
 def test_a_script_is_allowed_or_not(script: Script) -> None:
     others: tuple[Script, ...] = tuple(s for s in SAMPLES if s != script)
     assert _passes(SAMPLES[script], script)
     assert not _passes(SAMPLES[script], *others)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "1 + 2 = 3", "\U0001f600 \u2026", "\U0001d431 \u2208 \u211d", "\uff46\uff55"]
-)
+@over("text", ["", "1 + 2 = 3", "\U0001f600 \u2026", "\U0001d431 \u2208 \u211d", "\uff46\uff55"])
 def test_signs_belong_to_no_script_and_styled_letters_to_that_of_the_plain_one(text: str) -> None:
     assert _passes(text, "latin")
 

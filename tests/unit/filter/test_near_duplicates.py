@@ -4,7 +4,6 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,6 +11,7 @@ from gfcr import strategy as strategies
 from gfcr.filter.near_duplicates import NearDuplicates
 from gfcr.testing import factories as make
 from gfcr.types import Group, Rollout
+from tests.cases import over
 
 
 def _rollout(index: int, tokens: list[int], **changes: Any) -> Rollout:
@@ -78,7 +78,7 @@ def test_what_a_tool_said_makes_no_difference() -> None:
     assert after.kept_N.tolist() == [True, False]
 
 
-@pytest.mark.parametrize("most", [0.0, 0.5, 1.0])
+@over("most", [0.0, 0.5, 1.0])
 def test_in_a_run_those_trained_have_the_advantages_of_the_whole_group(most: float) -> None:
     filters = {"duplicates": {"name": "near_duplicates", "most": most, "ngram": 1}}
     plain = make.pipeline(strategies.load("grpo")).next_batch()

@@ -11,6 +11,7 @@ from gfcr import strategy as strategies
 from gfcr.filter.novelty import Novelty
 from gfcr.testing import factories as make
 from gfcr.types import Group
+from tests.cases import over
 
 
 def _group(sequences: list[list[int]], rewards: list[float | None] | None = None) -> Group:
@@ -53,7 +54,7 @@ def test_the_odd_one_out_weighs_most() -> None:
     assert weights == pytest.approx([2 / 3, 2 / 3, 2 / 3, 2])
 
 
-@pytest.mark.parametrize("rewards", [[1.0, 0.0, 0.0], [0.0, 0.0, 0.0], [1.0, None, 0.0]])
+@over("rewards", [[1.0, 0.0, 0.0], [0.0, 0.0, 0.0], [1.0, None, 0.0]])
 def test_fewer_than_two_right_ones_leave_the_group_as_it_is(rewards: list[float | None]) -> None:
     assert _weights([[4, 5], [6, 7], [8, 9]], rewards) == [1, 1, 1]
 

@@ -1,9 +1,8 @@
 import warnings
 
-import pytest
-
 from gfcr.filter.parse_gate import ParseGate
 from gfcr.testing import factories as make
+from tests.cases import over
 
 GOOD, BAD = "```python\nprint(1)\n```", "```python\nprint(\n```"
 
@@ -12,7 +11,7 @@ def _passes(text: str, gate: ParseGate | None = None) -> bool:
     return (gate or ParseGate()).passes(make.rollout(text=text), view=make.view())
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "passes"),
     [
         (GOOD, True),
@@ -47,7 +46,7 @@ def test_all_blocks_may_have_to() -> None:
     assert not _passes("", every)
 
 
-@pytest.mark.parametrize("code", ["(" * 5000, "-" * 50000 + "1", "x" + ".x" * 50000])
+@over("code", ["(" * 5000, "-" * 50000 + "1", "x" + ".x" * 50000])
 def test_what_no_parser_takes_fails_and_nothing_else_does(code: str) -> None:
     assert not _passes(f"```python\n{code}\n```")
 

@@ -11,6 +11,7 @@ from gfcr import strategy as strategies
 from gfcr.filter.reinforce_pp import ReinforcePp
 from gfcr.testing import factories as make
 from gfcr.types import Group
+from tests.cases import over
 
 rewards = st.none() | st.sampled_from([0.0, 1.0]) | st.floats(-2, 2, width=16)
 batches = st.lists(
@@ -87,7 +88,7 @@ def test_all_alike_teach_nothing_and_give_finite_numbers() -> None:
     assert list(ReinforcePp().map_batch([], view=make.view())) == []
 
 
-@pytest.mark.parametrize("knobs", [{"group_size": 1}, {"baseline": "group"}, {}])
+@over("knobs", [{"group_size": 1}, {"baseline": "group"}, {}])
 def test_an_update_s_advantages_have_mean_0_and_deviation_1(knobs: dict[str, Any]) -> None:
     pipeline = make.pipeline(strategies.load("reinforce_pp", **knobs), prompts=16)
     batch = pipeline.next_batch()

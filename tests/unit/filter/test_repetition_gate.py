@@ -3,13 +3,13 @@
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gfcr.filter.repetition_gate import RepetitionGate
 from gfcr.testing import factories as make
 from gfcr.types import FinishReason
+from tests.cases import over
 
 CYCLES = {"ngram": 1000, "max_share": 1.0}
 
@@ -74,7 +74,7 @@ def test_short_rollouts_pass() -> None:
     assert _passes([])
 
 
-@pytest.mark.parametrize("share", [0.5, 1.0])
+@over("share", [0.5, 1.0])
 def test_at_the_most_a_rollout_still_passes(share: float) -> None:
     tokens = [4, 5, 6, 4, 5, 6] if share == 0.5 else [4, 4, 5, 5, 6]
     assert _passes(tokens, ngram=1, max_share=share, min_tokens=1, max_period=1, min_repeats=3)

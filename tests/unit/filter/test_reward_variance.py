@@ -11,6 +11,7 @@ from gfcr import strategy as strategies
 from gfcr.errors import ConfigError
 from gfcr.filter.reward_variance import RewardVariance
 from gfcr.testing import factories as make
+from tests.cases import over
 
 
 def _share(rewards: list[float], **values: float) -> float:
@@ -18,7 +19,7 @@ def _share(rewards: list[float], **values: float) -> float:
     return part.apply(make.group(list(rewards)), view=make.view()).values["reward_variance"]
 
 
-@pytest.mark.parametrize("size", [2, 3, 4, 5, 8])
+@over("size", [2, 3, 4, 5, 8])
 def test_it_is_the_share_of_the_largest_variance_of_any_group(size: int) -> None:
     largest = max(np.var(r, ddof=1) for r in product([0.0, 1.0], repeat=size))
     for right in range(size + 1):
@@ -26,7 +27,7 @@ def test_it_is_the_share_of_the_largest_variance_of_any_group(size: int) -> None
         assert _share(rewards) == pytest.approx(np.var(rewards, ddof=1) / largest)
 
 
-@pytest.mark.parametrize("right", range(9))
+@over("right", range(9))
 def test_of_eight_it_is_the_parabola_of_the_success_rate(right: int) -> None:
     rewards = [1.0] * right + [0.0] * (8 - right)
     assert _share(rewards) == pytest.approx(4 * right * (8 - right) / 64)
@@ -40,7 +41,7 @@ def test_rewards_between_any_two_bounds_give_a_share(rewards: list[float]) -> No
     assert _share(moved) == pytest.approx(share, abs=1e-5)
 
 
-@pytest.mark.parametrize(
+@over(
     ("right", "step", "kept"),
     [(0, 0, False), (1, 0, True), (1, 19, True), (1, 20, False), (2, 20, False), (3, 20, True)],
 )

@@ -13,6 +13,7 @@ from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.filter.semantic_entropy import SemanticEntropy
 from gfcr.testing import factories as make
 from gfcr.types import Group
+from tests.cases import over
 
 
 def _group(texts: list[str], rewards: list[float | None] | None = None) -> Group:
@@ -48,7 +49,7 @@ def test_all_rollouts_of_a_group_weigh_the_same(texts: list[str], alpha: float) 
         assert [s.weight for s in signals] == pytest.approx([weight] * len(texts))
 
 
-@pytest.mark.parametrize(
+@over(
     ("texts", "share"),
     [
         (["#3", "# 3", "1#2#3", r"\boxed{3}"], 0.0),

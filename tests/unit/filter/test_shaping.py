@@ -11,6 +11,7 @@ from gfcr.filter.soft_overlong import SoftOverlong
 from gfcr.generate.sample import Sample
 from gfcr.stages import Filter
 from gfcr.strategy import Strategy
+from tests.cases import over
 
 SHAPING = [
     CosineLength(),
@@ -25,7 +26,7 @@ def _strategy(**filters: Filter) -> Strategy:
     return Strategy(name="t", generate=Sample(), filters=filters, group_size=8)
 
 
-@pytest.mark.parametrize("shaping", SHAPING, ids=repr)
+@over("shaping", SHAPING, ids=repr)
 def test_before_the_map_it_is_taken_and_behind_it_refused(shaping: Filter) -> None:
     _strategy(shape=shaping, advantage=GroupAdvantage()).check()
     told = r"strategy\.filters\.shape: strategy\.filters\.advantage makes advantages.*put it first"

@@ -4,11 +4,11 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-import pytest
 
 from gfcr.filter.sibling_advantage import SiblingAdvantage
 from gfcr.testing import factories as make
 from gfcr.types import Span
+from tests.cases import over
 from tests.trees import leaf
 
 VIEW: Any = None
@@ -37,7 +37,7 @@ def test_a_tree_done_by_hand() -> None:
     np.testing.assert_allclose(found[3], [-0.25, -0.25, 0])
 
 
-@pytest.mark.parametrize("normalise", [True, False])
+@over("normalise", [True, False])
 def test_a_balanced_tree_agrees_with_values_from_the_bottom_up(normalise: bool) -> None:
     """3-2-2, as the authors compute it: V(leaf) = reward, V(inner) = mean of its children."""
     rewards = {

@@ -13,6 +13,7 @@ from gfcr.filter.single_stream import SingleStream
 from gfcr.stages import Harvest
 from gfcr.testing import factories as make
 from gfcr.types import Group, RolloutBatch
+from tests.cases import over
 
 
 def visited(part: SingleStream, *rewards: float | None, step: int = 0) -> None:
@@ -87,6 +88,7 @@ def test_advantages_are_normalised_over_the_batch_and_need_no_groups() -> None:
         assert own.std(ddof=1) == pytest.approx(1, abs=1e-2) or not own.any()
 
 
+@pytest.mark.slow
 def test_values_come_to_the_success_rates() -> None:
     pipeline, _ = _updates(80)
     part = pipeline.strategy.filters["single_stream"]
@@ -124,7 +126,7 @@ def _last_batch(gap: float) -> Group:
     return make.group_of([make.rollout(of=prompt, length=6, logprobs=(now_T - gap).tolist())])
 
 
-@pytest.mark.parametrize("gap", [0.0, 0.3, -0.3])
+@over("gap", [0.0, 0.3, -0.3])
 def test_how_far_the_policy_moved_is_measured_on_its_own_rollouts(gap: float) -> None:
     part = SingleStream()
     harvest = Harvest(step=0, groups=(_last_batch(gap),), aborted=())

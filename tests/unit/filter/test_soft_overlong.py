@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from gfcr.errors import ConfigError
 from gfcr.filter.soft_overlong import SoftOverlong
 from gfcr.testing import factories as make
+from tests.cases import over
 
 
 def _penalty(length: int, *, buffer: float = 0.2, penalty: float = 1.0, cap: int = 100) -> float:
@@ -33,7 +34,7 @@ def test_unscorable_stays_unscorable() -> None:
     assert SoftOverlong().apply(group, view=make.view()).signals[0].reward is None
 
 
-@pytest.mark.parametrize("buffer", [0.0, 1.1])
+@over("buffer", [0.0, 1.1])
 def test_a_buffer_out_of_range_is_refused(buffer: float) -> None:
     with pytest.raises(ConfigError, match=f"buffer={buffer}"):
         SoftOverlong(buffer=buffer)

@@ -10,6 +10,7 @@ from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.filter.split_advantage import SplitAdvantage
 from gfcr.testing import factories as make
 from gfcr.types import Group
+from tests.cases import over
 
 
 def _mixed(fresh: list[float | None], replayed: list[float]) -> Group:
@@ -25,7 +26,7 @@ def _by_origin(group: Group, origin: str) -> list[float | None]:
     return [s.advantage for r, s in pairs if r.origin == origin]
 
 
-@pytest.mark.parametrize("kind", ["grpo", "dr_grpo", "rloo"])
+@over("kind", ["grpo", "dr_grpo", "rloo"])
 def test_each_part_is_what_the_plain_map_makes_of_it_alone(
     kind: Literal["grpo", "dr_grpo", "rloo"],
 ) -> None:

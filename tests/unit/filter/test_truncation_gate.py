@@ -1,16 +1,16 @@
 """Overlong filtering."""
 
 import numpy as np
-import pytest
 
 from gfcr import strategy as strategies
 from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.filter.truncation_gate import TruncationGate
 from gfcr.testing import factories as make
 from gfcr.types import FinishReason, Group
+from tests.cases import over
 
 
-@pytest.mark.parametrize(
+@over(
     ("finish", "passes", "without_halted"),
     [
         (FinishReason.STOP, True, True),

@@ -1,10 +1,9 @@
-import pytest
-
 from gfcr.filter.zero_variance import ZeroVariance
 from gfcr.testing import factories as make
+from tests.cases import over
 
 
-@pytest.mark.parametrize(
+@over(
     ("rewards", "rejected"),
     [
         ([1.0, 1.0, 1.0], True),

@@ -10,6 +10,7 @@ from gfcr.errors import ConfigError
 from gfcr.generate.budget_forcing import BudgetForcing
 from gfcr.testing import factories as make
 from gfcr.types import FinishReason, RolloutBatch
+from tests.cases import over
 
 HASH = make.CODEC.encode("#")[0]
 
@@ -31,7 +32,7 @@ def test_long_thinking_is_ended_at_the_budget_and_answered() -> None:
         assert rollout.logprobs_T[10] == 0 and sample.advantage_T[10] == 0
 
 
-@pytest.mark.parametrize("text", ["7#12", "777#127777777", "777777777"])
+@over("text", ["7#12", "777#127777777", "777777777"])
 def test_who_answers_or_ends_in_time_is_left_alone(text: str) -> None:
     for rollout in (s.rollout for s in run(lambda request: text).samples):
         assert rollout.notes["forced"] == 0.0 and rollout.mask_T.all()
@@ -76,7 +77,7 @@ def test_a_marker_without_tokens_is_refused() -> None:
         BudgetForcing(marker="x").check(lambda text: ())
 
 
-@pytest.mark.parametrize("bad", [{"thinking": 0.0}, {"thinking": 1.0}, {"marker": ""}])
+@over("bad", [{"thinking": 0.0}, {"thinking": 1.0}, {"marker": ""}])
 def test_values_out_of_range_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=f"BudgetForcing.{next(iter(bad))}="):
         BudgetForcing(**bad)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from gfcr.generate.tools.base import ToolError
 from gfcr.generate.tools.calculator import Calculator
+from tests.cases import over
 
 expressions = st.recursive(
     st.integers(0, 999).map(str),
@@ -23,7 +24,7 @@ def test_it_agrees_with_exact_arithmetic(text: str, before: str) -> None:
     assert Calculator().answer(f"{before}{text}") == str(expected)
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "result"),
     [
         ("3+9=12,12-4", "8"),
@@ -44,9 +45,7 @@ def test_values(text: str, result: str) -> None:
     assert Calculator().answer(text) == result
 
 
-@pytest.mark.parametrize(
-    "text", ["", "=", "3=", "x", "1/0", "(1+2", "2**9", "7//2", "1 2", "()", f"{'9+' * 100}9"]
-)
+@over("text", ["", "=", "3=", "x", "1/0", "(1+2", "2**9", "7//2", "1 2", "()", f"{'9+' * 100}9"])
 def test_what_is_not_arithmetic_is_refused(text: str) -> None:
     with pytest.raises(ToolError):
         Calculator().answer(text)

@@ -12,6 +12,7 @@ from gfcr.errors import ConfigError
 from gfcr.generate.entropy_tree import EntropyTree
 from gfcr.testing import factories as make
 from gfcr.types import RolloutBatch
+from tests.cases import over
 from tests.trees import provenance, trunk_is_generated_once
 
 
@@ -22,7 +23,7 @@ def grown(*, pipeline: dict[str, Any] | None = None, **knobs: int) -> tuple[Any,
     return made, made.next_batch()
 
 
-@pytest.mark.parametrize("shape", [(6, 2, 1, 2), (1, 1, 1, 1), (2, 3, 2, 2), (3, 1, 3, 1)])
+@over("shape", [(6, 2, 1, 2), (1, 1, 1, 1), (2, 3, 2, 2), (3, 1, 3, 1)])
 def test_a_tree_has_m_times_one_plus_nlt_leaves(shape: tuple[int, int, int, int]) -> None:
     m, n, rounds, t = shape
     _, batch = grown(group_size=m, forks=n, rounds=rounds, continuations=t)
@@ -87,7 +88,7 @@ WRONG: Sequence[tuple[str, float]] = [
 ]
 
 
-@pytest.mark.parametrize(("key", "value"), WRONG)
+@over(("key", "value"), WRONG)
 def test_impossible_settings_are_refused(key: str, value: float) -> None:
     with pytest.raises(ConfigError, match=f"{key}={value}"):
         EntropyTree(**{key: value})  # pyright: ignore[reportArgumentType]

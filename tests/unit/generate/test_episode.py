@@ -24,6 +24,7 @@ from gfcr.pipeline import Pipeline
 from gfcr.strategy import Strategy
 from gfcr.testing import factories as make
 from gfcr.types import FinishReason, Prompt, Rollout, RolloutBatch, Sampling
+from tests.cases import over
 
 WORKED = {"": "3+9=", "3+9=12": ",12-4=", "3+9=12,12-4=8": "#8"}
 
@@ -228,7 +229,7 @@ class Bounded(make.CoinTask):
     reward_range = (0.0, 1.0)
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "told"),
     [
         ("1=", "the environment returned 'a text': return an Observation"),
@@ -264,7 +265,7 @@ def test_a_message_ends_at_the_end_of_sequence_and_only_the_environment_ends_the
         assert rollout.reward == 1.0 and rollout.finish == FinishReason.STOP
 
 
-@pytest.mark.parametrize("stop", ["", "="])
+@over("stop", ["", "="])
 def test_turns_are_bounded(stop: str) -> None:
     _, batch = ran(Episode(environment=Guess(), stop=stop, max_turns=3), lambda request: "2=")
     asked = 3 if not stop else 2  # the last one is then no action but the end
@@ -426,7 +427,7 @@ def test_a_job_in_flight_begins_anew_after_a_restart() -> None:
     again.close()
 
 
-@pytest.mark.parametrize("per_turn", [False, True])
+@over("per_turn", [False, True])
 def test_held_out_prompts_are_asked_in_it_too(per_turn: bool) -> None:
     part = Episode(environment=Guess(), per_turn=per_turn)
     pipeline = make.pipeline(strategy(part), script=make.scripted(guesses), prompts=2)

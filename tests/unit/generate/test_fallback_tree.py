@@ -20,6 +20,7 @@ def grown(mean_length: float = 1e9, max_tokens: int = 40, **knobs: int) -> tuple
     return pipeline, pipeline.next_batch()
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(
     size=st.integers(1, 20),

@@ -15,6 +15,7 @@ from gfcr.stages import Harvest
 from gfcr.tasks.base import Codec, Problems, Task, Verdict
 from gfcr.testing import factories as make
 from gfcr.types import Prompt
+from tests.cases import over
 
 SOLUTION = "3+4=7,7"
 
@@ -102,7 +103,7 @@ def test_after_the_last_hint_the_group_goes_on_as_it_is() -> None:
     assert batch.metrics["controls.scaffold/helped"] == 0
 
 
-@pytest.mark.parametrize(
+@over(
     ("rewards", "step", "asks"),
     [
         ([0.0, 0.0], 5, True),

@@ -23,6 +23,7 @@ from gfcr.loop.view import shown
 from gfcr.sandbox.box import why_not
 from gfcr.testing import factories as make
 from gfcr.types import FinishReason, Rollout, RolloutBatch, Span
+from tests.cases import over
 
 WORKED = {"": "3+9=", "3+9=12": ",12-4=", "3+9=12,12-4=8": "#8"}
 
@@ -66,7 +67,7 @@ def test_sampled_tokens_are_trained() -> None:
         np.testing.assert_array_equal(sample.advantage_T != 0, sample.rollout.mask_T)
 
 
-@pytest.mark.parametrize("max_turns", [1, 2, 5])
+@over("max_turns", [1, 2, 5])
 def test_turns_are_bounded_and_the_last_one_has_no_tool(max_turns: int) -> None:
     _, batch = ran(lambda r: ",1+1=", max_turns=max_turns)
     for rollout in (s.rollout for s in batch.samples):
@@ -75,7 +76,7 @@ def test_turns_are_bounded_and_the_last_one_has_no_tool(max_turns: int) -> None:
         assert rollout.finish == FinishReason.STOP
 
 
-@pytest.mark.parametrize("max_tokens", range(2, 20))
+@over("max_tokens", range(2, 20))
 def test_no_rollout_outgrows_its_cap(max_tokens: int) -> None:
     pipeline, batch = ran(max_tokens=max_tokens)
     for rollout in (s.rollout for s in batch.samples):
@@ -90,8 +91,9 @@ def test_a_call_that_makes_no_sense_is_answered_with_the_error_text() -> None:
     assert [s.rollout.text for s in batch.samples] == ["+=?#8"] * 4
 
 
-@pytest.mark.parametrize("strategy", ["arpo", "multi_turn"])
-@pytest.mark.parametrize("tool", ["calculator", "search", "python"])
+@pytest.mark.slow
+@over("strategy", ["arpo", "multi_turn"])
+@over("tool", ["calculator", "search", "python"])
 def test_observations_are_the_tool_s_own_tokens_and_nothing_is_tokenised_again(
     tool: str, strategy: str, tmp_path: Path
 ) -> None:
@@ -265,9 +267,7 @@ def test_a_tool_that_is_not_slow_is_asked_in_the_loop_s_own_thread() -> None:
     assert Here.threads == {threading.get_ident()}
 
 
-@pytest.mark.parametrize(
-    "name", ["errors:did_you_mean", "errors:GfcrError", "generate.tools.base:Tool"]
-)
+@over("name", ["errors:did_you_mean", "errors:GfcrError", "generate.tools.base:Tool"])
 def test_only_a_tool_that_can_be_made_is_one(name: str) -> None:
     with pytest.raises(ConfigError, match=rf"generate\.tool: 'gfcr\.{name}' is no tool: give"):
         registry.build("generate", {"name": "multi_turn", "tool": f"gfcr.{name}"})

@@ -54,6 +54,7 @@ def drawn(run: Pipeline) -> tuple[tuple[int, ...], Counter[tuple[int, ...]]]:
     return group.prompt.tokens, Counter(tuple(r.tokens_T.tolist()) for r in group.rollouts)
 
 
+@pytest.mark.slow
 def test_the_chain_comes_to_the_power_of_the_law() -> None:
     run = pipeline(group_size=500, alpha=2.0, steps=12, block=8)
     head, counts = drawn(run)
@@ -65,6 +66,7 @@ def test_the_chain_comes_to_the_power_of_the_law() -> None:
     assert own["proposed"] == 500 * 12 and 0.1 < own["taken"] < 0.9
 
 
+@pytest.mark.slow
 def test_to_the_power_one_it_is_sampling() -> None:
     run = pipeline(group_size=600, alpha=1.0, steps=2, block=8)
     head, counts = drawn(run)

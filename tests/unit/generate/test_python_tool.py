@@ -15,6 +15,7 @@ from gfcr.generate.tools.python import Python
 from gfcr.sandbox.box import Box, SandboxError, why_not
 from gfcr.testing import factories as make
 from gfcr.types import FinishReason
+from tests.cases import over
 
 needs_one = pytest.mark.skipif(bool(why_not()), reason="no sandbox here")
 
@@ -24,7 +25,7 @@ def answer(program: str, **settings: Any) -> str:
 
 
 @needs_one
-@pytest.mark.parametrize(
+@over(
     ("program", "said"),
     [
         ("print(6 * 7)", "42"),
@@ -42,8 +43,9 @@ def test_a_program_s_output_is_its_answer_or_its_error_s_last_line(program: str,
     assert answer(program) == said
 
 
+@pytest.mark.slow
 @needs_one
-@pytest.mark.parametrize(
+@over(
     ("program", "said"),
     [
         ("while True: pass", "TimeoutError: killed after 0.5 s"),

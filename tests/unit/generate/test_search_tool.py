@@ -17,6 +17,7 @@ from gfcr.generate.multi_turn import MultiTurn
 from gfcr.generate.tools.base import ToolError
 from gfcr.generate.tools.search import NOTHING, Search
 from gfcr.testing import factories as make
+from tests.cases import over
 
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "dog", "ran", "far", "12", "3", "über", "x"]
 
@@ -37,7 +38,7 @@ def score(query: list[str], text: list[str], texts: list[list[str]], *, k1: floa
     return total
 
 
-@pytest.mark.parametrize(("k1", "b"), [(1.5, 0.75), (0.5, 0.0), (3.0, 1.0)])
+@over(("k1", "b"), [(1.5, 0.75), (0.5, 0.0), (3.0, 1.0)])
 def test_the_best_documents_by_the_formula_come_first(tmp_path: Path, k1: float, b: float) -> None:
     rng = np.random.default_rng(0)
     drawn = [[str(w) for w in rng.choice(WORDS, size=rng.integers(1, 9))] for _ in range(40)]
@@ -72,7 +73,7 @@ def test_a_call_without_a_query_is_none(tmp_path: Path) -> None:
             tool.answer(text)
 
 
-@pytest.mark.parametrize(
+@over(
     ("name", "text", "told"),
     [
         ("none.jsonl", None, r"search\.documents=.*none\.jsonl cannot be read: .*Give a file"),

@@ -2,11 +2,10 @@
 
 from typing import Any
 
-import pytest
-
 from gfcr import strategy as strategies
 from gfcr.generate.segment_tree import SegmentTree
 from gfcr.testing import factories as make
+from tests.cases import over
 from tests.trees import trunk_is_generated_once
 
 
@@ -17,7 +16,7 @@ def grown(mean_length: float = 1e9, max_tokens: int = 40, **knobs: int) -> tuple
     return pipeline, pipeline.next_batch()
 
 
-@pytest.mark.parametrize("shape", [(6, 6, 3), (4, 4, 3), (2, 3, 2), (3, 1, 3), (2, 2, 1)])
+@over("shape", [(6, 6, 3), (4, 4, 3), (2, 3, 2), (3, 1, 3), (2, 2, 1)])
 def test_a_tree_has_the_product_of_its_widths_as_leaves(shape: tuple[int, int, int]) -> None:
     first, width, depth = shape
     _, batch = grown(group_size=first, width=width, depth=depth, segment=4, max_tokens=12)

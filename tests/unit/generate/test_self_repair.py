@@ -10,6 +10,7 @@ from gfcr.generate.self_repair import SelfRepair
 from gfcr.tasks.base import Verdict
 from gfcr.testing import factories as make
 from gfcr.types import Prompt
+from tests.cases import over
 
 
 def ran(rates: tuple[float, ...] = (0.5,), **knobs: Any) -> tuple[Any, Any]:
@@ -28,7 +29,7 @@ def _under(rollout: Any) -> str:
     return make.CODEC.decode(rollout.sampled_under or rollout.prompt.tokens)
 
 
-@pytest.mark.parametrize("train", ["repair", "plain"])
+@over("train", ["repair", "plain"])
 def test_wrong_answers_are_tried_again_with_the_answer_in_sight(train: Any) -> None:
     pipeline, batch = ran(train=train)
     seen = 0

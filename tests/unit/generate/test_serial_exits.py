@@ -12,6 +12,7 @@ from gfcr.errors import ConfigError
 from gfcr.filter.exit_reward import ExitReward
 from gfcr.generate.serial_exits import SerialExits
 from gfcr.testing import factories as make
+from tests.cases import over
 from tests.trees import trunk_is_generated_once
 
 MARKER = make.CODEC.encode("#")
@@ -60,7 +61,7 @@ def test_a_marker_that_the_model_does_not_know_is_refused() -> None:
         SerialExits(marker="~").check(lambda text: ())
 
 
-@pytest.mark.parametrize(
+@over(
     ("exits", "rewards", "paid"),
     [
         ([3, 5, 9, 12], [1, 1, 1, 1], [1, 0.5, 0.25, 0.125]),

@@ -13,6 +13,7 @@ from gfcr.generate.tool_tree import ToolTree
 from gfcr.generate.tools.base import Tool
 from gfcr.testing import factories as make
 from gfcr.types import Group, Rollout, RolloutBatch
+from tests.cases import over
 
 SIZES = {"group_size": 12, "initial": 3, "max_turns": 4}
 
@@ -49,8 +50,8 @@ def forks(group: Group) -> dict[tuple[str, int], int]:
     return found
 
 
-@pytest.mark.parametrize("beam", [2, 3])
-@pytest.mark.parametrize(("base", "weight", "threshold"), [(0.5, 0.2, 0.5), (0.4, 1.0, 0.7)])
+@over("beam", [2, 3])
+@over(("base", "weight", "threshold"), [(0.5, 0.2, 0.5), (0.4, 1.0, 0.7)])
 def test_with_room_a_place_branches_where_p_exceeds_the_threshold_and_nowhere_else(
     beam: int, base: float, weight: float, threshold: float
 ) -> None:
@@ -72,8 +73,8 @@ def test_with_room_a_place_branches_where_p_exceeds_the_threshold_and_nowhere_el
     assert 0.1 < fmean(told) < 0.9
 
 
-@pytest.mark.parametrize("group_size", [1, 2, 3, 4, 7, 16])
-@pytest.mark.parametrize("initial", [1, 3, 8])
+@over("group_size", [1, 2, 3, 4, 7, 16])
+@over("initial", [1, 3, 8])
 def test_a_group_has_as_many_rollouts_as_asked_for(group_size: int, initial: int) -> None:
     _, batch = ran(group_size=group_size, initial=initial, beam=3, threshold=-10.0)
     for group in batch.groups:

@@ -8,6 +8,7 @@ import pytest
 
 from gfcr import models
 from gfcr.launch.cores import SMALL, Machine, largest, share
+from tests.cases import over
 
 GIB = 1 << 30
 FOUR = Machine(cores=range(4, 8), memory=64 * GIB, accelerated=False)
@@ -23,7 +24,7 @@ def test_small_models_run_side_by_side_a_core_each() -> None:
     assert str(placed) == "4 trials at a time, 1 core each: the model is small"
 
 
-@pytest.mark.parametrize(
+@over(
     ("weights", "machine", "said"),
     [
         (SMALL + 1, FOUR, "of 8 MiB"),
@@ -39,14 +40,14 @@ def test_others_have_the_machine_to_themselves(
     assert placed.cores == (frozenset(),) and said in str(placed)
 
 
-@pytest.mark.parametrize(("memory", "at_once"), [(0, 1), (7 * GIB, 2), (64 * GIB, 4)])
+@over(("memory", "at_once"), [(0, 1), (7 * GIB, 2), (64 * GIB, 4)])
 def test_no_more_run_than_there_is_memory_for(memory: int, at_once: int) -> None:
     machine = Machine(cores=range(4), memory=memory, accelerated=False)
     assert share(SMALL, parallel="auto", machine=machine).at_once == at_once
     assert share(0, parallel="auto", machine=machine).at_once == 4, "there is no model"
 
 
-@pytest.mark.parametrize(
+@over(
     ("parallel", "cores"),
     [(1, [[]]), (2, [[4, 6], [5, 7]]), (3, [[4, 7], [5], [6]]), (5, [[]] * 5)],
 )

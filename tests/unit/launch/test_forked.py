@@ -71,6 +71,7 @@ def warm_pid(forks: Forks) -> int:
     return forks._warm[0].pid
 
 
+@pytest.mark.slow
 def test_a_forked_trial_is_what_a_fresh_one_is_and_pauses_when_asked(
     tmp_path: Path, forks: Forks
 ) -> None:
@@ -86,6 +87,7 @@ def test_a_forked_trial_is_what_a_fresh_one_is_and_pauses_when_asked(
     assert result["interrupted"] == "SIGTERM" and "training a (seed 0)" in log_of(job)
 
 
+@pytest.mark.whole
 def test_deaths_are_told_and_the_next_trial_is_started_fresh(tmp_path: Path, forks: Forks) -> None:
     killed, orphan = jobs(tmp_path, trainer=LONG)
     trials = [TrialProcess(job, forks=forks) for job in (killed, orphan)]
@@ -105,6 +107,7 @@ def test_deaths_are_told_and_the_next_trial_is_started_fresh(tmp_path: Path, for
     trials[1].stop()
 
 
+@pytest.mark.slow
 def test_forked_and_fresh_trials_leave_the_same_records(
     tmp_path: Path, forks: Forks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,6 +128,7 @@ def test_forked_and_fresh_trials_leave_the_same_records(
     assert kept[0][0] and kept[0] == kept[1]
 
 
+@pytest.mark.whole
 def test_code_of_the_user_s_is_read_anew_and_draws_anew_in_each_trial(
     tmp_path: Path, forks: Forks
 ) -> None:
@@ -188,6 +192,7 @@ def test_what_started_a_thread_is_not_forked(tmp_path: Path) -> None:
     assert said.returncode == 1 and "threads" in said.stderr
 
 
+@pytest.mark.slow
 def test_a_trial_ends_with_a_launcher_that_is_killed(tmp_path: Path) -> None:
     job, *_ = jobs(tmp_path, trainer=LONG)
     code = (

@@ -22,6 +22,7 @@ from gfcr.launch.local import Local
 from gfcr.launch.process import TrialProcess, is_held
 from gfcr.launch.ray import Ray
 from gfcr.tracking.folder import RunFolder
+from tests.cases import over
 from tests.launchers import values_of
 
 ARMS = {name: {} for name in "ab"}
@@ -50,6 +51,8 @@ def trial_processes(folder: Path) -> list[int]:
     return list(map(int, subprocess.run(command, capture_output=True, text=True).stdout.split()))
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
 def test_several_at_a_time_and_every_one_answers(tmp_path: Path) -> None:
     begun: list[str] = []
     together = 0
@@ -65,7 +68,8 @@ def test_several_at_a_time_and_every_one_answers(tmp_path: Path) -> None:
     assert {RunFolder(j.folder).card().tags["gfcr.cores"] for j in jobs(tmp_path)} == {"1"}
 
 
-@pytest.mark.parametrize("scheduler", ["look_ahead", "unmanaged"])
+@pytest.mark.whole
+@over("scheduler", ["look_ahead", "unmanaged"])
 def test_trials_that_are_lent_cores_become_what_they_are_alone(
     tmp_path: Path, scheduler: Any
 ) -> None:
@@ -87,6 +91,7 @@ def test_trials_that_are_lent_cores_become_what_they_are_alone(
     assert set(again.values()) == {"finished"}, "nothing is left to ask for cores"
 
 
+@pytest.mark.whole
 def test_a_sweep_that_lends_cores_goes_on_after_a_kill(tmp_path: Path) -> None:
     file = tmp_path / "study.yaml"
     values = values_of(tmp_path / "runs", arms=ARMS, seeds=[0], trainer={**LONG, "max_steps": 60})
@@ -111,6 +116,7 @@ def test_what_cores_cannot_be_lent_to_is_refused(tmp_path: Path) -> None:
             list(Jigsaw().run(jobs(tmp_path, **changes)))
 
 
+@pytest.mark.slow
 def test_who_stops_listening_stops_the_trials(tmp_path: Path) -> None:
     class Enough(Exception):
         pass
@@ -125,6 +131,7 @@ def test_who_stops_listening_stops_the_trials(tmp_path: Path) -> None:
     assert not trial_processes(tmp_path)
 
 
+@pytest.mark.slow
 def test_trials_end_with_a_sweep_that_is_killed(tmp_path: Path) -> None:
     file = tmp_path / "study.yaml"
     values = values_of(tmp_path / "runs", arms=ARMS, seeds=[0], trainer=LONG)
@@ -137,6 +144,7 @@ def test_trials_end_with_a_sweep_that_is_killed(tmp_path: Path) -> None:
     until(lambda: not trial_processes(tmp_path), seconds=30)
 
 
+@pytest.mark.slow
 def test_the_second_process_of_a_trial_waits_for_the_first(tmp_path: Path) -> None:
     job, *_ = jobs(tmp_path, trainer={"name": "dry", "max_steps": 60})
     one = TrialProcess(job)
@@ -148,6 +156,7 @@ def test_the_second_process_of_a_trial_waits_for_the_first(tmp_path: Path) -> No
     assert "already finished" in (job.folder.parent / f"{job.folder.name}.log").read_text()
 
 
+@pytest.mark.whole
 def test_a_trial_that_another_sweep_runs_is_left_until_it_ends(tmp_path: Path) -> None:
     first, second = jobs(tmp_path, trainer={"name": "dry", "max_steps": 150})
     other = TrialProcess(first)
@@ -160,6 +169,7 @@ def test_a_trial_that_another_sweep_runs_is_left_until_it_ends(tmp_path: Path) -
     other.stop()
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_leaves_its_last_words(tmp_path: Path) -> None:
     job, *_ = jobs(tmp_path, trainer=LONG)
     process = TrialProcess(job)

@@ -14,6 +14,7 @@ from gfcr.errors import ConfigError
 from gfcr.launch import slowdowns
 from gfcr.launch.lending import HALF, Lender, Lent, Stretch, even
 from gfcr.process.lease import KINDS, Kind, Lease, rows
+from tests.cases import over
 
 CORES = [0, 1]
 TABLE = {("decode", "train"): 1.1, ("train", "decode"): 1.1, ("tail", "train"): 1.0}
@@ -79,7 +80,7 @@ def test_a_batch_ends_in_a_tail(tmp_path: Path) -> None:
     assert lender.does == "evaluate"
 
 
-@pytest.mark.parametrize("name", ["serial", "unmanaged", "greedy", "look_ahead"])
+@over("name", ["serial", "unmanaged", "greedy", "look_ahead"])
 def test_every_trial_gets_to_its_end_under_every_scheduler(name: str, tmp_path: Path) -> None:
     """Trials of sub-stages that take as long as the table says, on a clock that jumps."""
     draw, now = random.Random(3), 0.0

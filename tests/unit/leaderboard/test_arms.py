@@ -13,6 +13,7 @@ from gfcr.leaderboard.bias import note_of, shifts_of
 from gfcr.leaderboard.measure import cost_of, provenance_of
 from gfcr.leaderboard.rows import Pareto
 from gfcr.stats import bootstrap_interval, iqm, mean_interval, performance_profile
+from tests.cases import over
 from tests.certified import certified
 from tests.heldout import measured
 from tests.records import sound
@@ -109,7 +110,7 @@ def test_answers_that_nobody_could_score_are_counted():
     assert isnan(row_of("a", runs=runs, limits=(0.0, 1.0)).before)
 
 
-@pytest.mark.parametrize(
+@over(
     ("state", "rank", "said"),
     [
         ("lossless", 0, None),

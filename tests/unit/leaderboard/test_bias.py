@@ -9,6 +9,7 @@ import pytest
 from gfcr.leaderboard.bias import note_of, shifts_of
 from gfcr.leaderboard.rows import Shift
 from gfcr.stats import compare, holm
+from tests.cases import over
 from tests.records import record
 
 NAMES = ("length/all/mean", "length/trained/mean", "reward/all", "reward/trained")
@@ -60,8 +61,8 @@ def test_an_update_s_means_over_seeds_are_one_observation_and_kinds_are_correcte
     assert len({shift.p_value for shift in shifts_of(runs()).values()} - {1.0}) > 0
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-@pytest.mark.parametrize("name", NAMES[:2])
+@over("seed", [0, 1])
+@over("name", NAMES[:2])
 def test_updates_that_a_run_has_no_value_for_are_left_out_of_all(seed, name):
     found = shifts_of(runs(odd=(seed, name, 3)))
     rest = [0, 1, 2, 4, 5]
@@ -69,7 +70,7 @@ def test_updates_that_a_run_has_no_value_for_are_left_out_of_all(seed, name):
     assert found["difficulty"].trained == pytest.approx(paired()["difficulty"][1].mean())
 
 
-@pytest.mark.parametrize("kind", ["length", "difficulty"])
+@over("kind", ["length", "difficulty"])
 def test_a_kind_that_a_run_did_not_record_is_not_known(kind):
     names = NAMES[:2] if kind == "length" else NAMES[2:]
     found = shifts_of([*runs()[:1], *runs(without=names[1:])[1:]])
@@ -83,7 +84,7 @@ def test_a_kind_that_a_run_did_not_record_is_not_known(kind):
 SHIFT = Shift(generated=20.0, trained=22.25, p_value=0.01234)
 
 
-@pytest.mark.parametrize(
+@over(
     ("kind", "changes", "told"),
     [
         ("length", {}, "longer rollouts than it generates (length 22.2 against 20.0, p = 0.0123)"),

@@ -7,6 +7,7 @@ import pytest
 from gfcr import leaderboard
 from gfcr.errors import ConfigError
 from gfcr.leaderboard import Seat, baseline_of, of_file
+from tests.cases import over
 from tests.records import record, sound
 
 
@@ -30,7 +31,7 @@ def naming(baseline, **more):
     return record("a", 0, tags={"gfcr.baseline": baseline}, **more)
 
 
-@pytest.mark.parametrize(
+@over(
     ("runs", "baseline"),
     [
         ([], None),

@@ -3,9 +3,8 @@
 import itertools
 from dataclasses import replace
 
-import pytest
-
 from gfcr.leaderboard.certificates import certificate_of, state_of
+from tests.cases import over
 from tests.certified import certified
 from tests.records import sound
 
@@ -23,7 +22,7 @@ def test_a_run_s_own_certificate_is_judged_anew():
     assert state_of(replace(sound(), spec={"strategy": {}})) == "none"
 
 
-@pytest.mark.parametrize(
+@over(
     ("worse", "better"),
     itertools.combinations(["biased", None, "inconclusive", "lossless", "none"], 2),
 )

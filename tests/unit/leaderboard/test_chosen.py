@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
-
 from gfcr.leaderboard.chosen import (
     attempt_of,
     compared_with,
@@ -13,6 +11,7 @@ from gfcr.leaderboard.chosen import (
     started_over,
 )
 from gfcr.tracking.attempts import Attempt, code_of
+from tests.cases import over
 from tests.records import record, sound
 
 CODE = {"gfcr.code": "k", "gfcr.spec_hash": "s"}
@@ -31,7 +30,7 @@ def test_each_look_after_the_first_multiplies_p_values_by_five():
     assert [price(looks) for looks in (1, 2, 3)] == [1, 5, 25]
 
 
-@pytest.mark.parametrize(
+@over(
     ("runs", "looks"),
     [
         ([], 1),

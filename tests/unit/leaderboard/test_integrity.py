@@ -8,6 +8,7 @@ import pytest
 from gfcr.config import HELDOUT
 from gfcr.leaderboard.integrity import contradiction
 from gfcr.tracking.names import fit_param, flatten, spec_hash
+from tests.cases import over
 from tests.certified import certified
 from tests.heldout import measured
 from tests.records import sound
@@ -43,7 +44,7 @@ def test_a_sound_record_contradicts_nothing():
     assert contradiction(whole) is None
 
 
-@pytest.mark.parametrize(
+@over(
     ("name", "own", "other"),
     [("run_id", "a-3", "x"), ("study", "study", "x"), ("arm", "a", "x"), ("seed", 3, 4)],
 )
@@ -112,7 +113,7 @@ def test_the_score_is_the_one_at_the_end_of_its_curve_and_of_the_metric():
     assert why(resumed) is None, "it measured again, and a store keeps the first point"
 
 
-@pytest.mark.parametrize(
+@over(
     ("score", "told", "same"),
     [
         (0.5, 0.5 * (1 + 5e-7), True),
@@ -160,8 +161,8 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("case", CHANGES)
+@over("when", ["before", "after"])
+@over("case", CHANGES)
 def test_every_answer_that_was_asked_for_is_scored_or_counted(case, when):
     change, prompts, answers = CHANGES[case]
     run = lossy(lost={"q": 1} if case != "a score is gone" else {}, when=when)
@@ -189,7 +190,7 @@ def test_an_evaluation_of_which_nothing_could_be_scored_is_no_contradiction():
     assert why(nothing) is None
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
+@over("when", ["before", "after"])
 def test_the_accuracy_is_the_mean_over_the_answers_that_have_a_score(when):
     run = lossy(lost={"q": 1}, when=when)
     assert run.result["heldout"][when]["accuracy"] == pytest.approx((2 * 0.25 + 0.75) / 3)

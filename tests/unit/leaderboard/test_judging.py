@@ -4,13 +4,13 @@ from dataclasses import replace
 from math import nan
 
 import numpy as np
-import pytest
 
 from gfcr.leaderboard.judging import Terms, corrected, judged, versus_of, without_rank
 from gfcr.leaderboard.measure import budget_of
 from gfcr.leaderboard.readings import Compared, compared
 from gfcr.leaderboard.rows import Versus
 from gfcr.stats import Comparison, Interval, holm
+from tests.cases import over
 from tests.records import held, rowed
 
 
@@ -164,7 +164,7 @@ def test_an_arm_without_a_seed_of_the_baseline_s_is_not_compared():
     assert row.versus is None and row.notes == ("of b", "no seed in common with a")
 
 
-@pytest.mark.parametrize(("comparisons", "noted"), [(1, False), (2000, True)])
+@over(("comparisons", "noted"), [(1, False), (2000, True)])
 def test_what_only_many_comparisons_explain_is_said(comparisons, noted):
     arms = {"a": ran("a", BASE), "b": ran("b", BASE + (LUCK[3] - 0.3) / 2)}
     row = table(arms, comparisons=comparisons)["b"]

@@ -11,6 +11,7 @@ from rich.console import Console
 from gfcr import leaderboard
 from gfcr.errors import ConfigError
 from gfcr.tracking.records import RunRecord
+from tests.cases import over
 from tests.certified import certified
 from tests.heldout import asked, measured
 
@@ -136,7 +137,7 @@ def test_one_seed_has_no_interval_and_no_verdict():
     assert "one seed: no interval, no verdict" in row.notes
 
 
-@pytest.mark.parametrize(
+@over(
     ("odd", "reason"),
     [
         (run("dapo", 9, status="failed"), "failed"),
@@ -190,7 +191,7 @@ def two_seeds(name, *, accuracies, declared):
     return [run(name, s, accuracy=a, reward_range=declared) for s, a in enumerate(accuracies)]
 
 
-@pytest.mark.parametrize("declared", [[0.0, 1.0], None])
+@over("declared", [[0.0, 1.0], None])
 def test_intervals_of_shares_stay_within_0_and_1(declared):
     runs = [
         *two_seeds("grpo", accuracies=(0.4, 0.6), declared=declared),
@@ -284,7 +285,7 @@ def speculating(name, *, state=None, **kwargs):
     return [certified(r, state) for r in arm(name, **kwargs)]
 
 
-@pytest.mark.parametrize(
+@over(
     ("state", "shown"),
     [
         (None, "uncertified"),
@@ -301,7 +302,7 @@ def test_what_speculates_shows_its_certificate_and_is_ranked(state, shown):
     assert (shown == "lossless") == (not any("lossless" in note for note in row.notes))
 
 
-@pytest.mark.parametrize("state", [None, "inconclusive"])
+@over("state", [None, "inconclusive"])
 def test_a_tag_that_says_more_than_the_certificate_is_a_contradiction(state):
     fast = speculating("fast", state=state, accuracy=0.7)
     fast[0] = replace(fast[0], tags={**fast[0].tags, "gfcr.certificate": "lossless"})

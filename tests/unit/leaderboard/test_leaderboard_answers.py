@@ -12,6 +12,7 @@ from gfcr.leaderboard.answers import pack, prompts_of, recomputed, records_of, u
 from gfcr.leaderboard.chosen import FACTOR
 from gfcr.leaderboard.entry import read
 from gfcr.tracking.records import RunRecord
+from tests.cases import over
 from tests.heldout import asked, measured
 from tests.records import held
 
@@ -167,7 +168,7 @@ def test_an_entry_s_runs_are_records_again_sorted_with_what_it_holds_of_their_re
     ]
 
 
-@pytest.mark.parametrize(("compares", "gains"), [("", True), ("trainer", True), ("model", False)])
+@over(("compares", "gains"), [("", True), ("trainer", True), ("model", False)])
 def test_a_start_that_differs_counts_again_unless_the_study_compares_models(compares, gains):
     """The arms' scores before training differ by chance: by a prompt at each seed, either way."""
 

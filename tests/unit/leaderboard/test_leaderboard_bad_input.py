@@ -4,9 +4,8 @@ import json
 import math
 from dataclasses import replace
 
-import pytest
-
 from gfcr import leaderboard
+from tests.cases import over
 from tests.unit.leaderboard.test_leaderboard import arm, only, run
 
 
@@ -54,7 +53,7 @@ def test_a_run_stopped_early_is_named_with_the_reason():
     assert "stopped early: behind grpo after 10 updates" in board.excluded[0].reason
 
 
-@pytest.mark.parametrize(
+@over(
     ("odd", "reason"),
     [
         (run("dapo", 9, heldout={"after": {"accuracy": math.nan}}), "held-out score is nan"),
@@ -120,7 +119,7 @@ def test_runs_that_one_budget_ended_are_comparable_whatever_their_updates():
     assert "unequal budgets" in only(leaderboard.rank(other, baseline="grpo"), "dapo").unranked
 
 
-@pytest.mark.parametrize(
+@over(
     ("key", "value", "reason"),
     [
         ("task.max_terms", "20", "task.max_terms 20"),
@@ -151,7 +150,7 @@ def edited(change):
     return odd
 
 
-@pytest.mark.parametrize(
+@over(
     ("change", "reason"),
     [
         (lambda r: r["heldout"]["after"].update(accuracy=0.9), "on its curve"),

@@ -2,12 +2,11 @@
 
 from dataclasses import replace
 
-import pytest
-
 from gfcr import leaderboard
 from gfcr.leaderboard import Seat
 from gfcr.leaderboard.checks import code_of, problems_of
 from gfcr.tracking.names import encode_name
+from tests.cases import over
 from tests.certified import certified
 from tests.records import board, record, rowed
 from tests.unit.leaderboard.test_leaderboard import arm, run
@@ -34,7 +33,7 @@ def test_what_is_missing_failed_or_short_of_seeds_is_named():
     ]
 
 
-@pytest.mark.parametrize(
+@over(
     ("own", "margin", "fatal"),
     [
         (None, 0.3, True),

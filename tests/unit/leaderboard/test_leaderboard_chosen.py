@@ -8,6 +8,7 @@ from gfcr import leaderboard
 from gfcr.leaderboard.checks import problems_of
 from gfcr.leaderboard.chosen import FACTOR, looks_of
 from gfcr.tracking.attempts import Attempt, code_of
+from tests.cases import over
 from tests.unit.leaderboard.test_leaderboard import TAGS, arm, only
 
 PLAN = {"gfcr.baseline": "a"}
@@ -42,7 +43,7 @@ def again(runs, name, *attempts):
     return [replace(r, earlier=attempts) if r.arm == name and r.seed == 3 else r for r in runs]
 
 
-@pytest.mark.parametrize("lucky", ["a", "b"])
+@over("lucky", ["a", "b"])
 def test_an_arm_whose_run_was_made_again_after_a_score_has_no_verdict(lucky):
     scores = (tried(0.41, number=0), tried(0.43, number=1))
     board = ranked(again(study(), lucky, *scores))
@@ -55,7 +56,7 @@ def test_an_arm_whose_run_was_made_again_after_a_score_has_no_verdict(lucky):
     assert only(ranked(study()), "b").versus.verdict == "better"
 
 
-@pytest.mark.parametrize(
+@over(
     ("attempt", "stands"),
     [
         (tried(None, status="failed"), True),
@@ -108,7 +109,7 @@ def look(seeds, asked, begun):
     return [r for r in planned("b", seeds=asked, begun=begun, accuracy=0.5) if r.seed in seeds]
 
 
-@pytest.mark.parametrize(
+@over(
     ("groups", "looks"),
     [
         ([([0, 1, 2, 3, 4], [0, 1, 2, 3, 4])], 1),
@@ -212,7 +213,7 @@ def spent(updates, tokens, seconds, **more):
 BOUND = {"stopped_by": "seconds"}
 
 
-@pytest.mark.parametrize(
+@over(
     ("ours", "theirs", "equal"),
     [
         (spent(40, 1000, 60.0), spent(40, 1000, 60.0), True),

@@ -11,6 +11,7 @@ from gfcr import leaderboard
 from gfcr.leaderboard import Seat
 from gfcr.leaderboard.readings import limits_of
 from gfcr.stats import compare, judge
+from tests.cases import over
 from tests.heldout import asked, measured
 from tests.unit.leaderboard.test_leaderboard import arm, only, planned, run
 
@@ -50,6 +51,7 @@ def lossy(study, *, seeds=3, prompts=64):
     return runs
 
 
+@pytest.mark.slow
 def test_wrong_answers_that_nobody_can_score_make_no_arm_better():
     """The scores as recorded show an effect of 0.16 that is not there."""
     naive, verdicts = [], []
@@ -122,8 +124,8 @@ REMOVED = {
 }
 
 
-@pytest.mark.parametrize("case", REMOVED)
-@pytest.mark.parametrize("when", ["before", "after"])
+@over("case", REMOVED)
+@over("when", ["before", "after"])
 def test_answers_that_were_taken_out_contradict_the_count(case, when):
     odd = answered("b", 1, right=[1.0] * 5 + [0.0] * 5, lost=[3], before=[0.0] * 10)
     odd.result["heldout"]["before"] = copy.deepcopy(odd.result["heldout"]["after"])
@@ -149,7 +151,7 @@ OTHER = {
 }
 
 
-@pytest.mark.parametrize("case", OTHER)
+@over("case", OTHER)
 def test_another_question_under_the_same_settings_is_left_out(case):
     runs = [*arm("a", accuracy=0.5), *(copy.deepcopy(r) for r in arm("b", accuracy=0.9))]
     for r in runs[5:]:
@@ -171,7 +173,7 @@ def test_another_question_under_the_same_settings_is_left_out(case):
     )
 
 
-@pytest.mark.parametrize(
+@over(
     "name",
     ["evaluation.sampling.top_k", "evaluation.generate.tool.name", "engine.dtype", "task.seed"],
 )

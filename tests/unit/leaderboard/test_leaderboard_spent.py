@@ -2,14 +2,13 @@
 
 from dataclasses import replace
 
-import pytest
-
 from gfcr.leaderboard.checks import problems_of
+from tests.cases import over
 from tests.unit.leaderboard.test_leaderboard import arm, only
 from tests.unit.leaderboard.test_leaderboard_chosen import ranked, spent
 
 
-@pytest.mark.parametrize(
+@over(
     ("key", "name", "bound", "ours", "theirs", "says"),
     [
         ("generated_tokens", "tokens", 500, 8194, 518, "unequal budgets"),

@@ -9,6 +9,7 @@ import pytest
 
 from gfcr import leaderboard, strategy
 from gfcr.tracking.names import flatten
+from tests.cases import over
 from tests.unit.leaderboard.test_leaderboard_chosen import ranked, study
 
 
@@ -33,7 +34,8 @@ def told(a, b):
     return notes
 
 
-@pytest.mark.parametrize("name", strategy.names())
+@pytest.mark.whole
+@over("name", strategy.names())
 def test_a_stock_strategy_is_not_mentioned(name):
     assert told(strategy.load("grpo"), strategy.load(name)) == []
 
@@ -41,7 +43,7 @@ def test_a_stock_strategy_is_not_mentioned(name):
 GRPO = strategy.load("grpo")
 
 
-@pytest.mark.parametrize(
+@over(
     ("name", "changes", "says"),
     [
         ("grpo", {"group_size": 2}, "group_size=2 (stock 8)"),
@@ -63,7 +65,7 @@ GRPO = strategy.load("grpo")
         ("grpo", {"replays": {"repo": {"name": "repo"}}}, "replays.repo added ("),
     ],
 )
-@pytest.mark.parametrize("arm", ["a", "b"])
+@over("arm", ["a", "b"])
 def test_what_differs_from_the_stock_strategy_is_in_the_caption(name, changes, says, arm):
     odd = strategy.load(name, **changes)
     (line,) = told(*((odd, GRPO) if arm == "a" else (GRPO, odd)))
@@ -88,7 +90,7 @@ def test_another_order_of_the_same_filters_is_named():
 NAMES = ["mine", "os:system", "_private", "../grpo", "", "foreign_part", "foreign_part:make"]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@over("name", NAMES)
 def test_a_strategy_that_is_not_gfcr_s_is_named_and_not_loaded(name, monkeypatch, tmp_path):
     (tmp_path / "foreign_part.py").write_text("raise RuntimeError('this was imported')\n")
     monkeypatch.syspath_prepend(tmp_path)
@@ -107,7 +109,7 @@ def test_an_added_strategy_without_defaults_is_none_of_gfcr_s(monkeypatch, tmp_p
     assert "a: its strategy is not gfcr's: needy." in ranked(runs).notes
 
 
-@pytest.mark.parametrize("shadowed", ["grpo"])
+@over("shadowed", ["grpo"])
 def test_a_distribution_that_takes_the_name_of_ours_is_not_asked(shadowed, monkeypatch, tmp_path):
     folder = tmp_path / "theirs-1.0.dist-info"
     folder.mkdir()
@@ -121,6 +123,7 @@ def test_a_distribution_that_takes_the_name_of_ours_is_not_asked(shadowed, monke
     assert "a is not stock grpo: group_size=2 (stock 8)." in ranked(lr).notes
 
 
+@pytest.mark.slow
 def test_the_comparison_loads_no_torch():
     code = (
         "import sys\n"

@@ -12,6 +12,7 @@ from gfcr.errors import ConfigError
 from gfcr.leaderboard.entry import file_names
 from gfcr.shown.text import csv_cell, markdown
 from gfcr.values.names import check_slug
+from tests.cases import over
 from tests.unit.leaderboard.test_leaderboard import arm
 
 EVIL = (
@@ -37,7 +38,7 @@ def board_of(name):
     return leaderboard.rank([*base, *odd, *failed], baseline="grpo")
 
 
-@pytest.mark.parametrize("name", EVIL)
+@over("name", EVIL)
 def test_a_spreadsheet_reads_texts_and_numbers(name):
     for row in csv.DictReader(io.StringIO(leaderboard.to_csv(board_of(name)), newline="")):
         for key, text in row.items():
@@ -54,7 +55,7 @@ def test_a_negative_difference_is_a_number():
     assert float(row["delta"]) < -0.05 and row["delta"].startswith("-0.")
 
 
-@pytest.mark.parametrize("name", EVIL)
+@over("name", EVIL)
 def test_markdown_shows_names_and_lets_none_act(name):
     text = leaderboard.to_markdown(board_of(name))
     assert "<" not in text and "](" not in text.replace("\\](", "")
@@ -82,7 +83,7 @@ def test_arms_with_like_names_have_files_of_their_own():
         file_names(["a b", "a-b", files["a b"].removesuffix(".yaml")])
 
 
-@pytest.mark.parametrize("name", ["../x", "a/b", "", ".", "A", "x" * 101, "a.", "-a", "a b"])
+@over("name", ["../x", "a/b", "", ".", "A", "x" * 101, "a.", "-a", "a b"])
 def test_an_entry_s_name_is_no_path(name):
     with pytest.raises(ConfigError, match="--name"):
         check_slug(name, key="--name")

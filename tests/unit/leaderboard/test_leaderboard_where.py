@@ -7,6 +7,7 @@ import pytest
 from gfcr import leaderboard
 from gfcr.errors import ConfigError
 from gfcr.leaderboard.where import Where
+from tests.cases import over
 from tests.unit.leaderboard.test_leaderboard import arm
 
 GATED = {"strategy.name": "dapo", "strategy.filters.gate.name": "zero_variance"}
@@ -26,7 +27,7 @@ def arms(*where, **kwargs):
     return {row.arm for row in leaderboard.rank(runs(), where=where, **kwargs).rows}
 
 
-@pytest.mark.parametrize(
+@over(
     ("where", "kept"),
     [
         ("tokens < 2e3 and strategy.filters.zero_variance", {"dapo"}),
@@ -65,7 +66,7 @@ def test_seeds_may_be_chosen_but_not_by_their_results():
         leaderboard.rank(runs(), where=["seed < 3 and score > 0.5"])
 
 
-@pytest.mark.parametrize(
+@over(
     ("where", "message"),
     [
         ("tokenz < 3", "unknown name 'tokenz'. Did you mean 'tokens'"),

@@ -24,6 +24,7 @@ from gfcr.leaderboard.measure import (
 )
 from gfcr.leaderboard.targets import pareto, to_target
 from gfcr.stats import UNBOUNDED
+from tests.cases import over
 from tests.records import held, record
 
 BEFORE = {"accuracy": 0.25, "per_prompt": {"p": 0.5, "r": 0.0}, "unscorable": {"q": 4}}
@@ -70,7 +71,7 @@ def test_where_prompts_are_not_shared_it_counts_in_the_run_s_mean():
     assert scores_of([held(after={"accuracy": 0.5})], prompts=[], unscored=3.0) == [[0.5]]
 
 
-@pytest.mark.parametrize(
+@over(
     ("ranges", "bounds"),
     [
         ([[0, 1]], (0, 1)),
@@ -189,7 +190,7 @@ def budget(ours, theirs):
 EQUAL = SharedBudget(unequal=(), told=())
 
 
-@pytest.mark.parametrize(
+@over(
     ("ours", "theirs", "told"),
     [
         (ran(40, 1000, 60), ran(40, 1000, 600), ""),
@@ -235,7 +236,7 @@ def test_equal_seconds_alone_are_no_budget_and_all_is_told():
     )
 
 
-@pytest.mark.parametrize(
+@over(
     ("ours", "theirs", "told"),
     [
         ({"by": "seconds"}, {"by": "seconds"}, "seconds; arm for baseline: 500 for 1,000 tokens"),

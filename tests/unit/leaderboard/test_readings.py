@@ -9,6 +9,7 @@ import pytest
 
 from gfcr.leaderboard.readings import Compared, Start, compared, limits_of
 from gfcr.stats import Comparison, Interval, compare
+from tests.cases import over
 from tests.records import held
 
 LUCK = np.random.default_rng(0).random((2, 2, 4, 3))
@@ -83,14 +84,14 @@ def test_a_difference_may_be_as_large_as_the_declared_rewards_let_it():
     assert bounded != compare(3 * OURS, baseline=3 * THEIRS, span=inf)
 
 
-@pytest.mark.parametrize(("ours", "theirs"), [(OURS, 3 * THEIRS), (3 * OURS, THEIRS)])
+@over(("ours", "theirs"), [(OURS, 3 * THEIRS), (3 * OURS, THEIRS)])
 def test_scores_of_either_arm_beyond_the_rewards_bound_no_difference(ours, theirs):
     got = found(arm("b", ours), arm("a", theirs)).shown
     assert got == compare(ours, baseline=theirs, span=inf)
     assert got != compare(ours, baseline=theirs, span=1.0)
 
 
-@pytest.mark.parametrize(("mine_SP", "other_SP"), [(OURS, THEIRS), (THEIRS, OURS)])
+@over(("mine_SP", "other_SP"), [(OURS, THEIRS), (THEIRS, OURS)])
 def test_lost_answers_are_read_against_each_arm_and_shown_is_what_lies_between(mine_SP, other_SP):
     limits = (0.0, 0.875)
     ours, theirs = arm("b", mine_SP, lost="p"), arm("a", other_SP, lost="r")
@@ -116,7 +117,7 @@ def test_lost_answers_are_read_against_each_arm_and_shown_is_what_lies_between(m
     assert shown.p_value == (1.0 if apart else max(c.p_value for c in both))
 
 
-@pytest.mark.parametrize("wide", [0, 1])
+@over("wide", [0, 1])
 def test_what_could_be_detected_is_the_larger_of_the_readings(wide):
     """Lost answers at the end that is farther from the other prompt's spread the differences."""
     ours, theirs = OURS.copy(), THEIRS.copy()
@@ -215,7 +216,7 @@ def test_a_start_is_told_by_what_changed_and_is_another_where_chance_does_not_ex
     assert [replace(got, p_value=p).elsewhere for p in (0.049, 0.05)] == [True, False]
 
 
-@pytest.mark.parametrize(
+@over(
     ("scores", "declared", "limits"),
     [
         ([0.25, 0.5], None, (0.0, 1.0)),
@@ -225,7 +226,7 @@ def test_a_start_is_told_by_what_changed_and_is_another_where_chance_does_not_ex
         ([-0.5, 1.5], [None, None], (-0.5, 1.5)),
     ],
 )
-@pytest.mark.parametrize("when", ["before", "after"])
+@over("when", ["before", "after"])
 def test_a_lost_answer_may_have_had_any_reward_that_is_declared_or_was_seen(
     scores, declared, limits, when
 ):

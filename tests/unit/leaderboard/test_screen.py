@@ -3,9 +3,8 @@
 from dataclasses import replace
 from math import inf, nan
 
-import pytest
-
 from gfcr.leaderboard.screen import compares_of, screen
+from tests.cases import over
 from tests.records import sound
 
 
@@ -32,7 +31,7 @@ def test_arms_are_sorted_and_so_are_their_seeds():
     assert (left.run_id, left.arm, left.seed) == ("b-7", "b", 7)
 
 
-@pytest.mark.parametrize(
+@over(
     ("changes", "reason"),
     [
         ({"damage": "no seal"}, "the store is damaged: no seal"),
@@ -71,7 +70,7 @@ def emptied(path, value=None):
 UNSAID = "its result does not say what was asked (heldout.asked.{}): run it again"
 
 
-@pytest.mark.parametrize(
+@over(
     ("path", "value", "reason"),
     [
         ("heldout/after/accuracy", None, "held-out score is None"),
@@ -114,7 +113,7 @@ def test_the_table_is_about_the_question_of_its_baseline_or_else_the_most_common
     ]
 
 
-@pytest.mark.parametrize("name", ["task.size", "evaluation.sampling.top_k", "engine.dtype"])
+@over("name", ["task.size", "evaluation.sampling.top_k", "engine.dtype"])
 def test_settings_that_decide_what_a_score_measures_have_to_be_one(name):
     one, other = (replace(sound(n), params={name: v}) for n, v in (("a", "1"), ("b", "2")))
     told = f"task t, model m, {name} {{}}, where this table is about task t, model m, {name} {{}}"
@@ -125,7 +124,7 @@ def test_settings_that_decide_what_a_score_measures_have_to_be_one(name):
     assert not out(*trained)
 
 
-@pytest.mark.parametrize(
+@over(
     ("digest", "told"),
     [
         ("model", "model.files"),

@@ -5,6 +5,7 @@ import pytest
 from gfcr.errors import ConfigError
 from gfcr.leaderboard.selection import keep_rows, keep_runs, sort_out
 from gfcr.leaderboard.where import Where
+from tests.cases import over
 from tests.records import record, rowed
 
 RUNS = [
@@ -31,7 +32,7 @@ def test_a_name_that_nothing_has_is_refused_unless_there_is_nothing():
     assert sort_out(wheres("ar == 1"), runs=[]).of_rows == []
 
 
-@pytest.mark.parametrize("runs", [RUNS, []])
+@over("runs", [RUNS, []])
 def test_seeds_are_not_chosen_by_results(runs):
     with pytest.raises(ConfigError) as error:
         sort_out(wheres("seed < 3", "seed < 3 and score > 0.5"), runs=runs)
@@ -56,7 +57,7 @@ def test_runs_are_kept_for_which_all_expressions_hold_and_the_baseline_s_but_for
     assert kept("arm == 'b'", runs=[]) == []
 
 
-@pytest.mark.parametrize("baseline", ["a", None])
+@over("baseline", ["a", None])
 def test_an_expression_that_leaves_no_run_is_refused(baseline):
     with pytest.raises(ConfigError) as error:
         kept("arm == 'z'", "seed == 0", baseline=baseline)

@@ -2,11 +2,10 @@
 
 from dataclasses import replace
 
-import pytest
-
 from gfcr import strategy
 from gfcr.leaderboard.stock import overridden
 from gfcr.tracking.names import flatten
+from tests.cases import over
 from tests.records import record
 
 DAPO = strategy.load("dapo")
@@ -66,7 +65,7 @@ def test_what_a_part_has_in_it_is_told_with_it():
     assert overridden(arms, baseline="a") == [told]
 
 
-@pytest.mark.parametrize("name", ["dapo"])
+@over("name", ["dapo"])
 def test_another_order_of_the_stock_parts_is_told(name):
     usual = strategy.load(name)
     back = replace(usual, filters=dict(reversed(usual.filters.items())))

@@ -6,11 +6,10 @@ import re
 from dataclasses import replace
 from math import inf, nan
 
-import pytest
-
 from gfcr.leaderboard import Seat, caption, remarks, to_csv, to_markdown, to_rich
 from gfcr.leaderboard.rows import Excluded, Pareto, Score, Shift, ToTarget
 from gfcr.stats import NoiseFloor
+from tests.cases import over
 from tests.records import COST, board, compared_by, rowed
 
 SCORE = Score(value=0.5, low=0.4, high=0.6, floor=0.45, iqm=0.51, iqm_low=0.41, iqm_high=0.61)
@@ -129,7 +128,7 @@ def test_a_caption_of_a_table_alone_says_what_its_figures_are():
     assert caption(board(notes=("n.", "m."))) == f"{start} {nothing} n. m."
 
 
-@pytest.mark.parametrize(("runs", "told"), [(1, "1 run"), (2, "2 runs")])
+@over(("runs", "told"), [(1, "1 run"), (2, "2 runs")])
 def test_a_caption_names_all_that_a_reader_must_know(runs, told):
     floor = NoiseFloor(seeds=2, splits=3, typical=0.012, high=0.034, false_wins=0.0)
     whole = board(

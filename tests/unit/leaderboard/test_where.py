@@ -4,12 +4,13 @@ import pytest
 
 from gfcr.errors import ConfigError
 from gfcr.leaderboard.where import Where, check_known, facts_of
+from tests.cases import over
 from tests.records import record
 
 RUN = record("a", 3, params={"lr": "1", "strategy.name": "dapo"}, result={"strategy": "grpo"})
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "facts", "holds"),
     [
         ("a < -1", {"a": -2}, True),
@@ -39,7 +40,7 @@ def test_an_expression_holds_of_what_is_so_and_nothing_is_less_or_more_than_the_
     assert where.names == {*facts} and where.holds(facts) == holds
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "refused"),
     [
         ("a and (b + 1 > 2)", "`b + 1`"),
@@ -96,7 +97,7 @@ def test_every_name_of_an_expression_is_to_be_known():
         check_known(Where("arm == 'a' and zzz"), known=["score"], runs=[RUN])
 
 
-@pytest.mark.parametrize(("name", "near"), [("stud", "study"), ("armm", "arm"), ("sed", "seed")])
+@over(("name", "near"), [("stud", "study"), ("armm", "arm"), ("sed", "seed")])
 def test_an_unknown_name_is_answered_with_the_nearest_of_a_run_s_place(name, near):
     with pytest.raises(ConfigError) as error:
         check_known(Where(f"{name} == 1"), known=[], runs=[RUN])

@@ -147,6 +147,7 @@ def alike(row: Row) -> bool:
     return row.versus.comparison.difference.value == 0 and row.versus.verdict != "better"
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("kind", MEMORIES)
 def test_a_verifier_that_remembers_training_scores_no_better_for_it(
     kind: str, tmp_path: Path, write: Write
@@ -165,12 +166,14 @@ def test_a_verifier_that_changes_training_prompts_is_refused(tmp_path: Path, wri
         ran(tmp_path, task={"name": "judge:Judge"})
 
 
+@pytest.mark.slow
 def test_a_slow_verifier_has_no_memory_of_training_either(tmp_path: Path, write: Write) -> None:
     write("its class", slow=True)
     found = ran(tmp_path, task={"name": "judge:Judge"})
     assert 0 < found["after"]["accuracy"] <= 0.045, "8 answers were counted, by two processes"
 
 
+@pytest.mark.whole
 def test_nor_is_it_better_on_the_board(tmp_path: Path, write: Write) -> None:
     write("its class")
     arms = {arm: {"name": "grpo", "group_size": n} for arm, n in {"base": 2, "more": 8}.items()}
@@ -183,6 +186,7 @@ def test_nor_is_it_better_on_the_board(tmp_path: Path, write: Write) -> None:
 TOOL = {"name": "multi_turn", "tool": "judge:Oracle"}
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("name", "kind"), ASKING)
 def test_what_asks_tells_nothing_of_what_it_saw_in_training(
     name: str, kind: str, tmp_path: Path, write: Write
@@ -197,6 +201,7 @@ def test_what_asks_tells_nothing_of_what_it_saw_in_training(
     assert apart["before"]["disagreed"] == 0
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("kind", ["its class", "the prompt"])
 def test_an_evaluation_tells_the_next_nothing(kind: str, tmp_path: Path, write: Write) -> None:
     """Who trains for longer is evaluated more often."""
@@ -210,6 +215,7 @@ def test_an_evaluation_tells_the_next_nothing(kind: str, tmp_path: Path, write: 
     assert found[0] == found[1]
 
 
+@pytest.mark.whole
 def test_nor_is_an_arm_better_on_the_board_for_its_tool(tmp_path: Path, write: Write) -> None:
     write("its class")
     arms = {
@@ -262,6 +268,7 @@ class Counts(Verifier):
 """
 
 
+@pytest.mark.whole
 def test_what_lies_in_gfcr_s_own_folders_is_made_anew_too(tmp_path: Path) -> None:
     """A contributor's files, in a checkout: nothing has vouched for them yet."""
     root = Path(anew.__file__).parents[1]
@@ -332,6 +339,7 @@ def test_a_task_that_cannot_be_carried_is_refused(tmp_path: Path, write: Write) 
         ran(tmp_path, task={"name": "judge:Judge"})
 
 
+@pytest.mark.slow
 def test_a_flaky_verifier_leaves_a_usable_run(tmp_path: Path, write: Write) -> None:
     """One answer in twenty is lost to chance, in every evaluation."""
     write("its module")

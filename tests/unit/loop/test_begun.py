@@ -6,8 +6,6 @@ from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
-import pytest
-
 from gfcr.engine.fake import Fake, FakeEngine
 from gfcr.generate.sample import Sample
 from gfcr.loop.cell import Begun
@@ -31,6 +29,7 @@ from gfcr.stages import (
 )
 from gfcr.testing import factories as make
 from gfcr.types import FinishReason, Group, Rollout, Sampling
+from tests.cases import over
 
 PROMPTS = make.CoinTask().problems(make.CODEC).train
 
@@ -181,7 +180,7 @@ class Notes(Control, Watcher):
         return self.action if trajectory.name == "1" and len(trajectory.tokens) == 3 else None
 
 
-@pytest.mark.parametrize("action", [Halt(reason="enough"), Abort(reason="enough")])
+@over("action", [Halt(reason="enough"), Abort(reason="enough")])
 def test_watchers_see_each_step_of_each_rollout_until_one_ends_it(action: Any) -> None:
     """But not what a request ends with by itself, nor what is asked on the side."""
     first, second = Notes(action=action), Notes()
@@ -297,7 +296,7 @@ def test_a_group_that_is_judged_keeps_what_was_verified_and_said() -> None:
     assert to.floor.ledger.bins() == {"aside:judge": 13, "in_flight": 8}
 
 
-@pytest.mark.parametrize("done", [False, True])
+@over("done", [False, True])
 def test_a_resumed_group_goes_on_from_its_partial_rollouts(done: bool) -> None:
     on, to = ground(), ground()
     start(on, 0, length=4)
@@ -397,7 +396,7 @@ class Asks(InTurn):
         await session.aside("1=", role="word").sample()
 
 
-@pytest.mark.parametrize(
+@over(
     ("generate", "parts", "made"),
     [
         (InTurn(), [], 3),  # two of them had not been opened

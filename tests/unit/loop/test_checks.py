@@ -29,12 +29,13 @@ from gfcr.loop.rules import Rules, check_fits, check_watched
 from gfcr.stages import Abort, Cap, Halt, Job, Plan
 from gfcr.testing import factories as make
 from gfcr.types import FinishReason, Group, Sampling
+from tests.cases import over
 
 NAN, INF = float("nan"), float("inf")
 LARGEST = float(np.finfo(np.float32).max)
 
 
-@pytest.mark.parametrize(
+@over(
     ("value", "number"),
     [
         (1, 1.0),
@@ -62,7 +63,7 @@ def test_a_note_is_a_number_by_name_or_not_measured() -> None:
     assert not any([is_note(1, 0.5), is_note(None, NAN), is_note("a", INF), is_note("a", "b")])
 
 
-@pytest.mark.parametrize(
+@over(
     ("value", "least", "right"),
     [
         (1, 1, True),
@@ -106,7 +107,7 @@ BROKEN: list[tuple[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "values"), BROKEN)
+@over(("name", "values"), BROKEN)
 def test_columns_are_of_one_length_and_each_of_its_own_kind(name: str, values: Any) -> None:
     assert are_columns(*COLUMNS.values()) and are_columns((), (), (), ())
     assert not are_columns(*{**COLUMNS, name: values}.values())
@@ -119,7 +120,7 @@ def _advantage(group: Group, value: Any) -> Group:
     return group.with_advantages([value] * len(group.rollouts))
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32", "int32", "uint8", "bool"])
+@over("dtype", ["float64", "float32", "int32", "uint8", "bool"])
 def test_real_values_of_any_type_may_be_given_for_tokens(dtype: str) -> None:
     group = make.group([1.0, 0.0])
     given = _advantage(group, np.ones(4, dtype))
@@ -172,7 +173,7 @@ WRONG: dict[str, tuple[Callable[[Group], Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", WRONG)
+@over("case", WRONG)
 def test_what_is_wrong_with_a_group_is_said_with_its_place(case: str) -> None:
     answer, said = WRONG[case]
     group = make.group([1.0, 0.0])
@@ -316,7 +317,7 @@ BAD_JOBS: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", BAD_JOBS)
+@over("case", BAD_JOBS)
 def test_a_job_that_cannot_be_trained_on_is_refused_whoever_brings_it(case: str) -> None:
     bad, said = BAD_JOBS[case]
     own, fine = rules(), job()
@@ -328,7 +329,7 @@ def test_a_job_that_cannot_be_trained_on_is_refused_whoever_brings_it(case: str)
         own.check_allocated([fine, bad], before=[fine, bad], by="controls.c")
 
 
-@pytest.mark.parametrize(
+@over(
     ("changes", "said"),
     [
         ({"num_groups": -1}, "planned num_groups=-1: give an integer from 0 to 1000000"),
@@ -372,8 +373,8 @@ def test_an_allocator_changes_samples_caps_and_budgets_alone() -> None:
         rules().check_allocated(old[::-1], before=old, by="controls.c")
 
 
-@pytest.mark.parametrize("name", ["temperature", "top_p", "top_k", "min_p"])
-@pytest.mark.parametrize("corrected", [False, True])
+@over("name", ["temperature", "top_p", "top_k", "min_p"])
+@over("corrected", [False, True])
 def test_only_another_temperature_can_be_corrected(name: str, corrected: bool) -> None:
     values = {"temperature": 0.5, "top_p": 0.5, "top_k": 5, "min_p": 0.5}
     own = rules(corrected=corrected)

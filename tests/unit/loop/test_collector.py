@@ -31,6 +31,7 @@ from gfcr.stages import (
 from gfcr.strategy import Strategy
 from gfcr.testing import factories as make
 from gfcr.types import FinishReason, Group, Sampling
+from tests.cases import over
 
 
 @dataclass(kw_only=True)
@@ -250,7 +251,7 @@ def test_who_samples_more_is_asked_again_with_them() -> None:
     assert [len(g.rollouts) for g in after.of("decide")] == [4, 4, 4]
 
 
-@pytest.mark.parametrize(
+@over(
     ("action", "said"),
     [
         (SampleMore(num_samples=0), r"answered SampleMore.*: give 1 to a million"),

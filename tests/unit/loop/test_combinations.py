@@ -3,6 +3,7 @@
 import pickle
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -68,6 +69,7 @@ def _run(pipeline: Any, *, versions: range) -> list[list[tuple[str, list[int], l
     return run
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(
     filters=st.sets(st.sampled_from(list(FILTERS))),

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from gfcr.loop.coroutine import Pending, Run, gather
+from tests.cases import over
 
 
 async def waits(pending: Pending[int], *, log: list[Any], name: str) -> str:
@@ -129,7 +130,7 @@ def test_a_run_knows_whose_results_it_waited_for() -> None:
     assert run.owners == ["a", "b"] and run.result() == 3 and run.owner is None
 
 
-@pytest.mark.parametrize("error", [OSError("gone"), SystemExit(3)])
+@over("error", [OSError("gone"), SystemExit(3)])
 def test_what_a_coroutine_raises_is_its_result(error: BaseException) -> None:
     async def raises() -> None:
         raise error

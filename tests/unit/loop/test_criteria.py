@@ -10,6 +10,7 @@ from gfcr.loop.criteria import criteria
 from gfcr.stages import Harvest
 from gfcr.testing import factories as make
 from gfcr.types import FinishReason, Group, Rollout, Sample
+from tests.cases import over
 from tests.trees import leaf
 
 
@@ -57,7 +58,7 @@ def test_cost_is_of_live_groups_and_of_what_was_never_trained() -> None:
     assert found["coverage/live"] == 1 / 2
 
 
-@pytest.mark.parametrize("name", ["grpo", "treerl", "pods"])
+@over("name", ["grpo", "treerl", "pods"])
 def test_in_a_run_what_is_discarded_is_what_the_ledger_says(name: str) -> None:
     pipeline = make.pipeline(strategies.load(name), prompts=4)
     batch = pipeline.next_batch()

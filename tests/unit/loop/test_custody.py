@@ -14,6 +14,7 @@ from gfcr.loop.custody import Custody, digest
 from gfcr.stages import Harvest
 from gfcr.testing import factories as make
 from gfcr.types import FinishReason, Prompt, Rollout, Span
+from tests.cases import over
 from tests.unit.loop.test_guard import HELDOUT, Every, strategy
 
 SET = object.__setattr__
@@ -53,8 +54,9 @@ def changing(how: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return change
 
 
-@pytest.mark.parametrize("hook", ["filter", "observe", "store"])
-@pytest.mark.parametrize("case", IN_PLACE)
+@pytest.mark.slow
+@over("hook", ["filter", "observe", "store"])
+@over("case", IN_PLACE)
 def test_a_rollout_changed_in_place_is_not_trained_on(case: str, hook: str) -> None:
     """By a Filter; by memories, which see it last, and by what only looks."""
     how = IN_PLACE[case]
@@ -115,7 +117,7 @@ SWAPS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("case", SWAPS)
+@over("case", SWAPS)
 def test_tokens_that_were_not_sampled_make_no_rollout(case: str) -> None:
     part = Every(hook="watch", answer=SWAPS[case])
     pipeline = make.pipeline(strategy(controls={"mine": part}), prompts=2, max_tokens=24)
@@ -143,7 +145,7 @@ BEYOND: dict[str, Callable[[Any], Any]] = {
 """What a part does with its view that no part may."""
 
 
-@pytest.mark.parametrize("case", BEYOND)
+@over("case", BEYOND)
 def test_a_part_s_view_shows_what_it_promises_and_takes_nothing(case: str) -> None:
     def look(plan: Any, view: Any) -> Any:
         assert (view.step, view.round, view.groups, view.num_accepted) == (0, 0, (), 0)
@@ -190,7 +192,7 @@ def harvest(*rollouts: Rollout, aborted: Sequence[Rollout] = ()) -> Harvest:
     return Harvest(step=3, groups=groups, aborted=tuple(aborted), asides=())
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@over("name", OTHERS)
 def test_a_rollout_is_vouched_for_as_it_was_made_alone(name: str) -> None:
     rollout = make.rollout()
     own = custody(rollout)

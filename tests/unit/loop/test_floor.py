@@ -12,6 +12,7 @@ from gfcr.errors import EngineError, GfcrError, PartError, TaskError
 from gfcr.loop.floor import Floor, Told, Traffic
 from gfcr.testing import factories as make
 from gfcr.types import FinishReason, Sampling
+from tests.cases import over
 
 
 @dataclass
@@ -134,7 +135,7 @@ def test_what_is_cleared_is_gone_parked_or_not() -> None:
     assert engine.told() == [("abort", [])] and len(own) == 0
 
 
-@pytest.mark.parametrize(
+@over(
     ("what", "said"),
     [
         ("submit", "the engine failed at taking request 'b1': OSError: gone"),
@@ -193,7 +194,7 @@ def test_what_is_held_out_or_too_long_may_not_be_asked() -> None:
         floor.check((), sampling=Sampling(max_tokens=1), what="an aside")
 
 
-@pytest.mark.parametrize("heat", [0.0, -1.0, float("nan"), "hot"])
+@over("heat", [0.0, -1.0, float("nan"), "hot"])
 def test_a_temperature_that_is_none_is_refused(heat: Any) -> None:
     ground: Any = Ground()
     floor = Floor(engine=ground, codec=make.CODEC, desk=ground, seed=0, learns_any_heat=True)
@@ -208,7 +209,7 @@ def test_greedy_answers_stay_greedy() -> None:
     assert floor.heated(Sampling(temperature=0), temperature=0.0).temperature == 0
 
 
-@pytest.mark.parametrize("cap", [0, -1, 9, 2.5, True, "2"])
+@over("cap", [0, -1, 9, 2.5, True, "2"])
 def test_a_cap_that_is_none_or_above_the_job_s_is_refused(cap: Any) -> None:
     ground: Any = Ground()
     floor = Floor(engine=ground, codec=make.CODEC, desk=ground, seed=0)

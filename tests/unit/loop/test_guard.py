@@ -42,6 +42,7 @@ from gfcr.strategy import Strategy
 from gfcr.tasks.base import Verdict
 from gfcr.testing import factories as make
 from gfcr.types import FinishReason, Loss, Prompt, Sampling, Signal
+from tests.cases import over
 
 NAN, INF = float("nan"), float("inf")
 HELDOUT = make.CoinTask().problems(make.CODEC).heldout
@@ -68,7 +69,7 @@ def judged(answer: Any) -> Verdict:
     return verify_safely(Answers(answer=lambda text: answer), make.prompt(), "x")
 
 
-@pytest.mark.parametrize(
+@over(
     "reward", [1, 0.25, True, np.float32(0.25), np.int64(2), np.bool_(1), fractions.Fraction(1, 4)]
 )
 def test_real_numbers_of_python_and_numpy_are_rewards(reward: Any) -> None:
@@ -76,7 +77,7 @@ def test_real_numbers_of_python_and_numpy_are_rewards(reward: Any) -> None:
     assert type(verdict.reward) is float and verdict.reward == float(reward)
 
 
-@pytest.mark.parametrize(
+@over(
     "reward",
     [
         NAN,
@@ -99,13 +100,13 @@ def test_what_is_no_finite_number_is_unscorable_and_named(reward: Any) -> None:
     assert len(str(verdict.error)) < 2200
 
 
-@pytest.mark.parametrize("answer", [None, 1.0, {"reward": 1.0}, (1.0, None)])
+@over("answer", [None, 1.0, {"reward": 1.0}, (1.0, None)])
 def test_an_answer_that_is_no_verdict_is_unscorable_and_named(answer: Any) -> None:
     verdict = judged(answer)
     assert verdict.reward is None and "not a Verdict" in str(verdict.error)
 
 
-@pytest.mark.parametrize("scores", [{"right": NAN}, {"right": "1"}, {"right": None}, [1.0], 3])
+@over("scores", [{"right": NAN}, {"right": "1"}, {"right": None}, [1.0], 3])
 def test_scores_that_are_no_numbers_by_name_are_unscorable_and_named(scores: Any) -> None:
     verdict = judged(Verdict(reward=1.0, scores=scores))
     assert verdict.reward is None and "not numbers by name" in str(verdict.error)
@@ -180,7 +181,7 @@ SELECTIONS: dict[str, tuple[Callable[..., Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", SELECTIONS)
+@over("case", SELECTIONS)
 def test_prompts_that_must_not_be_trained_on_name_the_selector(case: str) -> None:
     answer, said = SELECTIONS[case]
     plan = strategy(controls={"mine": Every(hook="select", answer=answer)})
@@ -208,7 +209,7 @@ ALLOCATIONS: dict[str, tuple[Callable[[Any], Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", ALLOCATIONS)
+@over("case", ALLOCATIONS)
 def test_jobs_that_were_not_only_allocated_name_the_allocator(case: str) -> None:
     answer, said = ALLOCATIONS[case]
     plan = strategy(controls={"mine": Every(hook="allocate", answer=answer)})
@@ -308,8 +309,8 @@ STORES = ("store", "holds")
 """Asked of Replay parts only."""
 
 
-@pytest.mark.parametrize("answer", [broken, leaves])
-@pytest.mark.parametrize(
+@over("answer", [broken, leaves])
+@over(
     ("hook", "as_replay"),
     [(h, as_replay) for h in HOOKS for as_replay in (False, True) if as_replay or h not in STORES],
 )
@@ -373,8 +374,8 @@ GROUPS: dict[str, tuple[Callable[[Any], Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", GROUPS)
-@pytest.mark.parametrize("as_map", [False, True])
+@over("case", GROUPS)
+@over("as_map", [False, True])
 def test_a_group_that_cannot_be_trained_on_names_the_part_and_the_value(
     case: str, as_map: bool
 ) -> None:
@@ -453,7 +454,7 @@ PLANS: dict[str, tuple[Callable[..., Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", PLANS)
+@over("case", PLANS)
 def test_a_job_that_must_not_be_trained_on_names_the_planner(case: str) -> None:
     answer, said = PLANS[case]
     plan = strategy(controls={"mine": Every(hook="plan", answer=answer)})
@@ -468,7 +469,7 @@ def test_a_prompt_without_tokens_is_not_asked() -> None:
         pipeline.next_batch()
 
 
-@pytest.mark.parametrize(
+@over(
     ("asked", "sampling", "right"),
     [
         ({"correction": Truncated()}, {"temperature": 0.5}, True),
@@ -491,7 +492,7 @@ def test_a_job_may_sample_otherwise_where_the_loss_corrects_for_it(
             pipeline.next_batch()
 
 
-@pytest.mark.parametrize(
+@over(
     ("hook", "action"),
     [
         ("watch", Cap(max_tokens=-1)),
@@ -544,7 +545,7 @@ SPOILT: dict[str, tuple[Callable[[Any], Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", SPOILT)
+@over("case", SPOILT)
 def test_a_rollout_that_cannot_be_used_again_is_not_recalled(case: str) -> None:
     spoil, said = SPOILT[case]
     part = Every(hook="recall", answer=lambda group: [spoil(group.rollouts[0])])
@@ -596,7 +597,7 @@ class Fails(Generate):
 POINTS = ("before", "opened", "during", "after", "opens nothing", "notes", "tokens")
 
 
-@pytest.mark.parametrize("when", POINTS)
+@over("when", POINTS)
 def test_a_job_whose_generate_fails_is_unscorable_counted_and_shown_once(
     when: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -614,8 +615,8 @@ def test_a_job_whose_generate_fails_is_unscorable_counted_and_shown_once(
     assert pipeline.tokens()["remainder"] == 0
 
 
-@pytest.mark.parametrize("when", POINTS)
-@pytest.mark.parametrize("evaluating", [False, True])
+@over("when", POINTS)
+@over("evaluating", [False, True])
 def test_when_every_job_fails_the_run_does(when: str, evaluating: bool) -> None:
     generate = Fails(when=when, always=True)
     with pytest.raises(GfcrError, match="could be scored"):
@@ -674,9 +675,9 @@ class Careless(Generate):
                 continue
 
 
-@pytest.mark.parametrize("generate", [Sample(), Careless()])
-@pytest.mark.parametrize("at", ["submit", "step"])
-@pytest.mark.parametrize("error", [EngineError("lost its state"), RuntimeError("lost its state")])
+@over("generate", [Sample(), Careless()])
+@over("at", ["submit", "step"])
+@over("error", [EngineError("lost its state"), RuntimeError("lost its state")])
 def test_an_engine_that_fails_stops_the_run(generate: Generate, at: str, error: Exception) -> None:
     def broken(engine: Any) -> Any:
         return faulty(engine, at=at, error=error)
@@ -688,7 +689,7 @@ def test_an_engine_that_fails_stops_the_run(generate: Generate, at: str, error: 
         evaluate(pipeline, generate)
 
 
-@pytest.mark.parametrize("max_length", [3, 4, 20])
+@over("max_length", [3, 4, 20])
 def test_a_prompt_that_leaves_no_room_stops_training_and_evaluation(max_length: int) -> None:
     pipeline = make.pipeline(strategy(), engine={"max_length": max_length}, max_tokens=40)
     said = rf"prompt 'c\d+' has \d+ tokens, .* max_length={max_length} .* sampling.max_tokens=40"
@@ -746,13 +747,13 @@ class Drafts(Proposer):
         return self.answer() if hook == self.hook else usual
 
 
-@pytest.mark.parametrize("hook", ["propose", "pace", "finished", "saw"])
+@over("hook", ["propose", "pace", "finished", "saw"])
 def test_a_drafter_that_raises_stops_the_run_under_its_name(hook: str) -> None:
     with pytest.raises(PartError, match=r"strategy\.drafter failed: ValueError: no such thing"):
         make.pipeline(strategy(drafter=Drafts(hook=hook))).next_batch()
 
 
-@pytest.mark.parametrize("value", [NAN, -0.5, 1.5])
+@over("value", [NAN, -0.5, 1.5])
 def test_a_draft_whose_law_is_none_is_not_verified(value: float) -> None:
     law = Law(ids_TM=np.array([[5]], np.int32), probs_TM=np.array([[value]], np.float32))
     drafter = Drafts(hook="propose", answer=lambda: [Draft(tokens=[5], law=law)] * 16)
@@ -781,6 +782,7 @@ class Odd(CoinTask):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "code", "said"),
     [

@@ -12,6 +12,7 @@ from gfcr.control.oversample import Oversample
 from gfcr.ledger import IN_FLIGHT, TRAINED
 from gfcr.testing import factories as make
 from gfcr.types import FinishReason, Rollout, RolloutBatch
+from tests.cases import over
 
 NAMES = ["grpo", "multi_turn", "treerl", "reinforce_ada"]
 
@@ -57,7 +58,8 @@ def test_a_batch_leaves_nothing_in_flight() -> None:
     assert run.state_dict()["making"] == {"opened": [], "dropped": [], "in_flight": []}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.slow
+@over("name", NAMES)
 def test_batches_are_in_the_making_together_and_no_token_counts_twice(name: str) -> None:
     run = pipeline(name)
     batches = updates(run, num=4)
@@ -74,7 +76,7 @@ def test_batches_are_in_the_making_together_and_no_token_counts_twice(name: str)
     assert sum(map(len, trained)) == len(set[Any]().union(*trained)) == run.tokens()[TRAINED]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@over("name", NAMES)
 def test_what_is_cut_with_one_batch_leaves_the_other_s_alone(name: str) -> None:
     run = pipeline(name)
     run.sync((), version=0)
@@ -90,7 +92,8 @@ def test_what_is_cut_with_one_batch_leaves_the_other_s_alone(name: str) -> None:
     assert {r.step for r in batch.aborted} >= {0} and {s.rollout.step for s in batch.samples} == {1}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.whole
+@over("name", NAMES)
 def test_a_run_that_is_killed_goes_on_from_its_partial_rollouts(name: str) -> None:
     killed = pipeline(name)
     before = updates(killed, num=2)

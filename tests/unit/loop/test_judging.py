@@ -31,6 +31,7 @@ from gfcr.tasks.base import Verdict
 from gfcr.testing import factories as make
 from gfcr.tracking.rollouts import read_update, write_rollouts
 from gfcr.types import FinishReason, Group, Prompt, Sampling
+from tests.cases import over
 from tests.unit.loop.test_begun import ground, idle, start
 
 
@@ -118,7 +119,7 @@ def test_an_aside_has_sampling_of_its_own() -> None:
     assert max(len(a) for a in batch.asides) == 3 < max(len(s.rollout) for s in batch.samples)
 
 
-@pytest.mark.parametrize(
+@over(
     ("judge", "error", "said"),
     [
         (Judge(role="Judge 1"), PartError, "give a word of a-z"),
@@ -237,7 +238,7 @@ ANSWERS: dict[str, tuple[Callable[[Group], Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", ANSWERS)
+@over("case", ANSWERS)
 def test_what_is_no_judgement_names_the_part(case: str) -> None:
     answer, said = ANSWERS[case]
     with pytest.raises(PartError, match=rf"strategy\.controls\.p0: .*{said}"):
@@ -406,7 +407,7 @@ def test_evaluators_are_asked_in_order_each_with_what_the_one_before_gave() -> N
     assert all(num <= 2 for _, num in own), "what nobody awaits is dropped when the part returns"
 
 
-@pytest.mark.parametrize("error", [OSError("gone"), SystemExit("gone")])
+@over("error", [OSError("gone"), SystemExit("gone")])
 def test_a_judge_that_fails_has_judged_nothing_and_the_next_is_asked(
     error: BaseException, caplog: Any
 ) -> None:

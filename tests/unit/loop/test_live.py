@@ -18,6 +18,7 @@ from gfcr.stages import BATCH_FULL, Job, Sampled
 from gfcr.tasks.base import Verdict
 from gfcr.testing import factories as make
 from gfcr.types import FinishReason, Prompt, Rollout, Sampling, Span
+from tests import cases
 
 EOS = make.CODEC.eos_id
 VIEW = shown(make.view())
@@ -86,7 +87,7 @@ def over(trajectory: LiveTrajectory, *tokens: int) -> Rollout:
 # ---------------------------------------------------------------- asking
 
 
-@pytest.mark.parametrize("repeat", [0, 2])
+@cases.over("repeat", [0, 2])
 def test_a_request_says_what_it_is_for_and_draws_by_its_place(repeat: int) -> None:
     ground = Ground()
     trajectory = opened(ground, repeat=repeat)
@@ -129,7 +130,7 @@ def test_it_is_asked_under_the_prompt_it_was_opened_with() -> None:
     assert plain.prompt is JOB.prompt and plain.sampled_under == ()
 
 
-@pytest.mark.parametrize(("most", "asked"), [(None, 7), (3, 3), (99, 7), (0, 1)])
+@cases.over(("most", "asked"), [(None, 7), (3, 3), (99, 7), (0, 1)])
 def test_a_continuation_is_bounded_by_its_call_and_by_the_whole(most: Any, asked: int) -> None:
     ground = Ground()
     trajectory = opened(ground)
@@ -174,7 +175,7 @@ def test_the_wait_belongs_to_the_trajectory() -> None:
 # ---------------------------------------------------------------- ends and verdicts
 
 
-@pytest.mark.parametrize(
+@cases.over(
     ("tokens", "finish", "end"),
     [
         ((5, EOS), FinishReason.STOP, FinishReason.STOP),
@@ -258,7 +259,7 @@ def test_a_failure_is_never_worth_anything() -> None:
     assert (rollout.reward, rollout.error) == (None, "ValueError: tool broke")
 
 
-@pytest.mark.parametrize("stopped", [False, True])
+@cases.over("stopped", [False, True])
 def test_an_open_end_is_sealed_and_an_ended_one_stays(stopped: bool) -> None:
     trajectory = opened(Ground())
     trajectory.sample(max_tokens=2)
@@ -400,7 +401,7 @@ def test_what_was_not_sampled_or_was_changed_is_no_rollout() -> None:
     assert cut.problem() == said
 
 
-@pytest.mark.parametrize("name", ["tokens", "logprobs", "versions", "mask"])
+@cases.over("name", ["tokens", "logprobs", "versions", "mask"])
 def test_columns_that_were_changed_by_hand_are_dropped(name: str) -> None:
     trajectory = opened(Ground())
     over(trajectory, 5, 6)

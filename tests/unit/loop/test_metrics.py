@@ -11,6 +11,7 @@ from gfcr.part import Part
 from gfcr.stages import Harvest
 from gfcr.testing import factories as make
 from gfcr.types import FinishReason, Group, Rollout, Sample
+from tests.cases import over
 from tests.unit.loop.test_guard import Every
 
 NAN = float("nan")
@@ -127,7 +128,7 @@ def test_moved_is_what_was_sampled_under_another_prompt_or_temperature() -> None
     assert found["off_policy/moved"] == 0.5 and found["off_policy/share"] == 0
 
 
-@pytest.mark.parametrize(
+@over(
     ("rollout", "reason"),
     [
         (make.rollout(reward=0.0), None),

@@ -15,6 +15,7 @@ from gfcr.stages import Control, Filter, View
 from gfcr.strategy import Strategy
 from gfcr.testing import factories as make
 from gfcr.types import Group, RolloutBatch
+from tests.cases import over
 
 
 @final
@@ -44,6 +45,7 @@ def batch(run: Pipeline) -> RolloutBatch:
     return made
 
 
+@pytest.mark.slow
 def test_with_rounds_enough_the_batch_is_full_of_different_prompts() -> None:
     run = pipeline(400, refill=Refill(max_rounds=200))
     for _ in range(3):
@@ -62,7 +64,7 @@ def test_spent_rounds_stop_the_run_and_count_by_reason() -> None:
     assert len(counts) == 2 and sum(counts) == int(found[2]) - int(found[1])
 
 
-@pytest.mark.parametrize("controls", [{}, {"refill": Refill(max_rounds=2, when_spent="short")}])
+@over("controls", [{}, {"refill": Refill(max_rounds=2, when_spent="short")}])
 def test_a_batch_trained_short_says_so(controls: dict[str, Control]) -> None:
     made = batch(pipeline(400, **controls))
     assert 0 < len(made.accepted) < 8 and made.metrics["group/accepted"] == len(made.accepted)

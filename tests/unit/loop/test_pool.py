@@ -16,6 +16,7 @@ from gfcr.loop.pool import Done, ProcessPool, ThreadPool
 from gfcr.loop.scoring import verify_safely
 from gfcr.tasks.base import Verdict
 from gfcr.testing import factories as make
+from tests.cases import over
 
 
 def add(a: int, b: int) -> int:
@@ -127,7 +128,8 @@ def called(function: Callable[..., Any], *args: Any, timeout_s: float = 30.0) ->
     return done
 
 
-@pytest.mark.parametrize(
+@pytest.mark.whole
+@over(
     ("function", "said"),
     [
         (hog, "MemoryError: more than 1 GiB of data"),
@@ -146,7 +148,8 @@ def test_the_processes_of_a_call_have_its_limits() -> None:
     assert called(hog_in_a_child).result == 1
 
 
-@pytest.mark.parametrize(
+@pytest.mark.slow
+@over(
     ("how", "said"),
     [("returns", None), ("dies", "exit code 3"), ("hangs", "timed out"), ("ignores", "timed out")],
 )
@@ -206,6 +209,7 @@ def test_a_call_runs_in_no_fork_of_the_caller() -> None:
     assert called(noted).result == []
 
 
+@pytest.mark.slow
 def test_a_hung_call_is_killed_and_the_next_ones_run() -> None:
     pool = ProcessPool(num_processes=1)
     hung = [pool.submit(hang, timeout_s=0.3) for _ in range(2)]
@@ -216,7 +220,8 @@ def test_a_hung_call_is_killed_and_the_next_ones_run() -> None:
     assert done[last] == Done(handle=last, result=3)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.slow
+@over(
     ("function", "args", "said"),
     [
         (fail, (), "ValueError: no such thing"),
@@ -249,6 +254,7 @@ def test_bytes_come_back_as_they_are() -> None:
     processes.close()
 
 
+@pytest.mark.slow
 def test_closing_does_not_wait_for_what_hangs() -> None:
     pool, processes = ThreadPool(num_threads=1), ProcessPool(num_processes=1)
     pool.submit(time.sleep, 30.0)

@@ -12,6 +12,7 @@ from gfcr.stages import Abort, Cap, Control, Generate, Halt, Session, Watcher
 from gfcr.strategy import Strategy
 from gfcr.testing import factories as make
 from gfcr.types import FinishReason
+from tests.cases import over
 
 
 def pipeline(generate: Generate, *, watcher: Any = None, **changes: Any) -> Any:
@@ -70,7 +71,7 @@ class _Impatient(Generate):
             raise RuntimeError("tool broke")
 
 
-@pytest.mark.parametrize("fails", [False, True])
+@over("fails", [False, True])
 def test_requests_that_nobody_awaits_are_dropped(fails: bool) -> None:
     run = pipeline(_Impatient(fails=fails))
     if fails:

@@ -14,6 +14,7 @@ from gfcr.stages import Abort, Control, Generate, SampleMore, Session, Watcher
 from gfcr.tasks.base import Verdict
 from gfcr.testing import factories as make
 from gfcr.types import FinishReason, Group, Prompt, Rollout, Sampling
+from tests.cases import over
 from tests.unit.loop.test_begun import PROMPTS, ground, idle, start
 
 
@@ -126,7 +127,7 @@ FAILURES: dict[str, tuple[Any, list[Any]]] = {
 }
 
 
-@pytest.mark.parametrize("case", FAILURES)
+@over("case", FAILURES)
 def test_what_fails_costs_whom_it_was_about(case: str) -> None:
     how, right = FAILURES[case]
     found = made(how)
@@ -278,7 +279,7 @@ def test_a_session_verifies_what_it_is_given() -> None:
     assert found == [[Verdict(reward=102.0), Verdict(reward=101.0)]]
 
 
-@pytest.mark.parametrize("role", ["", "Judge", "1a", "a b", "a" * 33, "_a"])
+@over("role", ["", "Judge", "1a", "a b", "a" * 33, "_a"])
 def test_a_role_is_a_word(role: str) -> None:
     async def asks(session: Any) -> None:
         session.aside("1=", role=role)
@@ -334,7 +335,7 @@ def test_the_samples_of_a_job_go_on_from_what_it_brings_and_then_begin() -> None
     assert group.rollouts[0].spans[0] == partial.spans[0] and len(group.rollouts) == 3
 
 
-@pytest.mark.parametrize("breaks", [False, True])
+@over("breaks", [False, True])
 def test_a_generate_that_is_cut_is_closed_and_one_that_breaks_then_is_named(breaks: bool) -> None:
     closed: list[str] = []
 

@@ -7,11 +7,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pebble
-import pytest
 
 from gfcr.errors import ConfigError
 from gfcr.loop import pool as pools
 from gfcr.loop.pool import Done, ThreadPool
+from tests.cases import over
 
 
 def add(a: int, b: int) -> int:
@@ -116,7 +116,7 @@ ENDS: list[tuple[Any, Any, str | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("end", "result", "error"), ENDS)
+@over(("end", "result", "error"), ENDS)
 def test_a_call_ends_with_a_result_or_the_words_of_its_end(
     end: Any, result: Any, error: str | None
 ) -> None:

@@ -20,6 +20,7 @@ from gfcr.stages import BATCH_FULL, Job, Sampled
 from gfcr.tasks.base import Verdict
 from gfcr.testing import factories as make
 from gfcr.types import FinishReason, Prompt, Sampling, Span
+from tests.cases import over
 
 EOS = make.CODEC.eos_id
 VIEW = shown(make.view())
@@ -119,7 +120,7 @@ def test_the_cap_bounds_each_call_and_the_whole() -> None:
     assert len(ground.ends) == 1 and len(ground.requests) == 2
 
 
-@pytest.mark.parametrize("size", [1, 3, 4, 9])
+@over("size", [1, 3, 4, 9])
 def test_environment_tokens_that_do_not_fit_end_the_trajectory(size: int) -> None:
     ground = Ground(cap=6)
     trajectory = opened(ground)

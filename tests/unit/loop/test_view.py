@@ -9,6 +9,7 @@ from gfcr import strategy as strategies
 from gfcr.loop.view import shown
 from gfcr.stages import Generate
 from gfcr.testing import factories as make
+from tests.cases import over
 
 
 def test_the_version_is_the_engine_s_at_the_moment_and_a_job_knows_its_update() -> None:
@@ -46,9 +47,7 @@ def test_an_evaluation_s_view_has_one_version_and_its_jobs_no_update() -> None:
     assert set(seen) == {(0, -1)}
 
 
-@pytest.mark.parametrize(
-    "name", ["engine", "stream", "note", "records", "as_version", "accepted", "__dict__"]
-)
+@over("name", ["engine", "stream", "note", "records", "as_version", "accepted", "__dict__"])
 def test_what_is_not_promised_is_not_there(name: str) -> None:
     with pytest.raises(AttributeError, match="a part's view has no"):
         getattr(shown(make.view()), name)
@@ -110,7 +109,7 @@ def test_a_prompt_s_name_is_of_its_text_and_its_answer() -> None:
     assert view.prompt("1+2=", id="own").id == "own"
 
 
-@pytest.mark.parametrize("name", ["step", "groups", "_run", "own"])
+@over("name", ["step", "groups", "_run", "own"])
 def test_nothing_in_a_view_can_be_set(name: str) -> None:
     with pytest.raises(AttributeError, match=f"is read-only, and so is its '{name}'"):
         setattr(shown(make.view()), name, 1)

@@ -22,6 +22,7 @@ from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.rollouts import read_update, write_rollouts
 from gfcr.types import FinishReason, Group
+from tests.cases import over
 from tests.commands import gfcr
 
 UPDATES = 6
@@ -72,7 +73,9 @@ OWN = {
 }
 
 
-@pytest.mark.parametrize("name", OWN)
+@pytest.mark.whole
+@pytest.mark.slow
+@over("name", OWN)
 def test_a_strategy_makes_of_its_own_log_what_it_made_of_its_run(name: str, tmp_path: Path) -> None:
     # Prompts come back within the run, so that replay has something to recall.
     ledger = record(tmp_path, OWN[name](), num_train=16 if name == "repo" else 128)
@@ -104,7 +107,8 @@ LIVE: dict[str, tuple[Any, int]] = {
 }
 
 
-@pytest.mark.parametrize("case", LIVE)
+@pytest.mark.whole
+@over("case", LIVE)
 def test_a_superset_log_answers_as_the_run_itself_would(
     case: str, log: offline.Log, tmp_path: Path
 ) -> None:
@@ -113,6 +117,7 @@ def test_a_superset_log_answers_as_the_run_itself_would(
     assert only(log, make(), prompts=prompts).tokens == record(tmp_path, make(), prompts=prompts)
 
 
+@pytest.mark.slow
 def test_fewer_samples_are_the_first_ones(log: offline.Log) -> None:
     found = only(log, strategies.load("grpo", group_size=4))
     first = [r for u in log.updates for g in u.groups for r in g.rollouts[:4]]
@@ -161,7 +166,7 @@ REFUSED: dict[str, tuple[Any, tuple[str, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSED)
+@over("case", REFUSED)
 def test_what_the_log_cannot_answer_is_refused_by_part(case: str, log: offline.Log) -> None:
     make, words = REFUSED[case]
     found = only(log, make(), prompts=8 if case == "resume" else None)
@@ -213,6 +218,7 @@ def test_the_gradient_proxies_are_their_formulas(log: offline.Log) -> None:
     )
 
 
+@pytest.mark.whole
 def test_a_log_of_dependent_rollouts_is_no_log(tmp_path: Path) -> None:
     record(tmp_path / "tree", strategies.load("treerl"))
     with pytest.raises(ConfigError, match="entropy_tree"):

@@ -80,6 +80,7 @@ def test_nothing_known_is_unknown_and_nothing_runs(tmp_path: Path) -> None:
     assert plan.seeds_for_effect and plan.by_seeds[2] == plan.detectable
 
 
+@pytest.mark.whole
 def test_calibration_tells_what_the_runs_then_cost(tmp_path: Path) -> None:
     study = load(tmp_path, seeds=[0], launcher=HERE)
     plan = planning.plan(study, calibrated=True)

@@ -8,6 +8,7 @@ import pytest
 
 from gfcr.process import cores
 from gfcr.process.cores import SERVERS, apart, told
+from tests.cases import over
 
 HERE = sorted(os.sched_getaffinity(0))
 pytestmark = pytest.mark.skipif(len(HERE) < 2, reason="one core cannot be divided")
@@ -37,7 +38,7 @@ def test_an_error_gives_the_cores_back() -> None:
     assert sorted(os.sched_getaffinity(0)) == HERE and not told()
 
 
-@pytest.mark.parametrize("why", ["no server", "threads", "accelerator", "ranks"])
+@over("why", ["no server", "threads", "accelerator", "ranks"])
 def test_nothing_is_divided_where_there_is_nothing_to_divide(
     why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,6 +23,7 @@ def after(rates: dict[int, float], *, num: int = 10, **knobs: Any) -> Exgrpo:
     return part
 
 
+@pytest.mark.slow
 def test_prompts_are_drawn_by_the_paper_s_law() -> None:
     """Weights exp(-(c/8 - 1/2)^2 / 2 sigma^2); a narrow one, so that the law shows."""
     rates = {1: 0.1, 2: 0.3, 3: 0.5, 4: 0.9}

@@ -13,6 +13,7 @@ from gfcr.replay.partial_rollouts import PartialRollouts
 from gfcr.stages import BATCH_FULL, Harvest, Plan
 from gfcr.testing import factories as make
 from gfcr.types import FinishReason, Rollout, RolloutBatch
+from tests.cases import over
 
 LONG = {"mean_length": 25.0}
 
@@ -111,7 +112,8 @@ def test_partial_groups_go_first_and_no_prompt_is_lost() -> None:
     assert all(len(g.rollouts) == 4 for b in (first, second) for g in b.groups)
 
 
-@pytest.mark.parametrize("bound", [1, 2])
+@pytest.mark.slow
+@over("bound", [1, 2])
 def test_no_trained_token_is_older_than_the_bound_and_what_is_dropped_is_counted(
     bound: int,
 ) -> None:
@@ -138,6 +140,7 @@ def test_what_is_held_is_bounded_by_the_groups_begun() -> None:
         assert batch.metrics["replays.partial_rollouts/held_groups"] <= 24 - 8
 
 
+@pytest.mark.slow
 def test_resume_from_a_checkpoint_continues_token_by_token() -> None:
     def tokens(batches: list[RolloutBatch]) -> list[list[int]]:
         return [r.tokens_T.tolist() for r in _trained(batches)]

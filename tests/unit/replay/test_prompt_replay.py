@@ -37,6 +37,7 @@ def test_the_nearest_to_one_half_come_first() -> None:
     assert part.metrics() == {"again": 2.0, "share": 0.5, "kept": 3.0}
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(
     share=st.floats(0, 1),
@@ -76,6 +77,7 @@ def test_the_stream_loses_and_doubles_nothing() -> None:
     assert again > 0 and stream.drawn - len(stream._returned) == 12 * 5 - again
 
 
+@pytest.mark.slow
 def test_chosen_prompts_are_nearer_to_one_half_than_the_stream_s() -> None:
     plan = strategies.load("prompt_replay", cooldown=2)
     plain = chosen.distance(chosen.run("grpo", updates=16)[1])

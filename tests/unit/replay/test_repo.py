@@ -12,6 +12,7 @@ from gfcr.errors import ConfigError
 from gfcr.replay.repo import Repo
 from gfcr.stages import Harvest
 from gfcr.testing import factories as make
+from tests.cases import over
 
 CHOICES = ["all", "random", "highest", "max_variance", "recent"]
 
@@ -40,7 +41,7 @@ def test_nothing_is_recalled_before_min_cached() -> None:
     assert len(_recall(part)) == 8 and _recall(part, prompt=1) == []
 
 
-@pytest.mark.parametrize("choose", CHOICES)
+@over("choose", CHOICES)
 def test_each_rule_recalls_what_it_says(choose: Any) -> None:
     rewards = [float(x) for x in np.random.default_rng(3).permutation(16)]
     part = _filled(rewards, choose=choose)
@@ -125,7 +126,8 @@ def test_recalled_rollouts_are_those_sampled_log_probs_and_all() -> None:
             np.testing.assert_array_equal(getattr(rollout, name), getattr(old, name))
 
 
-@pytest.mark.parametrize("choose", CHOICES)
+@pytest.mark.slow
+@over("choose", CHOICES)
 def test_resume_recalls_the_same(choose: str) -> None:
     def ids(pipeline: Any, updates: int) -> list[list[str]]:
         return [[s.rollout.id for s in pipeline.next_batch().samples] for _ in range(updates)]
@@ -138,7 +140,7 @@ def test_resume_recalls_the_same(choose: str) -> None:
     assert second.ledger.bins() == whole.ledger.bins()
 
 
-@pytest.mark.parametrize("bad", [{"min_cached": 20}, {"num": 0}, {"max_prompts": 0}])
+@over("bad", [{"min_cached": 20}, {"num": 0}, {"max_prompts": 0}])
 def test_values_out_of_range_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=f"(?i:repo).{next(iter(bad))}="):
         Repo(**bad)

@@ -12,6 +12,7 @@ from gfcr.replay.rlep import Rlep
 from gfcr.stages import Harvest
 from gfcr.testing import factories as make
 from gfcr.types import FinishReason
+from tests.cases import over
 
 
 def store(part: Any, *rewards: float | None, prompt: int = 0, **changes: Any) -> None:
@@ -27,7 +28,7 @@ def recall(part: Any, *rewards: float | None, prompt: int = 0, step: int = 1) ->
     return [r.id for r in part.recall(group, view=make.view(step=step))]
 
 
-@pytest.mark.parametrize("kind", [Rlep, Rescue])
+@over("kind", [Rlep, Rescue])
 def test_right_rollouts_are_kept_the_newest_of_each_prompt(kind: type[Any]) -> None:
     part = kind(capacity=3, max_prompts=2)
     store(part, 1.0, 0.0, None, 0.5, 0.4)
@@ -53,9 +54,7 @@ def test_rlep_adds_right_ones_at_random_to_every_group_of_the_prompt() -> None:
     assert part.metrics()["recalled"] == 8
 
 
-@pytest.mark.parametrize(
-    ("rewards", "num"), [((0.0, 0.0), 1), ((0.0, 1.0), 0), ((None, None), 0), ((None, 0.0), 1)]
-)
+@over(("rewards", "num"), [((0.0, 0.0), 1), ((0.0, 1.0), 0), ((None, None), 0), ((None, 0.0), 1)])
 def test_a_group_is_rescued_only_where_nothing_in_it_is_right(
     rewards: tuple[float | None, ...], num: int
 ) -> None:
@@ -77,7 +76,7 @@ def _run(name: str, updates: int, state: Any = None, **knobs: Any) -> tuple[Any,
     return pipeline, batches
 
 
-@pytest.mark.parametrize("name", ["rlep", "ar3po"])
+@over("name", ["rlep", "ar3po"])
 def test_in_a_run_they_are_replayed_as_they_were_sampled(name: str) -> None:
     pipeline, batches = _run(name, 5)
     sampled = {
@@ -97,7 +96,8 @@ def test_in_a_run_they_are_replayed_as_they_were_sampled(name: str) -> None:
         assert all(g.raw_rewards_N[:-1].max() == 0 for g in joined)
 
 
-@pytest.mark.parametrize("name", ["rlep", "ar3po", "exgrpo"])
+@pytest.mark.slow
+@over("name", ["rlep", "ar3po", "exgrpo"])
 def test_a_resumed_run_recalls_the_same(name: str) -> None:
     knobs = {"begin": 0.0} if name == "exgrpo" else {}
     _, whole = _run(name, 5, **knobs)

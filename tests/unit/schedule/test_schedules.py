@@ -19,6 +19,7 @@ from gfcr.schedule.base import Schedule, Standing
 from gfcr.schedule.lag import Lag
 from gfcr.testing import factories as make
 from gfcr.types import RolloutBatch
+from tests.cases import over
 from tests.schedules import LAST, Slow, Work, ages, closed, outcome, trained
 
 ASYNC: Any = registry.find("schedule", "async")
@@ -42,9 +43,17 @@ def run_on(made: Work, schedule: Schedule, *, beside: bool, **given: Any) -> lis
 # ---------------------------------------------------------------- what equals what
 
 
-@pytest.mark.parametrize("late", ["wait", "ready_first", "drop"])
-@pytest.mark.parametrize("beside", [False, True])
-@pytest.mark.parametrize("name", ["grpo", "dapo", "april", "treerl", "repo", "reinforce_ada"])
+@pytest.mark.slow
+@over(
+    ("name", "beside", "late"),
+    [
+        ("grpo", False, "wait"),
+        ("dapo", True, "ready_first"),
+        ("april", True, "drop"),
+        ("repo", False, "ready_first"),
+        ("reinforce_ada", True, "wait"),
+    ],
+)
 def test_without_staleness_it_is_sync_token_for_token(name: str, beside: bool, late: Any) -> None:
     alone, other = work(name), work(name)
     batches = trained(alone)
@@ -53,8 +62,8 @@ def test_without_staleness_it_is_sync_token_for_token(name: str, beside: bool, l
     assert other.pipeline.tokens() == alone.pipeline.tokens()
 
 
-@pytest.mark.parametrize("updates", [1, 2, 3])
-@pytest.mark.parametrize("name", ["grpo", "dapo", "april"])
+@pytest.mark.slow
+@over(("name", "updates"), [("grpo", 1), ("dapo", 3), ("april", 2)])
 def test_a_lag_is_the_same_run_beside_the_trainer_and_in_turn(name: str, updates: int) -> None:
     runs = [work(name), work(name)]
     found = [run_on(w, Lag(updates=updates), beside=b) for w, b in zip(runs, (0, 1), strict=True)]
@@ -72,13 +81,14 @@ def test_a_lag_is_the_same_run_beside_the_trainer_and_in_turn(name: str, updates
 # ---------------------------------------------------------------- the bound
 
 
+@pytest.mark.slow
 @given(
     st.integers(0, 3),
     st.sampled_from(["wait", "ready_first", "drop"]),
     st.sampled_from(["grpo", "dapo", "april", "treerl"]),
     st.integers(0, 10**6),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_no_trained_token_is_older_than_the_bound_whatever_takes_how_long(
     staleness: int, late: Any, name: str, seed: int
 ) -> None:
@@ -95,8 +105,8 @@ def test_no_trained_token_is_older_than_the_bound_whatever_takes_how_long(
     assert closed(made), made.pipeline.tokens()
 
 
-@pytest.mark.parametrize("late", ["wait", "ready_first", "drop"])
-@pytest.mark.parametrize("name", ["grpo", "dapo", "treerl", "multi_turn", "reinforce_ada"])
+@pytest.mark.slow
+@over(("name", "late"), [("grpo", "wait"), ("dapo", "drop"), ("multi_turn", "ready_first")])
 def test_rollouts_beside_a_trainer_are_of_several_policies(name: str, late: Any) -> None:
     for takes in (0.004, 0.02, 0.1):  # seconds a step: on a busy machine the trainer is slow too
         made = work(name, on=lambda engine, s=takes: Slow(engine, takes=[s], draw=Random(0)))
@@ -160,7 +170,7 @@ def test_a_batch_that_has_become_too_old_is_dropped_and_counted() -> None:
     assert lost and made.pipeline.tokens()["aborted"] == lost
 
 
-@pytest.mark.parametrize(
+@over(
     ("opened", "done", "closed_", "closes"),
     [
         ({0: 0, 1: 0, 2: 0}, [1], 0, 1),
@@ -182,7 +192,8 @@ def test_another_batch_is_learned_from_first_where_none_becomes_too_old(
 # ---------------------------------------------------------------- the trainer's word
 
 
-@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.slow
+@over("beside", [False, True])
 def test_parts_hear_of_each_update_once_in_order_and_before_its_policy(beside: bool) -> None:
     for schedule in (Lag(updates=1), Lag(updates=2), ASYNC(staleness=2)):
         made = work()
@@ -194,6 +205,7 @@ def test_parts_hear_of_each_update_once_in_order_and_before_its_policy(beside: b
         assert told == expected, schedule
 
 
+@pytest.mark.slow
 def test_what_the_trainer_changes_is_copied_before_it_does() -> None:
     made = work(on=lambda engine: Slow(engine, takes=[0.004], draw=Random(0)))
     policy = Tensor(0)
@@ -209,8 +221,8 @@ def test_what_the_trainer_changes_is_copied_before_it_does() -> None:
     assert given_ == [(v, v) for v in range(LAST + 1)]
 
 
-@pytest.mark.parametrize("beside", [False, True])
-@pytest.mark.parametrize("schedule", [Lag(updates=2), ASYNC(staleness=2)])
+@over("beside", [False, True])
+@over("schedule", [Lag(updates=2), ASYNC(staleness=2)])
 def test_what_was_begun_is_learned_from_when_the_budget_is_spent(
     schedule: Schedule, beside: bool
 ) -> None:
@@ -237,11 +249,16 @@ def test_what_fails_beside_the_trainer_is_raised_there() -> None:
 # ---------------------------------------------------------------- checkpoints
 
 
-@pytest.mark.parametrize("beside", [False, True])
-@pytest.mark.parametrize(
-    "schedule", [Lag(updates=1), Lag(updates=3), ASYNC(staleness=0), ASYNC(staleness=2)]
+@pytest.mark.slow
+@over(
+    ("name", "schedule", "beside"),
+    [
+        ("grpo", Lag(updates=3), False),
+        ("dapo", ASYNC(staleness=2), True),
+        ("april", Lag(updates=1), True),
+        ("repo", ASYNC(staleness=0), False),
+    ],
 )
-@pytest.mark.parametrize("name", ["grpo", "dapo", "april", "repo"])
 def test_a_run_that_is_killed_goes_on_and_counts_no_token_twice(
     name: str, schedule: Any, beside: bool
 ) -> None:
@@ -292,6 +309,7 @@ def _fails(step: int) -> None:
     raise GfcrError("no more prompts")
 
 
+@pytest.mark.slow
 def test_what_a_weight_sync_sends_is_logged_with_the_batch_that_it_is_for() -> None:
     class Sends:
         """An engine on servers, as far as its counters go."""

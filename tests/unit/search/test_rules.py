@@ -8,6 +8,7 @@ from gfcr.experiment.source import Pause
 from gfcr.search.base import Length, Scores
 from gfcr.search.halving import Halving
 from gfcr.search.wilcoxon import Wilcoxon
+from tests.cases import over
 
 
 def scores(means: dict[str, float], *, seeds: int = 5, noise: float = 0.0) -> Scores:
@@ -87,14 +88,14 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("case", BAD)
+@over("case", BAD)
 def test_a_rule_that_does_not_fit_says_what_to_do(case: str) -> None:
     rule, length, words = BAD[case]
     with pytest.raises(ConfigError, match=words):
         rule.rounds(seeds=[0, 1, 2], length=length)
 
 
-@pytest.mark.parametrize("values", [{"first": 0}, {"first": 1, "factor": 1}])
+@over("values", [{"first": 0}, {"first": 1, "factor": 1}])
 def test_halving_s_settings_are_checked(values: dict[str, int]) -> None:
     with pytest.raises(ConfigError, match=r"is not allowed: give an integer from [12] to"):
         Halving(**values)

@@ -7,6 +7,7 @@ import pytest
 from gfcr.errors import ConfigError
 from gfcr.search.optuna import Searcher
 from gfcr.search.space import Search, nested
+from tests.cases import over
 
 SPACE: dict[str, Any] = {
     "strategy.size": {"low": 1, "high": 32},
@@ -111,7 +112,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("case", BAD)
+@over("case", BAD)
 def test_a_bad_search_says_what_is_allowed(case: str) -> None:
     with pytest.raises(ConfigError, match=r"give|Allowed"):
         Search(**BAD[case])

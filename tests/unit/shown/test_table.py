@@ -3,13 +3,13 @@
 import io
 from functools import partial
 
-import pytest
 from rich.console import Console
 from rich.text import Text
 
 from gfcr.shown.table import Column, Table, csv_of
 from gfcr.shown.text import number, plain, span
 from gfcr.stats import Interval
+from tests.cases import over
 from tests.contract.sources import LIBRARY, imports
 
 ROWS = [("grpo", 0.5, 1200), ("a|b [x]", -0.25, 0)]
@@ -40,7 +40,7 @@ def test_a_terminal_shows_intervals_below_numbers_and_markup_as_it_is() -> None:
     assert "never" not in lines, "a spare column that says nothing"
 
 
-@pytest.mark.parametrize("width", range(25, 43))
+@over("width", range(25, 43))
 def test_a_narrow_terminal_leaves_spare_columns_out_and_cuts_nothing_off(width: int) -> None:
     lines = shown(width=width)
     assert max(map(len, lines)) <= width and not any("…" in line for line in lines)
@@ -65,7 +65,7 @@ FIGURES = {
 }
 
 
-@pytest.mark.parametrize("width", [24, 30, 40, 50, 60, 70, 80, 100, 120])
+@over("width", [24, 30, 40, 50, 60, 70, 80, 100, 120])
 def test_no_figure_is_cut_at_any_width(width: int) -> None:
     rows = ["a_long_name_of_an_arm+and_its_level", "b"]
     console = Console(width=width, record=True, file=io.StringIO())

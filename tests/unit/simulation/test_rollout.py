@@ -15,6 +15,7 @@ from gfcr.simulation.drafting import Drafting, Switch, budgeted, fixed, saturati
 from gfcr.simulation.lengths import Lognormal, Recorded
 from gfcr.simulation.rollout import Generation, generate
 from gfcr.speculation.budget import PassCost
+from tests.cases import over
 
 COST = PassCost(base_s=1.0, token_s=0.01)
 LENGTHS = st.lists(st.integers(1, 60), min_size=1, max_size=20)
@@ -109,7 +110,7 @@ def test_emitted_a_verification_is_the_acceptance_length() -> None:
     assert plain.makespan_s / made.makespan_s == pytest.approx(expected / cost, rel=0.03)
 
 
-@pytest.mark.parametrize("token_s", [0.0, 0.01, 0.05, 1.0])
+@over("token_s", [0.0, 0.01, 0.05, 1.0])
 def test_the_switch_is_as_good_as_the_best_fixed_draft(token_s: float) -> None:
     cost = PassCost(base_s=1.0, token_s=token_s)
     lengths = Lognormal(median=50, tail=5, cap=500).draw(32, rng=np.random.default_rng(1))
@@ -166,7 +167,7 @@ def test_constant_acceptance_has_the_length_asked_for(length: float, draft: int)
     assert found.length(draft) == pytest.approx(length, rel=1e-6)
 
 
-@pytest.mark.parametrize("shares", [(), (0.5, 0.6), (1.2,), (-0.1,)])
+@over("shares", [(), (0.5, 0.6), (1.2,), (-0.1,)])
 def test_impossible_shares_are_refused(shares: tuple[float, ...]) -> None:
     with pytest.raises(ConfigError, match="acceptance"):
         Acceptance(shares)

@@ -12,6 +12,7 @@ from gfcr.simulation import coserving, jigsaw, rose, systems
 from gfcr.simulation.coserving import ARMS, Arm, Workload, simulate
 from gfcr.simulation.lengths import Lognormal
 from gfcr.speculation.budget import PassCost
+from tests.cases import over
 from tests.commands import gfcr
 
 COST = PassCost(base_s=0.01, token_s=0.001)
@@ -44,7 +45,7 @@ def test_rollouts_alone_fill_the_time_and_half_of_it_on_a_half() -> None:
         assert found.rollout_tokens == pytest.approx(expected, rel=0.01), arm
 
 
-@pytest.mark.parametrize("arm", ARMS)
+@over("arm", ARMS)
 def test_a_request_is_answered_whole_in_every_arm(arm: Arm) -> None:
     arrivals = [Arrival(at_s=0.5 * i, prompt=40, output=3) for i in range(10)]
     engine = coserving._Engine(work=work(arrivals), arm=arm)
@@ -69,6 +70,7 @@ def test_memory_that_serving_needs_is_taken_from_rollouts_which_come_back() -> N
     assert roomy.cuts == 0 == roomy.recomputed
 
 
+@pytest.mark.whole
 def test_rose_keeps_what_rollouts_in_every_iteration_break_and_beats_the_split() -> None:
     by_arm = {row.arm: row for row in rose.rows(rose.Scene(), seeds=5)}
     assert by_arm["serving"].kept == 5
@@ -89,7 +91,7 @@ def test_the_table_by_arithmetic_slows_down_what_needs_the_same() -> None:
     assert table.pair("decode-0", other="decode-0", share=0.5) == pytest.approx((early, early))
 
 
-@pytest.mark.parametrize("pipelines", [2, 3])
+@over("pipelines", [2, 3])
 def test_schedulers_stand_in_their_order(pipelines: int) -> None:
     found = jigsaw.rows(jigsaw.Scene(pipelines=pipelines, depth=1))
     ends = {row.scheduler: row.makespan_s for row in found}
@@ -148,7 +150,7 @@ def test_the_commands_answer(tmp_path: Path) -> None:
     assert all(math.isfinite(arm["ttft_p99"]) for arm in told["arms"])
 
 
-@pytest.mark.parametrize(
+@over(
     ("words", "said"),
     [
         (("--lag", "2", "jigsaw"), "--lag does not go with `gfcr simulate jigsaw`"),

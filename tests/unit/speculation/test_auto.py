@@ -19,6 +19,7 @@ from gfcr.speculation.auto import Auto, bucket_of
 from gfcr.speculation.base import Draft, Proposer, Row, Step, Target
 from gfcr.speculation.table import Speed, SpeedTable
 from gfcr.types import Sampling
+from tests.cases import over
 
 K = 8
 LENGTHS = (0, 1, 2, 4, 8)
@@ -161,6 +162,7 @@ def test_it_never_costs_more_than_its_share(machine: Machine, running: int, shar
     assert (spent <= without / (1 - share) + steered.hold * dearest).all()
 
 
+@pytest.mark.slow
 @given(st.integers(0, 99), st.floats(0.0, 0.9), st.sampled_from([0.0, 2e-3]))
 @settings(max_examples=25)
 def test_chance_costs_little_more(seed: int, accept: float, draft_s: float) -> None:
@@ -230,7 +232,7 @@ def test_memory_goes_on_where_it_was() -> None:
 # ---------------------------------------------------------------- rules
 
 
-@pytest.mark.parametrize(
+@over(
     ("options", "expected"),
     [
         ({"rule": "threshold"}, {1: 8, 31: 8, 32: 0, 64: 0}),
@@ -266,7 +268,7 @@ def test_a_bandit_starts_from_a_table_and_corrects_it(tmp_path: Path) -> None:
     assert steered.bandits[1].best == 0
 
 
-@pytest.mark.parametrize(
+@over(
     ("change", "message"),
     [
         (lambda held: held.pop("format"), "lacks"),
@@ -291,7 +293,7 @@ def test_a_wrong_table_is_refused_before_anything_runs(
         auto(rule="table", table=str(tmp_path / "none.json")).check(target)
 
 
-@pytest.mark.parametrize(
+@over(
     "options",
     [
         {"rule": "best"},

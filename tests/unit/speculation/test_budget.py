@@ -14,6 +14,7 @@ from gfcr.speculation.budget import (
     best_budget,
     fit_pass_cost,
 )
+from tests.cases import over
 
 REQUEST = st.tuples(st.floats(5, 200), st.floats(0.1, 1.0), st.floats(0.2, 2.0))
 COST = st.builds(PassCost, base_s=st.floats(0.1, 10), token_s=st.floats(0.001, 1))
@@ -126,9 +127,7 @@ def test_history_sets_the_class_to_start_in(lengths: list[int]) -> None:
     assert known.draft_length("other", emitted=0) == 0
 
 
-@pytest.mark.parametrize(
-    "changes", [{"medium_from": 0}, {"long_from": 5}, {"medium_draft": 9}, {"decay": 1.0}]
-)
+@over("changes", [{"medium_from": 0}, {"long_from": 5}, {"medium_draft": 9}, {"decay": 1.0}])
 def test_impossible_classes_are_refused(changes: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match=next(iter(changes))):
         classes(**changes)

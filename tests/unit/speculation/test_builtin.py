@@ -10,6 +10,7 @@ from gfcr.errors import ConfigError
 from gfcr.speculation.base import BuiltIn, Target
 from gfcr.speculation.draft_model import DraftModel
 from gfcr.speculation.ngram import Ngram
+from tests.cases import over
 
 
 def model(folder: Path, *, vocab: int = 20, tokens: dict[str, int] | None = None) -> Path:
@@ -25,14 +26,14 @@ def target(folder: Path | None, *, max_length: int = 64) -> Target:
     return Target(folder=folder, vocab=20, max_length=max_length)
 
 
-@pytest.mark.parametrize("name", ["ngram", "suffix", "mtp", "vllm_method"])
+@over("name", ["ngram", "suffix", "mtp", "vllm_method"])
 def test_the_engine_is_told_the_longest_draft(name: str) -> None:
     drafter = registry.build("drafter", {"name": name, "draft_length": 5})
     assert isinstance(drafter, BuiltIn) and drafter.max_draft == 5
     assert drafter.settings()["num_speculative_tokens"] == 5
 
 
-@pytest.mark.parametrize("length", [64, 100])
+@over("length", [64, 100])
 def test_drafts_must_fit_the_context(length: int) -> None:
     with pytest.raises(ConfigError, match=f"{length} draft tokens.*context of 64.*give 1 to 63"):
         Ngram(draft_length=length).check(target(None))
@@ -67,7 +68,7 @@ def test_a_demo_draft_model_is_fetched_by_name(tmp_path: Path) -> None:
     assert draft.settings()["model"] == str(tmp_path / "draft")
 
 
-@pytest.mark.parametrize("sample", ["greedy", "probabilistic"])
+@over("sample", ["greedy", "probabilistic"])
 def test_only_probabilistic_drafts_are_sampled(sample: str) -> None:
     assert DraftModel(model="x", sample=sample).sampled == (sample == "probabilistic")
 

@@ -21,6 +21,7 @@ from gfcr.speculation.das import Das
 from gfcr.stages import Harvest
 from gfcr.testing import factories as make
 from gfcr.types import Sampling
+from tests.cases import over
 
 PROMPT = (4, 5, 6)
 TEXT = tuple(np.random.default_rng(3).integers(4, 20, 60).tolist())
@@ -137,7 +138,7 @@ def test_a_draft_is_no_longer_than_asked_or_than_its_match_warrants() -> None:
         assert len(proposed(das, TEXT[:t], limit=2)) == 2
 
 
-@pytest.mark.parametrize("scope", ["problem", "global", "both"])
+@over("scope", ["problem", "global", "both"])
 def test_the_scope_says_whose_rollouts_count(scope: Any) -> None:
     das = learned(TEXT, prompt_id="q", scope=scope, own=False)
     assert proposed(das, TEXT[:6], prompt_id="q")
@@ -233,8 +234,8 @@ def noisy(das: Das, *, steps: int, texts: int = 6) -> list[list[int]]:
     return drafts
 
 
-@pytest.mark.parametrize("scope", ["problem", "both"])
-@pytest.mark.parametrize("steps", [1, 3, 9])
+@over("scope", ["problem", "both"])
+@over("steps", [1, 3, 9])
 def test_a_restored_drafter_proposes_the_same(scope: Any, steps: int) -> None:
     das = drafter(scope=scope, window=4)
     noisy(das, steps=steps)
@@ -289,7 +290,7 @@ def flip(data: bytes) -> bytes:
     return data[:middle] + bytes([data[middle] ^ 0xFF]) + data[middle + 1 :]
 
 
-@pytest.mark.parametrize("spoil", [truncate, lambda _: b"", lambda _: b"no archive"])
+@over("spoil", [truncate, lambda _: b"", lambda _: b"no archive"])
 def test_a_corrupt_history_is_set_aside_and_the_run_goes_on(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, spoil: Callable[[bytes], bytes]
 ) -> None:
@@ -325,7 +326,7 @@ def test_a_history_in_an_impossible_place_is_refused(tmp_path: Path) -> None:
         drafter(history=str(tmp_path / "file" / "history")).check(TARGET)
 
 
-@pytest.mark.parametrize(
+@over(
     "wrong",
     [
         *({name: 0} for name in ("draft_length", "window", "match", "capacity")),
@@ -343,6 +344,7 @@ def test_impossible_values_are_refused_by_name(wrong: dict[str, Any]) -> None:
 # ------------------------------------------------------------ exactness, in a run
 
 
+@pytest.mark.slow
 def test_the_law_of_tokens_is_the_targets() -> None:
     """Independent requests through an engine whose law is known, half of them drafted well."""
     das = drafter(draft_length=4, factor=10.0, min_prob=0.01)
@@ -389,7 +391,7 @@ def updates(run: Pipeline, *, num: int) -> list[Any]:
     return batches
 
 
-@pytest.mark.parametrize("budget", ["none", "classes", "optimal"])
+@over("budget", ["none", "classes", "optimal"])
 def test_a_run_drafts_from_its_second_epoch_and_accounts_for_every_token(budget: Any) -> None:
     run = pipeline(Das(budget=budget, min_prob=0.02))
     batches = updates(run, num=5)

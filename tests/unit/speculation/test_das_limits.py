@@ -9,6 +9,7 @@ from gfcr.speculation.base import Row, Step
 from gfcr.speculation.budget import PassCost
 from gfcr.speculation.limits import FEWEST, PROBE, Acceptance, Ask, Limits, Mode
 from gfcr.types import Sampling
+from tests.cases import over
 
 MOST = 8
 LENGTHS = {"short": [10] * 5, "medium": [30] * 3, "long": [100] * 2}
@@ -70,7 +71,7 @@ def test_a_request_moves_up_as_it_outgrows_its_class() -> None:
     assert set(drafts) == {0, MOST // 4, MOST} and drafts == sorted(drafts)
 
 
-@pytest.mark.parametrize("key", ["short", "medium", "long"])
+@over("key", ["short", "medium", "long"])
 def test_whoever_runs_longest_drafts_in_full(key: str) -> None:
     assert limits(Mode.CLASSES).lengths([ask(key), ask("short", name="s")])[0] == MOST
 
@@ -113,7 +114,7 @@ def test_a_plan_of_nothing_is_tried_now_and_then() -> None:
     assert drafts.count(MOST) == 10 and drafts.count(0) == len(drafts) - 10
 
 
-@pytest.mark.parametrize("rate", [0.2, 0.5, 0.8, 0.95])
+@over("rate", [0.2, 0.5, 0.8, 0.95])
 def test_acceptance_by_draft_length_is_the_geometric_sum(rate: float) -> None:
     drafted_B, accepted_B = accepting(rate).per_pass()
     assert drafted_B.tolist() == list(range(1, MOST + 1))
@@ -121,7 +122,7 @@ def test_acceptance_by_draft_length_is_the_geometric_sum(rate: float) -> None:
     np.testing.assert_allclose(accepted_B, expected_B, rtol=0.1, atol=0.02)
 
 
-@pytest.mark.parametrize("rate", [0.2, 0.5, 0.8])
+@over("rate", [0.2, 0.5, 0.8])
 def test_the_saturation_fit_foretells_passes(rate: float) -> None:
     acceptance = accepting(rate)
     share, alpha = acceptance.saturation()

@@ -15,6 +15,7 @@ from gfcr.speculation.online import Online
 from gfcr.stages import Harvest
 from gfcr.testing import factories
 from gfcr.types import Sampling
+from tests.cases import over
 
 
 def row(number: int, *, length: int = 6, prompt: int = 2, temperature: float = 1.0) -> Row:
@@ -49,7 +50,7 @@ def example(length: int, *, known: bool, weight: float = 1.0) -> Example:
     )
 
 
-@pytest.mark.parametrize("known", [True, False])
+@over("known", [True, False])
 def test_lessons_come_back_as_they_were_written(tmp_path: Path, known: bool) -> None:
     written = [example(n, known=known, weight=w) for n, w in ((5, 1.0), (3, 0.5), (9, 0.1))]
     lessons.save(written, file=tmp_path / "lesson.npz")
@@ -99,7 +100,7 @@ def test_greedy_rollouts_teach_at_the_temperature_of_their_records() -> None:
     assert [e.temperature for e in part.state_dict()["seen"].values()] == [1.0, 0.6]
 
 
-@pytest.mark.parametrize(
+@over(
     ("values", "message"),
     [
         ({"unit": "steps"}, "unit='steps' is not allowed: give 'updates' or 'requests'"),

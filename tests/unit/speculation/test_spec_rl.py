@@ -22,6 +22,7 @@ from gfcr.speculation.verify import verify
 from gfcr.stages import Harvest
 from gfcr.testing import factories as make
 from gfcr.types import Sampling
+from tests.cases import over
 
 PROMPT = (5, 4)
 SAMPLING = Sampling(max_tokens=4)
@@ -104,7 +105,9 @@ VARIANTS = {
 }
 
 
-@pytest.mark.parametrize("knobs", VARIANTS.values(), ids=VARIANTS)
+@pytest.mark.whole
+@pytest.mark.slow
+@over("knobs", VARIANTS.values(), ids=VARIANTS)
 def test_the_exact_rule_keeps_the_law_and_siblings_independent(knobs: dict[str, Any]) -> None:
     drafter = SpecRl(**knobs)
     fake = engine(drafter)
@@ -121,7 +124,8 @@ def test_the_exact_rule_keeps_the_law_and_siblings_independent(knobs: dict[str, 
         assert p_value([(made[a][:2], made[b][:2]) for a, b in names], both) > 1e-4
 
 
-@pytest.mark.parametrize("lenience", [None, 1.0])
+@pytest.mark.slow
+@over("lenience", [None, 1.0])
 def test_the_released_rule_does_not(lenience: float | None) -> None:
     drafter = SpecRl(rule="released", lenience=lenience)
     fake = engine(drafter)
@@ -131,6 +135,7 @@ def test_the_released_rule_does_not(lenience: float | None) -> None:
     assert not drafter.exact and SpecRl().exact
 
 
+@pytest.mark.slow
 def test_part_of_a_law_is_exact_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SpecRl, "record", 2)
     drafter = SpecRl()
@@ -269,7 +274,7 @@ def test_responses_come_in_the_order_their_requests_were_begun() -> None:
     assert [r.request_id for r in drafter.memory["p"]] == begun
 
 
-@pytest.mark.parametrize(
+@over(
     ("knobs", "message"),
     [
         ({"lenience": 1.5}, r"drafter\.lenience=1\.5.*rule=released"),

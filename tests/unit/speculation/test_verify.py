@@ -9,6 +9,7 @@ from scipy import stats
 
 from gfcr.speculation.base import Draft, Law
 from gfcr.speculation.verify import Reals, verify
+from tests.cases import over
 
 NUM = 20_000
 FIRST = np.array([0.5, 0.3, 0.15, 0.05])
@@ -41,7 +42,8 @@ def p_value(found: Counter[tuple[int, int]]) -> float:
     return float(stats.chisquare([found[c] for c in cells], expected).pvalue)
 
 
-@pytest.mark.parametrize("kept", [1, 2, 4])
+@pytest.mark.slow
+@over("kept", [1, 2, 4])
 def test_sampled_drafts_leave_the_target_as_it_is_whatever_part_of_their_law_is_known(
     kept: int,
 ) -> None:
@@ -57,6 +59,7 @@ def test_point_mass_drafts_leave_the_target_as_it_is() -> None:
     assert p_value(pairs(made, rng)) > 1e-3
 
 
+@pytest.mark.slow
 def test_a_wrong_law_is_noticed_by_this_test() -> None:
     rng = np.random.default_rng(0)
     wrong = Law(ids_TM=np.tile(np.arange(4), (2, 1)), probs_TM=np.full((2, 4), 0.25, np.float32))

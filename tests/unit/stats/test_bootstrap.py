@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from gfcr.stats import bootstrap_interval, iqm
+from tests.cases import over
 
 
-@pytest.mark.parametrize("shape", [(6, 1), (4, 9), (9, 3)])
+@over("shape", [(6, 1), (4, 9), (9, 3)])
 def test_seeds_and_prompts_are_drawn_with_replacement_and_independently(shape):
     scores = np.random.default_rng(shape).normal(2, 1, shape) + np.arange(shape[1])
     rng, seeds = np.random.default_rng(5), shape[0]

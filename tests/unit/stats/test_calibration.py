@@ -13,6 +13,7 @@ from gfcr.stats import (
     noise_floor,
     power,
 )
+from tests.cases import over
 
 STUDIES = 200
 MIX = Components(seed=0.0004, prompt=0.01, residual=0.2)
@@ -46,8 +47,9 @@ def at_most(rate, *, of, miss=0.005):
     return int(binom.ppf(1 - miss, of, rate))
 
 
-@pytest.mark.parametrize("seeds", [2, 3, 5])
-@pytest.mark.parametrize("arms", [1, 4])
+@pytest.mark.slow
+@over("seeds", [2, 3, 5])
+@over("arms", [1, 4])
 def test_of_200_studies_without_effects_at_most_one_in_twenty_names_a_winner(seeds, arms):
     found = verdicts([0.0] * arms, seeds=seeds)
     wrong = sum(bool({"better", "worse"} & {*told}) for told in found)
@@ -56,7 +58,7 @@ def test_of_200_studies_without_effects_at_most_one_in_twenty_names_a_winner(see
     assert wins / STUDIES <= 0.05
 
 
-@pytest.mark.parametrize("seeds", [3, 5])
+@over("seeds", [3, 5])
 def test_planted_effects_are_found_at_the_stated_power(seeds):
     arms, low = 3, binom.ppf(0.005, STUDIES, 0.8)
     effect = detectable(MIX, seeds=seeds, prompts=100, alpha=0.05 / arms)
@@ -96,7 +98,8 @@ def test_equivalence_needs_two_pairs_and_an_error():
     assert told(runs[:4], runs[:4]) == told([0.9, 0.9], [0.5, 0.5]) == "inconclusive"
 
 
-@pytest.mark.parametrize("seeds", [4, 5, 8])
+@pytest.mark.whole
+@over("seeds", [4, 5, 8])
 def test_the_noise_floor_is_what_identical_arms_differ_by(seeds):
     rng = np.random.default_rng(seeds)
     spread, floors, fresh = 0.02, [], []

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from gfcr.stats.division import divide
 from gfcr.stats.outcomes import outcomes
 from gfcr.testing import factories as make
+from tests.cases import over
 
 CONCAVE = st.lists(st.floats(0, 1), min_size=5, max_size=5).map(lambda g: sorted(g, reverse=True))
 
@@ -30,7 +31,7 @@ def test_no_other_division_is_worth_more(gains: list[list[float]], extra: int, l
     assert sum(values[i][shares[i] - low] for i in rows) == pytest.approx(max(worth))
 
 
-@pytest.mark.parametrize(("total", "shares"), [(6, [2, 2, 2]), (7, [3, 2, 2]), (9, [3, 3, 3])])
+@over(("total", "shares"), [(6, [2, 2, 2]), (7, [3, 2, 2]), (9, [3, 3, 3])])
 def test_equal_prompts_get_equal_shares(total: int, shares: list[int]) -> None:
     values = np.tile(np.sqrt(np.arange(2, 9)), (3, 1))
     assert divide(values, low=2, total=total) == shares

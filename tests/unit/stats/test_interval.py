@@ -21,6 +21,7 @@ from gfcr.stats.interval import (
     table,
     two_sided,
 )
+from tests.cases import over
 
 SHAPES = [(2, 1), (5, 1), (2, 7), (4, 3), (3, 3)]
 FLAT = np.array([[1.0, 0.0], [0.0, 1.0]])
@@ -45,7 +46,7 @@ def parts(scores_SP):
     return mean, by_seed, variance(columns) / prompts, cell
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@over("shape", SHAPES)
 def test_the_analysis_of_variance_is_the_textbook_s_for_one_table_and_for_many(shape):
     tables = [scores(shape), scores(shape, by_prompt=0.0), scores(shape) * 3]
     together = spread(np.stack(tables))
@@ -59,8 +60,8 @@ def test_the_analysis_of_variance_is_the_textbook_s_for_one_table_and_for_many(s
         assert found.df == (min(shape) if shape[1] > 1 else shape[0]) - 1
 
 
-@pytest.mark.parametrize("by_prompt", [0.0, 1.0])
-@pytest.mark.parametrize("shape", SHAPES)
+@over("by_prompt", [0.0, 1.0])
+@over("shape", SHAPES)
 def test_interval_and_p_value_are_those_of_t_with_the_crossed_error(shape, by_prompt):
     scores_SP = scores(shape, by_prompt=by_prompt)
     mean, by_seed, of_prompt, cell = parts(scores_SP)

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from gfcr.stats.noise import noise_floor
+from tests.cases import over
 
 
-@pytest.mark.parametrize(("seeds", "splits"), [(4, 3), (5, 15), (9, 315), (10, 200), (11, 200)])
+@over(("seeds", "splits"), [(4, 3), (5, 15), (9, 315), (10, 200), (11, 200)])
 def test_up_to_nine_seeds_every_split_is_tried_and_200_seeded_ones_of_more(
     seeds: int, splits: int
 ) -> None:

@@ -9,6 +9,7 @@ from scipy.stats import t
 from gfcr.stats import Comparison, Interval, compare, holm, judge, noise_floor
 from gfcr.stats.interval import mean_error
 from gfcr.stats.paired import paired_mean
+from tests.cases import over
 
 
 def arms(seeds, prompts, *, scale=1.0):
@@ -16,8 +17,8 @@ def arms(seeds, prompts, *, scale=1.0):
     return arm, baseline
 
 
-@pytest.mark.parametrize(("seeds", "prompts"), [(4, 1), (3, 6)])
-@pytest.mark.parametrize("scale", [1.0, 5.0])
+@over(("seeds", "prompts"), [(4, 1), (3, 6)])
+@over("scale", [1.0, 5.0])
 def test_a_comparison_is_the_mean_error_of_the_differences(seeds, prompts, scale):
     arm, baseline = arms(seeds, prompts, scale=scale)
     span = inf if scale > 1 else 1.0
@@ -51,7 +52,7 @@ def test_arms_of_other_shapes_are_refused():
         compare([0.1, 0.2], baseline=[0.1])
 
 
-@pytest.mark.parametrize("sizes", [(1e6, 1.0), (1.0, 1e6), (-1e6, 1.0), (1.0, -1e6)])
+@over("sizes", [(1e6, 1.0), (1.0, 1e6), (-1e6, 1.0), (1.0, -1e6)])
 def test_rounding_goes_by_the_larger_arm(sizes):
     arm, baseline = (np.full((3, 2), size) for size in sizes)
     level = sum(sizes)

@@ -12,6 +12,7 @@ from gfcr.stats import (
     seeds_needed,
 )
 from gfcr.stats.interval import spread
+from tests.cases import over
 
 MIXES = {
     "seeds": Components(seed=0.002, prompt=0.0, residual=0.05),
@@ -39,14 +40,16 @@ def found_share(mix, *, effect, seeds, prompts, alpha=0.05, studies=1500):
 
 
 # 1,500 studies at 80 %: the standard error is 0.0103, three of them 0.031.
-@pytest.mark.parametrize("mix", MIXES.values(), ids=MIXES)
-@pytest.mark.parametrize(("seeds", "prompts"), [(2, 40), (3, 60), (6, 1), (5, 40)])
+@pytest.mark.whole
+@over("mix", MIXES.values(), ids=MIXES)
+@over(("seeds", "prompts"), [(2, 40), (3, 60), (6, 1), (5, 40)])
 def test_studies_find_the_detectable_difference_four_times_in_five(mix, seeds, prompts):
     effect = detectable(mix, seeds=seeds, prompts=prompts)
     share = found_share(mix, effect=effect, seeds=seeds, prompts=prompts)
     assert share == pytest.approx(0.8, abs=0.031)
 
 
+@pytest.mark.whole
 def test_among_several_arms_holm_finds_the_one_that_differs_at_the_planned_power():
     mix, seeds, prompts, arms = MIXES["all"], 4, 50, 3
     effect = detectable(mix, seeds=seeds, prompts=prompts, alpha=0.05 / arms)
@@ -94,7 +97,7 @@ def test_one_score_a_seed_is_all_seed_variance():
     assert components([0.1, 0.3]) == Components(seed=pytest.approx(0.02), prompt=0.0, residual=0.0)
 
 
-@pytest.mark.parametrize("mix", MIXES.values(), ids=MIXES)
+@over("mix", MIXES.values(), ids=MIXES)
 def test_more_seeds_more_prompts_and_fewer_arms_detect_less(mix):
     sizes = [detectable(mix, seeds=s, prompts=40) for s in (2, 3, 5, 10, 30)]
     assert sizes == sorted(sizes, reverse=True)
@@ -119,7 +122,7 @@ def test_one_seed_detects_nothing():
     assert power(1.0, components=MIXES["all"], seeds=1, prompts=40) == 0.0
 
 
-@pytest.mark.parametrize(("seeds", "alpha"), [(2, 0.05), (4, 0.05), (4, 0.01), (12, 0.05)])
+@over(("seeds", "alpha"), [(2, 0.05), (4, 0.05), (4, 0.01), (12, 0.05)])
 def test_without_prompts_power_is_that_of_the_noncentral_t(seeds, alpha):
     mix = Components(seed=0.04, prompt=0.0, residual=0.0)
     error, limit = 0.2 / seeds**0.5, t.ppf(1 - alpha / 2, seeds - 1)
@@ -132,8 +135,8 @@ def test_without_prompts_power_is_that_of_the_noncentral_t(seeds, alpha):
         assert stated == pytest.approx(exact, abs=0.01)
 
 
-@pytest.mark.parametrize("mix", MIXES.values(), ids=MIXES)
-@pytest.mark.parametrize(("seeds", "prompts"), [(2, 5), (4, 3), (6, 1), (5, 12)])
+@over("mix", MIXES.values(), ids=MIXES)
+@over(("seeds", "prompts"), [(2, 5), (4, 3), (6, 1), (5, 12)])
 def test_power_is_by_the_errors_that_studies_would_estimate(mix, seeds, prompts):
     """Each study's own error, from simulated cells in place of drawn mean squares."""
     rng, studies = np.random.default_rng(9), 20_000
@@ -158,8 +161,8 @@ def test_where_nothing_varies_every_effect_is_found_and_none_is_not():
     assert np.isnan(detectable(none, seeds=1, prompts=5))
 
 
-@pytest.mark.parametrize("asked", [{}, {"alpha": 0.01, "at_power": 0.95}, {"at_power": 0.06}])
-@pytest.mark.parametrize("seeds", [2, 6])
+@over("asked", [{}, {"alpha": 0.01, "at_power": 0.95}, {"at_power": 0.06}])
+@over("seeds", [2, 6])
 def test_the_detectable_effect_has_the_power_asked_for_and_the_seeds_needed_are_enough(
     seeds, asked
 ):
@@ -185,7 +188,7 @@ def test_components_are_those_of_the_analysis_of_variance_and_never_below_0():
     assert (crossed.seed, crossed.prompt) == (0.0, 0.0) and crossed.residual == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("value", [0.0, -0.25, 0.5])
+@over("value", [0.0, -0.25, 0.5])
 def test_equal_cells_have_the_residual_of_one_more_answer_each_way(value):
     found = components(np.full((3, 4), value), span=1.0)
     assert (found.seed, found.prompt) == (0.0, 0.0)

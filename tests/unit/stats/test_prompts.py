@@ -4,19 +4,16 @@ import copy
 from collections import Counter
 from typing import Any
 
-import pytest
-
 from gfcr.stats.prompts import candidates, training_set, visit
 from gfcr.testing import factories as make
+from tests.cases import over
 
 
 def _view(num_train: int) -> Any:
     return make.view(task=make.CoinTask(num_train=num_train))
 
 
-@pytest.mark.parametrize(
-    ("num_train", "num", "found"), [(20, 8, 8), (20, 20, 20), (5, 8, 5), (1, 3, 1)]
-)
+@over(("num_train", "num", "found"), [(20, 8, 8), (20, 20, 20), (5, 8, 5), (1, 3, 1)])
 def test_candidates_are_different_prompts_and_the_first_repeat_is_put_back(
     num_train: int, num: int, found: int
 ) -> None:

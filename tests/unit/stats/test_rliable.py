@@ -33,6 +33,7 @@ def case(request):
     return CASES[request.param]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STATISTICS)
 def test_points_and_limits_are_rliable_s(case, name):
     found = stratified_interval(case["ours"], statistic=STATISTICS[name], **DRAWS)

@@ -11,6 +11,7 @@ from scipy.stats import beta, binom, norm, t
 from gfcr.stats import UNBOUNDED, bounds_of, compare, mean_interval
 from gfcr.stats.interval import mean_error, spread
 from gfcr.stats.share import share_interval
+from tests.cases import over
 
 
 @given(
@@ -65,8 +66,9 @@ def test_rewards_beyond_0_and_1_have_the_t_interval_and_declared_bounds_are_kept
     assert mean_interval(scores, bounds=(0.0, 1.0)) == free
 
 
-@pytest.mark.parametrize("rate", [0.03, 0.5, 0.9])
-@pytest.mark.parametrize(("seeds", "prompts"), [(2, 16), (3, 32), (10, 64)])
+@pytest.mark.slow
+@over("rate", [0.03, 0.5, 0.9])
+@over(("seeds", "prompts"), [(2, 16), (3, 32), (10, 64)])
 def test_the_true_share_is_inside_nineteen_times_in_twenty(rate, seeds, prompts):
     rng, held, studies = np.random.default_rng(3), 0, 300
     for _ in range(studies):
@@ -109,8 +111,8 @@ TABLES = {
 }
 
 
-@pytest.mark.parametrize("level", [0.95, 0.8])
-@pytest.mark.parametrize("case", TABLES)
+@over("level", [0.95, 0.8])
+@over("case", TABLES)
 def test_limits_are_korn_and_graubard_s(case, level):
     scores = np.array(TABLES[case], float)
     found = share_interval(scores, level=level)

@@ -12,6 +12,7 @@ from gfcr.stats import (
     mean_interval,
     probability_of_improvement,
 )
+from tests.cases import over
 
 
 def study(rng, *, seeds=5, prompts=60, effect=0.0, seed_spread=0.04, samples=2):
@@ -36,8 +37,8 @@ def verdicts(*, studies=200, **kwargs):
     return found
 
 
-@pytest.mark.parametrize("seeds", [2, 3, 5])
-@pytest.mark.parametrize("seed_spread", [0.0, 0.04])
+@over("seeds", [2, 3, 5])
+@over("seed_spread", [0.0, 0.04])
 def test_identical_arms_are_told_apart_in_at_most_one_study_in_twenty(seeds, seed_spread):
     found = verdicts(seeds=seeds, seed_spread=seed_spread)
     false = sum(v in ("better", "worse") for v in found)

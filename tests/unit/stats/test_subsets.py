@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from gfcr.stats.subsets import max_variance
+from tests.cases import over
 
 
-@pytest.mark.parametrize("values", [[0, 0, 1, 1, 1], [0, 1, 1, 1, 1], [0, 0, 0.4, 1], [1, 1, 1, 1]])
-@pytest.mark.parametrize("num", [1, 2, 3])
+@over("values", [[0, 0, 1, 1, 1], [0, 1, 1, 1, 1], [0, 0, 0.4, 1], [1, 1, 1, 1]])
+@over("num", [1, 2, 3])
 def test_it_has_as_many_as_asked_and_no_other_of_them_varies_more(values, num) -> None:
     rewards = np.array(values, np.float32)
     chosen = max_variance(rewards, num=num)

@@ -14,6 +14,7 @@ from gfcr.stats import (
     judge,
     mean_interval,
 )
+from tests.cases import over
 
 ZERO_ONE = np.array([[1, 0, 1, 1, 0, 1, 0, 1], [1, 1, 0, 1, 0, 0, 1, 1]], float)
 
@@ -38,7 +39,7 @@ def test_equal_rows_of_answers_that_are_nearly_0_and_1_are_no_proof_either():
     assert wrong == 0
 
 
-@pytest.mark.parametrize("seeds", [2, 3, 5, 8])
+@over("seeds", [2, 3, 5, 8])
 def test_equal_differences_without_prompts_are_the_sign_flip_test_s(seeds):
     base = np.linspace(3, 4, seeds)
     found = compare(base + 0.25, baseline=base)

@@ -13,6 +13,7 @@ from gfcr.studies.crossed import Crossed, crossed
 from gfcr.studies.effects import effects
 from gfcr.sweep.factors import expand
 from gfcr.tracking.records import RunRecord
+from tests.cases import over
 
 FACTORS = {"size": ("s", "m", "l"), "gate": ("all", "alive")}
 LEVELS = {"+".join(c): dict(zip(FACTORS, c, strict=True)) for c in product(*FACTORS.values())}
@@ -149,7 +150,8 @@ def test_the_variance_goes_to_what_made_it_and_one_seed_tests_nothing() -> None:
     assert all(np.isnan(t.f) and t.p_adjusted == 1 for t in alone)
 
 
-@pytest.mark.parametrize("seeds", [2, 3])
+@pytest.mark.slow
+@over("seeds", [2, 3])
 def test_answers_of_zero_and_one_that_agree_by_chance_show_no_effect(seeds: int) -> None:
     """16 prompts, four arms alike: a contrast's means over seeds are often equal, or nearly so."""
     rng, wrong, studies = np.random.default_rng(seeds), {"anova": 0, "effects": 0}, 200
@@ -176,7 +178,7 @@ def test_answers_of_zero_and_one_that_agree_by_chance_show_no_effect(seeds: int)
     assert max(wrong.values()) <= 19
 
 
-@pytest.mark.parametrize("design", ["fractional", "screening"])
+@over("design", ["fractional", "screening"])
 def test_a_fraction_of_the_arms_gives_the_main_effects(design: str) -> None:
     given = {f: {f"{f}0": {}, f"{f}1": {"group_size" if f == "a" else f"x{f}": 2}} for f in "abcde"}
     cells = expand(given, design=design, where="test")

@@ -8,6 +8,7 @@ from gfcr.studies.crossed import crossed
 from gfcr.studies.effects import effects
 from gfcr.sweep.designs import fractional, screening
 from gfcr.tracking.records import RunRecord
+from tests.cases import over
 
 ADDS = (0.2, 0.0, -0.1, 0.05, 0.0)
 
@@ -47,7 +48,7 @@ def runs(
     return found
 
 
-@pytest.mark.parametrize("design", [fractional(5), screening(5)], ids=["fractional", "screening"])
+@over("design", [fractional(5), screening(5)], ids=["fractional", "screening"])
 def test_effects_that_add_up_are_found(design: np.ndarray) -> None:
     chosen = levels(design)
     assert not crossed(runs(chosen), levels=chosen).full

@@ -123,6 +123,7 @@ def test_what_is_held_is_short_and_shown_as_a_table(study: StudyHandle) -> None:
     assert set(plan.to_frame()["arm"]) == {"small", "large"}
 
 
+@pytest.mark.slow
 def test_one_run_is_run_by_itself_and_read(folder: Path) -> None:
     path = folder / "one.yaml"
     values = [line for line in BASE.splitlines() if line] + [f"folder: {folder / 'runs'}"]
@@ -153,6 +154,7 @@ class Broken(Filter):
 """
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_says_why(folder: Path) -> None:
     (folder / "broken.py").write_text(BROKEN)
     values = [line for line in BASE.splitlines() if line] + [f"folder: {folder / 'runs'}"]
@@ -238,6 +240,7 @@ def test_a_study_of_arms_has_no_effects(study: StudyHandle) -> None:
         study.effects()
 
 
+@pytest.mark.slow
 def test_a_crossed_study_says_which_factor_earned_what(folder: Path) -> None:
     factors = {
         "size": {"s": {"group_size": 2}, "l": {}},
@@ -256,6 +259,7 @@ def test_reading_before_running_says_so(folder: Path) -> None:
     assert not len(new.curves()) and not len(new.curves(metrics=["nope"]))
 
 
+@pytest.mark.slow
 def test_the_package_exports_it_lazily() -> None:
     code = (
         "import sys, gfcr; assert 'gfcr.studies' not in sys.modules; gfcr.study, gfcr.run; "

@@ -3,12 +3,12 @@
 from itertools import combinations
 
 import numpy as np
-import pytest
 
 from gfcr.sweep.designs import fractional, screening
+from tests.cases import over
 
 
-@pytest.mark.parametrize("factors", range(1, 32))
+@over("factors", range(1, 32))
 def test_screening_is_orthogonal_and_barely_larger_than_its_factors(factors: int) -> None:
     design = screening(factors).astype(int)
     runs = len(design)
@@ -17,7 +17,7 @@ def test_screening_is_orthogonal_and_barely_larger_than_its_factors(factors: int
     assert len({tuple(row) for row in design}) == runs or factors < 3
 
 
-@pytest.mark.parametrize("factors", range(1, 17))
+@over("factors", range(1, 17))
 def test_fractional_keeps_main_effects_clear_of_interactions(factors: int) -> None:
     design = fractional(factors).astype(int)
     runs = len(design)

@@ -8,6 +8,7 @@ import yaml
 
 from gfcr import sweep
 from gfcr.errors import ConfigError
+from tests.cases import over
 
 BASE: dict[str, Any] = {
     "model": "none",
@@ -53,7 +54,7 @@ def two_levels(count: int) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize(("design", "arms"), [("fractional", 8), ("screening", 8), ("full", 16)])
+@over(("design", "arms"), [("fractional", 8), ("screening", 8), ("full", 16)])
 def test_a_smaller_design_is_some_of_the_full_one_with_its_reference(
     design: str, arms: int, tmp_path: Path
 ) -> None:
@@ -120,7 +121,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("case", BAD)
+@over("case", BAD)
 def test_a_bad_design_says_what_to_do(case: str, tmp_path: Path) -> None:
     values, words = BAD[case]
     with pytest.raises(ConfigError, match=words):

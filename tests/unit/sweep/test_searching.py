@@ -8,6 +8,7 @@ import pytest
 from gfcr import planning, sweep
 from gfcr.errors import ConfigError
 from gfcr.sweep import decisions
+from tests.cases import over
 from tests.launchers import Here, values_of
 
 SEARCH: dict[str, Any] = {
@@ -21,6 +22,7 @@ def load(folder: Path, **changes: Any) -> sweep.Study:
     return Here.study(values_of(folder, **values))
 
 
+@pytest.mark.slow
 def test_a_search_runs_the_base_and_its_candidates(tmp_path: Path) -> None:
     ends = sweep.run(load(tmp_path))
     arms = dict.fromkeys(e.trial.config.name for e in ends)
@@ -33,6 +35,7 @@ def test_a_search_runs_the_base_and_its_candidates(tmp_path: Path) -> None:
         assert end.trial.config.sampling.top_k == values["sampling.top_k"]
 
 
+@pytest.mark.slow
 def test_run_again_it_asks_for_the_same_and_runs_nothing(tmp_path: Path) -> None:
     first = sweep.run(load(tmp_path))
     written = decisions.file_of(load(tmp_path)).read_text()
@@ -44,6 +47,7 @@ def test_run_again_it_asks_for_the_same_and_runs_nothing(tmp_path: Path) -> None
     assert [e.status for e in more] == ["cached"] * 12 + ["finished"] * 2
 
 
+@pytest.mark.slow
 def test_the_best_has_the_highest_mean_over_seeds(tmp_path: Path) -> None:
     study = load(tmp_path)
     ends = sweep.run(study)
@@ -58,6 +62,7 @@ def test_the_best_has_the_highest_mean_over_seeds(tmp_path: Path) -> None:
     assert any("other seeds" in note for note in sweep.notes(study, ends=ends))
 
 
+@pytest.mark.slow
 def test_two_objectives_give_a_front(tmp_path: Path) -> None:
     search = {**SEARCH, "objectives": ["score", "tokens"], "sampler": "nsga2", "batch": 2}
     study = load(tmp_path, search=search)
@@ -66,6 +71,7 @@ def test_two_objectives_give_a_front(tmp_path: Path) -> None:
     assert best["objectives"] == ["score", "tokens"] and best["arms"]
 
 
+@pytest.mark.slow
 def test_candidates_are_stopped_early(tmp_path: Path) -> None:
     rule = {"name": "halving", "first": 1, "factor": 2}
     study = load(tmp_path, stopping=rule, search={**SEARCH, "sampler": "random"})
@@ -77,6 +83,7 @@ def test_candidates_are_stopped_early(tmp_path: Path) -> None:
     assert not stopped & set(best["arms"])
 
 
+@pytest.mark.slow
 def test_a_search_is_read_as_the_study_of_its_candidates(tmp_path: Path) -> None:
     study = load(tmp_path)
     assert sweep.unfolded(study).trials == study.trials, "nothing asked for yet"
@@ -108,7 +115,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("case", BAD)
+@over("case", BAD)
 def test_a_search_that_cannot_be_says_why(case: str, tmp_path: Path) -> None:
     changes, words = BAD[case]
     with pytest.raises(ConfigError, match=words):

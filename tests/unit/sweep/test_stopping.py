@@ -14,6 +14,7 @@ from gfcr.search.base import Length, Round, Scores, StoppingRule
 from gfcr.sweep import decisions
 from gfcr.tracking import sealing
 from gfcr.tracking.folder import RunFolder
+from tests.cases import over
 from tests.launchers import Here, values_of
 
 VALUES: dict[str, Any] = {
@@ -45,6 +46,7 @@ def halved(tmp_path_factory: pytest.TempPathFactory) -> "Halved":
 Halved = tuple[sweep.Study, list[sweep.TrialEnd]]
 
 
+@pytest.mark.slow
 def test_halving_spends_the_budget_on_few_arms(halved: Halved) -> None:
     study, ends = halved
     lines = decisions.read(study)
@@ -64,6 +66,7 @@ def test_halving_spends_the_budget_on_few_arms(halved: Halved) -> None:
     assert any("counts among the 3 comparisons" in note for note in sweep.notes(study, ends=ends))
 
 
+@pytest.mark.slow
 def test_every_decision_is_on_record_with_its_scores(halved: Halved) -> None:
     study, _ = halved
     lines = decisions.read(study)
@@ -88,6 +91,7 @@ def test_run_again_it_decides_the_same_and_runs_nothing(halved: Halved) -> None:
     assert set(begun) == {e.trial.name for e in again if e.status == "cached"}
 
 
+@pytest.mark.whole
 def test_without_the_rule_stopped_runs_go_on_as_if_never_stopped(tmp_path: Path) -> None:
     sweep.run(load(tmp_path / "a"))
     resumed = sweep.run(load(tmp_path / "a", stopping=None))
@@ -98,6 +102,7 @@ def test_without_the_rule_stopped_runs_go_on_as_if_never_stopped(tmp_path: Path)
         assert ours.result["heldout"] == theirs.result["heldout"]
 
 
+@pytest.mark.slow
 def test_rungs_of_tokens(tmp_path: Path) -> None:
     rule = {"name": "halving", "first": 40, "factor": 3, "resource": "generated_tokens"}
     study = load(tmp_path, stopping=rule, budget={"generated_tokens": 130})
@@ -122,6 +127,7 @@ class Last(StoppingRule):
         return {last: "last"} if len(scores[last]) == 2 else {}
 
 
+@pytest.mark.slow
 def test_an_arm_given_up_between_seeds_is_stopped_in_all_of_them(tmp_path: Path) -> None:
     arms = {name: {} for name in "abc"}
     study = replace(load(tmp_path, arms=arms, seeds=[0, 1, 2]), stopping=Last())
@@ -134,6 +140,7 @@ def test_an_arm_given_up_between_seeds_is_stopped_in_all_of_them(tmp_path: Path)
     assert not any(name.startswith("c/") for name in begun)
 
 
+@pytest.mark.slow
 def test_an_arm_that_crashes_is_named_and_the_others_go_on(tmp_path: Path) -> None:
     arms = {**VALUES["arms"], "bad": {"strategy": {"name": "dapo", "max_rounds": 1}}}
     study = load(tmp_path, arms=arms)
@@ -166,6 +173,7 @@ def test_a_score_that_is_no_number_is_a_problem(tmp_path: Path) -> None:
     assert bad.trial.config.name == "a" and bad.problem == "heldout/accuracy is nan"
 
 
+@pytest.mark.whole
 def test_the_held_out_score_decides_where_no_metric_is_named(tmp_path: Path) -> None:
     study = load(tmp_path, metric="heldout/accuracy")
     ends = sweep.run(study)
@@ -183,7 +191,7 @@ UNEQUAL = {
 }
 
 
-@pytest.mark.parametrize("case", UNEQUAL)
+@over("case", UNEQUAL)
 def test_unequal_arms_are_refused_before_anything_runs(case: str, tmp_path: Path) -> None:
     changes, words = UNEQUAL[case]
     with pytest.raises(ConfigError, match=words):

@@ -10,6 +10,7 @@ from gfcr.errors import ConfigError
 from gfcr.tasks.dataset import Dataset
 from gfcr.tasks.verifiers.base import load
 from gfcr.tasks.verifiers.cascade import Cascade
+from tests.cases import over
 
 TIERS: list[dict[str, Any]] = [
     {"verifier": "exact", "cost": 1},
@@ -17,7 +18,7 @@ TIERS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "reward", "tier", "cost"),
     [("12", 1.0, 0, 1), ("so 12", 1.0, 1, 11), ("13", 0.0, 1, 11), ("", 0.0, 1, 11)],
 )
@@ -26,9 +27,7 @@ def test_the_first_that_is_sure_answers(text: str, reward: float, tier: int, cos
     assert verdict.reward == reward and verdict.scores == {"tier": tier, "cost": cost}
 
 
-@pytest.mark.parametrize(
-    ("sure", "tiers"), [("right", [0, 1]), ("wrong", [1, 0]), ("always", [0, 0])]
-)
+@over(("sure", "tiers"), [("right", [0, 1]), ("wrong", [1, 0]), ("always", [0, 0])])
 def test_which_verdicts_stand_is_said(sure: str, tiers: list[int]) -> None:
     made = Cascade(tiers=[{**TIERS[0], "sure": sure}, TIERS[1]], audit=0.0)
     verdicts = [made.verify(text, answer="12") for text in ("12", "so 12")]
@@ -65,7 +64,7 @@ def test_audits_are_a_share_drawn_alike_each_time_and_count_disagreement() -> No
     assert other != verdicts
 
 
-@pytest.mark.parametrize(
+@over(
     ("tiers", "said"),
     [
         ([], "give two verifiers or more"),

@@ -11,6 +11,7 @@ from gfcr.tasks.chain_sum import ALPHABET, MAX_TOTAL, ChainSum, is_heldout, ques
 from gfcr.tasks.codec import CharCodec
 from gfcr.tasks.demos.chain_sum import ChainSumDemonstrations, Styles
 from gfcr.types import Prompt
+from tests.cases import over
 
 CODEC = CharCodec(alphabet=ALPHABET)
 
@@ -58,7 +59,7 @@ def test_the_length_has_the_mean_and_the_tail_asked_for() -> None:
     assert {len(ChainSum(mean_terms=3.0).draw(rng)) for _ in range(100)} == {3}
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "reward"),
     [
         ("#9", 1.0),
@@ -76,7 +77,7 @@ def test_the_verifier_reads_exactly_what_follows_the_marker(text: str, reward: f
     assert task().verify(prompt("9"), text=text).reward == reward
 
 
-@pytest.mark.parametrize(
+@over(
     ("changes", "key"),
     [
         ({"num_train": 0}, "num_train"),

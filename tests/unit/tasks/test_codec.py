@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from gfcr.errors import TaskError
 from gfcr.tasks.codec import CharCodec, HfCodec
 from gfcr.train import sft
+from tests.cases import over
 
 CODEC = CharCodec(alphabet="0123456789+-=,?#")
 
@@ -44,7 +45,7 @@ def test_a_system_prompt_goes_before_every_prompt(model: Path, tmp_path: Path) -
     assert plain.prompt("1+2") == plain.encode("1+2=")
 
 
-@pytest.mark.parametrize(
+@over(
     ("template", "said"),
     [
         (None, "is missing"),
@@ -61,7 +62,7 @@ def test_a_system_prompt_that_the_model_would_not_see_is_refused(
         HfCodec(model, system="9?", chat_template=str(file) if template else "")
 
 
-@pytest.mark.parametrize(
+@over(
     ("template", "said"),
     [("{{ messages[7].content }}", "refuses it"), ("1+2=", "leaves '-[?]-' out")],
 )

@@ -15,6 +15,7 @@ from gfcr.tasks.demos.programs import ProgramDemonstrations
 from gfcr.tasks.formulas import draw, is_heldout
 from gfcr.tasks.programs import ALPHABET, KINDS, Problem, Programs
 from gfcr.types import Prompt
+from tests.cases import over
 
 CODEC = CharCodec(alphabet=ALPHABET)
 TASK = Programs(seconds=8.0)
@@ -50,6 +51,7 @@ def test_deductions_and_abductions_are_right_by_value() -> None:
     ] * 4
 
 
+@pytest.mark.slow
 def test_an_induction_is_right_if_the_program_gives_what_is_not_shown_too() -> None:
     prompt = problem("induction", "(x+3)*2", 0, 3, 4, 1, 9)
     assert prompt.text == "i:0>6,3>12,4>14=" and prompt.answer == "(x+3)*2"
@@ -87,13 +89,14 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("text", REFUSED)
+@pytest.mark.slow
+@over("text", REFUSED)
 def test_what_is_no_program_or_not_sure_is_refused(text: str) -> None:
     found = Programs(seconds=1.0 if "**9**" in text else 8.0).pose(asked("deduction"), text=text)
     assert (found.problem, found.excused, found.text) == (REFUSED[text], False, "")
 
 
-@pytest.mark.parametrize("text", ["4", "4,4", "0,1,2,3,4,10", "0,1,2,3,4,5,6", "1,,2", "a", ""])
+@over("text", ["4", "4,4", "0,1,2,3,4,10", "0,1,2,3,4,5,6", "1,,2", "a", ""])
 def test_the_inputs_of_an_induction_are_two_to_six(text: str) -> None:
     assert TASK.pose(asked("induction"), text=text).problem == "form"
     assert TASK.pose(asked("induction"), text="9,1,9,0").meta["inputs"] == [9, 1, 0]

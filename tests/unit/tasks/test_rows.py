@@ -7,6 +7,7 @@ from gfcr.errors import TaskError
 from gfcr.tasks.codec import CharCodec
 from gfcr.tasks.dataset import Dataset
 from gfcr.tasks.rows import LazyPrompts, Row, check_characters, content_key, fraction, read
+from tests.cases import over
 
 CODEC = CharCodec(alphabet="abc? ")
 
@@ -34,7 +35,7 @@ def test_repeated_prompts_are_read_once_and_numbers_become_text() -> None:
     assert [(r.prompt, r.answer) for r in found] == [("a", "1"), ("b", "2.5")]
 
 
-@pytest.mark.parametrize(
+@over(
     ("table", "said"),
     [
         (Table(q=["a"], answers=["1"]), r"no column 'a' \(dataset.answer_column\)"),

@@ -3,10 +3,9 @@
 import time
 from pathlib import Path
 
-import pytest
-
 from gfcr.tasks.verifiers.sql import Sql, is_ordered
 from gfcr.types import Prompt
+from tests.cases import over
 
 DATABASE = """
 CREATE TABLE people (name TEXT, age INTEGER, pay REAL);
@@ -22,7 +21,7 @@ def ask(query: str, answer: str, *, database: object = DATABASE, **options: floa
     return Sql(**options).judge(prompt, text=query).reward  # pyright: ignore[reportArgumentType]
 
 
-@pytest.mark.parametrize(
+@over(
     ("query", "answer", "reward"),
     [
         (ALL, ALL, 1),
@@ -46,7 +45,7 @@ def test_rows_are_compared(query: str, answer: str, reward: float) -> None:
     assert ask(query, answer) == reward
 
 
-@pytest.mark.parametrize(
+@over(
     "query",
     [
         "DELETE FROM people",
@@ -76,7 +75,7 @@ def test_a_query_without_end_is_worth_0_in_time_and_a_flood_too() -> None:
     assert time.monotonic() - began < 5
 
 
-@pytest.mark.parametrize("database", ["CREATE nonsense", None, 7])
+@over("database", ["CREATE nonsense", None, 7])
 def test_a_database_or_an_answer_that_is_none_is_unscorable(database: object) -> None:
     assert ask(ALL, ALL, database=database) is None
     assert ask(ALL, "SELECT * FROM missing") is None

@@ -11,6 +11,7 @@ from gfcr.tasks.dataset import Dataset
 from gfcr.tasks.verifiers.unit_tests import UnitTests, pairs_of, problem
 from gfcr.testing import factories as make
 from gfcr.types import Prompt
+from tests.cases import over
 
 needs_one = pytest.mark.skipif(bool(why_not()), reason="no sandbox here")
 
@@ -19,8 +20,9 @@ PAIRS = {"inputs": ["1\n", "41"], "outputs": ["2", "42 \n\n"]}
 RIGHT = "Sure:\n```python\ndef f(x):\n    return x + 1\n```\nDone."
 
 
+@pytest.mark.slow
 @needs_one
-@pytest.mark.parametrize(
+@over(
     ("text", "reward", "share"),
     [
         (RIGHT, 1.0, 1.0),
@@ -38,7 +40,7 @@ def test_asserts(text: str, reward: float, share: float) -> None:
 
 
 @needs_one
-@pytest.mark.parametrize(
+@over(
     ("program", "reward", "share"),
     [
         ("print(int(input()) + 1)", 1.0, 1.0),
@@ -68,6 +70,7 @@ def test_a_check_of_a_named_function_and_tests_of_a_column() -> None:
     assert verifier.lacks(["tests"]) == "unit_tests.entry_column is 'entry'"
 
 
+@pytest.mark.slow
 @needs_one
 def test_time_and_memory_of_the_program_are_worth_0_and_noted() -> None:
     quick = UnitTests(seconds=1.0)
@@ -104,7 +107,7 @@ def test_forms_of_tests() -> None:
     assert problem("assert (") and problem("print(1)") and not problem("assert f()")
 
 
-@pytest.mark.parametrize("seconds", [10.0, 60.0])
+@over("seconds", [10.0, 60.0])
 def test_its_own_time_must_end_before_the_task_s(seconds: float) -> None:
     given: Any = {"verifier": "unit_tests", "verifier_options": {"seconds": seconds}}
     with pytest.raises(ConfigError, match=r"dataset\.timeout_s=10 is not allowed"):

@@ -11,6 +11,7 @@ from gfcr.tasks.verifiers.exact import Exact
 from gfcr.tasks.verifiers.math_verify import MathVerify
 from gfcr.tasks.verifiers.numeric import Numeric, last_number
 from gfcr.tasks.verifiers.regex import Regex
+from tests.cases import over
 
 
 @given(st.text().filter(lambda text: "#" not in text))
@@ -19,7 +20,7 @@ def test_every_answer_equals_itself_exactly(answer: str) -> None:
     assert Exact(marker="####").verify(f"because #### {answer}", answer=answer).reward == 1.0
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "reward"),
     [("so # 4", 1.0), ("# 5 # 4", 1.0), ("# 4 # 5", 0.0), ("4", 0.0), ("#4 ", 1.0), ("", 0.0)],
 )
@@ -38,7 +39,7 @@ def test_a_number_is_read_whatever_surrounds_it(number: int, other: int) -> None
     assert last_number(f"{number:,}") == number
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "number"),
     [
         ("3/4", Fraction(3, 4)),
@@ -72,7 +73,7 @@ def test_a_reference_without_a_number_is_unscorable_and_never_zero() -> None:
     assert Numeric().check("four")
 
 
-@pytest.mark.parametrize("tolerance", [-1.0, math.inf, math.nan])
+@over("tolerance", [-1.0, math.inf, math.nan])
 def test_a_tolerance_must_be_a_finite_number(tolerance: float) -> None:
     with pytest.raises(ConfigError, match=r"Numeric\.tolerance"):
         Numeric(tolerance=tolerance)
@@ -85,13 +86,13 @@ def test_regex_compares_the_last_match() -> None:
     assert verifier.verify("4", answer="4").reward == 0.0
 
 
-@pytest.mark.parametrize(("pattern", "said"), [("(", "no regular expression"), ("a", "no group")])
+@over(("pattern", "said"), [("(", "no regular expression"), ("a", "no group")])
 def test_a_pattern_must_have_a_group(pattern: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         Regex(pattern=pattern)
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "answer", "reward"),
     [
         (r"so $\frac{1}{2}$", "0.5", 1.0),

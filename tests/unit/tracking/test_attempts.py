@@ -14,6 +14,7 @@ from gfcr.tracking.attempts import code_of
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.folder_store import read_folder
 from gfcr.tracking.records import RunRecord
+from tests.cases import over
 
 VALUES: dict[str, Any] = {
     "model": "none",
@@ -42,6 +43,7 @@ def test_a_first_attempt_has_none_before_it(tmp_path: Path) -> None:
     assert record(run(tmp_path)).earlier == ()
 
 
+@pytest.mark.slow
 def test_each_attempt_is_in_the_sealed_result_of_those_after_it(tmp_path: Path) -> None:
     made = [run(tmp_path, fresh=n > 0) for n in range(3)]
     earlier = record(made[-1]).earlier
@@ -73,7 +75,8 @@ def test_one_put_back_knows_those_before_it_alone(tmp_path: Path) -> None:
     assert record(run(tmp_path)).earlier == () and run(tmp_path)["attempt"] == first["attempt"]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.slow
+@over(
     ("cut", "seen"),
     [("paused", True), ("killed", True), ("failed", False), ("failed, measured", True)],
 )

@@ -11,6 +11,7 @@ from gfcr.testing import factories as make
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import Mark, RunFolder
 from gfcr.types import Cost, RolloutBatch
+from tests.cases import over
 
 
 def batch(step):
@@ -88,7 +89,7 @@ def test_going_back_leaves_no_later_rollouts_and_no_halves(tmp_path):
     assert not list(folder.rollouts.iterdir())
 
 
-@pytest.mark.parametrize("name", ["metrics.jsonl", "rollouts/update-000001.parquet"])
+@over("name", ["metrics.jsonl", "rollouts/update-000001.parquet"])
 def test_records_that_changed_since_the_checkpoint_are_named(tmp_path, name):
     folder = RunFolder(tmp_path)
     for step in range(2):
@@ -115,8 +116,8 @@ READ = {
 }
 
 
-@pytest.mark.parametrize("held", [b"", b"{", b"\xff\xfe\n", b"null\n", b"[1]\n", b'{"a": 1}\n'])
-@pytest.mark.parametrize("name", READ)
+@over("held", [b"", b"{", b"\xff\xfe\n", b"null\n", b"[1]\n", b'{"a": 1}\n'])
+@over("name", READ)
 def test_a_file_that_cannot_be_read_is_named(tmp_path, name, held):
     (tmp_path / name).write_bytes(held)
     if (name, held) == ("result.json", b'{"a": 1}\n') or (

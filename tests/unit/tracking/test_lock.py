@@ -18,6 +18,7 @@ from gfcr.config import Experiment
 from gfcr.errors import FolderInUse
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.lock import is_locked, locked
+from tests.cases import over
 from tests.launchers import values_of
 
 HOLD = """
@@ -59,8 +60,9 @@ WRITERS: dict[str, Callable[[Experiment], Any]] = {
 }
 
 
-@pytest.mark.parametrize("before", ["nothing", "finished"])
-@pytest.mark.parametrize("way", WRITERS)
+@pytest.mark.slow
+@over("before", ["nothing", "finished"])
+@over("way", WRITERS)
 def test_whoever_comes_second_writes_nothing(
     way: str, before: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,6 +102,7 @@ def test_a_folder_is_one_by_whatever_path(tmp_path: Path, monkeypatch: pytest.Mo
                 pass
 
 
+@pytest.mark.slow
 def test_a_run_that_runs_is_not_uploaded_and_the_others_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

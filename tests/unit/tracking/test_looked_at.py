@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
 from gfcr.tracking.looked_at import look_at, picked
 from gfcr.tracking.rollouts import spelling, write_rollouts
 from gfcr.types import Cost, FinishReason, Group, Prompt, Rollout, RolloutBatch, Sample, Signal
+from tests.cases import over
 
 PROMPT = Prompt(id="p", tokens=(1,), text="1+1=", answer="2")
 
@@ -76,7 +76,7 @@ def test_every_rollout_has_one_fate(tmp_path):
     assert [r.fate for r in gone] == ["rejected: dead", "rejected: own"]
 
 
-@pytest.mark.parametrize(
+@over(
     ("advantage", "expected"),
     [(None, None), (2.0, [2.0, 0.0]), (np.array([0.5, 9], np.float32), [0.5, 0.0])],
 )

@@ -1,10 +1,10 @@
 import re
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gfcr.tracking.names import decode_name, encode_name, flatten, spec_hash
+from tests.cases import over
 
 
 @given(st.text(min_size=1, max_size=30))
@@ -22,7 +22,7 @@ def test_encoding_is_undone_and_makes_names_that_stores_accept(name):
     assert not safe.startswith(("/", ".."))
 
 
-@pytest.mark.parametrize("name", ["heldout/accuracy", "tokens/rejected:zero_variance", "a.b/c"])
+@over("name", ["heldout/accuracy", "tokens/rejected:zero_variance", "a.b/c"])
 def test_the_usual_names_stay_as_they_are(name):
     assert encode_name(name) == name
 

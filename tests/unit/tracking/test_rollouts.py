@@ -17,6 +17,7 @@ from gfcr.types import (
     Signal,
     Span,
 )
+from tests.cases import over
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 numbers = st.floats(allow_nan=False, width=32)
@@ -176,7 +177,7 @@ def test_writing_an_update_again_replaces_it_and_leaves_nothing_else(tmp_path):
     assert [r.reward for r in group.rollouts] == [0.0, 1.0]
 
 
-@pytest.mark.parametrize("reward", [float("nan"), float("inf")])
+@over("reward", [float("nan"), float("inf")])
 def test_a_reward_on_record_that_is_no_finite_number_is_unscorable(tmp_path, reward):
     write_rollouts(tmp_path, batch=make_batch(rewards=(reward, 1.0)))
     (group,) = read_rollouts(tmp_path)

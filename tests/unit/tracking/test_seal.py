@@ -4,10 +4,9 @@ from dataclasses import replace
 from math import inf, nan
 from typing import Any
 
-import pytest
-
 from gfcr.tracking.records import RunRecord
 from gfcr.tracking.seal import TAG, UNSEALED, contradiction, seal_of
+from tests.cases import over
 
 
 def record(**changes: Any) -> RunRecord:
@@ -68,7 +67,7 @@ EDITS: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", EDITS)
+@over("case", EDITS)
 def test_an_edit_is_named(case: str) -> None:
     changes, said = EDITS[case]
     found = contradiction(replace(record(), **changes))

@@ -11,6 +11,7 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 from gfcr.errors import ConfigError
 from gfcr.train.adapters import check_mergeable, policy_weights
 from gfcr.train.trl import Trl
+from tests.cases import over
 
 
 def qwen() -> Any:
@@ -85,7 +86,7 @@ def test_without_adapters_weights_are_the_parameters_themselves() -> None:
     check_mergeable(plain)
 
 
-@pytest.mark.parametrize(
+@over(
     ("changes", "words"),
     [
         ({"use_dora": True}, "has a variant of LoRA"),

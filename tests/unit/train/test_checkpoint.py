@@ -5,6 +5,7 @@ import pytest
 
 from gfcr.errors import CheckpointError
 from gfcr.train import checkpoint
+from tests.cases import over
 
 FILES = ("gfcr_state.json", "gfcr_state.bin")
 
@@ -35,7 +36,7 @@ def test_nothing_to_resume_from(tmp_path):
     assert checkpoint.newest(tmp_path / "never-made") is None
 
 
-@pytest.mark.parametrize("left", [(), ("model.safetensors",), (".gfcr_checkpoint.json",)])
+@over("left", [(), ("model.safetensors",), (".gfcr_checkpoint.json",)])
 def test_a_checkpoint_without_marker_is_set_aside(tmp_path, left):
     made(tmp_path, step=1)
     for _ in range(2):  # a second time on top of the first
@@ -81,7 +82,7 @@ def whole(folder):
 NAMES = (*FILES, checkpoint.MARKER, "optimizer.pt", "deep/model.safetensors")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@over("name", NAMES)
 def test_any_changed_byte_is_found_and_the_one_before_is_resumed_from(tmp_path, name, capsys):
     path = whole(tmp_path / "origin")
     held = (path / name).read_bytes()
@@ -100,7 +101,7 @@ def test_any_changed_byte_is_found_and_the_one_before_is_resumed_from(tmp_path, 
         assert name in words and "goes on from checkpoint-1" in words
 
 
-@pytest.mark.parametrize("name", NAMES)
+@over("name", NAMES)
 def test_a_missing_file_is_found(tmp_path, name):
     path = whole(tmp_path)
     (path / name).unlink()

@@ -15,6 +15,7 @@ from gfcr.errors import ConfigError, PartError
 from gfcr.stages import AfterUpdate, Control
 from gfcr.testing import factories as make
 from gfcr.train.corrected import applied, corrected
+from tests.cases import over
 from tests.unit.correction.test_corrections import learned
 from tests.unit.train.stand_in import Trainer, sample
 
@@ -58,7 +59,7 @@ WRONG: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", WRONG)
+@over("case", WRONG)
 def test_what_cannot_be_used_is_refused(case: str) -> None:
     answer, said = WRONG[case]
     with pytest.raises(PartError, match=rf"strategy\.correction.*{said}"):
@@ -140,7 +141,7 @@ def test_parts_hear_of_updates_with_the_trainer_s_metrics() -> None:
     assert part.told == [(1, 0.5), (2, 1.5)]
 
 
-@pytest.mark.parametrize("count", [1, 2, 9])
+@over("count", [1, 2, 9])
 def test_a_correction_sees_the_policy_s_log_probs_of_what_it_sampled(count: int) -> None:
     seen: list[Learned] = []
 

@@ -12,6 +12,7 @@ from gfcr.speculation.learner import Course
 from gfcr.speculation.lessons import Example
 from gfcr.train.draft_learner import Student
 from gfcr.train.draft_loss import collate, divergence
+from tests.cases import over
 from tests.integration.tiny_model import tiny_qwen3
 
 VOCAB = 20
@@ -48,7 +49,7 @@ def draft_q(model: Table, tokens: list[int], *, t: float = 1.0) -> np.ndarray:
     return rows.softmax(-1).detach().numpy()
 
 
-@pytest.mark.parametrize("t", [1.0, 0.5])
+@over("t", [1.0, 0.5])
 def test_with_whole_records_it_is_the_mean_forward_divergence(t: float) -> None:
     model, tokens = Table(), [3, 5, 7, 2, 9]
     p, law = teacher(3)

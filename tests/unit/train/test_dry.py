@@ -7,6 +7,7 @@ from gfcr.train import checkpoint
 from gfcr.train.base import TrainJob
 from gfcr.train.dry import Dry
 from gfcr.types import Cost, Loss, RolloutBatch
+from tests.cases import over
 
 
 @dataclass(kw_only=True)
@@ -67,7 +68,7 @@ def test_calls_the_source_as_a_real_trainer_does(tmp_path):
     assert (result.updates, result.resumed_from, result.model) == (2, 0, "m")
 
 
-@pytest.mark.parametrize("updates", [0, 3, 4])
+@over("updates", [0, 3, 4])
 def test_the_end_of_the_source_is_saved(tmp_path, updates):
     result = run(Dry(max_steps=9, save_every=2), Source(stop_after=updates), tmp_path)
     assert result.updates == updates
@@ -91,7 +92,7 @@ def test_a_finished_run_asks_for_nothing(tmp_path):
     assert again.diary == ["sync 2"]
 
 
-@pytest.mark.parametrize("key", ["max_steps", "save_every", "keep_checkpoints"])
+@over("key", ["max_steps", "save_every", "keep_checkpoints"])
 def test_settings_are_checked(key):
     with pytest.raises(ConfigError, match=rf"{key}=0 is not allowed: give an integer from 1 to"):
         Dry(**{key: 0})

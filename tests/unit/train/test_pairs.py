@@ -9,6 +9,7 @@ from gfcr.errors import ConfigError
 from gfcr.testing import factories as make
 from gfcr.train.pairs import pairs
 from gfcr.types import Sample
+from tests.cases import over
 
 
 def sample(group: str, *, advantage: float) -> Sample:
@@ -26,7 +27,7 @@ def test_pairs_are_of_one_group_whatever_the_order() -> None:
     assert all(p.chosen.advantage_T.sum() > 0 > p.rejected.advantage_T.sum() for p in found)
 
 
-@pytest.mark.parametrize("advantages", [(1,), (1, 1), (1, -1, -1), (1, 0), (1, -1, 0)])
+@over("advantages", [(1,), (1, 1), (1, -1, -1), (1, 0), (1, -1, 0)])
 def test_a_group_without_exactly_one_of_each_is_refused(advantages: tuple[float, ...]) -> None:
     with pytest.raises(ConfigError, match=r"group a: .*takes one rollout of positive and one"):
         pairs(sample("a", advantage=a) for a in advantages)

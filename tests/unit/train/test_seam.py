@@ -20,6 +20,7 @@ from gfcr.train import checkpoint
 from gfcr.train.base import Steps, TrainJob
 from gfcr.train.seam import Feed, SeamMixin
 from gfcr.types import Loss
+from tests.cases import over
 from tests.unit.train.stand_in import VOCAB, Source, Trainer, sample
 
 FOUR = [
@@ -140,7 +141,7 @@ def test_figures_of_the_policy_are_of_the_passes_before_it_moves() -> None:
     assert torch.equal(made._sums, first)
 
 
-@pytest.mark.parametrize(
+@over(
     ("rule", "even"),
     [
         (Loss(aggregation="grpo"), True),
@@ -203,7 +204,7 @@ def test_one_pair_weighs_one_whichever_micro_batch_it_is_in() -> None:
     assert sorted(weights) == [0, 2]
 
 
-@pytest.mark.parametrize("estimator", ["grpo", "rloo", "sft", "dpo"])
+@over("estimator", ["grpo", "rloo", "sft", "dpo"])
 def test_without_samples_there_are_as_many_passes_that_weigh_nothing(estimator: Any) -> None:
     made, trainer = feed(Source([[]]), loss=Loss(estimator=estimator), count=3), Trainer()
     for inputs in taken(made, trainer, num=3):
@@ -429,7 +430,7 @@ def test_an_update_is_reported_under_its_number_and_a_summary_is_not() -> None:
 # ---------------------------------------------------------------- a run
 
 
-@pytest.mark.parametrize(("every", "asked"), [(2, [2, 4]), (1, [1, 2, 3, 4]), (None, [])])
+@over(("every", "asked"), [(2, [2, 4]), (1, [1, 2, 3, 4]), (None, [])])
 def test_checkpoints_are_asked_for_every_so_often(every: int | None, asked: list[int]) -> None:
     made, found = feed(Source(), every=every), []
     for step in (1, 2, 3, 4):
@@ -459,7 +460,7 @@ def test_a_trainer_that_saves_by_itself_names_checkpoints_by_itself(tmp_path: Pa
     assert [p.name for p in checkpoint.complete(tmp_path)] == ["checkpoint-6"]
 
 
-@pytest.mark.parametrize(
+@over(
     ("every", "stops", "step", "saves"),
     [(5, True, 3, True), (5, False, 3, False), (5, True, 2, False), (None, True, 3, False)],
 )
@@ -481,7 +482,7 @@ def test_a_checkpoint_holds_the_source_s_memory_and_the_oldest_is_dropped(tmp_pa
     assert checkpoint.load(tmp_path / "checkpoint-2") == {"stream": 3}
 
 
-@pytest.mark.parametrize("resume", [None, Path("runs/checkpoint-4")])
+@over("resume", [None, Path("runs/checkpoint-4")])
 def test_a_run_feeds_the_trainer_and_leaves_the_engine_the_last_policy(resume: Path | None) -> None:
     source, trainer = Source([FOUR]), Trainer()
     made = feed(source, every=1)

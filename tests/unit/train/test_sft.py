@@ -1,15 +1,15 @@
 """Training of the demo models on CPUs that do not compute in bfloat16."""
 
-import pytest
 import torch
 from torch.optim import _muon
 
 from gfcr.train.sft import orthogonal
+from tests.cases import over
 
 COEFFICIENTS = (_muon.DEFAULT_A, _muon.DEFAULT_B, _muon.DEFAULT_C)
 
 
-@pytest.mark.parametrize("shape", [(16, 16), (16, 40), (40, 16)])
+@over("shape", [(16, 16), (16, 40), (40, 16)])
 def test_muon_s_iteration_in_float32_is_pytorch_s(shape: tuple[int, int]) -> None:
     grad = torch.randn(*shape, generator=torch.Generator().manual_seed(0))
     found = orthogonal(grad, COEFFICIENTS, 5, 1e-7)

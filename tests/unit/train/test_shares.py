@@ -3,10 +3,10 @@
 import itertools
 
 import numpy as np
-import pytest
 
 from gfcr.train.base import Steps
 from gfcr.train.shares import Share, shares
+from tests.cases import over
 from tests.unit.train.stand_in import sample
 
 SEVEN = [(sample(i, length=2 + i),) for i in range(7)]
@@ -23,9 +23,9 @@ def ids(share: Share) -> list[list[list[str]]]:
     return [[[s.rollout.id for (s,) in run] for run in part.runs] for part in share.parts]
 
 
-@pytest.mark.parametrize("num", [0, 1, 3, 7])
-@pytest.mark.parametrize("size", [1, 2, 3])
-@pytest.mark.parametrize("mini_batches", [1, 2, 3])
+@over("num", [0, 1, 3, 7])
+@over("size", [1, 2, 3])
+@over("mini_batches", [1, 2, 3])
 def test_samples_are_trained_on_once_in_passes_of_equal_rows(
     num: int, size: int, mini_batches: int
 ) -> None:

@@ -19,6 +19,7 @@ from gfcr.part import Part
 from gfcr.testing import factories as make
 from gfcr.train import state_file
 from gfcr.types import FinishReason
+from tests.cases import over
 
 Pair = namedtuple("Pair", "left right")
 
@@ -83,7 +84,7 @@ ODD: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("value", ODD, ids=lambda v: type(v).__name__)
+@over("value", ODD, ids=lambda v: type(v).__name__)
 def test_what_parts_hold_comes_back(value: Any, tmp_path: Path) -> None:
     back = again(value, tmp_path)
     assert type(back) is type(value) and repr(back) == repr(value)
@@ -111,7 +112,7 @@ class Counting(dict[str, int]):
     """A container with more to it."""
 
 
-@pytest.mark.parametrize("value", [print, open, np, Counting(a=1), object(), np.array([print])])
+@over("value", [print, open, np, Counting(a=1), object(), np.array([print])])
 def test_what_is_no_data_is_named(value: Any, tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"state\['part'\]\['k'\]\[1\] is a .*memory holds"):
         state_file.write(tmp_path, state={"part": {"k": [0, value]}})
@@ -140,7 +141,7 @@ FORGED: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("tree", FORGED.values(), ids=FORGED.keys())
+@over("tree", FORGED.values(), ids=FORGED.keys())
 def test_a_forged_file_makes_nothing(tree: Any, tmp_path: Path) -> None:
     state_file.write(tmp_path, state={"x": 1})
     (tmp_path / state_file.TREE).write_text(json.dumps({"x": tree}))
@@ -159,7 +160,7 @@ STAGES = ("generate", "filter", "control", "replay", "drafter")
 PARTS = [(kind, name) for kind in STAGES for name in registry.names(kind)]
 
 
-@pytest.mark.parametrize("name", PARTS, ids=lambda p: f"{p[0]}-{p[1]}")
+@over("name", PARTS, ids=lambda p: f"{p[0]}-{p[1]}")
 def test_every_parts_memory_is_data(name: tuple[str, str], tmp_path: Path) -> None:
     try:
         part = registry.build(name[0], {"name": name[1]}, where="t")

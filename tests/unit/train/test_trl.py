@@ -7,9 +7,10 @@ from gfcr.errors import ConfigError
 from gfcr.train.base import TrainJob
 from gfcr.train.trl import Trl
 from gfcr.types import Loss, Sampling
+from tests.cases import over
 
 
-@pytest.mark.parametrize(
+@over(
     ("settings", "message"),
     [
         ({"max_steps": 0}, "Trl.max_steps=0 is not allowed: give an integer from 1 to"),
@@ -27,16 +28,14 @@ def test_settings_are_checked(settings, message):
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "loss", [Loss(estimator="rloo"), Loss(aggregation="grpo"), Loss(aggregation="dr_grpo")]
-)
+@over("loss", [Loss(estimator="rloo"), Loss(aggregation="grpo"), Loss(aggregation="dr_grpo")])
 def test_kl_where_it_would_not_be_exact_is_refused_before_anything_starts(tmp_path, loss):
     job = TrainJob(model="none", source=None, loss=loss, seed=0, folder=tmp_path)
     with pytest.raises(ConfigError, match=r"trainer.beta=0.1"):
         Trl(beta=0.1).train(job)
 
 
-@pytest.mark.parametrize(
+@over(
     ("sampling", "message"),
     [
         (Sampling(temperature=0), "sampling.temperature=0 is not allowed"),

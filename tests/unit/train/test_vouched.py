@@ -8,6 +8,7 @@ from torch import nn
 
 from gfcr.errors import ConfigError
 from gfcr.train.vouched import vouch
+from tests.cases import over
 
 
 def configured(*, lora: bool, sharded: bool, **plugin: Any) -> Any:
@@ -34,7 +35,7 @@ def configured(*, lora: bool, sharded: bool, **plugin: Any) -> Any:
     )
 
 
-@pytest.mark.parametrize(("lora", "sharded"), [(False, False), (True, False), (False, True)])
+@over(("lora", "sharded"), [(False, False), (True, False), (False, True)])
 def test_adapters_go_with_whole_weights_and_shares_of_weights_without(
     lora: bool, sharded: bool
 ) -> None:

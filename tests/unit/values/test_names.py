@@ -8,6 +8,7 @@ from gfcr import config as configs
 from gfcr import experiment, sweep
 from gfcr.errors import ConfigError
 from gfcr.values import names
+from tests.cases import over
 from tests.launchers import values_of
 
 BAD = {
@@ -26,8 +27,8 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("name", BAD.values(), ids=BAD.keys())
-@pytest.mark.parametrize("key", ["study", "arm"])
+@over("name", BAD.values(), ids=BAD.keys())
+@over("key", ["study", "arm"])
 def test_what_is_no_name_is_refused(key: str, name: str, tmp_path: Path) -> None:
     if key == "arm" and not name:
         return  # the strategy's name then
@@ -36,7 +37,7 @@ def test_what_is_no_name_is_refused(key: str, name: str, tmp_path: Path) -> None
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("name", [name for name in BAD.values() if name])
+@over("name", [name for name in BAD.values() if name])
 def test_an_arm_of_a_study_is_refused_too(name: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="not allowed as a name"):
         sweep.from_values(values_of(tmp_path, arms={"a": {}, name: {}}), where="t")
@@ -45,7 +46,7 @@ def test_an_arm_of_a_study_is_refused_too(name: str, tmp_path: Path) -> None:
 GOOD = ["grpo", "dapo + stop", "lr=1e-4, beta=0.1", "v1.2_(b)", "4", "small+deep", "x" * 100]
 
 
-@pytest.mark.parametrize("name", GOOD)
+@over("name", GOOD)
 def test_names_that_people_use_are_names(name: str, tmp_path: Path) -> None:
     made = configs.experiment(values_of(tmp_path, arm=name), where="t")
     assert experiment.resolve(made).folder.parent == tmp_path / "t" / name

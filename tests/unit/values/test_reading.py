@@ -12,6 +12,7 @@ from gfcr.errors import ConfigError
 from gfcr.filter.soft_overlong import SoftOverlong
 from gfcr.types import Loss, Sampling
 from gfcr.values import reading
+from tests.cases import over
 
 SCALARS = st.one_of(
     st.none(),
@@ -40,13 +41,13 @@ def test_values_are_read_as_written() -> None:
     }
 
 
-@pytest.mark.parametrize("text", ["a: ${oc.env:HOME}", "a: [{b: 'x ${y}'}]", "${x}: 1"])
+@over("text", ["a: ${oc.env:HOME}", "a: [{b: 'x ${y}'}]", "${x}: 1"])
 def test_nothing_is_interpolated(text: str) -> None:
     with pytest.raises(ConfigError, match="nothing is interpolated"):
         reading.parse(text, where="t")
 
 
-@pytest.mark.parametrize(
+@over(
     ("make", "values", "message"),
     [
         (Loss, {"off_policy": "icepop"}, r"Loss\.off_policy='icepop' .* 'none' or"),

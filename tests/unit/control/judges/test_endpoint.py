@@ -19,6 +19,7 @@ from gfcr.stages import Control
 from gfcr.strategy import Strategy
 from gfcr.testing import factories as make
 from gfcr.types import RolloutBatch
+from tests.cases import over
 from tests.unit.control.judges.server import Clock, Reply, Served, question, serving
 
 QUICK: Mapping[str, Any] = {
@@ -73,7 +74,8 @@ def first_fails(*replies: Reply) -> Callable[[int, Mapping[str, Any]], Reply]:
     return reply
 
 
-@pytest.mark.parametrize(
+@pytest.mark.slow
+@over(
     ("replies", "least_s"),
     [
         ([], 0.0),
@@ -112,7 +114,8 @@ def half(bad: Reply) -> Callable[[int, Mapping[str, Any]], Reply]:
     return reply
 
 
-@pytest.mark.parametrize(
+@pytest.mark.whole
+@over(
     ("bad", "reason", "tries"),
     [
         (Reply(delay_s=30), "timed_out", 3),
@@ -165,7 +168,8 @@ def test_a_failure_that_stays_is_unscorable_for_its_reason_and_costs_little_time
     assert len(said) == 1, "told once, however many fail"
 
 
-@pytest.mark.parametrize("way", ["down", "hangs"])
+@pytest.mark.slow
+@over("way", ["down", "hangs"])
 def test_an_endpoint_that_is_dead_rests_and_the_run_ends_with_its_words(way: str) -> None:
     quick = {"concurrency": 2, "timeout_s": 0.4, "total_s": 1.0}
     with serving(lambda number, body: Reply(delay_s=30)) as seen:
@@ -270,7 +274,7 @@ def test_a_key_comes_from_the_environment_and_no_other_is_sent(
     assert "sesame" not in str(dataclasses.asdict(endpoint(seen.url, key_env="JUDGE_KEY")))
 
 
-@pytest.mark.parametrize("status", [401, 403, 404])
+@over("status", [401, 403, 404])
 def test_an_endpoint_that_refuses_us_from_the_start_ends_the_run(status: int) -> None:
     with serving(lambda number, body: Reply(status=status)) as seen:
         judge = LlmJudge(judge=endpoint(seen.url))

@@ -12,6 +12,7 @@ from gfcr.generate.environments.base import Observation, World
 from gfcr.generate.environments.hosted import Hosted
 from gfcr.handles import Verdict
 from gfcr.types import Prompt
+from tests.cases import over
 from tests.pages import ROOT
 
 LEFT = """
@@ -69,15 +70,17 @@ def test_its_own_time_out_is_told_from_ours() -> None:
     def raises(world: World) -> None:
         raise TimeoutError("the server's")
 
-    hosted = Hosted(lambda: Noting(print), timeout_s=0.05)
+    hosted = Hosted(lambda: Noting([].append), timeout_s=0.05)
     with pytest.raises(TimeoutError, match="the server's"):
         hosted.wait(hosted.ask(raises))
     with pytest.raises(TimeoutError, match=r"the environment took more than 0.05 s"):
         hosted.wait(hosted.ask(lambda world: time.sleep(0.5)))
     hosted.close()
+    hosted.join(10)
 
 
-@pytest.mark.parametrize("hangs", [False, True])
+@pytest.mark.whole
+@over("hangs", [False, True])
 def test_the_end_of_the_process_closes_what_is_left_and_waits_for_no_other(hangs: bool) -> None:
     began = time.monotonic()
     done = subprocess.run(

@@ -10,6 +10,7 @@ from gfcr.errors import ConfigError
 from gfcr.generate.environments.base import Observation
 from gfcr.generate.environments.trl import Trl
 from gfcr.testing import factories as make
+from tests.cases import over
 
 
 class Counter:
@@ -99,7 +100,7 @@ def test_calls_are_read_run_and_answered_and_none_ends_the_episode() -> None:
     assert world.verdict("I am done.").reward == 1.0
 
 
-@pytest.mark.parametrize(
+@over(
     ("action", "told"),
     [
         ("<tool_call>{</tool_call>", "JSONDecodeError"),
@@ -169,7 +170,7 @@ class Pictures:
 NUMBER = 3
 
 
-@pytest.mark.parametrize(
+@over(
     ("values", "told"),
     [
         ({"name": "Nobody"}, "cannot be loaded"),

@@ -13,6 +13,7 @@ import pytest
 
 from gfcr import cli
 from tests import stores
+from tests.cases import over
 from tests.cheap import CHEAP, ask
 from tests.commands import gfcr
 from tests.launchers import HERE
@@ -63,7 +64,8 @@ def ended() -> Ended:
     return {}
 
 
-@pytest.mark.parametrize("block", RUN, ids=name)
+@pytest.mark.timeout(600)
+@over("block", RUN, ids=name)
 def test_a_command_runs(block: Block, folder: Path, finished: str, ended: Ended) -> None:
     for words in block.commands:
         assert words[0] == "gfcr" and words[1] in QUICK, f"{block.at}: mark it, or run it elsewhere"
@@ -110,7 +112,7 @@ def _shape(board: str) -> tuple[set[str], list[str], list[str]]:
     return set(head.split()), arms, [row.partition(":")[0] for row in rows[-2:]]
 
 
-@pytest.mark.parametrize("block", [b for b in SHELL if b.mark in ("long", "needs")], ids=name)
+@over("block", [b for b in SHELL if b.mark in ("long", "needs")], ids=name)
 def test_a_command_that_is_not_run_is_one_that_exists(block: Block) -> None:
     for words in block.commands:
         assert (problem := _problem(words)) == "", f"{block.at}: {' '.join(words)}: {problem}"
@@ -156,13 +158,13 @@ def _refused(words: list[str]) -> str:
     return "".join(f"no {file}" for file in files if not (ROOT / file).is_file())
 
 
-@pytest.mark.parametrize("block", [b for b in PYTHON if not b.mark], ids=name)
+@over("block", [b for b in PYTHON if not b.mark], ids=name)
 def test_python_runs(block: Block, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     exec(compile(block.text, block.at, "exec"), {"__name__": "page"})
 
 
-@pytest.mark.parametrize("block", all_blocks("python", "bash", "yaml", "json", "toml"), ids=name)
+@over("block", all_blocks("python", "bash", "yaml", "json", "toml"), ids=name)
 def test_what_another_test_runs_is_named_there(block: Block) -> None:
     if block.mark == "run by":
         test = ROOT / block.reason
@@ -176,7 +178,7 @@ def test_what_another_test_runs_is_named_there(block: Block) -> None:
         tomllib.loads(block.text)
 
 
-@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: page.relative_to(ROOT).as_posix())
+@over("page", WRITTEN, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_commands_are_fenced(page: Path) -> None:
     outside = re.sub(r"^ *```.*?^ *```$", "", page.read_text(), flags=re.M | re.S)
     assert not re.findall(r"^ {4,}(?:gfcr|make|pip|python) .*", outside, re.M)

@@ -16,6 +16,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests import stores
+from tests.cases import over
 from tests.cheap import CHEAP, ask
 from tests.contract.sources import LIBRARY, ROOT, imports
 from tests.launchers import HERE
@@ -25,7 +26,7 @@ FOLDERS = {"gfcr": "gfcr", "strategies": "gfcr_strategies", QUICKSTART: "gfcr_qu
 IGNORED = shutil.ignore_patterns("__pycache__")
 SOURCES = {
     *(".py", ".md", ".yaml", ".toml", ".json", ".ipynb", ".sh", ".lock", ".typed"),
-    *(".html", ".css", ".js", ".png", ".svg"),
+    *(".html", ".css", ".js", ".png", ".svg", ".safetensors"),
 }
 BARE = {"LICENSE", "Makefile", "run", ".gitignore"}
 
@@ -67,7 +68,7 @@ def files_under(folder: Path) -> set[str]:
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
+@over("folder", FOLDERS)
 def test_the_wheel_carries_every_file(built: Built, folder: str) -> None:
     held = files_under(built.source / folder)
     if folder == QUICKSTART:  # what `gfcr demo` reads, not what people do
