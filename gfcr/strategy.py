@@ -2,9 +2,9 @@
 
 import importlib
 import inspect
-import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 from rich.jupyter import JupyterMixin
@@ -50,8 +50,8 @@ class Strategy(Checked, JupyterMixin):
         named |= {f"filters.{n}": p for n, p in self.filters.items()}
         named |= {f"controls.{n}": p for n, p in self.controls.items()}
         named |= {f"replays.{n}": p for n, p in self.replays.items()}
-        optional = {"drafter": self.drafter, "correction": self.correction}
-        named |= {name: part for name, part in optional.items() if part}
+        named |= {"drafter": self.drafter} if self.drafter else {}
+        named |= {"correction": self.correction} if self.correction else {}
         nests = [registry.nested(part, at=address) for address, part in named.items()]
         return {address: part for nest in nests for address, part in nest.items()}
 
@@ -214,7 +214,7 @@ def find(name: str) -> Callable[..., object]:
         return _announced(registry.load_object(name), name=name)
     if name in (installed := registry.installed("gfcr.strategies")):
         return installed[name].load()
-    if name not in names():
+    if name not in _ours():
         raise unknown_name(name, kind="strategy", allowed=names(), where="strategy.name")
     return getattr(importlib.import_module(f"{PACKAGE}.{name}"), name)
 
@@ -239,9 +239,11 @@ def _announced(function: Any, *, name: str) -> Callable[..., object]:
 
 def names() -> list[str]:
     """Names of all strategies, ours and installed ones."""
-    package = importlib.import_module(PACKAGE)
-    ours = [m.name for m in pkgutil.iter_modules(package.__path__) if not m.name.startswith("_")]
-    return sorted({*ours, *registry.installed("gfcr.strategies")})
+    return sorted({*_ours(), *registry.installed("gfcr.strategies")})
+
+
+def _ours() -> list[str]:
+    return [f.stem for f in Path(importlib.import_module(PACKAGE).__path__[0]).glob("[!_]*.py")]
 
 
 def entries() -> list[registry.Entry]:
@@ -253,10 +255,8 @@ def _entry(name: str) -> registry.Entry:
     function = find(name)
     lines = (inspect.getdoc(function) or "").splitlines()
     paper = next((li.removeprefix("Paper:").strip() for li in lines if li.startswith("Paper:")), "")
-    source = f"{function.__module__}:{function.__name__}"
-    return registry.Entry(
-        name=name, kind="strategy", summary=next(iter(lines), ""), paper=paper, source=source
-    )
+    summary, source = next(iter(lines), ""), f"{function.__module__}:{function.__name__}"
+    return registry.Entry(name=name, kind="strategy", summary=summary, paper=paper, source=source)
 
 
 _MAPS = ("filters", "controls", "replays")

@@ -15,14 +15,18 @@ Test = Callable[..., None]
 
 
 def over(
-    names: str | tuple[str, ...] | list[str], cases: Iterable[Any], *, ids: Any = None
+    names: str | tuple[str, ...] | list[str],
+    cases: Iterable[Any] | Callable[[], Iterable[Any]],
+    *,
+    ids: Any = None,
 ) -> Callable[[Test], Test]:
     """Calls the test for each case; names, cases and ids are those of `parametrize`.
 
-    Each case has a `tmp_path` of its own, and what `monkeypatch` changed is undone behind it.
+    Cases that take time to find are given as a function, which is called when the test runs. Each
+    case has a `tmp_path` of its own, and what `monkeypatch` changed is undone behind it.
     """
-    held = list(cases)
-    assert held, "there are no cases"
+    found = cases if callable(cases) else list(cases)
+    assert found, "there are no cases"
     keys = [n.strip() for n in names.split(",")] if isinstance(names, str) else list(names)
 
     def decorate(test: Test) -> Test:
@@ -31,6 +35,8 @@ def over(
         @functools.wraps(test)
         def tried(**fixtures: Any) -> None:
             failed = list[Exception]()
+            held = list(found() if callable(found) else found)
+            assert held, "there are no cases"
             for number, case in enumerate(held):
                 values = (case,) if len(keys) == 1 else tuple(case)
                 given = dict(zip(keys, values, strict=True))

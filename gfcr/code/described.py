@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ def field_docs(part: type[Any]) -> dict[str, str]:
     return docs
 
 
+@lru_cache(maxsize=1024)
 def _own_docs(part: type[Any]) -> dict[str, str]:
     body = ast.parse(inspect.cleandoc("\n" + inspect.getsource(part))).body[0]
     assert isinstance(body, ast.ClassDef)

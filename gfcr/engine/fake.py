@@ -189,17 +189,22 @@ class FakeEngine:
         )
 
     def _advance(self, running: _Running, draft: Draft) -> Delta:
-        target, drafting = self._target(running), self._drafting
+        next_law, drafting = self._target(running), self._drafting
         tokens: list[int] = []
         laws: list[Floats] = []
         finish = None
+
+        def target(more: Sequence[int]) -> Floats:
+            laws.append(next_law(more))  # asked for once a token that is emitted, in order
+            return laws[-1]
+
         for token in verify(draft, target=target, rng=running.rng, residual=drafting.exact):
-            laws.append(target(()))
             tokens.append(token)
             running.done.append(token)
             finish = self._finish(running)
             if finish is not None:
                 break
+        del laws[len(tokens) :]
         law = likeliest(laws, most=min(drafting.record, self._config.vocab))
         drafting.emitted(running.request.id, tokens=tokens, law=law)
         return Delta(

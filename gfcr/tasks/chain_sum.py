@@ -3,8 +3,9 @@
 import hashlib
 import math
 import random
-from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Final, final
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from typing import Annotated, Any, ClassVar, Final, final
 
 from annotated_types import Interval
 
@@ -96,19 +97,30 @@ class ChainSum(Task):
         return min(self.max_terms, self.min_terms + int(draw))
 
     def _split(self, codec: Codec, *, heldout: bool) -> tuple[Prompt, ...]:
-        rng = random.Random(f"chain_sum/{self.seed}/{heldout}")
-        wanted = self.num_heldout if heldout else self.num_train
-        found: dict[str, Prompt] = {}
-        for _ in range(200 * wanted + 1000):
-            if len(found) == wanted:
-                break
-            terms = self.draw(rng)
-            text = question(terms)
-            if text not in found and is_heldout(text) == heldout:
-                found[text] = _prompt(text, terms, codec=codec)
-        if len(found) < wanted:
-            raise _too_few(len(found), wanted=wanted, heldout=heldout, task=self)
-        return tuple(found.values())
+        drawn = _drawn(tuple(asdict(self).items()), heldout=heldout)
+        return tuple(_prompt(text, terms, codec=codec) for text, terms in drawn)
+
+
+# The runs of a study draw the same problems, and drawing takes longer than some of them train.
+@lru_cache(maxsize=16)
+def _drawn(
+    settings: tuple[tuple[str, Any], ...], *, heldout: bool
+) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """Returns the text and the terms of each problem of a split, for the settings of a task."""
+    task = ChainSum(**dict(settings))
+    rng = random.Random(f"chain_sum/{task.seed}/{heldout}")
+    wanted = task.num_heldout if heldout else task.num_train
+    found: dict[str, tuple[int, ...]] = {}
+    for _ in range(200 * wanted + 1000):
+        if len(found) == wanted:
+            break
+        terms = task.draw(rng)
+        text = question(terms)
+        if text not in found and is_heldout(text) == heldout:
+            found[text] = terms
+    if len(found) < wanted:
+        raise _too_few(len(found), wanted=wanted, heldout=heldout, task=task)
+    return tuple(found.items())
 
 
 def _prompt(text: str, terms: tuple[int, ...], *, codec: Codec) -> Prompt:

@@ -110,6 +110,7 @@ def test_every_fault_is_found(whole: bool, tried: Callable[..., None]) -> None:
     assert all(num <= (1 - FOUND) * len(cases) for num in missed.values()), missed
 
 
+@pytest.mark.whole
 def test_exact_samplers_are_let_through(whole: bool, tried: Callable[..., None]) -> None:
     found = [
         audit(trial, on, seed=case)

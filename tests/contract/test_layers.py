@@ -206,10 +206,11 @@ def part_modules() -> list[str]:
 
 
 LIGHT = {
-    "import gfcr": "import gfcr",
-    "all parts": IMPORT_PARTS.format(names=part_modules()),
-    "all strategies": IMPORT_PARTS.format(
-        names=[module_of(path).replace("strategies", "gfcr_strategies", 1) for path in STRATEGIES]
+    "all parts and strategies": IMPORT_PARTS.format(
+        names=[
+            *part_modules(),
+            *(module_of(p).replace("strategies", "gfcr_strategies", 1) for p in STRATEGIES),
+        ]
     ),
     "gfcr list": RUN_LIST,
 }

@@ -30,7 +30,7 @@ SETTINGS: Final[Mapping[str, Mapping[str, Any]]] = {
     "reward_variance": {"kappa": 0.02},
 }
 """What a part needs to have something to do on the fake engine."""
-DRAWN: Final = 50
+DRAWN: Final = 20
 """Strategies by chance that every run of the tests tries."""
 
 Row: TypeAlias = Mapping[str, str]

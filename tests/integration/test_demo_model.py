@@ -115,6 +115,7 @@ def test_two_processes_at_once_make_one_model(cache: Path) -> None:
     assert HfCodec(found[0]).eos_id == 1
 
 
+@pytest.mark.whole
 def test_a_failed_training_says_why_and_leaves_no_model(cache: Path) -> None:
     recipe = tiny(heads=0)
     with pytest.raises(GfcrError, match=r"(?s)making the model 'tiny' failed.*Error"):

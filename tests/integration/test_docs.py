@@ -54,6 +54,7 @@ def _python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.whole
 def test_a_pasted_part_is_listed(pasted: Path) -> None:
     done = _python(pasted, "-m", "gfcr", "list", "--json")
     assert done.returncode == 0, done.stderr

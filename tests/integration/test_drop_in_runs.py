@@ -236,7 +236,10 @@ def test_replay_survives_a_checkpoint(model: str, tmp_path: Path, strategy: str)
     assert any(not torch.equal(begun[n], t) for n, t in again.model.state_dict().items())
 
 
-@pytest.mark.parametrize("lora", [None, LoraConfig(r=2, target_modules="all-linear")])
+@pytest.mark.parametrize(
+    "lora",
+    [pytest.param(None, marks=pytest.mark.whole), LoraConfig(r=2, target_modules="all-linear")],
+)
 def test_batches_of_several_steps_resume(model: str, tmp_path: Path, lora: Any) -> None:
     """Two steps over two parts, twice: what is saved comes between batches."""
     steps = {"num_iterations": 2, "per_device_train_batch_size": 4, "steps_per_generation": 4}

@@ -61,6 +61,7 @@ def test_entropies_are_those_of_the_whole_vocabulary(estimator, temperature, tmp
         np.testing.assert_allclose(learned.logprobs_T, chosen, atol=1e-4)
 
 
+@pytest.mark.whole
 @pytest.mark.vllm
 @pytest.mark.parametrize("name", [pytest.param("rl_zvp", marks=pytest.mark.whole), "d3s"])
 def test_a_strategy_by_entropy_fires_accounts_and_trains(name: str, tmp_path: Path) -> None:

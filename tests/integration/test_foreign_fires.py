@@ -79,7 +79,7 @@ def test_every_one_has_a_check() -> None:
     assert set(FIRED) == {f.stem for f in FOLDER.glob("*.py")}
 
 
-@pytest.mark.parametrize("name", sample(FIRED, always=["allotted", "two_replays"]))
+@pytest.mark.parametrize("name", sample(FIRED, always=["two_replays"]))
 def test_it_fires_accounts_and_trains(
     name: str, floor: Floor, recorded: Path, tmp_path: Path
 ) -> None:

@@ -211,6 +211,7 @@ def untouched(tmp_path_factory):
     return path
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", sample(EDITS, always=["score", "metric", "parameter", "spec"]))
 def test_an_edited_store_is_found_out_and_the_run_left_out(untouched, tmp_path, name):
     change, reason = EDITS[name]

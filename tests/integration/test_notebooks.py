@@ -150,6 +150,7 @@ def test_an_analysis_reads_what_the_sweep_left(
     assert {"image/png", "text/markdown", "text/html"} <= shown(notebook)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", ["leaderboard", "time_to_target"])
 def test_an_analysis_reads_what_is_committed(name: str) -> None:
     notebook = executed(ROOT / "experiments" / name / "analysis.ipynb", overrides=())

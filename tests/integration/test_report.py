@@ -192,9 +192,9 @@ def make_rollouts():
     return {"dapo": ShownRun(seed=0, rollouts=seen), "grpo": ShownRun(seed=1, rollouts=seen[:2])}
 
 
-@pytest.fixture
-def written(tmp_path):
-    path = tmp_path / "report.html"
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    path = tmp_path_factory.mktemp("report") / "report.html"
     return report.write(make_board(), path=path, rollouts=make_rollouts()).as_uri()
 
 

@@ -122,10 +122,27 @@ def test_without_staleness_a_run_is_the_one_in_turn(
     assert [point[3] for point in first["curve"]] == [point[3] for point in second["curve"]]
 
 
-@pytest.mark.parametrize(
-    "schedule",
-    [pytest.param({"name": "lag"}, marks=pytest.mark.whole), {"name": "async", "staleness": 2}],
-)
+def test_a_run_ahead_of_its_trainer_keeps_its_bound_and_counts_every_token(
+    model: str, engine: ServerEngine, tmp_path: Path
+) -> None:
+    schedule = {"name": "async", "staleness": 2}
+    given = values(tmp_path, model=model, engine=engine, schedule=schedule)
+    within_its_bound(*run(given), bound=2, updates=UPDATES)
+
+
+def within_its_bound(
+    result: Mapping[str, Any], records: RunFolder, *, bound: int, updates: int
+) -> None:
+    """Some rollouts are of an earlier policy, none of one further back than the bound."""
+    assert result["status"] == "finished"
+    assert result["tokens"]["remainder"] == 0 and "in_flight" not in result["tokens"]
+    oldest = metrics(records, "off_policy/oldest")
+    assert len(oldest) == updates and 0 < max(oldest) <= bound
+    assert len(metrics(records, "time/exposed_s")) == updates
+
+
+@pytest.mark.whole  # tests/unit/schedule kills runs under every schedule, on the fake engine
+@pytest.mark.parametrize("schedule", [{"name": "lag"}, {"name": "async", "staleness": 2}])
 def test_a_run_that_is_killed_goes_on_within_its_bound(
     schedule: Any, model: str, engine: ServerEngine, tmp_path: Path
 ) -> None:
@@ -143,12 +160,8 @@ def test_a_run_that_is_killed_goes_on_within_its_bound(
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
     result, records = run(given)
-    assert result["status"] == "finished" and result["resumed_from"] >= 4
-    assert result["tokens"]["remainder"] == 0 and "in_flight" not in result["tokens"]
-    oldest = metrics(records, "off_policy/oldest")
-    bound = schedule.get("staleness", 1)
-    assert len(oldest) == 12 and 0 < max(oldest) <= bound
-    assert len(metrics(records, "time/exposed_s")) == 12
+    assert result["resumed_from"] >= 4
+    within_its_bound(result, records, bound=schedule.get("staleness", 1), updates=12)
 
 
 @pytest.mark.whole

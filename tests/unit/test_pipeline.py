@@ -105,7 +105,7 @@ def test_a_batch_that_can_never_fill_says_why_and_loses_nothing() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     name=st.sampled_from(strategies.names()),
     seed=st.integers(0, 1000),

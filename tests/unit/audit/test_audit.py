@@ -22,7 +22,7 @@ from tests.campaign.audits import Trial
 from tests.campaign.toy import ToyEngine, ToyModel, ToyTarget, greedy_drafts
 from tests.sample import sample
 
-SMALL = 20_000
+SMALL = 8_000
 
 
 @cache
@@ -76,7 +76,7 @@ def test_a_full_sample_of_an_exact_engine_is_lossless() -> None:
     assert 0 < found.accepted < found.drafted and found.speculated > 0.5 * found.tokens
 
 
-@pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.parametrize("name", sample(TILTS, always=["from_top"]))
 def test_a_one_percent_bias_is_found_at_the_default_sample_size(name: str) -> None:
     assert audit(f"1% {name}", samples=300_000).verdict is Verdict.BIASED
@@ -133,7 +133,13 @@ def test_a_drafter_that_never_drafts_proves_nothing() -> None:
     law = world()[0].law(sampling=Sampling())
     engine = ToyEngine(law=law, drafter=greedy_drafts(law), length=0)
     model, prompts, _ = world()
-    asked = Asked(target=ToyTarget(model), setting=SETTINGS["t1"], prompts=prompts, drafter="toy")
+    asked = Asked(
+        target=ToyTarget(model),
+        setting=SETTINGS["t1"],
+        prompts=prompts,
+        drafter="toy",
+        samples=SMALL,
+    )
     found = audit_cell(engine, asked=asked)
     assert found.verdict is Verdict.INCONCLUSIVE and "never drafted" in found.reason
 

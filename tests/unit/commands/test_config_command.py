@@ -1,6 +1,7 @@
 """`gfcr config`: every value in force and where it came from; studies are not experiments."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,11 @@ from tests.cases import over
 from tests.commands import gfcr
 from tests.contract.sources import EXPERIMENTS
 
-STUDIES = [file for file in EXPERIMENTS if any(key in configs.read(file) for key in configs.STUDY)]
-SINGLE = [file for file in EXPERIMENTS if file not in STUDIES]
+
+def files(*, study: bool) -> list[Path]:
+    """The experiments, or the studies, that gfcr comes with."""
+    return [f for f in EXPERIMENTS if any(k in configs.read(f) for k in configs.STUDY) is study]
+
 
 BASE = """\
 model: none
@@ -89,7 +93,7 @@ def test_an_arm_has_the_values_of_its_factors(folder: Path) -> None:
 
 
 @pytest.mark.slow
-@over("file", SINGLE, ids=lambda file: file.name)
+@over("file", partial(files, study=False), ids=lambda file: file.name)
 def test_what_it_prints_is_the_same_experiment(file: Path, tmp_path: Path) -> None:
     printed = tmp_path / "printed.yaml"
     printed.write_text(gfcr("config", file).stdout)
@@ -99,7 +103,7 @@ def test_what_it_prints_is_the_same_experiment(file: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.whole
-@over("file", STUDIES, ids=lambda file: file.name)
+@over("file", partial(files, study=True), ids=lambda file: file.name)
 def test_what_it_prints_of_an_arm_is_the_same_trial(file: Path) -> None:
     documents = gfcr("config", file).stdout.split("---\n")
     trials = [arm[0] for arm in sweep.load(file, overrides=[]).arms.values()]

@@ -1,6 +1,7 @@
 """`gfcr schema`: what editors are told is what files are checked by."""
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,11 @@ from tests.commands import gfcr
 from tests.contract.sources import EXPERIMENTS, ROOT
 from tests.pages import all_blocks
 
-CHECKS = {study: jsonschema.Draft202012Validator(of_files(study=study)) for study in (False, True)}
+
+@cache
+def keeps(*, study: bool) -> Any:
+    """What checks a file against the schema of studies, or of experiments."""
+    return jsonschema.Draft202012Validator(of_files(study=study))
 
 
 @pytest.mark.whole
@@ -29,7 +34,7 @@ def test_it_prints_a_sound_schema_of_each_as_the_page_says() -> None:
         *command, _, file = words
         assert file == f"{'study' if study else 'experiment'}.schema.json"
         printed = json.loads(gfcr(*command[1:]).stdout)
-        assert printed == CHECKS[study].schema
+        assert printed == keeps(study=study).schema
         jsonschema.Draft202012Validator.check_schema(printed)
 
 
@@ -37,9 +42,9 @@ def test_it_prints_a_sound_schema_of_each_as_the_page_says() -> None:
 @over("file", EXPERIMENTS, ids=lambda file: str(file.relative_to(ROOT)))
 def test_every_shipped_file_keeps_it(file: Path) -> None:
     study = any(key in configs.read(file) for key in configs.STUDY)
-    CHECKS[study].validate(reading.read(file))
+    keeps(study=study).validate(reading.read(file))
     with pytest.raises(jsonschema.ValidationError):
-        CHECKS[study].validate({**reading.read(file), "promts": 3})
+        keeps(study=study).validate({**reading.read(file), "promts": 3})
 
 
 RIGHT: list[dict[str, Any]] = [
@@ -74,13 +79,13 @@ WRONG: list[dict[str, Any]] = [
 
 @over("values", RIGHT, ids=json.dumps)
 def test_what_is_right_keeps_it(values: dict[str, Any]) -> None:
-    CHECKS[False].validate(values)
-    CHECKS[True].validate({"arms": {"a": values, "b": None}, "seeds": [0, 1]})
+    keeps(study=False).validate(values)
+    keeps(study=True).validate({"arms": {"a": values, "b": None}, "seeds": [0, 1]})
 
 
 @over("values", WRONG, ids=json.dumps)
 def test_what_is_wrong_does_not_and_is_refused(values: dict[str, Any]) -> None:
-    assert not CHECKS[False].is_valid(values)
+    assert not keeps(study=False).is_valid(values)
     with pytest.raises(GfcrError):
         experiment.resolve(configs.experiment(configs.merge({}, values), where="it"))
 
@@ -99,7 +104,7 @@ STUDIES: list[dict[str, Any]] = [
 @over("values", STUDIES, ids=json.dumps)
 def test_a_wrong_study_does_not_and_is_refused(values: dict[str, Any]) -> None:
     whole = values if "factors" in values else {"arms": {"a": {"strategy": "grpo"}}, **values}
-    assert not CHECKS[True].is_valid(whole)
+    assert not keeps(study=True).is_valid(whole)
     with pytest.raises(GfcrError):
         sweep.from_values(whole, where="it")
 
@@ -107,7 +112,7 @@ def test_a_wrong_study_does_not_and_is_refused(values: dict[str, Any]) -> None:
 @over("kind", registry.KINDS)
 def test_every_part_with_its_usual_values_keeps_it(kind: str) -> None:
     check = jsonschema.Draft202012Validator(
-        {**CHECKS[True].schema, "properties": {}}
+        {**keeps(study=True).schema, "properties": {}}
         | {"properties": {"it": {"$ref": f"#/$defs/{kind}"}}}
     )
     for name in registry.names(kind):
@@ -124,7 +129,7 @@ def test_every_strategy_as_resolved_keeps_it() -> None:
         knobs = {} if "group_size" in of_knobs(name) else {"group_size"}
         spec = strategies.load(name).spec()
         values = {key: value for key, value in spec.items() if key not in knobs}
-        CHECKS[False].validate({"strategy": json.loads(json.dumps({**values, "name": name}))})
+        keeps(study=False).validate({"strategy": json.loads(json.dumps({**values, "name": name}))})
 
 
 def of_knobs(name: str) -> set[str]:

@@ -29,7 +29,7 @@ def run(folder: Path, until: str | None = None, **changes: Any) -> dict[str, Any
 
 
 @pytest.mark.slow
-@over("strategy", ["grpo", "april", "repo"])
+@over("strategy", ["april", "repo"])
 def test_paused_and_continued_it_is_the_same_run(strategy: str, tmp_path: Path) -> None:
     whole = run(tmp_path / "a", strategy={"name": strategy})
     paused = [run(tmp_path / "b", f"updates={n}", strategy={"name": strategy}) for n in (1, 4)]

@@ -17,7 +17,7 @@ from gfcr.experiment.signals import Interrupted, interruptible
 from gfcr.tracking.folder import RunFolder
 from tests.launchers import VALUES
 
-LONG = {"name": "dry", "max_steps": 150, "save_every": 3}
+LONG = {"name": "dry", "max_steps": 40, "save_every": 3}
 
 
 def command(folder: Path, *words: str, **changes: Any) -> list[str]:

@@ -70,7 +70,7 @@ def _run(pipeline: Any, *, versions: range) -> list[list[tuple[str, list[int], l
 
 
 @pytest.mark.slow
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(
     filters=st.sets(st.sampled_from(list(FILTERS))),
     controls=st.lists(st.sampled_from(list(CONTROLS)), unique=True),

@@ -133,6 +133,7 @@ def test_a_delta_twice_as_dense_would_not_agree(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_commands_answer(tmp_path: Path) -> None:
+    """Those of docs/simulate.md, in small."""
     picture = tmp_path / "timeline.svg"
     done = gfcr("simulate", "jigsaw", "--depth", "1", "--plot", picture, "--json")
     assert done.returncode == 0, done.stderr

@@ -164,7 +164,7 @@ def test_it_never_costs_more_than_its_share(machine: Machine, running: int, shar
 
 @pytest.mark.slow
 @given(st.integers(0, 99), st.floats(0.0, 0.9), st.sampled_from([0.0, 2e-3]))
-@settings(max_examples=25)
+@settings(max_examples=8)
 def test_chance_costs_little_more(seed: int, accept: float, draft_s: float) -> None:
     machine = Machine(accept=accept, draft_s=draft_s, token_s=3e-4, noise=0.2, seed=seed)
     steered = auto()

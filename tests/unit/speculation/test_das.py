@@ -350,7 +350,7 @@ def test_the_law_of_tokens_is_the_targets() -> None:
     das = drafter(draft_length=4, factor=10.0, min_prob=0.01)
     running = engine(das)
     sampling = Sampling(max_tokens=4)
-    num = 4000
+    num = 2500
     finish(running, *(request(f"w{i}", max_tokens=40, seed=10**6 + i) for i in range(200)))
     made = finish(running, *(request(f"s{i}", max_tokens=4, seed=i) for i in range(num)))
     stats = running.stats()

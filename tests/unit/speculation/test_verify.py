@@ -11,7 +11,7 @@ from gfcr.speculation.base import Draft, Law
 from gfcr.speculation.verify import Reals, verify
 from tests.cases import over
 
-NUM = 20_000
+NUM = 8_000
 FIRST = np.array([0.5, 0.3, 0.15, 0.05])
 NEXT = np.array([[0.1, 0.2, 0.3, 0.4], [0.25] * 4, [0.7, 0.1, 0.1, 0.1], [0.0, 0.0, 0.5, 0.5]])
 Q = np.array([0.1, 0.1, 0.6, 0.2])
