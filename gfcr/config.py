@@ -1,19 +1,26 @@
-"""Experiment files: strict YAML with inheritance and command-line overrides.
+"""Experiment files: OmegaConf configs with bases, command-line overrides and interpolation.
 
-An experiment names its parts; `base: other.yaml` takes another file's values first. Merging is by
-key; a part given under another name replaces the base's part instead of mixing their keys.
+An experiment names its parts; `base: other.yaml`, or a list of files, takes their values first.
+Merging is by key; a part given under another name replaces the base's part instead of mixing their
+keys. `${...}` is resolved last, when the experiment is made.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+import re
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from gfcr.errors import ConfigError, shown
+from omegaconf import DictConfig, OmegaConf
+
+from gfcr.errors import ConfigError
 from gfcr.tracking.names import HELDOUT
 from gfcr.types import Sampling
-from gfcr.values import names, plain, reading
-from gfcr.values.plain import is_mapping, mapping
+from gfcr.values import interpolation, merging, names, plain, reading
+from gfcr.values.interpolation import InterpolationError
+from gfcr.values.overrides import apply_overrides
+from gfcr.values.plain import mapping
 from gfcr.values.ranges import (
     Checked,
     Count,
@@ -23,6 +30,7 @@ from gfcr.values.ranges import (
     NonNegative,
     Positive,
     Seed,
+    Text,
     Word,
 )
 
@@ -104,6 +112,8 @@ class Experiment(Checked):
     roster: Roster = field(default_factory=Roster)
     folder: File = "runs"
     """Where run folders go."""
+    written: tuple[Text, ...] = ()
+    """The lines of YAML that say it before interpolation; empty where nothing is interpolated."""
 
     def __post_init__(self) -> None:
         names.check(self.study, key="study")
@@ -123,38 +133,91 @@ class Experiment(Checked):
 
 
 COMPARABLE = ("model", "engine")
-PARTS = ("task", "strategy", "engine", "trainer", "schedule", "tracking", "launcher", "stopping")
 STUDY = ("arms", "factors", "search")
 """Keys of which a study has one, and an experiment none."""
 RECORDS = {"sampling": Sampling, "evaluation": Evaluation, "budget": Budget, "roster": Roster}
 
 
-def load(path: str | Path, *, overrides: Sequence[str] = ()) -> Experiment:
+CONFIG = "config.yaml"
+"""In a run folder: the experiment as it was written, interpolations and all."""
+
+
+def load(path: str | Path, *, overrides: Sequence[str] = ()) -> DictConfig:
+    """Returns what a file, its bases and `key=value` overrides say, interpolations unresolved.
+
+    Raises:
+        ConfigError: a file is missing or no YAML, or an override is not allowed.
+    """
+    return OmegaConf.create(apply_overrides(merging.read(path), overrides))
+
+
+def of_run(folder: str | Path) -> DictConfig:
+    """Returns the experiment of a run folder: as YAML it is the run again.
+
+    Raises:
+        ConfigError: the folder holds no run.
+    """
+    return load(Path(folder) / CONFIG)
+
+
+def read_experiment(path: str | Path, *, overrides: Sequence[str] = ()) -> Experiment:
     """Reads an experiment file and applies `key=value` overrides.
 
     Raises:
         ConfigError: the file is missing or no YAML, or a key or value is not allowed.
     """
-    values = read(path)
+    values = apply_overrides(merging.read(path), overrides)
     if said := [key for key in STUDY if key in values]:
         raise ConfigError(
             f"{path} is a study: it has `{said[0]}`. Run all of it with `gfcr sweep {path}`, or "
             f"one arm with `gfcr sweep {path} --arms ARM`."
         )
-    return experiment(merge(values, parse_overrides(overrides)), where=str(path))
+    with located(path):
+        return experiment(values, where=str(path))
+
+
+@contextmanager
+def located(path: str | Path) -> Generator[None]:
+    """Says the file and the line of a value that cannot be resolved."""
+    try:
+        yield
+    except InterpolationError as error:
+        place = tuple(re.findall(r"[^.\[\]]+", error.key))
+        lines = [(file, reading.lines(file).get(place)) for file, _ in merging.layers(path)]
+        said = next((f"{file}:{line}: " for file, line in reversed(lines) if line), f"{path}: ")
+        words = f"{said}{str(error).removeprefix(f'{path}: ')}"
+        raise InterpolationError(words, key=error.key) from error
+
+
+def given(source: object, *, where: str) -> dict[str, Any]:
+    """Returns plain values of a mapping, a `DictConfig` or a structured config, unresolved.
+
+    Raises:
+        ConfigError: it is none of them.
+    """
+    if is_dataclass(source):
+        source = OmegaConf.structured(source)
+    if OmegaConf.is_config(source):
+        source = OmegaConf.to_container(cast(DictConfig, source), resolve=False)
+    return mapping(source, where=where)
 
 
 def experiment(values: Mapping[str, Any], *, where: str) -> Experiment:
-    """Builds an experiment of plain values over the defaults, strictly typed."""
+    """Builds an experiment of plain values over the defaults, resolved and strictly typed."""
     defaults = asdict(Experiment())
-    values = merge({k: v for k, v in defaults.items() if k not in RECORDS}, values)
-    for part in PARTS:
+    found = interpolation.resolved(values, over=defaults, where=where)
+    if found != dict(values):
+        found.setdefault("written", reading.write(values).splitlines())
+    values = {**defaults, **merging.spelt(found)}
+    for part in merging.PARTS:
         if part in defaults:
-            mapping(values[part], where=f"{where}: {part}", example=f"{defaults[part]}")
+            usual = defaults[part]
+            settings = mapping(values[part], where=f"{where}: {part}", example=f"{usual}")
+            values[part] = {**({} if "name" in settings else usual), **settings}
     own = {k: v for k, v in values.items() if k not in RECORDS}
     typed = plain.merge(Experiment, {}, own, where=where)
     for key, record in RECORDS.items():
-        given = mapping(values.get(key, {}), where=f"{where}: {key}")
+        given = mapping(found.get(key, {}), where=f"{where}: {key}")
         if record is Evaluation:
             given = _evaluation(given, trained=typed["sampling"], where=f"{where}: {key}")
         typed[key] = record(**plain.merge(record, {}, given, where=f"{where}: {key}"))
@@ -189,111 +252,12 @@ def _evaluation(given: dict[str, Any], *, trained: Sampling, where: str) -> dict
     return {**given, "sampling": asked, "generate": mapping(part, where=f"{where}.generate")}
 
 
-def read(path: str | Path) -> dict[str, Any]:
-    """Reads a YAML file and, first, the file its `base` key names.
-
-    Raises:
-        ConfigError: it cannot be read (see `gfcr.values.reading`), is empty, or is its own base.
-    """
-    merged: dict[str, Any] = {}
-    for _, values in layers(path):
-        merged = merge(merged, values)
-    return merged
-
-
-def layers(path: str | Path) -> list[tuple[Path, dict[str, Any]]]:
-    """Returns what a file and its bases say, each by itself, the outermost base first.
-
-    Raises:
-        ConfigError: as `read`.
-    """
-    found: list[tuple[Path, dict[str, Any]]] = []
-    above: list[Path] = []
-    here: Path | None = Path(path)
-    while here is not None:
-        try:
-            values = reading.read(here)
-        except ConfigError as error:
-            if not found:
-                raise
-            raise ConfigError(f"{found[0][0]}: base is not to be had: {error}") from error
-        if here.resolve() in above or len(above) > reading.MOST_DEPTH:
-            chain = " -> ".join(p.name for p in (*above, here.resolve()))
-            raise ConfigError(
-                f"{here}: base: files are each other's base ({chain}): leave one out."
-            )
-        above.append(here.resolve())
-        if not values:
-            raise ConfigError(f"{here} is empty: give at least `strategy: {{name: grpo}}`.")
-        given = mapping(values, where=str(here), example="strategy: {name: grpo}")
-        base = given.pop("base", None)
-        if base is not None and (not isinstance(base, str) or not base):
-            raise ConfigError(f"{here}: base={shown(base)} is not allowed: give a file's path.")
-        found.insert(0, (here, given))
-        here = None if base is None else here.parent / base
-    return found
-
-
-def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Merges two experiments' values; a part under another name replaces the base's."""
-    merged = dict(base)
-    for key, change in spelt(changes).items():
-        old = merged.get(key)
-        if is_mapping(old) and is_mapping(change):
-            renamed = key in PARTS and change.get("name", old.get("name")) != old.get("name")
-            merged[key] = dict(change) if renamed else _deep(old, change)
-        else:
-            merged[key] = change
-    return merged
-
-
-def spelt(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the values with parts that are given by name alone as mappings."""
-    return {
-        key: {"name": value} if key in PARTS and isinstance(value, str) else value
-        for key, value in values.items()
-    }
-
-
-def parse_overrides(overrides: Sequence[str]) -> dict[str, Any]:
-    """`["trainer.max_steps=3"]` -> `{"trainer": {"max_steps": 3}}`; the last of a key counts.
-
-    Raises:
-        ConfigError: one is no KEY=VALUE, or its value no YAML.
-    """
-    given: dict[str, Any] = {}
-    for override in overrides:
-        dotted, sign, text = override.partition("=")
-        *path, last = dotted.split(".")
-        if not sign or not all((*path, last)) or len(path) > reading.MOST_DEPTH:
-            raise ConfigError(
-                f"override {shown(override)} is not allowed: give KEY=VALUE, e.g. "
-                "trainer.max_steps=3."
-            )
-        value = reading.parse(text, where=f"override {shown(dotted)}")
-        # A bare `strategy=dapo` names the part; `stopping=null` and `strategy={...}` are values.
-        bare = dotted in PARTS and isinstance(value, str)
-        change: dict[str, Any] = {last: {"name": value} if bare else value}
-        for key in reversed(path):
-            change = {key: change}
-        given = _deep(given, change)
-    return given
-
-
 def as_dict(config: Experiment) -> dict[str, Any]:
-    """The experiment as plain values."""
-    return asdict(config)
+    """The experiment as plain values, as its file would hold them."""
+    values: dict[str, Any] = interpolation.literal(asdict(config))
+    return values if config.written else {k: v for k, v in values.items() if k != "written"}
 
 
-def _deep(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    merged = dict(base)
-    for key, change in changes.items():
-        old = merged.get(key)
-        if is_mapping(old) and is_mapping(change) and not _renamed(old, change):
-            change = _deep(old, change)
-        merged[key] = change
-    return merged
-
-
-def _renamed(old: Mapping[str, Any], change: Mapping[str, Any]) -> bool:
-    return "name" in old and change.get("name", old["name"]) != old["name"]
+def as_written(config: Experiment) -> str:
+    """The experiment as YAML, with the interpolations that it was written with."""
+    return "\n".join(config.written) + "\n" if config.written else reading.write(as_dict(config))

@@ -114,7 +114,7 @@ def _named(word: str) -> Subject:
 
 
 def _read(path: Path) -> Subject:
-    from gfcr.config import read
+    from gfcr.values.merging import read
 
     spec = read(path)
     if "name" not in spec:

@@ -116,7 +116,7 @@ def of_experiment(path: Path, *, overrides: Sequence[str] = ()) -> Plan:
     Raises:
         ConfigError: the file or an override is wrong, or its engine is not vLLM.
     """
-    run = experiment.resolve(config.load(path, overrides=overrides))
+    run = experiment.resolve(config.read_experiment(path, overrides=overrides))
     engine: Any = run.engine
     _check_engine(type(run.engine))
     return Plan(

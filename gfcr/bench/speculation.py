@@ -20,7 +20,6 @@ from gfcr.audit.drafters import NONE, Subject, named
 from gfcr.bench import rounds
 from gfcr.bench.rounds import Gate, Round
 from gfcr.certificate.record import certificate_for, covered
-from gfcr.config import parse_overrides
 from gfcr.engine.base import Engine, EngineConfig
 from gfcr.errors import ConfigError
 from gfcr.pipeline import Pipeline
@@ -29,6 +28,7 @@ from gfcr.strategy import Strategy
 from gfcr.tasks.base import Task
 from gfcr.tasks.codec import HfCodec
 from gfcr.types import Prompt, Sampling
+from gfcr.values.overrides import parse_overrides
 from gfcr.values.ranges import Checked, Count
 
 K: Final = "draft_length"

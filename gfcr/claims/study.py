@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gfcr import config as configs
 from gfcr import sweep
 from gfcr.claims import regime as regimes
 from gfcr.claims.claim import Claim
@@ -15,6 +14,7 @@ from gfcr.errors import ConfigError
 from gfcr.sweep import Study
 from gfcr.tracking.folder_store import read_folders
 from gfcr.tracking.records import RunRecord
+from gfcr.values import merging
 
 _MOST_UPDATES = 100_000
 """Where another bound ends the runs."""
@@ -75,8 +75,8 @@ def ask(
         raise ConfigError(f"{where}: baseline={claim.baseline} is the strategy itself.")
     regime = regimes.load(claim.regime, folder=folder)
     bound = bound_of(claim.measure)
-    values = configs.merge(
-        configs.read(regimes.base(claim.regime, folder=folder)),
+    values = merging.merge(
+        merging.read(regimes.base(claim.regime, folder=folder)),
         {
             "study": f"claims_{claim.regime}_{bound}",
             "tracking": {"name": "local"},
@@ -88,7 +88,7 @@ def ask(
     )
     own = {"name": claim.strategy, **claim.settings}
     arms = {claim.baseline: {"strategy": claim.baseline}, claim.strategy: {"strategy": own}}
-    values = configs.merge({**values, "arms": arms}, changes or {})
+    values = merging.merge({**values, "arms": arms}, changes or {})
     return Asked(claim=claim, regime=regime, study=sweep.from_values(values, where=where))
 
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, get_args
 
-from gfcr.config import parse_overrides, spelt
 from gfcr.errors import ConfigError, shown
+from gfcr.values.merging import spelt
+from gfcr.values.overrides import parse_overrides
 from gfcr.values.ranges import describe, reader
 
 DRY_RUN: Final = "say what would start, resume or be refused; write nothing, start no engine"

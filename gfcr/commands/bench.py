@@ -173,7 +173,7 @@ def _run_updates(options: argparse.Namespace) -> Outcome:
     from gfcr import config
     from gfcr.bench import updates
 
-    loaded = config.load(options.experiment, overrides=options.overrides)
+    loaded = config.read_experiment(options.experiment, overrides=options.overrides)
     found = updates.measure(loaded, updates=options.updates)
     return Outcome(data=found, text=updates.text(found))
 

@@ -10,11 +10,11 @@ from rich.markup import escape
 from gfcr import registry
 from gfcr import strategy as strategies
 from gfcr.commands import Outcome, named
-from gfcr.config import parse_overrides
 from gfcr.errors import GfcrError, described
 from gfcr.part import Part
 from gfcr.strategy import Strategy
 from gfcr.testing import laws
+from gfcr.values.overrides import parse_overrides
 
 HELP = "Ask the laws of the contract of a part or strategy of your own, and run it for a moment."
 

@@ -14,11 +14,11 @@ from gfcr.claims.study import Asked, ask
 from gfcr.commands import Outcome, spoken
 from gfcr.commands.claims_display import table
 from gfcr.commands.sweep import run_study
-from gfcr.config import parse_overrides
 from gfcr.errors import ConfigError, unknown_name
 from gfcr.shown import picture
 from gfcr.shown.text import plain
 from gfcr.sweep import TrialEnd, problems
+from gfcr.values.overrides import parse_overrides
 
 _IDLE = (
     "{strategy}: its runs cost or score what those of {baseline} do, seed by seed. It did nothing "

@@ -4,6 +4,9 @@ import argparse
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from omegaconf import OmegaConf
+
+from gfcr import config as configs
 from gfcr.commands import Outcome, subject
 from gfcr.commands.subject import Key, Subject
 from gfcr.values import reading
@@ -19,10 +22,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("subject", metavar="FILE", help="path of an experiment's or study's YAML")
     parser.add_argument("overrides", nargs="*", help="KEY=VALUE, as of run and sweep")
     parser.add_argument("--arm", help="of a study; all arms by default")
+    parser.add_argument("--raw", action="store_true", help="as written: nothing is resolved")
 
 
 def run(options: argparse.Namespace) -> Outcome:
     """Prints YAML that is itself an experiment: that of the same run."""
+    if options.raw:
+        loaded = configs.load(options.subject, overrides=options.overrides)
+        return Outcome(
+            data={"values": configs.given(loaded, where=options.subject)},
+            plain=OmegaConf.to_yaml(loaded),
+        )
     found = subject.experiments(options.subject, overrides=options.overrides, arm=options.arm)
     data = {arm: _data(each) for arm, each in found.items()}
     text = "---\n".join(_text(each, arm=arm) for arm, each in found.items())

@@ -56,7 +56,7 @@ def _run(path: Path, overrides: list[str]) -> Path:
     from gfcr import config, experiment
     from gfcr.commands.display import RunDisplay
 
-    loaded = config.load(path, overrides=overrides)
+    loaded = config.read_experiment(path, overrides=overrides)
     steps = loaded.trainer.get("max_steps")
     with RunDisplay(total=steps if isinstance(steps, int) else None) as display:
         result = experiment.run(loaded, watch=display.show, say=display.say)

@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> Outcome:
-    loaded = config.load(options.experiment, overrides=options.overrides)
+    loaded = config.read_experiment(options.experiment, overrides=options.overrides)
     if options.dry_run:
         return _rehearsed(loaded, fresh=options.fresh)
     from gfcr import experiment

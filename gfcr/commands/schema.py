@@ -15,7 +15,7 @@ from gfcr.commands import Outcome
 from gfcr.search.space import Search
 from gfcr.sweep.factors import DESIGNS
 from gfcr.types import Loss
-from gfcr.values import schema
+from gfcr.values import merging, schema
 from gfcr.values.ranges import hints_of
 from gfcr.values.schema import Schema
 
@@ -23,6 +23,8 @@ HELP = "Print the JSON Schema of experiment files, or of studies, for editors."
 
 _ADDRESS = {"type": "string", "pattern": ":"}
 """Code of one's own, as `file.py:Name`: its keys are not known."""
+_OPEN: Schema = {"type": "string", "pattern": r"\$\{|^\?\?\?$"}
+"""A value that comes from elsewhere, or is to be given."""
 _SEEDS = {"type": "array", "items": {"type": "integer"}, "uniqueItems": True, "minItems": 1}
 
 
@@ -40,12 +42,15 @@ def of_files(*, study: bool) -> Schema:
     kinds = {registry.load_object(base): _ref(kind) for kind, base in registry.BASES.items()}
     defs = {kind: _kind(kind, kinds=kinds) for kind in registry.KINDS}
     defs["strategy"] = _strategy(kinds)
-    parts = {key: _ref(key) for key in configs.PARTS}
+    parts = {key: _ref(key) for key in merging.PARTS}
     evaluation = {"sampling": _record(configs.Sampling), "generate": _ref("generate")}
     records = {key: _record(kind) for key, kind in configs.RECORDS.items()}
     records["evaluation"] = _record(configs.Evaluation, instead=evaluation)
     keys: Schema = _record(configs.Experiment, instead={**parts, **records})["properties"]
-    keys["base"] = {"type": "string", "description": "A file whose values come first."}
+    del keys["written"]
+    file = {"type": "string"}
+    about = "A file whose values come first, or several, from first to last."
+    keys["base"] = {"anyOf": [file, {"type": "array", "items": file}], "description": about}
     if study:
         defs["arm"] = _closed(keys)
         named = {"type": "object", "additionalProperties": _or_null({"$ref": "#/$defs/arm"})}
@@ -63,7 +68,7 @@ def of_files(*, study: bool) -> Schema:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"gfcr {'study' if study else 'experiment'}",
-        **_closed(keys),
+        **_closed({key: _or_open(held) for key, held in keys.items()}),
         "$defs": defs,
     }
 
@@ -89,7 +94,7 @@ def _strategy(kinds: Mapping[Any, Schema]) -> Schema:
         function = strategies.find(name)
         hints = get_type_hints(function, include_extras=True)
         taken = inspect.signature(function).parameters
-        knobs = {key: schema.of(hints[key], instead=kinds) for key in taken}
+        knobs = {key: _or_open(schema.of(hints[key], instead=kinds)) for key in taken}
         found[name] = {
             "description": (inspect.getdoc(function) or "").partition("\n")[0],
             "properties": {**knobs, **addresses},
@@ -109,7 +114,7 @@ def _record(
     for field in dataclasses.fields(kind):
         if field.init:
             given = (instead or {}).get(field.name)
-            keys[field.name] = given or schema.of(hints[field.name], instead=kinds or {})
+            keys[field.name] = _or_open(given or schema.of(hints[field.name], instead=kinds or {}))
             if doc := docs.get(field.name):
                 keys[field.name] = {**keys[field.name], "description": doc}
             if isinstance(field.default, (str, int, float)):
@@ -149,6 +154,10 @@ def _closed(keys: Mapping[str, Schema], *, about: str = "") -> Schema:
 
 def _ref(kind: str) -> Schema:
     return {"$ref": f"#/$defs/{kind}"}
+
+
+def _or_open(inner: Schema) -> Schema:
+    return {"anyOf": [inner, _OPEN]}
 
 
 def _or_null(inner: Schema) -> Schema:

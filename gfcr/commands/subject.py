@@ -1,6 +1,6 @@
 """What `gfcr config` and `gfcr diff` look at: every value in force, and where each came from."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -12,8 +12,10 @@ from gfcr.errors import ConfigError, GfcrError, unknown_name
 from gfcr.experiment.check import check
 from gfcr.experiment.resolved import Resolved
 from gfcr.shown.text import plain
-from gfcr.values import reading
-from gfcr.values.plain import is_mapping
+from gfcr.values import merging, reading
+from gfcr.values.interpolation import is_open
+from gfcr.values.overrides import said as said_by
+from gfcr.values.plain import is_mapping, leaves
 
 Key: TypeAlias = tuple[str, ...]
 """The keys that lead to a value."""
@@ -42,7 +44,7 @@ class Layer:
             values = {key: values}
         depth = len(path)
         lines = {(*below, *k[depth:]): n for k, n in self.lines.items() if k[:depth] == path}
-        return Layer(where=self.where, values=configs.spelt(values), lines=lines)
+        return Layer(where=self.where, values=merging.spelt(values), lines=lines)
 
     def says(self, key: Key) -> str:
         """Where it says something of the key, as `file:line`; empty where it does not."""
@@ -51,11 +53,15 @@ class Layer:
             if depth and isinstance(values, str) and key[depth:] == ("name",):
                 key = key[:depth]  # a part given by its name alone
                 break
+            if depth and is_open(values):
+                key = key[:depth]  # all that is there comes from elsewhere
+                break
             if not is_mapping(values) or word not in values:
                 return ""
             values = values[word]
         line = self.lines.get(key) or self.lines.get(key[:-1])
-        return f"{self.where}:{line}" if line else self.where
+        place = f"{self.where}:{line}" if line else self.where
+        return f"{place} ({values})" if is_open(values) else place
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,15 +78,6 @@ class Subject:
         return dict(leaves(self.values))
 
 
-def leaves(values: Mapping[str, Any], above: Key = ()) -> Iterator[tuple[Key, Any]]:
-    """Yields every value by the keys that lead to it; an empty mapping is a value."""
-    for key, value in values.items():
-        if is_mapping(value) and value:
-            yield from leaves(value, (*above, str(key)))
-        else:
-            yield (*above, str(key)), value
-
-
 def is_file(text: str) -> bool:
     """Whether it names an experiment or a study, and no strategy."""
     return text.partition(":")[0].endswith(_ENDINGS)
@@ -94,16 +91,16 @@ def experiments(
     Raises:
         ConfigError: whatever a run or a sweep of it would refuse before it starts, or no such arm.
     """
-    given = configs.parse_overrides(overrides)
+    given = said_by(overrides)
     found = [
-        Layer(where=str(file), values=configs.spelt(values), lines=reading.lines(file))
-        for file, values in configs.layers(path)
+        Layer(where=str(file), values=merging.spelt(values), lines=reading.lines(file))
+        for file, values in merging.layers(path)
     ]
-    found += [Layer(where="command line", values=configs.spelt(given), lines={})] if given else []
+    found += [Layer(where="command line", values=merging.spelt(given), lines={})] if given else []
     if not any(key in layer.values for layer in found for key in configs.STUDY):
         if arm is not None:
             raise ConfigError(f"{path} is an experiment: it has no arm {arm!r}. Leave the arm out.")
-        resolved = experiment.resolve(configs.load(path, overrides=overrides))
+        resolved = experiment.resolve(configs.read_experiment(path, overrides=overrides))
         check(resolved)
         return {"": _subject(resolved, layers=found)}
     study = sweep.load(path, overrides=overrides)
@@ -156,20 +153,23 @@ def _subject(resolved: Resolved, *, layers: Sequence[Layer]) -> Subject:
             "strategy": {**spec["strategy"], "name": config.strategy["name"]},
         }
     )
-    knobs = _by_knob(config.strategy, resolved=resolved, layers=layers)
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        merged = merging.merge(merged, layer.values, where=layer.where)
+    said = [*layers, Layer(where="merged", values=merged, lines={})]
+    name = str(config.strategy["name"])
+    knobs = _by_knob(config.strategy, resolved=resolved, layers=said)
     origins = {
-        key: _origin(key, layers=layers, knobs=knobs, strategy=str(config.strategy["name"]))
-        for key, _ in leaves(values)
+        key: _origin(key, layers=said, knobs=knobs, strategy=name) for key in dict(leaves(values))
     }
     return Subject(values=values, origins=origins)
 
 
 def _origin(key: Key, *, layers: Sequence[Layer], knobs: Mapping[Key, str], strategy: str) -> str:
-    merged: dict[str, Any] = {}
-    for layer in layers:
-        merged = configs.merge(merged, layer.values)
-    if Layer(where="merged", values=merged, lines={}).says(key):
-        return next(said for layer in reversed(layers) if (said := layer.says(key)))
+    """Where a value comes from; the last layer is what all others make together."""
+    *each, merged = layers
+    if merged.says(key):
+        return next(said for layer in reversed(each) if (said := layer.says(key)))
     if key[0] == "strategy":
         return knobs.get(key, f"strategy {strategy}")
     return DEFAULT

@@ -4,12 +4,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Self, final
 
-from gfcr import config, registry
+from gfcr import registry
 from gfcr import strategy as strategies
 from gfcr.doctor.rule import Lever
 from gfcr.errors import GfcrError
 from gfcr.strategy import Strategy
 from gfcr.types import Sampling
+from gfcr.values import merging
+from gfcr.values.overrides import parse_overrides
 
 _KINDS = ("task", "engine", "trainer")
 
@@ -43,7 +45,7 @@ class _Made:
 
     def changed(self, lever: Lever) -> Self:
         """What the lever makes of it; raises as `of` does."""
-        changes = config.parse_overrides(lever.overrides)
+        changes = parse_overrides(lever.overrides)
         asked = dict(changes.pop("strategy", {}))
         name = asked.pop("name", None)
         if name is not None:
@@ -51,7 +53,7 @@ class _Made:
         else:
             size = asked.pop("group_size", self.strategy.group_size)
             strategy = strategies.override(replace(self.strategy, group_size=size), asked)
-        return self.of(strategy, values=config.merge(self.spec, changes))
+        return self.of(strategy, values=merging.merge(self.spec, changes))
 
 
 def fitting(levers: Iterable[Lever], *, spec: Mapping[str, Any]) -> tuple[Lever, ...]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from gfcr import models
 from gfcr.certificate.certify import Standing, circumstances, recertify, standing
-from gfcr.config import Experiment
+from gfcr.config import CONFIG, Experiment, as_written
 from gfcr.engine.base import Engine
 from gfcr.engine.server_process import THROUGH
 from gfcr.errors import ConfigError
@@ -30,7 +30,7 @@ from gfcr.process.environment import load
 from gfcr.schedule.ahead import Ahead
 from gfcr.tracking import attempts, sealing
 from gfcr.tracking.base import RunCard
-from gfcr.tracking.folder import RunFolder
+from gfcr.tracking.folder import RunFolder, write_atomic
 from gfcr.tracking.lock import locked
 from gfcr.tracking.rollouts import read_rollouts, spelling
 from gfcr.train import checkpoint
@@ -126,6 +126,7 @@ def _run(
     config, held = resolved.config, _begun(records)
     card, stands = _who(resolved, held=held)
     records.create(card)
+    write_atomic(resolved.folder / CONFIG, as_written(config))
     attempts.keep(records)
     stands.keep(resolved.folder)
     with ExitStack() as stack:

@@ -4,35 +4,41 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from omegaconf import DictConfig
+
 from gfcr import config as configs
 from gfcr import sweep
 from gfcr.commands.sweep import run_study
 from gfcr.studies import progress
-from gfcr.values.plain import mapping
+from gfcr.values import merging
+from gfcr.values.overrides import apply_overrides
 
-Source = str | Path | Mapping[str, Any] | None
-"""A YAML file, or what one would hold."""
+Source = str | Path | Mapping[str, Any] | DictConfig | None
+"""A YAML file, or what one would hold: a mapping, a `DictConfig`, a structured config."""
 
 
 def read(source: Source, *, where: str) -> dict[str, Any]:
     """Returns the values of a file or a mapping, its `base` merged."""
     if isinstance(source, str | Path):
-        return configs.read(source)
-    return {} if source is None else based(mapping(source, where=where))
+        return merging.read(source)
+    return {} if source is None else based(configs.given(source, where=where))
 
 
 def based(values: Mapping[str, Any]) -> dict[str, Any]:
     """Returns values over those of the YAML file that their `base` names."""
     own = dict(values)
-    base = own.pop("base", None)
-    return configs.merge(configs.read(str(base)), own) if base else own
+    base: Any = own.pop("base", None) or []
+    merged: dict[str, Any] = {}
+    for each in base if isinstance(base, list) else [base]:  # pyright: ignore[reportUnknownVariableType]
+        merged = merging.merge(merged, merging.read(str(each)))
+    return merging.merge(merged, own)
 
 
 def changed(
     given: Mapping[str, Any], *, values: Mapping[str, Any], overrides: Sequence[str]
 ) -> dict[str, Any]:
     """Returns values with keywords, then `key=value` overrides, over them."""
-    return configs.merge(configs.merge(given, based(values)), configs.parse_overrides(overrides))
+    return apply_overrides(merging.merge(given, based(values)), overrides)
 
 
 def run_shown(study: sweep.Study, *, fresh: bool) -> list[sweep.TrialEnd]:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from itertools import combinations, product
 from typing import Any
 
-from gfcr import config as configs
 from gfcr.errors import ConfigError, unknown_name
 from gfcr.sweep import designs
+from gfcr.values import merging
 from gfcr.values.plain import is_mapping, mapping
 
 DESIGNS = ("full", "fractional", "screening", "one_at_a_time")
@@ -145,5 +145,5 @@ def _cell(
 ) -> Cell:
     strategy: dict[str, Any] = {}
     for factor, level in chosen.items():
-        strategy = configs.merge(strategy, factors[factor][level])
+        strategy = merging.merge(strategy, factors[factor][level])
     return Cell(levels=chosen, changes={"strategy": strategy} if strategy else {})

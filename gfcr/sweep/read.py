@@ -12,7 +12,8 @@ from gfcr.search.space import Search, nested
 from gfcr.sweep import factors
 from gfcr.sweep.study import Candidates, Study, Trial
 from gfcr.sweep.terms import check_equal
-from gfcr.values import names, plain
+from gfcr.values import interpolation, merging, names, plain
+from gfcr.values.overrides import apply_overrides
 from gfcr.values.plain import mapping
 
 _BASE = "base"
@@ -30,24 +31,26 @@ def load(path: str | Path, *, overrides: Sequence[str]) -> Study:
         ConfigError: no arms or seeds, an unknown baseline, arms that differ in more than how they
             train, a stopping rule that does not fit, or whatever an experiment may raise.
     """
-    values = configs.merge(configs.read(path), configs.parse_overrides(overrides))
+    values = apply_overrides(merging.read(path), overrides)
     if not any(key in values for key in configs.STUDY):
         raise ConfigError(
             f"{path} is an experiment, one run: `gfcr run {path}` runs it. A study has "
             f"{', '.join(configs.STUDY[:-1])} or {configs.STUDY[-1]}, such as `arms: {_EXAMPLE}`."
         )
-    return from_values({"study": Path(path).resolve().parent.name, **values}, where=str(path))
+    named = {"study": Path(path).resolve().parent.name, **values}
+    with configs.located(path):
+        return from_values(named, where=str(path))
 
 
 def from_values(values: Mapping[str, Any], *, where: str) -> Study:
     """Makes a study of what its file would hold, `base` already merged; errors as `load`."""
-    shared = dict(values)
+    shared = interpolation.resolved(values, where=where, only=_own_keys(values))
     spec = _search(shared, where=where)
     searched: dict[str, Any] = {_BASE: {}}
     arms, levels = _arms(shared, where=where) if spec is None else (searched, {})
     seeds = _seeds(shared.pop("seeds", (0,)), where=where)
     # `launcher.parallel=2` alone is about the launcher there is.
-    place = configs.merge({"launcher": {"name": "local"}}, {"launcher": shared.pop("launcher", {})})
+    place = merging.merge({"launcher": {"name": "local"}}, {"launcher": shared.pop("launcher", {})})
     launcher = registry.build("launcher", place["launcher"], where="launcher")
     rule = shared.pop("stopping", None)
     stopping = registry.build("stopping", rule, where="stopping") if rule is not None else None
@@ -87,6 +90,12 @@ def from_values(values: Mapping[str, Any], *, where: str) -> Study:
     if stopping is not None:
         stopping.rounds(seeds=study.seeds, length=study.length)
     return study
+
+
+def _own_keys(values: Mapping[str, Any]) -> list[str]:
+    """Keys of the study itself. Those of its experiments are resolved in each, arm by arm."""
+    own = ["study", "baseline", "seeds", "launcher", "stopping", "search", "design"]
+    return [*own, *(key for key in ("arms", "factors") if isinstance(values.get(key), str))]
 
 
 def _search(shared: dict[str, Any], *, where: str) -> Search | None:
@@ -131,7 +140,7 @@ def _trial(shared: Mapping[str, Any], *, arm: str, changes: Any, seed: int, wher
             "seeds are the study's (`seeds: [0, 1]`), a base is a file's, and the roster all of "
             "the file's arms and seeds."
         )
-    values = configs.merge(shared, {**own, "arm": arm, "seed": seed})
+    values = merging.merge(shared, {**own, "arm": arm, "seed": seed})
     return trial_of(configs.experiment(values, where=f"{where}: arms.{arm}"))
 
 

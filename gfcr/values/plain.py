@@ -1,7 +1,7 @@
 """Plain values, as files and the command line give them, against what functions and fields take."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING
 from typing import Any, TypeGuard, get_type_hints
 
@@ -24,6 +24,17 @@ def mapping(value: object, *, where: str, example: str = "") -> dict[str, Any]:
         hint = f" such as `{example}`" if example else ""
         raise ConfigError(f"{where}={value!r} is not allowed: give a mapping{hint}.")
     return dict(value)
+
+
+def leaves(
+    values: Mapping[str, Any], above: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yields every value by the keys that lead to it; an empty mapping is a value."""
+    for key, value in values.items():
+        if is_mapping(value) and value:
+            yield from leaves(value, (*above, str(key)))
+        else:
+            yield (*above, str(key)), value
 
 
 def merge(

@@ -1,8 +1,7 @@
 """YAML as gfcr reads and writes it: plain values, as written, within bounds.
 
 Of YAML 1.2's core: `1e-9` is a number, `no`, `012` and `1:30` are text. Keys are text as written
-and stand once. Nothing is interpolated: `${...}` is refused, so no file can copy an environment
-variable into a record.
+and stand once. `${...}` is text too: `gfcr.values.interpolation` resolves it.
 """
 
 import json
@@ -162,8 +161,6 @@ def _sound(value: Any, *, where: str, depth: int, left: list[int]) -> None:
 
 def _check_scalar(value: Any, *, where: str) -> None:
     told = f"{where}={shown(value)} is not allowed:"
-    if isinstance(value, str) and "${" in value:
-        raise ConfigError(f"{told} nothing is interpolated, give the value itself.")
     if isinstance(value, str) and not is_text(value):
         raise ConfigError(f"{told} give text of at most 10000 characters, none of them NUL.")
     if isinstance(value, int) and abs(value) >= 2**63:

@@ -54,7 +54,7 @@ def _accepted(path: Path, *, study: bool) -> list[experiment.Resolved]:
     if study:
         trials = sweep.load(path, overrides=[]).trials
         return [experiment.resolve(t.config) for t in trials]
-    resolved = experiment.resolve(configs.load(path))
+    resolved = experiment.resolve(configs.read_experiment(path))
     check(resolved)
     return [resolved]
 
@@ -94,6 +94,8 @@ def _unsound(case: Case, resolved: experiment.Resolved) -> str | None:
     if case.path[0] in ("metric", "minimum_effect", "arm") or case.path[-1] == "name":
         return None
     wanted = [case.value, str(case.value)] if type(case.value) is int else [case.value]
+    if isinstance(case.value, str) and "${" in case.value:
+        return None  # tests/unit/values/test_interpolation.py
     if isinstance(case.value, (int, float, str)) and not isinstance(case.value, bool):
         held = [*_scalars(spec)]
         if not any(w == h and isinstance(h, bool) is False for w in wanted for h in held):

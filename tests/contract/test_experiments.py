@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from gfcr import config, experiment, sweep
+from gfcr.values import merging
 from tests.cases import over
 from tests.contract.sources import EXPERIMENTS, ROOT
 
@@ -12,11 +13,11 @@ from tests.contract.sources import EXPERIMENTS, ROOT
 @pytest.mark.slow
 @over("path", EXPERIMENTS, ids=lambda p: str(p.relative_to(ROOT)))
 def test_an_experiment_resolves(path: Path) -> None:
-    if {"arms", "factors"} & config.read(path).keys():
+    if {"arms", "factors"} & merging.read(path).keys():
         study = sweep.load(path, overrides=[])
         assert study.trials and len({t.folder for t in study.trials}) == len(study.trials)
     else:
-        resolved = experiment.resolve(config.load(path))
+        resolved = experiment.resolve(config.read_experiment(path))
         assert resolved.strategy.filters and resolved.run_id
 
 

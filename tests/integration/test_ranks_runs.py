@@ -17,7 +17,7 @@ import torch
 import yaml
 from safetensors.torch import load_file
 
-from gfcr.config import load
+from gfcr.config import read_experiment
 from gfcr.errors import ConfigError
 from gfcr.experiment.check import check
 from gfcr.experiment.resolved import resolve
@@ -235,7 +235,7 @@ def test_what_cannot_be_launched_is_refused(folder: Path, monkeypatch: pytest.Mo
         ("engine=vllm", "give engine.name=vllm_server"),
         ("trainer=dry", "give trainer.name=trl"),
     ):
-        resolved = resolve(load(folder / "experiment.yaml", overrides=[change]))
+        resolved = resolve(read_experiment(folder / "experiment.yaml", overrides=[change]))
         with pytest.raises(ConfigError, match=said):
             check(resolved)
     kept = unlaunched({"RANK": "0", "ACCELERATE_USE_CPU": "true", "PATH": "p"})

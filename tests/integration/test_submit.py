@@ -121,7 +121,7 @@ def test_a_row_run_again_from_its_entry_is_the_same_run(place, entry, seed, tmp_
     for row in rows:
         file = entry / files[row["arm"]]
         overrides = [f"seed={seed}", "tracking=local", f"folder={tmp_path}"]
-        again = experiment.resolve(config.load(file, overrides=overrides))
+        again = experiment.resolve(config.read_experiment(file, overrides=overrides))
         assert spec_hash(again.spec) == row["provenance"]["spec_hash"]
         (recorded,) = [run for run in row["runs"] if run["seed"] == seed]
         assert again.run_id == recorded["run_id"]

@@ -45,7 +45,7 @@ def test_a_committed_card_is_of_the_regime_as_it_stands(
 ) -> None:
     monkeypatch.chdir(ROOT)
     card = json.loads((FOLDER / f"{name}.card.json").read_text())
-    resolved = experiment.resolve(config.load(regime.base(name, folder=FOLDER)))
+    resolved = experiment.resolve(config.read_experiment(regime.base(name, folder=FOLDER)))
     command = f"gfcr regime {name}.yaml --write {name}.card.json"
     assert card["settings"] == settings_of(resolved.spec), command
 
@@ -98,7 +98,7 @@ def test_keys_and_values_are_strict(tmp_path: Path) -> None:
 
 def test_the_noisy_verifier_errs_at_its_rates_and_by_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    resolved = experiment.resolve(config.load(regime.base("noisy", folder=FOLDER)))
+    resolved = experiment.resolve(config.read_experiment(regime.base("noisy", folder=FOLDER)))
     problems, task = resolved.task.problems(make.CODEC), resolved.task
     clean = ChainSum(num_train=task.num_train, num_heldout=task.num_heldout)  # pyright: ignore[reportAttributeAccessIssue]
     assert [p.id for p in problems.train] == [p.id for p in clean.problems(make.CODEC).train]
@@ -121,7 +121,7 @@ def test_the_noisy_verifier_errs_at_its_rates_and_by_seed(monkeypatch: pytest.Mo
 
 def test_one_sum_in_ten_is_long_in_both_splits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    resolved = experiment.resolve(config.load(regime.base("tail", folder=FOLDER)))
+    resolved = experiment.resolve(config.read_experiment(regime.base("tail", folder=FOLDER)))
     problems = resolved.task.problems(make.CODEC)
     for split in (problems.train, problems.heldout):
         terms = [int(str(prompt.meta["terms"])) for prompt in split]
@@ -134,7 +134,7 @@ def test_one_sum_in_ten_is_long_in_both_splits(monkeypatch: pytest.MonkeyPatch) 
 
 def test_growing_sums_have_a_tool_where_they_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    resolved = experiment.resolve(config.load(regime.base("tools", folder=FOLDER)))
+    resolved = experiment.resolve(config.read_experiment(regime.base("tools", folder=FOLDER)))
     problems, task = resolved.task.problems(make.CODEC), resolved.task
     texts = {p.text for p in (*problems.train, *problems.heldout)}
     assert len(texts) == len(problems.train) + len(problems.heldout) == 64 + 256

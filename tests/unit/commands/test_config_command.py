@@ -10,6 +10,7 @@ import yaml
 
 from gfcr import config as configs
 from gfcr import experiment, sweep
+from gfcr.values import merging
 from tests.cases import over
 from tests.commands import gfcr
 from tests.contract.sources import EXPERIMENTS
@@ -17,7 +18,7 @@ from tests.contract.sources import EXPERIMENTS
 
 def files(*, study: bool) -> list[Path]:
     """The experiments, or the studies, that gfcr comes with."""
-    return [f for f in EXPERIMENTS if any(k in configs.read(f) for k in configs.STUDY) is study]
+    return [f for f in EXPERIMENTS if any(k in merging.read(f) for k in configs.STUDY) is study]
 
 
 BASE = """\
@@ -97,7 +98,7 @@ def test_an_arm_has_the_values_of_its_factors(folder: Path) -> None:
 def test_what_it_prints_is_the_same_experiment(file: Path, tmp_path: Path) -> None:
     printed = tmp_path / "printed.yaml"
     printed.write_text(gfcr("config", file).stdout)
-    before, after = (experiment.resolve(configs.load(each)) for each in (file, printed))
+    before, after = (experiment.resolve(configs.read_experiment(each)) for each in (file, printed))
     assert before.spec == after.spec and before.run_id == after.run_id
     assert before.config.folder == after.config.folder
 

@@ -166,7 +166,7 @@ def test_the_page_s_files_run_as_they_stand_and_are_read(
     done = gfcr(*command.split(), "--json", *small, f"engine={engine}")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["updates"] == 2 and "Generating" not in done.stderr
-    judged = strategies.load(**configs.load("judged.yaml").strategy)
+    judged = strategies.load(**configs.read_experiment("judged.yaml").strategy)
     judged.check()
     (judge,) = (part.judge for part in judged.hooks(Judged).values())
     assert registry.spec("judge", judge)["model"] == "my-judge"

@@ -13,7 +13,7 @@ from gfcr import experiment, registry, sweep
 from gfcr import strategy as strategies
 from gfcr.commands.schema import of_files
 from gfcr.errors import GfcrError
-from gfcr.values import reading
+from gfcr.values import merging, reading
 from tests.cases import over
 from tests.commands import gfcr
 from tests.contract.sources import EXPERIMENTS, ROOT
@@ -41,7 +41,7 @@ def test_it_prints_a_sound_schema_of_each_as_the_page_says() -> None:
 @pytest.mark.slow
 @over("file", EXPERIMENTS, ids=lambda file: str(file.relative_to(ROOT)))
 def test_every_shipped_file_keeps_it(file: Path) -> None:
-    study = any(key in configs.read(file) for key in configs.STUDY)
+    study = any(key in merging.read(file) for key in configs.STUDY)
     keeps(study=study).validate(reading.read(file))
     with pytest.raises(jsonschema.ValidationError):
         keeps(study=study).validate({**reading.read(file), "promts": 3})
@@ -87,7 +87,7 @@ def test_what_is_right_keeps_it(values: dict[str, Any]) -> None:
 def test_what_is_wrong_does_not_and_is_refused(values: dict[str, Any]) -> None:
     assert not keeps(study=False).is_valid(values)
     with pytest.raises(GfcrError):
-        experiment.resolve(configs.experiment(configs.merge({}, values), where="it"))
+        experiment.resolve(configs.experiment(merging.merge({}, values), where="it"))
 
 
 STUDIES: list[dict[str, Any]] = [

@@ -94,7 +94,7 @@ def lever(*overrides: str) -> Lever:
 
 
 def spec_of(name: str, *overrides: str) -> Mapping[str, Any]:
-    return resolve(config.load(SICK / f"{name}.yaml", overrides=overrides)).spec
+    return resolve(config.read_experiment(SICK / f"{name}.yaml", overrides=overrides)).spec
 
 
 def test_levers_that_an_experiment_refuses_or_has_are_left_out() -> None:
@@ -121,5 +121,5 @@ def test_levers_of_an_experiment_whose_code_lies_elsewhere_are_not_judged() -> N
 @over("rule", RULES.values(), ids=RULES)
 def test_every_lever_runs_with_the_sick_experiment(rule: Rule) -> None:
     for each in fitting(rule.levers(spec := spec_of(rule.name)), spec=spec):
-        changed = config.load(SICK / f"{rule.name}.yaml", overrides=each.overrides)
+        changed = config.read_experiment(SICK / f"{rule.name}.yaml", overrides=each.overrides)
         check(resolve(changed))

@@ -8,6 +8,7 @@ import pytest
 from gfcr import config as configs
 from gfcr import experiment, sweep
 from gfcr.errors import GfcrError
+from gfcr.values import merging
 from tests.cases import over
 
 EXPERIMENT: dict[str, Any] = {
@@ -82,7 +83,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
 
 
 def _experiment(changes: dict[str, Any], *, folder: Path) -> configs.Experiment:
-    values = configs.merge({**EXPERIMENT, "folder": str(folder)}, changes)
+    values = merging.merge({**EXPERIMENT, "folder": str(folder)}, changes)
     return configs.experiment(values, where="t")
 
 

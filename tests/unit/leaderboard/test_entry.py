@@ -149,7 +149,7 @@ def test_every_row_has_a_file_that_asks_for_the_very_run(tmp_path):
         head = f"# Row {arm} of the leaderboard entry first, every value resolved.\n"
         assert "seeds: [0, 1]\n" in text, "a list of numbers on one line"
         assert text.startswith(head) and yaml.safe_load(text) == entry().experiments[arm]
-        again = experiment.resolve(config.load(place / file))
+        again = experiment.resolve(config.read_experiment(place / file))
         assert again.run_id == study()[arm][0].run_id
 
 

@@ -1,0 +1,170 @@
+"""Interpolation in experiment files: `${sampling.max_tokens}`, `${.other}`, `${oc.env:NAME}`.
+
+OmegaConf resolves it, when an experiment is made of its values. What is written to records is
+resolved, so what would write a secret there is refused.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from importlib.metadata import entry_points
+from typing import Any, Final, cast
+
+from omegaconf import OmegaConf
+from omegaconf.errors import InterpolationKeyError, OmegaConfBaseException
+
+from gfcr.errors import ConfigError, did_you_mean, shown
+from gfcr.values.merging import merge
+from gfcr.values.plain import is_mapping
+
+MISSING: Final = "???"
+"""Stands where a value must be given, by a file on top or by an override."""
+GROUP: Final = "gfcr.resolvers"
+"""Entry points of functions that `${name:argument,...}` may call."""
+
+_BUILT_IN: Final = tuple(
+    f"oc.{name}" for name in ("env", "select", "decode", "create", "dict.keys", "dict.values")
+)
+_CALLED: Final = re.compile(r"(?<!\\)\$\{\s*([\w.]+)\s*:")
+_FROM_ENVIRONMENT: Final = re.compile(r"\$\{\s*oc\.env\s*:\s*['\"]?(\w+)")
+_OPENING: Final = re.compile(r"(\\*)\$\{")
+_SECRET: Final = re.compile(r"KEY|TOKEN|PASSWORD|PASSWD|SECRET|CREDENTIAL", re.IGNORECASE)
+
+
+class InterpolationError(ConfigError):
+    """A value that cannot be had; `key` leads to it, with dots."""
+
+    def __init__(self, message: str, *, key: str) -> None:
+        super().__init__(message)
+        self.key = key
+
+
+def is_open(value: object) -> bool:
+    """Whether a value is not known before it is resolved."""
+    return isinstance(value, str) and ("${" in value or value == MISSING)
+
+
+def resolved(
+    values: Mapping[str, Any],
+    *,
+    where: str,
+    over: Mapping[str, Any] | None = None,
+    only: Iterable[str] | None = None,
+) -> dict[str, Any]:
+    """Returns values with every interpolation replaced by what it stands for.
+
+    Args:
+        values: of a whole experiment or study, to which keys are relative.
+        where: the file, for messages.
+        over: what keys that are not given are.
+        only: the keys to resolve; the others stay as they are.
+
+    Raises:
+        InterpolationError: a key or a variable that there is not, a cycle, a resolver that is not
+            allowed or fails, a secret, or a value that must be given.
+    """
+    wanted = {key: values[key] for key in (values if only is None else only) if key in values}
+    found = {key: text for key, text in _texts(wanted) if is_open(text)}
+    if not found:
+        return dict(values)
+    for key, text in found.items():
+        if text == MISSING:
+            raise _missing(key, where=where)
+        _allow(text, where=f"{where}: {key}", key=key)
+    tree = OmegaConf.create(merge(over or {}, values, where=where), flags={"allow_objects": True})
+    made: dict[str, Any] = dict(values)
+    for key, given in wanted.items():
+        if any(is_open(text) for _, text in _texts(given)):
+            made[key] = _given(given, _value(tree, key, found=found, where=where))
+    return made
+
+
+def _given(given: Any, found: Any) -> Any:
+    """Of what was found, the values that were given."""
+    if is_mapping(given):
+        return {key: _given(inner, found[key]) for key, inner in given.items()}
+    return found
+
+
+def _value(tree: Any, key: str, *, found: Mapping[str, str], where: str) -> Any:
+    try:
+        value = tree[key]
+        if not OmegaConf.is_config(value):
+            return value
+        return OmegaConf.to_container(value, resolve=True, throw_on_missing=True)
+    except OmegaConfBaseException as error:
+        place = str(getattr(error, "full_key", "") or key)
+        text = found.get(place)
+        if text is None:
+            raise _missing(place, where=where) from error
+        near = ""
+        if isinstance(error, InterpolationKeyError):
+            named = text.partition("${")[2].partition("}")[0]
+            near = did_you_mean(named, [name for name, _ in _texts(_plain(tree))])
+        why = str(error).splitlines()[0]
+        raise InterpolationError(
+            f"{where}: {place}={shown(text)} is not allowed: {why}. Give a value, or "
+            f"${{KEY}} of one that is given.{near}",
+            key=place,
+        ) from error
+
+
+def _missing(key: str, *, where: str) -> InterpolationError:
+    return InterpolationError(
+        f"{where}: {key} must be given: it is `{MISSING}`. Give {key}=VALUE.", key=key
+    )
+
+
+def _plain(tree: Any) -> Any:
+    return OmegaConf.to_container(tree, resolve=False)
+
+
+def literal(value: Any) -> Any:
+    """Returns plain values whose texts mean themselves: `${` in them is escaped."""
+    if isinstance(value, str):
+        return _OPENING.sub(lambda found: f"{found[1] * 2}\\${{", value)
+    if is_mapping(value):
+        return {key: literal(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [literal(inner) for inner in cast("Sequence[Any]", value)]
+    return value
+
+
+def _texts(value: Any, above: str = "") -> Iterator[tuple[str, Any]]:
+    """Every value that holds no others, by the keys that lead to it as OmegaConf writes them."""
+    if is_mapping(value):
+        for key, inner in value.items():
+            yield from _texts(inner, f"{above}.{key}" if above else str(key))
+    elif isinstance(value, list | tuple):
+        for number, inner in enumerate(cast("Sequence[Any]", value)):
+            yield from _texts(inner, f"{above}[{number}]")
+    else:
+        yield above, value
+
+
+def _allow(text: str, *, where: str, key: str) -> None:
+    allowed = {*_BUILT_IN, *_own()}
+    for name in _CALLED.findall(text):
+        if name not in allowed:
+            raise InterpolationError(
+                f"{where}={shown(text)} is not allowed: there is no resolver {name!r}. Allowed: "
+                f"{', '.join(sorted(allowed))}; own ones by entry points of {GROUP}."
+                f"{did_you_mean(name, allowed)}",
+                key=key,
+            )
+    for name in _FROM_ENVIRONMENT.findall(text):
+        if _SECRET.search(name):
+            raise InterpolationError(
+                f"{where}={shown(text)} is not allowed: by its name {name} is a secret, and values "
+                "are written to records. Whoever needs it reads the variable itself.",
+                key=key,
+            )
+
+
+@lru_cache(maxsize=1)
+def _own() -> tuple[str, ...]:
+    """Registers the resolvers that installed distributions bring; returns their names."""
+    points = entry_points(group=GROUP)
+    for point in points:
+        OmegaConf.register_new_resolver(point.name, point.load(), replace=True)
+    return tuple(point.name for point in points)

@@ -1,0 +1,115 @@
+"""Overrides of the command line, as users of Hydra know them: `key=value`, `+key=value`, `~key`."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from gfcr.errors import ConfigError, shown, unknown_name
+from gfcr.values import reading
+from gfcr.values.merging import PARTS, merge
+from gfcr.values.plain import leaves
+
+
+class Override(NamedTuple):
+    """A word of the command line: `key=value`, `+key=value` or `~key`."""
+
+    key: str
+    value: Any
+    removes: bool = False
+
+    @property
+    def change(self) -> dict[str, Any]:
+        """What it changes, as a file would say it."""
+        *path, last = self.key.split(".")
+        # A bare `strategy=dapo` names the part; `stopping=null` and `strategy={...}` are values.
+        bare = self.key in PARTS and isinstance(self.value, str)
+        change: dict[str, Any] = {last: {"name": self.value} if bare else self.value}
+        for key in reversed(path):
+            change = {key: change}
+        return change
+
+
+def parse_override(text: str) -> Override:
+    """Reads an override.
+
+    Raises:
+        ConfigError: it is none, or its value no YAML.
+    """
+    dotted, sign, value = text.removeprefix("+").partition("=")
+    if text.startswith("~"):
+        dotted, sign = dotted[1:], "="
+    depth = len(path := dotted.split("."))
+    if not sign or not all(path) or depth > reading.MOST_DEPTH:
+        raise ConfigError(
+            f"override {shown(text)} is not allowed: give KEY=VALUE, e.g. trainer.max_steps=3, or "
+            "~KEY, which takes the key out."
+        )
+    if text.startswith("~"):
+        return Override(dotted, None, removes=True)
+    return Override(dotted, reading.parse(value, where=f"override {shown(dotted)}"))
+
+
+def parse_overrides(overrides: Sequence[str]) -> dict[str, Any]:
+    """`["trainer.max_steps=3"]` -> `{"trainer": {"max_steps": 3}}`; the last of a key counts.
+
+    Raises:
+        ConfigError: one is no KEY=VALUE, or its value no YAML.
+    """
+    return apply_overrides({}, overrides)
+
+
+def apply_overrides(values: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    """Returns values with overrides applied, one after the other.
+
+    Raises:
+        ConfigError: one is not allowed, or names a place in a list, or a key to take out, that
+            there is not.
+    """
+    found = dict(values)
+    for override in map(parse_override, overrides):
+        if override.removes or "[" in override.key:
+            found = _edited(found, override)
+        else:
+            found = merge(found, override.change)
+    return found
+
+
+def said(overrides: Sequence[str]) -> dict[str, Any]:
+    """Returns what overrides say of keys that stay, places in lists as if of the whole list."""
+    found: dict[str, Any] = {}
+    for override in map(parse_override, overrides):
+        if not override.removes:
+            found = merge(found, override._replace(key=override.key.partition("[")[0]).change)
+    return found
+
+
+def _edited(values: Mapping[str, Any], override: Override) -> dict[str, Any]:
+    """With one place in a list set, or a key taken out."""
+    tree = OmegaConf.create(dict(values), flags={"allow_objects": True})
+    if override.removes:
+        _remove(tree, override.key, held=[".".join(key) for key, _ in leaves(values)])
+    else:
+        _set(tree, override)
+    return cast("dict[str, Any]", OmegaConf.to_container(tree, resolve=False))
+
+
+def _remove(tree: DictConfig, key: str, *, held: Sequence[str]) -> None:
+    above, _, last = key.rpartition(".")
+    inside: Any = OmegaConf.select(tree, above) if above else tree
+    if not OmegaConf.is_dict(inside) or last not in inside:
+        raise unknown_name(key, kind="key", allowed=held, where=f"~{key}")
+    del inside[last]
+
+
+def _set(tree: DictConfig, override: Override) -> None:
+    try:
+        if not OmegaConf.is_list(OmegaConf.select(tree, override.key.partition("[")[0])):
+            raise TypeError("there is no list")
+        OmegaConf.update(tree, override.key, override.value)
+    except (OmegaConfBaseException, IndexError, TypeError, ValueError) as error:
+        raise ConfigError(
+            f"override {override.key}={shown(override.value)} is not allowed: "
+            f"{str(error).splitlines()[0]}. Give a place that the list has."
+        ) from error
