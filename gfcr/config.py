@@ -10,9 +10,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Any, cast
-
-from omegaconf import DictConfig, OmegaConf
+from typing import TYPE_CHECKING, Any, cast
 
 from gfcr.errors import ConfigError
 from gfcr.tracking.names import HELDOUT
@@ -33,6 +31,9 @@ from gfcr.values.ranges import (
     Text,
     Word,
 )
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,16 +143,18 @@ CONFIG = "config.yaml"
 """In a run folder: the experiment as it was written, interpolations and all."""
 
 
-def load(path: str | Path, *, overrides: Sequence[str] = ()) -> DictConfig:
+def load(path: str | Path, *, overrides: Sequence[str] = ()) -> "DictConfig":
     """Returns what a file, its bases and `key=value` overrides say, interpolations unresolved.
 
     Raises:
         ConfigError: a file is missing or no YAML, or an override is not allowed.
     """
+    from omegaconf import OmegaConf
+
     return OmegaConf.create(apply_overrides(merging.read(path), overrides))
 
 
-def of_run(folder: str | Path) -> DictConfig:
+def of_run(folder: str | Path) -> "DictConfig":
     """Returns the experiment of a run folder: as YAML it is the run again.
 
     Raises:
@@ -195,10 +198,12 @@ def given(source: object, *, where: str) -> dict[str, Any]:
     Raises:
         ConfigError: it is none of them.
     """
+    from omegaconf import OmegaConf
+
     if is_dataclass(source):
         source = OmegaConf.structured(source)
     if OmegaConf.is_config(source):
-        source = OmegaConf.to_container(cast(DictConfig, source), resolve=False)
+        source = OmegaConf.to_container(cast("DictConfig", source), resolve=False)
     return mapping(source, where=where)
 
 

@@ -4,8 +4,6 @@ import argparse
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from omegaconf import OmegaConf
-
 from gfcr import config as configs
 from gfcr.commands import Outcome, subject
 from gfcr.commands.subject import Key, Subject
@@ -28,6 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> Outcome:
     """Prints YAML that is itself an experiment: that of the same run."""
     if options.raw:
+        from omegaconf import OmegaConf
+
         loaded = configs.load(options.subject, overrides=options.overrides)
         return Outcome(
             data={"values": configs.given(loaded, where=options.subject)},

@@ -23,6 +23,8 @@ HELP = "Print the JSON Schema of experiment files, or of studies, for editors."
 
 _ADDRESS = {"type": "string", "pattern": ":"}
 """Code of one's own, as `file.py:Name`: its keys are not known."""
+_DOTTED: Schema = {"type": "object", "not": {"propertyNames": {"pattern": "^[^.]*$"}}}
+"""Of which one key at least is an experiment's: `trainer.learning_rate`."""
 _OPEN: Schema = {"type": "string", "pattern": r"\$\{|^\?\?\?$"}
 """A value that comes from elsewhere, or is to be given."""
 _SEEDS = {"type": "array", "items": {"type": "integer"}, "uniqueItems": True, "minItems": 1}
@@ -54,7 +56,9 @@ def of_files(*, study: bool) -> Schema:
     if study:
         defs["arm"] = _closed(keys)
         named = {"type": "object", "additionalProperties": _or_null({"$ref": "#/$defs/arm"})}
-        levels = {"type": "object", "additionalProperties": _or_null(_ref("strategy"))}
+        level = {"anyOf": [{"type": "null"}, _ref("strategy"), _DOTTED]}
+        named_levels = {"type": "object", "additionalProperties": level}
+        levels = {"anyOf": [named_levels, {"type": "array", "minItems": 2}]}
         keys = {
             **keys,
             "seeds": _SEEDS,

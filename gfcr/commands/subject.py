@@ -12,6 +12,7 @@ from gfcr.errors import ConfigError, GfcrError, unknown_name
 from gfcr.experiment.check import check
 from gfcr.experiment.resolved import Resolved
 from gfcr.shown.text import plain
+from gfcr.sweep import factors
 from gfcr.values import merging, reading
 from gfcr.values.interpolation import is_open
 from gfcr.values.overrides import said as said_by
@@ -33,18 +34,31 @@ class Layer:
     lines: Mapping[Key, int]
     """None of what has no lines."""
 
-    def inner(self, path: Key, *, below: Key = ()) -> "Layer | None":
-        """What stands at a path, as if it stood `below` a key; None where nothing does."""
+    def inner(self, path: Key) -> "Layer | None":
+        """What stands at a path; None where nothing does."""
         values: Any = self.values
         for key in path:
             values = values.get(key) if is_mapping(values) else None
         if not is_mapping(values):
             return None
-        for key in reversed(below):
-            values = {key: values}
         depth = len(path)
-        lines = {(*below, *k[depth:]): n for k, n in self.lines.items() if k[:depth] == path}
+        lines = {k[depth:]: n for k, n in self.lines.items() if k[:depth] == path}
         return Layer(where=self.where, values=merging.spelt(values), lines=lines)
+
+    def level(self, factor: str, level: str) -> "Layer | None":
+        """What it says of a factor's level; None where it says nothing."""
+        own = self.inner(("factors",))
+        if own is None or factor not in own.values:
+            return None
+        changes = factors.levels_of(factor, own.values[factor], where=self.where).get(level, {})
+        lines = {
+            (*factors.key_of(key[2]).split("."), *key[3:]): line
+            for key, line in own.lines.items()
+            if key[:2] == (factor, level) and len(key) > 2
+        }
+        line = own.lines.get((factor,))
+        where = f"{self.where}:{line}" if line and not lines else self.where
+        return Layer(where=where, values=changes, lines=lines)
 
     def says(self, key: Key) -> str:
         """Where it says something of the key, as `file:line`; empty where it does not."""
@@ -130,10 +144,12 @@ def strategy(name: str) -> Subject:
 
 def _of_arm(arm: str, *, study: sweep.Study, layers: Sequence[Layer]) -> list[Layer]:
     """All layers, and on top what they say of the arm."""
-    chosen: list[tuple[Key, Key]] = [(("arms", arm), ())]
-    levels = study.levels.get(arm, {})
-    chosen += [(("factors", f, level), ("strategy",)) for f, level in levels.items()]
-    inner = [layer.inner(path, below=below) for path, below in chosen for layer in layers]
+    inner = [layer.inner(("arms", arm)) for layer in layers]
+    inner += [
+        layer.level(factor, level)
+        for factor, level in study.levels.get(arm, {}).items()
+        for layer in layers
+    ]
     config = study.arms[arm][0].config
     given = {"study": study.name} if not any(layer.says(("study",)) for layer in layers) else {}
     given |= {"arm": arm, "seed": config.seed, "baseline": config.baseline}

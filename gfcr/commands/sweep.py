@@ -22,7 +22,7 @@ HELP = "Run every arm and seed of a study; finished trials are not run again."
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("study", help="path of a study's YAML file")
-    parser.add_argument("overrides", nargs="*", help="KEY=VALUE for every arm")
+    parser.add_argument("overrides", nargs="*", help="KEY=VALUE for every arm; KEY=A,B crosses")
     parser.add_argument(
         "--fresh",
         action="store_true",

@@ -4,8 +4,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig
-
 from gfcr import config as configs
 from gfcr import sweep
 from gfcr.commands.sweep import run_study
@@ -13,7 +11,7 @@ from gfcr.studies import progress
 from gfcr.values import merging
 from gfcr.values.overrides import apply_overrides
 
-Source = str | Path | Mapping[str, Any] | DictConfig | None
+Source = str | Path | Mapping[str, Any] | None
 """A YAML file, or what one would hold: a mapping, a `DictConfig`, a structured config."""
 
 
@@ -27,10 +25,9 @@ def read(source: Source, *, where: str) -> dict[str, Any]:
 def based(values: Mapping[str, Any]) -> dict[str, Any]:
     """Returns values over those of the YAML file that their `base` names."""
     own = dict(values)
-    base: Any = own.pop("base", None) or []
     merged: dict[str, Any] = {}
-    for each in base if isinstance(base, list) else [base]:  # pyright: ignore[reportUnknownVariableType]
-        merged = merging.merge(merged, merging.read(str(each)))
+    for base in merging.bases_of(own.pop("base", None) or None, where="values"):
+        merged = merging.merge(merged, merging.read(base))
     return merging.merge(merged, own)
 
 

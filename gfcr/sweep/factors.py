@@ -1,15 +1,18 @@
 """Factorial designs: levels of several factors, combined into the arms of a study.
 
-Each level is a mapping merged into the arm's `strategy`. The first level of each factor is its
-reference: together they are the arm that others are compared with.
+Each level is a mapping of the strategy's keys, or of an experiment's with dots
+(`trainer.learning_rate`). A factor that is such a key has a list of its values for levels. The
+first level of each factor is its reference: together they are the arm that others are compared
+with.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations, product
-from typing import Any
+from typing import Any, cast
 
 from gfcr.errors import ConfigError, unknown_name
+from gfcr.search.space import nested
 from gfcr.sweep import designs
 from gfcr.values import merging
 from gfcr.values.plain import is_mapping, mapping
@@ -17,6 +20,8 @@ from gfcr.values.plain import is_mapping, mapping
 DESIGNS = ("full", "fractional", "screening", "one_at_a_time")
 _TWO_LEVELS = {"fractional": designs.fractional, "screening": designs.screening}
 _MOST_FACTORS = 31
+_EXPERIMENTS = ("strategy", "prompts", "model")
+"""Keys without a dot that are an experiment's: the others are the strategy's."""
 _EXAMPLE = "{group: {small: {group_size: 4}, large: {group_size: 16}}}"
 
 
@@ -39,7 +44,8 @@ def expand(factors: object, *, design: object, where: str) -> dict[str, Cell]:
     """Returns the arms of a design by name, the reference first.
 
     Args:
-        factors: `{factor: {level: {strategy key: value}}}`, two levels or more each.
+        factors: `{factor: {level: {key: value}}}` or `{key: [value, ...]}`, two levels or more
+            each.
         design: `full` crosses all levels; `fractional` and `screening` choose among the arms of
             two-level factors, see `gfcr.sweep.designs`; `one_at_a_time` changes one factor of the
             reference.
@@ -53,7 +59,7 @@ def expand(factors: object, *, design: object, where: str) -> dict[str, Cell]:
     if design not in DESIGNS:
         raise unknown_name(str(design), kind="design", allowed=DESIGNS, where=where)
     given = mapping(factors or None, where=f"{where}: factors", example=_EXAMPLE)
-    checked = {factor: _levels(factor, levels, where=where) for factor, levels in given.items()}
+    checked = {factor: levels_of(factor, levels, where=where) for factor, levels in given.items()}
     _check_apart(checked, where=where)
     _check_two_levels(checked, design=str(design), where=where)
     arms: dict[str, Cell] = {}
@@ -68,8 +74,18 @@ def expand(factors: object, *, design: object, where: str) -> dict[str, Cell]:
     return arms
 
 
-def _levels(factor: str, levels: object, *, where: str) -> dict[str, dict[str, Any]]:
+def levels_of(factor: str, levels: object, *, where: str) -> dict[str, dict[str, Any]]:
+    """Returns what each level of a factor changes in an experiment, by its name.
+
+    Raises:
+        ConfigError: fewer than two levels, one that is no mapping, or a name with `+` or `/`.
+    """
     place = f"{where}: factors.{factor}"
+    if isinstance(levels, list):
+        values = cast("list[Any]", levels)
+        levels = {_name_of(value): {factor: value} for value in values}
+        if len(levels) < len(values):
+            raise ConfigError(f"{place}={values} is not allowed: give different values.")
     given = mapping(levels, where=place, example="{small: {group_size: 4}, large: {...}}")
     if len(given) < 2:
         raise ConfigError(f"{place} has {len(given)} level: give two or more.")
@@ -79,9 +95,32 @@ def _levels(factor: str, levels: object, *, where: str) -> dict[str, dict[str, A
                 f"{place}.{level}: a level's name is part of the arm's; leave out + and /."
             )
     return {
-        str(level): mapping({} if changes is None else changes, where=f"{place}.{level}")
+        str(level): changes_of({} if changes is None else changes, where=f"{place}.{level}")
         for level, changes in given.items()
     }
+
+
+def _name_of(value: object) -> str:
+    """A level's name: that of the part, or the value itself."""
+    named = value.get("name") if is_mapping(value) else value
+    return str(named).rpartition("/")[2]
+
+
+def changes_of(level: object, *, where: str) -> dict[str, Any]:
+    """Returns what a level changes in an experiment.
+
+    Raises:
+        ConfigError: it is no mapping.
+    """
+    changes: dict[str, Any] = {}
+    for key, value in mapping(level, where=where).items():
+        changes = merging.merge(changes, nested({key_of(key): value}))
+    return changes
+
+
+def key_of(key: str) -> str:
+    """The key of an experiment, with dots, that a level means by a key."""
+    return key if "." in key or key in _EXPERIMENTS else f"strategy.{key}"
 
 
 def _check_apart(factors: Mapping[str, Mapping[str, Mapping[str, Any]]], *, where: str) -> None:
@@ -94,7 +133,7 @@ def _check_apart(factors: Mapping[str, Mapping[str, Mapping[str, Any]]], *, wher
         for a, b in product(sorted(ours), sorted(theirs)):
             if a == b or a.startswith(f"{b}.") or b.startswith(f"{a}."):
                 raise ConfigError(
-                    f"{where}: factors.{one} and factors.{other} both set strategy.{min(a, b)}: "
+                    f"{where}: factors.{one} and factors.{other} both set {min(a, b)}: "
                     "let one factor set it."
                 )
 
@@ -143,7 +182,7 @@ def _chosen(
 def _cell(
     factors: Mapping[str, Mapping[str, Mapping[str, Any]]], chosen: Mapping[str, str]
 ) -> Cell:
-    strategy: dict[str, Any] = {}
+    changes: dict[str, Any] = {}
     for factor, level in chosen.items():
-        strategy = merging.merge(strategy, factors[factor][level])
-    return Cell(levels=chosen, changes={"strategy": strategy} if strategy else {})
+        changes = merging.merge(changes, factors[factor][level])
+    return Cell(levels=chosen, changes=changes)

@@ -9,11 +9,10 @@ from gfcr import experiment, registry
 from gfcr.errors import ConfigError
 from gfcr.experiment.check import check
 from gfcr.search.space import Search, nested
-from gfcr.sweep import factors
+from gfcr.sweep import factors, multirun
 from gfcr.sweep.study import Candidates, Study, Trial
 from gfcr.sweep.terms import check_equal
 from gfcr.values import interpolation, merging, names, plain
-from gfcr.values.overrides import apply_overrides
 from gfcr.values.plain import mapping
 
 _BASE = "base"
@@ -31,7 +30,7 @@ def load(path: str | Path, *, overrides: Sequence[str]) -> Study:
         ConfigError: no arms or seeds, an unknown baseline, arms that differ in more than how they
             train, a stopping rule that does not fit, or whatever an experiment may raise.
     """
-    values = apply_overrides(merging.read(path), overrides)
+    values = multirun.applied(merging.read(path), overrides, where=str(path))
     if not any(key in values for key in configs.STUDY):
         raise ConfigError(
             f"{path} is an experiment, one run: `gfcr run {path}` runs it. A study has "

@@ -8,14 +8,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib.metadata import entry_points
-from typing import Any, Final, cast
-
-from omegaconf import OmegaConf
-from omegaconf.errors import InterpolationKeyError, OmegaConfBaseException
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from gfcr.errors import ConfigError, did_you_mean, shown
 from gfcr.values.merging import merge
 from gfcr.values.plain import is_mapping
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
 
 MISSING: Final = "???"
 """Stands where a value must be given, by a file on top or by an override."""
@@ -71,6 +71,8 @@ def resolved(
         if text == MISSING:
             raise _missing(key, where=where)
         _allow(text, where=f"{where}: {key}", key=key)
+    from omegaconf import OmegaConf
+
     tree = OmegaConf.create(merge(over or {}, values, where=where), flags={"allow_objects": True})
     made: dict[str, Any] = dict(values)
     for key, given in wanted.items():
@@ -86,21 +88,25 @@ def _given(given: Any, found: Any) -> Any:
     return found
 
 
-def _value(tree: Any, key: str, *, found: Mapping[str, str], where: str) -> Any:
+def _value(tree: "DictConfig", key: str, *, found: Mapping[str, str], where: str) -> Any:
+    from omegaconf import OmegaConf
+    from omegaconf.errors import InterpolationKeyError, OmegaConfBaseException
+
     try:
-        value = tree[key]
+        value: Any = tree[key]
         if not OmegaConf.is_config(value):
             return value
         return OmegaConf.to_container(value, resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:
-        place = str(getattr(error, "full_key", "") or key)
+        place = str(error.full_key or key)
         text = found.get(place)
-        if text is None:
+        if text is None:  # what is referred to must be given itself
             raise _missing(place, where=where) from error
         near = ""
         if isinstance(error, InterpolationKeyError):
             named = text.partition("${")[2].partition("}")[0]
-            near = did_you_mean(named, [name for name, _ in _texts(_plain(tree))])
+            there = OmegaConf.to_container(tree, resolve=False)
+            near = did_you_mean(named, [name for name, _ in _texts(there)])
         why = str(error).splitlines()[0]
         raise InterpolationError(
             f"{where}: {place}={shown(text)} is not allowed: {why}. Give a value, or "
@@ -113,10 +119,6 @@ def _missing(key: str, *, where: str) -> InterpolationError:
     return InterpolationError(
         f"{where}: {key} must be given: it is `{MISSING}`. Give {key}=VALUE.", key=key
     )
-
-
-def _plain(tree: Any) -> Any:
-    return OmegaConf.to_container(tree, resolve=False)
 
 
 def literal(value: Any) -> Any:
@@ -164,6 +166,8 @@ def _allow(text: str, *, where: str, key: str) -> None:
 @lru_cache(maxsize=1)
 def _own() -> tuple[str, ...]:
     """Registers the resolvers that installed distributions bring; returns their names."""
+    from omegaconf import OmegaConf
+
     points = entry_points(group=GROUP)
     for point in points:
         OmegaConf.register_new_resolver(point.name, point.load(), replace=True)

@@ -1,15 +1,18 @@
-"""Files and their bases read, and values merged over values by OmegaConf."""
+"""Files and their bases read, and values merged over values by OmegaConf.
+
+OmegaConf is imported where it is used: `gfcr --help` does without.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, cast
-
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from gfcr.errors import ConfigError, shown
 from gfcr.values import reading
 from gfcr.values.plain import is_mapping, leaves, mapping
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
 
 PARTS: Final = (
     *("task", "strategy", "engine", "trainer", "schedule", "tracking", "launcher", "stopping"),
@@ -53,14 +56,24 @@ def _layers(here: Path, *, above: tuple[Path, ...]) -> list[tuple[Path, dict[str
     if not values:
         raise ConfigError(f"{here} is empty: give at least `strategy: {{name: grpo}}`.")
     own = mapping(values, where=str(here), example="strategy: {name: grpo}")
-    base: Any = own.pop("base", None)
-    bases: list[Any] = [] if base is None else base if isinstance(base, list) else [base]
-    if not all(isinstance(each, str) and each for each in bases):
-        raise ConfigError(
-            f"{here}: base={shown(base)} is not allowed: give a file's path, or a list of them."
-        )
+    bases = bases_of(own.pop("base", None), where=str(here))
     found = [_layers(here.parent / each, above=(*above, here)) for each in bases]
     return [*(layer for inner in found for layer in inner), (here, own)]
+
+
+def bases_of(base: object, *, where: str) -> list[str]:
+    """Returns the paths that a `base` key names.
+
+    Raises:
+        ConfigError: it is neither a path nor a list of paths.
+    """
+    named = cast("list[Any]", base if isinstance(base, list) else [] if base is None else [base])
+    if not all(isinstance(each, str | Path) and str(each) for each in named):
+        raise ConfigError(
+            f"{where}: base={shown(cast(object, base))} is not allowed: give a file's path, or a "
+            "list of them."
+        )
+    return [str(each) for each in named]
 
 
 def merge(
@@ -71,9 +84,14 @@ def merge(
     Raises:
         ConfigError: an interpolation is malformed.
     """
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
     own = spelt(changes)
     try:
-        trees = [OmegaConf.create(_listed(v), flags=_ANY) for v in (_kept(base, own), own)]
+        trees: list[DictConfig] = [
+            OmegaConf.create(_listed(v), flags=_ANY) for v in (_kept(base, own), own)
+        ]
         merged = OmegaConf.to_container(OmegaConf.unsafe_merge(*trees), resolve=False)
     except OmegaConfBaseException as error:
         key = str(error.full_key or error.key)

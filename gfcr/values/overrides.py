@@ -1,15 +1,15 @@
 """Overrides of the command line, as users of Hydra know them: `key=value`, `+key=value`, `~key`."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, cast
-
-from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from gfcr.errors import ConfigError, shown, unknown_name
 from gfcr.values import reading
 from gfcr.values.merging import PARTS, merge
 from gfcr.values.plain import leaves
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
 
 
 class Override(NamedTuple):
@@ -87,6 +87,8 @@ def said(overrides: Sequence[str]) -> dict[str, Any]:
 
 def _edited(values: Mapping[str, Any], override: Override) -> dict[str, Any]:
     """With one place in a list set, or a key taken out."""
+    from omegaconf import OmegaConf
+
     tree = OmegaConf.create(dict(values), flags={"allow_objects": True})
     if override.removes:
         _remove(tree, override.key, held=[".".join(key) for key, _ in leaves(values)])
@@ -95,7 +97,9 @@ def _edited(values: Mapping[str, Any], override: Override) -> dict[str, Any]:
     return cast("dict[str, Any]", OmegaConf.to_container(tree, resolve=False))
 
 
-def _remove(tree: DictConfig, key: str, *, held: Sequence[str]) -> None:
+def _remove(tree: "DictConfig", key: str, *, held: Sequence[str]) -> None:
+    from omegaconf import OmegaConf
+
     above, _, last = key.rpartition(".")
     inside: Any = OmegaConf.select(tree, above) if above else tree
     if not OmegaConf.is_dict(inside) or last not in inside:
@@ -103,7 +107,10 @@ def _remove(tree: DictConfig, key: str, *, held: Sequence[str]) -> None:
     del inside[last]
 
 
-def _set(tree: DictConfig, override: Override) -> None:
+def _set(tree: "DictConfig", override: Override) -> None:
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
     try:
         if not OmegaConf.is_list(OmegaConf.select(tree, override.key.partition("[")[0])):
             raise TypeError("there is no list")

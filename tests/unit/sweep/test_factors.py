@@ -9,6 +9,7 @@ import yaml
 from gfcr import sweep
 from gfcr.errors import ConfigError
 from tests.cases import over
+from tests.launchers import values_of
 
 BASE: dict[str, Any] = {
     "model": "none",
@@ -126,3 +127,44 @@ def test_a_bad_design_says_what_to_do(case: str, tmp_path: Path) -> None:
     values, words = BAD[case]
     with pytest.raises(ConfigError, match=words):
         load(tmp_path, **values)
+
+
+def test_any_key_that_arms_may_differ_in_is_crossed(tmp_path: Path) -> None:
+    factors = {
+        "strategy": ["grpo", {"name": "dapo", "max_rounds": 2}],
+        "trainer.save_every": [1, 2],
+        "size": {"small": {"group_size": 2}, "large": {"group_size": 4, "sampling.top_k": 3}},
+    }
+    study = load(tmp_path, factors=factors)
+    assert len(study.arms) == 8 and study.baseline == "grpo+1+small"
+    config = study.arms["dapo+2+large"][0].config
+    assert config.strategy == {"name": "dapo", "max_rounds": 2, "group_size": 4}
+    assert config.trainer["save_every"] == 2 and config.sampling.top_k == 3
+    with pytest.raises(ConfigError, match=r"both set sampling\.top_k"):
+        load(
+            tmp_path, factors={"sampling.top_k": [1, 2], "a": {"x": {}, "y": {"sampling.top_k": 2}}}
+        )
+    with pytest.raises(ConfigError, match="give different values"):
+        load(tmp_path, factors={"sampling.top_k": [1, 1]})
+    with pytest.raises(ConfigError, match=r"arms are compared on one question"):
+        load(tmp_path, factors={"evaluation.prompts": [2, 4]})
+
+
+def test_several_values_on_the_command_line_are_crossed(tmp_path: Path) -> None:
+    file = tmp_path / "one.yaml"
+    file.write_text(yaml.safe_dump(values_of(tmp_path)))
+
+    def arms(*overrides: str) -> list[str]:
+        return [*sweep.load(file, overrides=overrides).arms]
+
+    crossed = arms("strategy=grpo,dapo", "sampling.top_k=0,3", "seed=0,1,2")
+    assert crossed == ["grpo+0", "grpo+3", "dapo+0", "dapo+3"]
+    study = sweep.load(file, overrides=["strategy=grpo,dapo", "seed=4,5", "prompts=3"])
+    assert list(study.seeds) == [4, 5] and study.trials[0].config.prompts == 3
+    assert study.trials[-1].config.strategy == {"name": "dapo"}
+    with pytest.raises(ConfigError, match=r"is an experiment, one run"):
+        arms("strategy={name: grpo, group_size: 2}", "compares=[model, engine.dtype]")
+    file.write_text(yaml.safe_dump(values_of(tmp_path, arms={"a": {}, "b": {"prompts": 3}})))
+    with pytest.raises(ConfigError, match=r"strategy has several values, and .* has arms"):
+        arms("strategy=grpo,dapo")
+    assert arms("strategy=grpo,dapo", "~arms") == ["grpo", "dapo"]

@@ -263,3 +263,34 @@ def test_python_gives_what_it_has(tmp_path: Path) -> None:
         assert (found.study, found.seed, found.trainer["name"]) == ("mine", 3, "dry")
     printed = gfcr("config", path, "evaluation.prompts=8", "--raw").stdout
     assert yaml.safe_load(printed)["prompts"] == "${evaluation.prompts}"
+
+
+OVERRIDES = [
+    ("prompts=${prompts}", "prompts='\\${prompts}' .* Recursive"),
+    ("prompts=${nothing}", "not found"),
+    ("+prompts=${study}", "prompts='t' is not allowed: give an integer"),
+    ("strategy=${nothing}", "strategy.name='\\${nothing}'"),
+    ("strategy={name: '${engine.name}'}", "fake"),
+    ("strategy.group_size=${oc.env:GFCR_NO_SUCH}", "GFCR_NO_SUCH"),
+    ("study=${oc.env:HF_TOKEN}", "HF_TOKEN is a secret"),
+    ("study=${now:%Y}", "no resolver 'now'"),
+    ("evaluation.sampling=${nothing}", "evaluation.sampling='\\${nothing}'"),
+    ("compares=['${engine.nme}']", "compares\\[0\\]=.*Did you mean 'engine.name'"),
+    ("compares[0]=${study}", "there is no list"),
+    ("~nothing", "unknown key 'nothing'"),
+    ("~engine.nme", "Did you mean 'engine.name'"),
+    ("sampling.max_tokens=${.max_tokens}", "Recursive"),
+    ("sampling.max_tokens=${", "sampling.max_tokens='\\${'"),
+]
+
+
+@over("case", OVERRIDES, ids=lambda case: case[0])
+def test_an_override_that_cannot_be_had_is_refused_too(
+    case: tuple[str, str], tmp_path: Path
+) -> None:
+    override, said = case
+    done = gfcr("run", file(tmp_path), override, "--json")
+    assert done.returncode == 2, done.stdout
+    told = " ".join(json.loads(done.stdout)["error"].split())
+    assert re.search(said, told), told
+    assert not (tmp_path / "runs").exists()
