@@ -119,9 +119,21 @@ def here(name_or_path: str | Path) -> Path | None:
 
 
 def _shipped(name: str) -> Path | None:
-    """Returns the folder of a demo model that comes with gfcr, or with `GFCR_DEMO_MODELS`."""
-    folder = Path(os.environ.get("GFCR_DEMO_MODELS") or SHIPPED) / name
-    return folder if folder.is_dir() else None
+    """Returns the folder of a demo model that comes with gfcr, or with `GFCR_DEMO_MODELS`.
+
+    Raises:
+        ConfigError: that folder lacks one that comes with gfcr.
+    """
+    own, ours = os.environ.get("GFCR_DEMO_MODELS"), SHIPPED / name
+    folder = Path(own) / name if own else ours
+    if folder.is_dir():
+        return folder
+    if ours.is_dir():
+        raise ConfigError(
+            f"GFCR_DEMO_MODELS={own}: there is no {name}. Give a folder that has the models of "
+            f"{SHIPPED}, or leave it unset."
+        )
+    return None
 
 
 def _local(given: str) -> Path | None:

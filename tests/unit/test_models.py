@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gfcr import models
+from gfcr.errors import ConfigError
 from gfcr.tasks.demos.training import pace
 
 SHIPPED = sorted(folder.name for folder in models.SHIPPED.iterdir())
@@ -34,6 +35,14 @@ def test_a_shipped_model_is_found_before_one_in_the_cache(
     made.mkdir(parents=True)
     assert models.resolve("demo") == models.here("demo") != made
     assert models.here("demo-tail") is None
+
+
+def test_a_folder_of_models_that_lacks_one_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GFCR_DEMO_MODELS", str(tmp_path))
+    with pytest.raises(ConfigError, match=r"GFCR_DEMO_MODELS=.*there is no demo"):
+        models.resolve("demo")
 
 
 def test_the_bar_says_what_is_slow_when_it_is() -> None:
