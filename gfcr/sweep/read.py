@@ -58,19 +58,18 @@ def from_values(values: Mapping[str, Any], *, where: str) -> Study:
         raise ConfigError(f"{where}: baseline={baseline!r} is no arm. Arms: {', '.join(arms)}.")
     shared["baseline"] = baseline
     shared["roster"] = {"seeds": seeds, "arms": [*arms]}
+    merged = {a: _arm(shared, arm=a, changes=c or {}, where=where) for a, c in arms.items()}
     # Seeds go outside: every arm has its first result before any has its second.
     trials = [
-        _trial(shared, arm=arm, changes=changes or {}, seed=seed, where=where)
+        _trial(values, arm=arm, seed=seed, where=where)
         for seed in seeds
-        for arm, changes in arms.items()
+        for arm, values in merged.items()
     ]
     check_equal(trials, baseline=baseline, where=where)
 
     def candidate(arm: str, chosen: Mapping[str, Any]) -> list[Trial]:
-        made = [
-            _trial(shared, arm=arm, changes=nested(chosen), seed=seed, where=where)
-            for seed in seeds
-        ]
+        values = _arm(shared, arm=arm, changes=nested(chosen), where=where)
+        made = [_trial(values, arm=arm, seed=seed, where=where) for seed in seeds]
         check_equal([*trials, *made], baseline=baseline, where=where)
         return made
 
@@ -131,7 +130,7 @@ def _arms(
     return changes, {name: cell.levels for name, cell in cells.items()}
 
 
-def _trial(shared: Mapping[str, Any], *, arm: str, changes: Any, seed: int, where: str) -> Trial:
+def _arm(shared: Mapping[str, Any], *, arm: str, changes: Any, where: str) -> dict[str, Any]:
     own = mapping(changes, where=f"{where}: arms.{arm}", example="{strategy: grpo}")
     for key in own.keys() & {"arm", "base", "seed", "roster"}:
         raise ConfigError(
@@ -139,8 +138,12 @@ def _trial(shared: Mapping[str, Any], *, arm: str, changes: Any, seed: int, wher
             "seeds are the study's (`seeds: [0, 1]`), a base is a file's, and the roster all of "
             "the file's arms and seeds."
         )
-    values = merging.merge(shared, {**own, "arm": arm, "seed": seed})
-    return trial_of(configs.experiment(values, where=f"{where}: arms.{arm}"))
+    return merging.merge(shared, {**own, "arm": arm})
+
+
+def _trial(values: Mapping[str, Any], *, arm: str, seed: int, where: str) -> Trial:
+    place = f"{where}: arms.{arm}"
+    return trial_of(configs.experiment({**values, "seed": seed}, where=place))
 
 
 def trial_of(config: configs.Experiment) -> Trial:

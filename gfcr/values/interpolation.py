@@ -11,7 +11,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from gfcr.errors import ConfigError, did_you_mean, shown
-from gfcr.values.merging import merge
+from gfcr.values.merging import said, tree_of
 from gfcr.values.plain import is_mapping
 
 if TYPE_CHECKING:
@@ -71,14 +71,22 @@ def resolved(
         if text == MISSING:
             raise _missing(key, where=where)
         _allow(text, where=f"{where}: {key}", key=key)
-    from omegaconf import OmegaConf
-
-    tree = OmegaConf.create(merge(over or {}, values, where=where), flags={"allow_objects": True})
+    with said(where, values=values):
+        tree = tree_of(_filled(values, over=over or {}))
     made: dict[str, Any] = dict(values)
     for key, given in wanted.items():
         if any(is_open(text) for _, text in _texts(given)):
             made[key] = _given(given, _value(tree, key, found=found, where=where))
     return made
+
+
+def _filled(values: Mapping[str, Any], *, over: Mapping[str, Any]) -> dict[str, Any]:
+    """Values, and below them what is not given."""
+    filled = {**over, **values}
+    for key, value in values.items():
+        if is_mapping(value) and is_mapping(usual := over.get(key)):
+            filled[key] = _filled(value, over=usual)
+    return filled
 
 
 def _given(given: Any, found: Any) -> Any:

@@ -3,7 +3,8 @@
 OmegaConf is imported where it is used: `gfcr --help` does without.
 """
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -19,8 +20,6 @@ PARTS: Final = (
 )
 """Keys that name a part, alone (`strategy: dapo`) or with its settings."""
 
-_ANY: Final = {"allow_objects": True}
-
 
 def read(path: str | Path) -> dict[str, Any]:
     """Reads a YAML file and, first, the files its `base` key names, from first to last.
@@ -28,8 +27,9 @@ def read(path: str | Path) -> dict[str, Any]:
     Raises:
         ConfigError: it cannot be read (see `gfcr.values.reading`), is empty, or is its own base.
     """
-    merged: dict[str, Any] = {}
-    for file, values in layers(path):
+    (_, first), *others = layers(path)
+    merged = spelt(first)
+    for file, values in others:
         merged = merge(merged, values, where=str(file))
     return merged
 
@@ -85,21 +85,34 @@ def merge(
         ConfigError: an interpolation is malformed.
     """
     from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
 
     own = spelt(changes)
-    try:
-        trees: list[DictConfig] = [
-            OmegaConf.create(_listed(v), flags=_ANY) for v in (_kept(base, own), own)
-        ]
+    with said(where, values={**base, **own}):
+        trees = [tree_of(values) for values in (_kept(base, own), own)]
         merged = OmegaConf.to_container(OmegaConf.unsafe_merge(*trees), resolve=False)
+    return cast("dict[str, Any]", merged)
+
+
+def tree_of(values: Mapping[str, Any]) -> "DictConfig":
+    """Returns plain values as OmegaConf holds them."""
+    from omegaconf import OmegaConf
+
+    return cast("DictConfig", OmegaConf.create(_listed(values), flags={"allow_objects": True}))
+
+
+@contextmanager
+def said(where: str, *, values: Mapping[str, Any]) -> Generator[None]:
+    """Says which of the values OmegaConf does not take."""
+    from omegaconf.errors import OmegaConfBaseException
+
+    try:
+        yield
     except OmegaConfBaseException as error:
         key = str(error.full_key or error.key)
-        said = next((v for k, v in leaves({**base, **own}) if ".".join(k) == key), "")
+        text = next((v for k, v in leaves(values) if ".".join(k) == key), "")
         raise ConfigError(
-            f"{where}: {key}={shown(said)} is not allowed: {str(error).splitlines()[0]}."
+            f"{where}: {key}={shown(text)} is not allowed: {str(error).splitlines()[0]}."
         ) from error
-    return cast("dict[str, Any]", merged)
 
 
 def _listed(value: Any) -> Any:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from gfcr.errors import ConfigError, shown, unknown_name
 from gfcr.values import reading
-from gfcr.values.merging import PARTS, merge
+from gfcr.values.merging import PARTS, merge, tree_of
 from gfcr.values.plain import leaves
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _edited(values: Mapping[str, Any], override: Override) -> dict[str, Any]:
     """With one place in a list set, or a key taken out."""
     from omegaconf import OmegaConf
 
-    tree = OmegaConf.create(dict(values), flags={"allow_objects": True})
+    tree = tree_of(values)
     if override.removes:
         _remove(tree, override.key, held=[".".join(key) for key, _ in leaves(values)])
     else:
