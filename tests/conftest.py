@@ -7,9 +7,13 @@ import random
 import shutil
 import signal
 import tempfile
+import time
 from collections import Counter
+from collections.abc import Generator
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 from hypothesis import settings
 
@@ -86,6 +90,21 @@ def _stacks_on_request(config: pytest.Config) -> None:
     config.add_cleanup(file.close)
     config.add_cleanup(lambda: path.unlink(missing_ok=True))
     config.add_cleanup(lambda: faulthandler.unregister(signal.SIGUSR1))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None]:
+    """Ends the processes that a failed test started: a wait that failed has not ended them."""
+    # As psutil tells when a process began: in ticks of 10 ms since the machine did.
+    began = psutil.boot_time() + time.clock_gettime(time.CLOCK_BOOTTIME) - 0.01
+    try:
+        return (yield)
+    except BaseException:
+        for child in psutil.Process().children(recursive=True):
+            with suppress(psutil.NoSuchProcess):
+                if child.create_time() >= began:
+                    child.kill()
+        raise
 
 
 @pytest.fixture(scope="session")
