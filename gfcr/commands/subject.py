@@ -1,7 +1,7 @@
 """What `gfcr config` and `gfcr diff` look at: every value in force, and where each came from."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final, TypeAlias
 
 from gfcr import config as configs
@@ -14,7 +14,7 @@ from gfcr.experiment.resolved import Resolved
 from gfcr.shown.text import plain
 from gfcr.sweep import factors
 from gfcr.values import merging, reading
-from gfcr.values.interpolation import is_open
+from gfcr.values.interpolation import is_open, literal
 from gfcr.values.overrides import said as said_by
 from gfcr.values.plain import is_mapping, leaves
 
@@ -160,14 +160,17 @@ def _of_arm(arm: str, *, study: sweep.Study, layers: Sequence[Layer]) -> list[La
 
 def _subject(resolved: Resolved, *, layers: Sequence[Layer]) -> Subject:
     config, spec = resolved.config, resolved.spec
-    own = {key: spec[key] for key in configs.as_dict(config) if key in spec}
-    values = plain(
-        {
-            **configs.as_dict(config),
-            **own,
-            "tracking": registry.spec("tracking", resolved.tracker),
-            "strategy": {**spec["strategy"], "name": config.strategy["name"]},
-        }
+    given = {key: value for key, value in asdict(config).items() if key != "written"}
+    own = {key: spec[key] for key in given if key in spec}
+    values = literal(
+        plain(
+            {
+                **given,
+                **own,
+                "tracking": registry.spec("tracking", resolved.tracker),
+                "strategy": {**spec["strategy"], "name": config.strategy["name"]},
+            }
+        )
     )
     merged: dict[str, Any] = {}
     for layer in layers:

@@ -29,6 +29,7 @@ from gfcr.tracking.folder import write_atomic
 from gfcr.tracking.names import digest, spec_hash
 from gfcr.tracking.records import RunRecord
 from gfcr.values import names, reading
+from gfcr.values.interpolation import literal
 from gfcr.values.plain import mapping
 
 FORMAT = 1
@@ -161,7 +162,8 @@ def experiment_of(run: RunRecord) -> dict[str, Any]:
     roster = {"roster": result_of(run).get("roster", {})}
     if _tag(run, "minimum_effect"):
         study["minimum_effect"] = json.loads(_tag(run, "minimum_effect"))
-    values = {**run.spec, **study, **roster, "strategy": _strategy(run.spec["strategy"])}
+    said = {**run.spec, **study, **roster, "strategy": _strategy(run.spec["strategy"])}
+    values: dict[str, Any] = literal(said)
     resolved = experiment.resolve(config.experiment(values, where=who))
     card = card_of(resolved.config, spec=resolved.spec, run_id=resolved.run_id)
     rebuilt, recorded = spec_hash(resolved.spec), spec_hash(run.spec)

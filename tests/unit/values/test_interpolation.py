@@ -208,6 +208,17 @@ def test_a_text_can_be_written_so_that_it_means_itself(text: str) -> None:
     assert resolved({"a": literal(text)}, where="t") == {"a": text}
 
 
+def test_what_is_printed_of_such_a_text_is_the_same_run(tmp_path: Path) -> None:
+    task = {"name": "dataset", "path": "rows.jsonl", "system": "It costs \\${price}."}
+    path = file(tmp_path, task={**task, "verifier": "exact"})
+    printed = tmp_path / "printed.yaml"
+    printed.write_text(gfcr("config", path).stdout)
+    one, other = (configs.read_experiment(p) for p in (path, printed))
+    assert one.task["system"] == other.task["system"] == "It costs ${price}."
+    assert experiment.resolve(one).run_id == experiment.resolve(other).run_id
+    assert configs.experiment(configs.as_dict(one), where="t").task == one.task
+
+
 def test_overrides_are_hydras() -> None:
     values = {"a": {"words": ["x", "y"], "n": 1}, "strategy": {"name": "dapo", "max_rounds": 3}}
 
