@@ -11,7 +11,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from gfcr.errors import ConfigError, did_you_mean, shown
-from gfcr.values.merging import said, tree_of
+from gfcr.values.merging import naming, tree_of
 from gfcr.values.plain import is_mapping
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _BUILT_IN: Final = tuple(
 _CALLED: Final = re.compile(r"(?<!\\)\$\{\s*([\w.]+)\s*:")
 _FROM_ENVIRONMENT: Final = re.compile(r"\$\{\s*oc\.env\s*:\s*['\"]?(\w+)")
 _OPENING: Final = re.compile(r"(\\*)\$\{")
-_SECRET: Final = re.compile(r"KEY|TOKEN|PASSWORD|PASSWD|SECRET|CREDENTIAL", re.IGNORECASE)
+_SECRET: Final = re.compile(r"(KEY|TOKEN)S?(_|$)|PASSWORD|PASSWD|SECRET|CREDENTIAL", re.IGNORECASE)
 
 
 class InterpolationError(ConfigError):
@@ -71,7 +71,7 @@ def resolved(
         if text == MISSING:
             raise _missing(key, where=where)
         _allow(text, where=f"{where}: {key}", key=key)
-    with said(where, values=values):
+    with naming(where, values=values):
         tree = tree_of(_filled(values, over=over or {}))
     made: dict[str, Any] = dict(values)
     for key, given in wanted.items():

@@ -87,7 +87,7 @@ def merge(
     from omegaconf import OmegaConf
 
     own = spelt(changes)
-    with said(where, values={**base, **own}):
+    with naming(where, values={**base, **own}):
         trees = [tree_of(values) for values in (_kept(base, own), own)]
         merged = OmegaConf.to_container(OmegaConf.unsafe_merge(*trees), resolve=False)
     return cast("dict[str, Any]", merged)
@@ -101,8 +101,8 @@ def tree_of(values: Mapping[str, Any]) -> "DictConfig":
 
 
 @contextmanager
-def said(where: str, *, values: Mapping[str, Any]) -> Generator[None]:
-    """Says which of the values OmegaConf does not take."""
+def naming(where: str, *, values: Mapping[str, Any]) -> Generator[None]:
+    """Names the value that OmegaConf does not take, and its key."""
     from omegaconf.errors import OmegaConfBaseException
 
     try:

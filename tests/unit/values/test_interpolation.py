@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from gfcr import config as configs
 from gfcr import experiment, sweep
 from gfcr.errors import ConfigError
 from gfcr.studies import opened
-from gfcr.values import merging
+from gfcr.values import interpolation, merging
 from gfcr.values.interpolation import literal, resolved
 from gfcr.values.overrides import apply_overrides
 from tests.cases import over
@@ -206,6 +207,30 @@ def test_a_trial_of_a_sweep_is_what_its_file_says(tmp_path: Path) -> None:
 @over("text", ["${x}", "a\\${x}", "\\\\${x}", "$x", "\\", "${oc.env:HOME} ${"])
 def test_a_text_can_be_written_so_that_it_means_itself(text: str) -> None:
     assert resolved({"a": literal(text)}, where="t") == {"a": text}
+
+
+def test_resolvers_come_from_installed_distributions(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = [Point("twice", lambda n: 2 * n), Point("fails", lambda: 1 / 0)]
+    monkeypatch.setattr(interpolation, "entry_points", lambda group: points)
+    interpolation._own.cache_clear()
+    try:
+        found = resolved({"a": 3, "b": "${twice:${a}}", "c": "${oc.env:TOKENIZERS,x}"}, where="t")
+        assert found == {"a": 3, "b": 6, "c": "x"}
+        with pytest.raises(ConfigError, match=r"t: b='\$\{fails:\}' is not allowed: ZeroDivision"):
+            resolved({"b": "${fails:}"}, where="t")
+    finally:
+        interpolation._own.cache_clear()
+
+
+@dataclass
+class Point:
+    """An entry point of an installed distribution."""
+
+    name: str
+    function: Callable[..., Any]
+
+    def load(self) -> Callable[..., Any]:
+        return self.function
 
 
 def test_what_is_printed_of_such_a_text_is_the_same_run(tmp_path: Path) -> None:
