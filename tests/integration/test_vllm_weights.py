@@ -116,7 +116,8 @@ def test_a_sync_is_refused_while_requests_run(
 ) -> None:
     engine, _, tied = started
     model = other(tmp_path, seed=6, tied=tied)
-    engine.submit(Request(id="running", tokens=(2, 3), sampling=Sampling(max_tokens=50, top_k=2)))
+    sampling = Sampling(max_tokens=50, top_k=2)
+    engine.submit(Request(id="running", tokens=(2, 3), sampling=sampling, endless=True))
     engine.step()
     with pytest.raises(EngineError, match="1 requests are in flight"):
         engine.update_weights(model.named_parameters(), version=9)
