@@ -47,7 +47,7 @@ pages: notebooks ## run the tutorials (40 minutes) and write their pages
 docs: $(SETUP) ## the documentation site, build/docs/site/index.html
 	@$(BIN)/python scripts/site.py
 
-demo: $(SETUP) ## train the demo model, run the demo, show what it learned
+demo: $(SETUP) ## run the demo and show what it learned
 	@$(BIN)/gfcr demo
 
 # One phase: whole files to each of two workers, those with real engines first, so that both end

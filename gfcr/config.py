@@ -5,7 +5,6 @@ Merging is by key; a part given under another name replaces the base's part inst
 keys. `${...}` is resolved last, when the experiment is made.
 """
 
-import re
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
@@ -185,11 +184,16 @@ def located(path: str | Path) -> Generator[None]:
     try:
         yield
     except InterpolationError as error:
-        place = tuple(re.findall(r"[^.\[\]]+", error.key))
-        lines = [(file, reading.lines(file).get(place)) for file, _ in merging.layers(path)]
-        said = next((f"{file}:{line}: " for file, line in reversed(lines) if line), f"{path}: ")
-        words = f"{said}{str(error).removeprefix(f'{path}: ')}"
-        raise InterpolationError(words, key=error.key) from error
+        end = tuple(error.key.partition("[")[0].split("."))
+        places = [
+            f"{file}:{line}: "
+            for file, values in reversed(merging.layers(path))
+            for key, line in reading.lines(file).items()
+            # That of an arm stands deeper than in the experiment that it is resolved in.
+            if key[-len(end) :] == end and error.text in str(plain.at(values, key))
+        ]
+        words = f"{next(iter(places), f'{path}: ')}{str(error).removeprefix(f'{path}: ')}"
+        raise InterpolationError(words, key=error.key, text=error.text) from error
 
 
 def given(source: object, *, where: str) -> dict[str, Any]:

@@ -114,7 +114,7 @@ def changes_of(level: object, *, where: str) -> dict[str, Any]:
     """
     changes: dict[str, Any] = {}
     for key, value in mapping(level, where=where).items():
-        changes = merging.merge(changes, nested({key_of(key): value}))
+        changes = merging.combine(changes, nested({key_of(key): value}))
     return changes
 
 
@@ -184,5 +184,5 @@ def _cell(
 ) -> Cell:
     changes: dict[str, Any] = {}
     for factor, level in chosen.items():
-        changes = merging.merge(changes, factors[factor][level])
+        changes = merging.combine(changes, factors[factor][level])
     return Cell(levels=chosen, changes=changes)

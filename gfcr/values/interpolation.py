@@ -32,11 +32,11 @@ _SECRET: Final = re.compile(r"(KEY|TOKEN)S?(_|$)|PASSWORD|PASSWD|SECRET|CREDENTI
 
 
 class InterpolationError(ConfigError):
-    """A value that cannot be had; `key` leads to it, with dots."""
+    """A value that cannot be had: `text` under `key`, which leads to it with dots."""
 
-    def __init__(self, message: str, *, key: str) -> None:
+    def __init__(self, message: str, *, key: str, text: str) -> None:
         super().__init__(message)
-        self.key = key
+        self.key, self.text = key, text
 
 
 def is_open(value: object) -> bool:
@@ -120,12 +120,15 @@ def _value(tree: "DictConfig", key: str, *, found: Mapping[str, str], where: str
             f"{where}: {place}={shown(text)} is not allowed: {why}. Give a value, or "
             f"${{KEY}} of one that is given.{near}",
             key=place,
+            text=text,
         ) from error
 
 
 def _missing(key: str, *, where: str) -> InterpolationError:
     return InterpolationError(
-        f"{where}: {key} must be given: it is `{MISSING}`. Give {key}=VALUE.", key=key
+        f"{where}: {key} must be given: it is `{MISSING}`. Give {key}=VALUE.",
+        key=key,
+        text=MISSING,
     )
 
 
@@ -161,6 +164,7 @@ def _allow(text: str, *, where: str, key: str) -> None:
                 f"{', '.join(sorted(allowed))}; own ones by entry points of {GROUP}."
                 f"{did_you_mean(name, allowed)}",
                 key=key,
+                text=text,
             )
     for name in _FROM_ENVIRONMENT.findall(text):
         if _SECRET.search(name):
@@ -168,6 +172,7 @@ def _allow(text: str, *, where: str, key: str) -> None:
                 f"{where}={shown(text)} is not allowed: by its name {name} is a secret, and values "
                 "are written to records. Whoever needs it reads the variable itself.",
                 key=key,
+                text=text,
             )
 
 

@@ -81,14 +81,36 @@ def merge(
 ) -> dict[str, Any]:
     """Merges two experiments' values; a part under another name replaces the base's.
 
+    A part of the base without a name is the usual one: a name for it is another name.
+
+    Raises:
+        ConfigError: an interpolation is malformed.
+    """
+    kept, own = dict(base), spelt(changes)
+    for key in PARTS:
+        old, new = kept.get(key), own.get(key)
+        if (
+            is_mapping(old)
+            and is_mapping(new)
+            and new.get("name", old.get("name")) != old.get("name")
+        ):
+            kept[key] = {}
+    return combine(kept, own, where=where)
+
+
+def combine(
+    first: Mapping[str, Any], second: Mapping[str, Any], *, where: str = "values"
+) -> dict[str, Any]:
+    """Puts changes together, of which one may name a part and another give its settings.
+
     Raises:
         ConfigError: an interpolation is malformed.
     """
     from omegaconf import OmegaConf
 
-    own = spelt(changes)
-    with naming(where, values={**base, **own}):
-        trees = [tree_of(values) for values in (_kept(base, own), own)]
+    own = spelt(second)
+    with naming(where, values={**first, **own}):
+        trees = [tree_of(values) for values in (_kept(first, own), own)]
         merged = OmegaConf.to_container(OmegaConf.unsafe_merge(*trees), resolve=False)
     return cast("dict[str, Any]", merged)
 

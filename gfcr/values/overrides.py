@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from gfcr.errors import ConfigError, shown, unknown_name
 from gfcr.values import reading
-from gfcr.values.merging import PARTS, merge, tree_of
+from gfcr.values.merging import PARTS, combine, merge, tree_of
 from gfcr.values.plain import leaves
 
 if TYPE_CHECKING:
@@ -61,18 +61,22 @@ def parse_overrides(overrides: Sequence[str]) -> dict[str, Any]:
 
 
 def apply_overrides(values: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
-    """Returns values with overrides applied, one after the other.
+    """Returns values with overrides applied: keys taken out, then values, then places in lists.
 
     Raises:
         ConfigError: one is not allowed, or names a place in a list, or a key to take out, that
             there is not.
     """
+    given = [parse_override(text) for text in overrides]
     found = dict(values)
-    for override in map(parse_override, overrides):
-        if override.removes or "[" in override.key:
-            found = _edited(found, override)
-        else:
-            found = merge(found, override.change)
+    for override in (o for o in given if o.removes):
+        found = _edited(found, override)
+    changes: dict[str, Any] = {}
+    for override in (o for o in given if not o.removes and "[" not in o.key):
+        changes = combine(changes, override.change)
+    found = merge(found, changes) if changes else found
+    for override in (o for o in given if not o.removes and "[" in o.key):
+        found = _edited(found, override)
     return found
 
 
@@ -81,7 +85,7 @@ def said(overrides: Sequence[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for override in map(parse_override, overrides):
         if not override.removes:
-            found = merge(found, override._replace(key=override.key.partition("[")[0]).change)
+            found = combine(found, override._replace(key=override.key.partition("[")[0]).change)
     return found
 
 

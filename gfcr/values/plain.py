@@ -1,7 +1,7 @@
 """Plain values, as files and the command line give them, against what functions and fields take."""
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING
 from typing import Any, TypeGuard, get_type_hints
 
@@ -35,6 +35,13 @@ def leaves(
             yield from leaves(value, (*above, str(key)))
         else:
             yield (*above, str(key)), value
+
+
+def at(values: object, keys: Sequence[str]) -> object:
+    """What stands where keys lead; None where nothing does."""
+    for key in keys:
+        values = values.get(key) if is_mapping(values) else None
+    return values
 
 
 def merge(

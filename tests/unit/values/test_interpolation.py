@@ -135,6 +135,11 @@ def test_the_file_and_the_line_are_said(tmp_path: Path) -> None:
     (tmp_path / "base.yaml").write_text("prompts: 4\nsampling:\n\n  max_tokens: ???\n")
     with pytest.raises(ConfigError, match=r"base\.yaml:4: .*sampling\.max_tokens must be given"):
         configs.read_experiment(tmp_path / "own.yaml")
+    study = {**VALUES, "prompts": 2, "arms": {"a": {}, "b": {"prompts": "${nothing}"}}}
+    (tmp_path / "study.yaml").write_text(text := yaml.safe_dump(study, sort_keys=False))
+    line = text.splitlines().index("    prompts: ${nothing}") + 1
+    with pytest.raises(ConfigError, match=rf"study\.yaml:{line}: .*arms\.b.*prompts="):
+        sweep.load(tmp_path / "study.yaml", overrides=[])
     given = configs.read_experiment(tmp_path / "own.yaml", overrides=["sampling.max_tokens=7"])
     assert given.sampling.max_tokens == 7
 
@@ -255,6 +260,11 @@ def test_overrides_are_hydras() -> None:
     assert after("~a.n")["a"] == {"words": ["x", "y"]} == after("~a.n=")["a"]
     assert after("strategy=grpo")["strategy"] == {"name": "grpo"}
     assert after("strategy.max_rounds=${a.n}")["strategy"]["max_rounds"] == "${a.n}"
+    # One names the part and the other sets it, in any order; a file's settings of another go.
+    for order in (["strategy=grpo", "strategy.n=4"], ["strategy.n=4", "strategy=grpo"]):
+        assert after(*order)["strategy"] == {"n": 4, "name": "grpo"}
+    unnamed = merging.merge({"trainer": {"max_steps": 3}}, {"trainer": {"name": "dry"}})
+    assert unnamed == {"trainer": {"name": "dry"}}, "a name for the usual part is another name"
     for wrong, said in {
         "~a.m": "Did you mean 'a.n'",
         "~b.c": "'b.c'",
