@@ -10,7 +10,8 @@ from typing import Any, Final, get_args
 from gfcr.errors import ConfigError, shown
 from gfcr.values.merging import spelt
 from gfcr.values.overrides import parse_overrides
-from gfcr.values.ranges import describe, reader
+from gfcr.values.ranges import describe
+from gfcr.values.types import adapter
 
 DRY_RUN: Final = "say what would start, resume or be refused; write nothing, start no engine"
 ENGINE: Final = "engine.KEY=VALUE, e.g. engine.compile=true"
@@ -35,7 +36,7 @@ def within(hint: Any) -> Callable[[str], Any]:
 
     def read(text: str) -> Any:
         try:
-            return reader(hint)(number(text))
+            return adapter(hint).validate_python(number(text))
         except (ValueError, OverflowError) as error:
             told = f"{shown(text)} is not allowed: give {describe(hint)}"
             raise argparse.ArgumentTypeError(told) from error

@@ -15,9 +15,9 @@ from gfcr.commands import Outcome
 from gfcr.search.space import Search
 from gfcr.sweep.factors import DESIGNS
 from gfcr.types import Loss
-from gfcr.values import merging, schema
+from gfcr.values import merging, types
 from gfcr.values.ranges import hints_of
-from gfcr.values.schema import Schema
+from gfcr.values.types import Schema
 
 HELP = "Print the JSON Schema of experiment files, or of studies, for editors."
 
@@ -98,7 +98,7 @@ def _strategy(kinds: Mapping[Any, Schema]) -> Schema:
         function = strategies.find(name)
         hints = get_type_hints(function, include_extras=True)
         taken = inspect.signature(function).parameters
-        knobs = {key: _or_open(schema.of(hints[key], instead=kinds)) for key in taken}
+        knobs = {key: _or_open(types.schema(hints[key], instead=kinds)) for key in taken}
         found[name] = {
             "description": (inspect.getdoc(function) or "").partition("\n")[0],
             "properties": {**knobs, **addresses},
@@ -117,8 +117,8 @@ def _record(
     keys: dict[str, Schema] = {}
     for field in dataclasses.fields(kind):
         if field.init:
-            given = (instead or {}).get(field.name)
-            keys[field.name] = _or_open(given or schema.of(hints[field.name], instead=kinds or {}))
+            own = types.schema(hints[field.name], instead=kinds or {})
+            keys[field.name] = _or_open((instead or {}).get(field.name, own))
             if doc := docs.get(field.name):
                 keys[field.name] = {**keys[field.name], "description": doc}
             if isinstance(field.default, (str, int, float)):

@@ -183,5 +183,5 @@ def _own() -> tuple[str, ...]:
 
     points = entry_points(group=GROUP)
     for point in points:
-        OmegaConf.register_new_resolver(point.name, point.load(), replace=True)
+        OmegaConf.register_resolver(point.name, point.load(), replace=True)
     return tuple(point.name for point in points)

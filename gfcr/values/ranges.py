@@ -5,23 +5,18 @@ Python alike. Whatever the annotation, numbers are finite, integers have 64 bits
 encoded and holds no NUL.
 """
 
-import math
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
-from numbers import Integral, Real
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import (
     Annotated,
     Any,
-    Final,
     Literal,
     Self,
     TypeAlias,
     Union,
-    cast,
     get_args,
     get_origin,
     get_type_hints,
@@ -31,6 +26,7 @@ from annotated_types import Ge, GroupedMetadata, Gt, Interval, Le, Len, Lt, MaxL
 from annotated_types import MultipleOf as Multiple
 
 from gfcr.errors import ConfigError, did_you_mean, shown
+from gfcr.values.types import adapter
 
 Count: TypeAlias = Annotated[int, Interval(ge=1, le=1_000_000)]
 """How many of something that is held in memory or gone through one by one."""
@@ -55,11 +51,6 @@ Word: TypeAlias = Annotated[str, Len(0, 200)]
 File: TypeAlias = Annotated[str, Len(0, 2_000)]
 """A path, a Hub id or an address; empty is none."""
 
-_NO_TEXT: Final = re.compile("[\0\ud800-\udfff]")
-
-Reader: TypeAlias = Callable[[Any], Any]
-"""Gives a value as its type, or raises ValueError."""
-
 
 class Checked:
     """A dataclass whose fields are checked before it is made, from Python as from a file."""
@@ -83,7 +74,7 @@ def conform(value: Any, hint: Any, *, key: str) -> Any:
         ConfigError: it has another type or is out of range, naming the key and what is allowed.
     """
     try:
-        return reader(hint)(value)
+        return adapter(hint).validate_python(value)
     except (ValueError, OverflowError, RecursionError) as error:
         near = did_you_mean(str(value), get_args(hint)) if get_origin(hint) is Literal else ""
         told = f"{key}={shown(value)} is not allowed: give {describe(hint)}.{near}"
@@ -97,26 +88,6 @@ def hints_of(schema: type) -> dict[str, Any]:
     return {f.name: hints[f.name] for f in fields(schema) if f.init}
 
 
-@lru_cache(maxsize=4096)
-def reader(hint: Any) -> Reader:
-    """The function that checks and converts values of an annotation."""
-    origin, args = get_origin(hint), get_args(hint)
-    if origin is Annotated:
-        return _within(reader(args[0]), list(bounds(hint)))
-    if origin is Literal:
-        return _one_of(args)
-    if origin in (Union, UnionType):
-        return _any_of([reader(arg) for arg in sorted(args, key=lambda a: a is not NoneType)])
-    if isinstance(origin, type) and issubclass(origin, Mapping):
-        return _mapping(*(reader(arg) for arg in args))
-    if isinstance(origin, type) and issubclass(origin, Sequence):
-        same = origin is not tuple or args[1:] == (...,)
-        make = tuple if origin is tuple else list
-        return _sequence([reader(a) for a in args if a is not ...], same=same, make=make)
-    plain = {int: _integer, float: _number, str: _text, bool: _bool, Path: _path, Any: _anything}
-    return plain.get(hint) or _instance(origin or hint)
-
-
 def bounds(hint: Any) -> Iterator[Any]:
     """The constraints of an annotation, one by one."""
     for constraint in get_args(hint)[1:]:
@@ -124,11 +95,6 @@ def bounds(hint: Any) -> Iterator[Any]:
             yield from constraint
         else:
             yield constraint
-
-
-def is_text(value: str) -> bool:
-    """Whether files and other libraries can hold it: no NUL, no bytes that are no UTF-8."""
-    return len(value) <= 10_000 and not _NO_TEXT.search(value)
 
 
 def describe(hint: Any) -> str:
@@ -147,128 +113,6 @@ def describe(hint: Any) -> str:
     words = {int: "an integer", float: "a number", str: "text", bool: "true or false"}
     words |= {Path: "a path", NoneType: "null", Any: "any value"}
     return words.get(hint) or f"a {getattr(hint, '__name__', hint)}"
-
-
-# ---------------------------------------------------------------- readers
-
-
-def _within(inner: Reader, constraints: Sequence[Any]) -> Reader:
-    def read(value: Any) -> Any:
-        found = inner(value)
-        if not all(_holds(c, found) for c in constraints):
-            raise ValueError
-        return found
-
-    return read
-
-
-def _holds(constraint: Any, value: Any) -> bool:
-    match constraint:
-        case Ge(ge):
-            return value >= ge
-        case Gt(gt):
-            return value > gt
-        case Le(le):
-            return value <= le
-        case Lt(lt):
-            return value < lt
-        case Multiple(of):
-            return value % of == 0
-        case MinLen(least):
-            return len(value) >= least
-        case MaxLen(most):
-            return len(value) <= most
-        case _:
-            raise TypeError(f"ranges know no {constraint!r}")
-
-
-def _one_of(allowed: Sequence[Any]) -> Reader:
-    def read(value: Any) -> Any:
-        if not any(type(value) is type(a) and value == a for a in allowed):
-            raise ValueError
-        return value
-
-    return read
-
-
-def _any_of(readers: Sequence[Reader]) -> Reader:
-    def read(value: Any) -> Any:
-        for one in readers:
-            try:
-                return one(value)
-            except ValueError:
-                continue
-        raise ValueError
-
-    return read
-
-
-def _mapping(key: Reader, item: Reader) -> Reader:
-    def read(value: Any) -> Any:
-        if not isinstance(value, Mapping):
-            raise ValueError
-        return {key(k): item(v) for k, v in cast("Mapping[Any, Any]", value).items()}
-
-    return read
-
-
-def _sequence(items: Sequence[Reader], *, same: bool, make: Callable[[Any], Any]) -> Reader:
-    def read(value: Any) -> Any:
-        if not isinstance(value, (list, tuple)):
-            raise ValueError
-        values = cast("Sequence[Any]", value)
-        readers = [items[0]] * len(values) if same else items
-        return make(r(v) for r, v in zip(readers, values, strict=True))
-
-    return read
-
-
-def _instance(kind: Any) -> Reader:
-    if not isinstance(kind, type) or getattr(kind, "_is_protocol", False):
-        return _anything
-
-    def read(value: Any) -> Any:
-        if not isinstance(value, kind):
-            raise ValueError
-        return value
-
-    return read
-
-
-def _integer(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, Integral) or abs(int(value)) >= 2**63:
-        raise ValueError
-    return int(value)
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(float(value)):
-        raise ValueError
-    return float(value)
-
-
-def _text(value: Any) -> str:
-    text = str(value) if type(value) is int else value  # a study called 2026
-    if not isinstance(text, str) or not is_text(text):
-        raise ValueError
-    return text
-
-
-def _bool(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError
-    return value
-
-
-def _path(value: Any) -> Path:
-    return value if isinstance(value, Path) else Path(_text(value))
-
-
-def _anything(value: Any) -> Any:
-    return value
-
-
-# ---------------------------------------------------------------- words
 
 
 def _limits(constraints: Sequence[Any]) -> str:

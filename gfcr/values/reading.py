@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final, cast
 import yaml
 
 from gfcr.errors import ConfigError, near_file, shown
-from gfcr.values.ranges import is_text
+from gfcr.values.types import is_text
 
 MOST_BYTES: Final = 1_000_000
 MOST_DEPTH: Final = 24
