@@ -10,7 +10,7 @@ from gfcr.commands import Outcome, subject
 from gfcr.commands.subject import Key, Subject
 from gfcr.errors import ConfigError
 from gfcr.shown.table import Column, Table
-from gfcr.values import reading
+from gfcr.values import merging, reading
 from gfcr.values.plain import is_mapping
 
 HELP = "Print every value in which two strategies, experiments or arms of a study differ."
@@ -24,13 +24,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     told = "a strategy, FILE.yaml of an experiment, or STUDY.yaml:ARM"
     parser.add_argument("subject", metavar="A", help=told)
     parser.add_argument("other", metavar="B", help="the same, to compare with")
+    parser.add_argument("--raw", action="store_true", help="files as written: nothing is resolved")
     parser.add_argument("--exit-code", action="store_true", help="exit with 1 where they differ")
 
 
 def run(options: argparse.Namespace) -> Outcome:
     """Compares what is resolved; a strategy with an experiment by the experiment's strategy."""
     texts = (str(options.subject), str(options.other))
-    one, other = (_read(text) for text in texts)
+    one, other = (_read(text, raw=options.raw) for text in texts)
     if not all(map(subject.is_file, texts)):
         one, other = (each.get("strategy", each) for each in (one, other))
     found = list(_differences(one, other))
@@ -42,7 +43,11 @@ def run(options: argparse.Namespace) -> Outcome:
     return Outcome(data=data, text=_table(rows, names=texts), code=code)
 
 
-def _read(text: str) -> Mapping[str, Any]:
+def _read(text: str, *, raw: bool) -> Mapping[str, Any]:
+    if raw and (not subject.is_file(text) or ":" in text):
+        raise ConfigError(f"--raw compares files as they are written, and {text} is none.")
+    if raw:
+        return merging.read(text)
     if not subject.is_file(text):
         return subject.strategy(text).values
     path, _, arm = text.partition(":")

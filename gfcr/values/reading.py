@@ -91,7 +91,8 @@ def parse(text: str, *, where: str) -> Any:
         values = yaml.load(text, Loader=_Loader)  # a SafeLoader
     except (yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError) as error:
         # The last three: PyYAML, of `!!int ''`, `!!bool x`, `!!timestamp x`.
-        raise ConfigError(f"{where} is not valid YAML: {error}") from error
+        hint = " Within braces and brackets, `${...}` is quoted." if "${" in str(error) else ""
+        raise ConfigError(f"{where} is not valid YAML: {error}{hint}") from error
     except RecursionError as error:
         raise _too_deep(where) from error
     _sound(values, where=where, depth=0, left=[MOST_VALUES])

@@ -79,3 +79,13 @@ def test_what_cannot_be_compared_is_refused(folder: Path) -> None:
     assert part.returncode == 2 and "unknown strategy 'refill'" in part.stderr
     none = gfcr("diff", f"{folder}/base.yaml:a", "dapo")
     assert none.returncode == 2 and "it has no arm 'a'" in none.stderr
+
+
+def test_raw_files_differ_in_what_is_written(folder: Path) -> None:
+    other = BASE.replace("steps: 4", "steps: '${prompts}'") + "prompts: 4"
+    (folder / "other.yaml").write_text(other)
+    files = [f"{folder}/base.yaml", f"{folder}/other.yaml", "--raw"]
+    assert told(*files) == {"trainer.max_steps": {"a": 4, "b": "${prompts}"}, "prompts": {"b": 4}}
+    refused = gfcr("diff", "grpo", files[1], "--raw")
+    assert refused.returncode == 2
+    assert "--raw compares files" in refused.stderr
