@@ -201,16 +201,13 @@ class Pipeline:
         num_samples: int,
         sampling: Sampling,
         label: str,
-        desk: Desk | None = None,
     ) -> list[Group]:
-        """See `loop.rounds.evaluate`; `desk` scores, or else the run's."""
-        address, desk = "evaluation.generate", desk or self.desk
+        """Rolls out held-out prompts beside training, see `loop.rounds.evaluate`."""
+        address = "evaluation.generate"
         with self.making.aside():
             return evaluate(
                 prompts,
-                floor=replace(
-                    self._floor, desk=desk, heldout=(), learns_any_heat=True, address=address
-                ),
+                floor=replace(self._floor, heldout=(), learns_any_heat=True, address=address),
                 generate=generate,
                 num_samples=num_samples,
                 sampling=sampling,

@@ -1,7 +1,7 @@
 """The held-out question and its answers: the same for every arm, and what nobody could score."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import nan
 from statistics import fmean
 from typing import Any, TypeAlias
@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 from gfcr.config import Evaluation
 from gfcr.errors import GfcrError, TaskError
 from gfcr.loop.custody import digest
-from gfcr.loop.scoring import Apart
 from gfcr.stages import EPISODE
 from gfcr.tasks.base import Problems
 from gfcr.types import FinishReason, Group, Prompt, Rollout
@@ -41,8 +40,6 @@ class Question:
     samples: int
     training: str = ""
     """Digest of the prompts to train on, which are the same for all arms too."""
-    carried: bytes = field(default=b"", repr=False)
-    """What scores in processes of its own, see `loop.scoring.Apart`; empty for tasks of gfcr's."""
 
     def record(self) -> dict[str, Any]:
         """What two runs must have in common for their scores to be compared."""
@@ -84,13 +81,12 @@ def _answers(group: Group) -> list[Rollout]:
     return list(found.values())
 
 
-def question(problems: Problems, *, evaluation: Evaluation, apart: Apart | None = None) -> Question:
+def question(problems: Problems, *, evaluation: Evaluation) -> Question:
     """Takes the first held-out prompts, after a look at both splits.
 
     Args:
         problems: of the task.
         evaluation: how many prompts and answers.
-        apart: of a task that is not gfcr's, whose held-out prompts are then taken.
 
     Raises:
         TaskError: there are too few, two have one id, or training would see one of them.
@@ -101,7 +97,7 @@ def question(problems: Problems, *, evaluation: Evaluation, apart: Apart | None 
             f"evaluation.prompts={prompts} and the task has {there} held-out prompts: give at most "
             "as many, or make the held-out split larger (task.num_heldout, task.heldout_fraction)."
         )
-    chosen = tuple((apart.prompts if apart else problems.heldout)[:prompts])
+    chosen = tuple(problems.heldout[:prompts])
     ids = {prompt.id for prompt in chosen}
     if len(ids) < len(chosen):
         raise TaskError(
@@ -125,12 +121,7 @@ def question(problems: Problems, *, evaluation: Evaluation, apart: Apart | None 
             f"token, such as {first.text[:80]!r}: what is trained on measures nothing. Give the "
             "task splits without a common prompt."
         )
-    return Question(
-        prompts=chosen,
-        samples=evaluation.samples,
-        training=training,
-        carried=apart.carried if apart else b"",
-    )
+    return Question(prompts=chosen, samples=evaluation.samples, training=training)
 
 
 Point: TypeAlias = tuple[float, float, float, float]

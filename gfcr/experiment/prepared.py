@@ -7,7 +7,6 @@ from gfcr.errors import TaskError
 from gfcr.experiment.check import check_problems
 from gfcr.experiment.heldout import Question, question
 from gfcr.experiment.resolved import Resolved
-from gfcr.loop.scoring import apart
 from gfcr.tasks.base import Codec, Problems
 from gfcr.tasks.codec import CharCodec, HfCodec
 
@@ -34,8 +33,7 @@ def prepare(resolved: Resolved, *, model: str) -> Prepared:
     codec = _codec(resolved, model=model)
     problems = resolved.task.problems(codec)
     evaluation = resolved.config.evaluation
-    own = apart(resolved.task, codec=codec, prompts=evaluation.prompts)
-    asked = question(problems, evaluation=evaluation, apart=own)
+    asked = question(problems, evaluation=evaluation)
     check_problems(resolved, problems, codec=codec, model=model)
     return Prepared(codec=codec, problems=problems, question=asked)
 

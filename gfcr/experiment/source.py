@@ -3,20 +3,20 @@
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, final
 
 from annotated_types import Interval
 
+from gfcr import registry
+from gfcr.code import sources
 from gfcr.config import HELDOUT
 from gfcr.doctor import Finding, Watcher
 from gfcr.errors import ConfigError, ForeignCheckpointError, shown
 from gfcr.experiment.alike import alike
 from gfcr.experiment.heldout import Heldout, Point, Question
 from gfcr.experiment.resolved import Resolved
-from gfcr.loop import anew
-from gfcr.loop.scoring import asked_again, scorer
+from gfcr.loop.scoring import asked_again
 from gfcr.pipeline import Pipeline
 from gfcr.process import lease
 from gfcr.tracking.folder import Mark, RunFolder
@@ -118,7 +118,11 @@ class RunSource:
         self.question = question
         self._config, self._generate = of.config, of.generate
         self._pause, self._watch = pause, watch
-        self._code = anew.Unedited({"task": pipeline.desk.task, "generate": of.generate})
+        task = pipeline.desk.task
+        self._by_others = bool(
+            sources.roots(registry.nested(task).values(), spec=registry.spec("task", task))
+        )
+        """Whether code that is not gfcr's scores: it may be no function of prompt and text."""
         self.memory = _Memory()
         self.begun = False
         """Whether records and store are those of this session."""
@@ -229,21 +233,17 @@ class RunSource:
     def evaluate(self, *, update: int) -> Heldout:
         """Measures held-out reward under the engine's policy and adds a point to the curve."""
         lease.enter("evaluate")
-        began, shared, carried = time.perf_counter(), self.pipeline.desk, self.question.carried
-        self._code.check()
-        with scorer(shared, carried=carried) as desk, anew.part("generate", self._generate) as part:
-            groups = self.pipeline.evaluate(
-                deepcopy(self.question.prompts),  # what is left in their `meta` is gone
-                generate=part,
-                num_samples=self.question.samples,
-                sampling=self._config.evaluation.sampling,
-                label=f"eval@{update}",
-                desk=desk,
-            )
+        began = time.perf_counter()
+        groups = self.pipeline.evaluate(
+            self.question.prompts,
+            generate=self._generate,
+            num_samples=self.question.samples,
+            sampling=self._config.evaluation.sampling,
+            label=f"eval@{update}",
+        )
         heldout = self.question.summarise(groups)
-        if carried and not self.memory.curve:
-            differing = asked_again(groups, desk=shared, carried=carried)
-            heldout = replace(heldout, disagreed=differing)
+        if self._by_others and not self.memory.curve:
+            heldout = replace(heldout, disagreed=asked_again(groups, desk=self.pipeline.desk))
         self.memory.latest = heldout
         lost = sum(heldout.unscorable.values())
         point = (update, self._training_tokens(), self.elapsed_s, heldout.accuracy)

@@ -28,9 +28,6 @@ MOST_PROCESSES: Final = 64
 MOST_BYTES: Final = 1 << 20
 """Of a pickled result."""
 
-UNBOUNDED: Final = -1
-"""Memory without a limit."""
-
 _LOOK_S: Final = 0.1
 """Between two looks at what a running call has started."""
 _PDEATHSIG, _SUBREAPER = 1, 36
@@ -70,7 +67,7 @@ def run(call: bytes, memory: int) -> bytes:
 
     Args:
         call: see `pack`.
-        memory: bytes of data that the child, and every process it forks, may have, or `UNBOUNDED`.
+        memory: bytes of data that the child, and every process it forks, may have.
     """
     global _child
     child = _child = _child or _fork(memory)
@@ -117,8 +114,7 @@ def _serve(pipe: Any, *, memory: int) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if memory != UNBOUNDED:
-        resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
     # The pool's own pipes would tell that the keeper lives as long as anything holds them.
     os.closerange(3, pipe.fileno())
     os.closerange(pipe.fileno() + 1, 4096)

@@ -44,18 +44,18 @@ class ProcessPool:
     processes and result are bounded: see `gfcr.loop.confined`.
     """
 
-    def __init__(self, *, num_processes: int = 2, memory_gib: float | None = 4.0) -> None:
+    def __init__(self, *, num_processes: int = 2, memory_gib: float = 4.0) -> None:
         """Makes the pool; processes start with the first call.
 
         Args:
             num_processes: calls at a time.
-            memory_gib: data that a call, and every process it forks, may have; None for any.
+            memory_gib: data that a call, and every process it forks, may have.
         """
         context = multiprocessing.get_context("forkserver")
         self._pool = pebble.ProcessPool(
             max_workers=num_processes, context=context, initializer=confined.keep
         )
-        self._memory = confined.UNBOUNDED if memory_gib is None else int(memory_gib * 2**30)
+        self._memory = int(memory_gib * 2**30)
         self._queue = _Queue(decode=pickle.loads)
 
     def submit(self, function: Callable[..., Any], *args: Any, timeout_s: float) -> int:

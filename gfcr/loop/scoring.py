@@ -2,31 +2,22 @@
 
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
-from functools import lru_cache
+from collections.abc import Callable, Sequence
 from math import isclose
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from gfcr import registry
-from gfcr.errors import TaskError, described, shortened, shown
-from gfcr.loop import anew, confined, posing
+from gfcr.errors import described, shortened, shown
+from gfcr.loop import posing
 from gfcr.loop.coroutine import Pending
 from gfcr.loop.guard import real
 from gfcr.stages import EPISODE
-from gfcr.tasks.base import Codec, Posed, Task, Verdict
+from gfcr.tasks.base import Posed, Task, Verdict
 from gfcr.types import Group, Prompt
 
 if TYPE_CHECKING:
     from gfcr.loop.pool import ProcessPool, ThreadPool
 
 T = TypeVar("T")
-
-_NO_LIMIT_S: Final = 86400.0
-"""Of a verifier that is not declared slow: nothing bounds it in the run's own process either."""
 
 
 class Desk:
@@ -35,15 +26,9 @@ class Desk:
     Verifiers go to processes that can be killed; tools and judges (`Session.call`) to threads.
     """
 
-    def __init__(self, task: Task, *, carried: bytes = b"") -> None:
-        """Opens a desk.
-
-        Args:
-            task: scores.
-            carried: see `Apart`; scores in its place, in new processes, where it is given.
-        """
+    def __init__(self, task: Task) -> None:
+        """Opens a desk for the task that scores."""
         self.task = task
-        self._carried = _folder_of(carried) if carried else None
         self._answers: deque[tuple[Pending[Any], Any]] = deque()
         """What the task said and nobody has been given yet."""
         self._processes: ProcessPool | None = None
@@ -62,11 +47,7 @@ class Desk:
     def verify(self, prompt: Prompt, *, text: str) -> Pending[Verdict]:
         """Scores a completion; `deliver` gives the verdict."""
         self.verifier_calls += 1
-        if self._carried:
-            call = (_verify_carried, self._carried.name, prompt.id, text)
-        else:
-            call = (verify_safely, self.task, prompt, text)
-        return self._asking(*call, failed=_unscorable)
+        return self._asking(verify_safely, self.task, prompt, text, failed=_unscorable)
 
     def pose(self, prompt: Prompt, *, text: str) -> Pending[Posed]:
         """Has the task make a problem of a proposal; `deliver` gives what it says."""
@@ -124,25 +105,19 @@ class Desk:
             if pool is not None:
                 pool.close()
         self._processes = self._threads = None
-        if self._carried is not None:
-            self._carried.cleanup()
 
     def _asking(
         self, function: Callable[..., T], *args: Any, failed: Callable[[str], T]
     ) -> Pending[T]:
-        """Has the task do something, in processes where it is slow or carried."""
+        """Has the task do something, in processes that can be killed where it is slow."""
         task, pending = self.task, Pending[T]()
-        if not task.slow and not self._carried:
+        if not task.slow:
             self._answers.append((pending, function(*args)))
             return pending
         from gfcr.loop.pool import ProcessPool
 
-        if self._processes is None:
-            # What is not slow is scored in order and unbounded, as it is in the run's own process.
-            bounded = task.slow and ProcessPool(memory_gib=task.memory_gib)
-            self._processes = bounded or ProcessPool(num_processes=1, memory_gib=None)
-        limit = task.timeout_s if task.slow else _NO_LIMIT_S
-        handle = self._processes.submit(function, *args, timeout_s=limit)
+        self._processes = self._processes or ProcessPool(memory_gib=task.memory_gib)
+        handle = self._processes.submit(function, *args, timeout_s=task.timeout_s)
         self._asked[handle] = pending, failed
         return pending
 
@@ -198,87 +173,20 @@ def _checked(given: Any, *, by: str) -> Verdict:
     return Verdict(reward=reward, scores={n: s for n, s in scores.items() if s is not None})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Apart:
-    """A task that is not gfcr's, as it is before a run has asked it anything."""
-
-    prompts: tuple[Prompt, ...]
-    """Held-out ones; what is taught to those of the run's own task does not reach them."""
-    carried: bytes = field(repr=False)
-    """The task and these, packed for processes."""
-
-
-def apart(task: Task, *, codec: Codec, prompts: int) -> Apart | None:
-    """Makes a task a second time, to score its first held-out prompts; None for one of gfcr's.
-
-    Raises:
-        TaskError: something in it or them cannot be pickled.
-    """
-    values = registry.spec("task", task)
-
-    def again() -> Apart:
-        new = registry.build("task", values)
-        chosen = tuple(new.problems(codec).heldout[:prompts])
-        return Apart(prompts=chosen, carried=_packed(new, chosen))
-
-    modules = anew.modules_of("task", task)
-    return anew.made(again, modules=modules) if modules else None
-
-
-@contextmanager
-def scorer(desk: Desk, *, carried: bytes) -> Generator[Desk]:
-    """Gives the desk that scores held-out answers: one of their own where a task is carried."""
-    if not carried:
-        yield desk
-        return
-    with closing(Desk(desk.task, carried=carried)) as own:
-        yield own
-
-
-def asked_again(groups: Sequence[Group], *, desk: Desk, carried: bytes) -> int:
+def asked_again(groups: Sequence[Group], *, desk: Desk) -> int:
     """Scores answers once more, in another order; returns how many get another reward, or none.
 
     A verifier that is a function of prompt and text gives each the same. Of episodes it is not
     asked, as what an environment said is more than their text.
     """
     found = [r for g in groups for r in g.rollouts if r.reward is not None]
-    given = [r for r in found if EPISODE not in r.notes]
-    with scorer(desk, carried=carried) as again:
-        told = [again.verify(r.prompt, text=r.text) for r in reversed(given)]
-        while again.busy:
-            again.wait()
-            again.deliver()
-    pairs = zip(reversed(given), (pending.result().reward for pending in told), strict=True)
+    given = [r for r in reversed(found) if EPISODE not in r.notes]
+    told = [desk.verify(r.prompt, text=r.text) for r in given]
+    while desk.busy:
+        desk.wait()
+        desk.deliver()
+    pairs = zip(given, (pending.result().reward for pending in told), strict=True)
     return sum(new is None or not isclose(r.reward or 0.0, new, abs_tol=1e-9) for r, new in pairs)
-
-
-def _packed(task: Task, prompts: Sequence[Prompt]) -> bytes:
-    try:
-        return confined.pack(verify_safely, task, {prompt.id: prompt for prompt in prompts})
-    except Exception as error:  # what their own pickling raises is not known
-        raise TaskError(
-            f"task {type(task).__name__} cannot be carried to another process: {described(error)}. "
-            "Held-out answers are scored there, where nothing of training is: make what cannot be "
-            "pickled (clients, locks, lambdas) when `verify` first needs it."
-        ) from error
-
-
-def _folder_of(carried: bytes) -> "TemporaryDirectory[str]":
-    """A folder with a file of it: a task may hold more than every call should send."""
-    folder = TemporaryDirectory(prefix="gfcr-task-")
-    (Path(folder.name) / "task").write_bytes(carried)
-    return folder
-
-
-def _verify_carried(folder: str, prompt: str, text: str) -> Verdict:
-    verify, (task, prompts) = _unpacked(folder)
-    return verify(task, prompts[prompt], text)
-
-
-@lru_cache(maxsize=1)
-def _unpacked(folder: str) -> tuple[Callable[..., Verdict], tuple[Any, ...]]:
-    """Kept for the process: a task may load something heavy when it first verifies."""
-    return confined.unpack((Path(folder) / "task").read_bytes())
 
 
 def _unscorable(error: str) -> Verdict:

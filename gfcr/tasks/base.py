@@ -89,8 +89,8 @@ class Task(Part):
     def verify(self, prompt: Prompt, *, text: str) -> Verdict:
         """Scores a completion's text: a function of the two, whatever was asked before.
 
-        What it raises is recorded as unscorable. What it remembers of training does not reach
-        held-out answers: they are scored by a task made anew, in a process of its own.
+        What it raises is recorded as unscorable. The first held-out answers are scored twice, and
+        those that get another reward the second time are counted and told.
         """
 
     def at_level(self, codec: Codec, *, level: int, seed: int) -> Prompt:

@@ -49,7 +49,8 @@ def is_text(value: str) -> bool:
 
 
 def _strict(hint: Any, *, instead: Mapping[Any, Schema]) -> Any:
-    origin, args = get_origin(hint), get_args(hint)
+    origin: Any = get_origin(hint)
+    args = get_args(hint)
     if origin is Annotated:
         inner = _strict(args[0], instead=instead)
         # What converts runs before the ranges, which then are the type's own in its schema.
@@ -57,15 +58,16 @@ def _strict(hint: Any, *, instead: Mapping[Any, Schema]) -> Any:
         return Annotated[(base, *args[1:], *own)]
     if origin is Literal or hint in (Any, NoneType, ...):
         return hint
+    container = isinstance(origin, type) and issubclass(origin, (Mapping, Sequence))
+    if origin not in (Union, UnionType) and not container:
+        return _SCALARS.get(hint) or _instance(origin or hint, schema=instead.get(hint, {}))
     within = tuple(_strict(arg, instead=instead) for arg in args)
-    if origin in (Union, UnionType):
+    if not container:
         return reduce(lambda one, other: one | other, within)
-    if isinstance(origin, type) and issubclass(origin, Mapping):
+    if issubclass(cast(type, origin), Mapping):
         return GenericAlias(dict, within)
-    if isinstance(origin, type) and issubclass(origin, Sequence):
-        made = GenericAlias(tuple if origin is tuple else list, within)
-        return Annotated[made, BeforeValidator(_listed)]
-    return _SCALARS.get(hint) or _instance(origin or hint, schema=instead.get(hint, {}))
+    made = GenericAlias(tuple if origin is tuple else list, within)
+    return Annotated[made, BeforeValidator(_listed)]
 
 
 def _instance(kind: Any, *, schema: Schema) -> Any:

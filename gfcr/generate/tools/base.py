@@ -35,7 +35,7 @@ class Tool(Part):
     def answer(self, text: str) -> str:
         """Returns the text to append behind a call.
 
-        A function of `text`: a tool outside gfcr is imported anew for each evaluation.
+        It is a function of `text`: what a tool remembers of training would help held-out answers.
 
         Args:
             text: the completion so far, without the stop text that called.

@@ -100,11 +100,13 @@ def test_two_rewards_of_a_file_train_and_the_metric_is_another(folder: Path) -> 
     assert "rewards/vowels" in json.dumps(notes, default=str)
 
 
-def test_held_out_answers_are_scored_by_the_function_in_a_process_of_its_own(folder: Path) -> None:
+def test_held_out_answers_are_scored_by_the_function_and_once_more(folder: Path) -> None:
     done = gfcr("run", experiment(folder, verifier=f"{folder}/mine.py:vowels"), "--json")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
-    assert result["heldout"]["before"]["disagreed"] == 0, "only code of the user's is asked again"
+    assert result["heldout"]["before"]["disagreed"] == 0, (
+        "it is asked again"
+    )
     assert 0 < result["heldout"]["after"]["accuracy"] < 1 and result["reward_range"] is None
 
 

@@ -2,15 +2,13 @@
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import pytest
 
-from gfcr import registry
-from gfcr.errors import ConfigError, TaskError
-from gfcr.loop import confined, scoring
+from gfcr.errors import ConfigError
+from gfcr.loop import scoring
 from gfcr.loop.pool import Done
 from gfcr.loop.scoring import Desk
 from gfcr.tasks.base import Verdict
@@ -117,14 +115,14 @@ def test_what_is_forgotten_is_never_delivered() -> None:
 def test_answers_that_are_scored_otherwise_the_second_time_are_counted() -> None:
     task = Counts()
     groups = [make.group([1.0, 4.0, None]), make.group([4.0, 0.0])]
-    assert scoring.asked_again(groups, desk=Desk(task), carried=b"") == 2
+    assert scoring.asked_again(groups, desk=Desk(task)) == 2
     assert len(task.asked) == 4, "what had no reward is not asked for one"
     task.added = 1e-12
-    assert scoring.asked_again([make.group([4.0])], desk=Desk(task), carried=b"") == 0
+    assert scoring.asked_again([make.group([4.0])], desk=Desk(task)) == 0
     task.added = 1e-8
-    assert scoring.asked_again([make.group([4.0])], desk=Desk(task), carried=b"") == 1
+    assert scoring.asked_again([make.group([4.0])], desk=Desk(task)) == 1
     task.added = float("nan")
-    assert scoring.asked_again([make.group([0.0])], desk=Desk(task), carried=b"") == 1
+    assert scoring.asked_again([make.group([0.0])], desk=Desk(task)) == 1
 
 
 def test_answers_are_asked_again_in_the_opposite_order() -> None:
@@ -133,23 +131,8 @@ def test_answers_are_asked_again_in_the_opposite_order() -> None:
         make.group_of([make.rollout(i, text="x" * i, reward=float(i)) for i in span])
         for span in ((1, 2), (3, 4))
     ]
-    assert scoring.asked_again(groups, desk=Desk(task), carried=b"") == 0
+    assert scoring.asked_again(groups, desk=Desk(task)) == 0
     assert [text for _, text in task.asked] == ["xxxx", "xxx", "xx", "x"]
-
-
-def test_a_carried_task_scores_its_own_prompts_in_another_process() -> None:
-    """Here in this one, from the file that the other reads."""
-    prompts = [make.prompt(0), make.prompt(1)]
-    folder = scoring._folder_of(scoring._packed(Counts(added=0.5), prompts))
-    name = folder.name
-    assert Path(name).name.startswith("gfcr-task-")
-    assert scoring._verify_carried(name, "p1", "xx") == Verdict(reward=2.5)
-    (Path(name) / "task").unlink()
-    assert scoring._verify_carried(name, "p0", "x") == Verdict(reward=1.5), "it is kept"
-    with pytest.raises(KeyError):
-        scoring._verify_carried(name, "p9", "x")
-    folder.cleanup()
-    scoring._unpacked.cache_clear()
 
 
 @dataclass(kw_only=True)
@@ -164,7 +147,7 @@ class Here:
 
     made: ClassVar[list["Here"]] = []
 
-    def __init__(self, *, num_processes: int = 2, memory_gib: float | None = 4.0) -> None:
+    def __init__(self, *, num_processes: int = 2, memory_gib: float = 4.0) -> None:
         self.bounds, self.limits, self.open = (num_processes, memory_gib), list[float](), True
         self.given: list[Any] = []
         self.made.append(self)
@@ -217,73 +200,3 @@ def test_a_slow_task_scores_in_processes_with_its_own_limits(pools: list[Here]) 
     assert not pool.open
     desk.verify(make.prompt(), text="a")
     assert len(pools) == 2
-
-
-def test_a_carried_task_scores_in_one_process_without_limits_unless_it_is_slow(
-    pools: list[Here],
-) -> None:
-    for task, bounds in ((Counts(), (1, None)), (Slow(), (2, 1.5))):
-        carried = scoring._packed(replace(task, added=0.5), [make.prompt(1)])
-        desk = Desk(task, carried=carried)
-        told = desk.verify(make.prompt(1, text="1+2+3="), text="xx")
-        finished(desk)
-        assert told.result() == Verdict(reward=2.5), "it is the one that is carried"
-        assert pools[-1].bounds == bounds and not task.asked
-        assert pools[-1].limits == [7.0 if task.slow else 86400.0]
-        desk.close()
-        scoring._unpacked.cache_clear()
-
-
-LOOSE = """
-from dataclasses import dataclass
-from gfcr.tasks.base import Problems, Task, Verdict
-from gfcr.testing import factories as make
-
-@dataclass(kw_only=True)
-class Lengths(Task):
-    share: float = 0.25
-
-    def problems(self, codec):
-        return Problems(train=(), heldout=tuple(make.prompt(i) for i in range(5)))
-
-    def verify(self, prompt, *, text):
-        self.share += 1
-        return Verdict(reward=(self.share - 1) * len(text))
-"""
-
-
-def test_another_s_task_is_made_a_second_time_as_it_was_before_it_was_asked(tmp_path: Path) -> None:
-    (tmp_path / "lengths.py").write_text(LOOSE)
-    task: Any = registry.build("task", {"name": f"{tmp_path}/lengths.py:Lengths", "share": 0.5})
-    made = scoring.apart(task, codec=make.CODEC, prompts=3)
-    assert made is not None and [p.id for p in made.prompts] == ["p0", "p1", "p2"]
-    task.verify(make.prompt(), text="four")
-    verify, (again, prompts) = confined.unpack(made.carried)
-    assert list(prompts) == ["p0", "p1", "p2"]
-    assert (
-        verify(again, prompts["p1"], "four")
-        == Verdict(reward=2.0)
-        != task.verify(make.prompt(), text="four")
-    )
-
-
-def test_what_cannot_be_carried_says_what_and_why() -> None:
-    said = r"task Counts cannot be carried to another process: \w+Error: .*lambda.* Held-out"
-    with pytest.raises(TaskError, match=said):
-        scoring._packed(Counts(odd=lambda: None), [make.prompt()])
-
-
-def test_a_desk_of_its_own_is_made_for_what_is_carried_and_closed() -> None:
-    desk = Desk(Counts())
-    with scoring.scorer(desk, carried=b"") as own:
-        assert own is desk
-    with scoring.scorer(desk, carried=b"something") as own:
-        assert own is not desk and own.task is desk.task
-        folder = Path(own._carried.name)  # pyright: ignore[reportOptionalMemberAccess]
-        assert (folder / "task").read_bytes() == b"something"
-    assert not folder.exists()
-
-
-def test_a_task_of_gfcr_is_not_made_a_second_time() -> None:
-    task: Any = registry.build("task", {"name": "chain_sum"})
-    assert scoring.apart(task, codec=make.CODEC, prompts=3) is None
