@@ -12,8 +12,8 @@ from gfcr.engine.base import Engine
 from gfcr.errors import asking, restoring
 from gfcr.ledger import Ledger
 from gfcr.loop import batch as batches
-from gfcr.loop.custody import Custody
 from gfcr.loop.floor import Floor
+from gfcr.loop.known import Known
 from gfcr.loop.making import Making
 from gfcr.loop.rounds import evaluate
 from gfcr.loop.scoring import Desk
@@ -69,20 +69,20 @@ class Pipeline:
         self.stream = stream or PromptStream(train, seed=seed)
         self.ledger = Ledger()
         """Counts every token."""
-        self._custody = Custody(ledger=self.ledger, heldout=heldout)
+        self._known = Known(ledger=self.ledger, heldout=heldout)
         self._floor = Floor(
             engine=engine,
             codec=codec,
             desk=Desk(task),
             seed=seed,
             ledger=self.ledger,
-            heldout=self._custody.heldout,
+            heldout=self._known.heldout,
             learns_any_heat=strategy.corrected,
         )
         self._group = strategy.group_size, prompts
         self._records = records
         self.making = Making(
-            strategy, floor=self._floor, custody=self._custody, view=self._view, sink=sink
+            strategy, floor=self._floor, known=self._known, view=self._view, sink=sink
         )
         """The batches in the making."""
         self.step: int = 0
@@ -220,7 +220,7 @@ class Pipeline:
             "step": self.step,
             "stream": self.stream.state_dict(),
             "ledger": self.ledger.state_dict(),
-            "custody": self._custody.state_dict(),
+            "known": self._known.state_dict(),
             "generated": self.generated,
             "parts": {name: part.state_dict() for name, part in self.strategy.parts.items()},
             "making": self.making.state_dict(),
@@ -232,7 +232,7 @@ class Pipeline:
         self.step = state["step"]
         self.stream.load_state_dict(state["stream"])
         self.ledger.load_state_dict(state["ledger"])
-        self._custody.load_state_dict(state["custody"])
+        self._known.load_state_dict(state["known"])
         self._generated_before = state["generated"] - self.engine.stats().generated_tokens
         for name, part in self.strategy.parts.items():
             part.load_state_dict(state["parts"][name])
@@ -247,8 +247,8 @@ class Pipeline:
             sampling=self.sampling,
             stream=self.stream,
             step=step,
-            note=self._custody.hand_out,
-            records=lambda folder: self._custody.admit(self._records(folder), run=folder),
+            note=self._known.hand_out,
+            records=lambda folder: self._known.admit(self._records(folder), run=folder),
         )
 
     def close(self) -> None:

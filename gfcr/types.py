@@ -12,15 +12,11 @@ import numpy as np
 from annotated_types import Interval
 from numpy.typing import NDArray
 
-from gfcr.values.ranges import Checked, Count, Natural, SomeShare
+from gfcr.values.ranges import Checked, Clip, Count, Natural, SomeShare, Temperature
 
 Floats: TypeAlias = NDArray[np.float32]
 Ints: TypeAlias = NDArray[np.int32]
 Bools: TypeAlias = NDArray[np.bool_]
-
-Temperature: TypeAlias = Annotated[float, Interval(ge=0, le=100)]
-"""0 is greedy; beyond 100 every token is as likely as any other."""
-Clip: TypeAlias = Annotated[float, Interval(ge=0, le=1000)]
 
 
 class FinishReason(StrEnum):
@@ -108,6 +104,10 @@ class Rollout:
     """What it was asked on the side for, such as `judge`; empty is one that answers the prompt."""
     notes: Mapping[str, float] = field(default_factory=dict[str, float])
     """Numbers a Generate part attaches for its Filter (exit index, depth...)."""
+
+    def __post_init__(self) -> None:
+        for column_T in (self.tokens_T, self.logprobs_T, self.versions_T, self.mask_T):
+            column_T.setflags(write=False)  # whoever writes to it by mistake is told on the spot
 
     def __len__(self) -> int:
         return len(self.tokens_T)

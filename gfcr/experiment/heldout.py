@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from gfcr.config import Evaluation
 from gfcr.errors import GfcrError, TaskError
-from gfcr.loop.custody import digest
+from gfcr.loop.known import digest
 from gfcr.stages import EPISODE
 from gfcr.tasks.base import Problems
 from gfcr.types import FinishReason, Group, Prompt, Rollout

@@ -8,16 +8,10 @@ from typing import Any, final
 from gfcr.errors import BatchCannotFill, GfcrError, asking, shown
 from gfcr.loop import batch as batches
 from gfcr.loop.cell import Cell
-from gfcr.loop.custody import Custody
-from gfcr.loop.guard import (
-    check_group,
-    check_groups,
-    check_numbers,
-    check_recalled,
-    is_count,
-    misfit,
-)
-from gfcr.loop.rules import Rules
+from gfcr.loop.checks import check_group, check_groups, check_numbers, check_recalled, misfit
+from gfcr.loop.jobs import Rules
+from gfcr.loop.known import Known
+from gfcr.loop.numbers import is_count
 from gfcr.loop.runner import Runner
 from gfcr.loop.view import RunView
 from gfcr.loop.view import shown as as_shown
@@ -60,13 +54,11 @@ class Opened:
 class Collector:
     """Makes the groups of one batch under a strategy's Control, Replay and Filter parts."""
 
-    def __init__(
-        self, strategy: Strategy, *, runner: Runner, view: RunView, custody: Custody
-    ) -> None:
+    def __init__(self, strategy: Strategy, *, runner: Runner, view: RunView, known: Known) -> None:
         """Makes a batch of which nothing is begun."""
         self._strategy, self._runner, self.view = strategy, runner, view
-        self._custody, self._shown = custody, as_shown(view)
-        self._rules = Rules(sampling=view.sampling, corrected=strategy.corrected, custody=custody)
+        self._known, self._shown = known, as_shown(view)
+        self._rules = Rules(sampling=view.sampling, corrected=strategy.corrected, known=known)
         self.version = view.version
         """Policy version in the engine when the batch was opened: no token of it is older, but for
         those that Replay brings."""
@@ -130,7 +122,6 @@ class Collector:
     def end(self) -> None:
         """Cuts what is in flight for the batch."""
         cut = [r for cell in self._offered for r in cell.cut()] + self._runner.cut(self._begun)
-        self._custody.take(cut)
         self._aborted += cut
         self._asides += self._runner.take_asides(self._begun)
         self._offered.clear()
@@ -218,7 +209,7 @@ class Collector:
         group_id = f"{self.view.step}:{self._uses.total()}:{job.prompt.id}"
         repeat = self._uses[job.prompt.id]
         self._begun[group_id] = self._live[group_id] = None
-        self._custody.lend(job.resume, step=self.view.step)
+        self._known.lend(job.resume, step=self.view.step)
         self._runner.start(job, group_id=group_id, view=self._shown, repeat=repeat)
         self._uses[job.prompt.id] += 1
 
@@ -226,7 +217,7 @@ class Collector:
         """Control decides, Replay recalls, Filter measures."""
         group = cell.group
         assert group is not None, "only complete groups are judged"
-        self._custody.take(group.rollouts)
+        self._known.check_handed_out({id(r.prompt): r.prompt for r in group.rollouts}.values())
         for name, referee in self._strategy.hooks(Referee).items():
             with asking(name):
                 action: Any = referee.decide(group, view=self._shown)
@@ -250,8 +241,8 @@ class Collector:
         for name, recaller in self._strategy.hooks(Recaller).items():
             with asking(name):
                 recalled = list(recaller.recall(group, view=self._shown))
-            recalled = check_recalled(recalled, group=group, custody=self._custody, by=name)
-            self._custody.join(recalled)
+            recalled = check_recalled(recalled, group=group, known=self._known, by=name)
+            self._known.join(recalled)
             group = batches.join(group, rollouts=recalled)
         return group
 

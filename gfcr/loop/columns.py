@@ -1,18 +1,15 @@
-"""Tokens of a trajectory, with what is known of each: seen by parts, and compared at the end."""
+"""Tokens of a trajectory, with what is known of each, as the engine and the part give them."""
 
 from collections.abc import Sequence
 from typing import Any
 
-from gfcr.loop.guard import are_columns
-
 
 class Columns:
-    """Four lists of one length, and what they were filled with."""
+    """Four lists of one length, and how long they are by what they were filled with."""
 
     def __init__(self) -> None:
         self._clear()
-        self._own: tuple[list[Any], ...] = ([], [], [], [])
-        """The columns as they were filled."""
+        self._filled = 0
 
     def _clear(self) -> None:
         self.tokens: list[int] = []
@@ -26,12 +23,12 @@ class Columns:
         self.logprobs += new[1]
         self.versions += new[2]
         self.mask += new[3]
-        own = self._own  # no loop: this is done at every token
-        own[0].extend(new[0])
-        own[1].extend(new[1])
-        own[2].extend(new[2])
-        own[3].extend(new[3])
+        self._filled += len(new[0])
+
+    @property
+    def _columns(self) -> tuple[list[int], list[float], list[int], list[bool]]:
+        return self.tokens, self.logprobs, self.versions, self.mask
 
     def _changed_by_hand(self) -> bool:
-        columns = (self.tokens, self.logprobs, self.versions, self.mask)
-        return not are_columns(*columns) or columns != self._own
+        """Whether a part appended to a list itself, where only the engine and `append` may."""
+        return any(len(column) != self._filled for column in self._columns)

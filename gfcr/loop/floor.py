@@ -9,8 +9,9 @@ from typing import Any, Final, Generic, Protocol, TypeVar, final
 from gfcr.engine.base import Delta, Engine, Request
 from gfcr.errors import EngineError, GfcrError, PartError, described, shown
 from gfcr.ledger import Ledger
-from gfcr.loop.guard import is_count, misfit, real
-from gfcr.loop.rules import check_room
+from gfcr.loop.checks import misfit
+from gfcr.loop.jobs import check_room
+from gfcr.loop.numbers import is_count, real
 from gfcr.loop.scoring import Desk
 from gfcr.process import lease
 from gfcr.stages import Job, View

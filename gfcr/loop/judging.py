@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import final
 
 from gfcr.errors import GfcrError, asking, described, shortened
+from gfcr.loop.checks import check_judged
 from gfcr.loop.coroutine import Run
 from gfcr.loop.floor import Told
-from gfcr.loop.guard import check_judged
 from gfcr.loop.scratch import SideSession
 from gfcr.stages import Evaluator
 from gfcr.types import FinishReason, Group, Signal

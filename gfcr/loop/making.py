@@ -10,8 +10,8 @@ from gfcr.errors import asking
 from gfcr.ledger import STALE
 from gfcr.loop import batch as batches
 from gfcr.loop.collector import Collector, check_harvest
-from gfcr.loop.custody import Custody
 from gfcr.loop.floor import Floor
+from gfcr.loop.known import Known
 from gfcr.loop.metrics import batch_metrics, part_metrics
 from gfcr.loop.runner import Runner
 from gfcr.loop.view import RunView, shown
@@ -31,7 +31,7 @@ class Making:
         strategy: Strategy,
         *,
         floor: Floor,
-        custody: Custody,
+        known: Known,
         view: Callable[[int], RunView],
         sink: Callable[[RolloutBatch], object],
     ) -> None:
@@ -40,11 +40,11 @@ class Making:
         Args:
             strategy: the parts.
             floor: what rollouts are made on.
-            custody: knows what the run made.
+            known: what the run has handed out and made.
             view: makes the view of the batch for an update.
             sink: see `Pipeline`.
         """
-        self._strategy, self._floor, self._custody = strategy, floor, custody
+        self._strategy, self._floor, self._known = strategy, floor, known
         self._view, self._sink = view, sink
         self._runner = Runner(
             floor,
@@ -97,7 +97,7 @@ class Making:
         collector = self._open.pop(step)
         with self._sinking():
             collector.end()
-        self._custody.take_back(step=step)
+        self._known.take_back(step=step)
         made = collector.harvest()
         self._dropped.append(replace(made, groups=tuple(g.reject(STALE) for g in made.groups)))
 
@@ -121,15 +121,12 @@ class Making:
             collector.map_batch()
             check_harvest(own := collector.harvest())
             harvest = self._joined(own)
-            self._custody.check(harvest)
             samples = batches.samples(harvest.groups)
         del self._open[step]
         first = batches.settle(self._floor.ledger, harvest=harvest, samples=samples)
-        self._custody.take_back(step=step)
+        self._known.take_back(step=step)
         self._remember(harvest, view=collector.view)
         parts = part_metrics(self._strategy.parts)
-        self._custody.check(harvest)  # once more: memories and observers had it in hand
-        self._custody.forget(harvest)
         trained = sum(int(s.rollout.mask_T.sum()) for s in samples)
         meter = self._meter
         cost = replace(meter.read(), trained_tokens=trained)
@@ -186,7 +183,7 @@ class Making:
 
     def _collector(self, step: int) -> Collector:
         view = self._view(step)
-        return Collector(self._strategy, runner=self._runner, view=view, custody=self._custody)
+        return Collector(self._strategy, runner=self._runner, view=view, known=self._known)
 
     @contextmanager
     def _sinking(self) -> Generator[None]:
@@ -210,7 +207,7 @@ class Making:
             with asking(name):
                 replay.store(harvest, view=seen)
                 kept.update(replay.holds())
-        self._custody.keep(harvest, kept=kept)
+        self._known.keep(harvest, kept=kept)
 
 
 def _batch(

@@ -14,8 +14,8 @@ import numpy as np
 
 from gfcr.errors import asking
 from gfcr.handles import REWARDS
+from gfcr.loop.checks import check_numbers
 from gfcr.loop.criteria import criteria
-from gfcr.loop.guard import check_numbers
 from gfcr.part import Part
 from gfcr.stages import Harvest
 from gfcr.types import FinishReason, Group, Rollout, Sample

@@ -1,9 +1,8 @@
 """The one gate for what tasks make of proposals."""
 
-from typing import Any
+from typing import Any, cast
 
 from gfcr.errors import described, shortened, shown
-from gfcr.loop.guard import is_a
 from gfcr.tasks.base import Posed, Task
 from gfcr.types import Prompt
 
@@ -22,7 +21,7 @@ def pose_safely(task: Task, prompt: Prompt, text: str) -> Posed:
     if given.problem:
         return Posed(problem=str(given.problem), excused=bool(given.excused))
     words = (given.text, given.answer)
-    if not all(is_a(word, str) for word in words) or not given.text:
+    if not all(isinstance(cast(object, word), str) for word in words) or not given.text:
         return failed(f"{type(task).__name__}.pose gave {shown(words)}: give texts")
     return Posed(text=given.text, answer=given.answer, meta=dict(given.meta))
 

@@ -11,7 +11,7 @@ from gfcr.errors import asking
 from gfcr.ledger import aside
 from gfcr.loop.cell import Begun, Cell
 from gfcr.loop.floor import Floor, Origin
-from gfcr.loop.rules import check_fits, check_watched
+from gfcr.loop.jobs import check_fits, check_watched
 from gfcr.loop.trajectory import LiveTrajectory
 from gfcr.stages import Cap, Evaluator, Generate, Halt, Job, SampleMore, View, Watcher
 from gfcr.types import FinishReason, Group, Rollout

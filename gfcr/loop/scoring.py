@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from gfcr.errors import described, shortened, shown
 from gfcr.loop import posing
 from gfcr.loop.coroutine import Pending
-from gfcr.loop.guard import real
+from gfcr.loop.numbers import real
 from gfcr.stages import EPISODE
 from gfcr.tasks.base import Posed, Task, Verdict
 from gfcr.types import Group, Prompt

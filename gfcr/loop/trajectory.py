@@ -13,7 +13,7 @@ from gfcr.ledger import cut_spans
 from gfcr.loop.columns import Columns
 from gfcr.loop.coroutine import Pending
 from gfcr.loop.floor import Origin
-from gfcr.loop.guard import is_note
+from gfcr.loop.numbers import is_note
 from gfcr.seeds import seed_of
 from gfcr.stages import BATCH_FULL, Sampled
 from gfcr.tasks.base import Verdict
@@ -145,7 +145,7 @@ class LiveTrajectory(Columns):
             verify=self._verify,
         )
         self.forks += 1
-        child._fill(*(column[:at] for column in self._own))
+        child._fill(*(column[:at] for column in self._columns))
         child._spans = cut_spans(self.spans, num=sum(child.mask))
         child.parent, child.fork_at = self.id, at
         return child
@@ -207,13 +207,14 @@ class LiveTrajectory(Columns):
     def problem(self) -> str | None:
         """Why this is no rollout although Generate returned, if it is none."""
         if self._changed_by_hand():
-            # What they hold is anybody's guess; where the engine's tokens went, the spans say.
             self._clear()
             self._text = None
             return "its tokens were changed by hand: use `sample`, `append` and `fork` only"
         if not any(self.mask):
             why = (self.verdict and self.verdict.error) or self.detail
             return "no token was sampled for it" + (f" ({why})" if why else "")
+        if not np.isfinite(self.logprobs).all():
+            return "the engine gave log-probs that are not finite: the model's numbers overflow"
         odd = {k: v for k, v in self.notes.items() if not is_note(k, v)}
         return f"its notes are no numbers: {shown(odd)}" if odd else None
 

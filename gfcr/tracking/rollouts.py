@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from gfcr.loop.guard import real
+from gfcr.loop.numbers import real
 from gfcr.types import FinishReason, Floats, Group, Prompt, Rollout, RolloutBatch, Signal, Span
 
 

@@ -39,6 +39,10 @@ SomeShare: TypeAlias = Annotated[float, Interval(gt=0, le=1)]
 Fraction: TypeAlias = Annotated[float, Interval(gt=0, lt=1)]
 Heat: TypeAlias = Annotated[float, Interval(ge=0.01, le=10)]
 """What a temperature is multiplied by."""
+Temperature: TypeAlias = Annotated[float, Interval(ge=0, le=100)]
+"""Of sampling: 0 is greedy; beyond 100 every token is as likely as any other."""
+Clip: TypeAlias = Annotated[float, Interval(ge=0, le=1000)]
+"""How far a ratio of probabilities may lie from 1 in the loss."""
 Positive: TypeAlias = Annotated[float, Interval(gt=0, le=1e12)]
 NonNegative: TypeAlias = Annotated[float, Interval(ge=0, le=1e12)]
 DraftLength: TypeAlias = Annotated[int, Interval(ge=1, le=128)]

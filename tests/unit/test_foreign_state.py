@@ -29,13 +29,13 @@ def state() -> Any:
 def keys(state: Any) -> list[tuple[str, ...]]:
     """Where there is a name of ours: of the state, of its holders, and of each part."""
     inner = [("parts", p, key) for p, own in state["parts"].items() for key in own]
-    held = [(name, key) for name in ("stream", "ledger", "custody", "parts") for key in state[name]]
+    held = [(name, key) for name in ("stream", "ledger", "known", "parts") for key in state[name]]
     return [*((name,) for name in state), *held, *inner]
 
 
 def test_each_name_that_is_missing_is_told(state: Any) -> None:
     found = keys(state)
-    assert len(found) > 25 and {("parts", "drafter", "limits"), ("custody", "made")} <= {*found}
+    assert len(found) > 25 and {("parts", "drafter", "limits"), ("known", "held")} <= {*found}
     for path in found:
         other = copy.deepcopy(state)
         holder = other
@@ -54,6 +54,6 @@ def test_what_is_whole_is_read(state: Any) -> None:
 
 @over("wrong", [None, 3, [], "x"])
 def test_what_has_another_shape_is_told(state: Any, wrong: Any) -> None:
-    for name in ("stream", "ledger", "custody", "parts"):
+    for name in ("stream", "ledger", "known", "parts"):
         with pytest.raises(ForeignCheckpointError, match="another version of gfcr or of a part"):
             make.pipeline(plan()).load_state_dict({**state, name: wrong})

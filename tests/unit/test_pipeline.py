@@ -18,7 +18,6 @@ from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.filter.zero_variance import ZeroVariance
 from gfcr.generate.sample import Sample
 from gfcr.ledger import EVALUATION, IN_FLIGHT
-from gfcr.loop.scoring import Desk
 from gfcr.replay.repo import Repo
 from gfcr.stages import (
     AfterUpdate,
@@ -447,19 +446,6 @@ def test_an_evaluation_asks_what_it_is_given_and_names_its_groups_and_its_failur
     groups = pipeline.evaluate(HELDOUT, generate=_Rephrases(), **ASKED)
     assert [r.error is None for g in groups for r in g.rollouts] == [False] * 3 + [True] * 14
     assert "strategy.evaluation.generate failed on prompt 'c1000'" in caplog.text
-
-
-@dataclass(kw_only=True)
-class _Half(make.CoinTask):
-    def verify(self, prompt: Any, *, text: str) -> Verdict:
-        return Verdict(reward=0.5)
-
-
-def test_an_evaluation_is_scored_by_the_desk_it_is_given_or_by_the_run_s() -> None:
-    pipeline = make.pipeline(strategies.load("grpo"))
-    for desk, rewards in ((Desk(_Half()), {0.5}), (None, {0.0, 1.0})):
-        groups = pipeline.evaluate(HELDOUT, generate=Sample(), desk=desk, **ASKED)
-        assert {r.reward for g in groups for r in g.rollouts} == rewards
 
 
 class _Loads:

@@ -12,8 +12,7 @@ from gfcr.control.judges.base import Answer, Judge
 from gfcr.control.judges.line import line_to
 from gfcr.errors import ConfigError, shown
 from gfcr.stages import Scratch
-from gfcr.types import Temperature
-from gfcr.values.ranges import Count, File, NonNegative, Positive, Word
+from gfcr.values.ranges import Count, File, NonNegative, Positive, Temperature, Word
 
 
 @final

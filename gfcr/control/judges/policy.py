@@ -7,8 +7,8 @@ from typing import ClassVar, final
 from gfcr.control.judges.base import Answer, Judge
 from gfcr.errors import TaskError
 from gfcr.stages import Scratch, View
-from gfcr.types import Sampling, Temperature
-from gfcr.values.ranges import Count
+from gfcr.types import Sampling
+from gfcr.values.ranges import Count, Temperature
 
 
 @final

@@ -104,9 +104,7 @@ def test_held_out_answers_are_scored_by_the_function_and_once_more(folder: Path)
     done = gfcr("run", experiment(folder, verifier=f"{folder}/mine.py:vowels"), "--json")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
-    assert result["heldout"]["before"]["disagreed"] == 0, (
-        "it is asked again"
-    )
+    assert result["heldout"]["before"]["disagreed"] == 0, "it is asked again"
     assert 0 < result["heldout"]["after"]["accuracy"] < 1 and result["reward_range"] is None
 
 

@@ -436,7 +436,7 @@ def test_held_out_prompts_are_asked_in_it_too(per_turn: bool) -> None:
     groups = pipeline.evaluate(asked, generate=part, label="e", **own)
     heldout = Question(prompts=tuple(asked), samples=2).summarise(groups)
     assert (heldout.accuracy, heldout.n, heldout.unscorable) == (0.5, 6, {})
-    assert asked_again(groups, desk=pipeline.desk, carried=b"") == 0
+    assert asked_again(groups, desk=pipeline.desk) == 0
     assert pipeline.desk.verifier_calls == 0
     pipeline.close()
 

@@ -1,6 +1,6 @@
 """What parts hand over, value by value: where a number, a group or a job begins to be none.
 
-That a run stops with these words is tested in `test_guard`.
+That a run stops with these words is tested in `test_handed_over`.
 """
 
 from collections.abc import Callable
@@ -13,20 +13,17 @@ import pytest
 
 from gfcr.errors import PartError, TaskError
 from gfcr.ledger import Ledger
-from gfcr.loop.custody import Custody
-from gfcr.loop.guard import (
-    are_columns,
+from gfcr.loop.checks import (
     check_group,
     check_groups,
     check_judged,
     check_numbers,
     check_recalled,
-    is_count,
-    is_note,
-    real,
 )
-from gfcr.loop.rules import Rules, check_fits, check_watched
-from gfcr.stages import Abort, Cap, Halt, Job, Plan
+from gfcr.loop.jobs import Rules, check_fits, check_watched
+from gfcr.loop.known import Known
+from gfcr.loop.numbers import is_count, is_note, real
+from gfcr.stages import Abort, Cap, Halt, Harvest, Job, Plan
 from gfcr.testing import factories as make
 from gfcr.types import FinishReason, Group, Sampling
 from tests.cases import over
@@ -83,36 +80,6 @@ def test_a_count_is_an_integer_to_be_gone_through(value: Any, least: int, right:
     assert is_count(value) is bool(right and value != 0)
 
 
-COLUMNS: dict[str, Any] = {
-    "tokens": (0, 2**31 - 1),
-    "logprobs": (0.0, -3.5),
-    "versions": (-1, 2**31 - 1),
-    "mask": (True, False),
-}
-BROKEN: list[tuple[str, Any]] = [
-    ("tokens", (-1, 0)),
-    ("tokens", (0, 2**31)),
-    ("tokens", (0.0, 1)),
-    ("tokens", (0,)),
-    ("logprobs", (0.0, -INF)),
-    ("logprobs", (0.0, "0")),
-    ("logprobs", (0.0,)),
-    ("versions", (-2, 0)),
-    ("versions", (0, 2**31)),
-    ("versions", (0.5, 0)),
-    ("versions", (0, 0, 0)),
-    ("mask", (1, True)),
-    ("mask", (True, np.bool_(True))),
-    ("mask", (True,)),
-]
-
-
-@over(("name", "values"), BROKEN)
-def test_columns_are_of_one_length_and_each_of_its_own_kind(name: str, values: Any) -> None:
-    assert are_columns(*COLUMNS.values()) and are_columns((), (), (), ())
-    assert not are_columns(*{**COLUMNS, name: values}.values())
-
-
 # ---------------------------------------------------------------- groups
 
 
@@ -140,7 +107,6 @@ WRONG: dict[str, tuple[Callable[[Group], Any], str]] = {
         lambda g: replace(g, rollouts=tuple(map(replace, g.rollouts))),
         r"group g of prompt 'p0' came back with other rollouts than its 2: annotate them",
     ),
-    "no words": (lambda g: replace(g, rejected=3), r"rejected group g of prompt 'p0' for 3: give"),
     "signals": (
         lambda g: replace(g, signals=g.signals[:1]),
         r"group g of prompt 'p0' came back with 1 signals for 2",
@@ -246,10 +212,12 @@ MADE = make.rollout(of=make.prompt(0, text="0="))
 
 def rules(*, corrected: bool = False) -> Rules:
     """Of a run that handed out prompts `p0` to `p3`, made `g/0`, and holds `p4` out."""
-    custody = Custody(ledger=Ledger(), heldout=[make.prompt(4, text="4=")])
-    custody.hand_out([make.prompt(i, text=f"{i}=") for i in range(4)])
-    custody.take([MADE])
-    return Rules(sampling=Sampling(max_tokens=9), corrected=corrected, custody=custody)
+    known = Known(ledger=Ledger(), heldout=[make.prompt(4, text="4=")])
+    known.hand_out([make.prompt(i, text=f"{i}=") for i in range(4)])
+    known.keep(
+        Harvest(step=0, groups=(make.group_of([MADE]),), aborted=(), asides=()), kept={MADE.id}
+    )
+    return Rules(sampling=Sampling(max_tokens=9), corrected=corrected, known=known)
 
 
 def job(number: int = 0, **changes: Any) -> Job:
@@ -263,17 +231,16 @@ def plan(*jobs: Any, **changes: Any) -> Plan:
 
 
 def test_what_is_recalled_is_complete_and_was_made() -> None:
-    group, custody = make.group_of([MADE]), rules().custody
+    group, known = make.group_of([MADE]), rules().known
     whole = MADE
-    found = check_recalled(iter([whole]), group=group, custody=custody, by="replays.a")
+    found = check_recalled(iter([whole]), group=group, known=known, by="replays.a")
     assert found == [whole]
     cut = replace(whole, finish=FinishReason.ABORTED)
-    custody.take([cut])
     said = r"^strategy\.replays\.a: recalled for group g: rollout g/0 is incomplete \(finish=abort"
     with pytest.raises(PartError, match=said):
-        check_recalled([cut], group=group, custody=custody, by="replays.a")
-    with pytest.raises(PartError, match="rollout g/0 is none that this run made, not as it was"):
-        check_recalled([whole], group=group, custody=custody, by="replays.a")
+        check_recalled([cut], group=group, known=known, by="replays.a")
+    with pytest.raises(PartError, match="rollout x is none that this run made, or one"):
+        check_recalled([replace(whole, id="x")], group=group, known=known, by="replays.a")
 
 
 def test_only_jobs_that_are_new_in_a_plan_are_looked_at() -> None:
@@ -298,8 +265,6 @@ BAD_JOBS: dict[str, tuple[Any, str]] = {
         job(num_samples=0),
         "for prompt 'p0' with num_samples=0: give an integer",
     ),
-    "a list": (job(resume=[]), r"for prompt 'p0' with resume=\[\], notes=\{\}"),
-    "notes": (job(notes=()), r"for prompt 'p0' with resume=\(\), notes=\(\)"),
     "a note": (job(notes={"a": "b"}), "the notes of a job for 'p0' hold 'a': 'b': give names"),
     "an unknown": (
         job(resume=(replace(MADE, id="g/3"),)),

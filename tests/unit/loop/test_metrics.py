@@ -12,7 +12,7 @@ from gfcr.stages import Harvest
 from gfcr.testing import factories as make
 from gfcr.types import FinishReason, Group, Rollout, Sample
 from tests.cases import over
-from tests.unit.loop.test_guard import Every
+from tests.unit.loop.test_handed_over import Every
 
 NAN = float("nan")
 

@@ -1,12 +1,13 @@
 """What every job of a batch must keep to, whoever brings it; and what a Watcher may answer."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from gfcr.errors import TaskError, shown
-from gfcr.loop.custody import Custody
-from gfcr.loop.guard import MOST, check_numbers, is_a, is_count, kind, misfit, rollout_problem
+from gfcr.loop.checks import check_numbers, kind, misfit, rollout_problem
+from gfcr.loop.known import Known
+from gfcr.loop.numbers import MOST, is_count
 from gfcr.stages import Abort, Cap, Halt, Job, Plan
 from gfcr.types import Prompt, Sampling
 
@@ -22,11 +23,11 @@ class Rules:
     """Of the run: what the trainer takes log-probs of the policy under."""
     corrected: bool
     """Whether the loss weighs tokens by the log-probs that they were sampled with."""
-    custody: Custody
-    """Knows the held-out prompts, those handed out, and the rollouts that were made."""
+    known: Known
+    """The held-out prompts, those handed out, and the rollouts that may come back."""
 
     def check(self, plan: Any, *, before: Sequence[Job], by: str) -> Plan:
-        """Vouches for a plan and the jobs that are new in it.
+        """Checks a plan and the jobs that are new in it.
 
         Raises:
             PartError: it is no plan, or one of its jobs cannot be trained on.
@@ -44,7 +45,7 @@ class Rules:
         return plan
 
     def check_selected(self, jobs: Sequence[Job], *, num: int, by: str) -> Sequence[Job]:
-        """Vouches for the jobs of prompts that were selected.
+        """Checks the jobs of prompts that were selected.
 
         Raises:
             PartError: they are not as many as asked for, or one cannot be trained on.
@@ -58,7 +59,7 @@ class Rules:
     def check_allocated(
         self, jobs: Sequence[Any], *, before: Sequence[Job], by: str
     ) -> Sequence[Job]:
-        """Vouches for what an Allocator made of the jobs.
+        """Checks what an Allocator made of the jobs.
 
         Raises:
             PartError: one is missing, is for another prompt, or cannot be trained on.
@@ -77,17 +78,17 @@ class Rules:
         return jobs
 
     def _check(self, job: Any, *, by: str) -> None:
-        if not isinstance(job, Job) or not is_a(job.prompt, Prompt):
+        if not isinstance(job, Job) or not isinstance(cast(object, job.prompt), Prompt):
             raise misfit(by, f"planned {kind(job)}: make jobs with `view.job(prompt)`")
         where = f"planned a job for prompt {job.prompt.id!r}"
-        if job.prompt.tokens in self.custody.heldout:
+        if job.prompt.tokens in self.known.heldout:
             raise misfit(
                 by,
                 f"{where}, which is held out (its tokens are those of a held-out prompt): nothing "
                 "held out is ever trained on. Take prompts from `view.draw`, and keep the splits "
                 "of the task apart",
             )
-        if not self.custody.handed_out(job.prompt):
+        if not self.known.handed_out(job.prompt):
             raise misfit(
                 by,
                 f"{where}, which is none that `view.draw` gave in this run, or not as it was given "
@@ -97,11 +98,9 @@ class Rules:
         if not is_count(job.num_samples):
             given = shown(job.num_samples)
             raise misfit(by, f"{where} with num_samples={given}: give an integer from 1 to {MOST}")
-        if not is_a(job.resume, tuple) or not is_a(job.notes, Mapping):
-            raise misfit(by, f"{where} with resume={shown(job.resume)}, notes={shown(job.notes)}")
         check_numbers(job.notes, by=by, what=f"the notes of a job for {job.prompt.id!r}")
         for rollout in job.resume:
-            problem = rollout_problem(rollout, prompt=job.prompt, custody=self.custody)
+            problem = rollout_problem(rollout, prompt=job.prompt, known=self.known)
             if problem is not None:
                 raise misfit(by, f"{where} that resumes what cannot be continued: {problem}")
         self._check_law(job, by=by, where=where)
@@ -121,7 +120,7 @@ class Rules:
 
 
 def check_fits(job: Job, *, max_length: int) -> None:
-    """Vouches that the prompt and the longest rollout fit the engine's context.
+    """Checks that the prompt and the longest rollout fit the engine's context.
 
     Raises:
         TaskError: they do not; a rollout cut short by the context would be scored as wrong.
@@ -144,7 +143,7 @@ def check_room(tokens: Sequence[int], sampling: Sampling, *, max_length: int, wh
 
 
 def check_watched(action: Any, *, by: str) -> None:
-    """Vouches for what a Watcher answered.
+    """Checks what a Watcher answered.
 
     Raises:
         PartError: it is no answer.

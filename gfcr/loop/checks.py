@@ -1,4 +1,4 @@
-"""What parts and verifiers hand over, checked where it is handed over: whoever is wrong is named.
+"""What a part hands back is checked where its hook returns, and the part that is wrong is named.
 
 A part that raises, or gives back what nobody can train on, stops the run with its address in the
 strategy. A verifier that does makes one rollout unscorable.
@@ -6,78 +6,14 @@ strategy. A verifier that does makes one rollout unscorable.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
-from numbers import Integral, Real
-from types import UnionType
-from typing import Any, Final, TypeGuard
+from typing import Any
 
 import numpy as np
 
 from gfcr.errors import PartError, shown
-from gfcr.loop.custody import Custody
+from gfcr.loop.known import Known
+from gfcr.loop.numbers import LARGEST, is_number, real
 from gfcr.types import Floats, Group, Prompt, Rollout, Signal
-
-_LARGEST: Final = float(np.finfo(np.float32).max)
-_TOKENS: Final = 2**31
-MOST: Final = 1_000_000
-"""Of what is counted: more cannot be gone through."""
-
-
-def is_number(value: object) -> TypeGuard[float]:
-    """Whether it is a real number of Python or numpy, finite or not."""
-    return isinstance(value, Real | np.bool_)
-
-
-def is_count(value: object, *, least: int = 1) -> bool:
-    """Whether it is an integer of at least that much, and few enough to be gone through."""
-    if isinstance(value, bool):
-        return False
-    return isinstance(value, Integral) and least <= int(value) <= MOST
-
-
-def real(value: object) -> float | None:
-    """The value as a number that is finite in single precision; None for anything else.
-
-    Python's and numpy's integers, floats and booleans are numbers, and so are fractions; complex
-    numbers, texts and arrays are not.
-    """
-    if not is_number(value):
-        return None
-    try:
-        number = float(value)
-    except (OverflowError, ValueError):
-        return None
-    return number if abs(number) <= _LARGEST else None
-
-
-def is_note(key: object, value: object) -> bool:
-    """Whether a note is a number by name; NaN is one that was not measured."""
-    nothing = is_number(value) and value != value
-    return isinstance(key, str) and (nothing or real(value) is not None)
-
-
-def are_columns(
-    tokens: Sequence[Any], logprobs: Sequence[Any], versions: Sequence[Any], mask: Sequence[Any]
-) -> bool:
-    """Whether tokens, log-probs, versions and mask of a trajectory are what they should be."""
-    return (
-        len(tokens) == len(logprobs) == len(versions) == len(mask)
-        and _are_whole(tokens, least=0)
-        and _are_real(logprobs)
-        and _are_whole(versions, least=-1)
-        and {*map(type, mask)} <= {bool}
-    )
-
-
-def _are_whole(values: Sequence[Any], *, least: int) -> bool:
-    if {*map(type, values)} <= {int}:  # as engines give them: looked at all at once
-        return not values or (least <= min(values) and max(values) < _TOKENS)
-    return all(isinstance(v, Integral) and least <= int(v) < _TOKENS for v in values)
-
-
-def _are_real(values: Sequence[Any]) -> bool:
-    if {*map(type, values)} <= {float}:
-        return all(abs(value) <= _LARGEST for value in values)
-    return all(real(value) is not None for value in values)
 
 
 def misfit(address: str, problem: str) -> PartError:
@@ -85,11 +21,8 @@ def misfit(address: str, problem: str) -> PartError:
     return PartError(f"strategy.{address}: {problem}.")
 
 
-# ---------------------------------------------------------------- groups
-
-
 def check_group(group: Any, *, before: Group, by: str) -> Group:
-    """Vouches that a part annotated a group with what can be trained on.
+    """Checks that a part annotated a group with what can be trained on.
 
     Raises:
         PartError: names the part, the group, the rollout and the value.
@@ -103,8 +36,6 @@ def check_group(group: Any, *, before: Group, by: str) -> Group:
             f"{where} came back with other rollouts than its {len(before.rollouts)}: annotate them "
             "(`reject_rollouts`, `with_rewards`, `with_advantages`), never add or delete any",
         )
-    if not is_a(group.rejected, str | None):
-        raise misfit(by, f"rejected {where} for {shown(group.rejected)}: give a reason in words")
     if len(group.signals) != len(group.rollouts):
         raise misfit(
             by, f"{where} came back with {len(group.signals)} signals for {len(group.rollouts)}"
@@ -119,7 +50,7 @@ def check_group(group: Any, *, before: Group, by: str) -> Group:
 
 
 def check_judged(group: Any, *, before: Group, by: str) -> Group:
-    """Vouches that an Evaluator changed rewards and scores of a group and nothing else.
+    """Checks that an Evaluator changed rewards and scores of a group and nothing else.
 
     Raises:
         PartError: names the part, the group and the rollout.
@@ -128,8 +59,7 @@ def check_judged(group: Any, *, before: Group, by: str) -> Group:
     if not isinstance(group, Group):
         raise misfit(by, f"returned {kind(group)} for {where}: return the Group")
     same = len(group.rollouts) == len(before.rollouts) and all(
-        is_a(new, Rollout) and _same_but_reward(new, old)
-        for new, old in zip(group.rollouts, before.rollouts, strict=True)
+        _same_but_reward(new, old) for new, old in zip(group.rollouts, before.rollouts, strict=True)
     )
     if not same:
         raise misfit(
@@ -150,11 +80,11 @@ def check_judged(group: Any, *, before: Group, by: str) -> Group:
 
 def _same_but_reward(new: Rollout, old: Rollout) -> bool:
     names = {f.name for f in fields(Rollout)} - {"reward", "error"}
-    return all(getattr(new, name) is getattr(old, name) for name in names)
+    return all(getattr(new, name, None) is getattr(old, name) for name in names)
 
 
 def check_groups(groups: Any, *, before: Sequence[Group], by: str) -> list[Group]:
-    """Vouches for what a BatchMap returned.
+    """Checks what a BatchMap returned.
 
     Raises:
         PartError: see `check_group`.
@@ -166,16 +96,16 @@ def check_groups(groups: Any, *, before: Sequence[Group], by: str) -> list[Group
 
 
 def check_recalled(
-    rollouts: Iterable[Any], *, group: Group, custody: Custody, by: str
+    rollouts: Iterable[Any], *, group: Group, known: Known, by: str
 ) -> list[Rollout]:
-    """Vouches that what was recalled may join the group.
+    """Checks that what was recalled may join the group.
 
     Raises:
         PartError: it is of another prompt, incomplete, or not what this run made.
     """
     recalled = list(rollouts)
     for rollout in recalled:
-        problem = rollout_problem(rollout, prompt=group.prompt, custody=custody)
+        problem = rollout_problem(rollout, prompt=group.prompt, known=known)
         if problem is None and not rollout.complete:
             problem = f"rollout {rollout.id} is incomplete (finish={rollout.finish.value})"
         if problem is not None:
@@ -184,7 +114,7 @@ def check_recalled(
 
 
 def check_numbers(values: Mapping[Any, Any], *, by: str, what: str) -> None:
-    """Vouches that measurements are numbers by name; they need not be finite.
+    """Checks that measurements are numbers by name; they need not be finite.
 
     Raises:
         PartError: one is not.
@@ -198,8 +128,6 @@ def _problem(signal: Any, *, rollout: Rollout, kept: bool) -> str | None:
     """What is wrong with a signal; of a rollout that is not trained on nothing need be right."""
     if not isinstance(signal, Signal):
         return f"its signal is {kind(signal)}, not a Signal"
-    if not is_a(signal.rejected, str | None):
-        return f"it is rejected for {shown(signal.rejected)}: give a reason in words"
     if not kept or signal.rejected is not None:
         return None
     if signal.reward is None:
@@ -230,29 +158,24 @@ def _values_problem(values: Floats | float, rollout: Rollout, *, what: str) -> s
             f"its {what}s have shape {values.shape} and type {values.dtype}: give one "
             f"real number for each of its {len(rollout)} tokens"
         )
-    wrong = np.flatnonzero(~(np.abs(values.astype(np.float64)) <= _LARGEST))
+    wrong = np.flatnonzero(~(np.abs(values.astype(np.float64)) <= LARGEST))
     if len(wrong):
         return f"the {what} of its token {wrong[0]} is {values[wrong[0]]}, not finite"
     return None
 
 
-def rollout_problem(rollout: Any, *, prompt: Prompt, custody: Custody) -> str | None:
+def rollout_problem(rollout: Any, *, prompt: Prompt, known: Known) -> str | None:
     """Why an earlier rollout cannot be used again for a prompt, if so."""
     if not isinstance(rollout, Rollout):
         return f"{kind(rollout)} is no Rollout"
     if rollout.prompt.tokens != prompt.tokens:
         return f"rollout {rollout.id} answers prompt {rollout.prompt.id!r}, not {prompt.id!r}"
-    if not custody.made(rollout):
+    if not known.may_return(rollout):
         return (
-            f"rollout {rollout.id} is none that this run made, not as it was made, or one of an "
-            "earlier update that `holds` did not name: give rollouts back as they were stored"
+            f"rollout {rollout.id} is none that this run made, or one that `holds` did not name: "
+            "give rollouts back as they were stored, and name those that may come back"
         )
     return None
-
-
-def is_a(value: object, of: type | UnionType) -> bool:
-    """Whether it is one, where the annotation says that it must be."""
-    return isinstance(value, of)
 
 
 def kind(value: object) -> str:
