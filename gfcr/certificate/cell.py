@@ -1,7 +1,6 @@
 """What an audit asks and what it says: one cell per drafter and setting.
 
-The verdict is a function of the recorded figures alone (`judged`), so that whoever reads a
-certificate can draw it again.
+The verdict is a function of the recorded figures alone (`judged`).
 """
 
 from collections.abc import Mapping, Sequence

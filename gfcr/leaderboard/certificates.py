@@ -34,7 +34,7 @@ def certificate_of(runs: Sequence[RunRecord]) -> Certificate:
 
 
 def state_of(run: RunRecord) -> Certificate:
-    """Judges a run's own certificate anew; the run's tag only says what was found before."""
+    """Says what a run's own certificate says of it."""
     if not _speculates(run) or run.spec is None:
         return "uncertified" if _speculates(run) else "none"
     return word_of(run.spec, tags=run.tags, certificate=run.certificate)

@@ -12,7 +12,6 @@ from gfcr.certificate import sources
 from gfcr.certificate.cell import Cell, Verdict
 from gfcr.errors import GfcrError
 from gfcr.types import Sampling
-from tests.cases import over
 from tests.unit.certificate.test_cell import sound
 
 SPEC = {
@@ -129,49 +128,24 @@ def test_the_file_is_plain_json(tmp_path: Path) -> None:
     assert content["cells"][0]["setting"] == "t1"
 
 
-@over(
-    ("changes", "why"),
-    [
-        ({"tokens": 1, "speculated": 1}, "1 tokens cannot show a 1% bias"),
-        ({"power": 0.0}, "states lossless, its figures say inconclusive"),
-        ({"impossible": 2}, "states lossless, its figures say biased"),
-        ({"p_value": float("nan")}, "p_value is no finite number"),
-        ({"power": 1.5}, "power is 1.5"),
-        ({"accepted": -1}, "accepted is -1"),
-        ({"tokens": 1.5}, "tokens is 1.5"),
-        ({"drafted": 0, "accepted": 0}, "nothing was drafted"),
-        ({"accepted": 60_000}, "accepted more than it drafted"),
-        ({"drafter": "none"}, "its drafter is 'none'"),
-        ({"setting": "mine"}, "there is no such setting"),
-        ({"law": {"temperature": 1.0}}, "its law is"),
-        ({"distance": 0.5}, "its distance is 0.5"),
-        ({"level": 0.5}, "its level is 0.5"),
-        ({"p_value": 1.0}, "p-value is larger than its tests give"),
-        ({"tests": {}}, "no tests"),
-        ({"tests": {"mine": {"a": 0.5}}}, "no tests 'mine'"),
-        ({"power_of": {"uniform": 0.1}}, "its power is not the least"),
-    ],
-)
-def test_figures_that_are_none_of_an_audit_certify_nothing(
-    changes: dict[str, Any], why: str, tmp_path: Path
-) -> None:
-    path = certificate.write(made(replace(cell("t1"), **changes)), folder=tmp_path)
-    with pytest.raises(GfcrError, match=why):
-        certificate.read(path)
-    assert certificate.certificate_for(SPEC, DRAFTER, model="m", folder=tmp_path) is None
-
-
-def test_every_field_of_a_certificate_is_covered_by_its_hash(tmp_path: Path) -> None:
-    content = json.loads(certificate.write(made(), folder=tmp_path).read_text())
-    for name in content:
-        with pytest.raises(GfcrError):
-            certificate.parse({k: v for k, v in content.items() if k != name}, where="it")
-        with pytest.raises(GfcrError):
-            certificate.parse({**content, name: "other"}, where="it")
-    for name in content["cells"][0]:
-        first = {**content["cells"][0], name: None}
-        with pytest.raises(GfcrError):
-            certificate.parse({**content, "cells": [first]}, where="it")
+def test_a_damaged_file_is_named_with_what_is_wrong_with_it(tmp_path: Path) -> None:
+    path = certificate.write(made(), folder=tmp_path)
+    whole = path.read_text()
+    content = json.loads(whole)
+    first = content["cells"][0]
+    damaged = {
+        "Unterminated|Expecting": whole[: len(whole) // 2],
+        "it has no 'hash'": json.dumps({k: v for k, v in content.items() if k != "hash"}),
+        "it has no 'cells'": json.dumps({k: v for k, v in content.items() if k != "cells"}),
+        "its format is 2": json.dumps({**content, "format": 2}),
+        "changed after": json.dumps({**content, "cells": [{**first, "power": None}]}),
+        "unexpected keyword argument 'mine'": json.dumps({**content, "mine": 1}),
+    }
+    for why, text in damaged.items():
+        path.write_text(text)
+        with pytest.raises(GfcrError, match=rf"{path.name}' is no certificate.*({why})"):
+            certificate.read(path)
+        assert certificate.certificate_for(SPEC, DRAFTER, model="m", folder=tmp_path) is None
 
 
 def test_it_speaks_for_its_model_and_the_code_that_was_audited(tmp_path: Path) -> None:
