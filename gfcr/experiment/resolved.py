@@ -61,10 +61,7 @@ class Resolved:
         return strategies.find(str(self.config.strategy["name"]))
 
     def code(self) -> dict[str, str]:
-        """Tags of the code that is not gfcr's, and of what asks and scores, as files hold it now.
-
-        Code that is not gfcr's is imported again to measure: an edit in the course of a run counts.
-        """
+        """Returns tags of the code that is not gfcr's and of what asks, as files hold it now."""
         asking = [
             part for own in (self.task, self.generate) for part in registry.nested(own).values()
         ]

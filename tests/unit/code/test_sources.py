@@ -16,7 +16,7 @@ from gfcr.certificate.cell import Verdict
 from gfcr.code import loose, sources
 from gfcr.experiment.source import Pause
 from gfcr.leaderboard.certificates import state_of
-from gfcr.leaderboard.checks import code_of, problems_of
+from gfcr.leaderboard.checks import problems_of
 from gfcr.leaderboard.integrity import contradiction
 from gfcr.tasks.rows import content_key, fraction
 from gfcr.tracking.folder import RunFolder
@@ -31,31 +31,10 @@ ROOT = Path(__file__).parents[3]
 FILTER = '''
 from dataclasses import dataclass
 from gfcr.filter.group_advantage import GroupAdvantage
-{more}
 
 @dataclass(kw_only=True)
 class Mine(GroupAdvantage):
     """Does it its own way."""
-'''
-TASK = '''
-from dataclasses import dataclass
-from gfcr.tasks.base import Task, Verdict
-from gfcr.tasks.chain_sum import ChainSum
-
-@dataclass(kw_only=True)
-class Sums(Task):
-    """Sums by a verifier of one's own."""
-
-    num_train: int = 8
-    num_heldout: int = 4
-
-    def problems(self, codec):
-        inner = ChainSum(num_train=self.num_train, num_heldout=self.num_heldout)
-        return inner.problems(codec)
-
-    def verify(self, prompt, *, text):
-        import my_judge
-        return Verdict(reward=my_judge.score(text))
 '''
 
 
@@ -66,7 +45,7 @@ def forget(*modules: str) -> None:
 
 
 def ran(folder: Path, *, until: int | None = None, **changes: Any) -> RunRecord:
-    forget("my_", "colorsys")
+    forget("my_")
     config = configs.experiment(values_of(folder, **changes), where="t")
     stop = None if until is None else Pause(updates=until)
     return read_folder(RunFolder(experiment.run(config, until=stop)["folder"]))
@@ -84,17 +63,11 @@ def code(run: RunRecord) -> dict[str, str]:
 def theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of modules, and of a distribution that adds the filter `visiting`."""
     place = tmp_path / "theirs"
-    for package in ("my_parts", "my_helpers"):
-        (place / package / "deep").mkdir(parents=True)
-        (place / package / "__init__.py").touch()
-    more = "from my_helpers.deep import size"
-    (place / "my_parts" / "filters.py").write_text(FILTER.format(more=more))
-    (place / "my_parts" / "deep" / "unused.py").write_text("")
-    (place / "my_helpers" / "deep" / "size.py").write_text("SIZE = 1\n")
-    (place / "my_judge.py").write_text("import colorsys\ndef score(text): return 0.0\n")
-    (place / "colorsys.py").write_text("")
-    (place / "my_task.py").write_text(TASK)
-    (place / "my_lone.py").write_text(FILTER.format(more="import my_judge"))
+    (place / "my_parts" / "deep").mkdir(parents=True)
+    (place / "my_parts" / "__init__.py").touch()
+    (place / "my_parts" / "filters.py").write_text(FILTER)
+    (place / "my_parts" / "deep" / "size.py").write_text("SIZE = 1\n")
+    (place / "my_lone.py").write_text(FILTER)
     info = place / "visitor-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: visitor\nVersion: 1.0\n")
@@ -106,13 +79,10 @@ def theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 REACHED = {
     "an installed part": ("visiting", "my_parts/filters.py", "my_parts"),
-    "its package": ("visiting", "my_parts/deep/unused.py", "my_parts"),
-    "its helper": ("visiting", "my_helpers/deep/size.py", "my_helpers"),
-    "a module": ("my_parts.filters:Mine", "my_parts/filters.py", "my_parts"),
-    "a lone module's helper": ("my_lone:Mine", "my_judge.py", "my_judge"),
+    "its package": ("visiting", "my_parts/deep/size.py", "my_parts"),
+    "a module in a package": ("my_parts.filters:Mine", "my_parts/filters.py", "my_parts"),
+    "a lone module": ("my_lone:Mine", "my_lone.py", "my_lone"),
     "a file": ("{theirs}/my_lone.py:Mine", "my_lone.py", "{theirs}/my_lone.py"),
-    "a module of a library's name": ("my_lone:Mine", "colorsys.py", "colorsys"),
-    "a file's helper": ("{theirs}/my_lone.py:Mine", "my_judge.py", "my_judge"),
 }
 
 
@@ -129,16 +99,24 @@ def test_an_edit_of_code_that_ran_is_told_by_name(case: str, theirs: Path, tmp_p
     assert differ == {f"gfcr.code.{unit}"}
 
 
-@pytest.mark.whole
-def test_what_a_verifier_calls_is_part_of_the_question(theirs: Path, tmp_path: Path) -> None:
-    task = {"name": "my_task:Sums"}
-    runs = [ran(tmp_path, arm="a", seed=seed, task=task) for seed in range(2)]
-    (theirs / "my_judge.py").write_text("def score(text): return 1.0\n")
-    runs.append(ran(tmp_path, arm="b", task=task))
-    runs.append(ran(tmp_path, arm="b", seed=1, task=task))
-    board = leaderboard.rank(runs, baseline="a")
-    assert {(out.arm, out.seed) for out in board.excluded} == {("b", 0), ("b", 1)}
-    assert all("code that asks and scores" in out.reason for out in board.excluded)
+STRATEGY = """
+from gfcr.strategy import Strategy
+from gfcr_strategies.grpo import grpo
+
+def mine() -> Strategy:
+    return grpo()
+"""
+
+
+def test_a_strategy_edited_between_two_seeds_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(STRATEGY)
+    strategy = {"name": f"{file}:mine"}
+    runs = [ran(tmp_path, arm="a", seed=0, strategy=strategy)]
+    file.write_text(f"{file.read_text()}# edited\n")
+    runs.append(ran(tmp_path, arm="a", seed=1, strategy=strategy))
+    (row,) = leaderboard.rank(runs, baseline="a").rows
+    assert any(note.startswith("seeds differ in code.") for note in row.notes)
 
 
 @pytest.mark.whole
@@ -154,19 +132,8 @@ def test_arms_of_other_code_are_refused_and_an_arm_s_own_part_is_its_own(
         return [p.text for p in found if "different code" in p.text]
 
     assert board("own", edit="my_lone.py") == []
-    told = board("edited", edit="my_helpers/deep/size.py")
-    assert len(told) == 1 and told[0].startswith("arms were run with different code of my_helpers")
-
-
-@pytest.mark.usefixtures("theirs")
-def test_submit_names_installed_parts_and_what_they_import(tmp_path: Path) -> None:
-    told = [p.text.split(", code")[0] for p in code_of([ran(tmp_path, **using("visiting"))])]
-    assert told == [
-        "grpo: its runs loaded my_helpers",
-        "grpo: its runs loaded my_parts",
-        "grpo: its spec names visiting",
-    ]
-    assert code_of([ran(tmp_path, arm="ours")]) == []
+    told = board("edited", edit="my_parts/filters.py")
+    assert len(told) == 1 and told[0].startswith("arms were run with different code of my_parts")
 
 
 def test_a_run_resumed_under_other_code_tells_both(theirs: Path, tmp_path: Path) -> None:
@@ -180,7 +147,7 @@ def test_a_run_resumed_under_other_code_tells_both(theirs: Path, tmp_path: Path)
     assert ended.tags["gfcr.code"] == paused.tags["gfcr.code"] and ended.damage == ""
 
 
-HELPED = """
+EDITING = """
 from dataclasses import dataclass
 from pathlib import Path
 from gfcr.stages import Filter
@@ -188,35 +155,24 @@ from gfcr.stages import Filter
 @dataclass(kw_only=True)
 class Mine(Filter):
     gives_advantages = False
-    place: str
 
     def apply(self, group, *, view):
-        Path(self.place).write_text("# edited while it runs")
+        Path(__file__).write_text("# edited while it runs")
         return group
 """
 
 
 def test_code_edited_in_the_course_of_a_run_is_told(theirs: Path, tmp_path: Path) -> None:
-    (theirs / "my_editor.py").write_text("import my_judge\n" + HELPED)
-    mine = {"name": "my_editor:Mine", "place": str(theirs / "my_judge.py")}
-    run = ran(tmp_path, strategy={"name": "grpo", "filters": {"mine": mine}})
-    assert run.tags["gfcr.code.my_judge"].count(" | ") == 1 and run.damage == ""
-    assert " | " not in run.tags["gfcr.code.my_editor"] + run.tags["gfcr.digest.asking"]
+    (theirs / "my_editor.py").write_text(EDITING)
+    run = ran(tmp_path, **using("my_editor:Mine"))
+    assert run.tags["gfcr.code.my_editor"].count(" | ") == 1 and run.damage == ""
+    assert " | " not in run.tags["gfcr.digest.asking"]
 
 
 RUN = """
-import sys
-from gfcr import config, experiment
-from gfcr.tracking.folder import RunFolder
-values = {
-    "model": "none", "engine": {"name": "fake", "mean_length": 6}, "folder": sys.argv[1],
-    "task": {"name": "chain_sum", "num_train": 8, "num_heldout": 4}, "prompts": 2,
-    "trainer": {"name": "dry", "max_steps": 1}, "tracking": {"name": "local"},
-    "evaluation": {"prompts": 4},
-}
-result = experiment.run(config.experiment(values, where="t"))
-tags = RunFolder(result["folder"]).card().tags
-print(tags["gfcr.code"], tags["gfcr.digest.asking"])
+from gfcr.code import sources
+from gfcr.tasks.chain_sum import ChainSum
+print(sources.ours(), sources.asking(sources.roots([ChainSum])))
 """
 
 
@@ -226,18 +182,19 @@ def test_an_edit_of_an_installed_gfcr_is_told(tmp_path: Path) -> None:
     ignore = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "gfcr", tmp_path / "gfcr", ignore=ignore)
 
-    def told(folder: str) -> list[str]:
-        words = [sys.executable, "-c", RUN, str(tmp_path / folder)]
+    def told(edit: str) -> list[str]:
+        (tmp_path / "gfcr" / edit).open("a").write("\n# edited\n")
+        words = [sys.executable, "-c", RUN]
         done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
         return done.stdout.split()
 
-    first = told("a")
-    (tmp_path / "gfcr" / "filter" / "group_advantage.py").open("a").write("\n# edited\n")
-    second = told("b")
-    assert first[0] != second[0] and first[1] == second[1]
-    (tmp_path / "gfcr" / "loop" / "scoring.py").open("a").write("\n# edited\n")
-    third = told("c")
-    assert second[0] != third[0] and second[1] != third[1]
+    code, asking = told("filter/group_advantage.py")
+    other, same = told("filter/zero_variance.py")
+    assert other != code and same == asking
+    for file in ("loop/scoring.py", "tasks/chain_sum.py", "tasks/verifiers/exact.py"):
+        code, before = other, same
+        other, same = told(file)
+        assert other != code and same != before
 
 
 def write(file: Path, rows: Mapping[str, str]) -> None:
@@ -339,7 +296,3 @@ def test_a_run_begun_with_another_drafter_s_code_has_no_certificate(
     assert state_of(ended) == ended.tags["gfcr.certificate"] == "uncertified"
     assert contradiction(ended) is None and ended.damage == ""
     assert state_of(ran(tmp_path, arm="whole", **changes)) == "lossless"
-
-
-def test_a_word_too_long_for_a_file_s_name_names_no_code() -> None:
-    assert sources.roots((), spec={"model": "x" * 1500, "é": "é" * 1500}) == set()
