@@ -1,6 +1,6 @@
 """What must hold before a leaderboard may be committed."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
@@ -65,43 +65,32 @@ def _other_code(rows: Sequence[Row]) -> list[str]:
     told: list[str] = []
     for name in sorted({n for row in rows for n in row.provenance if f"gfcr.{n}".startswith(CODE)}):
         held = {row.provenance[name] for row in rows if name in row.provenance}
-        what = _unit(name)
+        what = decode_name(name.removeprefix("code").removeprefix(".")) or "gfcr"
         if len(held) > 1:
             told.append(f"arms were run with different code of {what}: {', '.join(sorted(held))}")
         if sources.UNKNOWN in held:
-            told.append(f"the code of {what} has no file that a record could tell")
-    without = [row.arm for row in rows if "code" not in row.provenance]
-    return [*told, *(f"{arm}: its runs do not tell the code that ran" for arm in without)]
-
-
-def _unit(name: str) -> str:
-    return decode_name(name.removeprefix("code").removeprefix(".")) or "gfcr"
+            told.append(f"the code of {what} is in no file: an edit between runs is not noticed")
+    return told
 
 
 def code_of(runs: Iterable[RunRecord]) -> list[Problem]:
-    """Names the code that resolving the specs of a store's runs would load, gfcr's own left out."""
-    found = {(run.arm, name) for run in runs for name in _code(run)}
+    """Names the code that resolving the specs of a store's runs would load, gfcr's own left out.
+
+    These are addresses in the specs, and names there that are parts of installed distributions.
+    """
+    names = {
+        (run.arm, name)
+        for run in runs
+        for name in (*sources.addresses(run.spec), *registry.installed_names(run.spec))
+    }
     return [
         Problem(
             check="code",
-            text=f"{arm}: its {name}, code of this machine that would be loaded to see "
+            text=f"{arm}: its spec names {name}, code of this machine that would be loaded to see "
             "that it can be run again: read it first",
         )
-        for arm, name in sorted(found)
+        for arm, name in sorted(names)
     ]
-
-
-def _code(run: RunRecord) -> Iterator[str]:
-    """Addresses in its spec, names there that are parts of distributions, and code that it tells.
-
-    The tags tell what lay behind a name where the run was made, and what that imports.
-    """
-    named = {*sources.addresses(run.spec)}
-    units = {_unit(name.removeprefix("gfcr.")) for name in run.tags if name.startswith(f"{CODE}.")}
-    yield from (f"spec names {name}" for name in named | {*registry.installed_names(run.spec)})
-    places = {name.rpartition(":")[0] for name in named}
-    heads = {place.partition(".")[0] for place in places}
-    yield from (f"runs loaded {unit}" for unit in units - places - heads)
 
 
 def _few_seeds(rows: Sequence[Row]) -> list[str]:

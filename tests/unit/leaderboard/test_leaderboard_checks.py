@@ -143,7 +143,7 @@ def test_a_row_whose_runs_tell_no_commit_has_an_unknown_one():
     ]
 
 
-def test_what_arms_have_in_common_is_to_be_the_same_code_which_a_record_can_tell():
+def test_what_arms_have_in_common_is_to_be_the_same_code():
     def arm(name, **units):
         code = {f"code.{encode_name(unit)}": held for unit, held in units.items()}
         return rowed(name, **{**MADE, "provenance": {**CLEAN, **code}})
@@ -154,29 +154,10 @@ def test_what_arms_have_in_common_is_to_be_the_same_code_which_a_record_can_tell
     assert told_of(arm("a", pack="1", **theirs), arm("b", pack="0", **{**theirs, "é.py": "3"})) == [
         f"{differ} é.py: 3, 4",
         f"{differ} pack: 0, 1",
-        "provenance: the code of pack.age has no file that a record could tell",
+        "provenance: the code of pack.age is in no file: an edit between runs is not noticed",
     ]
-    other, none = (
-        rowed(n, **{**MADE, "provenance": {"commit": "c0ffee", **code}})
-        for n, code in (("b", {"code": "cafe"}), ("c", {}))
-    )
-    assert told_of(rowed("a", **MADE), other, none) == [
-        f"{differ} gfcr: cafe, decaf",
-        "provenance: c: its runs do not tell the code that ran",
-    ]
-
-
-def test_code_that_runs_loaded_is_told_unless_the_spec_names_it():
-    spec = {"name": "pack.age.deep:Part", "inner": {"name": "my/file.py:Part"}}
-    units = ("pack", "my/file.py", "helpers", "é.py")
-    tags = {"gfcr.code": "decaf", **{encode_name(f"gfcr.code.{unit}"): "1" for unit in units}}
-    found = [p.text.split(", code")[0] for p in code_of([record("a", spec=spec, tags=tags)])]
-    assert found == [
-        "a: its runs loaded helpers",
-        "a: its runs loaded é.py",
-        "a: its spec names my/file.py:Part",
-        "a: its spec names pack.age.deep:Part",
-    ]
+    other = rowed("b", **{**MADE, "provenance": {"commit": "c0ffee", "code": "cafe"}})
+    assert told_of(rowed("a", **MADE), other) == [f"{differ} gfcr: cafe, decaf"]
 
 
 def test_a_name_that_an_installed_distribution_answers_to_is_told(tmp_path, monkeypatch):
