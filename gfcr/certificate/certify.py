@@ -127,7 +127,7 @@ def word_of(
     except GfcrError:
         return "uncertified"
     wanted = essence(spec["engine"], drafting, model=spec["model"])
-    if not under.allow(held) or dict(held.subject) != json.loads(json.dumps(wanted)):
+    if not under.allow(held, subject=wanted):
         return "uncertified"
     return _word(held, Sampling(**spec["sampling"]), int(longest))
 

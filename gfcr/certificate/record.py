@@ -101,7 +101,8 @@ def essence(
     be the same: training changes its weights at every update.
     """
     kept = {key: value for key, value in engine.items() if key not in FREE}
-    return {"engine": kept, "drafter": _pathless(drafter), "model": model}
+    found = {"engine": kept, "drafter": _pathless(drafter), "model": model}
+    return json.loads(json.dumps(found))  # as it is read from a file: lists, no tuples
 
 
 def _pathless(value: Any) -> Any:
@@ -175,9 +176,9 @@ class Circumstances:
         held = digest_of(engine, drafter)
         return cls(versions=now_versions(), device=device_name(), sources=held)
 
-    def allow(self, certificate: Certificate) -> bool:
-        """Whether a certificate was made under the same."""
-        same = dict(certificate.versions) == dict(self.versions)
+    def allow(self, certificate: Certificate, *, subject: Mapping[str, Any]) -> bool:
+        """Whether a certificate was made under the same, for the same `essence`."""
+        same = certificate.versions == self.versions and certificate.subject == subject
         return same and (certificate.device, certificate.sources) == (self.device, self.sources)
 
 
@@ -224,7 +225,7 @@ def certificate_for(
         None without one.
     """
     sampling = sampling or Sampling()
-    wanted = json.loads(json.dumps(essence(engine, drafter, model=model)))
+    wanted = essence(engine, drafter, model=model)
     under = under or Circumstances.here(engine, drafter)
     found: list[tuple[bool, str, Certificate]] = []
     for path in sorted((folder or default_folder()).glob("*.json")):
@@ -233,7 +234,7 @@ def certificate_for(
         except GfcrError:
             continue
         verdict = covered(held, sampling=sampling, max_draft=max_draft)
-        if under.allow(held) and dict(held.subject) == wanted and verdict is not None:
+        if under.allow(held, subject=wanted) and verdict is not None:
             found.append((verdict is not Verdict.INCONCLUSIVE, held.made, held))
     return max(found, key=lambda f: f[:2])[2] if found else None
 

@@ -23,20 +23,20 @@ VERSIONED = (
 CODE: Final = "gfcr.code"
 """Digest of gfcr's own files; `gfcr.code.NAME` of a package, module or file that is not gfcr's."""
 DIGEST: Final = "gfcr.digest."
-"""Of what a run was given: `training` and `heldout` prompts, `asking` code, `model` files."""
+"""Digests of what a run was given: `training`, `heldout` prompts, `asking` code, `model` files."""
 SEVERAL: Final = " | "
-"""Between what a run was made with before it was resumed, and after."""
+"""Separates what a run was made with before it was resumed from what it was made with after."""
 CORES: Final = "gfcr.cores"
-"""How many a run had to compute with."""
+"""How many cores a run had to compute with."""
 LENT: Final = "lent"
-"""Cores of a run that computed beside others on the same ones: its seconds are not its own."""
+"""Stands for the cores of a run that shared them with others: its seconds are not its own."""
 _MADE_WITH: Final = (
     *(CODE, DIGEST, CORES),
     *("gfcr.commit", "gfcr.device", "gfcr.sources", "gfcr.version."),
 )
 _HERE: Final = Path(__file__).resolve().parents[1]
 _LONGEST: Final = 250
-"""Characters of a tag's name that stores take."""
+"""Most characters of a tag's name that stores take."""
 
 
 def card_of(
@@ -46,7 +46,7 @@ def card_of(
     run_id: str,
     code: Mapping[str, str] | None = None,
 ) -> RunCard:
-    """The run's identity, with tags for its stages, versions, commit and code."""
+    """Returns the run's identity, with tags for its stages, versions, commit and code."""
     named = spec["strategy"]
     tags = {
         "gfcr.strategy": str(named["name"]),
