@@ -68,6 +68,8 @@ def theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (place / "my_parts" / "filters.py").write_text(FILTER)
     (place / "my_parts" / "deep" / "size.py").write_text("SIZE = 1\n")
     (place / "my_lone.py").write_text(FILTER)
+    (place / "my_folder").mkdir()
+    (place / "my_folder" / "filters.py").write_text(FILTER)
     info = place / "visitor-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: visitor\nVersion: 1.0\n")
@@ -81,6 +83,7 @@ REACHED = {
     "an installed part": ("visiting", "my_parts/filters.py", "my_parts"),
     "its package": ("visiting", "my_parts/deep/size.py", "my_parts"),
     "a module in a package": ("my_parts.filters:Mine", "my_parts/filters.py", "my_parts"),
+    "a module in none": ("my_folder.filters:Mine", "my_folder/filters.py", "my_folder.filters"),
     "a lone module": ("my_lone:Mine", "my_lone.py", "my_lone"),
     "a file": ("{theirs}/my_lone.py:Mine", "my_lone.py", "{theirs}/my_lone.py"),
 }
