@@ -119,9 +119,8 @@ class RunSource:
         self._config, self._generate = of.config, of.generate
         self._pause, self._watch = pause, watch
         task = pipeline.desk.task
-        self._by_others = bool(
-            sources.roots(registry.nested(task).values(), spec=registry.spec("task", task))
-        )
+        places = sources.roots(registry.nested(task).values(), spec=registry.spec("task", task))
+        self._by_others = bool(sources.units(places))
         """Whether code that is not gfcr's scores: it may be no function of prompt and text."""
         self.memory = _Memory()
         self.begun = False
