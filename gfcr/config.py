@@ -68,8 +68,8 @@ class Budget(Checked):
 class Roster(Checked):
     """What is to be compared once it has run, written down before anything has.
 
-    A study's file says it for all its runs. Seeds that a run's roster does not have were added
-    after a look, and so was each run that has none: p-values pay for it.
+    A study's file says it for all its runs, and a run without a file's roster has its own seed
+    alone. The leaderboard's caption names seeds that a study's first runs did not ask for.
     """
 
     seeds: tuple[Seed, ...] = ()

@@ -114,15 +114,12 @@ def recomputed(content: Mapping[str, Any]) -> dict[str, Recomputed]:
             baseline=arms[baseline],
             limits=limits,
             same_start="model" not in content["compares"],
-            looks=content["looks"],
         )
         for arm, runs in arms.items()
         if baseline is not None and arm != baseline
     }
     ranked = {row["arm"] for row in content["rows"] if row["rank"] is not None}
-    p_values = corrected(
-        found, ranked=ranked, comparisons=content["comparisons"], looks=content["looks"]
-    )
+    p_values = corrected(found, ranked=ranked, comparisons=content["comparisons"])
 
     def versus(arm: str) -> Versus | None:
         comparison = found.get(arm)

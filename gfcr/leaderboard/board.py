@@ -32,8 +32,6 @@ class Leaderboard:
     excluded: tuple[Excluded, ...]
     comparisons: int = 0
     """That p-values are corrected for: arms of the study, whatever became of them, or pairs."""
-    looks: int = 1
-    """How often a verdict could be looked at, by seeds that were added: p-values pay for it."""
     bounds: Bounds | None = None
     """Least and largest held-out score that there can be; None where the task does not say."""
     missing: tuple[Seat, ...] = ()

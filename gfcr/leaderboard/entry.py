@@ -107,7 +107,7 @@ def entry_of(
     prompts = prompts_of([run for runs in arms.values() for run in runs])
     rows = [_row(row, runs=arms[row["arm"]], prompts=prompts) for row in to_dict(board)["rows"]]
     own = (
-        *("study", "baseline", "margin", "target", "comparisons", "looks", "noise_floor"),
+        *("study", "baseline", "margin", "target", "comparisons", "noise_floor"),
         *("excluded", "missing", "notes"),
     )
     provenance = board.rows[0].provenance

@@ -3,7 +3,6 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gfcr.leaderboard.chosen import price
 from gfcr.leaderboard.measure import budget_of
 from gfcr.leaderboard.readings import Compared, Limits, compared
 from gfcr.leaderboard.rows import Row, Versus
@@ -11,9 +10,7 @@ from gfcr.leaderboard.screen import compares_of
 from gfcr.stats import holm
 from gfcr.tracking.records import RunRecord
 
-_BY_CHANCE = (
-    "the interval excludes 0, but among so many arms and looks one does so by chance too often"
-)
+_BY_CHANCE = "the interval excludes 0, but among so many arms one does so by chance too often"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,9 +21,7 @@ class Terms:
     margin: float
     limits: Limits
     comparisons: int
-    """See `chosen.compared_with`."""
-    looks: int
-    """See `chosen.looks_of`."""
+    """See `design.compared_with`."""
 
 
 def judged(
@@ -41,13 +36,7 @@ def judged(
     others = [row.arm for row in rows if row.arm != study.baseline]
     same_start = "model" not in compares_of(theirs, baseline=study.baseline)
     found = {
-        arm: compared(
-            arms[arm],
-            baseline=theirs,
-            limits=study.limits,
-            same_start=same_start,
-            looks=study.looks,
-        )
+        arm: compared(arms[arm], baseline=theirs, limits=study.limits, same_start=same_start)
         for arm in others
     }
 
@@ -61,26 +50,18 @@ def judged(
 
     rows = [on_terms(row) for row in rows]
     ranked = {row.arm for row in rows if row.rank is not None}
-    p_values = corrected(found, ranked=ranked, comparisons=study.comparisons, looks=study.looks)
+    p_values = corrected(found, ranked=ranked, comparisons=study.comparisons)
     return [_versus(row, found=found, p_values=p_values, study=study) for row in rows]
 
 
 def corrected(
-    found: Mapping[str, Compared | None],
-    *,
-    ranked: Collection[str],
-    comparisons: int,
-    looks: int,
+    found: Mapping[str, Compared | None], *, ranked: Collection[str], comparisons: int
 ) -> dict[str, float]:
-    """Returns Holm's p-values of the arms that have a verdict, among so many comparisons.
-
-    Each look after the first is paid for: see `chosen.price`.
-    """
+    """Returns Holm's p-values of the arms that have a verdict, among so many comparisons."""
     told = {arm: c for arm, c in found.items() if c and c.shown.pairs > 1 and arm in ranked}
     absent = [1.0] * (comparisons - len(told))
     among = holm([*(c.p_value for c in told.values()), *absent])
-    adjusted = [min(1.0, price(looks) * p_value) for p_value in among]
-    return dict(zip(told, adjusted, strict=False))
+    return dict(zip(told, among, strict=False))
 
 
 def versus_of(comparison: Compared, *, p_value: float | None, margin: float) -> Versus:

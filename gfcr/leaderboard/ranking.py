@@ -8,13 +8,13 @@ from gfcr.errors import ConfigError, unknown_name
 from gfcr.leaderboard.arms import row_of
 from gfcr.leaderboard.board import Leaderboard
 from gfcr.leaderboard.certificates import NOTES
-from gfcr.leaderboard.chosen import compared_with, differences, looks_of, started_over
+from gfcr.leaderboard.design import added_seeds, compared_with, differences
+from gfcr.leaderboard.expected import expected_of, lack, missing_of
 from gfcr.leaderboard.judging import Terms, judged, without_rank
 from gfcr.leaderboard.measure import declared_bounds, heldout, mean_of, scores_of, shared_prompts
 from gfcr.leaderboard.readings import limits_of
 from gfcr.leaderboard.rows import Excluded, Pareto, Row, Seat
 from gfcr.leaderboard.screen import compares_of, screen
-from gfcr.leaderboard.seats import expected_of, lack, missing_of
 from gfcr.leaderboard.selection import keep_rows, keep_runs, sort_out
 from gfcr.leaderboard.settings import settings_of
 from gfcr.leaderboard.targets import pareto, to_target
@@ -38,7 +38,7 @@ def rank(
     """Ranks runs that have been read.
 
     Args and errors as `build`, and `others`: the study's runs that the table is not about, of specs
-    that its file no longer names. They were looked at, or could have been.
+    that its file no longer names. They count among the comparisons, as they may have been seen.
     """
     expressions = sort_out([Where(text) for text in where], runs=records)
     # What a damaged record says of its study is left out with it.
@@ -55,18 +55,16 @@ def rank(
     rows = [row_of(arm, runs=runs, limits=limits) for arm, runs in arms.items()]
     _check_certified(baseline, rows=rows)
     base = [] if baseline is None else arms[baseline]
-    rows = _whole(rows, arms=arms, expected=expected, baseline=baseline)
+    rows = _whole(rows, expected=expected, baseline=baseline)
     biased = {row.arm for row in rows if row.certificate == "biased"}
     scored = [r for r in (*records, *others) if r.status == "finished" and r.arm not in biased]
-    comparisons, looks = 0, looks_of(scored)
+    comparisons = 0
     if baseline is not None:
         comparisons, told = compared_with(
             usable, baseline=baseline, arms={*expected} - biased, scored=scored
         )
-        notes += [*told, *differences(arms, baseline=baseline)]
-        study = Terms(
-            baseline=baseline, margin=margin, limits=limits, comparisons=comparisons, looks=looks
-        )
+        notes += [*told, *added_seeds(usable), *differences(arms, baseline=baseline)]
+        study = Terms(baseline=baseline, margin=margin, limits=limits, comparisons=comparisons)
         rows = judged(rows, arms=arms, study=study)
     if target is None and baseline is not None:
         target = mean_of(heldout(run)["accuracy"] for run in arms[baseline])
@@ -85,7 +83,6 @@ def rank(
         rows=tuple(replace(row, settings=settings[row.arm]) for row in rows),
         excluded=tuple(sorted(excluded, key=lambda e: (e.arm, e.seed, e.run_id))),
         comparisons=comparisons,
-        looks=looks,
         bounds=declared_bounds(usable) if usable else None,
         missing=missing_of(expected, records=records, by_file=bool(asked)),
         notes=(*notes, *_taken_out(records, kept=kept), *_compares(usable, baseline=baseline)),
@@ -116,24 +113,17 @@ def _stated(runs: Sequence[RunRecord], *, margin: float | None) -> tuple[str, fl
 def _whole(
     rows: Sequence[Row],
     *,
-    arms: Mapping[str, Sequence[RunRecord]],
     expected: Mapping[str, Collection[int]],
     baseline: str | None,
 ) -> list[Row]:
-    """The rows, without a rank where an arm or the baseline lacks seeds or was run again."""
-    base = () if baseline is None else arms[baseline]
-    again = {arm: started_over(runs, baseline=base) for arm, runs in arms.items()}
+    """Returns the rows, without a rank where an arm or the baseline lacks seeds."""
     theirs = [row for row in rows if row.arm == baseline]
 
     def whole(row: Row) -> Row:
         both = [row, *(other for other in theirs if other.arm != row.arm)]
         wanted = {seed for other in both for seed in expected[other.arm]}
-        reasons = [
-            why
-            for other in both
-            for why in (*lack(other.arm, wanted=wanted, seeds=other.seeds), *again[other.arm][0])
-        ]
-        return without_rank(replace(row, notes=(*row.notes, *again[row.arm][1])), reasons=reasons)
+        lacking = (lack(other.arm, wanted=wanted, seeds=other.seeds) for other in both)
+        return without_rank(row, reasons=[why for reasons in lacking for why in reasons])
 
     return [whole(row) for row in rows]
 

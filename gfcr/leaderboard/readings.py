@@ -17,7 +17,6 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from gfcr.leaderboard.chosen import price
 from gfcr.leaderboard.measure import (
     When,
     declared_bounds,
@@ -83,7 +82,6 @@ def compared(
     baseline: Sequence[RunRecord],
     limits: Limits,
     same_start: bool = True,
-    looks: int = 1,
 ) -> Compared | None:
     """Compares the seeds that both have; None where they have none in common.
 
@@ -92,7 +90,6 @@ def compared(
         baseline: of the baseline.
         limits: lowest and highest reward.
         same_start: whether both are to begin with one policy: not where a study compares models.
-        looks: how often a verdict could be looked at, see `chosen.looks_of`.
     """
     shared = sorted({run.seed for run in runs} & {run.seed for run in baseline})
     if not shared:
@@ -101,7 +98,6 @@ def compared(
         ours=[run for run in runs if run.seed in shared],
         theirs=[run for run in baseline if run.seed in shared],
         limits=limits,
-        level=0.05 / price(looks),
     )
     scores = pair.read()
     start = pair.start()
@@ -132,8 +128,6 @@ class _Pair:
     ours: Sequence[RunRecord]
     theirs: Sequence[RunRecord]
     limits: Limits
-    level: float
-    """Of tests of equivalence."""
 
     def read(self, *, since: When | None = None) -> tuple[Comparison, ...]:
         """The comparison after training, or the two at the ends where answers have no score."""
@@ -152,7 +146,7 @@ class _Pair:
 
         ours, theirs = read(self.ours, *ends), read(self.theirs, *ends[::-1])
         span = self._span(ours, theirs, gain=since is not None)
-        return compare(ours, baseline=theirs, span=span, level=self.level)
+        return compare(ours, baseline=theirs, span=span)
 
     def _span(self, ours: NDArray[np.float64], theirs: NDArray[np.float64], *, gain: bool) -> float:
         """Largest size that a difference can have; of a gain, twice that of a score."""

@@ -33,7 +33,7 @@ class Versus:
 
     comparison: Comparison
     p_adjusted: float
-    """p-value corrected for the number of arms compared (Holm) and of looks."""
+    """p-value corrected for the number of arms compared (Holm)."""
     verdict: Verdict
 
 

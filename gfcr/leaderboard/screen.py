@@ -7,8 +7,7 @@ from functools import partial
 from typing import Any, final
 
 from gfcr.experiment.provenance import DIGEST
-from gfcr.leaderboard.chosen import attempt_of
-from gfcr.leaderboard.integrity import contradiction
+from gfcr.leaderboard.design import began
 from gfcr.leaderboard.measure import asked_of, finite, heldout, result_of, section
 from gfcr.leaderboard.rows import Excluded
 from gfcr.sweep.terms import compared
@@ -20,10 +19,9 @@ def screen(
 ) -> tuple[dict[str, list[RunRecord]], list[Excluded]]:
     """Sorts runs into arms whose seeds may be averaged, and the runs left out.
 
-    Kept are runs that finished with a finite score and whose records agree with each other, which
-    were asked the same by the same means (the baseline's, or else the most common), and within an
-    arm those of the most common spec and (where no budget ends them) number of updates, one per
-    seed.
+    Kept are runs that finished with a finite score and were asked the same by the same means (the
+    baseline's, or else the most common), and within an arm those of the most common spec and (where
+    no budget ends them) number of updates, one for each seed.
     """
     sieve = _Sieve(runs=list(records))
     sieve.drop(_unusable)
@@ -93,8 +91,8 @@ class _Sieve:
         self.drop(lambda run: None if fact(run) == usual else why.format(fact(run), usual))
 
     def drop_repeated_seeds(self) -> None:
-        """Keeps one run of each seed, the first by id, and of its attempts the first."""
-        order = sorted(self.runs, key=lambda r: (r.run_id, attempt_of(r)), reverse=True)
+        """Keeps one run of each seed: the first by id, then the one that began first."""
+        order = sorted(self.runs, key=lambda r: (r.run_id, began(r)), reverse=True)
         first = {run.seed: run for run in order}
         self.drop(
             lambda run: (
@@ -118,7 +116,7 @@ def _unusable(run: RunRecord) -> str | None:
         return "the run has not finished, or was killed"
     if run.result is None:
         return "the store is damaged: the run finished, and its result.json is missing"
-    return _missing(run) or contradiction(run)
+    return _missing(run)
 
 
 def _missing(run: RunRecord) -> str | None:

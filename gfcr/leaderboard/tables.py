@@ -6,10 +6,9 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from gfcr.config import HELDOUT
-from gfcr.leaderboard.chosen import price
+from gfcr.leaderboard.expected import by_arm
 from gfcr.leaderboard.figures import figures_of
 from gfcr.leaderboard.rows import Row, ToTarget
-from gfcr.leaderboard.seats import by_arm
 from gfcr.shown.table import Column, Table, csv_of
 from gfcr.shown.text import markdown, number, span
 
@@ -84,11 +83,6 @@ def caption(board: "Leaderboard") -> str:
             f"Differences are paired by seed with {board.baseline}, 95 % intervals, "
             f"Holm-corrected; equivalent means within ±{board.margin:g}."
         )
-        if board.looks > 1:
-            told.append(
-                f"Seeds were added after a look ({board.looks} looks): p x {price(board.looks)}, "
-                "and equivalent is tested at a level as much smaller."
-            )
     else:
         told.append("No baseline is named, so nothing is compared.")
     floor = board.noise_floor

@@ -5,9 +5,7 @@ python -m tests.campaign.calibration --studies 2000 > docs/results/calibration.m
 
 import argparse
 from collections.abc import Iterator, Mapping
-from math import inf
 
-from gfcr.leaderboard.chosen import FACTOR
 from tests.campaign.judging import (
     MOST,
     SEED,
@@ -21,7 +19,7 @@ from tests.campaign.noises import EFFECTS, NOISES, SHARES
 
 SEEDS, PROMPTS, ARMS = (2, 3, 5, 10), (16, 32, 64, 128, 256), (2, 3, 5, 12, 20)
 MARGINS = (0.02, 0.05, 0.1)
-STOPPING = ((2, 1), (3, 1), (5, 1), (3, 2), (5, 2), (3, 5), (5, 5), (10, 5))
+STOPPING = ((3, 1), (5, 5))
 """Seeds at the first look, and added for each further one."""
 
 
@@ -126,20 +124,18 @@ def optional_stopping(*, of: int) -> Iterator[str]:
     yield from _section(
         "Optional stopping",
         f"Two identical arms, seeds added after each look without a verdict, {MOST} at most: how "
-        "often there ever is a *better* or *worse*. *Unpaid*: each look as if it were the only "
-        f"one. *Paid*: p x {FACTOR} for each look after the first, as the leaderboard does. Each "
-        "figure is the largest over all kinds of noise, 64 and 256 prompts (42 cells).",
+        "often the first look, or any look, says *better* or *worse*. P-values are those of a "
+        "single look, so seeds are to be planned before the first one. Each figure is the largest "
+        "over all kinds of noise, 64 and 256 prompts (42 cells).",
     )
-    yield from _header("seeds at first", "added", "the first look", "unpaid", "paid")
+    yield from _header("seeds at first", "added", "the first look", "any look")
     for begin, add in STOPPING:
         found = [
-            stopped_when_told(
-                noise, of=of, prompts=p, arms=2, begin=begin, add=add, factors=(inf, 1, FACTOR)
-            )
+            stopped_when_told(noise, of=of, prompts=p, arms=2, begin=begin, add=add)
             for noise in NOISES
             for p in (64, 256)
         ]
-        rates = [max(wrong[factor] for wrong in found) / of for factor in (inf, 1, FACTOR)]
+        rates = (max(f.first for f in found) / of, max(f.ever for f in found) / of)
         yield _row(str(begin), str(add), *map(_share, rates))
 
 

@@ -30,13 +30,13 @@ class Judged:
     error: NDArray[np.float64]
     p_value: NDArray[np.float64]
 
-    def false(self, *, arms: int, price: float = 1.0) -> NDArray[np.bool_]:
+    def false(self, *, arms: int) -> NDArray[np.bool_]:
         """Whether a study of so many arms names any as better or worse.
 
         Holm rejects something exactly when it rejects the smallest p-value.
         """
         compared = arms - 1
-        return self.p_value[:, :compared].min(1) * compared * price < 0.05
+        return self.p_value[:, :compared].min(1) * compared < 0.05
 
     def equivalent(self, *, margin: float, span: float = 1.0) -> NDArray[np.bool_]:
         """Whether each comparison's inner interval lies inside the margin."""
@@ -79,28 +79,37 @@ def false_verdicts(
     return wrong
 
 
+@dataclass(frozen=True, kw_only=True)
+class Stopped:
+    """How many A/A studies say better or worse."""
+
+    first: int
+    """At the first look."""
+    ever: int
+    """At any look."""
+
+
 def stopped_when_told(
-    noise: str, *, of: int, prompts: int, arms: int, add: int, begin: int, factors: Sequence[float]
-) -> dict[float, int]:
-    """Returns, by factor, how many A/A studies ever say better or worse when seeds are added.
+    noise: str, *, of: int, prompts: int, arms: int, add: int, begin: int
+) -> Stopped:
+    """Returns how many A/A studies say better or worse when seeds are added until they do.
 
     There are `begin` seeds at the first look and `add` more at each further one, `MOST` at the
-    last; at the k-th look p-values are multiplied by factor^(k - 1).
+    last.
     """
-    wrong = dict.fromkeys(factors, 0)
     share = noise in BINARY and "form" not in noise
     entropy = (6, [*NOISES].index(noise), prompts)
+    first = ever = 0
     for scores in studies(
         NOISES[noise], of=of, arms=arms, seeds=MOST, prompts=prompts, entropy=entropy
     ):
-        told = {factor: np.zeros(len(scores), np.bool_) for factor in factors}
-        for look, seeds in enumerate(range(begin, MOST + 1, add)):
-            judged = judge(scores[:, :, :seeds], share=share)
-            for factor in factors:
-                told[factor] |= judged.false(arms=arms, price=factor**look)
-        for factor in factors:
-            wrong[factor] += int(told[factor].sum())
-    return wrong
+        told = [
+            judge(scores[:, :, :seeds], share=share).false(arms=arms)
+            for seeds in range(begin, MOST + 1, add)
+        ]
+        first += int(told[0].sum())
+        ever += int(np.any(told, axis=0).sum())
+    return Stopped(first=first, ever=ever)
 
 
 def false_equivalence(kind: str, *, of: int, margin: float, seeds: int, prompts: int) -> int:

@@ -8,7 +8,6 @@ import pytest
 from scipy.stats import binom
 
 from gfcr import leaderboard
-from gfcr.leaderboard.chosen import FACTOR
 from gfcr.stats import compare, holm, judge
 from gfcr.tracking.records import RunRecord
 from tests.campaign import judging
@@ -43,15 +42,14 @@ def test_identical_arms_are_told_apart_in_one_study_of_twenty_at_most(noise, stu
 
 @pytest.mark.parametrize(("begin", "add"), [(3, 1), (5, 5)])
 @pytest.mark.parametrize("noise", ["answers, beta(2, 2), runs 0.05", "normal, runs 0.1"])
-def test_seeds_added_until_there_is_a_verdict_are_paid_for(noise, begin, add, studies, tried):
+def test_seeds_added_until_there_is_a_verdict_make_false_ones(noise, begin, add, studies, tried):
+    """The warning of the caption and of the docs is about something."""
     of = 5 * studies
-    wrong = judging.stopped_when_told(
-        noise, of=of, prompts=64, arms=2, begin=begin, add=add, factors=(1, FACTOR)
-    )
-    fell = wrong[FACTOR] > at_most(0.057, of=of)
+    wrong = judging.stopped_when_told(noise, of=of, prompts=64, arms=2, begin=begin, add=add)
+    fell = wrong.ever <= 1.5 * wrong.first
     what = f"{begin} seeds and {add} more until a verdict: {noise}"
     tried("studies", what=what, cases=of, fell=int(fell))
-    assert not fell and wrong[1] > 1.5 * wrong[FACTOR]
+    assert not fell
 
 
 @pytest.mark.parametrize("kind", EFFECTS)

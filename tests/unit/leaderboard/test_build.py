@@ -41,9 +41,9 @@ def naming(baseline, **more):
         ([naming("b"), naming("c")], None),
         ([naming("b"), record()], None),
         ([naming("b"), naming("c", status="failed")], "b"),
-        ([naming("b"), naming("c", damage="no seal")], "b"),
+        ([naming("b"), naming("c", damage="it cannot be read")], "b"),
         ([naming("c", status="failed")], "c"),
-        ([naming("c", damage="no seal")], "c"),
+        ([naming("c", damage="it cannot be read")], "c"),
     ],
 )
 def test_the_baseline_is_what_all_finished_runs_name(runs, baseline):

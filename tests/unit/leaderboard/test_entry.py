@@ -69,7 +69,7 @@ def test_an_entry_holds_the_table_the_answers_and_a_hash_of_it_all():
     content = {**made_of.content}
     assert content.pop("hash") == digest(content)
     rows, data = content.pop("rows"), to_dict(whole())
-    own = ("study", "baseline", "margin", "target", "comparisons", "looks", "noise_floor")
+    own = ("study", "baseline", "margin", "target", "comparisons", "noise_floor")
     assert content == {
         **{"format": 1, "name": "first", "task": "t", "model": "m", "commit": "c0ffee|"},
         **{key: data[key] for key in (*own, "excluded", "missing", "notes")},

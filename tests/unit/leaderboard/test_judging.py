@@ -22,19 +22,17 @@ def found(p_value, *, pairs=5, value=0.5):
     return Compared(shown=one, readings=(one,), start=None)
 
 
-def test_p_values_are_holm_s_among_all_comparisons_times_the_price_of_looks():
+def test_p_values_are_holm_s_among_all_comparisons():
     told = {"b": found(0.001), "c": found(0.02, pairs=2), "d": None}
     told |= {"once": found(0.001, pairs=1), "unranked": found(0.001)}
 
-    def among(comparisons, *, looks=1):
+    def among(comparisons):
         ranked = {"b", "c", "d", "once"}
-        return corrected(told, ranked=ranked, comparisons=comparisons, looks=looks)
+        return corrected(told, ranked=ranked, comparisons=comparisons)
 
     assert among(2) == dict(zip("bc", holm([0.001, 0.02]), strict=True))
     assert among(5) == dict(zip("bc", holm([0.001, 0.02, 1, 1, 1])[:2], strict=True))
     assert among(5) == {"b": 0.005, "c": 0.08}
-    assert among(5, looks=2) == {"b": 0.025, "c": 0.4}
-    assert among(5, looks=3) == {"b": 0.125, "c": 1.0}
 
 
 def test_an_arm_without_a_corrected_p_value_has_no_verdict():
@@ -79,10 +77,10 @@ def ran(arm, scores, *, before=None, tokens=100, compares=""):
     ]
 
 
-def table(arms, *, comparisons=None, looks=1, margin=0.02):
+def table(arms, *, comparisons=None, margin=0.02):
     rows = [rowed(arm, rank=0, notes=(f"of {arm}",)) for arm in arms]
     count = len(arms) - 1 if comparisons is None else comparisons
-    study = Terms(baseline="a", margin=margin, limits=(0.0, 1.0), comparisons=count, looks=looks)
+    study = Terms(baseline="a", margin=margin, limits=(0.0, 1.0), comparisons=count)
     return {row.arm: row for row in judged(rows, arms=arms, study=study)}
 
 
@@ -90,28 +88,24 @@ BASE, LEVEL = LUCK[0] / 2, LUCK[1] / 2
 STUDY = {"a": ran("a", BASE), "b": ran("b", BASE + 0.4), "c": ran("c", LEVEL)}
 
 
-def versus(arm, p_values, *, looks=1, margin=0.02, same_start=True, base=None):
+def versus(arm, p_values, *, margin=0.02, same_start=True, base=None):
     pair = compared(
         STUDY[arm] if base is None else base[arm],
         baseline=(base or STUDY)["a"],
         limits=(0.0, 1.0),
-        looks=looks,
         same_start=same_start,
     )
     return versus_of(pair, p_value=p_values.get(arm), margin=margin)
 
 
 def test_every_arm_but_the_baseline_is_compared_with_it_on_the_study_s_terms():
-    for looks, margin, comparisons in ((1, 0.02, 2), (1, 1.0, 2), (2, 0.02, 9)):
-        rows = table(STUDY, looks=looks, margin=margin, comparisons=comparisons)
-        pairs = {
-            arm: compared(STUDY[arm], baseline=STUDY["a"], limits=(0, 1), looks=looks)
-            for arm in "bc"
-        }
-        adjusted = corrected(pairs, ranked="bc", comparisons=comparisons, looks=looks)
+    for margin, comparisons in ((0.02, 2), (1.0, 2), (0.02, 9)):
+        rows = table(STUDY, margin=margin, comparisons=comparisons)
+        pairs = {arm: compared(STUDY[arm], baseline=STUDY["a"], limits=(0, 1)) for arm in "bc"}
+        adjusted = corrected(pairs, ranked="bc", comparisons=comparisons)
         assert rows["a"] == rowed("a", rank=0, notes=("of a",))
         for arm in "bc":
-            assert rows[arm].versus == versus(arm, adjusted, looks=looks, margin=margin)
+            assert rows[arm].versus == versus(arm, adjusted, margin=margin)
             assert (rows[arm].rank, rows[arm].notes) == (0, (f"of {arm}",))
         assert rows["b"].versus.verdict == "better"
     assert table(STUDY, margin=1.0)["c"].versus.verdict == "equivalent"
@@ -169,9 +163,7 @@ def test_what_only_many_comparisons_explain_is_said(comparisons, noted):
     arms = {"a": ran("a", BASE), "b": ran("b", BASE + (LUCK[3] - 0.3) / 2)}
     row = table(arms, comparisons=comparisons)["b"]
     assert row.versus.comparison.p_value < 0.05
-    by_chance = (
-        "the interval excludes 0, but among so many arms and looks one does so by chance too often"
-    )
+    by_chance = "the interval excludes 0, but among so many arms one does so by chance too often"
     assert row.notes[1:] == ((by_chance,) if noted else ())
     assert row.versus.verdict == ("inconclusive" if noted else "better")
     level = table({"a": ran("a", BASE), "b": ran("b", LEVEL)}, comparisons=comparisons)["b"]

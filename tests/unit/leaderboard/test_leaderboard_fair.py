@@ -114,36 +114,6 @@ def test_ranks_fronts_and_targets_count_them_as_the_lowest_reward():
     assert limits_of(negative) == (-2.0, 1.0)
 
 
-REMOVED = {
-    "a prompt": lambda after: after["per_prompt"].pop("p0"),
-    "a prompt and its count": lambda after: (after["per_prompt"].pop("p0"), after.update(n=8)),
-    "the count alone": lambda after: after.update(n=10),
-    "lost ones forgotten": lambda after: after["unscorable"].clear(),
-    "lost ones made right": lambda after: after["per_prompt"].update(p3=1.0),
-    "all prompts": lambda after: after["per_prompt"].clear(),
-}
-
-
-@over("case", REMOVED)
-@over("when", ["before", "after"])
-def test_answers_that_were_taken_out_contradict_the_count(case, when):
-    odd = answered("b", 1, right=[1.0] * 5 + [0.0] * 5, lost=[3], before=[0.0] * 10)
-    odd.result["heldout"]["before"] = copy.deepcopy(odd.result["heldout"]["after"])
-    odd.result["curve"][0][3], odd.result["unscorable"] = odd.result["curve"][1][3], [1, 1]
-    fine = [answered("a", s, right=[1.0] * 10) for s in range(2)]
-    assert not judged([*fine, odd]).excluded
-    REMOVED[case](odd.result["heldout"][when])
-    (out,) = judged([*fine, odd]).excluded
-    assert "contradicts itself" in out.reason
-
-
-def test_a_count_lost_on_the_curve_contradicts_too():
-    odd = answered("b", 1, right=[1.0] * 9 + [0.0], lost=[9])
-    odd.result["unscorable"] = [0, 0]
-    (out,) = judged([answered("a", 1, right=[1.0] * 10), odd]).excluded
-    assert "unscorable on the curve" in out.reason
-
-
 OTHER = {
     "prompts": {"digest": "0ther"},
     "number of prompts": {"prompts": 39},

@@ -5,7 +5,7 @@ from dataclasses import replace
 from gfcr.leaderboard.checks import problems_of
 from tests.cases import over
 from tests.unit.leaderboard.test_leaderboard import arm, only
-from tests.unit.leaderboard.test_leaderboard_chosen import ranked, spent
+from tests.unit.leaderboard.test_leaderboard_design import ranked, spent
 
 
 @over(

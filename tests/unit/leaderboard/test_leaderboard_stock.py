@@ -4,13 +4,13 @@ import subprocess
 import sys
 from dataclasses import replace
 
-import gfcr_strategies
 import pytest
 
+import gfcr_strategies
 from gfcr import leaderboard, strategy
 from gfcr.tracking.names import flatten
 from tests.cases import over
-from tests.unit.leaderboard.test_leaderboard_chosen import ranked, study
+from tests.unit.leaderboard.test_leaderboard_design import ranked, study
 
 
 def recorded(runs, name, built):

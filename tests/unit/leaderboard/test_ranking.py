@@ -10,7 +10,6 @@ from gfcr.errors import ConfigError
 from gfcr.leaderboard import Seat
 from gfcr.leaderboard.measure import scores_of
 from gfcr.stats import noise_floor
-from gfcr.tracking.attempts import Attempt
 from tests.certified import certified
 from tests.unit.leaderboard.test_leaderboard import arm, only, run
 
@@ -44,7 +43,7 @@ def test_a_table_of_one_study_is_whole():
     assert (board.study, board.metric, board.baseline) == ("study", HELDOUT, "a")
     assert (board.margin, board.own_margin) == (0.02, 0.02)
     assert board.target == pytest.approx(only(board, "a").score.value)
-    assert (board.noise_floor, board.comparisons, board.looks) == (None, 3, 1)
+    assert (board.noise_floor, board.comparisons) == (None, 3)
     assert board.missing == (Seat(arm="d", seed=2),) and board.notes == ()
     assert [row.versus and row.versus.verdict for row in board.rows] == ["better", None, "worse"]
     assert all(row.to_target.runs == 3 for row in board.rows)
@@ -74,32 +73,30 @@ def test_studies_in_one_table_keep_their_arms_apart():
     assert board.study == "x, y"
     assert {row.arm for row in board.rows} == {"x/a", "x/b", "y/a", "y/b"}
     assert not board.excluded and not board.missing
-    odd = replace(run("a", 3), study="z", damage="no seal")
+    odd = replace(run("a", 3), study="z", damage="it cannot be read")
     board = ranked([*some("a", 0.5), odd])
     assert (board.study, [e.arm for e in board.excluded]) == ("study", ["a"])
     assert leaderboard.rank([odd]).study == "z"
 
 
-def test_runs_beside_the_table_count_as_comparisons_and_looks_if_they_came_to_a_score():
-    told = {"roster": {"seeds": [7, 8], "arms": ["b"]}, "attempt": "0"}
-    later = {"roster": {"seeds": [0, 1, 2], "arms": ["a", "b"]}, "attempt": "1"}
-    runs = [*some("a", 0.5, **later), *some("b", 0.9, **later)]
-    other = replace(run("old", 7, tags=PLAN, **told), run_id="old")
+def test_runs_beside_the_table_count_as_comparisons_if_they_came_to_a_score():
+    runs = [*some("a", 0.5), *some("b", 0.9)]
+    other = replace(run("old", 7, tags=PLAN), run_id="old")
     board = ranked(runs, others=[other])
-    assert (board.comparisons, board.looks) == (2, 2)
+    assert board.comparisons == 2
     assert board.notes == (
         "Arms were tried beside these: old (not in the table); p-values are corrected for each.",
     )
     for odd in (replace(other, status="failed"), replace(other, status="stopped")):
         board = ranked(runs, others=[odd])
-        assert (board.comparisons, board.looks, board.notes) == (1, 1, ())
+        assert (board.comparisons, board.notes) == (1, ())
 
 
 def test_an_arm_with_a_biased_drafter_costs_the_others_nothing():
     biased = [certified(r, "biased") for r in some("b", 0.9)]
     runs = [*some("a", 0.5), *some("c", 0.7)]
     board, without = ranked([*runs, *biased]), ranked(runs)
-    assert (board.comparisons, board.looks) == (without.comparisons, without.looks) == (1, 1)
+    assert board.comparisons == without.comparisons == 1
     assert only(board, "b").rank is None and only(board, "c").rank == 1
     why = (
         "baseline='b' cannot be compared with: its drafter was audited as biased: it samples from "
@@ -150,27 +147,6 @@ def test_who_lacks_seeds_of_the_arm_or_of_the_baseline_has_no_rank():
     assert board.missing == (Seat(arm="a", seed=3), Seat(arm="b", seed=3))
     other = ranked([*some("a", 0.5), *some("b", 0.9)], asked=[*asked[:3], Seat(arm="z", seed=9)])
     assert other.missing == (Seat(arm="z", seed=9),), "what the file asks for, and no more"
-
-
-def test_an_attempt_before_a_run_is_a_reason_for_the_arm_and_for_those_beside_it():
-    seen = Attempt(id="0", status="finished", updates=40, score=0.4, code="")
-    failed = replace(seen, score=None, status="failed")
-
-    def with_earlier(name, attempt, *, own="decaf"):
-        code = {**PLAN, "gfcr.code": own}
-        runs = [*some("a", 0.5), *some("b", 0.9, tags=code), *some("c", 0.7)]
-        return ranked([replace(r, earlier=(attempt,)) if r.run_id == name else r for r in runs])
-
-    rows = {row.arm: row for row in with_earlier("b-1", seen).rows}
-    assert rows["b"].unranked.startswith("b, seed 1 was run before")
-    assert rows["a"].rank and rows["c"].rank
-    assert not any(row.rank for row in with_earlier("a-1", seen).rows)
-    odd = with_earlier("b-1", replace(seen, code="old"), own="new")
-    assert "by other code than some of the runs beside it" in only(odd, "b").unranked
-    board = with_earlier("b-1", failed)
-    note = "seed 1 was run before (failed after 40 updates by code unknown)"
-    assert [row.notes for row in board.rows] == [(note,), (), ()]
-    assert all(row.rank for row in board.rows)
 
 
 def test_what_a_filter_takes_out_is_told():

@@ -66,14 +66,6 @@ def test_only_prompts_that_all_the_runs_were_asked_are_compared():
     assert found(ours, theirs).shown == usual
 
 
-def test_looks_are_paid_for_in_the_level_of_equivalence():
-    ours, theirs = arm("b", 3 * OURS), arm("a", 3 * THEIRS)
-    assert found(ours, theirs).shown == found(ours, theirs, looks=1).shown
-    for looks, level in ((1, 0.05), (3, 0.002)):
-        wanted = compare(3 * OURS, baseline=3 * THEIRS, span=inf, level=level)
-        assert found(ours, theirs, looks=looks).shown == wanted
-
-
 def test_a_difference_may_be_as_large_as_the_declared_rewards_let_it():
     ours, theirs = arm("b", 3 * OURS), arm("a", 3 * THEIRS)
     assert found(ours, theirs).shown == compare(3 * OURS, baseline=3 * THEIRS, span=inf)
@@ -158,8 +150,8 @@ def test_where_the_starts_differ_the_gain_is_another_reading():
         ),
     )
     assert found(ours, theirs, same_start=False) == replace(got, readings=(usual,))
-    wide = compare(OURS - STARTS[0], baseline=THEIRS - STARTS[1], span=6.0, level=0.01)
-    assert found(ours, theirs, limits=(-1.0, 2.0), looks=2).readings[1] == wide
+    wide = compare(OURS - STARTS[0], baseline=THEIRS - STARTS[1], span=6.0)
+    assert found(ours, theirs, limits=(-1.0, 2.0)).readings[1] == wide
 
 
 def test_a_gain_is_of_the_prompts_asked_at_both_times_and_answers_are_lost_at_either():

@@ -133,19 +133,15 @@ def test_a_caption_names_all_that_a_reader_must_know(runs, told):
     floor = NoiseFloor(seeds=2, splits=3, typical=0.012, high=0.034, false_wins=0.0)
     whole = board(
         ROW,
-        **{"metric": "length/all/mean", "baseline": "grpo", "margin": 0.05, "looks": 3},
+        **{"metric": "length/all/mean", "baseline": "grpo", "margin": 0.05},
         **{"noise_floor": floor, "target": 0.6, "notes": ("Note.",), "excluded": OUT[:runs]},
         missing=(Seat(arm="d", seed=3), Seat(arm="d", seed=4)),
     )
     assert caption(whole) == (
         "Held-out score, mean over seeds with its 95 % interval. The study's own metric, for "
         "stopping and search, is length/all/mean. Differences are paired by seed with grpo, 95 % "
-        "intervals, Holm-corrected; equivalent means within ±0.05. Seeds were added after a look "
-        "(3 looks): p x 25, and equivalent is tested at a level as much smaller. Noise floor: two "
+        "intervals, Holm-corrected; equivalent means within ±0.05. Noise floor: two "
         "halves of grpo's seeds (2 each) differ by 0.012 in the middle, 0.034 in one split of "
         "twenty. Target: held-out score 0.600; medians over runs. Note. Missing: d (seeds 3, 4). "
         f"Left out: {told}."
     )
-    assert "(2 looks): p x 5," in caption(replace(whole, looks=2))
-    once = caption(replace(whole, looks=1))
-    assert "look" not in once and "±0.05. Noise floor" in once

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from gfcr.leaderboard import Seat
-from gfcr.leaderboard.seats import by_arm, expected_of, lack, missing_of
+from gfcr.leaderboard.expected import by_arm, expected_of, lack, missing_of
 from tests.records import record
 
 

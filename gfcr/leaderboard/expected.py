@@ -1,4 +1,4 @@
-"""Which seeds each arm of a study is to have, and which it lacks: nobody drops the unlucky ones."""
+"""The seeds that each arm of a study is expected to have, and those that are missing."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -10,10 +10,10 @@ from gfcr.tracking.records import RunRecord
 def expected_of(
     records: Sequence[RunRecord], *, asked: Collection[Seat]
 ) -> dict[str, frozenset[int]]:
-    """Returns every arm of the study with its seeds.
+    """Returns every arm of the study with the seeds that are expected of it.
 
-    Those that the study's file asks for, or asked for when any of the runs was begun, and those
-    that the arm has a run of, whatever became of it.
+    These are the seeds that the study's file asks for, or asked for when any of its runs began, and
+    those that the arm has a run of, whatever became of it.
     """
     seats = [*((s.arm, s.seed) for s in asked), *((r.arm, r.seed) for r in records)]
     seats += {seat for run in records for seat in _roster(run)}
@@ -21,7 +21,7 @@ def expected_of(
 
 
 def _roster(run: RunRecord) -> list[tuple[str, int]]:
-    """What a run's study asked for: what of it is no longer in the store was there or was to be."""
+    """Returns the arms and seeds that a run's study asked for when the run began."""
     roster = section(result_of(run), "roster")
     # A table of several studies puts theirs before the arms' names.
     prefix = run.arm.removesuffix(str(result_of(run).get("arm", run.arm)))
@@ -32,7 +32,14 @@ def _roster(run: RunRecord) -> list[tuple[str, int]]:
 def missing_of(
     expected: Mapping[str, Collection[int]], *, records: Iterable[RunRecord], by_file: bool
 ) -> tuple[Seat, ...]:
-    """Returns what the store has no run of: the file asks for it, or other arms have the seed."""
+    """Returns the arms and seeds that are expected and have no run.
+
+    Args:
+        expected: seeds by arm.
+        records: runs of the study.
+        by_file: whether a study's file says which seeds are asked for; without one, every arm is
+            expected to have the seeds of all the others.
+    """
     held = {(run.arm, run.seed) for run in records}
     every = {seed for own in expected.values() for seed in own}
     wanted = (

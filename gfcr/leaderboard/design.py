@@ -1,0 +1,103 @@
+"""What a table's caption says of how its study was made.
+
+A p-value of 5 % is one for comparisons that were planned before any score was seen. So comparisons
+are counted, seeds that were added later are named, and so is every setting in which arms differ.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+
+from gfcr.leaderboard.measure import result_of, section
+from gfcr.leaderboard.stock import overridden
+from gfcr.tracking.records import RunRecord
+
+
+def added_seeds(runs: Sequence[RunRecord]) -> list[str]:
+    """Returns a note on seeds that were added to a study after its first runs; none without any.
+
+    A run's roster says which seeds its study asked for when the run began. Seeds that come after
+    one seed alone are not named, because one seed has no verdict that could have been seen.
+    """
+    studies = sorted({run.study for run in runs})
+    seeds = {seed for s in studies for seed in _added([r for r in runs if r.study == s])}
+    if not seeds:
+        return []
+    told = f"Seeds {', '.join(map(str, sorted(seeds)))} were"
+    if len(seeds) == 1:
+        told = f"Seed {seeds.pop()} was"
+    return [f"{told} added after the first runs: the p-values do not know that."]
+
+
+def _added(runs: Sequence[RunRecord]) -> set[int]:
+    """The seeds of one study that were asked for after two or more others."""
+    known: set[int] = set()
+    added: set[int] = set()
+    for run in sorted(runs, key=lambda run: (began(run), run.seed, run.arm)):
+        roster = section(result_of(run), "roster").get("seeds", ())
+        asked = {*roster, run.seed} if roster else set[int]()
+        if len(known) > 1:
+            added |= asked - known
+        known |= asked
+    return added
+
+
+def began(run: RunRecord) -> str:
+    """Returns what sorts runs by the time at which they began."""
+    return str(result_of(run).get("attempt", ""))
+
+
+def compared_with(
+    runs: Sequence[RunRecord],
+    *,
+    baseline: str,
+    arms: Collection[str],
+    scored: Sequence[RunRecord],
+) -> tuple[int, list[str]]:
+    """Returns the comparisons that p-values are corrected for, and notes on what they are.
+
+    With the baseline that the runs name, there is one comparison for every other arm; with another
+    one, which may have been chosen afterwards, there is one for every pair of arms. Of `scored`,
+    all runs of the study that came to a score, each spec counts as an arm, whatever its name: to
+    try several settings and to show the best of them is to compare all of them.
+    """
+    specs = Counter(arm for arm, _ in {(r.arm, r.tags.get("gfcr.spec_hash")) for r in scored})
+    count = sum(max(1, specs[arm]) for arm in {*arms, *specs})
+    several = [f"{arm} ({specs[arm]} specs)" for arm in sorted(specs) if specs[arm] > 1]
+    several += [f"{arm} (not in the table)" for arm in sorted({*specs} - {*arms})]
+    tried = f"Arms were tried beside these: {', '.join(several)}; p-values are corrected for each."
+    notes = [tried] if several else []
+    named = {run.tags.get("gfcr.baseline", "") for run in runs}
+    if named == {baseline}:
+        return count - 1, notes
+    pairs = count * (count - 1) // 2
+    own = ", ".join(sorted(named - {"", baseline}))
+    why = f"The study's own baseline is {own}" if own else "Not all runs name a baseline"
+    if pairs <= count - 1:
+        return count - 1, [*notes, *([f"{why}."] if own else [])]
+    told = (
+        f"{why}: {baseline} may have been chosen afterwards, and p-values are corrected for all "
+        f"{pairs} pairs of arms."
+    )
+    return pairs, [*notes, told]
+
+
+def differences(arms: Mapping[str, Sequence[RunRecord]], *, baseline: str) -> list[str]:
+    """Returns the settings in which each arm differs from the baseline.
+
+    To them belong the knobs in which its strategy differs from the stock one.
+    """
+    theirs, found = _settings(arms[baseline]), list[str]()
+    for arm, runs in arms.items():
+        ours = _settings(runs)
+        unequal = [k for k in sorted({*ours, *theirs}) if ours.get(k) != theirs.get(k)]
+        if unequal:
+            told = ", ".join(
+                f"{k}: {ours.get(k, 'none')}, baseline {theirs.get(k, 'none')}" for k in unequal
+            )
+            found.append(f"{arm} differs in {told}.")
+    return [*found, *overridden(arms, baseline=baseline)]
+
+
+def _settings(runs: Sequence[RunRecord]) -> dict[str, str]:
+    own = ("study", "arm", "seed", "strategy")
+    return {k: v for k, v in runs[0].params.items() if k.partition(".")[0] not in own}
