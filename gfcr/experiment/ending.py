@@ -15,7 +15,7 @@ from gfcr.experiment.provenance import went_on
 from gfcr.experiment.resolved import Resolved
 from gfcr.experiment.signals import Interrupted
 from gfcr.experiment.source import RunSource
-from gfcr.tracking import attempts, sealing
+from gfcr.tracking import sealing
 from gfcr.tracking.folder import RunFolder
 from gfcr.train import checkpoint
 
@@ -34,14 +34,15 @@ _DISK: Final = {
 
 def identity(resolved: Resolved) -> dict[str, Any]:
     """What every result says of who it is."""
-    config = resolved.config
+    config, records = resolved.config, RunFolder(resolved.folder)
     return {
         "run_id": resolved.run_id,
         "study": config.study,
         "arm": config.name,
         "strategy": resolved.strategy.name,
         "seed": config.seed,
-        **attempts.told(RunFolder(resolved.folder)),
+        "attempt": records.attempt,
+        "roster": dict(records.card().roster),
     }
 
 

@@ -28,7 +28,7 @@ from gfcr.pipeline import Pipeline
 from gfcr.process.cores import apart
 from gfcr.process.environment import load
 from gfcr.schedule.ahead import Ahead
-from gfcr.tracking import attempts, sealing
+from gfcr.tracking import sealing
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import RunFolder, write_atomic
 from gfcr.tracking.lock import locked
@@ -96,12 +96,11 @@ def _open(
             say(f"{name} was edited since: this is the result of the code before")
         if records.status in (None, "running"):  # killed before the last file was written
             sealing.end(records, status="finished", result=done)
-        done = {**done, "certificate": recertify(records)} | (
-            {"edited": changed} if changed else {}
-        )
+        done = {**done, "certificate": recertify(records)}
         resolved.tracker.start(records.card(), folder=resolved.folder)
         resolved.tracker.finish(status="finished", result=done)
-        return done
+        # The store has the result as the run wrote it, which its digest is of.
+        return done | ({"edited": changed} if changed else {})
     if until is not None and done is not None and _there(done, until=until):
         say(f"already {until}: {resolved.folder}")
         return done
@@ -127,7 +126,6 @@ def _run(
     card, stands = _who(resolved, held=held)
     records.create(card)
     write_atomic(resolved.folder / CONFIG, as_written(config))
-    attempts.keep(records)
     stands.keep(resolved.folder)
     with ExitStack() as stack:
         model = _model(resolved, say=say)

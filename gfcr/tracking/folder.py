@@ -2,10 +2,9 @@
 
 run.json          who the run is (RunCard), written before anything is generated
 metrics.jsonl     one line per update: {"step": 3, "metrics": {...}, "time": 1700000000.0}
-status.json       how it stands (`Status`), and the seal's digest once it has ended
-result.json       the summary, written once at the end
-record.json       the seal of all of it, see `gfcr.tracking.seal`
-attempt           which of the attempts at this run it is; attempts.json has those before it
+status.json       how it stands (`Status`), and a digest of the result once it has ended
+result.json       the summary, written once at the end (`gfcr.tracking.sealing`)
+attempt           tells this folder from others of the same run, see `RunFolder.attempt`
 certificate.json  of the drafter, where one holds (`gfcr.certificate.certify`)
 rollouts/         one Parquet file per update (`gfcr.tracking.rollouts`)
 """
@@ -30,7 +29,6 @@ Status: TypeAlias = Literal["running", "paused", "finished", "failed", "stopped"
 """Paused: continues when it is run again. Stopped: a study's stopping rule gave it up."""
 
 
-RECORD = "record.json"
 CERTIFICATE = "certificate.json"
 _CHANGED = "it is not what the run wrote before its checkpoint"
 _PLANNED = ("gfcr.baseline", "gfcr.minimum_effect")
@@ -219,13 +217,11 @@ class RunFolder:
 
     @property
     def sealed_as(self) -> str | None:
-        """Digest of the seal that the run ended with; None before it has ended."""
+        """Digest of the result that the run ended with; None before it has ended."""
         return (self.read("status.json") or {}).get("record")
 
     def set_status(self, status: Status, *, record: str | None = None) -> None:
-        """Writes `status.json`. A run that goes on has no seal: an earlier one is removed."""
-        if record is None:
-            (self.path / RECORD).unlink(missing_ok=True)
+        """Writes `status.json`, with the digest of the result (`record`) of a run that ended."""
         sealed = {} if record is None else {"record": record}
         write_atomic(self.path / "status.json", _dump({"status": status, **sealed}))
 

@@ -1,14 +1,12 @@
 """Run folders read back as records, for whoever has no tracking store at hand."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
-from gfcr.tracking import attempts
-from gfcr.tracking.folder import CERTIFICATE, RECORD, RunFolder
+from gfcr.tracking.folder import CERTIFICATE, RunFolder
 from gfcr.tracking.names import flatten, spec_hash
 from gfcr.tracking.records import Curve, RunRecord
-from gfcr.tracking.seal import TAG, contradiction
+from gfcr.tracking.sealing import TAG, contradiction
 
 
 def find_folders(root: Path | str) -> list[Path]:
@@ -31,34 +29,31 @@ def read_folders(folders: Iterable[Path], *, series: Sequence[str] = ()) -> list
     return sorted(found, key=lambda r: (r.study, r.arm, r.seed, r.run_id))
 
 
-def read_folder(folder: RunFolder, *, series: Sequence[str] | None = None) -> RunRecord:
-    """Reads one run folder, with the metrics named; None is all that it has."""
+def read_folder(folder: RunFolder, *, series: Sequence[str] = ()) -> RunRecord:
+    """Reads one run folder, with the metrics named."""
     card, sealed = folder.card(), folder.sealed_as
     mirrored = {} if sealed is None else {TAG: sealed}
     tags = {**card.tags, "gfcr.spec_hash": spec_hash(card.spec), **mirrored}
-    result = folder.result()
-    record = RunRecord(
+    status, result = folder.status or "running", folder.result()
+    return RunRecord(
         run_id=card.run_id,
         study=card.study,
         arm=card.arm,
         seed=card.seed,
-        status=folder.status or "running",
+        status=status,
         tags=dict(sorted(tags.items())),
         params=dict(sorted(flatten(card.spec).items())),
         result=result,
         spec=card.spec,
         certificate=folder.read(CERTIFICATE),
-        seal=folder.read(RECORD),
-        earlier=attempts.of_result(result),
-        series={} if series is not None and not series else _series(folder, names=series),
+        damage=contradiction(card, status=status, result=result, sealed=sealed) or "",
+        series=_series(folder, names=series) if series else {},
     )
-    return replace(record, damage=contradiction(record) or "")
 
 
-def _series(folder: RunFolder, *, names: Sequence[str] | None) -> dict[str, Curve]:
-    found: dict[str, dict[int, float]] = {name: {} for name in names or ()}
+def _series(folder: RunFolder, *, names: Sequence[str]) -> dict[str, Curve]:
+    found: dict[str, dict[int, float]] = {name: {} for name in names}
     for line in folder.metrics():
-        for name, value in line.metrics.items():
-            if names is None or name in found:
-                found.setdefault(name, {})[line.step] = value
+        for name in found.keys() & line.metrics.keys():
+            found[name][line.step] = line.metrics[name]
     return {name: tuple(sorted(curve.items())) for name, curve in found.items()}

@@ -12,12 +12,10 @@ from time import time
 from typing import TYPE_CHECKING, ClassVar, Literal, final
 
 from gfcr.errors import GfcrError
-from gfcr.tracking import attempts
 from gfcr.tracking.base import RunCard, Tracker
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.mlflow_client import short
 from gfcr.tracking.mlflow_mirror import Mirror
-from gfcr.tracking.mlflow_store import read_attempts
 from gfcr.tracking.mlflow_system import monitor
 from gfcr.values.ranges import File, Word
 
@@ -32,9 +30,8 @@ class Mlflow(Tracker):
 
     The run folder is the record, and the store its mirror: where a kill or a resume leaves points
     that the folder does not hold, the run is made again from the folder (MLflow cannot take a point
-    back; it keeps the earlier one among the deleted runs). Those that were another attempt at the
-    run are told of in its result. While a run goes on MLflow samples the machine, unless its
-    variable MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING is false.
+    back; it keeps the earlier one among the deleted runs). While a run goes on MLflow samples the
+    machine, unless its variable MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING is false.
     """
 
     libraries: ClassVar[tuple[str, ...]] = (
@@ -58,7 +55,6 @@ class Mlflow(Tracker):
         self._folder = folder
         try:
             mirror = self._open(card, folder=RunFolder(folder))
-            attempts.keep(RunFolder(folder), known=read_attempts(mirror.client, run_id=card.run_id))
             mirror.reopen()
             mirror.log_lines(RunFolder(folder))
             self._mirror = mirror
@@ -119,7 +115,7 @@ class Mlflow(Tracker):
         mirror = self._open(folder.card(), folder=folder)
         mirror.log_lines(folder)
         mirror.log_files(folder, rollouts=self.artifacts == "all")
-        mirror.close(status=status, result=result)
+        mirror.close(status=status, result=result, sealed=folder.sealed_as)
         return mirror.run_id
 
     def _lose(self, error: Exception) -> None:

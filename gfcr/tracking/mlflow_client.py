@@ -25,16 +25,13 @@ _TRAINING = "custom_model_development"
 _Item = TypeVar("_Item")
 
 
-def search(client: "MlflowClient", query: str, *, deleted: bool = False) -> "Iterator[Run]":
-    """Yields the runs of all experiments that a query finds, deleted ones too if so asked."""
-    from mlflow.entities import ViewType
-
-    view = ViewType.ALL if deleted else ViewType.ACTIVE_ONLY
-    found = client.search_experiments(view)  # pyright: ignore[reportUnknownMemberType]
+def search(client: "MlflowClient", query: str) -> "Iterator[Run]":
+    """Yields the runs of all experiments that a query finds."""
+    found = client.search_experiments()  # pyright: ignore[reportUnknownMemberType]
     experiments = [e.experiment_id for e in found]
     token: str | None = None
     while experiments:
-        page = client.search_runs(experiments, query, view, page_token=token)
+        page = client.search_runs(experiments, query, page_token=token)
         yield from page
         token = str(page.token or "")  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
         if not token:

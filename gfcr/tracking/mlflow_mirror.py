@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, final
 
 from gfcr.tracking import mlflow_arms
 from gfcr.tracking.base import RunCard
-from gfcr.tracking.folder import CERTIFICATE, RECORD, RunFolder
+from gfcr.tracking.folder import CERTIFICATE, RunFolder
 from gfcr.tracking.mlflow_client import (
     PARENT,
     batches,
@@ -22,7 +22,7 @@ from gfcr.tracking.mlflow_datasets import datasets_of
 from gfcr.tracking.mlflow_store import ATTEMPT, OWN_TAGS, ROSTER, SYSTEM
 from gfcr.tracking.mlflow_table import log_table
 from gfcr.tracking.names import encode_name, fit_param, flatten, spec_hash
-from gfcr.tracking.seal import TAG
+from gfcr.tracking.sealing import TAG
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -51,8 +51,8 @@ class Mirror:
     def open(cls, uri: str, *, card: RunCard, experiment: str, folder: RunFolder) -> "Mirror":
         """Finds or creates the run and its parents, then writes its params and tags.
 
-        One that is of an earlier attempt, or that holds what the folder does not, is replaced;
-        MLflow keeps it as deleted.
+        One that mirrors another folder of the same run, or that holds what the folder does not, is
+        replaced; MLflow keeps it as deleted.
         """
         attempt = folder.attempt
         with store_lock(uri):
@@ -136,18 +136,16 @@ class Mirror:
             self.log(line.step, metrics=line.metrics, at=line.time)
 
     def log_files(self, folder: RunFolder, *, rollouts: bool) -> None:
-        """Adds the folder's files: spec, certificate, seal and, if so asked, rollouts."""
+        """Adds the folder's files: spec, certificate and, if so asked, rollouts."""
         import yaml
 
         spec = yaml.safe_dump(json.loads(json.dumps(folder.card().spec)), sort_keys=False)
         self.client.log_text(self.run_id, spec, "spec.yaml")
-        for file in (folder.path / CERTIFICATE, folder.path / RECORD):
-            if file.exists():
-                self.client.log_artifact(  # pyright: ignore[reportUnknownMemberType]
-                    self.run_id, str(file)
-                )
-        if (sealed := folder.sealed_as) is not None:
-            self.client.set_tag(self.run_id, TAG, sealed)
+        certificate = folder.path / CERTIFICATE
+        if certificate.exists():
+            self.client.log_artifact(  # pyright: ignore[reportUnknownMemberType]
+                self.run_id, str(certificate)
+            )
         if not rollouts:
             return
         held = list_files(self.client, run_id=self.run_id, folder="rollouts")
@@ -159,11 +157,21 @@ class Mirror:
                     self.run_id, str(file), "rollouts"
                 )
 
-    def close(self, *, status: str, result: Mapping[str, object] | None) -> None:
-        """Says how the run stands or ended, and brings the means of its arm up to date."""
+    def close(
+        self, *, status: str, result: Mapping[str, object] | None, sealed: str | None
+    ) -> None:
+        """Says how the run stands or ended, and brings the means of its arm up to date.
+
+        Args:
+            status: of the run.
+            result: None of a run that has none yet.
+            sealed: digest of the result; None of a run that goes on.
+        """
         if result is not None:
             text = json.dumps(dict(result), sort_keys=True)
             self.client.log_text(self.run_id, text, "result.json")
+        if sealed is not None:
+            self.client.set_tag(self.run_id, TAG, sealed)
         self.client.set_tag(self.run_id, "gfcr.status", status)
         if status in _ENDED:
             self.client.set_terminated(self.run_id, status=_ENDED[status])

@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gfcr.errors import StoreError
-from gfcr.tracking import attempts
-from gfcr.tracking.attempts import Attempt
-from gfcr.tracking.folder import CERTIFICATE, RECORD
+from gfcr.tracking.folder import CERTIFICATE
 from gfcr.tracking.mlflow_client import list_files, open_client, search, short
-from gfcr.tracking.names import HELDOUT, decode_name, encode_name
+from gfcr.tracking.names import decode_name
 from gfcr.tracking.records import Curve, RunRecord
-from gfcr.tracking.seal import contradiction
+from gfcr.tracking.sealing import TAG, contradiction
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
 ROSTER = "gfcr.seed."
 """Tags of an arm's run, one for each of its seeds' runs: `[study, arm, seed]` by run id."""
 ATTEMPT = "gfcr.attempt"
-"""Tag: which of the attempts at a run it is."""
+"""Tag of the folder that the run mirrors, see `RunFolder.attempt`."""
 SYSTEM = "system/"
 """Prefix of metrics of the machine, which MLflow samples: no part of a run's record."""
 OWN_TAGS = {
@@ -47,9 +45,7 @@ def read_runs(uri: str, *, study: str | None = None, series: Sequence[str] = ())
     """
     client = open_client(uri, reading=True)
     with telling(uri):
-        every = list(_seeds(client, study=study))
-        runs = [run for run in every if run.info.lifecycle_stage == "active"]
-        found = [_read_run(client, run=run, series=series, of=every) for run in runs]
+        found = [_read_run(client, run=run, series=series) for run in _seeds(client, study=study)]
         found += _lost(client, study=study, held={record.run_id for record in found})
     return sorted(found, key=lambda r: (r.study, r.arm, r.seed, r.run_id))
 
@@ -69,17 +65,10 @@ def telling(uri: str) -> Generator[None]:
         ) from error
 
 
-def _read_run(
-    client: "MlflowClient", *, run: "Run", series: Sequence[str], of: "Sequence[Run]"
-) -> RunRecord:
+def _read_run(client: "MlflowClient", *, run: "Run", series: Sequence[str]) -> RunRecord:
     """One run; one that cannot be read is a record that says so, and hides no other."""
     try:
-        record = _record(client, run=run, series=series)
-        own = run.data.tags.get(ATTEMPT, "")
-        others = (o for o in of if o.data.tags.get("gfcr.run_id") == record.run_id)
-        replaced = [o for o in others if o.data.tags.get(ATTEMPT, own) < own]
-        known = [*record.earlier, *(_attempt(client, run=o) for o in replaced)]
-        return replace(record, earlier=attempts.before(own, known=known))
+        return _record(client, run=run, series=series)
     except Exception as error:
         damage = f"it cannot be read: {type(error).__name__}: {error}"[:300]
         return RunRecord(**_named(run), damage=damage)
@@ -98,41 +87,9 @@ def _named(run: "Run") -> dict[str, Any]:
     }
 
 
-def read_attempts(client: "MlflowClient", *, run_id: str) -> list[Attempt]:
-    """Returns every attempt at a run that the store was told of, deleted ones among them."""
-    query = f"tags.`gfcr.run_id` = '{run_id}'"
-    found = search(client, query, deleted=True)
-    return [_attempt(client, run=run) for run in found if ATTEMPT in run.data.tags]
-
-
-def _attempt(client: "MlflowClient", *, run: "Run") -> Attempt:
-    metrics, tags = run.data.metrics, run.data.tags
-    score, others = (
-        encode_name(HELDOUT),
-        sorted(m for m in metrics if not m.startswith(("heldout/", SYSTEM))),
-    )
-    scores = (
-        [p for p in read_curve(client, run.info.run_id, score) if p[0]] if score in metrics else []
-    )
-    steps = [step for name in others[:1] for step, _ in read_curve(client, run.info.run_id, name)]
-    return Attempt(
-        id=tags[ATTEMPT],
-        status=tags.get("gfcr.status", "running"),
-        updates=max(steps, default=0),
-        score=scores[-1][1] if scores else None,
-        code=attempts.code_of(tags),
-    )
-
-
 def _seeds(client: "MlflowClient", *, study: str | None) -> "Iterator[Run]":
-    """Runs that any of their tags and parameters says are of the study: no one edit hides one.
-
-    Deleted ones too: what was run before is known by them.
-    """
-    found: dict[str, Run] = {}
-    for query in ("tags.`gfcr.kind` = 'seed'", "tags.`gfcr.run_id` LIKE '%'"):
-        found |= {run.info.run_id: run for run in search(client, query, deleted=True)}
-    for run in found.values():
+    """Yields the runs of seeds, of one study if it is named."""
+    for run in search(client, "tags.`gfcr.kind` = 'seed'"):
         if study in (None, run.data.tags.get("gfcr.study"), run.data.params.get("study")):
             yield run
 
@@ -168,18 +125,18 @@ def _record(client: "MlflowClient", *, run: "Run", series: Sequence[str]) -> Run
     named = _named(run)
     if str(named["seed"]) != (seed := tags.get("gfcr.seed", "")):
         damage.append(f"the tag gfcr.seed is {seed!r}")
+    result, status = files.get("result.json"), named["status"]
     record = RunRecord(
         **named,
         tags={k: v for k, v in sorted(tags.items()) if k.startswith("gfcr.") and k not in OWN_TAGS},
         params={decode_name(k): v for k, v in sorted(run.data.params.items())},
-        result=files.get("result.json"),
+        result=result,
         spec=files.get("spec.yaml"),
         certificate=files.get(CERTIFICATE),
-        seal=files.get(RECORD),
-        earlier=attempts.of_result(files.get("result.json")),
         series={n: read_curve(client, run_id, held[n]) if n in held else () for n in series},
     )
-    return replace(record, damage="; ".join(damage) or contradiction(record) or "")
+    changed = contradiction(record, status=status, result=result, sealed=tags.get(TAG))
+    return replace(record, damage="; ".join(damage) or changed or "")
 
 
 def _read_files(client: "MlflowClient", run_id: str) -> tuple[dict[str, dict[str, Any]], list[str]]:
@@ -190,7 +147,7 @@ def _read_files(client: "MlflowClient", run_id: str) -> tuple[dict[str, dict[str
     damage: list[str] = []
     held = list_files(client, run_id=run_id)
     with tempfile.TemporaryDirectory() as folder:
-        for name in ("result.json", "spec.yaml", CERTIFICATE, RECORD):
+        for name in ("result.json", "spec.yaml", CERTIFICATE):
             parse: Callable[[str], Any] = yaml.safe_load if name == "spec.yaml" else json.loads
             if name not in held:
                 continue

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from gfcr.tracking.attempts import Attempt
-
 Curve: TypeAlias = tuple[tuple[int, float], ...]
 """(step, value) pairs in the order of steps."""
 
@@ -21,7 +19,7 @@ class RunRecord:
     status: str
     """`running`, or how it ended."""
     tags: Mapping[str, str] = field(default_factory=dict[str, str])
-    """The run card's, the hash of its spec, and `gfcr.record`, the seal's digest."""
+    """The run card's, the hash of its spec, and `gfcr.record`, the digest of its result."""
     params: Mapping[str, str] = field(default_factory=dict[str, str])
     """The resolved spec, flattened with dots."""
     result: Mapping[str, Any] | None = None
@@ -30,11 +28,7 @@ class RunRecord:
     """The resolved spec as it was stored; None where it was not (the run did not end)."""
     certificate: Mapping[str, Any] | None = None
     """Of its drafter, as it was stored; None where it has none."""
-    seal: Mapping[str, Any] | None = None
-    """See `tracking.seal`; None where the run has not ended, or had none."""
     damage: str = ""
-    """What of the record cannot be read, or contradicts its seal; empty when nothing does."""
-    earlier: tuple[Attempt, ...] = ()
-    """Attempts at the run that began before this one, as its result or the store has them."""
+    """What of the record cannot be read, or was changed after the run ended; empty without any."""
     series: Mapping[str, Curve] = field(default_factory=dict[str, Curve])
     """The metrics asked for, over updates; empty curves for those that it has not."""

@@ -1,40 +1,67 @@
-"""How a run folder is closed, and vouched for before anything is added to it."""
+"""How a run ends: its result is written, and a digest of it is kept beside the status.
 
-import json
+The digest is a checksum against mistakes, such as a result that was edited by hand or copied from
+another run: whoever reads the record later compares the two.
+"""
+
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from gfcr.errors import CheckpointError
-from gfcr.tracking.folder import RECORD, RunFolder, write_atomic
-from gfcr.tracking.folder_store import read_folder
-from gfcr.tracking.seal import UNSEALED, seal_of
+from gfcr.tracking.base import RunCard
+from gfcr.tracking.folder import RunFolder
+from gfcr.tracking.names import digest
+from gfcr.tracking.records import RunRecord
 
 Ended: TypeAlias = Literal["paused", "finished", "failed", "stopped"]
+Result: TypeAlias = Mapping[str, Any] | None
+
+TAG: Final = "gfcr.record"
+"""The tag that holds the digest, in a store and in the records read from it."""
 
 
 def end(folder: RunFolder, *, status: Ended, result: Mapping[str, object]) -> None:
-    """Writes how a run ended: `result.json`, its seal `record.json`, and at last `status.json`.
+    """Writes how a run ended: `result.json`, then `status.json` with its digest.
 
-    Killed in between, the run is still `running`, and what was written is written again.
+    A run that is killed in between is still `running`, and its result is written again.
     """
     folder.write_result(result)
-    seal = seal_of(replace(read_folder(folder), status=status))
-    write_atomic(folder.path / RECORD, json.dumps(seal, indent=1, sort_keys=True) + "\n")
-    folder.set_status(status, record=seal["digest"])
+    # The result is read back, because the digest is of values as JSON gives them back.
+    sealed = _digest(folder.card(), status=status, result=folder.result())
+    folder.set_status(status, record=sealed)
+
+
+def contradiction(
+    run: RunCard | RunRecord, *, status: str, result: Result, sealed: str | None
+) -> str | None:
+    """Returns how a result differs from the digest that the run ended with; None if it does not.
+
+    A run that goes on has no digest, and nothing that could differ from it.
+    """
+    if sealed is None or status == "running":
+        return None
+    if result is None:
+        return "result.json is missing"
+    same = _digest(run, status=status, result=result) == sealed
+    return None if same else "result.json was changed after the run ended"
 
 
 def check(folder: RunFolder) -> None:
-    """Vouches that a folder is as its run left it, before anything is added to its record.
-
-    A run that goes on, or was made before there were seals, has nothing to contradict.
+    """Checks that a folder's result is the one that its run wrote, before it is written again.
 
     Raises:
-        CheckpointError: something was edited after the run ended.
+        CheckpointError: it was changed, or is missing.
     """
-    found = read_folder(folder).damage if folder.exists() else ""
-    if found not in ("", UNSEALED):
+    if not folder.exists():
+        return
+    status, result = folder.status or "running", folder.result()
+    found = contradiction(folder.card(), status=status, result=result, sealed=folder.sealed_as)
+    if found:
         raise CheckpointError(
             f"{folder.path} is not as its run left it: {found}. Undo the edit, or run it again "
             "with --fresh."
         )
+
+
+def _digest(run: RunCard | RunRecord, *, status: str, result: Result) -> str:
+    return digest([run.run_id, run.study, run.arm, run.seed, status, result])

@@ -13,7 +13,7 @@ import pytest
 from gfcr import leaderboard
 from gfcr.errors import ConfigError, GfcrError, StoreError
 from gfcr.leaderboard import report
-from gfcr.tracking import attempts, mlflow_sqlite, sealing
+from gfcr.tracking import mlflow_sqlite, sealing
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.mlflow import Mlflow
 from gfcr.tracking.mlflow_client import open_client
@@ -75,7 +75,7 @@ def test_a_run_reads_back_with_params_metrics_and_files(study):
         "tags.`gfcr.run_id` = 'dapo-0'",
     )
     held = {f.path for f in client.list_artifacts(seeds[0].info.run_id)}
-    assert held == {"record.json", "result.json", "rollouts", "rollouts.json", "spec.yaml"}
+    assert held == {"result.json", "rollouts", "rollouts.json", "spec.yaml"}
 
 
 def test_the_leaderboard_is_rebuilt_from_the_store_alone_byte_for_byte(study, tmp_path):
@@ -376,7 +376,7 @@ def test_a_run_whose_files_are_gone_hides_no_other(tmp_path):
     assert [r.status for r in records] == ["finished"] * 2
 
 
-def test_a_run_started_over_replaces_its_earlier_attempt(tmp_path):
+def test_a_run_started_over_replaces_the_one_before_it(tmp_path):
     uri, card = sqlite(tmp_path), make_card()
     write_run(tmp_path / "first", card, tracker=Mlflow(uri=uri), steps=range(1, 9), end=False)
     second = write_run(tmp_path / "second", card, tracker=Mlflow(uri=uri))
@@ -385,24 +385,15 @@ def test_a_run_started_over_replaces_its_earlier_attempt(tmp_path):
     assert steps_logged(uri) == [1, 2, 3, 4, 5]
 
 
-def test_a_store_knows_what_an_earlier_attempt_had_shown(tmp_path):
-    """Also where every trace of it on disk is gone, and whoever deleted it in the store."""
-    uri, card = sqlite(tmp_path), make_card()
-    write_run(tmp_path / "first", card, tracker=Mlflow(uri=uri))
-    write_run(tmp_path / "elsewhere", card, tracker=Mlflow(uri=uri, experiment="other"))
+def test_a_result_that_was_edited_in_the_store_is_named(tmp_path):
+    uri = sqlite(tmp_path)
+    write_run(tmp_path / "run", make_card(), tracker=Mlflow(uri=uri))
+    assert read_runs(uri)[0].damage == ""
     client = open_client(uri)
-    for experiment in client.search_experiments():
-        for run in client.search_runs([experiment.experiment_id], "tags.`gfcr.kind` = 'seed'"):
-            client.delete_run(run.info.run_id)
-    third = write_run(tmp_path / "third", card, tracker=Mlflow(uri=uri))
-    shutil.rmtree(tmp_path / "first")
-    (record,) = [r for r in read_runs(uri) if not r.damage]
-    assert [(a.status, a.updates, a.score) for a in record.earlier] == [("finished", 5, 0.5)] * 2
-    told = attempts.told(third)["attempts"]
-    assert [a["id"] for a in told] == [a.id for a in record.earlier]
-    Mlflow(uri=uri).upload(tmp_path / "elsewhere")
-    (back,) = [r for r in read_runs(uri) if not r.damage]
-    assert len(back.earlier) == 1, "put back, it has those alone that were before it"
+    (run,) = client.search_runs(["1"], "tags.`gfcr.kind` = 'seed'")
+    better = json.dumps({**result_of(make_card()), "wall_s": 1.0})
+    client.log_text(run.info.run_id, better, "result.json")
+    assert read_runs(uri)[0].damage == "result.json was changed after the run ended"
 
 
 def test_a_killed_run_is_left_out_of_the_leaderboard(tmp_path):
@@ -427,7 +418,7 @@ def test_results_only_leaves_rollouts_in_the_folder(tmp_path):
     uri = sqlite(tmp_path)
     write_run(tmp_path / "run", make_card(), tracker=Mlflow(uri=uri, artifacts="results"))
     files = {path for run in content(uri) for path, _ in run[-1]}
-    assert files == {"record.json", "result.json", "spec.yaml"}
+    assert files == {"result.json", "spec.yaml"}
     with pytest.raises(ConfigError, match=r"artifacts='none'"):
         Mlflow(artifacts="none")
 

@@ -143,12 +143,12 @@ def test_an_audit_may_follow_its_run(tmp_path: Path) -> None:
     assert read_folder(run).damage == ""
 
 
-def test_a_run_that_was_edited_is_not_sealed_again(tmp_path: Path) -> None:
+def test_a_result_that_was_edited_is_not_written_again(tmp_path: Path) -> None:
     stands = certify.standing(spec(), folder=tmp_path / "audits", under=UNDER)
     run = RunFolder(tmp_path / "run")
     run.create(RunCard(run_id="r", study="s", arm="a", seed=0, spec=spec(), tags=stands.tags))
     sealing.end(run, status="finished", result={"certificate": stands.word, "updates": 3})
     run.write_result({"certificate": stands.word, "updates": 4})
     audited(tmp_path / "audits", Verdict.LOSSLESS)
-    with pytest.raises(CheckpointError, match=r"result\.json: updates was changed"):
+    with pytest.raises(CheckpointError, match=r"result\.json was changed"):
         certify.recertify(run, folder=tmp_path / "audits")
