@@ -10,7 +10,7 @@ from gfcr.commands import Outcome, to_write, within
 from gfcr.values.ranges import Finite, NonNegative
 
 if TYPE_CHECKING:
-    from gfcr.leaderboard.rows import Seat
+    from gfcr.leaderboard.rows import ArmSeed
 
 HELP = "Rank the arms of a study from MLflow alone: score, paired difference, tokens, seconds."
 
@@ -45,11 +45,11 @@ def run(options: argparse.Namespace) -> Outcome:
     from gfcr import leaderboard
     from gfcr.leaderboard import report, shown_rollouts
 
-    study, seats = asked(options.study)
+    study, runs_asked = asked(options.study)
     board = leaderboard.build(
         options.uri,
         study=study,
-        asked=seats,
+        asked=runs_asked,
         baseline=options.baseline,
         where=options.where,
         margin=options.margin,
@@ -66,17 +66,17 @@ def run(options: argparse.Namespace) -> Outcome:
     return Outcome(data=leaderboard.to_dict(board), text=[table, Text(leaderboard.remarks(board))])
 
 
-def asked(given: str | None) -> "tuple[str | None, dict[str, Seat]]":
+def asked(given: str | None) -> "tuple[str | None, dict[str, ArmSeed]]":
     """A study by name, with all its runs, or a study file's with what it asks for by run id."""
     if given is None or not given.endswith((".yaml", ".yml")):
         return given, {}
     study = sweep.load(given, overrides=[])
-    return study.name, seats_of(study)
+    return study.name, asked_by(study)
 
 
-def seats_of(study: sweep.Study) -> "dict[str, Seat]":
+def asked_by(study: sweep.Study) -> "dict[str, ArmSeed]":
     """What a study asks for, by run id."""
-    from gfcr.leaderboard.rows import Seat
+    from gfcr.leaderboard.rows import ArmSeed
 
     trials = sweep.unfolded(study).trials
-    return {t.run_id: Seat(arm=t.config.name, seed=t.config.seed) for t in trials}
+    return {t.run_id: ArmSeed(arm=t.config.name, seed=t.config.seed) for t in trials}

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gfcr import sweep
-from gfcr.commands.leaderboard import seats_of
+from gfcr.commands.leaderboard import asked_by
 
 if TYPE_CHECKING:
     from gfcr.leaderboard import Leaderboard
@@ -23,7 +23,7 @@ def report_study(study: sweep.Study) -> "tuple[Leaderboard, str]":
 
     first = study.trials[0].config
     uri = str(first.tracking.get("uri", "sqlite:///mlflow.db"))
-    asked = seats_of(study)
+    asked = asked_by(study)
     board = leaderboard.build(uri, study=study.name, baseline=study.baseline, asked=asked)
     html = Path(first.folder) / study.name / "leaderboard.html"
     page = keep(board, uri=uri, experiment=first.tracking.get("experiment"), html=html)

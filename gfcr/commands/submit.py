@@ -37,15 +37,15 @@ def run(options: argparse.Namespace) -> Outcome:
     from gfcr.leaderboard.checks import code_of, problems_of
     from gfcr.leaderboard.entry import entry_of
 
-    study, seats = asked(options.study)
-    records, others = leaderboard.of_file(leaderboard.read(options.uri, study=study), runs=seats)
+    study, runs = asked(options.study)
+    records, others = leaderboard.of_file(leaderboard.read(options.uri, study=study), runs=runs)
     board = leaderboard.rank(
         records,
         others=others,
         baseline=options.baseline or leaderboard.baseline_of(records),
         margin=options.margin,
         target=options.target,
-        asked=seats.values(),
+        asked=runs.values(),
     )
     problems = [*problems_of(board), *code_of(records)]
     fatal = [p for p in problems if p.check not in options.accept]

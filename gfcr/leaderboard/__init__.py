@@ -13,10 +13,10 @@ from gfcr.leaderboard.figures import to_dict, to_json
 from gfcr.leaderboard.ranking import rank
 from gfcr.leaderboard.rows import (
     ArmCost,
+    ArmSeed,
     Excluded,
     Row,
     Score,
-    Seat,
     Shift,
     ToTarget,
     Versus,
@@ -27,11 +27,11 @@ from gfcr.tracking.records import RunRecord
 
 __all__ = [
     "ArmCost",
+    "ArmSeed",
     "Excluded",
     "Leaderboard",
     "Row",
     "Score",
-    "Seat",
     "Shift",
     "ToTarget",
     "Versus",
@@ -74,7 +74,7 @@ def build(
     where: Sequence[str] = (),
     margin: float | None = None,
     target: float | None = None,
-    asked: Mapping[str, Seat] | None = None,
+    asked: Mapping[str, ArmSeed] | None = None,
 ) -> Leaderboard:
     """Builds the leaderboard from an MLflow store.
 
@@ -92,8 +92,8 @@ def build(
     Raises:
         ConfigError: no such store, study, baseline or parameter.
     """
-    seats = asked or {}
-    records, others = of_file(read(uri, study=study), runs=seats)
+    runs_asked = asked or {}
+    records, others = of_file(read(uri, study=study), runs=runs_asked)
     board = rank(
         records,
         others=others,
@@ -101,9 +101,9 @@ def build(
         where=where,
         margin=margin,
         target=target,
-        asked=seats.values(),
+        asked=runs_asked.values(),
     )
-    unasked = bool(seats) and not any(run.run_id in seats for run in records)
+    unasked = bool(runs_asked) and not any(run.run_id in runs_asked for run in records)
     return replace(board, notes=(*board.notes, *([_OTHERS] if unasked else [])))
 
 
@@ -121,9 +121,9 @@ def of_file(
 ) -> tuple[list[RunRecord], list[RunRecord]]:
     """Returns the runs that a study's file is about, and the study's others.
 
-    Seeds of the very arms that the file asks for belong to them, whatever it says now: nobody takes
-    the unlucky ones off its list after they were run. The others were compared before, or may have
-    been; all runs are the file's where it asks for none of them.
+    Every seed of an arm that the file asks for belongs to it, also one that was taken off the file
+    after it was run, because a verdict is over all seeds. The others are of specs that the file no
+    longer names. Where the file asks for none of the runs, all of them are its.
 
     Args:
         records: of the study.

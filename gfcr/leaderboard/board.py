@@ -5,7 +5,7 @@ from io import StringIO
 from typing import TYPE_CHECKING
 
 from gfcr.code import optional
-from gfcr.leaderboard.rows import Excluded, Row, Seat
+from gfcr.leaderboard.rows import ArmSeed, Excluded, Row
 from gfcr.leaderboard.tables import to_csv, to_markdown
 from gfcr.stats import Bounds, NoiseFloor
 
@@ -34,7 +34,7 @@ class Leaderboard:
     """That p-values are corrected for: arms of the study, whatever became of them, or pairs."""
     bounds: Bounds | None = None
     """Least and largest held-out score that there can be; None where the task does not say."""
-    missing: tuple[Seat, ...] = ()
+    missing: tuple[ArmSeed, ...] = ()
     """What the study asks for, or other arms have, and the store has no run of."""
     notes: tuple[str, ...] = ()
     """What a reader of the table must know beside its rows."""

@@ -3,21 +3,21 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from gfcr.leaderboard.measure import result_of, section
-from gfcr.leaderboard.rows import Seat
+from gfcr.leaderboard.rows import ArmSeed
 from gfcr.tracking.records import RunRecord
 
 
 def expected_of(
-    records: Sequence[RunRecord], *, asked: Collection[Seat]
+    records: Sequence[RunRecord], *, asked: Collection[ArmSeed]
 ) -> dict[str, frozenset[int]]:
     """Returns every arm of the study with the seeds that are expected of it.
 
     These are the seeds that the study's file asks for, or asked for when any of its runs began, and
     those that the arm has a run of, whatever became of it.
     """
-    seats = [*((s.arm, s.seed) for s in asked), *((r.arm, r.seed) for r in records)]
-    seats += {seat for run in records for seat in _roster(run)}
-    return {arm: frozenset(seed for a, seed in seats if a == arm) for arm, _ in seats}
+    found = [*((one.arm, one.seed) for one in asked), *((run.arm, run.seed) for run in records)]
+    found += {pair for run in records for pair in _roster(run)}
+    return {arm: frozenset(seed for a, seed in found if a == arm) for arm, _ in found}
 
 
 def _roster(run: RunRecord) -> list[tuple[str, int]]:
@@ -31,7 +31,7 @@ def _roster(run: RunRecord) -> list[tuple[str, int]]:
 
 def missing_of(
     expected: Mapping[str, Collection[int]], *, records: Iterable[RunRecord], by_file: bool
-) -> tuple[Seat, ...]:
+) -> tuple[ArmSeed, ...]:
     """Returns the arms and seeds that are expected and have no run.
 
     Args:
@@ -47,7 +47,7 @@ def missing_of(
         for arm, own in sorted(expected.items())
         for seed in sorted(own if by_file else every)
     )
-    return tuple(Seat(arm=arm, seed=seed) for arm, seed in wanted if (arm, seed) not in held)
+    return tuple(ArmSeed(arm=arm, seed=seed) for arm, seed in wanted if (arm, seed) not in held)
 
 
 def lack(arm: str, *, wanted: Collection[int], seeds: Collection[int]) -> list[str]:
@@ -62,11 +62,11 @@ def lack(arm: str, *, wanted: Collection[int], seeds: Collection[int]) -> list[s
     ]
 
 
-def by_arm(seats: Iterable[Seat]) -> str:
-    """Writes seats as `dapo (seeds 3, 4), pods (seed 0)`."""
+def by_arm(missing: Iterable[ArmSeed]) -> str:
+    """Writes seeds of arms as `dapo (seeds 3, 4), pods (seed 0)`."""
     found: dict[str, list[int]] = {}
-    for seat in seats:
-        found.setdefault(seat.arm, []).append(seat.seed)
+    for one in missing:
+        found.setdefault(one.arm, []).append(one.seed)
     return ", ".join(
         f"{arm} (seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))})"
         for arm, seeds in found.items()

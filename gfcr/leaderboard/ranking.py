@@ -13,7 +13,7 @@ from gfcr.leaderboard.expected import expected_of, lack, missing_of
 from gfcr.leaderboard.judging import Terms, judged, without_rank
 from gfcr.leaderboard.measure import declared_bounds, heldout, mean_of, scores_of, shared_prompts
 from gfcr.leaderboard.readings import limits_of
-from gfcr.leaderboard.rows import Excluded, Pareto, Row, Seat
+from gfcr.leaderboard.rows import ArmSeed, Excluded, Pareto, Row
 from gfcr.leaderboard.screen import compares_of, screen
 from gfcr.leaderboard.selection import keep_rows, keep_runs, sort_out
 from gfcr.leaderboard.settings import settings_of
@@ -32,7 +32,7 @@ def rank(
     where: Sequence[str] = (),
     margin: float | None = None,
     target: float | None = None,
-    asked: Collection[Seat] = (),
+    asked: Collection[ArmSeed] = (),
     others: Sequence[RunRecord] = (),
 ) -> Leaderboard:
     """Ranks runs that have been read.

@@ -152,8 +152,8 @@ class Excluded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seat:
-    """One arm under one seed: a run that a study asks for."""
+class ArmSeed:
+    """One seed of one arm: a run that a study asks for."""
 
     arm: str
     seed: int

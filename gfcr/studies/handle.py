@@ -9,6 +9,7 @@ from rich.jupyter import JupyterMixin
 
 from gfcr import leaderboard, sweep
 from gfcr.errors import ConfigError
+from gfcr.leaderboard.rows import ArmSeed
 from gfcr.leaderboard.screen import screen
 from gfcr.planning import Assumed, StudyPlan, plan
 from gfcr.shown.table import Column, Table
@@ -135,9 +136,7 @@ class StudyHandle(JupyterMixin):
             baseline=self.study.baseline,
             margin=margin,
             target=target,
-            asked=[
-                leaderboard.Seat(arm=t.config.name, seed=t.config.seed) for t in self._known.trials
-            ],
+            asked=[ArmSeed(arm=t.config.name, seed=t.config.seed) for t in self._known.trials],
         )
 
     def effects(self) -> "DataFrame":

@@ -19,7 +19,7 @@ from gfcr.tracking.mlflow_client import (
     store_lock,
 )
 from gfcr.tracking.mlflow_datasets import datasets_of
-from gfcr.tracking.mlflow_store import ATTEMPT, OWN_TAGS, ROSTER, SYSTEM
+from gfcr.tracking.mlflow_store import ATTEMPT, OWN_TAGS, SYSTEM
 from gfcr.tracking.mlflow_table import log_table
 from gfcr.tracking.names import encode_name, fit_param, flatten, spec_hash
 from gfcr.tracking.sealing import TAG
@@ -70,8 +70,6 @@ class Mirror:
                 client.delete_run(run.info.run_id)
                 run = find_run(client, where, kind="seed", names=names, parent=arm)
             client.set_tag(run.info.run_id, ATTEMPT, attempt)
-            told = json.dumps([card.study, card.arm, card.seed])
-            client.set_tag(arm.info.run_id, ROSTER + card.run_id, told)
             # Another machine may have made the arm again since this seed was here.
             if run.data.tags.get(PARENT) != arm.info.run_id:
                 client.set_tag(run.info.run_id, PARENT, arm.info.run_id)

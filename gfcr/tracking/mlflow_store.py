@@ -2,7 +2,7 @@
 
 import json
 import tempfile
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
     from mlflow.tracking import MlflowClient
 
-ROSTER = "gfcr.seed."
-"""Tags of an arm's run, one for each of its seeds' runs: `[study, arm, seed]` by run id."""
 ATTEMPT = "gfcr.attempt"
 """Tag of the folder that the run mirrors, see `RunFolder.attempt`."""
 SYSTEM = "system/"
@@ -46,7 +44,6 @@ def read_runs(uri: str, *, study: str | None = None, series: Sequence[str] = ())
     client = open_client(uri, reading=True)
     with telling(uri):
         found = [_read_run(client, run=run, series=series) for run in _seeds(client, study=study)]
-        found += _lost(client, study=study, held={record.run_id for record in found})
     return sorted(found, key=lambda r: (r.study, r.arm, r.seed, r.run_id))
 
 
@@ -92,30 +89,6 @@ def _seeds(client: "MlflowClient", *, study: str | None) -> "Iterator[Run]":
     for run in search(client, "tags.`gfcr.kind` = 'seed'"):
         if study in (None, run.data.tags.get("gfcr.study"), run.data.params.get("study")):
             yield run
-
-
-def _lost(
-    client: "MlflowClient", *, study: str | None, held: Collection[str]
-) -> Iterator[RunRecord]:
-    """Runs that were in the store, as their arm's roster has them, and are there no longer."""
-    for arm in search(client, "tags.`gfcr.kind` = 'arm'"):
-        for name, value in sorted(arm.data.tags.items()):
-            run_id = name.removeprefix(ROSTER)
-            if run_id == name or run_id in held:
-                continue
-            try:
-                of, arm_name, seed = json.loads(value)
-            except ValueError:
-                of, arm_name, seed = arm.data.tags.get("gfcr.study", "?"), "?", -1
-            if study in (None, of):
-                yield RunRecord(
-                    run_id=run_id,
-                    study=of,
-                    arm=arm_name,
-                    seed=seed,
-                    status="running",
-                    damage="the run was there and is no longer: deleted, or hidden",
-                )
 
 
 def _record(client: "MlflowClient", *, run: "Run", series: Sequence[str]) -> RunRecord:

@@ -6,7 +6,7 @@ import pytest
 
 from gfcr import leaderboard
 from gfcr.errors import ConfigError
-from gfcr.leaderboard import Seat, baseline_of, of_file
+from gfcr.leaderboard import ArmSeed, baseline_of, of_file
 from tests.cases import over
 from tests.records import record, sound
 
@@ -93,13 +93,13 @@ def test_a_table_is_built_of_the_store_s_runs_as_asked(monkeypatch):
 
 def test_a_file_s_seats_are_expected_and_what_it_does_not_name_was_tried(monkeypatch):
     stored(monkeypatch, [*study(), sound("old")])
-    file = {r.run_id: Seat(arm=r.arm, seed=r.seed) for r in study()} | {
-        "b-2": Seat(arm="b", seed=2)
+    file = {r.run_id: ArmSeed(arm=r.arm, seed=r.seed) for r in study()} | {
+        "b-2": ArmSeed(arm="b", seed=2)
     }
     board = leaderboard.build("uri", asked=file)
-    assert board.missing == (Seat(arm="b", seed=2),) and board.comparisons == 2
+    assert board.missing == (ArmSeed(arm="b", seed=2),) and board.comparisons == 2
     assert {row.arm for row in board.rows} == {"a", "b"} and not board.excluded
-    other = leaderboard.build("uri", asked={"z-0": Seat(arm="z", seed=0)})
+    other = leaderboard.build("uri", asked={"z-0": ArmSeed(arm="z", seed=0)})
     assert other.notes[-1] == (
         "The store has none of the runs that the study's file asks for: these are others of it."
     )

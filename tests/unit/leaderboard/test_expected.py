@@ -1,14 +1,14 @@
-"""Which seeds each arm is to have: nobody drops the unlucky ones."""
+"""The seeds that each arm of a study is expected to have, and those that are missing."""
 
 from dataclasses import replace
 
-from gfcr.leaderboard import Seat
+from gfcr.leaderboard import ArmSeed
 from gfcr.leaderboard.expected import by_arm, expected_of, lack, missing_of
 from tests.records import record
 
 
-def seats(text):
-    return [Seat(arm=one[0], seed=int(one[1:])) for one in text.split()]
+def pairs(text):
+    return [ArmSeed(arm=one[0], seed=int(one[1:])) for one in text.split()]
 
 
 def asked(arm, seed, **roster):
@@ -17,7 +17,7 @@ def asked(arm, seed, **roster):
 
 def test_an_arm_is_to_have_what_it_has_a_run_of_and_what_was_ever_asked_for():
     runs = [record("a", 4, status="failed"), asked("b", 0, arms=["b", "c"], seeds=[0, 1])]
-    assert expected_of(runs, asked=seats("a5 d7")) == {
+    assert expected_of(runs, asked=pairs("a5 d7")) == {
         **{"a": frozenset({4, 5}), "b": frozenset({0, 1}), "c": frozenset({0, 1})},
         "d": frozenset({7}),
     }
@@ -35,8 +35,8 @@ def test_a_table_of_several_studies_puts_theirs_before_the_arms_that_were_asked_
 def test_missing_is_what_the_file_asks_for_or_what_other_arms_have():
     expected = {"b": {1, 0}, "a": {0, 2}}
     held = [record("a", 0), record("b", 1)]
-    assert missing_of(expected, records=held, by_file=True) == tuple(seats("a2 b0"))
-    assert missing_of(expected, records=held, by_file=False) == tuple(seats("a1 a2 b0 b2"))
+    assert missing_of(expected, records=held, by_file=True) == tuple(pairs("a2 b0"))
+    assert missing_of(expected, records=held, by_file=False) == tuple(pairs("a1 a2 b0 b2"))
 
 
 def test_an_arm_with_some_of_its_seeds_says_which_it_has_not():
@@ -50,4 +50,4 @@ def test_an_arm_with_some_of_its_seeds_says_which_it_has_not():
 
 
 def test_seats_are_written_by_arm():
-    assert by_arm(seats("d3 d4 p0")) == "d (seeds 3, 4), p (seed 0)"
+    assert by_arm(pairs("d3 d4 p0")) == "d (seeds 3, 4), p (seed 0)"

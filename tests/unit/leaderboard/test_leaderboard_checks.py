@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from gfcr import leaderboard
-from gfcr.leaderboard import Seat
+from gfcr.leaderboard import ArmSeed
 from gfcr.leaderboard.checks import code_of, problems_of
 from gfcr.tracking.names import encode_name
 from tests.cases import over
@@ -23,8 +23,8 @@ def test_a_sound_study_has_no_problem():
 
 def test_what_is_missing_failed_or_short_of_seeds_is_named():
     runs = [*arm("dapo", accuracy=0.6, seeds=4), run("dapo", 4, status="failed", error="boom")]
-    asked = [Seat(arm=name, seed=s) for name in ("grpo", "dapo") for s in range(5)]
-    assert problems(*runs, asked=[*asked, Seat(arm="pods", seed=7)]) == [
+    asked = [ArmSeed(arm=name, seed=s) for name in ("grpo", "dapo") for s in range(5)]
+    assert problems(*runs, asked=[*asked, ArmSeed(arm="pods", seed=7)]) == [
         "finished: pods, seed 7 has not been run",
         "finished: dapo, seed 4: the run failed: boom",
         "ranked: dapo: dapo has 4 of 5 seeds, and not 4: there is no verdict over some of the "

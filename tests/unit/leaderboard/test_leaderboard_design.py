@@ -172,7 +172,7 @@ def test_what_the_file_no_longer_names_was_tried_all_the_same(monkeypatch):
         if r.arm == "b"
     ]
     monkeypatch.setattr(leaderboard, "read_runs", lambda uri, **_: [*last, *older, *tuned])
-    file = {r.run_id: leaderboard.Seat(arm=r.arm, seed=r.seed) for r in last}
+    file = {r.run_id: leaderboard.ArmSeed(arm=r.arm, seed=r.seed) for r in last}
     board = leaderboard.build("sqlite:///store.db", asked=file, baseline="a")
     assert board.comparisons == 1 + 1 + 3 and {row.arm for row in board.rows} == {"a", "b"}
     assert any("b (4 specs), earlier (not in the table)" in note for note in board.notes)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gfcr import leaderboard
-from gfcr.leaderboard import Seat
+from gfcr.leaderboard import ArmSeed
 from gfcr.leaderboard.readings import limits_of
 from gfcr.stats import compare, judge
 from tests.cases import over
@@ -188,7 +188,7 @@ def test_the_luckiest_seeds_of_many_buy_no_verdict():
     luck = {name: rng.normal(0.5, 0.05, 20) for name in "ab"}
     best = np.argsort(luck["a"] - luck["b"])[:5]
     every = [run(n, s, accuracy=luck[n][s]) for n in "ab" for s in range(20)]
-    file = [Seat(arm=n, seed=s) for n in "ab" for s in range(20)]
+    file = [ArmSeed(arm=n, seed=s) for n in "ab" for s in range(20)]
     chosen = [r for r in every if r.seed in best]
     assert only(judged(chosen), "b").versus.verdict == "better", "the test is about nothing"
     board = judged(chosen, asked=file)
@@ -210,7 +210,7 @@ def test_the_luckiest_seeds_of_many_buy_no_verdict():
 def test_whole_arms_that_are_missing_are_named_and_count():
     runs = [*arm("a", accuracy=0.5, spread=0.03), *arm("b", accuracy=0.54, spread=0.03)]
     runs = [planned(r, baseline="a") for r in runs]
-    file = [Seat(arm=n, seed=s) for n in "abcd" for s in range(5)]
+    file = [ArmSeed(arm=n, seed=s) for n in "abcd" for s in range(5)]
     alone, board = judged(runs), judged(runs, asked=file)
     p = only(alone, "b").versus.p_adjusted
     assert only(board, "b").versus.p_adjusted == pytest.approx(min(1, 3 * p))
@@ -295,7 +295,7 @@ def test_seeds_taken_off_the_file_after_they_were_run_stay_in_the_table(monkeypa
     every = [run(n, s, accuracy=0.5 + 0.01 * s) for n in "ab" for s in range(8)]
     old = [replace(run("b", 9), tags={**run("b").tags, "gfcr.spec_hash": "older"})]
     monkeypatch.setattr(leaderboard, "read_runs", lambda uri, **_: [*every, *old])
-    file = {r.run_id: Seat(arm=r.arm, seed=r.seed) for r in every if r.seed < 3}
+    file = {r.run_id: ArmSeed(arm=r.arm, seed=r.seed) for r in every if r.seed < 3}
     board = leaderboard.build("sqlite:///store.db", asked=file, baseline="a")
     assert {row.seeds for row in board.rows} == {tuple(range(8))}
     assert all(row.rank for row in board.rows) and not board.excluded

@@ -7,7 +7,7 @@ import pytest
 from gfcr import leaderboard
 from gfcr.config import HELDOUT
 from gfcr.errors import ConfigError
-from gfcr.leaderboard import Seat
+from gfcr.leaderboard import ArmSeed
 from gfcr.leaderboard.measure import scores_of
 from gfcr.stats import noise_floor
 from tests.certified import certified
@@ -44,7 +44,7 @@ def test_a_table_of_one_study_is_whole():
     assert (board.margin, board.own_margin) == (0.02, 0.02)
     assert board.target == pytest.approx(only(board, "a").score.value)
     assert (board.noise_floor, board.comparisons) == (None, 3)
-    assert board.missing == (Seat(arm="d", seed=2),) and board.notes == ()
+    assert board.missing == (ArmSeed(arm="d", seed=2),) and board.notes == ()
     assert [row.versus and row.versus.verdict for row in board.rows] == ["better", None, "worse"]
     assert all(row.to_target.runs == 3 for row in board.rows)
 
@@ -140,13 +140,13 @@ def test_who_lacks_seeds_of_the_arm_or_of_the_baseline_has_no_rank():
     assert rows["b"].unranked == why.format("b", 2, 3, "2")
     assert rows["c"].unranked == why.format("a", 3, 4, "3")
     assert rows["b"].versus.verdict == rows["c"].versus.verdict == "inconclusive"
-    asked = [Seat(arm=n, seed=s) for n in "ab" for s in range(4)]
+    asked = [ArmSeed(arm=n, seed=s) for n in "ab" for s in range(4)]
     board = ranked([*some("a", 0.5), *some("b", 0.9)], asked=asked)
     assert only(board, "a").unranked == why.format("a", 3, 4, "3")
     assert only(board, "b").notes[:2] == (why.format("b", 3, 4, "3"), why.format("a", 3, 4, "3"))
-    assert board.missing == (Seat(arm="a", seed=3), Seat(arm="b", seed=3))
-    other = ranked([*some("a", 0.5), *some("b", 0.9)], asked=[*asked[:3], Seat(arm="z", seed=9)])
-    assert other.missing == (Seat(arm="z", seed=9),), "what the file asks for, and no more"
+    assert board.missing == (ArmSeed(arm="a", seed=3), ArmSeed(arm="b", seed=3))
+    other = ranked([*some("a", 0.5), *some("b", 0.9)], asked=[*asked[:3], ArmSeed(arm="z", seed=9)])
+    assert other.missing == (ArmSeed(arm="z", seed=9),), "what the file asks for, and no more"
 
 
 def test_what_a_filter_takes_out_is_told():

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from math import inf, nan
 
-from gfcr.leaderboard import Seat, caption, remarks, to_csv, to_markdown, to_rich
+from gfcr.leaderboard import ArmSeed, caption, remarks, to_csv, to_markdown, to_rich
 from gfcr.leaderboard.rows import Excluded, Pareto, Score, Shift, ToTarget
 from gfcr.stats import NoiseFloor
 from tests.cases import over
@@ -135,7 +135,7 @@ def test_a_caption_names_all_that_a_reader_must_know(runs, told):
         ROW,
         **{"metric": "length/all/mean", "baseline": "grpo", "margin": 0.05},
         **{"noise_floor": floor, "target": 0.6, "notes": ("Note.",), "excluded": OUT[:runs]},
-        missing=(Seat(arm="d", seed=3), Seat(arm="d", seed=4)),
+        missing=(ArmSeed(arm="d", seed=3), ArmSeed(arm="d", seed=4)),
     )
     assert caption(whole) == (
         "Held-out score, mean over seeds with its 95 % interval. The study's own metric, for "
