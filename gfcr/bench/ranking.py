@@ -16,10 +16,10 @@ import numpy as np
 
 from gfcr import registry
 from gfcr.errors import ConfigError
-from gfcr.experiment.heldout import floored
 from gfcr.experiment.source import Pause
 from gfcr.search.base import Length, Round, StoppingRule
 from gfcr.stats.scipy_stats import kendall
+from gfcr.tracking.curve import floored
 from gfcr.tracking.records import RunRecord
 
 Point: TypeAlias = Sequence[float]

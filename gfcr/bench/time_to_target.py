@@ -18,12 +18,12 @@ from gfcr import config as configs
 from gfcr import experiment
 from gfcr.bench import stock_trl
 from gfcr.errors import ConfigError
-from gfcr.experiment.heldout import Point, floored
 from gfcr.launch.base import Job
 from gfcr.launch.local import Local
 from gfcr.process.worker import Worker, no_answer
 from gfcr.stats import UNBOUNDED, Interval, mean_interval
 from gfcr.sweep.study import Study, Trial
+from gfcr.tracking.curve import Point, floored
 from gfcr.tracking.folder import RunFolder, write_atomic
 
 STOCK = "stock TRL"

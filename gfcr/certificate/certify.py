@@ -23,10 +23,7 @@ from gfcr.certificate.record import (
     certificate_for,
     content_of,
     covered,
-    essence,
-    parse,
 )
-from gfcr.errors import GfcrError
 from gfcr.speculation.base import Drafter
 from gfcr.tracking import sealing
 from gfcr.tracking.folder import CERTIFICATE, RunFolder, write_atomic
@@ -104,32 +101,6 @@ def standing(
     )
     word = "uncertified" if held is None else _word(held, sampling, drafter.max_draft)
     return Standing(word=word, under=under, certificate=held, max_draft=drafter.max_draft)
-
-
-def word_of(
-    spec: Mapping[str, Any], *, tags: Mapping[str, str], certificate: Mapping[str, Any] | None
-) -> Word:
-    """What a run's certificate says of it, from the run's record alone; imports none of its parts.
-
-    Args:
-        spec: of the run, as for `standing`.
-        tags: of the run: `Standing.tags`.
-        certificate: what its `certificate.json` holds; None without one.
-    """
-    drafting = spec["strategy"].get("drafter")
-    if not drafting:
-        return "none"
-    under, longest = circumstances(tags), tags.get(_MAX_DRAFT, "")
-    if certificate is None or under is None or not longest.isdecimal():
-        return "uncertified"
-    try:
-        held = parse(certificate, where=CERTIFICATE)
-    except GfcrError:
-        return "uncertified"
-    wanted = essence(spec["engine"], drafting, model=spec["model"])
-    if not under.allow(held, subject=wanted):
-        return "uncertified"
-    return _word(held, Sampling(**spec["sampling"]), int(longest))
 
 
 def _word(held: Certificate, sampling: Sampling, max_draft: int) -> Word:

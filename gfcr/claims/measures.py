@@ -10,7 +10,6 @@ from math import inf, isfinite, log
 from typing import Final, Literal, TypeAlias
 
 from gfcr.claims.claim import Measure
-from gfcr.experiment.heldout import floored
 from gfcr.leaderboard.measure import (
     declared_bounds,
     result_of,
@@ -20,6 +19,7 @@ from gfcr.leaderboard.measure import (
 )
 from gfcr.stats import Comparison, bounds_of, compare
 from gfcr.stats.interval import table
+from gfcr.tracking.curve import floored
 from gfcr.tracking.records import RunRecord
 
 CALLS: Final = "generate/tool_calls"

@@ -34,7 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> Outcome:
     """Checks and writes the entry; exit code 1 when a check fails."""
     from gfcr import leaderboard
-    from gfcr.leaderboard.checks import code_of, problems_of
+    from gfcr.experiment.again import experiment_of
+    from gfcr.leaderboard.checks import problems_of
     from gfcr.leaderboard.entry import entry_of
 
     study, runs = asked(options.study)
@@ -47,7 +48,7 @@ def run(options: argparse.Namespace) -> Outcome:
         target=options.target,
         asked=runs.values(),
     )
-    problems = [*problems_of(board), *code_of(records)]
+    problems = problems_of(board)
     fatal = [p for p in problems if p.check not in options.accept]
     if fatal:
         lines = [f"{p.check}: {p.text}" for p in fatal]
@@ -57,7 +58,8 @@ def run(options: argparse.Namespace) -> Outcome:
     kept = [record for record in records if record.run_id not in out]
     arms = {row.arm: [r for r in kept if r.arm == row.arm] for row in board.rows}
     accepted = [f"{p.check}: {p.text}" for p in problems]
-    entry = entry_of(options.name, board=board, arms=arms, accepted=accepted)
+    again = {arm: experiment_of(own[0]) for arm, own in arms.items()}
+    entry = entry_of(options.name, board=board, arms=arms, experiments=again, accepted=accepted)
     place = entry.write(options.folder)
     data: dict[str, Any] = {
         "submitted": str(place),

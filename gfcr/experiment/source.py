@@ -14,11 +14,12 @@ from gfcr.config import HELDOUT
 from gfcr.doctor import Finding, Watcher
 from gfcr.errors import ConfigError, ForeignCheckpointError, shown
 from gfcr.experiment.alike import alike
-from gfcr.experiment.heldout import Heldout, Point, Question
+from gfcr.experiment.heldout import Heldout, Question
 from gfcr.experiment.resolved import Resolved
 from gfcr.loop.scoring import asked_again
 from gfcr.pipeline import Pipeline
 from gfcr.process import lease
+from gfcr.tracking.curve import Point
 from gfcr.tracking.folder import Mark, RunFolder
 from gfcr.types import Cost, RolloutBatch
 from gfcr.values.ranges import Checked, Natural

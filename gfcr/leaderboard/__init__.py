@@ -6,7 +6,6 @@ The same store gives the same leaderboard, byte for byte: everything is sorted, 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from gfcr.config import HELDOUT
 from gfcr.errors import unknown_name
 from gfcr.leaderboard.board import Leaderboard
 from gfcr.leaderboard.figures import to_dict, to_json
@@ -23,6 +22,7 @@ from gfcr.leaderboard.rows import (
 )
 from gfcr.leaderboard.tables import caption, remarks, to_csv, to_markdown, to_rich
 from gfcr.tracking.mlflow_store import read_runs
+from gfcr.tracking.names import HELDOUT
 from gfcr.tracking.records import RunRecord
 
 __all__ = [

@@ -6,7 +6,6 @@ from statistics import fmean
 
 import numpy as np
 
-from gfcr.config import HELDOUT
 from gfcr.leaderboard.bias import note_of, shifts_of
 from gfcr.leaderboard.certificates import NOTES, Certificate, certificate_of
 from gfcr.leaderboard.measure import (
@@ -25,6 +24,7 @@ from gfcr.leaderboard.measure import (
 from gfcr.leaderboard.readings import Limits
 from gfcr.leaderboard.rows import Pareto, Row, Score
 from gfcr.stats import bootstrap_interval, iqm, mean_interval, performance_profile
+from gfcr.tracking.names import HELDOUT
 from gfcr.tracking.records import RunRecord
 
 STAGES = ("generate", "filters", "controls", "replays")

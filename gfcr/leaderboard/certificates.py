@@ -1,12 +1,11 @@
 """What is known of the losslessness of an arm's drafter, from the certificates of its runs."""
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Literal, TypeAlias, cast
 
-from gfcr.certificate.certify import Word, word_of
 from gfcr.tracking.records import RunRecord
 
-Certificate: TypeAlias = Word
+Certificate: TypeAlias = Literal["none", "lossless", "biased", "inconclusive", "uncertified"]
 """`none`: does not speculate. `uncertified`: speculates without a certificate that holds for the
 drafter, settings and versions it ran with."""
 
@@ -34,10 +33,11 @@ def certificate_of(runs: Sequence[RunRecord]) -> Certificate:
 
 
 def state_of(run: RunRecord) -> Certificate:
-    """Says what a run's own certificate says of it."""
-    if not _speculates(run) or run.spec is None:
-        return "uncertified" if _speculates(run) else "none"
-    return word_of(run.spec, tags=run.tags, certificate=run.certificate)
+    """Returns what a run's record says of the certificate that it found when it began or since."""
+    if not _speculates(run):
+        return "none"
+    said = cast(Certificate, run.tags.get(TAG))
+    return said if said in NOTES or said == "lossless" else "uncertified"
 
 
 def _speculates(run: RunRecord) -> bool:

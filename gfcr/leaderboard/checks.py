@@ -1,22 +1,17 @@
 """What must hold before a leaderboard may be committed."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
-from gfcr import registry
 from gfcr.code import sources
-from gfcr.experiment.provenance import CODE, SEVERAL
 from gfcr.leaderboard.board import Leaderboard
 from gfcr.leaderboard.certificates import NOTES
 from gfcr.leaderboard.measure import differs
 from gfcr.leaderboard.rows import Row
-from gfcr.tracking.names import decode_name
-from gfcr.tracking.records import RunRecord
+from gfcr.tracking.names import CODE, SEVERAL, decode_name
 
-Check: TypeAlias = Literal[
-    "finished", "seeds", "ranked", "margin", "certificates", "provenance", "code"
-]
+Check: TypeAlias = Literal["finished", "seeds", "ranked", "margin", "certificates", "provenance"]
 CHECKS: tuple[Check, ...] = get_args(Check)
 MIN_SEEDS = 5
 STOPPED = "the run was stopped early"
@@ -71,26 +66,6 @@ def _other_code(rows: Sequence[Row]) -> list[str]:
         if sources.UNKNOWN in held:
             told.append(f"the code of {what} is in no file: an edit between runs is not noticed")
     return told
-
-
-def code_of(runs: Iterable[RunRecord]) -> list[Problem]:
-    """Names the code that resolving the specs of a store's runs would load, gfcr's own left out.
-
-    These are addresses in the specs, and names there that are parts of installed distributions.
-    """
-    names = {
-        (run.arm, name)
-        for run in runs
-        for name in (*sources.addresses(run.spec), *registry.installed_names(run.spec))
-    }
-    return [
-        Problem(
-            check="code",
-            text=f"{arm}: its spec names {name}, code of this machine that would be loaded to see "
-            "that it can be run again: read it first",
-        )
-        for arm, name in sorted(names)
-    ]
 
 
 def _few_seeds(rows: Sequence[Row]) -> list[str]:

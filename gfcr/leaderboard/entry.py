@@ -14,10 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gfcr import config, experiment
-from gfcr import strategy as strategies
 from gfcr.errors import ConfigError, GfcrError
-from gfcr.experiment.provenance import card_of
 from gfcr.leaderboard.answers import pack, prompts_of
 from gfcr.leaderboard.board import Leaderboard
 from gfcr.leaderboard.figures import to_dict
@@ -26,10 +23,9 @@ from gfcr.leaderboard.screen import compares_of
 from gfcr.leaderboard.tables import to_markdown
 from gfcr.shown.text import markdown
 from gfcr.tracking.folder import write_atomic
-from gfcr.tracking.names import digest, spec_hash
+from gfcr.tracking.names import digest
 from gfcr.tracking.records import RunRecord
 from gfcr.values import names, reading
-from gfcr.values.interpolation import literal
 from gfcr.values.plain import mapping
 
 FORMAT = 1
@@ -89,6 +85,7 @@ def entry_of(
     *,
     board: Leaderboard,
     arms: Mapping[str, Sequence[RunRecord]],
+    experiments: Mapping[str, Mapping[str, Any]],
     accepted: Sequence[str] = (),
 ) -> Entry:
     """Makes an entry of a leaderboard.
@@ -97,13 +94,13 @@ def entry_of(
         name: of the entry, also its folder's.
         board: the rows.
         arms: the runs behind each row.
+        experiments: the values of an experiment file that asks for each row again.
         accepted: what is wrong with it, and was accepted.
 
     Raises:
-        ConfigError: the name cannot be a folder's, or a row cannot be run again from its record.
+        ConfigError: the name cannot be a folder's.
     """
     names.check_slug(name, key="--name")
-    experiments = {row.arm: experiment_of(arms[row.arm][0]) for row in board.rows}
     prompts = prompts_of([run for runs in arms.values() for run in runs])
     rows = [_row(row, runs=arms[row["arm"]], prompts=prompts) for row in to_dict(board)["rows"]]
     own = (
@@ -149,45 +146,6 @@ def read(path: Path) -> dict[str, Any]:
     return {**content, "hash": found}
 
 
-def experiment_of(run: RunRecord) -> dict[str, Any]:
-    """Returns the values of an experiment file that asks for this very run.
-
-    Raises:
-        ConfigError: the run's record has no spec, or resolving it gives another one.
-    """
-    who = f"{run.arm}, seed {run.seed}"
-    if run.spec is None:
-        raise ConfigError(f"{who}: the store holds no spec.yaml, so it cannot be run again.")
-    study = {key: run.tags[f"gfcr.{key}"] for key in ("baseline", "metric") if _tag(run, key)}
-    roster = {"roster": result_of(run).get("roster", {})}
-    if _tag(run, "minimum_effect"):
-        study["minimum_effect"] = json.loads(_tag(run, "minimum_effect"))
-    said = {**run.spec, **study, **roster, "strategy": _strategy(run.spec["strategy"])}
-    values: dict[str, Any] = literal(said)
-    resolved = experiment.resolve(config.experiment(values, where=who))
-    card = card_of(resolved.config, spec=resolved.spec, run_id=resolved.run_id)
-    rebuilt, recorded = spec_hash(resolved.spec), spec_hash(run.spec)
-    if rebuilt != recorded:
-        raise ConfigError(
-            f"{who}: what its record asks for resolves to spec {rebuilt} in this version of gfcr, "
-            f"not to {recorded}: submit with the version that ran it."
-        )
-    for stage in ("filters", "controls"):
-        if card.tags[f"gfcr.{stage}"] != _tag(run, stage):
-            raise ConfigError(f"{who}: the order of its {stage} cannot be told from its record.")
-    return values
-
-
-def _strategy(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The strategy with null for what its function has and the run has not."""
-    usual = strategies.load(str(spec["name"])).spec()
-    values = dict(spec)
-    for stage in ("filters", "controls"):
-        removed = [name for name in usual[stage] if name not in spec[stage]]
-        values[stage] = {**spec[stage], **dict.fromkeys(removed)}
-    return values
-
-
 def _row(
     row: Mapping[str, Any], *, runs: Sequence[RunRecord], prompts: Sequence[str]
 ) -> dict[str, Any]:
@@ -231,7 +189,3 @@ def file_names(arms: Collection[str]) -> dict[str, str]:
     if len({file.lower() for file in found.values()}) < len(found):
         raise ConfigError(f"arms {', '.join(arms)} share a file name: rename one of them.")
     return found
-
-
-def _tag(run: RunRecord, name: str) -> str:
-    return run.tags.get(f"gfcr.{name}", "")

@@ -6,10 +6,10 @@ from math import isfinite, isnan, nan
 from statistics import fmean
 from typing import Any, Literal, TypeAlias
 
-from gfcr.experiment.provenance import CODE, CORES, DIGEST, LENT, SEVERAL
 from gfcr.leaderboard.rows import ArmCost
 from gfcr.ledger import EVALUATION, REPLAYED, TRAINED
 from gfcr.stats import UNBOUNDED, Bounds
+from gfcr.tracking.names import CODE, CORES, DIGEST, LENT, SEVERAL
 from gfcr.tracking.records import RunRecord
 
 When: TypeAlias = Literal["before", "after"]

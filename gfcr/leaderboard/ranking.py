@@ -3,7 +3,6 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from gfcr.config import HELDOUT
 from gfcr.errors import ConfigError, unknown_name
 from gfcr.leaderboard.arms import row_of
 from gfcr.leaderboard.board import Leaderboard
@@ -20,6 +19,7 @@ from gfcr.leaderboard.settings import settings_of
 from gfcr.leaderboard.targets import pareto, to_target
 from gfcr.leaderboard.where import Where
 from gfcr.stats import noise_floor
+from gfcr.tracking.names import HELDOUT
 from gfcr.tracking.records import RunRecord
 
 MARGIN = 0.02

@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, final
 
-from gfcr.experiment.provenance import DIGEST
 from gfcr.leaderboard.design import began
 from gfcr.leaderboard.measure import asked_of, finite, heldout, result_of, section
 from gfcr.leaderboard.rows import Excluded
-from gfcr.sweep.terms import compared
+from gfcr.tracking.names import DIGEST, compared
 from gfcr.tracking.records import RunRecord
 
 

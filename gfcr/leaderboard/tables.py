@@ -5,12 +5,12 @@ from functools import partial
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from gfcr.config import HELDOUT
 from gfcr.leaderboard.expected import by_arm
 from gfcr.leaderboard.figures import figures_of
 from gfcr.leaderboard.rows import Row, ToTarget
 from gfcr.shown.table import Column, Table, csv_of
 from gfcr.shown.text import markdown, number, span
+from gfcr.tracking.names import HELDOUT
 
 if TYPE_CHECKING:
     from gfcr.leaderboard.board import Leaderboard

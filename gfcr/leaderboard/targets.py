@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from math import inf, isfinite, nan
 from statistics import median
 
-from gfcr.experiment.heldout import floored
 from gfcr.leaderboard.measure import result_of
 from gfcr.leaderboard.rows import Pareto, ToTarget
+from gfcr.tracking.curve import floored
 from gfcr.tracking.records import RunRecord
 
 

@@ -4,16 +4,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from gfcr.config import HELDOUT
-from gfcr.experiment.heldout import floored
 from gfcr.experiment.source import Pause
 from gfcr.sweep.study import Trial
+from gfcr.tracking.curve import floored
 from gfcr.tracking.folder import RunFolder
 
 
 def score_at(trial: Trial, *, result: Mapping[str, Any], until: Pause | None) -> float | None:
     """Returns the study's metric where the run paused, or at its end; None where it is missing.
 
-    Held-out answers that nobody could score count as the lowest reward: see `heldout.floored`.
+    Held-out answers that nobody could score count as the lowest reward: see `floored`.
     A metric other than the held-out score counts with its latest value at that update.
     """
     curve = floored(result)

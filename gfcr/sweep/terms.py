@@ -7,7 +7,7 @@ from gfcr import experiment
 from gfcr.config import Experiment
 from gfcr.errors import ConfigError
 from gfcr.sweep.study import Trial
-from gfcr.tracking.names import flatten
+from gfcr.tracking.names import compared, flatten
 
 _OWN: Final = ("arm", "seed", "prompts", "strategy", "sampling", "trainer", "schedule")
 """What an arm may have of its own: how it trains."""
@@ -47,11 +47,6 @@ def terms_of(config: Experiment) -> dict[str, str]:
     shared: dict[str, Any] = {k: v for k, v in resolved.spec.items() if k not in _OWN}
     study = {key: getattr(config, key) for key in _STUDY_S}
     return flatten({"trainer.max_steps": resolved.trainer.max_steps, **shared, **study})
-
-
-def compared(name: str, *, keys: Sequence[str]) -> bool:
-    """Whether a study that compares `keys` lets its arms differ in the value called `name`."""
-    return any(name == key or name.startswith(f"{key}.") for key in keys)
 
 
 def _names_first(key: str) -> tuple[bool, str]:

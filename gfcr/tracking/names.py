@@ -4,10 +4,20 @@ import hashlib
 import json
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 HELDOUT = "heldout/accuracy"
 """Metric of a run's held-out score."""
+CODE = "gfcr.code"
+"""Tag: digest of gfcr's own files; `gfcr.code.NAME` of a package, module or file of others."""
+DIGEST = "gfcr.digest."
+"""Tags: digests of a run's `training`, `heldout` prompts, `asking` code, `model` files."""
+SEVERAL = " | "
+"""Separates what a run was made with before it was resumed from what it was made with after."""
+CORES = "gfcr.cores"
+"""Tag: how many cores a run had to compute with."""
+LENT = "lent"
+"""Stands for the cores of a run that shared them with others: its seconds are not its own."""
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9_/.\- :]|_(?=x[0-9a-f]{4,6}_)")
 _LONGEST = 6000
 _ESCAPE = re.compile(r"_x([0-9a-f]{4,6})_")
@@ -40,6 +50,11 @@ def flatten(spec: Mapping[str, object], *, prefix: str = "") -> dict[str, str]:
         else:
             leaves[name] = value if isinstance(value, str) else json.dumps(value, default=str)
     return leaves
+
+
+def compared(name: str, *, keys: Sequence[str]) -> bool:
+    """Whether a study that compares `keys` lets its arms differ in the value called `name`."""
+    return any(name == key or name.startswith(f"{key}.") for key in keys)
 
 
 def spec_hash(spec: Mapping[str, object]) -> str:

@@ -102,29 +102,6 @@ def test_a_drafter_that_says_it_is_not_exact_is_never_lossless(tmp_path: Path) -
     assert word(tmp_path, run) == "biased"
 
 
-def test_a_record_alone_says_what_its_certificate_says(tmp_path: Path) -> None:
-    audited(tmp_path, Verdict.LOSSLESS)
-    stands = certify.standing(spec(), folder=tmp_path, under=UNDER)
-    assert stands.certificate is not None
-    content = json.loads(json.dumps(certificate.content_of(stands.certificate)))
-
-    def said(
-        tags: dict[str, str] | None = None, held: Any = content, run: dict[str, Any] | None = None
-    ) -> str:
-        return certify.word_of(
-            run or spec(), tags={**stands.tags, **(tags or {})}, certificate=held
-        )
-
-    assert said() == "lossless" == stands.word
-    assert said(held=None) == "uncertified"
-    assert said(held={**content, "made": "today"}) == "uncertified"
-    for name, value in (("device", "a GPU"), ("sources", "t"), ("version.vllm", "2")):
-        assert said({f"gfcr.{name}": value}) == "uncertified"
-    assert said({"gfcr.max_draft": "x"}) == "uncertified"
-    assert said(run={**spec(), "model": "n"}) == "uncertified"
-    assert said(run=spec(temperature=0.5)) == "uncertified"
-
-
 def test_an_audit_may_follow_its_run(tmp_path: Path) -> None:
     stands = certify.standing(spec(), folder=tmp_path / "audits", under=UNDER)
     tags = {"gfcr.commit": "c", "gfcr.version.trl": "1", **stands.tags}

@@ -10,9 +10,10 @@ from gfcr import config as configs
 from gfcr import experiment, sweep
 from gfcr.config import Evaluation
 from gfcr.errors import ConfigError, GfcrError, TaskError
-from gfcr.experiment.heldout import Question, digest, floored, question
+from gfcr.experiment.heldout import Question, digest, question
 from gfcr.tasks.base import Problems
 from gfcr.testing import factories as make
+from gfcr.tracking.curve import floored
 from gfcr.tracking.folder import RunFolder
 from gfcr.types import Prompt, Sampling
 from tests.cases import over

@@ -9,9 +9,10 @@ import yaml
 
 from gfcr import config, experiment
 from gfcr.errors import ConfigError, GfcrError
+from gfcr.experiment.again import experiment_of
 from gfcr.experiment.provenance import card_of
 from gfcr.leaderboard.answers import pack
-from gfcr.leaderboard.entry import entry_of, experiment_of, file_names, read
+from gfcr.leaderboard.entry import entry_of, file_names, read
 from gfcr.leaderboard.figures import to_dict
 from gfcr.leaderboard.tables import to_markdown
 from gfcr.tracking.names import digest, spec_hash
@@ -61,7 +62,9 @@ def whole(**changes):
 
 
 def entry(name="first", *, accepted=(), arms=None, **changes):
-    return entry_of(name, board=whole(**changes), arms=arms or study(), accepted=accepted)
+    arms = arms or study()
+    again = {arm: experiment_of(runs[0]) for arm, runs in arms.items()}
+    return entry_of(name, board=whole(**changes), arms=arms, experiments=again, accepted=accepted)
 
 
 def test_an_entry_holds_the_table_the_answers_and_a_hash_of_it_all():
@@ -97,7 +100,7 @@ def test_what_runs_do_not_tell_is_empty_in_an_entry():
     bare = board(rowed("dapo"), baseline="dapo")
     run = study()["dapo"][0]
     less = replace(run, result={k: v for k, v in run.result.items() if k != "curve"})
-    content = entry_of("first", board=bare, arms={"dapo": [less]}).content
+    content = entry_of("first", board=bare, arms={"dapo": [less]}, experiments={}).content
     told = ("task", "model", "commit", "code", "versions", "accepted")
     assert [content[key] for key in told] == ["", "", "", "", {}, []]
     assert content["rows"][0]["runs"][0]["curve"] == []

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 from gfcr import leaderboard
 from gfcr.leaderboard import ArmSeed
-from gfcr.leaderboard.checks import code_of, problems_of
+from gfcr.leaderboard.checks import problems_of
 from gfcr.tracking.names import encode_name
 from tests.cases import over
 from tests.certified import certified
-from tests.records import board, record, rowed
+from tests.records import board, rowed
 from tests.unit.leaderboard.test_leaderboard import arm, run
 
 
@@ -98,27 +98,6 @@ def test_nothing_to_compare_and_unequal_budgets_are_problems():
     assert any(p.startswith("ranked: long: unequal budgets") for p in problems(*long))
 
 
-def test_code_that_a_store_names_is_told_before_it_is_loaded():
-    spec = {
-        "task": {"name": "chain_sum"},
-        "engine": {"name": "gfcr.engine.fake:Fake"},
-        "evaluation": {"generate": {"name": "multi_turn", "tool": {"name": "their.tools:Memory"}}},
-        "strategy": {
-            "name": "/tmp/theirs.py:strategy",
-            "filters": {"a": {"name": "zero_variance"}, "b": {"name": "os:system"}},
-            "drafter": {"name": "auto", "inner": {"name": "pack.age:Drafter"}},
-        },
-    }
-    found = code_of([replace(run("dapo", seed, accuracy=0.6), spec=spec) for seed in range(3)])
-    assert [p.text.split(",")[0] for p in found] == [
-        "dapo: its spec names /tmp/theirs.py:strategy",
-        "dapo: its spec names os:system",
-        "dapo: its spec names pack.age:Drafter",
-        "dapo: its spec names their.tools:Memory",
-    ]
-    assert {p.check for p in found} == {"code"}
-
-
 CLEAN = {"commit": "c0ffee", "code": "decaf"}
 MADE = {"provenance": CLEAN, "seeds": (0, 1, 2, 3, 4)}
 
@@ -158,14 +137,3 @@ def test_what_arms_have_in_common_is_to_be_the_same_code():
     ]
     other = rowed("b", **{**MADE, "provenance": {"commit": "c0ffee", "code": "cafe"}})
     assert told_of(rowed("a", **MADE), other) == [f"{differ} gfcr: cafe, decaf"]
-
-
-def test_a_name_that_an_installed_distribution_answers_to_is_told(tmp_path, monkeypatch):
-    info = tmp_path / "visitor-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: visitor\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[gfcr.filter]\nvisiting = my_parts:Mine\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    spec = {"filters": {"a": {"name": "visiting"}, "b": {"name": "zero_variance"}}}
-    (found,) = code_of([record("a", spec=spec)])
-    assert found.text.startswith("a: its spec names visiting, code of this machine")

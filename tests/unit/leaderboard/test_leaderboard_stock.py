@@ -4,9 +4,9 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import gfcr_strategies
 import pytest
 
-import gfcr_strategies
 from gfcr import leaderboard, strategy
 from gfcr.tracking.names import flatten
 from tests.cases import over

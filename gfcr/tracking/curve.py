@@ -1,0 +1,25 @@
+"""The curve of a run's held-out score, as its result holds it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+Point: TypeAlias = tuple[float, float, float, float]
+"""(update, generated tokens, seconds, held-out score) of a run's curve."""
+
+
+def floored(result: Mapping[str, Any]) -> list[Point]:
+    """Returns a run's curve with its scores where unscorable answers count as the lowest reward.
+
+    A stopping rule, a target or a search that read the scores as they are would favour an arm
+    whose wrong answers nobody could score.
+    """
+    asked = result.get("heldout", {}).get("asked", {})
+    total = asked.get("prompts", 0) * asked.get("samples", 0)
+    curve: Sequence[Sequence[float]] = result.get("curve") or ()
+    lost: Sequence[int] = result.get("unscorable") or [0] * len(curve)
+    found: list[Point] = []
+    for (update, tokens, seconds, score), num in zip(curve, lost, strict=True):
+        share = num / total if num else 0.0
+        floor = (1 - share) * score + share * min(0.0, score) if num else score
+        found.append((update, tokens, seconds, floor))
+    return found
