@@ -12,8 +12,8 @@ import numpy as np
 
 from gfcr.errors import PartError, shown
 from gfcr.loop.known import Known
-from gfcr.loop.numbers import LARGEST, is_number, real
 from gfcr.types import Floats, Group, Prompt, Rollout, Signal
+from gfcr.values.numbers import LARGEST, is_number, real
 
 
 def misfit(address: str, problem: str) -> PartError:

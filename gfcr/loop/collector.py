@@ -11,7 +11,6 @@ from gfcr.loop.cell import Cell
 from gfcr.loop.checks import check_group, check_groups, check_numbers, check_recalled, misfit
 from gfcr.loop.jobs import Rules
 from gfcr.loop.known import Known
-from gfcr.loop.numbers import is_count
 from gfcr.loop.runner import Runner
 from gfcr.loop.view import RunView
 from gfcr.loop.view import shown as as_shown
@@ -30,6 +29,7 @@ from gfcr.stages import (
 )
 from gfcr.strategy import Strategy
 from gfcr.types import Group, Rollout
+from gfcr.values.numbers import is_count
 
 
 @final

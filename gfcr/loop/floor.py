@@ -11,12 +11,12 @@ from gfcr.errors import EngineError, GfcrError, PartError, described, shown
 from gfcr.ledger import Ledger
 from gfcr.loop.checks import misfit
 from gfcr.loop.jobs import check_room
-from gfcr.loop.numbers import is_count, real
 from gfcr.loop.scoring import Desk
 from gfcr.process import lease
 from gfcr.stages import Job, View
 from gfcr.tasks.base import Codec
 from gfcr.types import Sampling
+from gfcr.values.numbers import is_count, real
 
 log = logging.getLogger(__name__)
 _PRIORITIES: Final = 1 << 20

@@ -7,9 +7,9 @@ from typing import Any, Final, cast
 from gfcr.errors import TaskError, shown
 from gfcr.loop.checks import check_numbers, kind, misfit, rollout_problem
 from gfcr.loop.known import Known
-from gfcr.loop.numbers import MOST, is_count
 from gfcr.stages import Abort, Cap, Halt, Job, Plan
 from gfcr.types import Prompt, Sampling
+from gfcr.values.numbers import MOST, is_count
 
 _LAW: Final = ("temperature", "top_p", "top_k", "min_p")
 """What of a job's sampling decides which distribution its tokens have."""

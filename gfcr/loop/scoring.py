@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from gfcr.errors import described, shortened, shown
 from gfcr.loop import posing
 from gfcr.loop.coroutine import Pending
-from gfcr.loop.numbers import real
 from gfcr.stages import EPISODE
 from gfcr.tasks.base import Posed, Task, Verdict
 from gfcr.types import Group, Prompt
+from gfcr.values.numbers import real
 
 if TYPE_CHECKING:
     from gfcr.loop.pool import ProcessPool, ThreadPool

@@ -13,11 +13,11 @@ from gfcr.ledger import cut_spans
 from gfcr.loop.columns import Columns
 from gfcr.loop.coroutine import Pending
 from gfcr.loop.floor import Origin
-from gfcr.loop.numbers import is_note
 from gfcr.seeds import seed_of
 from gfcr.stages import BATCH_FULL, Sampled
 from gfcr.tasks.base import Verdict
 from gfcr.types import FinishReason, Prompt, Rollout, Sampling, Span
+from gfcr.values.numbers import is_note
 
 
 @final

@@ -18,8 +18,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from gfcr.loop.numbers import real
 from gfcr.types import FinishReason, Floats, Group, Prompt, Rollout, RolloutBatch, Signal, Span
+from gfcr.values.numbers import real
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

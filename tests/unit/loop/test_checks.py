@@ -22,10 +22,10 @@ from gfcr.loop.checks import (
 )
 from gfcr.loop.jobs import Rules, check_fits, check_watched
 from gfcr.loop.known import Known
-from gfcr.loop.numbers import is_count, is_note, real
 from gfcr.stages import Abort, Cap, Halt, Harvest, Job, Plan
 from gfcr.testing import factories as make
 from gfcr.types import FinishReason, Group, Sampling
+from gfcr.values.numbers import is_count, is_note, real
 from tests.cases import over
 
 NAN, INF = float("nan"), float("inf")
