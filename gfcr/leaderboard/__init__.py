@@ -53,7 +53,6 @@ _OTHERS = "The store has none of the runs that the study's file asks for: these 
 SERIES = (
     "engine/forward_passes",
     "group/dead_share",
-    HELDOUT,
     "length/all/mean",
     "length/all/p50",
     "length/all/p90",
@@ -63,7 +62,7 @@ SERIES = (
     "reward/trained",
     "speculation/acceptance_length",
 )
-"""Metrics read: for plots, for sums (forward passes), and to check the results against."""
+"""Metrics that are read: for plots, and for sums (forward passes)."""
 
 
 def build(

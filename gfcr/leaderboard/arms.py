@@ -67,7 +67,7 @@ def row_of(arm: str, *, runs: Sequence[RunRecord], limits: Limits) -> Row:
         curves={run.seed: result_of(run).get("curve", []) for run in runs},
         series={
             name: {run.seed: run.series[name] for run in runs if run.series.get(name)}
-            for name in sorted({n for run in runs for n, c in run.series.items() if c} - {HELDOUT})
+            for name in sorted({n for run in runs for n, c in run.series.items() if c})
         },
     )
 

@@ -9,7 +9,6 @@ Certificate: TypeAlias = Literal["none", "lossless", "biased", "inconclusive", "
 """`none`: does not speculate. `uncertified`: speculates without a certificate that holds for the
 drafter, settings and versions it ran with."""
 
-TAG = "gfcr.certificate"
 _WORST_FIRST: tuple[Certificate, ...] = (
     "biased",
     "uncertified",

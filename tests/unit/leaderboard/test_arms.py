@@ -7,7 +7,6 @@ from math import isnan
 import numpy as np
 import pytest
 
-from gfcr.config import HELDOUT
 from gfcr.leaderboard.arms import THRESHOLDS, row_of, score_of
 from gfcr.leaderboard.bias import note_of, shifts_of
 from gfcr.leaderboard.measure import cost_of, provenance_of
@@ -65,7 +64,7 @@ def test_one_seed_has_a_score_and_no_interval():
 
 def test_a_row_holds_what_its_runs_say():
     tags = {"gfcr.generate": "sample", "gfcr.filters": "x+y", "gfcr.controls": "refill"}
-    series = {"m": ((0, 1.0),), HELDOUT: ((0, 0.5),), "empty": ()}
+    series = {"m": ((0, 1.0),), "empty": ()}
     runs = [replace(r, tags={**r.tags, **tags}, series=series) for r in copy.deepcopy(RUNS)]
     runs[1] = replace(runs[1], series={"n": ((0, 2.0),), "m": ()})
     runs[2].result["heldout"]["after"].update(cut=3)
@@ -88,7 +87,7 @@ def test_a_row_holds_what_its_runs_say():
     assert row.curves == {r.seed: r.result["curve"] for r in runs}
     m = series["m"]
     assert row.series == {"m": {0: m, 2: m, 3: m}, "n": {1: ((0, 2.0),)}}
-    assert list(row.series) == ["m", "n"] and HELDOUT not in row.series
+    assert list(row.series) == ["m", "n"]
     assert row.notes == ("19% of held-out answers met evaluation.sampling.max_tokens",)
     bare = replace(RUNS[0], result={k: v for k, v in RUNS[0].result.items() if k != "curve"})
     assert row_of("a", runs=[bare], limits=(0.0, 1.0)).curves == {0: []}

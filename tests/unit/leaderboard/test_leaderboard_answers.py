@@ -15,7 +15,7 @@ from tests.cases import over
 from tests.heldout import asked, measured
 from tests.records import held
 
-ENTRY = Path(__file__).parents[3] / "experiments" / "leaderboard" / "chain-sum" / "entry.json"
+ENTRIES = Path(__file__).parents[3] / "experiments" / "leaderboard"
 
 
 def run(arm, seed, *, rate, lost=()):
@@ -103,6 +103,11 @@ def test_scores_and_verdicts_are_computed_again_with_answers_that_were_lost():
     assert found["dapo"].versus.verdict == "better"
 
 
+def test_looks_of_an_older_entry_are_not_read():
+    content = entry_like(leaderboard.rank(STUDY, baseline="grpo"))
+    assert "looks" not in content and recomputed({**content, "looks": 3}) == recomputed(content)
+
+
 def test_an_answer_changed_in_an_entry_changes_what_is_computed():
     content = entry_like(leaderboard.rank(STUDY, baseline="grpo"))
     (row,) = [r for r in content["rows"] if r["arm"] == "dapo"]
@@ -112,13 +117,28 @@ def test_an_answer_changed_in_an_entry_changes_what_is_computed():
     assert found.score.low != row["score"]["low"]
 
 
+@over("entry", sorted(ENTRIES.glob("*/entry.json")))
+def test_committed_entries_are_computed_again_from_their_answers(entry):
+    content = read(entry)
+    found = recomputed(content)
+    assert len(found) == len(content["rows"]) > 2
+    for row in content["rows"]:
+        again, delta = found[row["arm"]], row["delta"]
+        assert asdict(again.score) == pytest.approx(row["score"], abs=1e-9)
+        if row["arm"] == content["baseline"]:
+            assert again.versus is None
+            continue
+        assert again.versus.verdict == row["verdict"]
+        assert again.versus.p_adjusted == pytest.approx(delta["p_adjusted"], abs=1e-9)
+        shown = again.versus.comparison
+        for prefix, span in (("", shown.difference), ("inner_", shown.inner)):
+            limits = {f"{prefix}{end}": getattr(span, end) for end in ("low", "high")}
+            assert limits == pytest.approx({name: delta[name] for name in limits}, abs=1e-9)
+
+
 def test_an_entry_without_answers_says_so():
-    content = read(ENTRY)
-    if "prompts" in content:
-        assert recomputed(content)
-        return
     with pytest.raises(GfcrError, match="holds no answers"):
-        recomputed(content)
+        recomputed({"name": "old"})
 
 
 def test_the_prompts_of_runs_are_all_that_were_scored_or_lost_at_any_time():
