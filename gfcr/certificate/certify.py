@@ -25,7 +25,7 @@ from gfcr.certificate.record import (
     covered,
 )
 from gfcr.speculation.base import Drafter
-from gfcr.tracking import sealing
+from gfcr.tracking import checksum
 from gfcr.tracking.folder import CERTIFICATE, RunFolder, write_atomic
 from gfcr.types import Sampling
 
@@ -122,24 +122,24 @@ def circumstances(tags: Mapping[str, str]) -> Circumstances | None:
 def recertify(run: RunFolder, *, folder: Path | None = None) -> Word:
     """Brings a run folder up to date with the certificates there are now.
 
-    An audit may follow a run: it speaks for it when versions and device were the same. The run is
-    sealed again then; one that has not ended, or has no seal, is left as it is.
+    An audit may follow a run: it speaks for it when versions and device were the same. The
+    digest of its result is taken again then; one that has not ended is left as it is.
 
     Raises:
         CheckpointError: the folder is not as its run left it.
     """
-    sealing.check(run)
+    checksum.check(run)
     card, result, status = run.card(), run.result(), run.status
     under = circumstances(card.tags)
     if under is None:
         return "none"
     now = standing(card.spec, folder=folder, under=under)
     tags = {**card.tags, **now.tags}
-    if result is None or run.sealed_as is None or tags == card.tags:
+    if result is None or run.result_digest is None or tags == card.tags:
         return now.word
     if status is None or status == "running":
         return now.word
     run.create(replace(card, tags=tags))
     now.keep(run.path)
-    sealing.end(run, status=status, result={**result, "certificate": now.word})
+    checksum.end(run, status=status, result={**result, "certificate": now.word})
     return now.word

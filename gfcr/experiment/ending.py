@@ -15,7 +15,7 @@ from gfcr.experiment.provenance import went_on
 from gfcr.experiment.resolved import Resolved
 from gfcr.experiment.signals import Interrupted
 from gfcr.experiment.source import RunSource
-from gfcr.tracking import sealing
+from gfcr.tracking import checksum
 from gfcr.tracking.folder import RunFolder
 from gfcr.train import checkpoint
 
@@ -51,7 +51,7 @@ def end(resolved: Resolved, *, records: RunFolder, result: Mapping[str, Any]) ->
     held = records.card()
     now = replace(held, tags={**held.tags, **resolved.code()})
     records.create(went_on(now, held=held))
-    sealing.end(records, status=result["status"], result=result)
+    checksum.end(records, status=result["status"], result=result)
     resolved.tracker.finish(status=result["status"], result=result)
 
 

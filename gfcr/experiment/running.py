@@ -28,7 +28,7 @@ from gfcr.pipeline import Pipeline
 from gfcr.process.cores import apart
 from gfcr.process.environment import load
 from gfcr.schedule.ahead import Ahead
-from gfcr.tracking import sealing
+from gfcr.tracking import checksum
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import RunFolder, write_atomic
 from gfcr.tracking.lock import locked
@@ -96,7 +96,7 @@ def _open(
         for name in (changed := edited(records.card(), now=resolved.code())):
             say(f"{name} was edited since: this is the result of the code before")
         if records.status in (None, "running"):  # killed before the last file was written
-            sealing.end(records, status="finished", result=done)
+            checksum.end(records, status="finished", result=done)
         done = {**done, "certificate": recertify(records)}
         resolved.tracker.start(records.card(), folder=resolved.folder)
         resolved.tracker.finish(status="finished", result=done)

@@ -22,7 +22,6 @@ from gfcr.leaderboard.rows import (
 )
 from gfcr.leaderboard.tables import caption, remarks, to_csv, to_markdown, to_rich
 from gfcr.tracking.mlflow_store import read_runs
-from gfcr.tracking.names import HELDOUT
 from gfcr.tracking.records import RunRecord
 
 __all__ = [

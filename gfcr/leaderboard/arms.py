@@ -24,7 +24,6 @@ from gfcr.leaderboard.measure import (
 from gfcr.leaderboard.readings import Limits
 from gfcr.leaderboard.rows import Pareto, Row, Score
 from gfcr.stats import bootstrap_interval, iqm, mean_interval, performance_profile
-from gfcr.tracking.names import HELDOUT
 from gfcr.tracking.records import RunRecord
 
 STAGES = ("generate", "filters", "controls", "replays")

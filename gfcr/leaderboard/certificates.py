@@ -1,7 +1,7 @@
 """What is known of the losslessness of an arm's drafter, from the certificates of its runs."""
 
 from collections.abc import Sequence
-from typing import Literal, TypeAlias, cast
+from typing import Final, Literal, TypeAlias, cast
 
 from gfcr.tracking.records import RunRecord
 
@@ -9,6 +9,7 @@ Certificate: TypeAlias = Literal["none", "lossless", "biased", "inconclusive", "
 """`none`: does not speculate. `uncertified`: speculates without a certificate that holds for the
 drafter, settings and versions it ran with."""
 
+_TAG: Final = "gfcr.certificate"
 _WORST_FIRST: tuple[Certificate, ...] = (
     "biased",
     "uncertified",
@@ -35,7 +36,7 @@ def state_of(run: RunRecord) -> Certificate:
     """Returns what a run's record says of the certificate that it found when it began or since."""
     if not _speculates(run):
         return "none"
-    said = cast(Certificate, run.tags.get(TAG))
+    said = cast(Certificate, run.tags.get(_TAG))
     return said if said in NOTES or said == "lossless" else "uncertified"
 
 

@@ -13,7 +13,7 @@ from gfcr.experiment import ending
 from gfcr.experiment.source import Pause
 from gfcr.search.base import Scores
 from gfcr.sweep.study import Study, Trial
-from gfcr.tracking import sealing
+from gfcr.tracking import checksum
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.lock import locked
 
@@ -105,9 +105,9 @@ def _give_up(trial: Trial, *, why: str) -> dict[str, Any]:
     result = {**known, "status": "stopped", "stopped": why, "complete": complete}
     if folder.status == "stopped" and known == result:
         return result
-    sealing.check(folder)
+    checksum.check(folder)
     folder.create(card)
-    sealing.end(folder, status="stopped", result=result)
+    checksum.end(folder, status="stopped", result=result)
     resolved.tracker.start(folder.card(), folder=trial.folder)
     resolved.tracker.finish(status="stopped", result=result)
     return result

@@ -3,7 +3,7 @@
 run.json          who the run is (RunCard), written before anything is generated
 metrics.jsonl     one line per update: {"step": 3, "metrics": {...}, "time": 1700000000.0}
 status.json       how it stands (`Status`), and a digest of the result once it has ended
-result.json       the summary, written once at the end (`gfcr.tracking.sealing`)
+result.json       the summary, written once at the end (`gfcr.tracking.checksum`)
 attempt           tells this folder from others of the same run, see `RunFolder.attempt`
 certificate.json  of the drafter, where one holds (`gfcr.certificate.certify`)
 rollouts/         one Parquet file per update (`gfcr.tracking.rollouts`)
@@ -216,14 +216,14 @@ class RunFolder:
         return status
 
     @property
-    def sealed_as(self) -> str | None:
+    def result_digest(self) -> str | None:
         """Digest of the result that the run ended with; None before it has ended."""
-        return (self.read("status.json") or {}).get("record")
+        return (self.read("status.json") or {}).get("result")
 
-    def set_status(self, status: Status, *, record: str | None = None) -> None:
-        """Writes `status.json`, with the digest of the result (`record`) of a run that ended."""
-        sealed = {} if record is None else {"record": record}
-        write_atomic(self.path / "status.json", _dump({"status": status, **sealed}))
+    def set_status(self, status: Status, *, result: str | None = None) -> None:
+        """Writes `status.json`, with the digest of the result of a run that ended."""
+        digest = {} if result is None else {"result": result}
+        write_atomic(self.path / "status.json", _dump({"status": status, **digest}))
 
     def result(self) -> dict[str, Any] | None:
         """Returns `result.json`, or None when the run has not ended."""

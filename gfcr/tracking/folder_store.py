@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from gfcr.tracking.checksum import TAG, contradiction
 from gfcr.tracking.folder import CERTIFICATE, RunFolder
 from gfcr.tracking.names import flatten, spec_hash
 from gfcr.tracking.records import Curve, RunRecord
-from gfcr.tracking.sealing import TAG, contradiction
 
 
 def find_folders(root: Path | str) -> list[Path]:
@@ -31,8 +31,8 @@ def read_folders(folders: Iterable[Path], *, series: Sequence[str] = ()) -> list
 
 def read_folder(folder: RunFolder, *, series: Sequence[str] = ()) -> RunRecord:
     """Reads one run folder, with the metrics named."""
-    card, sealed = folder.card(), folder.sealed_as
-    mirrored = {} if sealed is None else {TAG: sealed}
+    card, recorded = folder.card(), folder.result_digest
+    mirrored = {} if recorded is None else {TAG: recorded}
     tags = {**card.tags, "gfcr.spec_hash": spec_hash(card.spec), **mirrored}
     status, result = folder.status or "running", folder.result()
     return RunRecord(
@@ -46,7 +46,7 @@ def read_folder(folder: RunFolder, *, series: Sequence[str] = ()) -> RunRecord:
         result=result,
         spec=card.spec,
         certificate=folder.read(CERTIFICATE),
-        damage=contradiction(card, status=status, result=result, sealed=sealed) or "",
+        damage=contradiction(card, status=status, result=result, recorded=recorded) or "",
         series=_series(folder, names=series) if series else {},
     )
 

@@ -115,7 +115,7 @@ class Mlflow(Tracker):
         mirror = self._open(folder.card(), folder=folder)
         mirror.log_lines(folder)
         mirror.log_files(folder, rollouts=self.artifacts == "all")
-        mirror.close(status=status, result=result, sealed=folder.sealed_as)
+        mirror.close(status=status, result=result, digest=folder.result_digest)
         return mirror.run_id
 
     def _lose(self, error: Exception) -> None:

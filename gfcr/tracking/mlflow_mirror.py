@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, final
 
 from gfcr.tracking import mlflow_arms
 from gfcr.tracking.base import RunCard
+from gfcr.tracking.checksum import TAG
 from gfcr.tracking.folder import CERTIFICATE, RunFolder
 from gfcr.tracking.mlflow_client import (
     PARENT,
@@ -22,7 +23,6 @@ from gfcr.tracking.mlflow_datasets import datasets_of
 from gfcr.tracking.mlflow_store import ATTEMPT, OWN_TAGS, SYSTEM
 from gfcr.tracking.mlflow_table import log_table
 from gfcr.tracking.names import encode_name, fit_param, flatten, spec_hash
-from gfcr.tracking.sealing import TAG
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -156,20 +156,20 @@ class Mirror:
                 )
 
     def close(
-        self, *, status: str, result: Mapping[str, object] | None, sealed: str | None
+        self, *, status: str, result: Mapping[str, object] | None, digest: str | None
     ) -> None:
         """Says how the run stands or ended, and brings the means of its arm up to date.
 
         Args:
             status: of the run.
             result: None of a run that has none yet.
-            sealed: digest of the result; None of a run that goes on.
+            digest: digest of the result; None of a run that goes on.
         """
         if result is not None:
             text = json.dumps(dict(result), sort_keys=True)
             self.client.log_text(self.run_id, text, "result.json")
-        if sealed is not None:
-            self.client.set_tag(self.run_id, TAG, sealed)
+        if digest is not None:
+            self.client.set_tag(self.run_id, TAG, digest)
         self.client.set_tag(self.run_id, "gfcr.status", status)
         if status in _ENDED:
             self.client.set_terminated(self.run_id, status=_ENDED[status])

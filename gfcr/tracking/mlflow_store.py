@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gfcr.errors import StoreError
+from gfcr.tracking.checksum import TAG, contradiction
 from gfcr.tracking.folder import CERTIFICATE
 from gfcr.tracking.mlflow_client import list_files, open_client, search, short
 from gfcr.tracking.names import decode_name
 from gfcr.tracking.records import Curve, RunRecord
-from gfcr.tracking.sealing import TAG, contradiction
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -108,7 +108,7 @@ def _record(client: "MlflowClient", *, run: "Run", series: Sequence[str]) -> Run
         certificate=files.get(CERTIFICATE),
         series={n: read_curve(client, run_id, held[n]) if n in held else () for n in series},
     )
-    changed = contradiction(record, status=status, result=result, sealed=tags.get(TAG))
+    changed = contradiction(record, status=status, result=result, recorded=tags.get(TAG))
     return replace(record, damage="; ".join(damage) or changed or "")
 
 

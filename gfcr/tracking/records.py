@@ -19,7 +19,7 @@ class RunRecord:
     status: str
     """`running`, or how it ended."""
     tags: Mapping[str, str] = field(default_factory=dict[str, str])
-    """The run card's, the hash of its spec, and `gfcr.record`, the digest of its result."""
+    """The run card's, the hash of its spec, and `gfcr.result`, the digest of its result."""
     params: Mapping[str, str] = field(default_factory=dict[str, str])
     """The resolved spec, flattened with dots."""
     result: Mapping[str, Any] | None = None

@@ -12,7 +12,7 @@ from gfcr import experiment, planning, sweep
 from gfcr.errors import ConfigError
 from gfcr.planning.record import _sentences
 from gfcr.stats import compare
-from gfcr.tracking import sealing
+from gfcr.tracking import checksum
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import RunFolder
 from tests.commands import gfcr
@@ -64,7 +64,7 @@ def finished(study: sweep.Study, *, scores: dict[str, np.ndarray], **changes: An
                 "curve": [[0, 0, 0.0, 0.1], [6, 6000, 70.0, after["accuracy"]]],
                 **changes,
             }
-            sealing.end(folder, status="finished", result=result)
+            checksum.end(folder, status="finished", result=result)
 
 
 def scores(rng: np.random.Generator, *, seeds: int, prompts: int = 8) -> np.ndarray:

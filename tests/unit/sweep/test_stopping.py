@@ -12,7 +12,7 @@ from gfcr import sweep
 from gfcr.errors import ConfigError
 from gfcr.search.base import Length, Round, Scores, StoppingRule
 from gfcr.sweep import decisions
-from gfcr.tracking import sealing
+from gfcr.tracking import checksum
 from gfcr.tracking.folder import RunFolder
 from tests.cases import over
 from tests.launchers import Here, values_of
@@ -168,7 +168,7 @@ def test_a_score_that_is_no_number_is_a_problem(tmp_path: Path) -> None:
     folder = RunFolder(study.trials[0].folder)
     result = folder.result() or {}
     result["curve"][-1][3] = float("nan")
-    sealing.end(folder, status="finished", result=result)
+    checksum.end(folder, status="finished", result=result)
     (bad,) = sweep.problems(sweep.run(study))
     assert bad.trial.config.name == "a" and bad.problem == "heldout/accuracy is nan"
 

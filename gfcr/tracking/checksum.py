@@ -16,7 +16,7 @@ from gfcr.tracking.records import RunRecord
 Ended: TypeAlias = Literal["paused", "finished", "failed", "stopped"]
 Result: TypeAlias = Mapping[str, Any] | None
 
-TAG: Final = "gfcr.record"
+TAG: Final = "gfcr.result"
 """The tag that holds the digest, in a store and in the records read from it."""
 
 
@@ -27,22 +27,22 @@ def end(folder: RunFolder, *, status: Ended, result: Mapping[str, object]) -> No
     """
     folder.write_result(result)
     # The result is read back, because the digest is of values as JSON gives them back.
-    sealed = _digest(folder.card(), status=status, result=folder.result())
-    folder.set_status(status, record=sealed)
+    made = _digest(folder.card(), status=status, result=folder.result())
+    folder.set_status(status, result=made)
 
 
 def contradiction(
-    run: RunCard | RunRecord, *, status: str, result: Result, sealed: str | None
+    run: RunCard | RunRecord, *, status: str, result: Result, recorded: str | None
 ) -> str | None:
     """Returns how a result differs from the digest that the run ended with; None if it does not.
 
     A run that goes on has no digest, and nothing that could differ from it.
     """
-    if sealed is None or status == "running":
+    if recorded is None or status == "running":
         return None
     if result is None:
         return "result.json is missing"
-    same = _digest(run, status=status, result=result) == sealed
+    same = _digest(run, status=status, result=result) == recorded
     return None if same else "result.json was changed after the run ended"
 
 
@@ -55,7 +55,9 @@ def check(folder: RunFolder) -> None:
     if not folder.exists():
         return
     status, result = folder.status or "running", folder.result()
-    found = contradiction(folder.card(), status=status, result=result, sealed=folder.sealed_as)
+    found = contradiction(
+        folder.card(), status=status, result=result, recorded=folder.result_digest
+    )
     if found:
         raise CheckpointError(
             f"{folder.path} is not as its run left it: {found}. Undo the edit, or run it again "

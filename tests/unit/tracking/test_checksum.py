@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gfcr.errors import CheckpointError
-from gfcr.tracking import sealing
+from gfcr.tracking import checksum
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.folder_store import read_folder
@@ -20,24 +20,24 @@ RESULT = {"heldout": {"after": {"accuracy": 0.1}}, "seeds": (0, 1), "worst": nan
 def ended(place: Path, *, seed: int = 0) -> RunFolder:
     folder = RunFolder(place)
     folder.create(RunCard(run_id="r", study="s", arm="a", seed=seed, spec={"seed": seed}))
-    sealing.end(folder, status="finished", result=RESULT)
+    checksum.end(folder, status="finished", result=RESULT)
     return folder
 
 
 def test_a_result_as_its_run_wrote_it_is_not_contradicted(tmp_path: Path) -> None:
     folder = ended(tmp_path)
     record = read_folder(folder)
-    assert record.damage == "" and record.tags[sealing.TAG] == folder.sealed_as
-    sealing.check(folder)
-    sealing.check(RunFolder(tmp_path / "not there"))
+    assert record.damage == "" and record.tags[checksum.TAG] == folder.result_digest
+    checksum.check(folder)
+    checksum.check(RunFolder(tmp_path / "not there"))
 
 
 def test_a_run_that_goes_on_has_nothing_to_contradict(tmp_path: Path) -> None:
     folder = ended(tmp_path)
     folder.set_status("running")
     folder.write_result({"updates": 3})
-    sealing.check(folder)
-    assert read_folder(folder).damage == "" and folder.sealed_as is None
+    checksum.check(folder)
+    assert read_folder(folder).damage == "" and folder.result_digest is None
 
 
 def edited(folder: RunFolder) -> None:
@@ -74,4 +74,4 @@ def test_a_result_that_was_changed_or_lost_is_named(tmp_path: Path, name: str) -
     mistake(folder)
     assert read_folder(folder).damage == told
     with pytest.raises(CheckpointError, match=f"{told}. Undo the edit"):
-        sealing.check(folder)
+        checksum.check(folder)
