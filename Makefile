@@ -73,9 +73,9 @@ mutants: $(SETUP) ## which broken lines no unit or contract test notices (hours;
 		--no-input install -c requirements/cpu.lock 'mutmut==3.8.1'
 	@$(BIN)/python scripts/mutants.py $(NAMES)
 
-check: $(SETUP) ## ruff, format and types, changing nothing
+check: $(SETUP) ## ruff, format, types and the weight of the rooms, changing nothing
 	@failed=0; \
-	for tool in "ruff check ." "ruff format --check ." "pyright"; do \
+	for tool in "ruff check ." "ruff format --check ." "pyright" "python scripts/rooms.py --check"; do \
 		$(BIN)/$$tool || { echo "failed: $$tool"; failed=1; }; \
 	done; exit $$failed
 

@@ -146,7 +146,7 @@ def test_a_notebook_s_page_is_what_make_pages_makes_of_it(notebook: Path) -> Non
     assert figures and all((page.parent / figure).is_file() for figure in figures)
 
 
-@over("name", ["catalogue", "claims", "contract", "strategies"])
+@over("name", ["catalogue", "claims", "contract", "rooms", "strategies"])
 def test_a_generated_page_is_what_the_source_says(name: str) -> None:
     spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
     assert spec and spec.loader
