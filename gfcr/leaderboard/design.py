@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 from gfcr.leaderboard.measure import result_of, section
-from gfcr.leaderboard.stock import overridden
+from gfcr.tracking.names import NOT_OURS, UNLIKE
 from gfcr.tracking.records import RunRecord
 
 
@@ -95,7 +95,20 @@ def differences(arms: Mapping[str, Sequence[RunRecord]], *, baseline: str) -> li
                 f"{k}: {ours.get(k, 'none')}, baseline {theirs.get(k, 'none')}" for k in unequal
             )
             found.append(f"{arm} differs in {told}.")
-    return [*found, *overridden(arms, baseline=baseline)]
+    return [*found, *_unlike_stock(arms, baseline=baseline)]
+
+
+def _unlike_stock(arms: Mapping[str, Sequence[RunRecord]], *, baseline: str) -> list[str]:
+    """A sentence for each arm whose strategy is not what its name stands for, baseline first."""
+    told: list[str] = []
+    for arm in sorted(arms, key=lambda arm: (arm != baseline, arm)):
+        run = arms[arm][0]
+        name, unlike = run.params.get("strategy.name", ""), run.tags.get(UNLIKE, "")
+        if unlike == NOT_OURS:
+            told.append(f"{arm}: its strategy is not gfcr's: {name}.")
+        elif unlike:
+            told.append(f"{arm} is not stock {name}: {unlike}.")
+    return told
 
 
 def _settings(runs: Sequence[RunRecord]) -> dict[str, str]:

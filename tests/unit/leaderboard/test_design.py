@@ -2,7 +2,7 @@
 
 from gfcr.leaderboard.design import added_seeds, began, compared_with, differences
 from tests.cases import over
-from tests.records import record, sound
+from tests.records import record
 
 
 def begun(seed, attempt, *seeds, **more):
@@ -106,8 +106,3 @@ def test_what_an_arm_has_of_its_own_is_told_but_not_who_it_is():
         "b differs in sampling.top_k: 5, baseline none, trainer.lr: 3, baseline 1.",
         "d differs in arms: 2, baseline none, same: none, baseline 2.",
     ]
-    foreign = {"a": of("a"), "b": [record("b", params={"strategy.name": "theirs"})]}
-    assert differences(foreign, baseline="a") == ["b: its strategy is not gfcr's: theirs."]
-    both = {name: [record(name, params={"strategy.name": "theirs"})] for name in "ab"}
-    assert [told[0] for told in differences(both, baseline="b")] == ["b", "a"]
-    assert sound().params == {}
