@@ -88,4 +88,4 @@ lock: ## rewrite requirements/cpu.lock from what is installed in .venv
 
 clean: ## remove caches and build outputs (keeps .venv and .cache)
 	@rm -rf build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .coverage
-	@find gfcr strategies tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +
+	@find gfcr strategies benchmarks tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +

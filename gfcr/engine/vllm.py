@@ -58,7 +58,7 @@ def _translate(
     from vllm.inputs.engine import tokens_input
 
     try:
-        params = _params(request, eos=eos, score=score, logprobs=logprobs)
+        params = parameters(request, eos=eos, score=score, logprobs=logprobs)
         return llm.llm_engine.input_processor.process_inputs(
             request.id,
             tokens_input(list(request.tokens)),
@@ -70,20 +70,17 @@ def _translate(
         raise EngineError(f"vLLM refused request '{request.id}': {error}") from error
 
 
-def bare_generate(engine: VllmEngine, *, requests: Sequence[Request]) -> int:
-    """Runs requests through vLLM's own `LLM.generate` and returns the tokens it made.
+def parameters(
+    request: Request, *, eos: Sequence[int], score: bool = False, logprobs: int = 0
+) -> Any:
+    """Says a request's sampling in vLLM's words.
 
-    The reference of `gfcr bench overhead`: same engine, prompts, parameters and seeds, no pipeline.
+    Args:
+        request: what is sampled, and how.
+        eos: tokens that end it.
+        score: whether its prompt's log-probs are asked for, too.
+        logprobs: how many of the likeliest tokens are told beside each sampled one.
     """
-    outputs = engine.llm.generate(
-        [{"prompt_token_ids": list(r.tokens)} for r in requests],
-        [_params(r, eos=engine.folder.eos) for r in requests],
-        use_tqdm=False,
-    )
-    return sum(len(o.outputs[0].token_ids) for o in outputs)
-
-
-def _params(request: Request, *, eos: Sequence[int], score: bool = False, logprobs: int = 0) -> Any:
     from vllm import SamplingParams
 
     sampling = request.sampling

@@ -19,6 +19,7 @@ def sources(*folders: str) -> list[str]:
 
 LIBRARY = sources("gfcr")
 STRATEGIES = sources("strategies")
+BENCHMARKS = sources("benchmarks")
 ACCELERATE = "scale"
 """Folder of configurations of accelerate, which are no experiments."""
 EXPERIMENTS = sorted(

@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.aurora import report
+from benchmarks.aurora.drafts import Switch, untrained
+from benchmarks.aurora.measure import measure
+from benchmarks.aurora.scene import Plan
+from benchmarks.aurora.stream import Stream
 from gfcr import models
-from gfcr.bench.aurora import report
-from gfcr.bench.aurora.drafts import Switch, untrained
-from gfcr.bench.aurora.measure import measure
-from gfcr.bench.aurora.scene import Plan
-from gfcr.bench.aurora.stream import Stream
 from gfcr.engine.base import Request
 from gfcr.engine.vllm import Vllm
 from gfcr.engine.vllm_loop import VllmEngine

@@ -18,7 +18,7 @@ from packaging.utils import canonicalize_name
 from tests import stores
 from tests.cases import over
 from tests.cheap import CHEAP, ask
-from tests.contract.sources import LIBRARY, ROOT, imports
+from tests.contract.sources import BENCHMARKS, LIBRARY, ROOT, imports
 from tests.launchers import HERE
 
 QUICKSTART = "experiments/quickstart"
@@ -50,7 +50,7 @@ def _done(command: list[str], *, cwd: Path) -> str:
 def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     """An sdist of a copy of the source (building leaves files beside it), and its wheel."""
     source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("out")
-    for folder in FOLDERS:
+    for folder in (*FOLDERS, "benchmarks"):
         shutil.copytree(ROOT / folder, source / folder, ignore=IGNORED)
     for name in ("pyproject.toml", "setup.py", "LICENSE", "README.md"):
         shutil.copy(ROOT / name, source)
@@ -74,6 +74,18 @@ def test_the_wheel_carries_every_file(built: Built, folder: str) -> None:
     if folder == QUICKSTART:  # what `gfcr demo` reads, not what people do
         held = {name for name in held if name.endswith(".yaml")}
     assert held and files_under(built.site / FOLDERS[folder]) == held
+
+
+def test_the_wheel_carries_no_more(built: Built) -> None:
+    found = {path.name for path in built.site.iterdir() if not path.name.endswith(".dist-info")}
+    assert found == {*FOLDERS.values()}
+
+
+def test_benchmarks_are_told_to_come_with_a_checkout(built: Built) -> None:
+    code = f"import sys; sys.path.insert(0, {str(built.site)!r}); from gfcr.cli import main"
+    command = [sys.executable, "-c", f"{code}; sys.exit(main())", "bench", "overhead"]
+    done = subprocess.run(command, cwd=built.site, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "they come with a checkout" in done.stderr, done.stderr
 
 
 @pytest.mark.whole
@@ -124,9 +136,10 @@ def test_every_library_imported_is_declared() -> None:
     texts = [*project["dependencies"], *(text for extra in extras for text in extra)]
     declared = {canonicalize_name(Requirement(text).name) for text in texts}
     distributions = packages_distributions()
-    for path in LIBRARY:
+    ours = {"gfcr", "benchmarks"} | sys.stdlib_module_names
+    for path in LIBRARY + BENCHMARKS:
         for statement in imports(path):
-            if statement.top in sys.stdlib_module_names or statement.top == "gfcr":
+            if statement.top in ours:
                 continue
             owners = {canonicalize_name(name) for name in distributions.get(statement.top, ())}
             assert owners & declared, (

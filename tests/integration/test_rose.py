@@ -13,9 +13,9 @@ from dataclasses import replace
 import psutil
 import pytest
 
-from gfcr.bench.rose import live
-from gfcr.bench.rose.live import Played, Scene, started
-from gfcr.bench.rose.traffic import Answered, Sender
+from benchmarks.rose import live
+from benchmarks.rose.live import Played, Scene, started
+from benchmarks.rose.traffic import Answered, Sender
 from gfcr.cluster.slack import Objectives
 from gfcr.cluster.trace import Trace
 from gfcr.engine.server_link import Server

@@ -1,7 +1,7 @@
 """A stream that does not stop, and when a draft has recovered."""
 
-from gfcr.bench.aurora.measure import Played, length_of, recovered
-from gfcr.bench.aurora.stream import Block, Stream
+from benchmarks.aurora.measure import Played, length_of, recovered
+from benchmarks.aurora.stream import Block, Stream
 from gfcr.engine.base import EngineStats
 from gfcr.engine.fake import Fake, FakeEngine
 from gfcr.types import Prompt, Sampling

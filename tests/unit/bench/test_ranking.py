@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks import ranking
+from benchmarks.ranking_report import measure, text
 from gfcr import registry
-from gfcr.bench import ranking
-from gfcr.bench.ranking_report import measure, text
 from gfcr.errors import ConfigError
 from gfcr.leaderboard import answers, entry
 from gfcr.search.halving import Halving

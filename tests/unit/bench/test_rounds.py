@@ -6,9 +6,9 @@ from typing import final
 
 import pytest
 
-from gfcr.bench.rounds import TAIL, Gate, Part, Round
-from gfcr.bench.speculation import Cell, Pair, Plan
-from gfcr.bench.speculation_report import check_table, row
+from benchmarks.rounds import TAIL, Gate, Part, Round
+from benchmarks.speculation import Cell, Pair, Plan
+from benchmarks.speculation_report import check_table, row
 from gfcr.engine.base import EngineStats, Request
 from gfcr.engine.fake import Fake, FakeEngine
 from gfcr.errors import ConfigError

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gfcr.bench import time_report
-from gfcr.bench.time_to_target import STOCK, Measured, Spent, course, measure, ratio, spent_by
+from benchmarks import time_report
+from benchmarks.time_to_target import STOCK, Measured, Spent, course, measure, ratio, spent_by
 from gfcr.errors import ConfigError
 from gfcr.sweep import from_values
 from gfcr.tracking.folder import RunFolder

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gfcr.bench.rose.open_loop import OpenLoop
-from gfcr.bench.rose.traffic import Traffic, sending
+from benchmarks.rose.open_loop import OpenLoop
+from benchmarks.rose.traffic import Traffic, sending
 from gfcr.cluster.gate import Gate
 from gfcr.cluster.slack import Admission, Objectives
 from gfcr.cluster.trace import Arrival, Trace

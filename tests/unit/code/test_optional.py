@@ -17,7 +17,7 @@ from tests.launchers import HERE
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
-OURS = {"gfcr", "gfcr_strategies", "yaml"}  # pyyaml
+OURS = {"gfcr", "gfcr_strategies", "benchmarks", "yaml"}  # pyyaml
 BASE = {name.partition(">")[0].replace("-", "_") for name in PROJECT["dependencies"]} | OURS
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gfcr.bench.jigsaw.predicted import SCHEDULERS, predicted
+from benchmarks.jigsaw.predicted import SCHEDULERS, predicted
 from gfcr.cluster.jigsaw.substages import Slowdown
 from gfcr.errors import ConfigError
 from gfcr.launch import slowdowns

@@ -1,0 +1,212 @@
+"""Serving and rollouts on the same core, for real: servers, a client, and batches of rollouts."""
+
+import tempfile
+import time
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias, cast, final
+
+from benchmarks.demo_pipeline import demo_pipeline
+from benchmarks.rose.traffic import Answered, Traffic, sending
+from benchmarks.rounds import since
+from gfcr import models, registry
+from gfcr.cluster.gate import Gate
+from gfcr.cluster.slack import Admission, Objectives
+from gfcr.cluster.trace import Trace
+from gfcr.engine.base import Delta, Engine, Request
+from gfcr.engine.server_loop import ServerEngine
+from gfcr.engine.vllm_rest import REST
+from gfcr.process import cores
+from gfcr.seeds import rng
+from gfcr.speculation.budget import PassCost, fit_pass_cost
+from gfcr.types import Sampling
+
+Arm: TypeAlias = Literal["serving", "split", "unadmitted", "rose"]
+ARMS: Final[tuple[Arm, ...]] = ("serving", "split", "unadmitted", "rose")
+STALL_S: Final = 0.25
+"""ROSE's 2 s, scaled to batches that take two or three."""
+_SIZES: Final = (1, 2, 4, 8, 16)
+"""Requests decoded together, when a step's cost is measured."""
+_NEVER: Final = float("-inf")
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Played:
+    """What a trace and an arm came to."""
+
+    arm: Arm
+    seed: int
+    seconds: float
+    served: Answered
+    rollout_tokens: int
+    """Sampled while the trace was sent."""
+    made: int
+    """Sampled in all, the last batch to its end."""
+    bins: Mapping[str, int]
+    """Of the ledger."""
+    rerouted: int
+    cuts: int
+    shut_s: float
+    """Seconds in which rollouts waited at the gate."""
+    times: list[float] = field(default_factory=list[float])
+    """Of each rollout token, in seconds since the trace began."""
+
+    @property
+    def rate(self) -> float:
+        """Rollout tokens a second."""
+        return self.rollout_tokens / self.seconds
+
+    @property
+    def remainder(self) -> int:
+        """Tokens that nobody accounts for."""
+        return self.made - sum(self.bins.values())
+
+
+@final
+class _Heard:
+    """An engine that remembers when tokens came."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.times: list[float] = []
+
+    def step(self) -> Sequence[Delta]:
+        deltas = self._engine.step()
+        self.times += [time.monotonic()] * sum(len(d.tokens) for d in deltas)
+        return deltas
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+
+@final
+@dataclass(kw_only=True)
+class Scene:
+    """Servers that run, and what their steps cost."""
+
+    serving: ServerEngine
+    rollouts: ServerEngine
+    gate: Gate
+    file: str
+    """Of the gate."""
+    model: str
+    folder: Path
+    cost: PassCost
+    """Of a step of serving."""
+    prompts: int
+    max_tokens: int
+
+    def play(self, arm: Arm, *, trace: Trace, budgets: Objectives | None = None) -> Played:
+        """Sends a trace, and makes batches of rollouts beside it as the arm says."""
+        told = arm == "rose"
+        self.gate.served(due_s=_NEVER if arm in ("serving", "split") else float("inf"), held=0)
+        objectives = budgets or Objectives(ttft_s=1.0, tpot_s=1.0)
+        traffic = Traffic(
+            url=self.serving.fleet.servers[0].url,
+            trace=trace,
+            vocab=self.serving.folder.vocab,
+            gate=self.file if told else "",
+            admission=Admission(objectives=objectives, cost=self.cost, chunk=512) if told else None,
+        )
+        heard = _Heard(self.rollouts)
+        shut_s, before = self.gate.shut_s, self.rollouts.stats()
+        placement: Any = self.rollouts.fleet.placement
+        placement.forget()
+        rerouted, cuts = placement.rerouted, placement.memory.cuts
+        pipeline = demo_pipeline(
+            cast("Engine", heard),
+            folder=self.model,
+            prompts=self.prompts,
+            max_tokens=self.max_tokens,
+            seed=trace.seed,
+        )
+        with closing(pipeline), sending(traffic, log=self.folder / "client.log") as sender:
+            ends_s = sender.began_s + trace.seconds
+            while arm != "serving" and time.monotonic() < ends_s:
+                pipeline.next_batch()
+            served = sender.result()
+        times = [t - sender.began_s for t in heard.times]
+        made = since(before, self.rollouts.stats()).generated_tokens
+        return Played(
+            arm=arm,
+            seed=trace.seed,
+            seconds=trace.seconds,
+            served=served,
+            rollout_tokens=sum(t <= trace.seconds for t in times),
+            made=made,
+            bins={k: v for k, v in pipeline.ledger.bins().items() if k != "in flight"},
+            rerouted=placement.rerouted - rerouted,
+            cuts=placement.memory.cuts - cuts,
+            shut_s=self.gate.shut_s - shut_s,
+            times=times,
+        )
+
+
+@contextmanager
+def started(
+    *, model: str, serving: str, prompts: int, max_tokens: int, engine: Mapping[str, Any]
+) -> Generator[Scene]:
+    """Starts a serving engine on a core, rollouts beside it and on another; measures their steps.
+
+    Args:
+        model: of rollouts.
+        serving: model that is served.
+        prompts: of a batch, each for a group of 8 rollouts.
+        max_tokens: of a rollout.
+        engine: settings of the rollouts' servers that are not the defaults.
+    """
+    here = [str(core) for core in cores.pair()]
+    with ExitStack() as held:
+        folder = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="gfcr-rose-")))
+        file = str(folder / "gate")
+        served = registry.build("engine", {"name": "vllm_server"}, where="engine")
+        rose = {"name": "rose", "gate": file, "cores": here, "stall_s": STALL_S, **engine}
+        config = registry.build("engine", rose, where="engine")
+        paths = [str(models.resolve(name)) for name in (serving, model)]
+        if here:  # beside the dedicated server, with the client: serving is to be left alone
+            held.enter_context(cores.within([int(here[1])]))
+        with cores.servers_on(here[0] if here else "", **{REST: "1"}):
+            first = held.enter_context(closing(served.start(model=paths[0], seed=0)))
+        second = held.enter_context(closing(config.start(model=paths[1], seed=0)))
+        gate = Gate(file)
+        gate.served(due_s=float("inf"), held=0)
+        gate.measured(step_cost(cast("ServerEngine", second)))
+        yield Scene(
+            serving=cast("ServerEngine", first),
+            rollouts=cast("ServerEngine", second),
+            gate=gate,
+            file=file,
+            model=paths[1],
+            folder=folder,
+            cost=step_cost(cast("ServerEngine", first)),
+            prompts=prompts,
+            max_tokens=max_tokens,
+        )
+
+
+def step_cost(engine: ServerEngine, *, prompt: int = 16, new: int = 32) -> PassCost:
+    """Measures what a step costs: batches of several sizes, on a server that has nothing else."""
+    passes, tokens, seconds = list[float](), list[float](), list[float]()
+    for number, size in enumerate((max(_SIZES), *_SIZES, *_SIZES)):  # the first warms up
+        before, began = engine.stats(), time.perf_counter()
+        _burst(engine, size=size, prompt=prompt, new=new, number=number)
+        took, spent = time.perf_counter() - began, since(before, engine.stats())
+        if number:
+            passes.append(spent.forward_passes)
+            tokens.append(spent.generated_tokens + spent.prompt_tokens)
+            seconds.append(took)
+    return fit_pass_cost(passes_U=passes, tokens_U=tokens, seconds_U=seconds)
+
+
+def _burst(engine: ServerEngine, *, size: int, prompt: int, new: int, number: int) -> None:
+    law = Sampling(max_tokens=new)
+    for i in range(size):
+        draw = rng(0, "step cost", number, i).integers(0, engine.folder.vocab, prompt)
+        tokens, name = tuple(int(t) for t in draw), f"cost-{number}-{i}"
+        engine.submit(Request(id=name, tokens=tokens, sampling=law, seed=i, endless=True))
+    left = size
+    while left:
+        left -= sum(delta.finish is not None for delta in engine.step())
