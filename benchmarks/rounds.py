@@ -6,7 +6,7 @@ draft budget of 0, which also keeps its rollouts out of the drafter's memory.
 
 import time
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import zip_longest
 from pathlib import Path
@@ -130,6 +130,19 @@ def since(before: EngineStats, now: EngineStats) -> EngineStats:
         if f.name != "accepted_per_position"
     }
     return EngineStats(**counts, accepted_per_position=tuple(a - b for a, b in places))
+
+
+def answered(engine: Engine, requests: Iterable[Request]) -> int:
+    """Steps an engine until it has answered all requests; returns how many log-probs came back."""
+    left, num = 0, 0
+    for request in requests:
+        engine.submit(request)
+        left += 1
+    while left:
+        for delta in engine.step():
+            left -= delta.finish is not None
+            num += len(delta.logprobs)
+    return num
 
 
 def acceptance_length(spent: Sequence[EngineStats]) -> float:

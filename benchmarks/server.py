@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 from benchmarks import pairs
 from benchmarks.demo_pipeline import GROUP
 from benchmarks.pairs import Pair, Plan, timed
+from benchmarks.rounds import answered
 from benchmarks.vllm_client import drive
 from gfcr import models, registry
 from gfcr.engine.base import EngineConfig, Request
@@ -75,7 +76,7 @@ def _pair(engine: ServerEngine, requests: Sequence[Request], *, first: int) -> P
     """Both ways; `first` says whether gfcr's comes first."""
     (server,) = engine.fleet.servers
     sides = {
-        "ours": lambda: _through(engine, requests),
+        "ours": lambda: answered(engine, requests),
         "theirs": lambda: drive(server.url, requests=requests),
     }
     asked = sum(request.sampling.max_tokens for request in requests)
@@ -85,14 +86,3 @@ def _pair(engine: ServerEngine, requests: Sequence[Request], *, first: int) -> P
         took[name], tokens = timed(sides[name])
         assert tokens == asked, f"{name}: {tokens} tokens for {asked}"
     return Pair(tokens=asked, ours_s=took["ours"], theirs_s=took["theirs"])
-
-
-def _through(engine: ServerEngine, requests: Sequence[Request]) -> int:
-    for request in requests:
-        engine.submit(request)
-    left, num = len(requests), 0
-    while left:
-        for delta in engine.step():
-            left -= delta.finish is not None
-            num += len(delta.logprobs)
-    return num

@@ -27,11 +27,6 @@ class Block:
         """Tokens a verification."""
         return acceptance_length([self.spent])
 
-    @property
-    def rate(self) -> float:
-        """Tokens a second."""
-        return self.spent.generated_tokens / self.seconds
-
 
 @final
 @dataclass(kw_only=True)

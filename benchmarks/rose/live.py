@@ -1,8 +1,10 @@
 """Serving and rollouts on the same core, for real: servers, a client, and batches of rollouts."""
 
+import os
+import sys
 import tempfile
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +12,7 @@ from typing import Any, Final, Literal, TypeAlias, cast, final
 
 from benchmarks.demo_pipeline import demo_pipeline
 from benchmarks.rose.traffic import Answered, Traffic, sending
-from benchmarks.rounds import since
+from benchmarks.rounds import answered, since
 from gfcr import models, registry
 from gfcr.cluster.gate import Gate
 from gfcr.cluster.slack import Admission, Objectives
@@ -18,6 +20,7 @@ from gfcr.cluster.trace import Trace
 from gfcr.engine.base import Delta, Engine, Request
 from gfcr.engine.server_loop import ServerEngine
 from gfcr.engine.vllm_rest import REST
+from gfcr.errors import ConfigError
 from gfcr.process import cores
 from gfcr.seeds import rng
 from gfcr.speculation.budget import PassCost, fit_pass_cost
@@ -158,7 +161,7 @@ def started(
         max_tokens: of a rollout.
         engine: settings of the rollouts' servers that are not the defaults.
     """
-    here = [str(core) for core in cores.pair()]
+    here = [str(core) for core in _two_cores()]
     with ExitStack() as held:
         folder = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="gfcr-rose-")))
         file = str(folder / "gate")
@@ -192,7 +195,7 @@ def step_cost(engine: ServerEngine, *, prompt: int = 16, new: int = 32) -> PassC
     passes, tokens, seconds = list[float](), list[float](), list[float]()
     for number, size in enumerate((max(_SIZES), *_SIZES, *_SIZES)):  # the first warms up
         before, began = engine.stats(), time.perf_counter()
-        _burst(engine, size=size, prompt=prompt, new=new, number=number)
+        answered(engine, _burst(engine, size=size, prompt=prompt, new=new, number=number))
         took, spent = time.perf_counter() - began, since(before, engine.stats())
         if number:
             passes.append(spent.forward_passes)
@@ -201,12 +204,25 @@ def step_cost(engine: ServerEngine, *, prompt: int = 16, new: int = 32) -> PassC
     return fit_pass_cost(passes_U=passes, tokens_U=tokens, seconds_U=seconds)
 
 
-def _burst(engine: ServerEngine, *, size: int, prompt: int, new: int, number: int) -> None:
+def _burst(
+    engine: ServerEngine, *, size: int, prompt: int, new: int, number: int
+) -> Iterator[Request]:
     law = Sampling(max_tokens=new)
     for i in range(size):
         draw = rng(0, "step cost", number, i).integers(0, engine.folder.vocab, prompt)
         tokens, name = tuple(int(t) for t in draw), f"cost-{number}-{i}"
-        engine.submit(Request(id=name, tokens=tokens, sampling=law, seed=i, endless=True))
-    left = size
-    while left:
-        left -= sum(delta.finish is not None for delta in engine.step())
+        yield Request(id=name, tokens=tokens, sampling=law, seed=i, endless=True)
+
+
+def _two_cores() -> list[int]:
+    """Two cores, for servers that are to compute apart; empty where an accelerator computes.
+
+    Raises:
+        ConfigError: this process may compute on one core only.
+    """
+    if cores.accelerated() or sys.platform != "linux":
+        return []
+    own = sorted(os.sched_getaffinity(0))
+    if len(own) < 2:
+        raise ConfigError(f"this process may compute on core {own[0]} only: give it two.")
+    return own[:2]

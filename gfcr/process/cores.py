@@ -8,7 +8,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
 
-from gfcr.errors import ConfigError
 from gfcr.process.launched import place
 
 SERVERS: Final = "GFCR_SERVER_CORES"
@@ -53,20 +52,6 @@ def apart(*, servers: int) -> Generator[None]:
     half = (len(cores) + 1) // 2
     with within(cores[:half]), servers_on(",".join(map(str, cores[half:]))):
         yield
-
-
-def pair() -> list[int]:
-    """Two cores, for servers that are to compute apart; empty where an accelerator computes.
-
-    Raises:
-        ConfigError: this process may compute on one core only.
-    """
-    if accelerated() or sys.platform != "linux":
-        return []
-    own = sorted(os.sched_getaffinity(0))
-    if len(own) < 2:
-        raise ConfigError(f"this process may compute on core {own[0]} only: give it two.")
-    return own[:2]
 
 
 @contextmanager
