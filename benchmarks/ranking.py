@@ -37,7 +37,7 @@ class Race:
     kept: bool
     """Whether the arm that wins when all are run to the end also wins under the rule."""
     regret: float
-    """By how much the arm that wins under the rule scores below it, at the end."""
+    """How far the arm that wins under the rule scores below that winner, at the end."""
     seconds: float
     """Share of the seconds of running all to the end; so are tokens."""
     tokens: float

@@ -59,7 +59,7 @@ class Round:
 
     whole: Part
     tail: Part
-    """See `Gate.tail`."""
+    """The end of the round, see `Gate.tail`."""
     spent: EngineStats
 
 
@@ -80,11 +80,11 @@ class Gate:
         self.ended: _Mark | None = None
 
     def submit(self, request: Request) -> None:
-        """See `Engine.submit`."""
+        """Keeps a request until there is a place for it."""
         self._waiting.append(request if self._draft else replace(request, draft_budget=0))
 
     def step(self) -> Sequence[Delta]:
-        """See `Engine.step`."""
+        """Fills the places that are free, and steps the engine."""
         while self._waiting and len(self._live) < self._running:
             request = self._waiting.popleft()
             self._live.add(request.id)
@@ -100,7 +100,7 @@ class Gate:
 
     @property
     def tail(self) -> Part:
-        """From when `TAIL` requests were left to the end, in tokens of its longest request.
+        """What it took from when `TAIL` requests were left, in tokens of the longest of them.
 
         Not in all tokens: how many share the tail's passes is chance.
         """

@@ -54,7 +54,7 @@ class Plan(Checked):
     group: Annotated[int, Ge(2)] = 8
     max_tokens: int = 160
     draft_model: str | None = None
-    """For drafters that need a model and were given none."""
+    """The model of drafters that need one and were given none."""
     policies: Sequence[str] = ()
     """Model folders: epoch after epoch the policy is the next of them; none keeps it as it is."""
     engine: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -91,7 +91,7 @@ class Cell:
     first: Pair | None = None
     """The first epoch."""
     pairs: Sequence[Pair] = ()
-    """From the second epoch on."""
+    """The epochs from the second on."""
     plain: Sequence[Round] = ()
     """Rounds of an engine without a drafter, for the arm `none`."""
     certificate: str = "none"

@@ -39,7 +39,7 @@ class Spent:
     tokens: float
     seconds: float
     wall_s: float
-    """Of the whole run, start-up and evaluations included."""
+    """Seconds of the whole run, start-up and evaluations included."""
     score: float
     """The last held-out reward."""
 

@@ -34,21 +34,21 @@ class Switch(BuiltIn):
 
     @property
     def max_draft(self) -> int:
-        """See `Drafter.max_draft`."""
+        """The draft length, which never changes."""
         return self._k
 
     @property
     def sampled(self) -> bool:
-        """See `Drafter.sampled`."""
+        """Drafts are sampled, not chosen."""
         return True
 
     @property
     def recorded(self) -> int:
-        """See `Drafter.recorded`."""
+        """How many of the likeliest tokens are recorded, to learn from."""
         return self._recorded
 
     def settings(self) -> Mapping[str, Any]:
-        """See `BuiltIn.settings`."""
+        """Says how vLLM drafts with a small model."""
         return small_model(self._folder, draft_length=self._k, sample="probabilistic")
 
     def begin(self, put: Path, *, online: Online | None = None) -> None:
@@ -56,12 +56,12 @@ class Switch(BuiltIn):
         self._put, self.online = put, online
 
     def saw(self, step: Step) -> None:
-        """See `Drafter.saw`."""
+        """Passes a step on to the draft that learns, if one does."""
         if self.online is not None:
             self.online.saw(step)
 
     def finished(self, row: Row, *, law: Law | None) -> None:
-        """See `Drafter.finished`."""
+        """Passes a finished request on to the draft that learns, and keeps it where asked to."""
         if self.online is not None:
             self.online.finished(row, law=law)
         if self.seen is not None:
@@ -72,7 +72,7 @@ class Switch(BuiltIn):
             )
 
     def fresh_weights(self) -> "Iterable[tuple[str, torch.Tensor]] | None":
-        """See `Drafter.fresh_weights`."""
+        """Returns the weights of the draft whose turn begins, else those that were learnt."""
         if self._put is not None:
             put, self._put = self._put, None
             return list(weights(put).items())

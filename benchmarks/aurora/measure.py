@@ -13,7 +13,7 @@ from benchmarks.rounds import acceptance_length
 from gfcr.speculation.online import Online
 
 GOAL: Final = 0.95
-"""Of the acceptance length of a draft trained on the new domain."""
+"""What is to be reached, over the acceptance length of a draft trained on the new domain."""
 LATEST: Final = 192
 """Requests whose acceptance is an arm's in the end."""
 _WINDOW: Final = 96
@@ -53,9 +53,9 @@ class Struck:
     before: float
     """Acceptance length of the last requests before."""
     lowest: float
-    """Of a block, while it was not over."""
+    """The lowest acceptance length of a block while it was not over."""
     requests: int
-    """Until it was."""
+    """Requests that were answered until it was over."""
     after: float
     """Acceptance length of as many requests as before, then."""
 

@@ -17,7 +17,7 @@ PAPER: Final = {
     "requests a sync, best": 80,
     "requests a sync, too lazy": 1600,
 }
-"""Of 2602.06932, on models of 30B parameters and more."""
+"""What arXiv 2602.06932 tells, of models of 30B parameters and more."""
 
 
 def data(found: Measured) -> dict[str, Any]:

@@ -36,7 +36,7 @@ class Plan(Checked):
     """What is measured."""
 
     model: str = "demo"
-    """That is served, trained on both domains first."""
+    """The model that is served, which is trained on both domains first."""
     draft: str = "demo-draft"
     before: Count = 192
     """Requests before the shift, at least: a draft that learns is to have learnt something."""
@@ -79,7 +79,7 @@ class Scene:
     stream: Stream
     switch: Switch
     prompts: Sequence[Sequence[Prompt]]
-    """Of each domain."""
+    """The prompts of each domain."""
     home: Path
     """Folder of the draft that was trained on the first domain."""
     offline: Path

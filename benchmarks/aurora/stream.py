@@ -19,7 +19,7 @@ class Block:
 
     requests: int
     spent: EngineStats
-    """From the first of them to the last, over all that was in flight."""
+    """What the engine did from the first of them to the last, for all that was in flight."""
     seconds: float
 
     @property

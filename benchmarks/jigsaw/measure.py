@@ -39,15 +39,15 @@ class Round:
     scheduler: Name
     seed: int
     makespan_s: float
-    """From the first process's start to the last one's end."""
+    """Seconds from the first process's start to the last one's end."""
     predicted_s: float
     """What the sub-stages of the serial round should take under this scheduler."""
     rollouts: Mapping[str, str]
-    """Digest of the tokens of each rollout of each trial."""
+    """The digest of the tokens of each rollout of each trial."""
     models: Mapping[str, Path]
     """Folder of each trial's final model, while this is measured."""
     apart: Mapping[str, float]
-    """Largest difference of a weight of each trial from the serial one's."""
+    """The largest difference of a weight of each trial from the serial one's."""
     lent: Sequence[Lent]
 
 
@@ -60,7 +60,7 @@ class Probing:
     shares: tuple[float | None, ...] = (0.5, None)
 
     def choose(self, machine: Machine, *, state: State) -> Action:
-        """See `Scheduler.choose`: alone or beside another, at some share."""
+        """Lets a sub-stage run alone or beside another, at a share that is drawn."""
         ready = machine.ready(state)
         must = [name for name in ready if name in state.running]
         free = [name for name in ready if name not in must]

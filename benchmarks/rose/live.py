@@ -31,7 +31,7 @@ ARMS: Final[tuple[Arm, ...]] = ("serving", "split", "unadmitted", "rose")
 STALL_S: Final = 0.25
 """ROSE's 2 s, scaled to batches that take two or three."""
 _SIZES: Final = (1, 2, 4, 8, 16)
-"""Requests decoded together, when a step's cost is measured."""
+"""Requests that are decoded together when the cost of a step is measured."""
 _NEVER: Final = float("-inf")
 
 
@@ -49,13 +49,13 @@ class Played:
     made: int
     """Sampled in all, the last batch to its end."""
     bins: Mapping[str, int]
-    """Of the ledger."""
+    """Tokens by what became of them, as the ledger says."""
     rerouted: int
     cuts: int
     shut_s: float
     """Seconds in which rollouts waited at the gate."""
     times: list[float] = field(default_factory=list[float])
-    """Of each rollout token, in seconds since the trace began."""
+    """When each rollout token came, in seconds since the trace began."""
 
     @property
     def rate(self) -> float:
@@ -94,11 +94,11 @@ class Scene:
     rollouts: ServerEngine
     gate: Gate
     file: str
-    """Of the gate."""
+    """Path of the gate's file."""
     model: str
     folder: Path
     cost: PassCost
-    """Of a step of serving."""
+    """What a step of serving costs."""
     prompts: int
     max_tokens: int
 

@@ -14,7 +14,7 @@ from gfcr.speculation.budget import PassCost
 from gfcr.values.ranges import Checked, Count, Positive, SomeShare
 
 _WARM: Final = 10_000
-"""Seed of the trace that warms up."""
+"""The seed of the trace that warms up."""
 
 
 @final
@@ -28,12 +28,12 @@ class Plan(Checked):
     load: SomeShare = 0.4
     """Mean share of a core that serving takes."""
     seconds: Positive = 20.0
-    """Of a trace."""
+    """Seconds that a trace takes."""
     seeds: Annotated[int, Interval(ge=2, le=1000)] = 5
     margin: Annotated[float, Interval(ge=1, le=1000)] = 1.5
     """Latency budgets over what serving alone takes at P99, over all traces."""
     prompts: Count = 32
-    """Of a batch of rollouts, each for 8."""
+    """Prompts of a batch of rollouts, 8 for each of them."""
     max_tokens: Count = 64
     engine: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
@@ -109,7 +109,7 @@ def line(found: Played) -> str:
 
 
 def _trace(plan: Plan, scene: Scene) -> Trace:
-    """As many requests as take the load, each decoded alone."""
+    """Returns a trace of as many requests as take the load, each decoded alone."""
     longest = min(256, scene.serving.max_length // 2)
     cost = scene.cost
     made = Trace(seconds=plan.seconds, rate=1.0, longest=longest, prompt=32, output=16)

@@ -30,14 +30,14 @@ class Traffic:
     """What to send."""
 
     url: str
-    """Of the server."""
+    """Address of the server."""
     trace: Trace
     vocab: int
     """Prompts are drawn from so many tokens."""
     gate: str = ""
     """File of the gate that is told; empty: nobody is told."""
     admission: Admission | None = None
-    """Of rollouts beside it, for the gate."""
+    """When rollouts are let in beside it, for the gate."""
 
 
 @final
@@ -65,7 +65,7 @@ class Sender:
         self._worker = Worker(_MODULE)
         self._lines = self._worker.lines(json.dumps(asdict(traffic)).encode(), log=log)
         self.began_s = float(self._next())
-        """By the machine's monotonic clock."""
+        """When it began to send, by the machine's monotonic clock."""
 
     def result(self) -> Answered:
         """Waits for the last answer.
