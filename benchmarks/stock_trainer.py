@@ -8,34 +8,28 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, final
 
+from gfcr.config import Experiment
 from gfcr.errors import ConfigError
 from gfcr.loop.scoring import verify_safely
 from gfcr.tasks.base import Codec, Task
 from gfcr.train.loading import load_tokenizer, quiet_transformers
 from gfcr.train.trl import Trl, classes
-from gfcr.types import Prompt, Sampling
+from gfcr.types import Prompt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StockJob:
     """One run of stock TRL, on the task, model and settings of an experiment."""
 
-    model: str
-    """Folder."""
+    config: Experiment
     task: Task
+    trainer: Trl
+    model: str
+    """Its folder."""
     codec: Codec
     train: Sequence[Prompt]
     heldout: Sequence[Prompt]
-    prompts: int
-    """Prompts an update."""
     group_size: int
-    sampling: Sampling
-    trainer: Trl
-    every: int
-    """Updates between evaluations."""
-    tokens: int | None
-    """Generated tokens after which training ends."""
-    seed: int
     folder: Path
     engine: dict[str, Any]
     """Arguments of `vllm.LLM` that TRL has no settings for: memory, precision, block size."""
@@ -119,20 +113,21 @@ def _trainer(job: StockJob, *, course: StockCourse) -> Any:
 def _arguments(job: StockJob) -> dict[str, Any]:
     steps = job.trainer.steps
     passes = steps.micro_batches * steps.mini_batches
-    size, rest = divmod(job.prompts * job.group_size, passes)
+    prompts, sampling = job.config.prompts, job.config.sampling
+    size, rest = divmod(prompts * job.group_size, passes)
     if rest:
         raise ConfigError(
-            f"{job.prompts} prompts x {job.group_size} rollouts are no multiple of "
+            f"{prompts} prompts x {job.group_size} rollouts are no multiple of "
             f"trainer.micro_batches={steps.micro_batches} x trainer.mini_batches="
             f"{steps.mini_batches}, as TRL needs: change one of them."
         )
-    shared = job.trainer.arguments(folder=job.folder, seed=job.seed, sampling=job.sampling)
+    shared = job.trainer.arguments(folder=job.folder, seed=job.config.seed, sampling=sampling)
     return shared | {
         "per_device_train_batch_size": size,
         "num_generations": job.group_size,
-        "top_p": job.sampling.top_p,
-        "top_k": job.sampling.top_k,
-        "min_p": job.sampling.min_p,
+        "top_p": sampling.top_p,
+        "top_k": sampling.top_k,
+        "min_p": sampling.min_p,
         "use_vllm": True,
         "vllm_mode": "colocate",
     }
@@ -177,6 +172,9 @@ def _callback(
         watch(f"update {update}: {course.tokens:,} tokens, held-out {accuracy:.3f}")
         return accuracy
 
+    every = job.config.evaluation.every or job.trainer.max_steps
+    most = job.config.budget.generated_tokens
+
     @final
     class Follow(TrainerCallback):
         def on_train_begin(self, *_: Any, **__: Any) -> None:
@@ -187,8 +185,8 @@ def _callback(
             update, within = divmod(int(state.global_step), job.trainer.steps.number)
             if within:
                 return
-            spent = job.tokens is not None and course.tokens >= job.tokens
-            due = update % job.every == 0 or spent or update >= job.trainer.max_steps
+            spent = most is not None and course.tokens >= most
+            due = update % every == 0 or spent or update >= job.trainer.max_steps
             if due and (measure(update) >= job.target or spent):
                 control.should_training_stop = True
 

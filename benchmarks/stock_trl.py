@@ -74,7 +74,6 @@ def run(config: Experiment, *, folder: Path, group_size: int, target: float) -> 
 
     resolved = experiment.resolve(config)
     engine, trainer = check(resolved)
-    evaluation = config.evaluation
     began = time.perf_counter()
     repairs = repair(engine)
     from benchmarks.stock_trainer import StockJob, train
@@ -83,18 +82,14 @@ def run(config: Experiment, *, folder: Path, group_size: int, target: float) -> 
     codec = HfCodec(model)
     problems = resolved.task.problems(codec)
     job = StockJob(
-        model=model,
+        config=config,
         task=resolved.task,
+        trainer=trainer,
+        model=model,
         codec=codec,
         train=problems.train,
-        heldout=question(problems, evaluation=evaluation).prompts,
-        prompts=config.prompts,
+        heldout=question(problems, evaluation=config.evaluation).prompts,
         group_size=group_size,
-        sampling=config.sampling,
-        trainer=trainer,
-        every=evaluation.every or trainer.max_steps,
-        tokens=config.budget.generated_tokens,
-        seed=config.seed,
         folder=folder,
         engine=engine.machine(),
         target=target,

@@ -2,8 +2,8 @@
 
 import argparse
 
-from benchmarks.commands import say
-from gfcr.commands import ENGINE, Outcome, engine_changes, to_write, within
+from benchmarks.commands import check_plot, planned, say
+from gfcr.commands import ENGINE, Outcome, to_write, within
 from gfcr.values.ranges import Count, DraftLength
 
 
@@ -32,23 +32,10 @@ def run(options: argparse.Namespace) -> Outcome:
     """Measures; exit code 1 when a request failed, or a bad draft or dead learner was not met."""
     from benchmarks.aurora import measure, report
     from benchmarks.aurora.scene import Plan
-    from gfcr.shown import picture
 
-    if options.plot is not None:
-        picture.check(options.plot)
-    plan = Plan(
-        model=options.model,
-        draft=options.draft,
-        before=options.before,
-        after=options.after,
-        cadences=tuple(options.cadences),
-        seeds=options.seeds,
-        running=options.running,
-        draft_length=options.draft_length,
-        engine=engine_changes(options.overrides),
-    )
-    data = report.data(measure.measure(plan, say=say))
-    if options.plot is not None:
-        report.draw(data, path=options.plot)
+    plot = check_plot(options)
+    data = report.data(measure.measure(planned(Plan, options), say=say))
+    if plot is not None:
+        report.draw(data, path=plot)
     bad = data["failed"] or not all(each["over"] for each in data["struck"])
     return Outcome(data=data, text=report.table(data), code=int(bool(bad)))

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from benchmarks.commands import say
+from benchmarks.commands import check_plot, say
 from gfcr.commands import Outcome, to_write
 
 STUDY = Path("experiments/jigsaw/study.yaml")
@@ -24,13 +24,11 @@ def run(options: argparse.Namespace) -> Outcome:
     """Measures; a trial that fails is an error."""
     from benchmarks.jigsaw import measure, report
     from gfcr import sweep
-    from gfcr.shown import picture
 
-    if options.plot is not None:
-        picture.check(options.plot)
+    plot = check_plot(options)
     study = sweep.load(options.study, overrides=options.overrides)
     slowdown, rounds = measure.measure(study, say=say, table=options.table)
     data = report.data(slowdown, rounds)
-    if options.plot is not None:
-        report.draw(rounds, path=options.plot)
+    if plot is not None:
+        report.draw(rounds, path=plot)
     return Outcome(data=data, text=report.table(data))

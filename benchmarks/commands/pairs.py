@@ -2,7 +2,8 @@
 
 import argparse
 
-from gfcr.commands import ENGINE, Outcome, engine_changes, within
+from benchmarks.commands import planned
+from gfcr.commands import ENGINE, Outcome, within
 from gfcr.values.ranges import Count
 
 
@@ -27,13 +28,6 @@ def run(options: argparse.Namespace) -> Outcome:
     from benchmarks import overhead, server
     from benchmarks.pairs import Plan
 
-    plan = Plan(
-        model=options.model,
-        pairs=options.pairs,
-        requests=options.requests,
-        max_tokens=options.max_tokens,
-        engine=engine_changes(options.overrides),
-    )
     bench = overhead if options.what == "overhead" else server
-    found = bench.measure(plan)
+    found = bench.measure(planned(Plan, options))
     return Outcome(data=found, text=bench.text(found))

@@ -2,8 +2,8 @@
 
 import argparse
 
-from benchmarks.commands import say
-from gfcr.commands import ENGINE, Outcome, engine_changes, to_write, within
+from benchmarks.commands import check_plot, planned, say
+from gfcr.commands import ENGINE, Outcome, to_write, within
 from gfcr.values.ranges import Count, Positive, SomeShare
 
 
@@ -29,24 +29,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> Outcome:
     """Measures; exit code 1 when a request failed or tokens are unaccounted for."""
     from benchmarks.rose import measure, report
-    from gfcr.shown import picture
 
-    if options.plot is not None:
-        picture.check(options.plot)
-    plan = measure.Plan(
-        model=options.model,
-        serving=options.serving,
-        load=options.load,
-        seconds=options.seconds,
-        seeds=options.seeds,
-        margin=options.margin,
-        prompts=options.prompts,
-        max_tokens=options.max_tokens,
-        engine=engine_changes(options.overrides),
-    )
-    found = measure.measure(plan, say=say)
+    plot = check_plot(options)
+    found = measure.measure(planned(measure.Plan, options), say=say)
     data = report.data(found)
-    if options.plot is not None:
-        report.draw(found, path=options.plot)
+    if plot is not None:
+        report.draw(found, path=plot)
     bad = any(arm["failed"] or arm["remainder"] for arm in data["arms"])
     return Outcome(data=data, text=report.table(data), code=int(bad))

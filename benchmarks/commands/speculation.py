@@ -3,8 +3,8 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from benchmarks.commands import pairs, say
-from gfcr.commands import Outcome, engine_changes, to_write, within
+from benchmarks.commands import pairs, planned, say
+from gfcr.commands import Outcome, to_write, within
 from gfcr.errors import ConfigError
 from gfcr.values.ranges import Count, Seed, SomeShare
 
@@ -54,19 +54,12 @@ def run(options: argparse.Namespace) -> Outcome:
 def _plan(options: argparse.Namespace) -> "Plan":
     from benchmarks.speculation import Plan
 
-    return Plan(
-        model=options.model,
-        arms=options.arms,
+    return planned(
+        Plan,
+        options,
         running=_numbers(options.batch, flag="--batch"),
         lengths=_numbers(options.k, flag="--k"),
-        pairs=options.pairs,
-        prompts=options.prompts,
-        group=options.group,
-        max_tokens=options.max_tokens,
-        draft_model=options.draft_model,
         policies=[p for p in options.policies.split(",") if p],
-        engine=engine_changes(options.overrides),
-        seed=options.seed,
     )
 
 
