@@ -19,7 +19,7 @@ from tests.contract.test_layers import LAYERS, gfcr_modules, place_of  # noqa: E
 PAGE = ROOT / "docs" / "rooms.svg"
 PARTS = ("generate", "filter", "control", "replay", "correction")
 """Packages of parts; everything else is machinery."""
-LIMITS = {"machinery": 57_300, "run": 24_420, "board": 7_700, "arrows": 420}
+LIMITS = {"machinery": 52_800, "run": 24_200, "board": 7_700, "arrows": 390}
 """None of the figures may grow: whoever makes one smaller lowers its limit."""
 RUN = (
     *("gfcr.experiment", "gfcr.engine.vllm", "gfcr.train.trl", "gfcr.train.seam"),
