@@ -1,7 +1,7 @@
 """What `gfcr claims` answers."""
 
 import argparse
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from gfcr import strategy as strategies
@@ -9,10 +9,10 @@ from gfcr.claims import claim as claims
 from gfcr.claims import entry as entries
 from gfcr.claims import plot, regime
 from gfcr.claims.claim import Claim, Untestable
-from gfcr.claims.planned import Power, power_of
+from gfcr.claims.planned import power_of
 from gfcr.claims.study import Asked, ask
 from gfcr.commands import Outcome, spoken
-from gfcr.commands.claims_display import table
+from gfcr.commands.claims_display import Line, table
 from gfcr.commands.sweep import run_study
 from gfcr.errors import ConfigError, unknown_name
 from gfcr.shown import picture
@@ -24,16 +24,6 @@ _IDLE = (
     "{strategy}: its runs cost or score what those of {baseline} do, seed by seed. It did nothing "
     "in {regime}, which says nothing of the claim: change settings or regime in its claim.yaml."
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Line:
-    """What is said of one claim."""
-
-    claim: Claim
-    power: Power
-    entry: dict[str, Any] | None
-    judged: entries.Judged | None
 
 
 def answer(options: argparse.Namespace) -> Outcome:

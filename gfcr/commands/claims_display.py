@@ -1,15 +1,25 @@
 """Claims as a table."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import exp, isfinite
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from gfcr.claims import entry as entries
 from gfcr.claims.claim import Claim, Untestable
 from gfcr.claims.measures import HOW
+from gfcr.claims.planned import Power
 from gfcr.shown.table import Column, Table
 
-if TYPE_CHECKING:
-    from gfcr.commands.claims_answer import Line
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """What is said of one claim."""
+
+    claim: Claim
+    power: Power
+    entry: dict[str, Any] | None
+    judged: entries.Judged | None
 
 
 def effect(value: float, *, claim: Claim) -> str:
@@ -20,7 +30,7 @@ def effect(value: float, *, claim: Claim) -> str:
 
 
 def table(
-    lines: "Sequence[Line]", *, untestable: Sequence[Untestable], seeds: int
+    lines: Sequence[Line], *, untestable: Sequence[Untestable], seeds: int
 ) -> Table[dict[str, Any]]:
     """Returns the claims with what they need and what was found."""
     rows = [_row(line) for line in lines]
@@ -45,7 +55,7 @@ _COLUMNS = (
 )
 
 
-def _row(line: "Line") -> dict[str, Any]:
+def _row(line: Line) -> dict[str, Any]:
     claim, power = line.claim, line.power
     return {
         "strategy": claim.strategy,

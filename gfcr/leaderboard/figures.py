@@ -4,13 +4,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from gfcr.leaderboard.rows import Row
+from gfcr.leaderboard.rows import Board, Row
 from gfcr.shown.text import plain
-
-if TYPE_CHECKING:
-    from gfcr.leaderboard.board import Leaderboard
 
 _DELTA: Final[Mapping[str, str]] = {
     "value": "comparison.difference.value",
@@ -56,17 +53,17 @@ def figures_of(row: Row) -> dict[str, Any]:
     }
 
 
-def to_dict(board: "Leaderboard") -> dict[str, Any]:
+def to_dict(board: Board) -> dict[str, Any]:
     """Returns everything as JSON values; what is not known (NaN) is null."""
     return plain({**asdict(board), "rows": [_row(row, board=board) for row in board.rows]})
 
 
-def to_json(board: "Leaderboard") -> str:
+def to_json(board: Board) -> str:
     """Returns `to_dict` as text, the same bytes for the same runs."""
     return json.dumps(to_dict(board), indent=1, sort_keys=True, allow_nan=False) + "\n"
 
 
-def _row(row: Row, *, board: "Leaderboard") -> dict[str, Any]:
+def _row(row: Row, *, board: Board) -> dict[str, Any]:
     own = {key: value for key, value in asdict(row).items() if key != "versus"}
     for kind, shift in row.bias.items():
         own["bias"][kind]["significant"] = shift.significant

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gfcr.leaderboard.certificates import Certificate
-from gfcr.stats import Comparison, Profile, Verdict
+from gfcr.stats import Bounds, Comparison, NoiseFloor, Profile, Verdict
 from gfcr.tracking.records import Curve
 
 
@@ -157,3 +157,30 @@ class ArmSeed:
 
     arm: str
     seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Board:
+    """Rows, best score first, then those without a rank; and what was left out."""
+
+    study: str
+    metric: str
+    """What the study is about; rows are ranked by the held-out score whatever it is."""
+    baseline: str | None
+    margin: float
+    own_margin: float
+    """What the runs say, chosen before them: their minimum effect, or else the default."""
+    target: float | None
+    """Held-out score that `to_target` is about."""
+    noise_floor: NoiseFloor | None
+    """Of the baseline's seeds; None below four of them."""
+    rows: tuple[Row, ...]
+    excluded: tuple[Excluded, ...]
+    comparisons: int = 0
+    """That p-values are corrected for: arms of the study, whatever became of them, or pairs."""
+    bounds: Bounds | None = None
+    """Least and largest held-out score that there can be; None where the task does not say."""
+    missing: tuple[ArmSeed, ...] = ()
+    """What the study asks for, or other arms have, and the store has no run of."""
+    notes: tuple[str, ...] = ()
+    """What a reader of the table must know beside its rows."""

@@ -3,22 +3,19 @@
 from collections.abc import Callable
 from functools import partial
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gfcr.leaderboard.expected import by_arm
 from gfcr.leaderboard.figures import figures_of
-from gfcr.leaderboard.rows import Row, ToTarget
+from gfcr.leaderboard.rows import Board, Row, ToTarget
 from gfcr.shown.table import Column, Table, csv_of
 from gfcr.shown.text import markdown, number, span
 from gfcr.tracking.names import HELDOUT
 
-if TYPE_CHECKING:
-    from gfcr.leaderboard.board import Leaderboard
-
 _STYLE = {"better": "green", "worse": "red", "equivalent": "blue", "inconclusive": "dim"}
 
 
-def to_rich(board: "Leaderboard") -> Table[Row]:
+def to_rich(board: Board) -> Table[Row]:
     """Returns the table, to be printed by rich; a narrow terminal leaves costs out."""
     return Table(
         rows=board.rows,
@@ -29,7 +26,7 @@ def to_rich(board: "Leaderboard") -> Table[Row]:
     )
 
 
-def to_markdown(board: "Leaderboard") -> str:
+def to_markdown(board: Board) -> str:
     """Returns a table for a README, then what was left out."""
     said = [f"{row.arm}: {note}." for row in board.rows for note in row.notes]
     said += [f"Left out: {e.arm}, seed {e.seed} ({e.run_id}): {e.reason}." for e in board.excluded]
@@ -37,7 +34,7 @@ def to_markdown(board: "Leaderboard") -> str:
     return to_rich(board).markdown() + "\n" + "".join(f"{line}\n" for line in lines)
 
 
-def to_csv(board: "Leaderboard") -> str:
+def to_csv(board: Board) -> str:
     """Returns one line per arm with plain numbers; what is not known is empty."""
     bins = sorted({name for row in board.rows for name in row.cost.ledger})
     return csv_of(
@@ -58,7 +55,7 @@ def to_csv(board: "Leaderboard") -> str:
     )
 
 
-def remarks(board: "Leaderboard") -> str:
+def remarks(board: Board) -> str:
     """Returns what stands under the table in a terminal: notes, and what was left out and why."""
     lines = [f"- {row.arm}: {note}." for row in board.rows for note in row.notes]
     out: dict[tuple[str, str], list[str]] = {}
@@ -71,7 +68,7 @@ def remarks(board: "Leaderboard") -> str:
     return "\n".join(lines)
 
 
-def caption(board: "Leaderboard") -> str:
+def caption(board: Board) -> str:
     """Returns the sentences that say what the numbers are."""
     bounded = board.bounds is not None and all(map(isfinite, board.bounds))
     kind = " (Korn-Graubard, inside its bounds)" if bounded else ""

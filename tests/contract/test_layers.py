@@ -61,7 +61,7 @@ ADAPTERS = {
     "ray": ("gfcr/launch/ray",),
     "submitit": ("gfcr/launch/slurm",),
     "optuna": ("gfcr/search/optuna",),
-    "openai": ("gfcr/control/judges/line",),
+    "openai": ("gfcr/control/judges/endpoint",),
     "bm25s": ("gfcr/generate/tools/search",),
     "openenv": ("gfcr/generate/environments/openenv",),
 }
@@ -117,22 +117,18 @@ def test_a_module_imports_only_lower_layers() -> None:
     listed(line for path in LIBRARY for line in misplaced(path))
 
 
-def run_imports(path: str, *, modules: frozenset[str]) -> set[str]:
-    """Modules that it imports, in functions too; not those that only type checkers see."""
-    blocks = [node for node in ast.walk(tree_of(path)) if isinstance(node, ast.If)]
-    unseen = [block for block in blocks if ast.unparse(block.test) == "TYPE_CHECKING"]
-    lines = {line for b in unseen for line in range(b.lineno, (b.end_lineno or b.lineno) + 1)}
+def imported(path: str, *, modules: frozenset[str]) -> set[str]:
+    """Modules that it imports, in functions and for type checkers too."""
     found: set[str] = set()
     for each in imports(path):
-        if each.line not in lines:
-            inner = {f"{each.module}.{name}" for name in each.names} & modules
-            found |= inner or {each.module} & modules
+        inner = {f"{each.module}.{name}" for name in each.names} & modules
+        found |= inner or {each.module} & modules
     return found
 
 
 def test_imports_go_in_no_circle() -> None:
     modules = frozenset(map(module_of, LIBRARY))
-    graph = {module_of(path): run_imports(path, modules=modules) for path in LIBRARY}
+    graph = {module_of(path): imported(path, modules=modules) for path in LIBRARY}
     TopologicalSorter(graph).prepare()  # raises, and names the circle
 
 
