@@ -41,7 +41,7 @@ def check(
     strategy: Strategy,
     others: Mapping[str, Any],
 ) -> None:
-    """Vouches for everything a trainer is constructed with.
+    """Checks everything a trainer is constructed with.
 
     Raises:
         ConfigError: something cannot go with a strategy, or would be ignored; names all of it.
@@ -61,7 +61,7 @@ def check(
 
 
 def check_args(args: Any, *, strategy: Strategy) -> None:
-    """Vouches for a `GRPOConfig` alone.
+    """Checks a `GRPOConfig` alone.
 
     Raises:
         ConfigError: a setting would not be honoured; names all of them.
@@ -77,7 +77,7 @@ def _refuse(wrong: Sequence[str], *, strategy: Strategy) -> None:
 
 
 def check_loaded(trainer: Any, *, folder: str) -> None:
-    """Vouches that trainer and engine mean the same by model, tokenizer and prompts.
+    """Checks that trainer and engine mean the same by model, tokenizer and prompts.
 
     Raises:
         ConfigError: they do not.

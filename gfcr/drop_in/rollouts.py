@@ -81,7 +81,7 @@ def rollout_func(
 
 
 def check(strategy: Strategy) -> None:
-    """Vouches that the strategy works with TRL's fixed groups and advantages.
+    """Checks that the strategy works with TRL's fixed groups and advantages.
 
     Raises:
         ConfigError: it does not; names the parts, and what each would need.

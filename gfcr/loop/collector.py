@@ -274,7 +274,7 @@ def check_harvest(harvest: Harvest) -> None:
 
 
 def check_scorable(rollouts: Iterable[Rollout], *, where: str) -> None:
-    """Vouches that at least one fresh rollout has a reward, if there are any.
+    """Checks that at least one fresh rollout has a reward, if there are any.
 
     Raises:
         GfcrError: none has; gives the first one's error.

@@ -178,7 +178,7 @@ class Floor:
         self.traffic = Traffic(self.engine)
 
     def check(self, tokens: tuple[int, ...], *, sampling: Sampling, what: str) -> None:
-        """Vouches that a part may ask this in place of its job's prompt, or on the side.
+        """Checks that a part may ask this in place of its job's prompt, or on the side.
 
         Raises:
             TaskError: it does not fit the engine's context.

@@ -53,7 +53,7 @@ class Desk:
         """Has the task make a problem of a proposal; `deliver` gives what it says."""
         return self._asking(posing.pose_safely, self.task, prompt, text, failed=posing.failed)
 
-    def vouch(self, verdict: Any) -> Verdict:
+    def checked(self, verdict: Any) -> Verdict:
         """Gates what an environment says in the verifier's place, like what a verifier says."""
         found, bounds = (
             _checked(verdict, by="VerdictError: the environment"),

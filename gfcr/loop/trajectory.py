@@ -223,7 +223,7 @@ class LiveTrajectory(Columns):
         if self._verify:
             raise PartError(f"judge: {self.id} is the verifier's: open it with verify=False.")
         if self.finish != FinishReason.ABORTED:
-            self.verdict = self._origin.floor.desk.vouch(verdict)
+            self.verdict = self._origin.floor.desk.checked(verdict)
             self.seal()
 
     def seal(self) -> None:

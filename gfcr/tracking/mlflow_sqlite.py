@@ -15,7 +15,7 @@ _BUSY_S = 20.0
 
 
 def check_writable(file: Path) -> None:
-    """Vouches that the file can be written to, or made.
+    """Checks that the file can be written to, or made.
 
     Raises:
         StoreError: it cannot; says why.
@@ -30,7 +30,7 @@ def check_writable(file: Path) -> None:
 
 
 def check_readable(file: Path) -> None:
-    """Vouches that the file holds this MLflow's tables; waits a little for whoever makes them.
+    """Checks that the file holds this MLflow's tables; waits a little for whoever makes them.
 
     Raises:
         StoreError: it does not; says why. Nothing was made or changed.

@@ -334,7 +334,7 @@ def test_the_end_of_sequence_may_end_a_turn_alone() -> None:
 class Vouching(Ground):
     """A desk that hands verdicts on."""
 
-    def vouch(self, verdict: Verdict) -> Verdict:
+    def checked(self, verdict: Verdict) -> Verdict:
         return verdict
 
 
