@@ -1,6 +1,6 @@
 """The rollout doctor: pathologies of rollouts, found in a run's metrics, with levers against them.
 
-The survey's diagnostic index (2605.02913) as rules, one file each in `gfcr.doctor.rules`.
+The survey's diagnostic index (2605.02913) as rules, the rows of the tables in `gfcr.doctor.rules`.
 """
 
 from gfcr.doctor.diagnosis import Diagnosis, diagnose, of_run

@@ -5,7 +5,7 @@ import pkgutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from inspect import isabstract
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, final
 
@@ -33,19 +33,29 @@ class Diagnosis:
 
 @cache
 def every() -> tuple[Rule, ...]:
-    """Returns a rule of each file of `gfcr.doctor.rules`."""
+    """Returns the rules of all modules of `gfcr.doctor.rules`, by name."""
     found: list[Rule] = []
-    for module in pkgutil.iter_modules(rules.__path__):
-        held = vars(importlib.import_module(f"{rules.__name__}.{module.name}")).values()
-        own = [c for c in held if isinstance(c, type) and issubclass(c, Rule) and not isabstract(c)]
-        found += [made() for made in own]
-    return tuple(found)
+    for module in pkgutil.iter_modules(rules.__path__, prefix=f"{rules.__name__}."):
+        found += importlib.import_module(module.name).RULES
+    return tuple(sorted(found, key=attrgetter("name")))
 
 
 def diagnose(history: History) -> tuple[Finding, ...]:
     """Returns what the rules find, without levers, the worst beyond its limit first."""
-    found = [_finding(rule, figure, history=history) for rule, figure in figures(history).items()]
-    return tuple(sorted((f for f in found if f), key=lambda f: -f.figure / f.limit))
+    found = [
+        Finding(
+            rule=rule.name,
+            stage=rule.stage,
+            cell=rule.cell,
+            update=history.lines[-1][0],
+            figure=figure,
+            limit=rule.limit,
+            says=rule.says.format(figure=figure),
+        )
+        for rule, figure in figures(history).items()
+        if figure >= rule.limit
+    ]
+    return tuple(sorted(found, key=lambda finding: -finding.figure / finding.limit))
 
 
 def treated(findings: Iterable[Finding], *, spec: Mapping[str, Any]) -> tuple[Finding, ...]:
@@ -86,17 +96,3 @@ def of_run(path: Path | str) -> Diagnosis:
 def history_of(folder: RunFolder) -> History:
     """Returns what a run folder has logged."""
     return History((line.step, line.metrics) for line in folder.metrics())
-
-
-def _finding(rule: Rule, figure: float, *, history: History) -> Finding | None:
-    if figure < rule.limit:
-        return None
-    return Finding(
-        rule=rule.name,
-        stage=rule.stage,
-        cell=rule.cell,
-        update=history.lines[-1][0],
-        figure=figure,
-        limit=rule.limit,
-        says=rule.says.format(figure=figure),
-    )

@@ -1,11 +1,11 @@
 """What a rule says: where a number of a run shows a pathology, and what to do against it."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from typing import Any, TypeAlias, final
 
 from gfcr.doctor.history import History
+from gfcr.taxonomy import CELLS
 
 
 @final
@@ -26,9 +26,9 @@ class Finding:
     rule: str
     stage: str
     cell: str
-    """Of the survey's taxonomy."""
+    """The cell of the survey's taxonomy."""
     update: int
-    """The last one that it was measured over."""
+    """The last update that the figure was measured over."""
     figure: float
     limit: float
     """The figure from which the rule finds something."""
@@ -37,32 +37,44 @@ class Finding:
     """Those that the run's own experiment can be given, the best first; none while it runs."""
 
 
-class Rule(ABC):
-    """One pathology. Its name is its file's."""
+Spec: TypeAlias = Mapping[str, Any]
+"""The resolved experiment of a run, as in its `run.json`."""
+Figure: TypeAlias = Callable[[History], float | None]
+"""Computes a number from a run's metrics; None where they do not tell it."""
+Overrides: TypeAlias = str | tuple[str, ...] | Callable[[Spec], tuple[str, ...]]
+"""One or several, or a function of a run's spec, which returns none where they would not act."""
 
-    stage: ClassVar[str]
-    """Generate, Filter, Control or Replay: where the levers act."""
-    cell: ClassVar[str]
-    says: ClassVar[str]
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Rule:
+    """One pathology of rollouts; `gfcr.doctor.shapes` makes most figures."""
+
+    name: str
+    cell: str
+    """The cell of the survey's taxonomy; its branch is the stage where the levers act."""
+    says: str
     """The finding as a sentence, with `{figure}`."""
-    limit: ClassVar[float]
-    """The figure from which it is found."""
-    metrics: ClassVar[tuple[str, ...]]
+    figure: Figure
+    limit: float
+    """The figure from which the pathology is found."""
+    metrics: tuple[str, ...]
     """What a plot of the finding shows."""
+    advice: Mapping[Overrides, str]
+    """Each lever's overrides and why they help, the best first."""
 
     @property
-    def name(self) -> str:
-        """Its file's name."""
-        return type(self).__module__.rpartition(".")[2]
+    def stage(self) -> str:
+        """Returns Generate, Filter, Control or Replay: where the levers act."""
+        return CELLS[self.cell].branch
 
-    @abstractmethod
-    def figure(self, history: History) -> float | None:
-        """Returns the number that is held against `limit`; None where it was not measured."""
+    def levers(self, spec: Spec) -> tuple[Lever, ...]:
+        """Returns what helps a run with this spec, the best first."""
+        offered = ((_given(each, spec=spec), why) for each, why in self.advice.items())
+        return tuple(Lever(overrides=given, why=why) for given, why in offered if given)
 
-    @abstractmethod
-    def levers(self, spec: Mapping[str, Any]) -> Sequence[Lever]:
-        """Returns what helps, the best first.
 
-        Args:
-            spec: the run's, as in its `run.json`.
-        """
+def _given(overrides: Overrides, *, spec: Spec) -> tuple[str, ...]:
+    if callable(overrides):
+        return overrides(spec)
+    return (overrides,) if isinstance(overrides, str) else overrides

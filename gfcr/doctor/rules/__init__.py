@@ -1,1 +1,1 @@
-"""One pathology a file: the figure that shows it, the limit, and the levers."""
+"""The rules of each stage: every module here has a table of them, `RULES`."""

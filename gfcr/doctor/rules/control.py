@@ -1,0 +1,211 @@
+"""Pathologies that the Control stage can act on."""
+
+from typing import Final
+
+from gfcr.doctor.history import History
+from gfcr.doctor.rule import Rule, Spec
+from gfcr.doctor.shapes import kept, mean, rest, scaled
+
+_UNFILTERED: Final = {"top_p": 1.0, "top_k": 0, "min_p": 0.0}
+
+
+def _own_gap(history: History) -> float | None:
+    """Reads the gap where all tokens were sampled by the trained policy, under its own law."""
+    stale, moved = history.last("off_policy/share"), history.last("off_policy/moved")
+    return history.last("train/logprob_gap") if stale == 0 and not moved else None
+
+
+def _unfiltered(spec: Spec) -> tuple[str, ...]:
+    own = spec["sampling"]
+    return tuple(f"sampling.{key}={off}" for key, off in _UNFILTERED.items() if own[key] != off)
+
+
+def _entropy_lost(history: History) -> float | None:
+    """Returns the share of the entropy that is gone; 0 where nine groups in ten are solved."""
+    gone, solved = rest(kept("train/entropy"))(history), history.last("coverage/solved")
+    if gone is None or solved is None:
+        return None
+    return 0.0 if solved > 0.9 else gone
+
+
+def _warmer(spec: Spec) -> tuple[str, ...]:
+    return ("sampling.temperature=1.0",) if spec["sampling"]["temperature"] < 1 else ()
+
+
+def _not_in_flight(history: History) -> float | None:
+    """Returns what tokens per forward pass over rollouts lack of 1.
+
+    A batch whose rollouts are all in flight from its first pass to its last has 1.
+    """
+    own = history.increments("tokens/generated")
+    a_pass = own.last("tokens/generated", over="engine/forward_passes")
+    rollouts, aborted = history.last("rollouts/all"), history.last("rollouts/aborted")
+    if a_pass is None or not rollouts or aborted is None:
+        return None
+    episodes, size = history.last("group/episodes"), history.last("group/size")
+    if episodes and size:  # whose turns, rollouts of their own, cannot be in flight together
+        rollouts *= episodes / size
+    return 1 - a_pass / (rollouts + aborted)
+
+
+RULES: Final = (
+    Rule(
+        # Rewards of a group that are all the same give no advantage: its tokens are paid, and the
+        # batch is smaller than it seems (2503.14476).
+        name="dead_groups",
+        cell="C6.2",
+        says=(
+            "{figure:.0%} of the groups in an update have no gradient: their rewards are all the "
+            "same."
+        ),
+        figure=rest(mean("coverage/live")),
+        limit=0.5,
+        metrics=("coverage/live", "coverage/solved"),
+        advice={
+            (
+                "strategy.filters.zero_variance={name: zero_variance}",
+                "strategy.controls.refill={name: refill, when_spent: short}",
+            ): "dynamic sampling: dead groups are replaced by further ones",
+            "strategy=greso": "skips prompts whose groups were dead before they are rolled out",
+            "strategy=rl_zvp": "lets groups without a spread teach by their tokens' entropies",
+        },
+    ),
+    Rule(
+        # Rejected, aborted, surplus: `tokens/...` says which. Tokens are the price of a run, so a
+        # comparison per update hides it.
+        name="discarded",
+        cell="C6.2",
+        says="{figure:.0%} of the sampled tokens are not trained.",
+        figure=mean("cost/discarded"),
+        limit=0.5,
+        metrics=("cost/discarded",),
+        advice={
+            "strategy=greso": "skips prompts whose groups were dead before they are rolled out",
+            "strategy=mopps": "draws the prompts that are solved half of the time",
+            (
+                "strategy.replays.partial_rollouts={name: partial_rollouts}",
+                "strategy.correction=truncated",
+            ): "what is aborted goes on in the next update",
+        },
+    ),
+    Rule(
+        # On what this very policy sampled, log-probs differ by sampling filters that the trainer
+        # knows nothing of, by another precision, or by weights that did not arrive.
+        name="engine_gap",
+        cell="C6.7",
+        says=(
+            "log-probs of engine and trainer differ by {figure:.3f} nats on what this policy "
+            "sampled."
+        ),
+        figure=_own_gap,
+        limit=0.02,
+        metrics=("train/logprob_gap",),
+        advice={
+            _unfiltered: "samples from the policy that is trained",
+            "engine.dtype=float32": "the trainer's precision",
+            "strategy.correction=truncated": (
+                "weighs each token by what the trainer's policy gives it"
+            ),
+        },
+    ),
+    Rule(
+        # Entropy falls while a policy learns; where it has gone and prompts stay unsolved, what is
+        # sampled no longer differs (2505.22617).
+        name="entropy_collapse",
+        cell="C6.4",
+        says=(
+            "the entropy has lost {figure:.0%} of what it was, and more than one group in ten is "
+            "unsolved."
+        ),
+        figure=_entropy_lost,
+        limit=0.7,
+        metrics=("train/entropy",),
+        advice={
+            _warmer: "samples the policy as it is",
+            (
+                "strategy.controls.entropy_temperature={name: entropy_temperature}",
+                "strategy.correction=truncated",
+            ): "the temperature follows a target entropy",
+            scaled("prompts", by=2): "more prompts in an update, so that none is learned by heart",
+        },
+    ),
+    Rule(
+        # Where the policy has moved away from what sampled the batch, few tokens carry an
+        # importance-weighted update, and without weights it is biased.
+        name="off_policy_drift",
+        cell="C6.7",
+        says=(
+            "the trained tokens are worth {figure:.0%} fewer under the policy that learns from "
+            "them."
+        ),
+        figure=rest(mean("train/effective_share")),
+        limit=0.1,
+        metrics=("train/effective_share",),
+        advice={
+            "strategy.correction=truncated": "weighs each token by min(pi / pi_sampled, cap)",
+            "strategy.replays.partial_rollouts.max_staleness=1": (
+                "drops what is older than one update"
+            ),
+            "strategy.replays.group_replay.max_age=2": "forgets groups after two updates",
+            "trainer.learning_rate=1e-5": "a policy that moves less between sampling and use",
+        },
+    ),
+    Rule(
+        # Accepted lengths fall as the policy moves away from what the drafter knows. The token
+        # that is always sampled is no draft's.
+        name="stale_drafts",
+        cell="C6.8",
+        says="drafts are accepted {figure:.0%} less far than at the start.",
+        figure=rest(kept("speculation/acceptance_length", floor=1.0)),
+        limit=0.3,
+        metrics=("speculation/acceptance_length",),
+        advice={
+            "strategy.drafter=das": "drafts from the rollouts of the latest updates",
+            "strategy.drafter=online": "trains the draft model on what is sampled",
+            "strategy.drafter=none": "no speculation",
+        },
+    ),
+    Rule(
+        # An update waits for its longest rollout, with an engine that is mostly empty by then; so
+        # it does for each further round of rollouts (2509.18521).
+        name="straggler_tail",
+        cell="C6.5",
+        says=(
+            "{figure:.0%} of an update's rollouts are not in flight while the engine works, on "
+            "average."
+        ),
+        figure=_not_in_flight,
+        limit=0.7,
+        metrics=("engine/forward_passes", "length/all/p99", "length/all/p50"),
+        advice={
+            "strategy.controls.refill.oversample=2.0": (
+                "replacements are begun in one round in place of several"
+            ),
+            (
+                "strategy.controls.oversample={name: oversample, factor: 2.0}",
+                "strategy.replays.partial_rollouts={name: partial_rollouts}",
+                "strategy.correction=truncated",
+            ): "APRIL: the first to finish are trained, the others go on in the next update",
+            "strategy=rollpacker": "prompts with long answers wait for a batch of their own",
+            "strategy.drafter=das": (
+                "speculation: several tokens of a long rollout a pass, the same distribution"
+            ),
+        },
+    ),
+    Rule(
+        # Each rejected token took a place in a forward pass: speculation pays where several tokens
+        # of a draft are accepted.
+        name="wasted_drafts",
+        cell="C6.8",
+        says="{figure:.0%} of the drafted tokens are rejected.",
+        figure=rest(mean("speculation/accepted", over="speculation/drafted")),
+        limit=0.8,
+        metrics=("speculation/drafted", "speculation/accepted"),
+        advice={
+            "strategy.drafter=das": (
+                "drafts from this run's own rollouts, as long as they are accepted"
+            ),
+            "strategy.drafter=none": "no speculation",
+        },
+    ),
+)

@@ -1,0 +1,52 @@
+"""What rules are made of: the figures, and the override, that many of them share."""
+
+from gfcr.doctor.history import History
+from gfcr.doctor.rule import Figure, Overrides, Spec
+
+
+def mean(metric: str, *, over: str | None = None) -> Figure:
+    """Makes the figure: the metric's mean over the last window, or its ratio to another."""
+    return lambda history: history.last(metric, over=over)
+
+
+def largest(*figures: Figure) -> Figure:
+    """Makes the figure: the largest of those that were measured."""
+
+    def figure(history: History) -> float | None:
+        measured = (each(history) for each in figures)
+        return max((value for value in measured if value is not None), default=None)
+
+    return figure
+
+
+def kept(metric: str, *, floor: float = 0.0) -> Figure:
+    """Makes the figure: the last window's mean over the first's, both above a floor."""
+
+    def figure(history: History) -> float | None:
+        first, last = history.first(metric), history.last(metric)
+        if first is None or last is None or first <= floor:
+            return None
+        return (last - floor) / (first - floor)
+
+    return figure
+
+
+def rest(part: Figure) -> Figure:
+    """Makes the figure: what another one, a share, leaves of 1."""
+
+    def figure(history: History) -> float | None:
+        share = part(history)
+        return None if share is None else 1 - share
+
+    return figure
+
+
+def scaled(setting: str, *, by: float) -> Overrides:
+    """Makes the override that multiplies a number, `KEY` or `SECTION.KEY`, of the run's spec."""
+    section, _, key = setting.rpartition(".")
+
+    def overrides(spec: Spec) -> tuple[str, ...]:
+        value = by * (spec[section] if section else spec)[key]
+        return (f"{setting}={value:g}" if isinstance(value, float) else f"{setting}={value}",)
+
+    return overrides
