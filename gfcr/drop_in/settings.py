@@ -1,10 +1,11 @@
-"""Every field of TRL's `GRPOConfig`: honoured, or allowed at its default only.
+"""Which fields of TRL's `GRPOConfig` are honoured; the others are allowed at their default only.
 
-The one place that says so. A field of a later TRL that stands nowhere here is refused when it is
-set, and a contract test compares the names with the class that is installed.
+The one place that says so. A field of a later TRL that is not named here is refused when it is set,
+and a test compares the names with the class that is installed.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, fields
 from typing import Any, Final
 
@@ -55,97 +56,75 @@ _AS_HERE: Final = """
     epsilon_high beta model_init_kwargs router_aux_loss_coef pad_to_multiple_of
 """
 HONOURED_HERE: Final = frozenset(_AS_HERE.split())
-"""What gfcr does itself, within the limits of `_conditions`."""
+"""What gfcr does itself, within the limits that `refused` knows."""
+
+HONOURED: Final = HONOURED_BY_TRL | HONOURED_HERE
 
 _ONE_PROCESS: Final = "training is one process: leave it out"
-_ENGINE: Final = "the engine is the strategy's: GRPOTrainer(..., engine={...}) sets it"
-_CORRECTION: Final = (
-    "the correction for old rollouts is the strategy's: "
-    "strategy={'name': ..., 'correction': {'name': 'truncated', 'cap': ...}}"
-)
-_ADVANTAGE: Final = (
-    "advantages are the strategy's: choose one, such as dr_grpo, or give a filter, "
-    "strategy={'name': ..., 'filters': {'advantage': {'name': 'group_advantage', 'kind': ...}}}"
-)
 _LOSS: Final = "the loss is the strategy's: strategy={'name': ..., 'loss': {'aggregation': ...}}"
-_CUT: Final = (
-    "TRL takes it over each micro-batch, and micro-batches are cut otherwise here, so that the "
-    "update would be another: leave it out"
-)
-_WEIGHTS: Final = "the engine is given the weights as they are: leave it out"
-_RESUME: Final = "a resumed run goes on with its own prompts and draws: leave it out"
+UNKNOWN: Final = "this version of gfcr does not know what it does: leave it out"
 
-AT_DEFAULT: Final[Mapping[str, str]] = {
-    name: why
-    for why, names in (
-        (
-            _ONE_PROCESS,
-            "parallelism_config ddp_find_unused_parameters ddp_bucket_cap_mb ddp_broadcast_buffers "
-            "ddp_static_graph ddp_backend ddp_timeout fsdp fsdp_config deepspeed local_rank "
-            "ds3_gather_for_generation",
-        ),
-        (
-            _ENGINE,
-            "use_vllm vllm_mode vllm_model_impl vllm_enable_sleep_mode vllm_server_base_url "
-            "vllm_server_host vllm_server_port vllm_server_timeout vllm_group_port "
-            "vllm_gpu_memory_utilization vllm_max_model_length vllm_tensor_parallel_size",
-        ),
-        (
-            _CORRECTION,
-            "vllm_importance_sampling_correction vllm_importance_sampling_mode "
-            "vllm_importance_sampling_clip_max vllm_importance_sampling_clip_min "
-            "vllm_importance_sampling_cap",
-        ),
-        (_ADVANTAGE, "scale_rewards multi_objective_aggregation"),
-        (
-            _LOSS,
-            "sapo_temperature_neg sapo_temperature_pos vespo_k_pos vespo_lambda_pos vespo_k_neg "
-            "vespo_lambda_neg",
-        ),
-        (WHY_UNSAMPLED, " ".join(UNSAMPLED)),
-        (
-            _CUT,
-            "top_entropy_quantile entropy_coef use_adaptive_entropy entropy_coef_min "
-            "entropy_coef_max entropy_coef_delta entropy_target",
-        ),
-        ("prompts are text here: leave it out", "log_multimodal"),
-        (
-            _WEIGHTS,
-            "torch_compile torch_compile_backend torch_compile_mode use_liger_kernel "
-            "liger_kernel_config neftune_noise_alpha",
-        ),
-        (_RESUME, "ignore_data_skip data_seed"),
-        (
-            "a rollout cut at the cap is trained on; the strategy dapo punishes it: leave it out",
-            "mask_truncated_completions",
-        ),
-        ("an update without rollouts has no gradient to scale: give bf16", "fp16"),
-        ("TRL does not allow it either: leave it out", "auto_find_batch_size"),
-        ("reward functions read the columns of the dataset: leave it out", "remove_unused_columns"),
-        ("its checkpoint would lack the rollouts' side: give save_steps", "enable_jit_checkpoint"),
-        ("the engine runs in this process and has no such mode: leave it out", "full_determinism"),
-        ("the engine runs no code of a checkpoint: leave it out", "trust_remote_code"),
-        ("use a strategy with a tool, such as multi_turn", "max_tool_calling_iterations"),
-    )
-    for name in names.split()
+REASONS: Final[Mapping[str, str]] = {
+    "|".join(UNSAMPLED): WHY_UNSAMPLED,
+    "parallelism_config|ddp_.*|fsdp.*|deepspeed|local_rank|ds3_.*": _ONE_PROCESS,
+    "vllm_importance_sampling_.*": (
+        "the correction for old rollouts is the strategy's: "
+        "strategy={'name': ..., 'correction': {'name': 'truncated', 'cap': ...}}"
+    ),
+    "use_vllm|vllm_.*": "the engine is the strategy's: GRPOTrainer(..., engine={...}) sets it",
+    "scale_rewards|multi_objective_aggregation": (
+        "advantages are the strategy's: choose one, such as dr_grpo, or give a filter, "
+        "strategy={'name': ..., 'filters': {'advantage': {'name': 'group_advantage', 'kind': ...}}}"
+    ),
+    "sapo_.*|vespo_.*": _LOSS,
+    ".*entropy.*": (
+        "TRL takes it over each micro-batch, and micro-batches are cut otherwise here, so that the "
+        "update would be another: leave it out"
+    ),
+    "torch_compile.*|.*liger_kernel.*|neftune_noise_alpha": (
+        "the engine is given the weights as they are: leave it out"
+    ),
+    "ignore_data_skip|data_seed": (
+        "a resumed run goes on with its own prompts and draws: leave it out"
+    ),
+    "mask_truncated_completions": (
+        "a rollout cut at the cap is trained on; the strategy dapo punishes it: leave it out"
+    ),
+    "log_multimodal": "prompts are text here: leave it out",
+    "fp16": "an update without rollouts has no gradient to scale: give bf16",
+    "auto_find_batch_size": "TRL does not allow it either: leave it out",
+    "remove_unused_columns": "reward functions read the columns of the dataset: leave it out",
+    "enable_jit_checkpoint": "its checkpoint would lack the rollouts' side: give save_steps",
+    "full_determinism": "the engine runs in this process and has no such mode: leave it out",
+    "trust_remote_code": "the engine runs no code of a checkpoint: leave it out",
+    "max_tool_calling_iterations": "use a strategy with a tool, such as multi_turn",
+    ".*": UNKNOWN,
 }
-"""Why a field has no value but its default, and what to do."""
+"""A pattern of names -> why such a field has no value but its default, and what to do.
+
+The first pattern that matches a name counts."""
 
 _LOADING: Final = ("dtype", "torch_dtype", "attn_implementation")
-_UNKNOWN: Final = "this version of gfcr does not know what it does: leave it out"
+
+
+def why_not(name: str) -> str:
+    """Returns why a field that is not honoured is refused, and what to do."""
+    return next(why for pattern, why in REASONS.items() if re.fullmatch(pattern, name))
 
 
 def refused(args: Any, *, strategy: Strategy) -> list[str]:
     """Names each setting of a `GRPOConfig` that would not be honoured, and what to do."""
     theirs = next(c for c in type(args).__mro__ if c.__module__.startswith("trl."))
-    known = {f.name: f for f in fields(theirs)}
-    honoured = HONOURED_BY_TRL | HONOURED_HERE
     wrong = [
-        f"{name}={getattr(args, name)!r}: {AT_DEFAULT.get(name, _UNKNOWN)}"
-        for name, field in known.items()
-        if name not in honoured and not _same(getattr(args, name), _default(field))
+        f"{field.name}={given!r}: {why_not(field.name)}"
+        for field in fields(theirs)
+        if field.name not in HONOURED
+        and not _same(given := getattr(args, field.name), _default(field))
     ]
-    return wrong + [words for words, met in _conditions(args, strategy=strategy) if not met]
+    wrong += _groups(args, strategy=strategy)
+    wrong += _steps(args)
+    wrong += _values(args)
+    return [*wrong, *_loss_settings(args, strategy=strategy)]
 
 
 def overruled(args: Any, *, strategy: Strategy) -> str:
@@ -167,75 +146,63 @@ def of_loss(strategy: Strategy) -> dict[str, Any]:
     }
 
 
-def _conditions(args: Any, *, strategy: Strategy) -> list[tuple[str, bool]]:
+def _groups(args: Any, *, strategy: Strategy) -> Iterator[str]:
+    """A batch is whole groups of the strategy's size."""
     size = args.num_generations
     rollouts = args.per_device_train_batch_size * args.steps_per_generation
-    loading = _loading(args.model_init_kwargs or {})
-    return [
-        (
-            f"num_generations={size} and group_size={strategy.group_size}: give one of them",
-            size == strategy.group_size,
-        ),
-        (
+    if size != strategy.group_size:
+        yield f"num_generations={size} and group_size={strategy.group_size}: give one of them"
+    if rollouts % size:
+        yield (
             f"per_device_train_batch_size x steps_per_generation = {rollouts} rollouts are no "
-            f"whole groups of {size}",
-            rollouts % size == 0,
-        ),
-        *_step_conditions(args),
-        (
-            f"max_completion_length={args.max_completion_length!r}: give an integer >= 1",
-            isinstance(args.max_completion_length, int) and args.max_completion_length >= 1,
-        ),
-        (
-            f"model_init_kwargs holds {', '.join(loading)}: the engine loads the model too, and "
-            f"cannot follow; give {', '.join(_LOADING)} at most",
-            not loading,
-        ),
-        (
-            f"router_aux_loss_coef={args.router_aux_loss_coef}: give 0",
-            not args.router_aux_loss_coef,
-        ),
-        (
-            f"pad_to_multiple_of={args.pad_to_multiple_of}: batches are padded to their longest "
-            "row: leave it out",
-            args.pad_to_multiple_of is None,
-        ),
-        (f"{args.world_size} processes: {_ONE_PROCESS}", args.world_size == 1),
-        (
-            f"the strategy's loss is {strategy.loss.estimator}: only grpo's is this trainer's",
-            strategy.loss.estimator == "grpo",
-        ),
-        *_loss_conditions(args, strategy=strategy),
-    ]
+            f"whole groups of {size}"
+        )
 
 
-def _step_conditions(args: Any) -> list[tuple[str, bool]]:
+def _steps(args: Any) -> Iterator[str]:
     """Optimizer steps have whole passes; training, and what is saved, ends with a batch."""
     passes, epochs = args.gradient_accumulation_steps, args.num_train_epochs
     parts, rest = divmod(args.steps_per_generation, passes)
     steps = max(1, parts * args.num_iterations)
     last = f"rollouts last for {steps} optimizer steps"
-    saving = {"steps": "save_steps", "best": "eval_steps"}
-    ends = ["max_steps"] if args.max_steps > 0 else []
-    ends += [saving[how] for how in saving if args.save_strategy == how]
-    return [
-        (
+    if rest or not parts:
+        yield (
             f"steps_per_generation={args.steps_per_generation}, and an optimizer step takes "
             f"gradient_accumulation_steps={passes} passes: give a multiple, or leave it and "
-            "generation_batch_size out",
-            parts > 0 and not rest,
-        ),
-        (
+            "generation_batch_size out"
+        )
+    if args.max_steps <= 0 and steps > 1 and not float(epochs).is_integer():
+        yield (
             f"num_train_epochs={epochs}: {last}, and the last might be cut short: give a whole "
-            "number, or max_steps",
-            args.max_steps > 0 or steps == 1 or float(epochs).is_integer(),
-        ),
-        *(
-            (f"{name}={value}: {last}: give a multiple", value % steps == 0)
-            for name in ends
-            for value in (getattr(args, name),)
-        ),
-    ]
+            "number, or max_steps"
+        )
+    saving = {"steps": "save_steps", "best": "eval_steps"}
+    ends = ["max_steps"] if args.max_steps > 0 else []
+    ends += [name for how, name in saving.items() if args.save_strategy == how]
+    for name in ends:
+        if (value := getattr(args, name)) % steps:
+            yield f"{name}={value}: {last}: give a multiple"
+
+
+def _values(args: Any) -> Iterator[str]:
+    """The values that an honoured field may have."""
+    cap, loading = args.max_completion_length, _loading(args.model_init_kwargs or {})
+    if not isinstance(cap, int) or cap < 1:
+        yield f"max_completion_length={cap!r}: give an integer >= 1"
+    if loading:
+        yield (
+            f"model_init_kwargs holds {', '.join(loading)}: the engine loads the model too, and "
+            f"cannot follow; give {', '.join(_LOADING)} at most"
+        )
+    if args.router_aux_loss_coef:
+        yield f"router_aux_loss_coef={args.router_aux_loss_coef}: give 0"
+    if args.pad_to_multiple_of is not None:
+        yield (
+            f"pad_to_multiple_of={args.pad_to_multiple_of}: batches are padded to their longest "
+            "row: leave it out"
+        )
+    if args.world_size != 1:
+        yield f"{args.world_size} processes: {_ONE_PROCESS}"
 
 
 def _loading(given: Mapping[str, Any]) -> list[str]:
@@ -244,17 +211,18 @@ def _loading(given: Mapping[str, Any]) -> list[str]:
     return sorted(k for k, v in given.items() if k not in _LOADING and v not in moot)
 
 
-def _loss_conditions(args: Any, *, strategy: Strategy) -> list[tuple[str, bool]]:
-    defaults = {f.name: _default(f) for f in fields(args)}
-    return [
-        (
-            f"{name}={given!r}, and strategy '{strategy.name}' has {ours!r}: {_LOSS}, or "
-            "'clip_low' and 'clip_high'",
-            _same(given, defaults[name]) or _same(given, ours),
-        )
-        for name, ours in of_loss(strategy).items()
-        if (given := getattr(args, name)) is not None
-    ]
+def _loss_settings(args: Any, *, strategy: Strategy) -> Iterator[str]:
+    """The loss is the strategy's, which TRL's defaults do not contradict."""
+    if strategy.loss.estimator != "grpo":
+        yield f"the strategy's loss is {strategy.loss.estimator}: only grpo's is this trainer's"
+    defaults = {field.name: _default(field) for field in fields(args)}
+    for name, ours in of_loss(strategy).items():
+        given = getattr(args, name)
+        if given is not None and not _same(given, defaults[name]) and not _same(given, ours):
+            yield (
+                f"{name}={given!r}, and strategy '{strategy.name}' has {ours!r}: {_LOSS}, or "
+                "'clip_low' and 'clip_high'"
+            )
 
 
 def _default(field: Field[Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Each field of the real `GRPOConfig` stands in one table, and what is not honoured is refused."""
+"""Each field of the real `GRPOConfig` is honoured, or refused with a reason."""
 
 import copy
 import gc
@@ -29,7 +29,7 @@ from tests.integration.trl_stock import arguments
 
 NAMES = [f.name for f in fields(GRPOConfig)]
 GRPO = strategies.load("grpo", group_size=4)
-TABLES = (settings.HONOURED_BY_TRL, settings.HONOURED_HERE, settings.AT_DEFAULT.keys())
+REFUSED = [name for name in NAMES if name not in settings.HONOURED]
 ODD = (True, False, 3, 0.37, "odd", {"odd": 1}, ["odd"])
 """Values of every type; one of them is no field's default."""
 
@@ -43,10 +43,13 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     return tiny_chain_sum(tmp_path_factory.mktemp("model"))
 
 
-def test_each_field_stands_in_one_table() -> None:
-    for name in NAMES:
-        assert sum(name in table for table in TABLES) == 1, name
-    assert set().union(*TABLES) == set(NAMES), "names that this TRL does not have"
+def test_each_field_is_honoured_or_refused_with_a_reason() -> None:
+    assert set(NAMES) >= settings.HONOURED, "names that this TRL does not have"
+    assert not settings.HONOURED_BY_TRL & settings.HONOURED_HERE
+    given = {name: settings.why_not(name) for name in REFUSED}
+    assert settings.UNKNOWN not in given.values(), given
+    idle = set(settings.REASONS.values()) - {settings.UNKNOWN, *given.values()}
+    assert not idle, "reasons that no field of this TRL has"
 
 
 KEYS: dict[str, Any] = {
@@ -77,7 +80,7 @@ def test_defaults_go_with_every_strategy_of_grpo_s_loss(name: str, tmp_path: Pat
     assert bool(words) == (strategy.loss.estimator != "grpo"), words
 
 
-@over("name", settings.AT_DEFAULT)
+@over("name", REFUSED)
 def test_any_other_value_of_a_field_that_is_not_honoured_is_named(
     name: str, tmp_path: Path
 ) -> None:

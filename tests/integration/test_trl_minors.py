@@ -19,7 +19,7 @@ PREVIOUS = Path(os.environ.get("GFCR_TRL_PREVIOUS", REPO / ".cache" / "trl-1.15.
 FEW = (
     "test_trl_exact.py::test_grpo_update_is_trl_s_own[dapo-grpo_advantages-group-256]",
     "test_trl_seam.py::test_source_is_called_in_order",
-    "test_drop_in_settings.py::test_each_field_stands_in_one_table",
+    "test_drop_in_settings.py::test_each_field_is_honoured_or_refused_with_a_reason",
 )
 """The update, the order of calls and the settings."""
 CONTRACT = (
@@ -30,8 +30,8 @@ CONTRACT = (
     "test_trl_seam.py::test_an_update_without_samples_leaves_weights_and_momentum_alone",
     "test_trl_seam.py::test_the_end_of_the_source_ends_training",
     "test_trl_resume.py::test_stop_and_resume_is_no_stop_at_all",
-    "test_drop_in_settings.py::test_each_field_stands_in_one_table",
-    "test_drop_in_settings.py::test_defaults_go_with_every_strategy_but_rloo",
+    "test_drop_in_settings.py::test_each_field_is_honoured_or_refused_with_a_reason",
+    "test_drop_in_settings.py::test_defaults_go_with_every_strategy_of_grpo_s_loss",
     "test_drop_in_settings.py::test_any_other_value_of_a_field_that_is_not_honoured_is_named",
     "test_drop_in_exact.py::test_the_update_is_trl_s_own[weights of rewards]",
     "test_drop_in_exact.py::test_the_update_is_trl_s_own[LoRA, KL, iterations]",
