@@ -1,6 +1,6 @@
 """What `gfcr.drop_in.GRPOTrainer` is constructed with, looked at before anything is loaded."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
 from gfcr.drop_in import model as models
@@ -100,22 +100,20 @@ def check_loaded(trainer: Any, *, folder: str) -> None:
         raise ConfigError(f"gfcr.drop_in.GRPOTrainer: {'; '.join(wrong)}.")
 
 
-def _tokenizer(tokenizer: Any, *, folder: str) -> list[str]:
+def _tokenizer(tokenizer: Any, *, folder: str) -> Iterator[str]:
     own: Any = load_tokenizer(folder)
     if tokenizer.get_vocab() != own.get_vocab():
-        return [f"processing_class has another vocabulary than the tokenizer in {folder}"]
-    if any(getattr(tokenizer, name, None) for name in ("response_template", "response_schema")):
-        return [
+        yield f"processing_class has another vocabulary than the tokenizer in {folder}"
+    elif any(getattr(tokenizer, name, None) for name in ("response_template", "response_schema")):
+        yield (
             "processing_class parses answers (response_template, response_schema), and reward "
             "functions are given their text: set both to None"
-        ]
-    ends = open_folder(folder).eos
-    if tokenizer.eos_token_id not in ends:
-        return [
+        )
+    elif tokenizer.eos_token_id not in (ends := open_folder(folder).eos):
+        yield (
             f"processing_class ends with token {tokenizer.eos_token_id}, and the engine, by the "
             f"files in {folder}, with {', '.join(map(str, ends))}: save model and tokenizer with it"
-        ]
-    return []
+        )
 
 
 def prompts_of(args: Any) -> int:
@@ -134,86 +132,83 @@ def steps_of(args: Any) -> Steps:
     )
 
 
-def _rewards(given: Any) -> list[str]:
+def _rewards(given: Any) -> Iterator[str]:
     functions = cast("list[Any]", given) if isinstance(given, list) else [given]
     if given is None or not functions:
-        return ["reward_funcs: give at least one, for nothing else scores"]
-    return [
-        f"reward_funcs: {type(f).__name__} is neither a function nor a reward model nor its name"
-        for f in functions
-        if not callable(f) and not isinstance(f, str)
-    ]
+        yield "reward_funcs: give at least one, for nothing else scores"
+        return
+    for each in functions:
+        if not callable(each) and not isinstance(each, str):
+            kind = type(each).__name__
+            yield f"reward_funcs: {kind} is neither a function nor a reward model nor its name"
 
 
-def _others(others: Mapping[str, Any]) -> list[str]:
-    wrong: list[str] = []
+def _others(others: Mapping[str, Any]) -> Iterator[str]:
     for key, given in others.items():
-        nothing = given is None or (isinstance(given, tuple) and given == (None, None))
-        if key == "eval_dataset" and given is not None:
-            wrong += _evaluated(given)
-        if key == "peft_config" and (about := adapters.refused(given)):
-            wrong.append(about)
-        if nothing or key in PASSED_ON:
+        if given is None or (isinstance(given, tuple) and given == (None, None)):
             continue
-        known = (*PASSED_ON, *NOT_OURS)
-        wrong.append(f"{key}: {NOT_OURS.get(key) or 'unknown.' + did_you_mean(key, known)}")
-    return wrong
+        if key == "eval_dataset":
+            yield from _evaluated(given)
+        elif key == "peft_config" and (about := adapters.refused(given)):
+            yield about
+        elif key not in PASSED_ON:
+            why = NOT_OURS.get(key) or "unknown." + did_you_mean(key, (*PASSED_ON, *NOT_OURS))
+            yield f"{key}: {why}"
 
 
-def _evaluated(given: Any) -> list[str]:
+def _evaluated(given: Any) -> Iterator[str]:
     from datasets import IterableDataset  # pyright: ignore[reportMissingTypeStubs]
 
     splits = cast("dict[str, Any]", given) if isinstance(given, dict) else {"": given}
-    return [
-        words
-        for split, dataset in splits.items()
-        for name in (f"eval_dataset[{split!r}]" if split else "eval_dataset",)
-        for words in (
-            _columns(dataset, name=name)  # TRL's evaluation takes those
-            if isinstance(dataset, IterableDataset)
-            else _dataset(dataset, name=name)
-        )
-    ]
+    for split, dataset in splits.items():
+        name = f"eval_dataset[{split!r}]" if split else "eval_dataset"
+        streamed = isinstance(dataset, IterableDataset)  # which TRL's evaluation takes
+        yield from _columns(dataset, name=name) if streamed else _dataset(dataset, name=name)
 
 
-def _dataset(dataset: Any, *, name: str, rows: int = 1) -> list[str]:
+def _dataset(dataset: Any, *, name: str, rows: int = 1) -> Iterator[str]:
+    """Names what is first wrong with a dataset."""
     from datasets import Dataset  # pyright: ignore[reportMissingTypeStubs]
 
     kind: Any = Dataset
     if not isinstance(dataset, kind):
         advice = ", one of its splits" if hasattr(dataset, "keys") else " of known length"
-        return [f"{name}={type(dataset).__name__}: give a datasets.Dataset{advice}"]
-    if wrong := _columns(dataset, name=name):
-        return wrong
-    if len(dataset) < rows:
-        return [f"{name} has {len(dataset)} rows, and an update takes {rows} prompts"]
-    return _prompts(dataset["prompt"], name=name)
+        yield f"{name}={type(dataset).__name__}: give a datasets.Dataset{advice}"
+    elif wrong := [*_columns(dataset, name=name)]:
+        yield from wrong
+    elif len(dataset) < rows:
+        yield f"{name} has {len(dataset)} rows, and an update takes {rows} prompts"
+    else:
+        yield from _prompts(dataset["prompt"], name=name)
 
 
-def _columns(dataset: Any, *, name: str) -> list[str]:
+def _columns(dataset: Any, *, name: str) -> Iterator[str]:
     columns: list[str] | None = dataset.column_names
     if columns is None:  # a stream that names none
-        return []
+        return
+    pictures = sorted({"image", "images"}.intersection(columns))
     if "prompt" not in columns:
         held = ", ".join(columns) or "none"
-        return [f"{name} has no column `prompt` (it has {held}): rename_column makes one"]
-    pictures = sorted({"image", "images"}.intersection(columns))
-    return [f"{name} has {', '.join(pictures)}: prompts are text here"] if pictures else []
+        yield f"{name} has no column `prompt` (it has {held}): rename_column makes one"
+    elif pictures:
+        yield f"{name} has {', '.join(pictures)}: prompts are text here"
 
 
-def _prompts(prompts: Sequence[Any], *, name: str) -> list[str]:
+def _prompts(prompts: Iterable[Any], *, name: str) -> Iterator[str]:
     for row, prompt in enumerate(prompts):
-        text = isinstance(prompt, str) and prompt != ""
-        if not text and not _is_conversation(prompt):
-            return [
+        if not _is_prompt(prompt):
+            yield (
                 f"{name}: the prompt of row {row} is {shortened(repr(prompt))}; give text, or "
                 "messages with role and content"
-            ]
-    return []
+            )
+            return
 
 
-def _is_conversation(prompt: Any) -> bool:
-    messages = cast("list[Any]", prompt) if isinstance(prompt, list) else []
+def _is_prompt(given: Any) -> bool:
+    """Returns whether it is text, or a conversation with at least a message."""
+    if isinstance(given, str):
+        return given != ""
+    messages = cast("list[Any]", given) if isinstance(given, list) else []
     return bool(messages) and all(
         isinstance(each, dict) and {"role", "content"} <= each.keys() for each in messages
     )
