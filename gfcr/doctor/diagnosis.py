@@ -1,4 +1,4 @@
-"""All rules asked of a run."""
+"""Asks all rules of a run."""
 
 import importlib
 import pkgutil
@@ -19,16 +19,16 @@ from gfcr.tracking.folder import RunFolder
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """What the rules say of a run."""
+    """The result of asking all rules of a run."""
 
     arm: str
     seed: int
     updates: int
     findings: tuple[Finding, ...]
     silent: Mapping[str, float]
-    """Figures of the rules that found nothing."""
+    """The figures of the rules that found nothing, by rule."""
     unmeasured: tuple[str, ...]
-    """Rules whose metrics the run did not log, or not in enough updates."""
+    """The rules whose metrics the run did not log, or not in enough updates."""
 
 
 @cache
@@ -41,7 +41,7 @@ def every() -> tuple[Rule, ...]:
 
 
 def diagnose(history: History) -> tuple[Finding, ...]:
-    """Returns what the rules find, without levers, the worst beyond its limit first."""
+    """Returns the findings without levers, the one furthest beyond its limit first."""
     found = [
         Finding(
             rule=rule.name,

@@ -1,4 +1,4 @@
-"""What a run has logged so far, as rules ask for it."""
+"""The metrics that a run has logged so far, and means over windows of updates."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import Final, final
 
 FEWEST: Final = 5
-"""Updates that a window has at least: one batch says little."""
+"""A window has at least so many updates: one batch says little."""
 
 
 @final

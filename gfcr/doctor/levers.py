@@ -1,4 +1,4 @@
-"""Which levers a run's own experiment can be given."""
+"""Chooses the levers that a run's own experiment can be given."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace

@@ -1,4 +1,4 @@
-"""The rules asked while a run is under way."""
+"""Tells findings while a run is under way."""
 
 from collections.abc import Mapping, Sequence
 from typing import final
@@ -11,10 +11,10 @@ from gfcr.tracking.folder import RunFolder
 
 @final
 class Watcher:
-    """Takes in each update's metrics, and tells each finding once, when it is first there.
+    """Takes in each update's metrics, and tells each finding once, as soon as it is there.
 
     Args:
-        folder: of the run; what it has logged before has been told.
+        folder: the run folder; findings in what it has logged before are not told again.
     """
 
     def __init__(self, folder: RunFolder) -> None:
@@ -22,7 +22,7 @@ class Watcher:
         self._told = {finding.rule for finding in self._now()}
 
     def heed(self, update: int, *, metrics: Mapping[str, float]) -> Sequence[Finding]:
-        """Returns what is found now and was not before."""
+        """Takes in the metrics of an update, and returns the findings that are new."""
         self._lines.append((update, metrics))
         new = [finding for finding in self._now() if finding.rule not in self._told]
         self._told |= {finding.rule for finding in new}

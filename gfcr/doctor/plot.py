@@ -1,4 +1,4 @@
-"""A run's metrics as the rules read them, a panel each."""
+"""Draws the metrics that the rules read of a run, a panel for each rule."""
 
 from math import ceil
 from pathlib import Path

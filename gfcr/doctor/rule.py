@@ -1,4 +1,4 @@
-"""What a rule says: where a number of a run shows a pathology, and what to do against it."""
+"""A rule: which number of a run shows a pathology, from which limit on, and what helps."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

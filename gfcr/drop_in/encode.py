@@ -1,4 +1,4 @@
-"""Text and tokens as the trainer of a script has them, and its sampling settings."""
+"""Converts the prompts, tokens and sampling settings of a TRL trainer to those of gfcr."""
 
 import json
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ UNSAMPLED: Final = {
     "generation_kwargs": None,
     "vllm_structured_outputs_regex": None,
 }
-"""What `GRPOConfig` has to change the law that is sampled from, and its defaults."""
+"""The fields of `GRPOConfig` that would change what is sampled in another way -> their defaults."""
 WHY_UNSAMPLED: Final = (
     "rollouts are sampled from the policy itself, with temperature, top_p, top_k and min_p: "
     "leave it out"
@@ -22,7 +22,7 @@ WHY_UNSAMPLED: Final = (
 
 
 def prompt_of(given: TrlPrompt, *, id: str | None = None, trainer: Any) -> Prompt:
-    """A dataset's prompt; its text, JSON where it is messages, is its id by default."""
+    """Encodes a dataset's prompt; its id is by default its text, which is JSON for messages."""
     text = given if isinstance(given, str) else json.dumps(given, sort_keys=True)
     tokens = encode(given, trainer=trainer)
     return Prompt(id=id or text, tokens=tokens, text=text, answer="")
@@ -45,10 +45,10 @@ def encode(given: TrlPrompt, *, trainer: Any) -> tuple[int, ...]:
 
 
 def sampling_of(args: Any) -> Sampling:
-    """What `GRPOConfig` says of sampling.
+    """Returns the sampling settings of a `GRPOConfig`.
 
     Raises:
-        ConfigError: it says what the engine does not do; TRL would generate so.
+        ConfigError: a setting changes what is sampled in a way that the engine cannot follow.
     """
     for name, plain in UNSAMPLED.items():
         given = getattr(args, name)
@@ -65,7 +65,7 @@ def sampling_of(args: Any) -> Sampling:
 
 @final
 class TrlCodec:
-    """The model folder's tokenizer, but completions are decoded by the trainer's own."""
+    """Encodes with the model folder's tokenizer, and decodes completions with the trainer's."""
 
     def __init__(self, inner: HfCodec, *, trainer: Any) -> None:
         self.eos_id, self.prompt, self.encode = inner.eos_id, inner.prompt, inner.encode
@@ -80,7 +80,7 @@ class TrlCodec:
         return text
 
     def tokens_of(self, text: str) -> list[int]:
-        """The tokens of the text decoded last, which is what is scored: reward functions see both.
+        """Returns the tokens of the text that was decoded last; reward functions see both.
 
         Encoding the text again would give others, and no end of sequence.
         """

@@ -1,4 +1,4 @@
-"""What `gfcr.drop_in.GRPOTrainer` is constructed with, looked at before anything is loaded."""
+"""Checks of the arguments of `gfcr.drop_in.GRPOTrainer`, before anything is loaded."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, cast
@@ -19,7 +19,7 @@ PASSED_ON: Final = (
     "callbacks",
     "peft_config",
 )
-"""Keywords that TRL's trainer is given as they are."""
+"""The keywords that are passed on to TRL's trainer as they are."""
 
 NOT_OURS: Final[Mapping[str, str]] = {
     "rollout_func": "the strategy makes the rollouts",
@@ -29,7 +29,7 @@ NOT_OURS: Final[Mapping[str, str]] = {
     "optimizers": "the trainer loads the model, so no optimizer can hold its parameters yet: "
     "give GRPOConfig(optim=..., lr_scheduler_type=...)",
 }
-"""What TRL takes and this trainer does not, and why."""
+"""The keywords that TRL takes and this trainer refuses, and why."""
 
 
 def check(
@@ -41,10 +41,10 @@ def check(
     strategy: Strategy,
     others: Mapping[str, Any],
 ) -> None:
-    """Checks everything a trainer is constructed with.
+    """Checks all arguments of a trainer.
 
     Raises:
-        ConfigError: something cannot go with a strategy, or would be ignored; names all of it.
+        ConfigError: arguments do not fit a strategy, or would be ignored; names all of them.
     """
     from gfcr.train.trl import classes
 
@@ -77,7 +77,7 @@ def _refuse(wrong: Sequence[str], *, strategy: Strategy) -> None:
 
 
 def check_loaded(trainer: Any, *, folder: str) -> None:
-    """Checks that trainer and engine mean the same by model, tokenizer and prompts.
+    """Checks that trainer and engine have the same model, tokenizer and limits of length.
 
     Raises:
         ConfigError: they do not.
@@ -117,13 +117,13 @@ def _tokenizer(tokenizer: Any, *, folder: str) -> Iterator[str]:
 
 
 def prompts_of(args: Any) -> int:
-    """Prompts an update trains on."""
+    """Returns the number of prompts that an update trains on."""
     rollouts: int = args.per_device_train_batch_size * args.steps_per_generation
     return max(1, rollouts // args.num_generations)
 
 
 def steps_of(args: Any) -> Steps:
-    """Passes and optimizer steps of a batch of rollouts, which is an update of gfcr's."""
+    """Returns the passes and optimizer steps of a batch of rollouts, an update of gfcr."""
     passes: int = args.gradient_accumulation_steps
     return Steps(
         micro_batches=passes,

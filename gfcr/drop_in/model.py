@@ -1,4 +1,4 @@
-"""A model object of a script, in a folder too: engines start from folders."""
+"""Saves the model object of a script in a folder, because engines start from folders."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ from gfcr.train.loading import load_tokenizer
 
 
 def refused(model: Any) -> str | None:
-    """Why a model cannot be trained here, and what to do; None where it can."""
+    """Returns why a model cannot be trained here, and what to do; None where it can."""
     from transformers import PreTrainedModel
 
     kind: Any = PreTrainedModel
@@ -31,7 +31,7 @@ def refused(model: Any) -> str | None:
 
 
 def saved(model: Any, *, tokenizer: Any, beside: str) -> "TemporaryDirectory[str]":
-    """Saves a model with a tokenizer in a folder of its own, which goes with what is returned.
+    """Saves a model with a tokenizer in a temporary folder, which the returned object deletes.
 
     Args:
         model: of transformers; its weights as they are now.

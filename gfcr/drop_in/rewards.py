@@ -1,4 +1,4 @@
-"""The rows and reward functions of a TRL script, as a task."""
+"""Makes a task of the rows and reward functions of a TRL script."""
 
 import inspect
 import math
@@ -17,7 +17,7 @@ from gfcr.types import Prompt
 
 
 def rows_of(dataset: Any, *, trainer: Any) -> LazyPrompts:
-    """A dataset's rows as prompts, encoded when they are drawn; a prompt's id is its row."""
+    """Makes prompts of a dataset's rows, encoded when they are drawn; a prompt's id is its row."""
 
     def prompt(index: int) -> Prompt:
         return prompt_of(dataset[index]["prompt"], id=str(index), trainer=trainer)
@@ -34,10 +34,10 @@ class TrlRewards(Task):
     rows: LazyPrompts
     codec: TrlCodec
     extras: Extras = field(default_factory=Extras)
-    """What reward functions gave for the table that TRL shows."""
+    """The extra columns that reward functions gave for the table that TRL shows."""
 
     def problems(self, codec: Codec) -> Problems:
-        """The rows of the training set; evaluation is TRL's."""
+        """Returns the rows of the training set; evaluation is TRL's."""
         return Problems(train=self.rows, heldout=())
 
     def verify(self, prompt: Prompt, *, text: str) -> Verdict:
@@ -65,15 +65,15 @@ class TrlRewards(Task):
         return Verdict(reward=sum(known), scores=scores)
 
     def row(self, id: str) -> dict[str, Any]:
-        """The dataset's row of a prompt."""
+        """Returns the dataset's row of a prompt."""
         return self.trainer.train_dataset[int(id)]
 
     def as_given(self, prompt: Prompt) -> TrlPrompt:
-        """A prompt as the dataset has it; the text of one that a part made."""
+        """Returns a prompt as the dataset has it; the text of one that a part made."""
         return self.row(prompt.id)["prompt"] if prompt.id.isdecimal() else prompt.text
 
     def _keep_extras(self, prompt: Prompt, *, text: str) -> None:
-        """Columns of the table that `log_completions` shows, until the batch is logged."""
+        """Keeps the columns of the table of `log_completions` until the batch is logged."""
         pending = self.trainer._pending_extra_logs
         if pending:
             self.extras[prompt.id, text] = {name: values[-1] for name, values in pending.items()}
@@ -82,7 +82,7 @@ class TrlRewards(Task):
 
 @contextmanager
 def _heard(trainer: Any) -> Generator[dict[int, Any]]:
-    """What each reward function gives for the one completion: TRL takes NaN for None."""
+    """Records what each reward function returns, for TRL makes NaN of None."""
     given: dict[int, Any] = {}
     before = trainer.reward_funcs
     trainer.reward_funcs = [_recording(i, f, given=given) for i, f in enumerate(before)]
@@ -93,7 +93,7 @@ def _heard(trainer: Any) -> Generator[dict[int, Any]]:
 
 
 def _recording(index: int, function: Any, *, given: dict[int, Any]) -> Any:
-    """The function, noting what it gives; models stay as they are: TRL calls them otherwise."""
+    """Wraps a function to record what it returns; TRL calls reward models otherwise."""
     if not inspect.isroutine(function):
         return function
 

@@ -120,7 +120,7 @@ def check(strategy: Strategy) -> None:
 
 @final
 class DropIn:
-    """A TRL `rollout_func` with an engine behind it. `close` frees the engine."""
+    """Generates for TRL, as its `rollout_func`, with an engine that `close` frees."""
 
     def __init__(
         self,
@@ -143,7 +143,7 @@ class DropIn:
         self._call = make_rollout_func(self._generate, sync=self._sync)
 
     def __call__(self, prompts: list[TrlPrompt], trainer: Any) -> dict[str, list[Any]]:
-        """See TRL's `rollout_func`. Samples as the trainer's own settings say."""
+        """Does what TRL asks of a `rollout_func`; samples as the trainer's settings say."""
         self._trainer = trainer
         return self._call(prompts, trainer)
 
@@ -214,7 +214,7 @@ class DropIn:
 
 @final
 class _Unscored(Task):
-    """No problems and no verdicts: TRL's reward functions score."""
+    """Has no problems and gives no verdicts: TRL's reward functions score."""
 
     def problems(self, codec: Codec) -> Problems:
         return Problems(train=(), heldout=())

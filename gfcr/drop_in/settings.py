@@ -137,7 +137,7 @@ def overruled(args: Any, *, strategy: Strategy) -> str:
 
 
 def of_loss(strategy: Strategy) -> dict[str, Any]:
-    """The strategy's loss in TRL's words."""
+    """Returns the strategy's loss as fields of `GRPOConfig`."""
     loss = strategy.loss
     return {
         "loss_type": loss.aggregation,
@@ -147,7 +147,7 @@ def of_loss(strategy: Strategy) -> dict[str, Any]:
 
 
 def _groups(args: Any, *, strategy: Strategy) -> Iterator[str]:
-    """A batch is whole groups of the strategy's size."""
+    """Names what keeps a batch from being whole groups of the strategy's size."""
     size = args.num_generations
     rollouts = args.per_device_train_batch_size * args.steps_per_generation
     if size != strategy.group_size:
@@ -160,7 +160,7 @@ def _groups(args: Any, *, strategy: Strategy) -> Iterator[str]:
 
 
 def _steps(args: Any) -> Iterator[str]:
-    """Optimizer steps have whole passes; training, and what is saved, ends with a batch."""
+    """Names what would cut a batch short: in a step, at the end, or in a checkpoint."""
     passes, epochs = args.gradient_accumulation_steps, args.num_train_epochs
     parts, rest = divmod(args.steps_per_generation, passes)
     steps = max(1, parts * args.num_iterations)
@@ -185,7 +185,7 @@ def _steps(args: Any) -> Iterator[str]:
 
 
 def _values(args: Any) -> Iterator[str]:
-    """The values that an honoured field may have."""
+    """Names the honoured fields whose value is not."""
     cap, loading = args.max_completion_length, _loading(args.model_init_kwargs or {})
     if not isinstance(cap, int) or cap < 1:
         yield f"max_completion_length={cap!r}: give an integer >= 1"
@@ -206,13 +206,13 @@ def _values(args: Any) -> Iterator[str]:
 
 
 def _loading(given: Mapping[str, Any]) -> list[str]:
-    """The keys of `model_init_kwargs` that the engine could not follow."""
+    """Returns the keys of `model_init_kwargs` that the engine could not follow."""
     moot = (None, "main")  # TRL's own script gives revision="main"
     return sorted(k for k, v in given.items() if k not in _LOADING and v not in moot)
 
 
 def _loss_settings(args: Any, *, strategy: Strategy) -> Iterator[str]:
-    """The loss is the strategy's, which TRL's defaults do not contradict."""
+    """Names the settings that contradict the strategy's loss; TRL's defaults do not."""
     if strategy.loss.estimator != "grpo":
         yield f"the strategy's loss is {strategy.loss.estimator}: only grpo's is this trainer's"
     defaults = {field.name: _default(field) for field in fields(args)}

@@ -162,7 +162,7 @@ class GRPOTrainer(SeamMixin, _Trl):
                 return _Trl.train(self, str(resumed) if resumed else None, **trl)
 
     def identity(self) -> dict[str, Any]:
-        """What a run that is resumed must be equal in."""
+        """Returns what a resumed run must have in common with the one that it continues."""
         return {
             "strategy": self.strategy.spec(),
             "seed": self.args.seed,
@@ -183,7 +183,7 @@ class GRPOTrainer(SeamMixin, _Trl):
         return state
 
     def _prepare_inputs(self, generation_batch: Any) -> dict[str, Any]:
-        """Micro-batches of the strategy in training; in evaluation TRL generates by itself."""
+        """Returns the strategy's micro-batches in training; in evaluation TRL generates itself."""
         training = self.model.training
         return (SeamMixin if training else _Trl)._prepare_inputs(self, generation_batch)
 
@@ -205,7 +205,7 @@ class GRPOTrainer(SeamMixin, _Trl):
 
 
 class _Source:
-    """See `train.base.BatchSource`: the pipeline, its rollouts written, its metrics TRL's."""
+    """Feeds TRL from the pipeline, and logs its metrics and completions as TRL's."""
 
     def __init__(self, pipeline: Pipeline, *, trainer: Any, rewards: TrlRewards) -> None:
         self._pipeline, self._trainer, self._rewards = pipeline, trainer, rewards
@@ -258,7 +258,7 @@ def _checkpoint(asked: str | bool | None, *, folder: Path) -> Path | None:
 
 
 def _clear(rollouts: Path, *, batches: int) -> None:
-    """Leaves the rollouts of the first batches; those of another run go aside."""
+    """Moves rollouts aside that are not of this run: all but those of its first batches."""
     later = [p for p in rollouts.glob("update-*.parquet") if int(p.stem[7:]) >= batches]
     if not later:
         return
