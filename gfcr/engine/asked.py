@@ -1,4 +1,4 @@
-"""What an engine on a real model refuses before it begins."""
+"""Checks of requests and weights that engines on a real model make before they begin."""
 
 from collections.abc import Iterable, Sequence
 
@@ -7,7 +7,7 @@ from gfcr.errors import EngineError
 
 
 def check_tokens(request_id: str, *, tokens: Sequence[int], vocab: int) -> None:
-    """Vouches that tokens are the model's.
+    """Checks that all tokens are in the model's vocabulary.
 
     Raises:
         EngineError: there are none, or some lie outside its vocabulary.
@@ -22,7 +22,7 @@ def check_tokens(request_id: str, *, tokens: Sequence[int], vocab: int) -> None:
 
 
 def check_length(request_id: str, *, prompt: int, new: int, max_length: int) -> None:
-    """Vouches that a request has room.
+    """Checks that prompt and completion fit into the engine's longest sequence.
 
     Raises:
         EngineError: prompt and new tokens exceed the engine's longest sequence.
@@ -35,10 +35,10 @@ def check_length(request_id: str, *, prompt: int, new: int, max_length: int) -> 
 
 
 def check_still(in_flight: int) -> None:
-    """Vouches that nothing runs while weights change.
+    """Checks that no request is in flight while weights change.
 
     Raises:
-        EngineError: requests do.
+        EngineError: some requests are in flight.
     """
     if in_flight:
         raise EngineError(
@@ -48,7 +48,7 @@ def check_still(in_flight: int) -> None:
 
 
 def check_whole(names: Iterable[str], *, folder: ModelFolder) -> None:
-    """Vouches that an update brings every tensor of the model.
+    """Checks that a weight sync brings every tensor of the model.
 
     Raises:
         EngineError: some are missing.

@@ -17,22 +17,22 @@ class Request:
 
     id: str
     tokens: tuple[int, ...]
-    """Prompt and any prefix; engines reuse cached prefixes."""
+    """Prompt and any prefix of the completion; engines reuse the KV cache of known prefixes."""
     sampling: Sampling
     stop: tuple[int, ...] = ()
     """Token ids that end the request, besides the end-of-sequence token. The token is emitted."""
     seed: int | None = None
     priority: int = 0
-    """Order of admission, lower first."""
+    """Order of admission: requests with a lower number are decoded first."""
     draft_budget: int | None = None
     """Most draft tokens per verification; 0 turns speculation off, None leaves the drafter's."""
     prompt_id: str = ""
-    """Task prompt it belongs to, by which drafters find what they remember."""
+    """Task prompt that the request belongs to; drafters find what they remember by it."""
     slot: str = ""
-    """Which of the prompt's samples it is."""
+    """Which of the prompt's samples the request is."""
     endless: bool = False
-    """Goes on after the end-of-sequence token, up to its cap: how an audit reaches positions that
-    few completions reach by themselves."""
+    """Decodes on after the end-of-sequence token, up to the cap, so that an audit reaches positions
+    that few completions reach by themselves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,12 +42,12 @@ class Delta:
     request_id: str
     tokens: tuple[int, ...]
     logprobs: tuple[float, ...]
-    """Of the distribution actually sampled from (after temperature, top-p, top-k, min-p)."""
+    """Log-probs under the law actually sampled from (after temperature, top-p, top-k, min-p)."""
     finish: FinishReason | None = None
 
     @property
     def problem(self) -> str | None:
-        """Why nobody can learn from it, if so."""
+        """Why the tokens cannot be trained on; None if they can."""
         if len(self.logprobs) != len(self.tokens):
             return f"{len(self.logprobs)} log-probs for {len(self.tokens)} tokens"
         if not all(map(isfinite, self.logprobs)):
@@ -59,15 +59,15 @@ class Delta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineStats:
-    """Counters since the engine was made; take differences."""
+    """Counters since the engine was made; the difference of two gives what happened in between."""
 
     forward_passes: int = 0
     generated_tokens: int = 0
     prompt_tokens: int = 0
     cached_prompt_tokens: int = 0
     recomputed_tokens: int = 0
-    """Of requests that were sent to a server again, with what they had: prompt and tokens, which
-    were computed again where no cache held them."""
+    """Prompt and earlier tokens of requests that were sent to a server a second time: computed
+    again wherever no prefix cache held them."""
     drafts: int = 0
     drafted_tokens: int = 0
     accepted_tokens: int = 0
@@ -75,9 +75,9 @@ class EngineStats:
     busy_s: float = 0.0
     """Seconds spent inside `step` (simulated seconds for the fake engine)."""
     weight_bytes: int = 0
-    """Written for servers at weight syncs."""
+    """Bytes of weight files written for servers at weight syncs."""
     weight_elements: int = 0
-    """Elements of the weights at each of these, and those of them that were sent."""
+    """Elements of all weights, summed over syncs; `weights_changed` counts those that were sent."""
     weights_changed: int = 0
 
 
@@ -115,7 +115,7 @@ class Engine(Protocol):
         ...
 
     def score(self, sequences: Sequence[Sequence[int]], *, sampling: Sampling) -> list[Floats]:
-        """Log-probability of each token after the first, given those before it.
+        """Returns the log-probability of each token after the first, given those before it.
 
         Returns:
             One array of length `len(sequence) - 1` a sequence, in nats, under `sampling`'s
@@ -132,11 +132,11 @@ class Engine(Protocol):
         ...
 
     def stats(self) -> EngineStats:
-        """Counters so far."""
+        """Returns the counters so far."""
         ...
 
     def close(self) -> None:
-        """Frees the engine."""
+        """Frees the engine's processes and memory; it cannot be used afterwards."""
         ...
 
 
@@ -144,19 +144,19 @@ class EngineConfig(Part):
     """An engine by name: a dataclass whose fields are its settings. The file name is the name."""
 
     needs_model: ClassVar[bool] = True
-    """False for engines that invent their tokens."""
+    """Whether it loads a model; False for engines that invent their tokens."""
     beside: ClassVar[bool] = False
-    """Whether it generates in other processes, while this one computes."""
+    """Whether it generates in other processes, so that this one can train meanwhile."""
     alone: ClassVar[bool] = False
-    """Whether it sets up `torch.distributed` in this process for itself."""
+    """Whether it sets up `torch.distributed` in this process by itself."""
 
     @property
     def servers(self) -> int:
-        """How many servers it starts."""
+        """Number of server processes that the engine starts."""
         return 0
 
     def context(self, model: str) -> int | None:
-        """Most tokens (prompt and completion) of one sequence, without starting; None: not known.
+        """Returns the most tokens (prompt and completion) of a sequence; None if it is not known.
 
         Args:
             model: folder of the model.
@@ -164,7 +164,7 @@ class EngineConfig(Part):
         return None
 
     def check(self, drafter: Drafter | None) -> None:
-        """Vouches, without starting, that the engine can run a drafter.
+        """Checks that the engine can run a drafter, before anything is started.
 
         Raises:
             ConfigError: it cannot.
@@ -176,8 +176,8 @@ class EngineConfig(Part):
 
         Args:
             model: the folder.
-            seed: of everything that brings no seed of its own.
-            drafter: proposes tokens to verify; None does not speculate.
+            seed: for everything that brings no seed of its own.
+            drafter: proposes tokens for the engine to verify; None decodes without speculation.
 
         Raises:
             ConfigError: the drafter does not fit the model.

@@ -1,4 +1,4 @@
-"""What every engine keeps for its drafter: the running requests, their limits, their ends."""
+"""Bookkeeping that every engine does for its drafter: running requests, their limits and ends."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from gfcr.speculation.base import Draft, Drafter, Law, Proposer, Row, Step
 from gfcr.types import Floats, Ints
 
 _ONE = 1 + 1e-3
-"""Rounding included."""
+"""Upper bound of a valid probability, with room for rounding."""
 
 
 @dataclass(kw_only=True)
@@ -32,32 +32,32 @@ class Drafting:
         self.core = drafter.core if drafter else None
         self.proposer = self.core if isinstance(self.core, Proposer) else None
         self.pace = drafter.max_draft if drafter else 0
-        """Most tokens to draft for any request."""
+        """Draft length: most tokens to draft for any request in the next step."""
         self._max_length, self._eos = max_length, frozenset(eos)
         self._live: dict[str, _Live] = {}
 
     @property
     def record(self) -> int:
-        """Log-probs of how many of the likeliest tokens requests must bring."""
+        """How many of the likeliest tokens' log-probs the engine must report per sampled token."""
         return self.core.recorded if self.core is not None else 0
 
     @property
     def exact(self) -> bool:
-        """Whether rejected drafts are made up for from the residual, see `Drafter.exact`."""
+        """Whether a rejected draft token is replaced from the residual law; see `Drafter.exact`."""
         return self.drafter is None or self.drafter.exact
 
     @property
     def idle(self) -> bool:
-        """Whether no running request may have drafts, as in an evaluation: nothing to learn."""
+        """Whether no running request may be drafted for (as in evaluation): nothing to learn."""
         return all(live.request.draft_budget == 0 for live in self._live.values())
 
     def begin(self, request: Request) -> None:
-        """A request was submitted."""
+        """Registers a request that was submitted, unless there is no drafter."""
         if self.drafter is not None:
             self._live[request.id] = _Live(request=request)
 
     def emitted(self, request_id: str, *, tokens: Sequence[int], law: Law | None) -> None:
-        """A request gained tokens; `law` where `record` asks for it."""
+        """Records tokens that a request gained, with their `law` where `record` asks for one."""
         live = self._live.get(request_id)
         if live is None:
             return
@@ -66,7 +66,7 @@ class Drafting:
             live.laws.append(law)
 
     def end(self, request_id: str) -> None:
-        """A request has ended."""
+        """Removes a request that has ended, and shows it to the drafter."""
         live = self._live.pop(request_id, None)
         # Requests that may not be drafted for (evaluation) are not learned from either.
         if live is None or self.core is None or live.request.draft_budget == 0:
@@ -76,24 +76,24 @@ class Drafting:
             self.core.finished(_row(live, tokens_T=tokens, limit=0), law=_joined(live.laws))
 
     def set_pace(self, *, running: int) -> None:
-        """Asks the drafter how much to draft while so many requests run; with none, nothing."""
+        """Asks the drafter for the draft length with `running` requests; 0 stops drafting."""
         assert self.drafter is not None
         with asking("drafter"):
             self.pace = int(self.drafter.pace(running=running)) if running else 0
 
     def saw(self, step: Step) -> None:
-        """Tells the drafter of a step."""
+        """Tells the drafter the counters of an engine step."""
         assert self.drafter is not None
         with asking("drafter"):
             self.drafter.saw(step)
 
     def budgets(self) -> dict[str, int]:
-        """Most tokens that may be verified for each request in the next step."""
+        """Returns the most draft tokens to verify per request in the next step, by request id."""
         budgets = {i: live.request.draft_budget for i, live in self._live.items()}
         return {i: self.pace if b is None else min(b, self.pace) for i, b in budgets.items()}
 
     def row(self, request_id: str, *, tokens_T: NDArray[np.integer[Any]], cap: int) -> Row | None:
-        """What the drafter sees of a request; None for one that it is not asked about."""
+        """Returns the drafter's view of a request; None if nothing may be drafted for it."""
         live = self._live.get(request_id)
         if live is None:
             return None
@@ -109,11 +109,11 @@ class Drafting:
         return _row(live, tokens_T=tokens_T, limit=limit) if limit > 0 else None
 
     def propose(self, rows: Sequence[Row]) -> list[Draft]:
-        """Asks the drafter; drafts longer than allowed are cut.
+        """Asks the drafter for one draft per row, and cuts drafts that are longer than allowed.
 
         Raises:
-            PartError: it failed, or a draft's probabilities are none: the verification of such a
-                draft would follow no law.
+            PartError: the drafter failed, or its probabilities are invalid, so that verification
+                would not preserve the target's law.
         """
         assert self.proposer is not None
         with asking("drafter"):
@@ -122,7 +122,7 @@ class Drafting:
 
 
 def likeliest(laws: Sequence[Floats], *, most: int) -> Law | None:
-    """The `most` likeliest tokens of each law (vocab,); None where none are asked for."""
+    """Returns the `most` likeliest tokens of each law (vocab,), or None if `most` is 0."""
     if not most:
         return None
     ids_TM = np.array([np.argsort(-p_V, kind="stable")[:most] for p_V in laws], np.int32)

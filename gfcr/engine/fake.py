@@ -23,7 +23,7 @@ from gfcr.types import FinishReason, Floats, Sampling
 EOS: Final = 1
 
 Script = Callable[[Request], Sequence[int]]
-"""What a request shall generate, to its end."""
+"""Returns all tokens that a request is to generate."""
 
 
 @final
@@ -46,7 +46,7 @@ class Fake(EngineConfig):
 
     @property
     def vocab(self) -> int:
-        """Tokens, special ones included."""
+        """Size of the vocabulary, special tokens included."""
         return 4 + len(self.alphabet)
 
     def context(self, model: str) -> int:
@@ -178,7 +178,7 @@ class FakeEngine:
         self._queue.clear()
 
     def probabilities(self, context: Sequence[int], *, sampling: Sampling) -> Floats:
-        """The exact next-token distribution after `context`, shape (vocab,)."""
+        """Returns the exact next-token distribution after `context`, shape (vocab,)."""
         return toy_law(
             self._seed,
             self._version,
@@ -222,7 +222,7 @@ class FakeEngine:
         return FinishReason.LENGTH if full else None
 
     def _target(self, running: _Running) -> Next:
-        """The law of the token after what is done and some more."""
+        """Returns a function from drafted tokens to the law of the token after them."""
 
         def scripted(more: Sequence[int]) -> Floats:
             script, position = running.script or (), len(running.done) + len(more)

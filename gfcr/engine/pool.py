@@ -1,4 +1,4 @@
-"""Several vLLM servers as one engine: children that gfcr starts, or servers that are somewhere."""
+"""Several vLLM servers as one engine: children that gfcr starts, or servers named by URL."""
 
 from dataclasses import dataclass, field
 from typing import Annotated, final
@@ -27,7 +27,7 @@ class Pool(Serving):
     """Servers that gfcr starts on this machine. They share its cores, or its first GPU; a sweep on
     Ray can give each its own (`launcher.server_gpus`)."""
     urls: list[Annotated[str, Len(1, 200)]] = field(default_factory=list[str])
-    """Of servers that run already, in place of those; see `engine.url` of `vllm_server`."""
+    """URLs of running servers to use instead of starting any; see `engine.url` of `vllm_server`."""
     merge: Natural = 0
     """Requests left, on all servers, that go on together on one of them, so that the others are
     free for whoever shares their devices, another trial for one (JigsawRL, 2604.23838). The tokens

@@ -1,4 +1,4 @@
-"""vLLM servers as one engine, of which some borrow what time a serving device can spare."""
+"""vLLM servers as one engine, some of them on devices that also serve users."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -31,22 +31,22 @@ class Rose(Serving):
     """
 
     gate: File = ""
-    """In which the client of what is served says until when it can spare the device: a file of
-    `gfcr.cluster.gate.Gate`, on this machine."""
+    """File of a `gfcr.cluster.gate.Gate` on this machine, in which the serving client says until
+    when it can spare the device."""
     borrowed: Annotated[int, Interval(ge=1, le=64)] = 1
-    """Servers that gfcr starts on the device that serves."""
+    """Servers that gfcr starts on the device that also serves users."""
     dedicated: Annotated[int, Interval(ge=0, le=64)] = 1
-    """Servers that it starts elsewhere."""
+    """Servers that gfcr starts on other devices."""
     cores: list[Annotated[str, Len(1, 1_000)]] = field(default_factory=list[str])
-    """On CPUs: numbers of each server's cores with commas, borrowed ones first; none: any."""
+    """Each server's CPU cores, numbers with commas, borrowed servers first; empty: any cores."""
     most: Count = 16
-    """Rollouts that a server is sent at a time."""
+    """Most rollouts that a server is sent at a time."""
     blocks: Count = 512
     """Blocks of 32 tokens of KV memory that serving and borrowed servers share."""
     headroom: Share = 0.2
-    """Of it, kept free for serving: rollouts that reach into it are cut to half once an update."""
+    """Share of `blocks` kept free for serving; rollouts that reach into it lose half of theirs."""
     stall_s: Positive = 2.0
-    """Rollouts on a borrowed server that says nothing for so long go on elsewhere."""
+    """Seconds of silence after which rollouts on a borrowed server go on elsewhere."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -65,7 +65,7 @@ class Rose(Serving):
         return self.borrowed + self.dedicated
 
     def check(self, drafter: Drafter | None) -> None:
-        """See `EngineConfig.check`: it must be said where serving is heard of."""
+        """See `EngineConfig.check`; a missing gate file is refused too."""
         if not self.gate:
             raise ConfigError(
                 "engine.gate is empty: name the file in which the client of what is served says "

@@ -1,4 +1,4 @@
-"""vLLM's own server, as a process that chooses its port and ends with the one that started it."""
+"""vLLM's own server, as a child process that chooses its port and dies with its parent."""
 
 import os
 import runpy
@@ -11,15 +11,15 @@ from gfcr.process.cores import confine, told
 from gfcr.process.parent import follow
 
 HOST: Final = "GFCR_SERVER_HOST"
-"""Names the address that it listens at; this machine's alone without."""
+"""Environment variable with the address to listen at; without it, only this machine can connect."""
 PARENT: Final = "GFCR_SERVER_PARENT"
-"""The id of the process that starts it."""
+"""Environment variable with the id of the parent process."""
 _LOOPBACK: Final = "127.0.0.1"
 _SERVER: Final = "vllm.entrypoints.openai.api_server"
 
 
 def main() -> None:
-    """Runs the server with the arguments of this process; the first is the file for its URL."""
+    """Runs vLLM's server with this process's arguments; the first is the file for its URL."""
     follow(int(os.environ[PARENT]))
     if cores := told():
         confine(cores)

@@ -1,4 +1,4 @@
-"""A drafter that learns or adapts on servers: what it sees of them, and drafts that go to them."""
+"""Drafters that learn or adapt while vLLM servers run them, over what the servers report."""
 
 import time
 from pathlib import Path
@@ -16,14 +16,14 @@ from gfcr.errors import asking
 from gfcr.speculation.base import Drafter, Step
 
 _LOOK_S: Final = 0.25
-"""Between two looks at what servers have counted."""
+"""Seconds between two polls of the servers' counters."""
 _HOOKS: Final = ("saw", "fresh_weights")
-"""Of a drafter that is to know how it does, or may change."""
+"""Methods that only a drafter that adapts or learns overrides; others are never polled for."""
 
 
 @final
 class ServerDrafting:
-    """The engine's drafter: told of requests, of drafts every so often, and asked for another."""
+    """Tells the engine's drafter about requests and step counters, and sends its new weights."""
 
     def __init__(
         self,
@@ -34,12 +34,12 @@ class ServerDrafting:
         max_length: int,
         exchange: Path,
     ) -> None:
-        """Looks at nothing before it is opened.
+        """Polls nothing before `open` is called.
 
         Args:
-            drafter: which servers run; None: there is none.
+            drafter: the drafter that the servers run; None: there is none.
             fleet: the servers.
-            model: that they serve.
+            model: the model that they serve.
             max_length: most tokens of a sequence.
             exchange: folder for weights, which the servers see under the same path.
         """
@@ -55,27 +55,27 @@ class ServerDrafting:
         self._then, self._looked_s = Counted(), time.monotonic()
 
     def open(self) -> None:
-        """The servers are warm, and have begun to count."""
+        """Starts polling: the servers are warm and have reset their counters."""
         self._open, self._looked_s = True, time.monotonic()
 
     def begin(self, request: Request) -> int:
-        """A request is sent; returns the `logprobs` that it must ask for."""
+        """Registers a request; returns the number of `logprobs` that it must ask for."""
         self._drafting.begin(request)
         return 0 if request.draft_budget == 0 else self._logprobs
 
     def emitted(self, request_id: str, *, tokens: tuple[int, ...], event: Event) -> None:
-        """A request gained the first tokens of an event."""
+        """Records tokens that a request gained, with the law of those that were within its cap."""
         law = first(event.law, tokens=len(tokens))
         self._drafting.emitted(request_id, tokens=tokens, law=law)
 
     def end(self, request_id: str) -> None:
-        """A request has ended."""
+        """Removes a request that has ended."""
         self._drafting.end(request_id)
 
     def look(self, *, running: int) -> None:
-        """Tells the drafter what servers did since the last look, and hands them another draft.
+        """Reports the servers' counters to the drafter, and syncs new draft weights to them.
 
-        Not more often than makes sense, unless nothing runs any more.
+        Does so at most every `_LOOK_S` seconds, and always when no request is running any more.
         """
         seconds = time.monotonic() - self._looked_s
         if not (self._steers and self._open) or (running and seconds < _LOOK_S):

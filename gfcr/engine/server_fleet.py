@@ -1,4 +1,4 @@
-"""Servers as one: each request on the one that fits, weights on all, and none lost with one."""
+"""Several vLLM servers as one: routing, weight syncs, and recovery when a server is lost."""
 
 import contextlib
 import logging
@@ -22,9 +22,9 @@ _log: Final = logging.getLogger(__name__)
 
 @final
 class Fleet:
-    """One server or more. What was in flight on one that is lost goes on on the others.
+    """One server or more; requests in flight on a server that is lost continue on the others.
 
-    One of gfcr's is started again meanwhile; one of somebody's is asked again at the next weights.
+    A server of gfcr's is restarted meanwhile; any other is asked again at the next weight sync.
     """
 
     def __init__(
@@ -36,26 +36,26 @@ class Fleet:
         placement: Placement,
         taken: Callable[[Flight, Event], None],
     ) -> None:
-        """Waits for nothing yet: see `start`.
+        """Starts nothing by itself: see `start`.
 
         Args:
-            servers: which have begun to start.
-            events: what they say.
+            servers: servers that are starting.
+            events: queue of what the servers report.
             eos: tokens that end a request.
             placement: which server a request goes to.
-            taken: told what came for a request.
+            taken: called with each event of a request.
         """
         self.servers = [*servers]
         self.weights: Synced | None = None
         self.draft: Synced | None = None
-        """Weights of the draft model, where they are not those that it began with."""
+        """Draft weights that replaced those the draft model started with; None before the first."""
         self.traced = False
-        """Whether servers record their steps, see `steps`."""
+        """Whether servers record their engine steps, see `steps`."""
         self._events, self._eos, self._taken = events, eos, taken
         self.placement = placement
         self._waiting: list[Flight] = []
-        """Requests that no server has: none answers, or none takes them now."""
-        self.recomputed = 0
+        """Requests that no server has: none is up, or none has room."""
+        self.recomputed = 0  # prompt and tokens of resumed requests
         """See `EngineStats.recomputed_tokens`."""
         self._sent = 0
         self._begun = False
@@ -82,14 +82,14 @@ class Fleet:
         self.servers[place].send(flight, eos=self._eos, traced=self.traced)
 
     def forget(self, flight: Flight, *, ended: bool) -> None:
-        """Hears no more of a request; its server aborts what it has not ended."""
+        """Drops a request; its server aborts it unless it has `ended` there."""
         self._waiting = [f for f in self._waiting if f is not flight]
         for server in self.servers:
             if flight.key in server.flights:
                 server.forget(flight.key, ended=ended)
 
     def hear(self) -> None:
-        """Hands on what has come; waits for the first of it, but not for ever."""
+        """Handles the events that have come, waiting a limited time for the first one."""
         late = [s.late_s for s in self.servers if s.late_s is not None]
         soon = self._place_anew()
         with contextlib.suppress(queue.Empty):
@@ -102,10 +102,10 @@ class Fleet:
                 self._lose(server, "it says nothing any more")
 
     def load(self, weights: Synced) -> None:
-        """Gives all servers the weights; one that is being started gets them when it answers.
+        """Syncs weights to all servers; one that is restarting gets them once it is up.
 
         Raises:
-            EngineError: one says that it has others.
+            EngineError: a server reports other weights than those it was sent.
         """
         self.weights = weights
         self.placement.forget()
@@ -118,7 +118,7 @@ class Fleet:
         self._await(lambda: any(s.up for s in self.servers))
 
     def load_draft(self, draft: Synced) -> None:
-        """Gives all servers another draft; one that is being started gets it when it answers."""
+        """Syncs draft weights to all servers; one that is restarting gets them once it is up."""
         self.draft = draft
         for server in self.servers:
             with self._losing(server):
@@ -126,7 +126,7 @@ class Fleet:
                     server.load_draft(draft)
 
     def ask(self, bodies: Sequence[dict[str, Any]]) -> list[Any]:
-        """Asks questions, spread over the servers; answers are in order."""
+        """Spreads requests that do not stream over the servers; answers are in the given order."""
         answers: dict[int, Any] = {}
         while left := [i for i in range(len(bodies)) if i not in answers]:
             self._await(lambda: any(s.up for s in self.servers))
@@ -142,32 +142,32 @@ class Fleet:
         return [answers[i] for i in range(len(bodies))]
 
     def counted(self) -> Counted:
-        """What all servers have counted."""
+        """Returns the sum of all servers' counters."""
         total = Counted()
         for server in self.servers:
             total = total.plus(server.total)
         return total
 
     def count_anew(self) -> None:
-        """Begins to count, with nothing cached."""
+        """Resets the counters and the prefix caches of all servers."""
         for server in self.servers:
             server.forget_prefixes()
             server.count_anew()
         self.placement.forget()
 
     def steps(self) -> Mapping[str, Steps]:
-        """What the servers recorded since this was last asked, by request: see `traced`."""
+        """Returns the steps recorded since the last call, by request id; see `traced`."""
         return by_request([server.call(STEPS) for server in self.servers])
 
     def close(self) -> None:
-        """Ends the servers that gfcr started."""
+        """Stops the servers that gfcr started."""
         for server in self.servers:
             server.close()
 
     # ------------------------------------------------------------ what servers say
 
     def _place_anew(self) -> bool:
-        """Sends what waits or is to be elsewhere; whether that is to be tried again soon."""
+        """Sends waiting and evicted requests; returns whether to retry soon as some still wait."""
         for flight in self.placement.evicted(self.servers):
             self.forget(flight, ended=False)
             self._waiting.append(flight)
@@ -194,10 +194,10 @@ class Fleet:
             self._taken(server.flights[event.key], event)
 
     def _answered(self, server: Server, event: Event) -> None:
-        """A server that was begun answers, or never will.
+        """Handles a server's first answer, or its failure to start.
 
         Raises:
-            EngineError: it is gfcr's, or was to be there from the beginning.
+            EngineError: the failed server is gfcr's own, or it had to be there from the beginning.
         """
         if event.up:
             with self._losing(server):
@@ -208,10 +208,10 @@ class Fleet:
             raise _all_lost(server, event.lost)
 
     def _lose(self, server: Server, why: str) -> None:
-        """Starts a server again, and has the others go on with what was in flight on it.
+        """Restarts a server that was lost, and sends its requests in flight to the others.
 
         Raises:
-            EngineError: it is not gfcr's to start, and there is no other.
+            EngineError: gfcr did not start the server, and there is no other.
         """
         flights = server.lose(why)
         said = "the vLLM server at %s was lost (%s): "

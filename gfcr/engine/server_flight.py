@@ -1,4 +1,4 @@
-"""A request to a vLLM server, as far as it has come: caps move, and servers die."""
+"""The state of one request to a vLLM server, which survives changed caps and lost servers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,28 +15,28 @@ _FINISH: Final = {
     "repetition": FinishReason.HALTED,
 }
 _MIX: Final = 0x9E3779B97F4A7C15
-"""Spreads the seeds of what goes on after an interruption (2^64 over the golden ratio)."""
+"""Multiplier (2^64 over the golden ratio) that gives a resumed request another seed."""
 EXTRA: Final = "gfcr"
-"""Key in vLLM's `extra_args` of what `gfcr.engine.vllm_inside` reads."""
+"""Key in vLLM's `extra_args` under which `gfcr.engine.vllm_inside` finds its arguments."""
 
 
 @final
 @dataclass(kw_only=True)
 class Flight:
-    """A request and the tokens that it has."""
+    """A request and the tokens sampled for it so far."""
 
     request: Request
     cap: int
-    """Most tokens, as of now."""
+    """Most completion tokens, as last set by `Engine.limit`."""
     tokens: list[int] = field(default_factory=list[int])
     logprobs: int = 0
-    """Asked for at each token, see `server_laws`."""
+    """Number of log-probs asked for per token, see `server_laws`."""
     key: str = ""
-    """What it is called on the wire: each time it is sent anew, another; empty while no server has
+    """Id under which the request was last sent, a new one each time; empty while no server has
     it."""
 
     def body(self, *, eos: Sequence[int], traced: bool) -> dict[str, Any]:
-        """What the server is told: the tokens it has are behind the prompt.
+        """Returns the JSON body of the request, with the tokens sampled so far behind the prompt.
 
         Args:
             eos: tokens that end a request.
@@ -69,7 +69,7 @@ class Flight:
         }
 
     def take(self, event: Event) -> Delta | None:
-        """Adds what came, up to the cap; None where that is nothing.
+        """Appends an event's tokens up to the cap; returns None if there is nothing to report.
 
         Without a `finish` the server may have ended all the same, at a cap that has been raised
         since: see `is_short`.
@@ -83,7 +83,7 @@ class Flight:
         return Delta(request_id=self.request.id, tokens=tokens, logprobs=logprobs, finish=finish)
 
     def is_short(self, event: Event) -> bool:
-        """Whether the server ended it before its cap."""
+        """Whether the server stopped at an earlier cap that has been raised since."""
         return event.finish == "length" and len(self.tokens) < self.cap
 
     def _finish(self, event: Event, *, cut: bool) -> FinishReason | None:

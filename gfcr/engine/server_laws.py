@@ -1,4 +1,4 @@
-"""The likeliest tokens at each sampled one, as a vLLM server says them."""
+"""Conversion of the top log-probs that a vLLM server reports into a `Law`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,18 +9,18 @@ from gfcr.speculation.base import Law
 
 
 def asked_for(likeliest: int, *, vocab: int) -> int:
-    """The `logprobs` with which a server tells so many of the likeliest tokens.
+    """Returns vLLM's `logprobs` setting that reports this many of the likeliest tokens.
 
-    It says the sampled token first and then the likeliest, so many in all: one more is asked for.
+    The server lists the sampled token first and counts it: one more is asked for.
     """
     return min(likeliest + 1, vocab) if likeliest else 0
 
 
 def law_of(content: Sequence[Mapping[str, Any]], *, most: int) -> Law:
-    """Makes a law of an answer's `logprobs.content`; where it has less, of no token.
+    """Builds a law from an answer's `logprobs.content`; missing ranks get probability 0.
 
     Args:
-        content: by sampled token.
+        content: one entry per sampled token.
         most: likeliest tokens to keep; the sampled one is not kept beside them.
     """
     ids_TM = np.zeros((len(content), most), np.int32)
@@ -35,5 +35,5 @@ def law_of(content: Sequence[Mapping[str, Any]], *, most: int) -> Law:
 
 
 def first(law: Law | None, *, tokens: int) -> Law | None:
-    """The law of so many tokens, from the first."""
+    """Returns the law of the first `tokens` positions."""
     return law and Law(ids_TM=law.ids_TM[:tokens], probs_TM=law.probs_TM[:tokens])

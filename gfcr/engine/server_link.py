@@ -1,4 +1,4 @@
-"""One vLLM server: its process, what is in flight on it, its weights, and what it has counted."""
+"""One vLLM server: its process, requests in flight, loaded weights and counters."""
 
 import contextlib
 import time
@@ -15,23 +15,23 @@ from gfcr.engine.server_wire import Events, LostServerError, Wire
 from gfcr.errors import EngineError
 
 _FRUITLESS: Final = 3
-"""Times that a server may be lost without a token in between."""
+"""Consecutive losses without a single sampled token after which a server is given up."""
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class Drafts:
-    """How a server speculates."""
+    """The speculation settings of a server."""
 
     method: str
-    """As vLLM calls it."""
+    """Name of the speculation method in vLLM."""
     length: int
     """Most tokens of a draft."""
 
 
 @final
 class Server:
-    """A server, from its start to its end, however often it is started in between."""
+    """A server and its restarts, from the first start to the end of the engine."""
 
     def __init__(
         self,
@@ -43,15 +43,15 @@ class Server:
         patience_s: float,
         drafts: Drafts | None = None,
     ) -> None:
-        """Begins to start it, or to ask one that is there; an event tells when it answers.
+        """Starts the server or connects to a running one; an event reports when it answers.
 
         Args:
-            url: where it is; of a process, it says so itself.
-            process: of a server that gfcr starts; another is not started again.
-            events: for what it says.
-            timeout_s: how long it may say nothing before it counts as hung.
-            patience_s: how long it may take until it answers.
-            drafts: how it must speculate; None: not at all.
+            url: its address; empty for a process, which reports its own.
+            process: the process of a server that gfcr starts; None: it is not restarted when lost.
+            events: queue for what it reports.
+            timeout_s: seconds without any answer after which it counts as hung.
+            patience_s: seconds it may take to start.
+            drafts: the speculation settings it must have; None: it must not speculate.
         """
         self._drafts = drafts
         self.process, self._url = process, url.rstrip("/")
@@ -59,31 +59,31 @@ class Server:
         self.up = False
         """Whether it answers and has the policy's weights."""
         self.flights: dict[str, Flight] = {}
-        """What is on the wire."""
+        """Requests that the server is working on, by key."""
         self.fixes: tuple[str, ...] = ()
-        """Repairs of vLLM in force there."""
+        """Names of the vLLM repairs in force in the server."""
         self._has = ""
-        """Digest of the weights it was last seen to have."""
+        """Digest of the weights that it was last known to have loaded."""
         self.heard_s = 0.0
-        """When it last said something, or was sent something while it had nothing."""
+        """Monotonic time of its last answer, or of the first request sent to it while idle."""
         self._lost = 0
         self._then = self._now = self._gone = Counted()
-        """Of this server when it began and when it was last asked, and of those before it."""
+        """Counters: of this start at its beginning and last poll; and the sum of earlier starts."""
         self._wire = self._begun()
 
     @property
     def url(self) -> str:
-        """Where it is now; empty until that is known."""
+        """Its current address; empty until it is known."""
         return self._wire.url
 
     @property
     def name(self) -> str:
-        """Under which events tell of it; another after each start."""
+        """Key under which events concern the server itself; every start gets a new one."""
         return self._wire.name
 
     @property
     def total(self) -> Counted:
-        """What it has counted, of all its lives; as last known where it does not answer."""
+        """Its counters summed over all restarts; the last known values while it does not answer."""
         if self.up:
             with contextlib.suppress(LostServerError):  # the next step hears of it
                 self._now = self._counted()
@@ -91,19 +91,19 @@ class Server:
 
     @property
     def late_s(self) -> float | None:
-        """Seconds until it counts as hung; None where nothing is expected of it."""
+        """Seconds until it counts as hung; None while it has no requests."""
         return self.heard_s + self._timeout_s - time.monotonic() if self.flights else None
 
     def begin_again(self) -> None:
-        """Starts it again, or asks whether it is there again."""
+        """Restarts the server, or polls for one that gfcr did not start."""
         self._wire.close()  # it may still ask
         self._wire = self._begun()
 
     def meet(self, weights: Synced | None, *, draft: Synced | None) -> None:
-        """It answers: asks what it is, and loads the policy's weights and the draft's.
+        """Checks a server that has just answered, and syncs policy and draft weights to it.
 
         Raises:
-            EngineError: it is not a server for gfcr, or has other weights than it was given.
+            EngineError: it lacks gfcr's extension, or reports other weights than it was sent.
         """
         self._then = self._now = self._counted()
         told = self.told()
@@ -117,11 +117,11 @@ class Server:
         self.up = True
 
     def told(self) -> dict[str, Any]:
-        """What gfcr's part in the server says of it, see `vllm_inside`."""
+        """Returns repairs, weight digest and speculation settings, as `vllm_inside` has them."""
         return dict(self.call("gfcr_told"))
 
     def call(self, method: str, *args: str) -> Any:
-        """What `vllm_inside` answers there."""
+        """Calls a method of `vllm_inside` in the server and returns its result."""
         asked = {"method": method, "args": [*args]}
         try:
             return self._wire.ask("/collective_rpc", asked)["results"][0]
@@ -134,28 +134,28 @@ class Server:
             ) from error
 
     def send(self, flight: Flight, *, eos: Sequence[int], traced: bool) -> None:
-        """Begins a request under `flight.key`."""
+        """Sends a request under `flight.key` and starts streaming its tokens."""
         if not self.flights:
             self.heard_s = time.monotonic()
         self.flights[flight.key] = flight
         self._wire.stream(flight.key, flight.body(eos=eos, traced=traced))
 
     def heard(self, *, tokens: int) -> None:
-        """It has said something."""
+        """Notes that the server answered; with tokens, its count of fruitless restarts is reset."""
         self.heard_s = time.monotonic()
         self._lost = 0 if tokens else self._lost
 
     def forget(self, key: str, *, ended: bool) -> None:
-        """Hears no more of a request; the server aborts what it has not ended."""
+        """Drops a request; the server aborts it unless it has `ended` there."""
         self.flights.pop(key, None)
         if not ended:
             self._wire.drop(key)
 
     def lose(self, why: str) -> list[Flight]:
-        """It died or hangs: returns what was in flight on it.
+        """Disconnects from a server that died or hangs; returns the requests in flight on it.
 
         Raises:
-            EngineError: it does so again and again.
+            EngineError: it was lost several times without sampling a token in between.
         """
         self._lost += 1
         if self._lost > _FRUITLESS:
@@ -174,10 +174,10 @@ class Server:
         return flights
 
     def load(self, weights: Synced) -> None:
-        """Has the server load weights; all of them, where it does not take what changed.
+        """Makes the server load weights: the delta if it has the base, otherwise all of them.
 
         Raises:
-            EngineError: it does not, or says that it has others.
+            EngineError: it refuses, or reports other weights afterwards.
         """
         by_delta = bool(weights.base) and weights.base == self._has
         try:
@@ -191,12 +191,12 @@ class Server:
         self._has = weights.digest
 
     def load_draft(self, draft: Synced) -> None:
-        """Has the server draft with other weights from its next step on, whatever is in flight.
+        """Makes the server use new draft weights from its next step on, with requests in flight.
 
-        What it holds of prompts is as the draft before saw them, where it may not forget them.
+        Their KV cache keeps the old draft's entries; only prefixes no request uses are forgotten.
 
         Raises:
-            EngineError: it does not.
+            EngineError: it refuses, or reports other draft weights.
         """
         told = draft.update(has="")
         found = self.call("gfcr_draft", told["path"], told["digest"])["digest"]
@@ -222,7 +222,7 @@ class Server:
         self._wire.ask("/reset_prefix_cache", {})
 
     def count_anew(self) -> None:
-        """Begins to count."""
+        """Resets its counters."""
         self._then = self._now = self._counted()
 
     def asking(self, path: str, bodies: Sequence[dict[str, Any]]) -> Future[list[Any]]:
@@ -247,7 +247,7 @@ class Server:
         return wire
 
     def _check(self, told: Mapping[str, Any] | None) -> None:
-        """Vouches that a server of somebody's speculates as the run says."""
+        """Checks that a server that gfcr did not start speculates as the strategy asks."""
         found = None if told is None else Drafts(method=told["method"], length=told["length"])
         if found != self._drafts:
             raise EngineError(

@@ -1,4 +1,4 @@
-"""The loop on vLLM servers: requests out, tokens in, weights by way of a file."""
+"""The engine on vLLM servers: requests and tokens over HTTP, weight syncs through a file."""
 
 import shutil
 import time
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     import torch
 
 _FIRST: Final = -(2**31)
-"""Priority of scoring: before any rollout."""
+"""Priority of scoring requests: ahead of any rollout."""
 
 
 @final
 class ServerEngine:
     """See `Engine`. At temperature 0 log-probs are those of temperature 1 without filters.
 
-    What was in flight on a server that dies or hangs goes on from the tokens it had. Lowered caps
-    are kept here: a server may sample beyond one before it hears.
+    Requests in flight on a server that dies or hangs continue from the tokens they had. Lowered
+    caps are enforced here, since a server may sample beyond one before it is told.
     """
 
     def __init__(
@@ -53,18 +53,18 @@ class ServerEngine:
         """Waits until all servers answer.
 
         Args:
-            servers: which have begun to start.
-            events: what they say.
+            servers: servers that are starting.
+            events: queue of what the servers report.
             folder: the model they serve.
             max_length: most tokens of a sequence.
             placement: which server a request goes to.
             exchange: folder for weights, which the servers see under the same path.
-            temporary: whether that folder goes when the engine is closed.
-            drafter: that they run.
-            deltas: see `Outbox`.
+            temporary: whether that folder is deleted when the engine is closed.
+            drafter: the drafter that they run.
+            deltas: dtype in which weight deltas are sent, see `Outbox`.
 
         Raises:
-            EngineError: one does not start, or is not a server for gfcr.
+            EngineError: a server does not start, or lacks gfcr's extension.
         """
         self.folder = folder
         self.fleet = Fleet(
@@ -75,7 +75,7 @@ class ServerEngine:
         self._outbox = Outbox(exchange, deltas=deltas)
         self._live: dict[str, Flight] = {}
         self._deltas: list[Delta] = []
-        """What has come since the last step."""
+        """Deltas received since the last step."""
         self._generated = 0
         self._busy_s = 0.0
         self._drafting = ServerDrafting(
@@ -100,7 +100,7 @@ class ServerEngine:
 
     @property
     def fixes(self) -> tuple[str, ...]:
-        """Repairs of vLLM in force in every server, see `gfcr.engine.vllm_fixes`."""
+        """Names of the vLLM repairs in force in all servers, see `gfcr.engine.vllm_fixes`."""
         first, *others = self.fleet.servers
         return tuple(fix for fix in first.fixes if all(fix in s.fixes for s in others))
 
@@ -116,7 +116,7 @@ class ServerEngine:
         self._send(request, logprobs=self._drafting.begin(request))
 
     def step(self) -> Sequence[Delta]:
-        """See `Engine.step`: all that has come since the last, waiting for the first of it."""
+        """See `Engine.step`. Returns all deltas since the last step, waiting for the first."""
         begun = time.perf_counter()
         while self._live and not self._deltas:
             self.fleet.hear()
@@ -142,7 +142,7 @@ class ServerEngine:
             flight.cap = max(max_tokens, len(flight.tokens) + 1)
 
     def score(self, sequences: Sequence[Sequence[int]], *, sampling: Sampling) -> list[Floats]:
-        """See `Engine.score`. Computed afresh; temperature 0 scores as temperature 1."""
+        """See `Engine.score`. Uses no prefix cache; temperature 0 scores as temperature 1."""
         heat = sampling.temperature or 1.0
         own = {"max_tokens": 1, "temperature": heat, "prompt_logprobs": 0, "detokenize": False}
         for i, tokens in enumerate(sequences):
@@ -156,7 +156,7 @@ class ServerEngine:
     def update_weights(self, weights: Weights, *, version: int) -> None:
         """See `Engine.update_weights`. Names are those of the checkpoint (transformers).
 
-        Every server says which version it then has, and of which file.
+        Every server then reports the version and the digest of the weights that it has.
         """
         asked.check_still(len(self._live.keys() | {d.request_id for d in self._deltas}))
         items = list(weights)
@@ -164,7 +164,7 @@ class ServerEngine:
         self.fleet.load(self._outbox.pack(items, version=version))
 
     def stats(self) -> EngineStats:
-        """See `Engine.stats`. Tokens are those that were heard; the rest is the servers' count."""
+        """See `Engine.stats`. Sampled tokens are counted here, everything else by the servers."""
         total = self.fleet.counted()
         return EngineStats(
             forward_passes=total.forward_passes,
@@ -183,7 +183,7 @@ class ServerEngine:
         )
 
     def close(self) -> None:
-        """See `Engine.close`. A server that was there before goes on."""
+        """See `Engine.close`. Servers that gfcr did not start keep running."""
         self._live.clear()
         self.fleet.close()
         if self._temporary:
@@ -221,7 +221,7 @@ class ServerEngine:
         asked.check_length(request_id, prompt=len(tokens), new=new, max_length=room)
 
     def _warm_up(self) -> None:
-        """Has each server meet what it compiles at first use, and begins to count."""
+        """Makes each server compile its kernels on short requests, then resets all counters."""
         sampling = Sampling(max_tokens=min(8, self._max_length - 1))
         for i in range(2 * len(self.fleet.servers)):
             tokens = (i % self.folder.vocab,)
@@ -234,7 +234,7 @@ class ServerEngine:
 
 
 def _scores(answer: Any, *, tokens: Sequence[int]) -> Floats:
-    """The log-prob of each token after the first, of an answer's `prompt_logprobs`."""
+    """Extracts the log-prob of each token after the first from an answer's `prompt_logprobs`."""
     found: list[dict[str, Any] | None] = answer["prompt_logprobs"]
     pairs = zip(found[1:], tokens[1:], strict=True)
     return np.array([(each or {})[str(token)]["logprob"] for each, token in pairs], np.float32)

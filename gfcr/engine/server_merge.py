@@ -1,4 +1,4 @@
-"""A tail on one server: the last requests of a batch go on together (JigsawRL, 2604.23838)."""
+"""Merges the last requests of a batch onto one server (JigsawRL, 2604.23838)."""
 
 from collections.abc import Sequence
 from typing import final
@@ -10,22 +10,18 @@ from gfcr.engine.server_route import Placement, Seen
 
 @final
 class TailMerge(Placement):
-    """Another placement, until so few requests are left that one server is enough for them.
-
-    They go on there with the tokens that they have, which it computes again; the others' devices
-    are free for whoever shares them. Until then there must have been more requests.
-    """
+    """Follows another placement until so few requests are left that one server is enough."""
 
     def __init__(self, rest: Placement, *, at: int) -> None:
-        """Nothing is in flight.
+        """Starts with nothing in flight.
 
         Args:
-            rest: places everything else.
-            at: most requests of a tail, on all servers together.
+            rest: the placement of everything that is not merged.
+            at: most requests of a tail, counted over all servers.
         """
         self._rest, self._at = rest, at
         self._full = False
-        """Whether there were more since the last merge."""
+        """Whether more than `at` requests were in flight since the last merge."""
         self._keeper, self._moved = 0, frozenset[str]()
 
     def choose(self, request: Request, *, servers: Sequence[Seen]) -> int | None:
@@ -35,7 +31,7 @@ class TailMerge(Placement):
         return self._rest.choose(request, servers=servers)
 
     def evicted(self, servers: Sequence[Seen]) -> Sequence[Flight]:
-        """See `Placement.evicted`: all but what is on the server that holds most tokens."""
+        """See `Placement.evicted`: all requests but those of the server that holds most tokens."""
         gone = self._rest.evicted(servers)
         left = sum(len(server.flights) for server in servers)
         if left > self._at or not self._full:
@@ -50,7 +46,7 @@ class TailMerge(Placement):
         return [*gone, *(flight for flight in moved if flight not in gone)]
 
     def forget(self) -> None:
-        """See `Placement.forget`. What comes then is no tail of what was before."""
+        """See `Placement.forget`. Requests after a weight sync are not the tail of earlier ones."""
         self._rest.forget()
         self._full = False
 

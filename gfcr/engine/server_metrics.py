@@ -1,4 +1,4 @@
-"""What a vLLM server has counted."""
+"""Counters of a vLLM server, read from its Prometheus page."""
 
 import re
 from dataclasses import dataclass, fields
@@ -13,11 +13,11 @@ _PER_POSITION: Final = "spec_decode_num_accepted_tokens_per_pos_total"
 @final
 @dataclass(frozen=True, kw_only=True)
 class Counted:
-    """Totals since the server was started, over the engines behind it."""
+    """Totals since the server was started, summed over its engine cores."""
 
     forward_passes: int = 0
     prompt: int = 0
-    """Prompt tokens; `cached` of them were not computed."""
+    """Prompt tokens; for `cached` of these the prefix cache held the KV entries."""
     cached: int = 0
     drafts: int = 0
     drafted: int = 0
@@ -27,7 +27,7 @@ class Counted:
 
     @staticmethod
     def parse(text: str) -> "Counted":
-        """Reads them from a page of Prometheus."""
+        """Reads the counters from a Prometheus page."""
         totals: dict[str, float] = {}
         places: dict[int, float] = {}
         for name, labels, value in _LINE.findall(text):
@@ -45,11 +45,11 @@ class Counted:
         )
 
     def since(self, then: "Counted") -> "Counted":
-        """What was counted after `then`."""
+        """Returns the counts made after `then`."""
         return self._with(then, sign=-1)
 
     def plus(self, more: "Counted") -> "Counted":
-        """Both together."""
+        """Returns the sum of both counts."""
         return self._with(more, sign=1)
 
     def _with(self, other: "Counted", *, sign: int) -> "Counted":

@@ -1,4 +1,4 @@
-"""A vLLM server that gfcr starts, watches, starts again and ends."""
+"""A vLLM server process that gfcr starts, watches, restarts and ends."""
 
 import json
 import os
@@ -15,8 +15,8 @@ from gfcr.process.environment import environment
 from gfcr.process.worker import LAST, command
 
 THROUGH: Final = "GFCR_SERVERS_THROUGH"
-"""In the environment, a list in JSON: the command that runs servers where their launcher wants
-them. It is given a server's number and its command, and ends with it."""
+"""Environment variable with a command, as a JSON list, that runs a server where the launcher wants
+it: it gets the server's number and command as arguments, and exits with the server."""
 _CHILD: Final = "gfcr.engine.server_child"
 _ERROR: Final = re.compile(r"\w+Error: ")
 _STOP_S: Final = 15.0
@@ -24,7 +24,7 @@ _STOP_S: Final = 15.0
 
 @final
 class ServerProcess:
-    """`vllm serve` on a port of this machine, or where `THROUGH` runs it; its log is a file."""
+    """`vllm serve` on this machine or wherever `THROUGH` runs it, with its output in a log file."""
 
     def __init__(
         self,
@@ -35,39 +35,39 @@ class ServerProcess:
         number: int = 0,
         placed: Mapping[str, str] | None = None,
     ) -> None:
-        """Starts nothing yet.
+        """Starts nothing before `begin` is called.
 
         Args:
-            arguments: of the server, without host and port.
-            log: file for what it prints.
-            fixes: whether it is repaired, see `vllm_plugin`.
-            number: which of its engine's servers it is.
-            placed: what its environment says of where it computes, beside this process's.
+            arguments: arguments of `vllm serve`, without host and port.
+            log: file for its output.
+            fixes: whether vLLM is repaired, see `vllm_plugin`.
+            number: index of the server in its engine.
+            placed: environment variables that pin the server to a device.
         """
         self._arguments, self._fixes, self.log = [*arguments], fixes, log
         self._number, self._told = str(number), log.with_suffix(".url")
         self._placed = dict(placed or {})
         self._process: subprocess.Popen[bytes] | None = None
         self.starts = 0
-        """How often it was started."""
+        """Number of times that the process was started."""
 
     @property
     def pid(self) -> int:
-        """Of the process."""
+        """Id of the process; 0 before the first start."""
         return self._process.pid if self._process else 0
 
     @property
     def alive(self) -> bool:
-        """Whether the process is there."""
+        """Whether the process is running."""
         return self._process is not None and self._process.poll() is None
 
     @property
     def url(self) -> str:
-        """Where it listens; empty until it has a port."""
+        """URL that the server listens at; empty until it has chosen a port."""
         return self._told.read_text() if self._told.is_file() else ""
 
     def begin(self) -> None:
-        """Starts it, again where it was there before; it takes a while until it answers."""
+        """Starts or restarts the process; loading the model takes a while after that."""
         self._end(signal.SIGKILL)  # one that was there is lost
         self._told.unlink(missing_ok=True)
         through = json.loads(os.environ.get(THROUGH, "[]"))
@@ -84,11 +84,11 @@ class ServerProcess:
         self.starts += 1
 
     def stop(self) -> None:
-        """Ends it and what it started."""
+        """Ends the process and all its children."""
         self._end(signal.SIGTERM, signal.SIGKILL)
 
     def last_words(self) -> str:
-        """What the log ends with, and the first error in it, of which the others come."""
+        """Returns the log's first error, which usually caused the others, and the log's end."""
         if not self.log.is_file():
             return ""
         lines = self.log.read_text("utf-8", errors="replace").splitlines()

@@ -1,4 +1,4 @@
-"""Which of several servers a request goes to."""
+"""Placement: which of several servers a request is sent to."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -10,68 +10,68 @@ from gfcr.engine.server_flight import Flight
 Key: TypeAlias = str | tuple[int, ...]
 
 _PREFIX: Final = 32
-"""Tokens by which requests without a prompt id are told apart: a block of the prefix cache."""
+"""Leading tokens that identify a prompt without an id: the length of a prefix-cache block."""
 
 
 class Seen(Protocol):
-    """What is known of a server."""
+    """What a placement may know about a server."""
 
     @property
     def up(self) -> bool:
-        """Whether it answers."""
+        """Whether the server answers."""
         ...
 
     @property
     def flights(self) -> Mapping[str, Flight]:
-        """What it has, the oldest first."""
+        """Requests in flight on the server by key, the oldest first."""
         ...
 
     @property
     def heard_s(self) -> float:
-        """When it was last heard of, or was sent something while it had nothing."""
+        """Time of its last answer, or of the first request sent to it while idle."""
         ...
 
 
 class Placement(ABC):
-    """Chooses servers."""
+    """Chooses the server of each request."""
 
     @abstractmethod
     def choose(self, request: Request, *, servers: Sequence[Seen]) -> int | None:
-        """The server for a request; None: it waits.
+        """Returns the index of the server for a request; None makes the request wait.
 
         Args:
-            request: to be sent, or sent again.
-            servers: all that there are.
+            request: a request that is to be sent, or sent again.
+            servers: all servers, in a fixed order.
         """
 
     @abstractmethod
     def forget(self) -> None:
-        """New weights: nothing is cached any more."""
+        """Forgets which server has which prefix cached: new weights have emptied the caches."""
 
     def evicted(self, servers: Sequence[Seen]) -> Sequence[Flight]:
-        """What is to leave the server it is on, and to go on wherever it is sent then."""
+        """Returns requests that must leave their server; each is placed again by `choose`."""
         return ()
 
 
 @final
 class Route(Placement):
-    """Where a prompt is cached, then the idlest.
+    """Prefers the server that has the prompt cached, otherwise the one with fewest requests.
 
     A server that has as many requests as it decodes together is passed over for one that has fewer:
     waiting there would cost more than computing a prompt again.
     """
 
     def __init__(self, *, seats: int) -> None:
-        """Nothing is cached.
+        """Starts with nothing cached.
 
         Args:
-            seats: requests that a server decodes together.
+            seats: requests that a server decodes together; more have to wait.
         """
         self._seats = seats
         self._homes: dict[Key, int] = {}
 
     def choose(self, request: Request, *, servers: Sequence[Seen]) -> int | None:
-        """See `Placement.choose`: None while no server is there."""
+        """See `Placement.choose`. A request waits only while no server is up."""
         there = {i: len(server.flights) for i, server in enumerate(servers) if server.up}
         if not there:
             return None
@@ -88,5 +88,5 @@ class Route(Placement):
 
 
 def key_of(request: Request) -> Key:
-    """What requests that share a cached prefix have in common."""
+    """Returns what identifies the prefix that a request can share: prompt id or first tokens."""
     return request.prompt_id or request.tokens[:_PREFIX]

@@ -1,4 +1,4 @@
-"""What engines on vLLM servers have in common: patience, how weights go, what is refused."""
+"""Settings and start-up that all engines on vLLM servers share."""
 
 import os
 import queue
@@ -23,25 +23,25 @@ from gfcr.speculation.base import BuiltIn, Drafter, Target
 from gfcr.values.ranges import Positive, Text
 
 EXCHANGE: Final = "GFCR_SERVERS_EXCHANGE"
-"""In the environment: `engine.exchange`, where that is empty and servers run elsewhere."""
+"""Environment variable that replaces an empty `engine.exchange` when servers run elsewhere."""
 
 
 @dataclass(kw_only=True)
 class Serving(Settings):
-    """Settings of an engine on servers, wherever they run."""
+    """Settings of an engine on vLLM servers, wherever they run."""
 
     beside: ClassVar[bool] = True
     exchange: Text = ""
-    """Folder through which weights go, which servers see under the same path; empty makes a
+    """Folder for weight files, which all servers must see under the same path; empty makes a
     temporary one."""
     deltas: bool = False
     """Whether servers are sent what changed since the last sync, in the dtype that they serve, in
     place of all weights (ROSE, 2605.06534). Bit for bit the same; in bfloat16, at the learning
     rates of large models, it is a few per cent of them. The run and each server keep a copy."""
     start_timeout_s: Positive = 600.0
-    """How long a server may take until it answers."""
+    """Seconds that a server may take to start."""
     timeout_s: Positive = 120.0
-    """How long one with requests may say nothing before it counts as hung."""
+    """Seconds without an answer after which a server that has requests counts as hung."""
 
     def __post_init__(self) -> None:
         if self.deltas and self.dtype == "auto":
@@ -51,7 +51,7 @@ class Serving(Settings):
             )
 
     def check(self, drafter: Drafter | None) -> None:
-        """See `EngineConfig.check`: vLLM must run the drafter by itself."""
+        """See `EngineConfig.check`. vLLM must be able to run the drafter by itself."""
         if drafter is None or is_served(type(drafter)):
             return
         name = registry.name_of("drafter", type(drafter))
@@ -66,13 +66,13 @@ class Serving(Settings):
     def _serve(
         self, urls: Sequence[str], *, model: str, seed: int, drafter: Drafter | None
     ) -> ServerEngine:
-        """Starts servers on a model folder, or meets those that are named.
+        """Starts servers on a model folder, or connects to those that are named.
 
         Args:
-            urls: one for each server; empty for one that gfcr starts.
+            urls: one for each server; an empty one is started by gfcr.
             model: the folder.
-            seed: of everything that brings no seed of its own.
-            drafter: which vLLM runs by itself.
+            seed: for everything that brings no seed of its own.
+            drafter: a drafter that vLLM runs by itself, or None.
 
         Raises:
             ConfigError: vLLM does not run the drafter by itself, or it does not fit the model.
@@ -122,16 +122,16 @@ class Serving(Settings):
         return ServerProcess(told, log=log, fixes=self.fixes, number=number, placed=placed)
 
     def _placement(self) -> Placement:
-        """Which server a request goes to."""
+        """Returns the placement that routes requests to servers."""
         return Route(seats=self.max_running)
 
     def _placed(self, number: int) -> Mapping[str, str]:
-        """What the environment of a server says of where it computes."""
+        """Returns environment variables that pin server `number` to a device."""
         return {}
 
 
 def is_served(drafter: type[Drafter]) -> bool:
-    """Whether vLLM drafts by itself, and as much in each step, so that a server can."""
+    """Whether vLLM can run the drafter inside a server: built in, with a constant draft length."""
     return issubclass(drafter, BuiltIn) and drafter.pace is Drafter.pace
 
 

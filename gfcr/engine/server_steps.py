@@ -1,4 +1,4 @@
-"""What servers recorded of the steps that sampled each request: an audit aligns tokens with it."""
+"""Records of the engine steps that sampled each request, to which an audit aligns tokens."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,28 +8,28 @@ from typing import Any, TypeAlias, final
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traced:
-    """One engine step, as one request met it."""
+    """One engine step from the view of one request."""
 
     step: int
-    """Unlike that of any other step of the same servers."""
+    """Number of the step, unique over all servers of the engine."""
     row: int
-    """Place of the request among those that gained tokens in it."""
+    """Index of the request among those that gained tokens in the step."""
     running: int
-    """How many those were."""
+    """Number of requests that gained tokens in the step."""
     gained: int
-    """Tokens."""
+    """Tokens that the request gained."""
     drafts: tuple[int, ...]
-    """That it verified."""
+    """Draft tokens that were verified for the request."""
 
 
 Steps: TypeAlias = Sequence[Traced]
 
 
 def by_request(told: Sequence[Sequence[Any]]) -> Mapping[str, Steps]:
-    """Steps by request id, in order.
+    """Groups recorded steps by request id, in order.
 
     Args:
-        told: by server, what `vllm_inside` recorded there.
+        told: what `vllm_inside` recorded, one list per server.
     """
     found: dict[str, list[Traced]] = {}
     for place, rows in enumerate(told):
@@ -40,6 +40,7 @@ def by_request(told: Sequence[Sequence[Any]]) -> Mapping[str, Steps]:
                 running=running,
                 gained=gained,
                 drafts=tuple(drafts),
+                # Each time it is sent, a request gets another key, "ID@number": see `Flight.key`.
             )
             found.setdefault(key.rpartition("@")[0], []).append(one)
     return found

@@ -17,12 +17,12 @@ from gfcr.engine.server_flight import Flight
 from gfcr.engine.server_route import Key, Placement, Seen, key_of
 
 BLOCK: Final = 32
-"""Tokens of a block of KV memory."""
+"""Tokens per block of KV cache."""
 
 
 @final
 class Turns(Placement):
-    """Servers of which the first are borrowed."""
+    """Places rollouts on servers of which the first are borrowed from serving."""
 
     def __init__(
         self,
@@ -34,22 +34,22 @@ class Turns(Placement):
         stall_s: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Nothing is cached.
+        """Starts with nothing cached.
 
         Args:
-            gate: of the device that is borrowed.
-            memory: of it.
-            borrowed: how many servers are on it: the first ones.
-            seats: rollouts a server decodes together; more are not sent to it.
-            stall_s: a borrowed server that has rollouts and says nothing for so long has lost them.
-            clock: in seconds, as servers are heard.
+            gate: tells when serving can spare the borrowed device.
+            memory: budget of the borrowed device's KV cache.
+            borrowed: number of borrowed servers, which come first.
+            seats: most rollouts that a server is sent at a time.
+            stall_s: seconds of silence after which a borrowed server has lost its rollouts.
+            clock: time in seconds, the same clock as `Seen.heard_s`.
         """
         self.gate, self.memory = gate, memory
         self._borrowed, self._seats, self._stall_s = borrowed, seats, stall_s
         self._clock = clock
         self._last: dict[Key, int] = {}
         self.rerouted = 0
-        """Rollouts that had to leave a server."""
+        """Number of rollouts that had to leave a server."""
 
     def choose(self, request: Request, *, servers: Sequence[Seen]) -> int | None:
         """See `Placement.choose`."""
@@ -63,7 +63,7 @@ class Turns(Placement):
         return own
 
     def evicted(self, servers: Sequence[Seen]) -> Sequence[Flight]:
-        """See `Placement.evicted`: one cut an update, and what has stalled."""
+        """See `Placement.evicted`: rollouts that serving's memory displaces, and stalled ones."""
         named = {f.key: f for s in servers[: self._borrowed] for f in s.flights.values()}
         held = {key: blocks(flight) for key, flight in named.items()}
         gone = {*self.memory.look(serving=self._serving(), held=held)}
@@ -74,7 +74,7 @@ class Turns(Placement):
         return [named[key] for key in named if key in gone]
 
     def forget(self) -> None:
-        """See `Placement.forget`. Memory that was cut may grow again."""
+        """See `Placement.forget`. The rollouts' share of memory may grow again."""
         self._last.clear()
         self.memory.updated()
 
@@ -85,7 +85,7 @@ class Turns(Placement):
         if number >= self._borrowed:
             return True
         flights = [f for s in servers[: self._borrowed] for f in s.flights.values()]
-        # Each that is in flight may need a block more before the next look.
+        # Each request in flight may need one block more before the next look.
         room = self.memory.room(
             serving=self._serving(), rollouts=sum(map(blocks, flights)) + len(flights)
         )
@@ -96,5 +96,5 @@ class Turns(Placement):
 
 
 def blocks(flight: Flight) -> int:
-    """Blocks of KV memory that a request holds."""
+    """Returns the blocks of KV cache that a request holds, including its next token."""
     return ceil((len(flight.request.tokens) + len(flight.tokens) + 1) / BLOCK)

@@ -1,4 +1,4 @@
-"""What is written for servers at each sync: all weights, or what changed since the last one."""
+"""Weight files for servers: all weights at each sync, or the delta to the last sync."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -16,25 +16,25 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Synced:
-    """The weights that a server must have."""
+    """One version of the weights, as files for servers to load."""
 
     version: int
     digest: str
-    """SHA-256 of all of them as a file."""
+    """SHA-256 of the file with all weights."""
     path: Path
-    """Of that file, once a server needs it."""
+    """Path of the file with all weights, which is written once a server needs it."""
     data: bytes
-    """Of that file."""
+    """Bytes of that file."""
     base: str = ""
-    """Digest of the weights that the delta is of; empty: there is none."""
+    """Digest of the version that the delta applies to; empty: there is no delta."""
     delta: Path | None = None
     keep: bool = False
-    """Whether a delta of these may follow."""
+    """Whether servers must keep these weights, because a delta to them may follow."""
 
     def update(self, *, has: str) -> dict[str, Any]:
-        """What a server is told, which has the weights of a digest: a delta where it can use one.
+        """Returns the update message for a server that has the weights `has`, by delta if possible.
 
-        The file it is told of is there then.
+        The file that the message names exists when this returns.
         """
         if self.delta is not None and has == self.base:
             return {"path": str(self.delta), "digest": self.digest, "base": self.base, "keep": True}
@@ -43,7 +43,7 @@ class Synced:
         return {"path": str(self.path), "digest": self.digest, "base": "", "keep": self.keep}
 
     def remove(self) -> None:
-        """Takes its files away."""
+        """Deletes the files of this version."""
         for path in (self.path, self.delta):
             if path is not None:
                 path.unlink(missing_ok=True)
@@ -51,27 +51,26 @@ class Synced:
 
 @final
 class Outbox:
-    """Weights on their way to servers, in a folder that those see."""
+    """Writes weights for servers into a folder that they can read."""
 
     def __init__(
         self, folder: Path, *, name: str = "weights", deltas: "torch.dtype | None" = None
     ) -> None:
-        """Holds nothing yet.
+        """Starts with nothing written.
 
         Args:
-            folder: for the files.
-            name: that they begin with.
-            deltas: the dtype that servers serve, in which what changed is sent; None sends all.
+            folder: folder for the files.
+            name: prefix of their names.
+            deltas: serving dtype in which deltas are computed; None sends all weights each time.
         """
         self._folder, self._name, self._deltas = folder, name, deltas
         self._held: Mapping[str, torch.Tensor] = {}
         self.last: Synced | None = None
         self.sent_bytes = self.elements = self.changed = 0
-        """Since the beginning: written for servers that have the version before; elements of all
-        weights, and those of them that were sent."""
+        """Totals: bytes written for up-to-date servers, elements of all weights, elements sent."""
 
     def pack(self, tensors: "Iterable[tuple[str, torch.Tensor]]", *, version: int) -> Synced:
-        """Makes the next version of tensors by checkpoint name; the one before goes."""
+        """Packs tensors by checkpoint name as the next version, and deletes the version before."""
         named = {name: self._served(tensor) for name, tensor in tensors}
         data = packed(named.items())
         before, place = self.last, self._folder / f"{self._name}-{version}.safetensors"
@@ -117,15 +116,15 @@ class Outbox:
 def received(
     path: Path, *, digest: str, base: "Mapping[str, torch.Tensor] | None"
 ) -> "Mapping[str, torch.Tensor]":
-    """The weights that a server is told of.
+    """Loads the weights that an update message names, and checks their digest.
 
     Args:
-        path: of the file.
-        digest: of all of them.
-        base: what the file is a delta of; None where it has all.
+        path: the file of all weights or of a delta.
+        digest: SHA-256 of all weights as a file.
+        base: the weights that the delta applies to; None if the file has all weights.
 
     Raises:
-        EngineError: they are not what was written.
+        EngineError: the result does not have the digest.
     """
     from safetensors.torch import load
 

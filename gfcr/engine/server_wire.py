@@ -1,4 +1,4 @@
-"""What is said to a vLLM server: requests that stream back, and questions that are answered."""
+"""HTTP to a vLLM server: requests whose tokens stream back, and calls with one answer."""
 
 import asyncio
 import contextlib
@@ -24,31 +24,31 @@ _CONNECT_S: Final = 10.0
 _LOOK_S: Final = 0.2
 _NUMBERS: Final = itertools.count()
 _AT_ONCE: Final = 64
-"""Questions that wait for their answers together."""
+"""Most calls of `asking` that are open at the same time."""
 
 
 class LostServerError(EngineError):
-    """A server that gives no answer."""
+    """A server did not answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """What a stream brought: tokens, its end, or why there will be none."""
+    """What a stream delivered: tokens, its end, or why there will be none."""
 
     key: str
-    """Of the request; the wire's name where it is about all of the server."""
+    """Key of the request, or the wire's name if the event concerns the whole server."""
     tokens: tuple[int, ...] = ()
     logprobs: tuple[float, ...] = ()
     law: Law | None = None
-    """The likeliest tokens at each token, where the request asks for them."""
+    """The likeliest tokens at each sampled one, if the request asked for them."""
     finish: str | None = None
-    """As vLLM says it: stop, length, abort, error."""
+    """Finish reason in vLLM's words: stop, length, abort or error."""
     refused: str = ""
-    """What the server has against the request."""
+    """Why the server refused the request."""
     lost: str = ""
-    """How the connection ended before the stream did, or why the server does not answer."""
+    """How the connection broke before the stream ended, or why the server does not answer."""
     up: bool = False
-    """Whether the server answers now."""
+    """Whether the server has just answered for the first time."""
 
 
 Events: TypeAlias = "queue.SimpleQueue[Event]"
@@ -63,17 +63,17 @@ class Wire:
     """
 
     def __init__(self, *, events: Events, timeout_s: float) -> None:
-        """Begins the thread; `greet` comes first.
+        """Starts the thread; call `greet` before anything else.
 
         Args:
-            events: for what streams bring.
-            timeout_s: of any answer. A stream may wait longer: for others, or for ever.
+            events: queue for what the streams deliver.
+            timeout_s: for any single answer. A stream may take longer: it waits for other requests.
         """
         self.events, self._timeout_s = events, timeout_s
         self.url = ""
-        """Of the server, such as `http://127.0.0.1:8000`, as soon as it is known."""
+        """Base URL of the server, such as `http://127.0.0.1:8000`; empty until it is known."""
         self.name = f"wire-{next(_NUMBERS)}"
-        """Unlike that of any other, be it to the same server."""
+        """Unique name of this connection; a new one to the same server gets another."""
         self._loop = asyncio.new_event_loop()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._session: Any = None
@@ -81,41 +81,41 @@ class Wire:
         self._thread.start()
 
     def stream(self, key: str, body: Mapping[str, Any]) -> None:
-        """Begins a request; what it brings is in `events`, under its key."""
+        """Starts a request; what it delivers is put into `events` under its key."""
         self._loop.call_soon_threadsafe(self._begin, key, dict(body))
 
     def greet(
         self, url: Callable[[], str], *, failed: Callable[[], str], patience_s: float
     ) -> None:
-        """Asks until the server answers; an event under this name says that it does, or not.
+        """Polls until the server answers; an event under this wire's name reports the outcome.
 
         Args:
-            url: where it is; empty while that is not known.
-            failed: why it will never answer; empty while it may.
-            patience_s: how long to ask.
+            url: returns the server's address; empty while it is not known.
+            failed: returns why the server will never answer; empty while it may.
+            patience_s: seconds to poll.
         """
         greeting = self._greet(url, failed=failed, patience_s=patience_s)
         self._loop.call_soon_threadsafe(lambda: self._keep(self.name, greeting))
 
     def drop(self, *keys: str) -> None:
-        """Hears no more of these, and tells the server, which aborts what it no longer streams."""
+        """Drops streams, and tells the server to abort their requests."""
         self._loop.call_soon_threadsafe(self._end, keys)
 
     def ask(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """Posts a question (gets, without a body) and waits for the answer.
+        """Sends a POST (a GET without a body) and waits for the answer.
 
         Raises:
-            LostServerError: there is none in time.
-            EngineError: it is a refusal.
+            LostServerError: there is no answer in time.
+            EngineError: the server answered with an error status.
         """
         return self._run(self._ask(path, body)).result()
 
     def asking(self, path: str, bodies: Sequence[dict[str, Any]]) -> Future[list[Any]]:
-        """As `ask`, many at once, without waiting; answers are in order."""
+        """Sends many POSTs without waiting; the future holds the answers in order."""
         return self._run(self._ask_all(path, bodies))
 
     def close(self) -> None:
-        """Ends every request and the thread."""
+        """Cancels every request and ends the thread."""
         if self._loop.is_running():
             self._run(self._close()).result()
             self._loop.call_soon_threadsafe(self._loop.stop)
@@ -133,7 +133,7 @@ class Wire:
         self._tasks[key] = self._loop.create_task(self._kept(key, coroutine))
 
     async def _kept(self, key: str, coroutine: Coroutine[Any, Any, None]) -> None:
-        """Whatever ends it, somebody waits for an event: nobody asks a task for its exception."""
+        """Runs a coroutine and reports its failure as an event: nobody awaits the task itself."""
         try:
             await coroutine
         except Exception as error:
@@ -148,7 +148,7 @@ class Wire:
         until, why = time.monotonic() + patience_s, ""
         while not (why := failed()):
             self.url = self.url or url()
-            # One that has just begun to listen may take longer than that: it is asked again.
+            # A server that has just begun to listen may answer late: it is asked again.
             with contextlib.suppress(EngineError, TimeoutError):
                 if self.url:
                     await asyncio.wait_for(self._ask("/health", None), _CONNECT_S)

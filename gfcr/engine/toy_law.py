@@ -1,4 +1,4 @@
-"""The laws that the fake engine samples from: random, seeded, and exactly known."""
+"""Random, seeded next-token distributions that are exactly known, for the fake engine."""
 
 from functools import lru_cache
 
@@ -8,6 +8,7 @@ from gfcr.seeds import rng
 from gfcr.types import Floats, Sampling
 
 
+# One cache for all engines of the process: making a law takes longer than using it.
 # Of all engines of a process: making a law takes longer than using it.
 @lru_cache(maxsize=65536)
 def toy_law(

@@ -73,13 +73,13 @@ def _translate(
 def parameters(
     request: Request, *, eos: Sequence[int], score: bool = False, logprobs: int = 0
 ) -> Any:
-    """Says a request's sampling in vLLM's words.
+    """Translates a request's sampling settings into vLLM's `SamplingParams`.
 
     Args:
-        request: what is sampled, and how.
-        eos: tokens that end it.
-        score: whether its prompt's log-probs are asked for, too.
-        logprobs: how many of the likeliest tokens are told beside each sampled one.
+        request: the request to translate.
+        eos: tokens that end the request.
+        score: whether log-probs of the prompt's tokens are wanted as well.
+        logprobs: number of likeliest tokens to report beside each sampled one.
     """
     from vllm import SamplingParams
 
@@ -101,10 +101,10 @@ def parameters(
 
 
 def repair(config: Vllm) -> tuple[str, ...]:
-    """Makes vLLM stay in this process, and repairs it; returns the repairs in force.
+    """Makes vLLM run in this process and repairs it; returns the names of the repairs in force.
 
     Raises:
-        EngineError: none are asked for, and some are in force.
+        EngineError: `fixes` is False although repairs are in force in this process.
     """
     # In process: the pipeline steps the engine, and weights and drafter stay within reach.
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"

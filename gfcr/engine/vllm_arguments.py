@@ -1,4 +1,4 @@
-"""What a vLLM server is told, so that it samples as gfcr's engine in this process does."""
+"""Arguments with which a vLLM server samples exactly as gfcr's in-process engine does."""
 
 import json
 from importlib.util import find_spec
@@ -13,16 +13,16 @@ from gfcr.errors import EngineError
 from gfcr.speculation.base import Drafter
 
 _SYNC: Final = "vllm.entrypoints.rl.online.api_router"
-"""Through which weights come."""
+"""Module of vLLM with the HTTP routes for weight syncs."""
 
 
 def arguments(
     config: Settings, *, folder: ModelFolder, max_length: int, seed: int, drafter: Drafter | None
 ) -> list[str]:
-    """The arguments of `vllm serve`, but for host and port.
+    """Returns the arguments of `vllm serve`, except host and port.
 
     Raises:
-        EngineError: the vLLM that is installed has no such server.
+        EngineError: the installed vLLM has no routes for weight syncs.
     """
     import vllm
 

@@ -1,4 +1,4 @@
-"""Weights that come to a vLLM server as a file: across processes, and hosts that share a folder.
+"""Weight transfer to a vLLM server through a file, across processes and hosts with a shared folder.
 
 vLLM has no transport of its own for CPUs; on GPUs its `nccl` is quicker.
 """
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 
 @dataclass
 class DiskInit(WeightTransferInitInfo):
-    """Nothing has to be agreed on beforehand."""
+    """The initial message, which carries nothing."""
 
 
 @dataclass
 class DiskUpdate(WeightTransferUpdateInfo):
-    """Where the weights are."""
+    """The message that names the weights to load."""
 
     path: str
     digest: str
-    """SHA-256 of all weights as a file."""
+    """SHA-256 of the file with all weights."""
     base: str = ""
-    """Digest of the weights that the file is a delta of; empty: it has all."""
+    """Digest of the weights that the file is a delta of; empty if it has all weights."""
     keep: bool = False
-    """Whether a delta of these may follow."""
+    """Whether to keep these weights because a delta to them may follow."""
 
 
 @final
@@ -45,24 +45,24 @@ class DiskTransfer(WeightTransferEngine[DiskInit, DiskUpdate]):
     init_info_cls = DiskInit
     update_info_cls = DiskUpdate
     digest = ""
-    """Of the weights that were loaded last."""
+    """Digest of the weights that were loaded last."""
     held: "Mapping[str, torch.Tensor] | None" = None
-    """Those weights, where a delta may follow."""
+    """The weights that were loaded last, kept if a delta to them may follow."""
 
     def init_transfer_engine(self, init_info: DiskInit) -> None:
-        """Nothing to do."""
+        """Does nothing: there is no connection to set up."""
 
     def start_weight_update(self) -> None:
-        """Nothing to do: tensors are loaded over the old ones, as gfcr's repairs let them be."""
+        """Does nothing: gfcr's repairs let vLLM load tensors in place."""
 
     def finish_weight_update(self) -> None:
-        """Nothing to do."""
+        """Does nothing: the weights are complete after `receive_weights`."""
 
     def receive_weights(self, update_info: DiskUpdate) -> None:
-        """Loads the file.
+        """Loads the weights that a message names.
 
         Raises:
-            EngineError: it is not what was written, or a delta of weights that are not here.
+            EngineError: the digest differs, or the delta applies to weights that are not here.
         """
         held = (self.held or {}) if update_info.base == self.digest else {}
         base = held if update_info.base else None
@@ -73,4 +73,4 @@ class DiskTransfer(WeightTransferEngine[DiskInit, DiskUpdate]):
         self.held = tensors if update_info.keep else None
 
     def shutdown(self) -> None:
-        """Nothing to release."""
+        """Does nothing: there is nothing to release."""

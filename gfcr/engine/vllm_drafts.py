@@ -1,4 +1,4 @@
-"""The drafts that a vLLM engine's next step will verify: what an audit aligns tokens with."""
+"""The drafts that a vLLM engine will verify in its next step, to which an audit aligns tokens."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from gfcr.speculation.base import Draft, Law
 
 
 def pending(engine: VllmEngine) -> Mapping[str, Draft]:
-    """Drafts by request id; requests without drafts are missing.
+    """Returns drafts by request id; requests without a draft are left out.
 
     Without a law of its own, vLLM verifies a draft as a point mass.
     """

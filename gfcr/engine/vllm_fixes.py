@@ -147,7 +147,7 @@ def rewound_seeds() -> None:
     stock_sample, stock_sync = runner._sample, runner._bookkeeping_sync
 
     def unfinished(self: Any) -> dict[int, Any]:
-        """Generators of the rows whose prompt goes on in the next step."""
+        """Returns the generators of rows whose prompt goes on in the next step."""
         partial = self.discard_request_mask.np[: self.input_batch.num_reqs]
         return {i: g for i, g in self.input_batch.generators.items() if partial[i]}
 
@@ -179,7 +179,7 @@ CPU_FIXES: Final = {
     rewound_seeds: ("vllm.v1.worker.gpu_model_runner", "GPUModelRunner._sample"),
     tolerant_scan: ("vllm.triton_utils.dispatcher", "vars"),
 }
-"""Each fix with the module and attribute it replaces."""
+"""Module and attribute that each fix replaces."""
 
 
 def apply(*, cpu: bool) -> tuple[str, ...]:
@@ -195,7 +195,7 @@ def apply(*, cpu: bool) -> tuple[str, ...]:
 
 
 def in_force() -> tuple[str, ...]:
-    """Names of the fixes that vLLM in this process now runs with."""
+    """Returns the names of the fixes with which vLLM now runs in this process."""
     return tuple(
         fix.__name__ for fix, (module, path) in CPU_FIXES.items() if _is_ours(module, path=path)
     )

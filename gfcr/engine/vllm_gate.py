@@ -1,4 +1,4 @@
-"""A vLLM engine whose steps wait while serving on the same device has no time to spare.
+"""A vLLM engine core whose steps wait while serving on the same device has no time to spare.
 
 Hangs on the engine core of a server that gfcr starts with `GATE` in its environment. What steps
 carry is what fits: prompts are computed in as large chunks as serving can spare.
@@ -10,11 +10,11 @@ from typing import Any, Final
 from gfcr.cluster.gate import Gate
 
 GATE: Final = "GFCR_GATE"
-"""In the environment of a server: the file of its `Gate`."""
+"""Environment variable of a server with the path of its `Gate` file."""
 
 
 def install(path: str) -> None:
-    """Changes the engine core of this process; repeating it is harmless."""
+    """Patches the engine core of this process; repeating it is harmless."""
     from vllm.v1.engine import core
 
     engine: Any = core.EngineCore
@@ -26,13 +26,13 @@ def install(path: str) -> None:
 
 
 def gated(stock: Any, *, gate: Gate) -> Any:
-    """A step of an engine core that does nothing while the gate is shut.
+    """Wraps an engine core's step, which then does nothing while the gate is shut.
 
     vLLM looks for new requests and for what was aborted, and comes again a millisecond later.
 
     Args:
-        stock: the step.
-        gate: of the device.
+        stock: vLLM's own step.
+        gate: the gate of the device.
     """
     shut_from: float | None = None
 

@@ -1,4 +1,4 @@
-"""What gfcr does inside a vLLM server: drafts that change, their budgets, and a record of steps.
+"""gfcr's extension inside a vLLM server: new draft weights, draft budgets, and a record of steps.
 
 The latter two hang on vLLM's scheduler, and read what a request brings in its `extra_args`. On CPU
 that lives in another process than the worker.
@@ -13,11 +13,11 @@ from gfcr.engine.server_weights import received
 
 EXTENSION: Final = f"{__name__}.Inside"
 STEPS: Final = "gfcr_steps"
-"""What is asked for the record."""
+"""Name under which the record of steps is asked for."""
 _STEPS: Final[list[tuple[Any, ...]]] = []
-"""Key of the request, step, row, requests in it, tokens gained, drafts verified."""
+"""Recorded steps: request key, step, row, requests in it, tokens gained, draft tokens verified."""
 _MOST: Final = 1_000_000
-"""Steps that are kept for whoever asks."""
+"""Most steps that are kept until somebody asks for them."""
 
 
 @final
@@ -25,7 +25,7 @@ class Inside:
     """Methods that vLLM's worker gains by `--worker-extension-cls`, for `/collective_rpc`."""
 
     def gfcr_told(self) -> dict[str, Any]:
-        """Repairs in force, how it drafts, and the SHA-256 of the weights that it loaded last."""
+        """Returns repairs, speculation settings and the SHA-256 of the weights loaded last."""
         from gfcr.engine import vllm_fixes
 
         worker: Any = self
@@ -37,10 +37,10 @@ class Inside:
         }
 
     def gfcr_draft(self, path: str, digest: str) -> dict[str, str]:
-        """Puts the weights of a file in place of the draft's, between two steps.
+        """Loads the weights of a file into the draft model, between two steps.
 
         Raises:
-            EngineError: it is not what was written.
+            EngineError: the file does not have the digest.
         """
         worker: Any = self
         tensors = received(Path(path), digest=digest, base=None)
@@ -49,7 +49,7 @@ class Inside:
 
 
 def install() -> None:
-    """Changes scheduler and engine core of this process; repeating it is harmless."""
+    """Patches scheduler and engine core of this process; repeating it is harmless."""
     from vllm.v1.core.sched import scheduler
     from vllm.v1.engine import core
 
@@ -97,7 +97,7 @@ def _recording(stock: Any) -> Any:
 def _telling(stock: Any) -> Any:
     @functools.wraps(stock)  # vLLM asks its signature how many arguments it takes
     def collective_rpc(self: Any, method: Any, *args: Any, **kwargs: Any) -> Any:
-        """Answers for the steps since this was last asked; all else is the workers' matter."""
+        """Returns the recorded steps and forgets them; passes every other call to the workers."""
         if method != STEPS:
             return stock(self, method, *args, **kwargs)
         told = [[*step] for step in _STEPS]
@@ -108,7 +108,7 @@ def _telling(stock: Any) -> Any:
 
 
 def _told(scheduler: Any, name: str) -> dict[str, Any]:
-    """What gfcr said of a request."""
+    """Returns what gfcr put into a request's `extra_args`; empty for others' requests."""
     request = scheduler.requests.get(name)
     params = request and request.sampling_params
     brought: dict[str, Any] = (params and params.extra_args) or {}

@@ -9,11 +9,11 @@ if TYPE_CHECKING:
     import torch
 
 SMALL: Final = 2**14
-"""Weights of fewer numbers gain nothing by packing."""
+"""Weights with fewer elements gain nothing by packing."""
 LONE: Final = 2**18
-"""Weights of fewer numbers stay in the cache, where one row is faster without packing."""
+"""Weights with fewer elements stay in the cache, where one row is faster without packing."""
 PRIMITIVES: Final = 32
-"""oneDNN kernels kept for each layer, one a number of rows: vLLM's own number."""
+"""oneDNN kernels cached per layer, one for each number of rows; the same as in vLLM."""
 
 
 def packed(layer: Any) -> "Callable[..., torch.Tensor]":

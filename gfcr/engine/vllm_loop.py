@@ -26,7 +26,7 @@ SCORE: Final = "gfcr:score:"
 """Prefix of the ids of scoring requests."""
 
 FIRST: Final = -(2**31)
-"""Priority of scoring: before any rollout."""
+"""Priority of scoring requests: ahead of any rollout."""
 
 FINISH: Final = (
     FinishReason.STOP,
@@ -35,16 +35,16 @@ FINISH: Final = (
     FinishReason.ERROR,
     FinishReason.HALTED,
 )
-"""By vLLM's number: stop, length, abort, error, repetition."""
+"""Finish reasons in the order of vLLM's numbers: stop, length, abort, error, repetition."""
 
 
 class Translate(Protocol):
-    """Makes vLLM's request of ours; the caller of the loop knows vLLM's classes."""
+    """Converts requests to vLLM's type; the caller gives it, so that no vllm is imported here."""
 
     def __call__(
         self, llm: Any, request: Request, *, eos: Sequence[int], score: bool, logprobs: int
     ) -> Any:
-        """Returns an `EngineCoreRequest` with log-probs of so many of the likeliest tokens.
+        """Returns an `EngineCoreRequest` that reports `logprobs` of the likeliest tokens.
 
         Raises:
             EngineError: vLLM refuses the request.
@@ -92,10 +92,10 @@ class VllmEngine:
 
     @staticmethod
     def check_alone() -> None:
-        """Vouches that no engine runs in this process.
+        """Checks that no other engine runs in this process.
 
         Raises:
-            EngineError: one does; vLLM's groups are process-wide: closing it breaks the other.
+            EngineError: one does. vLLM's process groups are global: closing one breaks the other.
         """
         if VllmEngine._open is not None:
             raise EngineError(

@@ -1,4 +1,4 @@
-"""What the vLLM adapter reads from a model folder and counts of its steps; imports no vllm."""
+"""Facts about a model folder and counters of steps for the vLLM adapter; imports no vllm."""
 
 import json
 from dataclasses import dataclass, field
@@ -12,13 +12,13 @@ from gfcr.errors import EngineError
 @final
 @dataclass(frozen=True, kw_only=True)
 class ModelFolder:
-    """A transformers checkpoint on disk, checked."""
+    """A transformers checkpoint on disk that was checked."""
 
     path: Path
     tensors: frozenset[str]
-    """Names of the tensors that an update must bring (a tied output head is not one)."""
+    """Names of the tensors that a weight sync must bring (a tied output head is not among them)."""
     eos: tuple[int, ...]
-    """Every end-of-sequence token that model, generation config or tokenizer declares."""
+    """End-of-sequence tokens that model, generation config or tokenizer declare."""
     max_positions: int | None
     vocab: int
 
@@ -53,10 +53,10 @@ def open_folder(model: str) -> ModelFolder:
 
 
 def room_of(folder: ModelFolder, *, asked: int | None) -> int:
-    """Most tokens of a sequence: what is asked for, or the model's own limit.
+    """Returns the most tokens of a sequence: `asked`, or the model's own limit.
 
     Raises:
-        EngineError: the model says none, or was not made for as many.
+        EngineError: neither is known, or `asked` exceeds the model's limit.
     """
     limit = folder.max_positions
     found = asked or limit
@@ -110,7 +110,7 @@ def _eos(path: Path, config: dict[str, Any]) -> tuple[int, ...]:
 @final
 @dataclass
 class Counters:
-    """What an engine has done so far."""
+    """Counters of an engine since its warm-up."""
 
     forward_passes: int = 0
     generated: int = 0
@@ -135,7 +135,7 @@ class Counters:
         self.per_position = [a + b for a, b in zip(old, new, strict=True)]
 
     def snapshot(self) -> EngineStats:
-        """The counters as the protocol's record."""
+        """Returns the counters as `EngineStats`."""
         return EngineStats(
             forward_passes=self.forward_passes,
             generated_tokens=self.generated,

@@ -1,12 +1,12 @@
-"""What each process of a vLLM server loads of gfcr: repairs, draft budgets, weights, gates."""
+"""Plugin that every process of a vLLM server loads: repairs, draft budgets, weights, gates."""
 
 import os
 from typing import Any, Final
 
 FIXES: Final = "GFCR_VLLM_FIXES"
-"""In the environment of a server that gfcr starts: 1 repairs it, 0 leaves it as shipped."""
+"""Environment variable of gfcr's servers: 1 repairs vLLM, 0 leaves it as shipped."""
 DISK: Final = "disk"
-"""Name of the weight-transfer backend."""
+"""Name of the weight-transfer backend in vLLM."""
 
 
 def register() -> None:

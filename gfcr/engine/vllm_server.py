@@ -1,4 +1,4 @@
-"""A vLLM server as an engine: a child that gfcr starts, or one that is somewhere."""
+"""A vLLM server as an engine: a child that gfcr starts, or a server named by its URL."""
 
 from dataclasses import dataclass
 from typing import final
@@ -19,7 +19,7 @@ class VllmServer(Serving):
     """
 
     url: Text = ""
-    """Of a server that runs already; empty starts one on this machine. It needs gfcr installed
+    """URL of a server that already runs; empty starts one on this machine. It needs gfcr installed
     beside vLLM, GFCR_VLLM_FIXES=1 and VLLM_SERVER_DEV_MODE=1 in its environment, and the arguments
     that `engine.vllm_arguments.arguments` gives."""
 
@@ -29,7 +29,7 @@ class VllmServer(Serving):
         return 0 if self.url else 1
 
     def start(self, *, model: str, seed: int, drafter: Drafter | None = None) -> ServerEngine:
-        """Starts a server on a model folder, or meets the one that is named.
+        """Starts a server on a model folder, or connects to the one that `url` names.
 
         Raises:
             ConfigError: vLLM does not run the drafter by itself, or it does not fit the model.

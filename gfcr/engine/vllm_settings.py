@@ -1,4 +1,4 @@
-"""What vLLM can be told of how to compute, in this process or as a server."""
+"""Settings of vLLM that hold both in this process and as a server."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -15,7 +15,7 @@ class Settings(EngineConfig):
     """Settings of vLLM, wherever it runs."""
 
     dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
-    """`auto` takes the checkpoint's, except that vLLM turns float32 into bfloat16."""
+    """`auto` takes the checkpoint's dtype, except that vLLM turns float32 into bfloat16."""
     max_length: Annotated[int, Interval(ge=2, le=10000000)] | None = None
     """Most tokens of a sequence; None is the model's own limit."""
     max_running: Annotated[int, Interval(ge=1, le=100000)] = 256
@@ -24,19 +24,19 @@ class Settings(EngineConfig):
     """Granularity of the prefix cache in tokens; None is 32 on CPU and vLLM's default on GPU."""
     prefix_cache: bool = True
     kv_cache_gib: Annotated[float, Interval(gt=0, le=100000)] | None = None
-    """None is 1 GiB on CPU and what `gpu_memory_utilization` leaves on GPU."""
+    """GiB of KV cache; None is 1 on CPU and what `gpu_memory_utilization` leaves on GPU."""
     gpu_memory_utilization: SomeShare = 0.5
     compile: bool = False
-    """Pays 9 to 18 s of start-up (CPU) for 1.1 to 1.9 times the tokens per second."""
+    """Compiles: 9 to 18 s of start-up (CPU) for 1.1 to 1.9 times the tokens per second."""
     fixes: bool = True
-    """False runs vLLM as shipped, to audit it; only in a process that has no fixed engine."""
+    """Whether to repair vLLM; False, for audits only, needs a process without a repaired engine."""
 
     def context(self, model: str) -> int:
         """See `EngineConfig.context`."""
         return room_of(open_folder(model), asked=self.max_length)
 
     def machine(self) -> dict[str, Any]:
-        """Arguments of vLLM that say how this machine computes, and not what."""
+        """Returns the vLLM arguments that depend on the machine, not on the model."""
         from vllm.platforms import current_platform
 
         cpu = current_platform.is_cpu()

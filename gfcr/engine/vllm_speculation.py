@@ -21,13 +21,13 @@ BRIDGE: Final = f"{__name__}.Bridge"
 
 @final
 class Bridge:
-    """The class that vLLM makes for its method `custom_class`; `Speculation` stands behind it."""
+    """The proposer class that vLLM constructs; it forwards every call to `Speculation`."""
 
     def __init__(self, vllm_config: Any) -> None:
         self.behind: Speculation | None = None
 
     def load_model(self, *args: Any, **kwargs: Any) -> None:
-        """There is none."""
+        """Does nothing: the drafter has loaded its own model."""
 
     def propose(
         self,
@@ -36,7 +36,7 @@ class Bridge:
         token_ids_cpu: Any,
         slot_mappings: Any = None,
     ) -> list[list[int]]:
-        """Asked by vLLM's runner at the end of every step."""
+        """Called by vLLM's runner at the end of every step; returns draft tokens by row."""
         if self.behind is None:
             return [[] for _ in sampled_token_ids]
         return self.behind.propose(sampled_token_ids, num_tokens_no_spec, token_ids_cpu)
@@ -44,7 +44,7 @@ class Bridge:
 
 @final
 class Speculation:
-    """One engine's drafter at work."""
+    """Runs one engine's drafter at the right points of each step."""
 
     def __init__(self, drafting: Drafting, *, core: Any, runner: Any, vocab: int) -> None:
         self._drafting, self._core, self._runner, self._vocab = drafting, core, runner, vocab
@@ -58,15 +58,15 @@ class Speculation:
 
     @property
     def record(self) -> int:
-        """Log-probs of how many of the likeliest tokens requests must bring."""
+        """How many of the likeliest tokens' log-probs the engine must report per sampled token."""
         return min(self._drafting.record, self._vocab)
 
     def begin(self, request: Request) -> None:
-        """A request was submitted."""
+        """Registers a request that was submitted."""
         self._drafting.begin(request)
 
     def emitted(self, request_id: str, *, tokens: Sequence[int], logprobs: Any) -> None:
-        """A request gained tokens; `logprobs` are vLLM's lists."""
+        """Records tokens that a request gained; `logprobs` are vLLM's lists, or None."""
         law = None
         if self.record and logprobs is not None:
             # The first column is the sampled token, which the likeliest ones hold or lack.
@@ -76,19 +76,19 @@ class Speculation:
         self._drafting.emitted(request_id, tokens=tokens, law=law)
 
     def end(self, request_id: str) -> None:
-        """A request has ended."""
+        """Removes a request that has ended, and shows it to the drafter."""
         self._drafting.end(request_id)
 
     def close(self) -> None:
-        """Restores vLLM's own rule."""
+        """Restores vLLM's own rule for rejected drafts."""
         self._rule.close()
 
     def open(self) -> None:
-        """The engine is warm: from now on the drafter sets the pace and is told of the steps."""
+        """Ends the warm-up: from now on the drafter sets the draft length and sees counters."""
         self._warm = True
 
     def before(self, *, running: int) -> None:
-        """A step is about to be scheduled: swaps the draft's weights, sets how many it drafts."""
+        """Called before each step: syncs fresh draft weights and sets the draft length."""
         drafting = self._drafting
         if drafting.drafter is None or not self._warm:
             return
@@ -106,7 +106,7 @@ class Speculation:
             self._set_length(drafting.pace)
 
     def after(self, *, running: int, was: Counters, now: Counters, seconds: float) -> None:
-        """A step was made: trims drafts to budgets and tells the drafter."""
+        """Called after each step: trims drafts to budgets and reports counters to the drafter."""
         if self._drafting.drafter is None:
             return
         self._trim()
@@ -123,7 +123,7 @@ class Speculation:
             self._drafting.saw(step)
 
     def _set_length(self, pace: int) -> None:
-        """How many tokens vLLM's own methods draft: as many as the scheduler's table says."""
+        """Sets the draft length of vLLM's own methods, through the scheduler's lookup table."""
         scheduler = self._core.scheduler
         scheduler.dynamic_sd_lookup = [pace] * (self._seats + 1)
         if self._runner.speculative_config.method == "suffix":
@@ -160,7 +160,7 @@ class Speculation:
                 running.spec_token_ids = running.spec_token_ids[:most]
 
     def _dense(self, drafts: Sequence[Draft]) -> Any:
-        """Draft probabilities as vLLM wants them, (requests, longest, vocab)."""
+        """Returns draft probabilities as a dense tensor (requests, longest draft, vocab)."""
         import torch
 
         library: Any = torch
@@ -176,7 +176,7 @@ class Speculation:
 
 
 def settings(drafter: Drafter) -> dict[str, Any]:
-    """`speculative_config` of vLLM for a drafter."""
+    """Returns vLLM's `speculative_config` for a drafter."""
     core = drafter.core
     if isinstance(core, BuiltIn):
         return dict(core.settings())

@@ -1,4 +1,4 @@
-"""What changed from one version of the policy's weights to the next, in the dtype that serves them.
+"""The difference between two versions of the policy's weights, in the dtype that serves them.
 
 Small updates vanish in a low-precision copy, so that few of its elements differ from step to step.
 ROSE (arXiv 2605.06534) sends differences as coordinates; here the new *bits* of what differs are
@@ -25,33 +25,33 @@ BITS: Final = ":bits"
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """Of a delta."""
+    """Size of a delta, in elements and bytes."""
 
     elements: int
-    """Of all weights."""
+    """Elements of all weights."""
     changed: int
-    """Those whose bits differ."""
+    """Elements whose bits differ."""
     whole_bytes: int
-    """What sending all weights takes."""
+    """Bytes that sending all weights would take."""
     sent_bytes: int
 
     @property
     def density(self) -> float:
-        """Share of the elements that changed."""
+        """Share of all elements that changed, 0 to 1."""
         return self.changed / self.elements if self.elements else 0.0
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encoded:
-    """A delta, as tensors of a file."""
+    """A delta: its tensors by name, as they go into a file, and its size."""
 
     tensors: Tensors
     size: Size
 
 
 def encode(before: Tensors, *, after: Tensors) -> Encoded:
-    """What turns `before` into `after`.
+    """Returns the delta that turns `before` into `after`.
 
     Args:
         before: weights of the version that the receiver has, in the dtype that it serves.
@@ -79,14 +79,14 @@ def encode(before: Tensors, *, after: Tensors) -> Encoded:
 
 
 def decode(before: Tensors, *, delta: Tensors) -> "dict[str, torch.Tensor]":
-    """The next version, bit for bit.
+    """Applies a delta; returns the next version of the weights, equal bit for bit.
 
     Args:
         before: weights of the version that the delta was made from.
-        delta: see `Encoded.tensors`.
+        delta: tensors of a delta, see `Encoded.tensors`.
 
     Raises:
-        EngineError: the delta changes what is not there.
+        EngineError: the delta names a tensor that `before` does not have.
     """
     found = {name: tensor.detach().cpu().contiguous() for name, tensor in before.items()}
     for name, tensor in delta.items():
@@ -106,7 +106,7 @@ def decode(before: Tensors, *, delta: Tensors) -> "dict[str, torch.Tensor]":
 
 
 def _differs(before: "torch.Tensor", after: "torch.Tensor") -> "tuple[torch.Tensor, torch.Tensor]":
-    """Places and new bits."""
+    """Returns the flat places that differ, as integers, and the new bits at each."""
     import torch
 
     old, new = _bits(before.detach().cpu().contiguous()), _bits(after.detach().cpu().contiguous())
@@ -116,7 +116,7 @@ def _differs(before: "torch.Tensor", after: "torch.Tensor") -> "tuple[torch.Tens
 
 
 def _bits(tensor: "torch.Tensor") -> "torch.Tensor":
-    """The flat tensor's bits as integers: equal where NaN is, different where -0 became 0."""
+    """Views a flat tensor as integers: NaN equals itself, and -0 differs from 0."""
     import torch
 
     kinds = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}

@@ -1,4 +1,4 @@
-"""A version of the policy's weights as a file, whole or not there."""
+"""A version of the policy's weights as a file that is either complete or absent."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
@@ -12,26 +12,26 @@ if TYPE_CHECKING:
 
 
 def packed(tensors: "Iterable[tuple[str, torch.Tensor]]") -> bytes:
-    """Tensors by checkpoint name as a safetensors file; the same bytes for the same tensors."""
+    """Packs tensors by checkpoint name as a safetensors file, deterministically."""
     from safetensors.torch import save
 
     return save({name: tensor.detach().contiguous().cpu() for name, tensor in tensors})
 
 
 def digest_of(data: bytes) -> str:
-    """SHA-256 of a file of weights."""
+    """Returns the SHA-256 of a weight file's bytes, as hexadecimal digits."""
     return hashlib.sha256(data).hexdigest()
 
 
 def write(path: Path, *, data: bytes) -> None:
-    """Writes a file of weights, which is whole once it is there."""
+    """Writes a weight file under another name and renames it, so that no reader sees half of it."""
     partial = path.with_suffix(".partial")
     partial.write_bytes(data)
     partial.replace(path)
 
 
 def read(path: Path) -> bytes:
-    """Reads one.
+    """Reads a weight file.
 
     Raises:
         EngineError: it cannot be read.
@@ -46,10 +46,10 @@ def read(path: Path) -> bytes:
 
 
 def unpacked(data: bytes, *, digest: str, path: Path) -> "Mapping[str, torch.Tensor]":
-    """The tensors of a file.
+    """Unpacks the tensors of a weight file by checkpoint name.
 
     Raises:
-        EngineError: it is not the one that was written.
+        EngineError: the file's digest is not the one that was announced.
     """
     from safetensors.torch import load
 
