@@ -1,4 +1,4 @@
-"""Draft as much as pays at the present batch size, which may be nothing."""
+"""Steering of the draft length: as much as pays at the present batch size, which may be nothing."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -39,19 +39,19 @@ class Auto(Drafter):
     paper: ClassVar[str] = "2511.16665"
 
     drafter: Drafter = field(default_factory=Ngram)
-    """What proposes."""
+    """The drafter that proposes."""
     rule: Literal["bandit", "threshold", "peak", "table"] = "bandit"
-    """`bandit`, `table`, `threshold` or `peak`."""
+    """How the draft length is chosen: `bandit`, `table`, `threshold` or `peak`, as above."""
     lengths: list[DraftLength] | None = None
-    """To choose from besides 0; null takes the powers of two and all that the drafter can."""
+    """Draft lengths to choose from besides 0; null takes powers of two and the drafter's most."""
     explore: Annotated[float, Interval(ge=0, lt=1)] = 0.1
-    """Share of the time that trying may cost at first (bandit)."""
+    """Share of the time that trying other lengths may cost at first (bandit)."""
     explore_least: Annotated[float, Interval(ge=0, lt=1)] = 0.02
-    """And in the long run."""
+    """Share of the time that trying may cost in the long run (bandit)."""
     half_life: Count = 500
-    """Steps at one batch size after which the share has come half of the way (bandit)."""
+    """Steps at one batch size after which the first share has come half of the way (bandit)."""
     hold: Annotated[int, Interval(ge=2, le=1_000_000)] = 6
-    """Steps for which a choice is kept; the first still verifies drafts of the one before."""
+    """Steps for which a choice is kept; its first step still verifies drafts of the one before."""
     memory: Count = 100
     """Steps at one batch size after which an observation counts half (bandit)."""
     table: File | None = None
@@ -62,9 +62,10 @@ class Auto(Drafter):
     """Tokens that one forward pass verifies at full speed, profiled (peak)."""
 
     bandits: dict[int, DraftBandit] = field(init=False, default_factory=dict[int, DraftBandit])
-    """By the most requests that each serves: 1, 2, 4, 8 ..."""
+    """Bandits by batch size: each serves up to 1, 2, 4, 8 ... running requests."""
     bucket: int = field(init=False, default=0)
-    """The last choice: where, what, for how many steps more, and whether drafts are all its own."""
+    """Batch size and draft length of the last choice, the steps it has left (`left`), and whether
+    all drafts to be verified were made under it (`pure`)."""
     length: int = field(init=False, default=0)
     left: int = field(init=False, default=0)
     pure: bool = field(init=False, default=False)
@@ -139,7 +140,7 @@ class Auto(Drafter):
         self.left, self.pure = self.left - 1, True
 
     def metrics(self) -> Mapping[str, float]:
-        """Fastest draft length by most requests running, and the share of time spent on others."""
+        """Fastest draft length by batch size, and the share of time spent on other lengths."""
         bandits = self.bandits.values()
         seconds = sum(b.seconds for b in bandits)
         tried = sum(b.tried_s for b in bandits)
@@ -183,5 +184,5 @@ class Auto(Drafter):
 
 
 def bucket_of(running: int) -> int:
-    """The power of two that so many requests fill at least by half."""
+    """Returns the smallest power of two that is at least `running`."""
     return 1 << max(running - 1, 0).bit_length()

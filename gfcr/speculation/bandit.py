@@ -16,32 +16,32 @@ from dataclasses import dataclass, field
 from typing import Final, final
 
 STALL: Final = 4.0
-"""A step that takes this many times its usual time was held up by something else."""
+"""A step that takes this many times its usual time counts as held up by something else."""
 SAVED: Final = 4
-"""Choices of which the whole time may be saved up for tries."""
+"""Number of choices whose whole time may at most be saved up for tries."""
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exploration:
-    """How much of the time trying may cost."""
+    """The share of time that trying may cost, which falls from `share` to `least`."""
 
     share: float
-    """At first."""
+    """Share of time at first."""
     least: float
-    """In the long run: what is fastest changes as the policy and the drafter learn."""
+    """Share of time in the long run, above 0: policy and drafter change which length is fastest."""
     half_life: int
-    """Steps over which the difference halves."""
+    """Steps over which the difference between the two halves."""
 
     def after(self, steps: int) -> float:
-        """The share in force after so many steps."""
+        """Returns the share in force after this many steps."""
         return self.least + (self.share - self.least) * 0.5 ** (steps / self.half_life)
 
 
 @final
 @dataclass(slots=True, kw_only=True)
 class Recent:
-    """Sums over steps in which the past counts less and less, also while nothing is added."""
+    """Sums over engine steps in which older steps count less, by exponential decay."""
 
     tokens: float = 0.0
     seconds: float = 0.0
@@ -49,7 +49,7 @@ class Recent:
     until: int = 0
 
     def add(self, *, tokens: float, seconds: float, now: int, memory: int) -> None:
-        """Adds a step made at step `now`; what is `memory` steps older counts half."""
+        """Adds a step made at time `now`, in steps; what is `memory` steps older counts half."""
         keep = 0.5 ** ((now - self.until) / memory)
         self.tokens = keep * self.tokens + tokens
         self.seconds = keep * self.seconds + seconds
@@ -60,43 +60,43 @@ class Recent:
 @final
 @dataclass(kw_only=True)
 class DraftBandit:
-    """Chooses among draft lengths by tokens a second, for one range of batch sizes."""
+    """Chooses the draft length with most tokens per second, for one range of batch sizes."""
 
     lengths: Sequence[int]
-    """To choose from; 0 is one of them."""
+    """Draft lengths to choose from; 0 is one of them."""
     exploration: Exploration
     hold: int
     """Steps for which a choice is kept."""
     memory: int
     """Steps after which an observation counts half."""
     prior: Mapping[int, float] = field(default_factory=dict[int, float])
-    """Speeds measured before, relative to that of length 0, for lengths not tried yet."""
+    """Speeds measured earlier, as ratios to length 0, used for lengths that were not tried yet."""
 
     seen: dict[int, Recent] = field(init=False, default_factory=dict[int, Recent])
     played: dict[int, int] = field(init=False, default_factory=dict[int, int])
-    """When each length was last chosen, in steps."""
+    """Step at which each length was last chosen."""
     steps: int = field(init=False, default=0)
     seconds: float = field(init=False, default=0.0)
     tried_s: float = field(init=False, default=0.0)
-    """Of `seconds`, spent on lengths other than the fastest."""
+    """The part of `seconds` spent on lengths other than the fastest."""
     credit_s: float = field(init=False, default=0.0)
-    """What tries may still cost."""
+    """Seconds that further tries may cost."""
     trying: bool = field(init=False, default=False)
 
     @property
     def best(self) -> int:
-        """The fastest length as far as is known; 0 before anything is."""
+        """The fastest length as far as is known; 0 until speeds are known."""
         return max(self.lengths, key=self.speed)
 
     def speed(self, length: int) -> float:
-        """Tokens a second of recent steps; 0 where nothing is known."""
+        """Returns the tokens per second of recent steps; 0 if nothing is known of the length."""
         seen = self.seen.get(length)
         if seen is not None:
             return seen.tokens / seen.seconds
         return self.prior.get(length, 0.0) * self.speed(0) if 0 in self.seen else 0.0
 
     def choose(self) -> int:
-        """The length to use for the next `hold` steps."""
+        """Returns the length to use for the next `hold` steps."""
         best = self.best if 0 in self.seen else 0
         others = [k for k in self.lengths if k != best]
         # After each try the fastest is played: it must stay known, too.
@@ -107,12 +107,12 @@ class DraftBandit:
         return choice
 
     def learn(self, length: int, *, tokens: float, seconds: float, pure: bool) -> None:
-        """Told of a step.
+        """Learns from one engine step.
 
         Args:
-            length: the choice in force.
-            tokens: emitted in it.
-            seconds: that it took, more than 0.
+            length: the draft length in force.
+            tokens: tokens emitted in the step.
+            seconds: seconds that the step took, more than 0.
             pure: whether what it verified was drafted under the same choice; if not, it is
                 part of the price of a change.
         """
@@ -130,7 +130,7 @@ class DraftBandit:
             seen.add(tokens=tokens, seconds=seconds, now=self.steps, memory=self.memory)
 
     def _most(self, length: int, *, pure: bool) -> float:
-        """A pause of the machine must not brand a length: a compilation, another process."""
+        """Returns the longest credible time of a step; beyond it the machine has paused."""
         seen, plain = self.seen.get(length), self.seen.get(0)
         if seen is not None and pure:
             return STALL * seen.seconds / seen.steps

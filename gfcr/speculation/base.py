@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     import torch
 
 Weights: TypeAlias = "Iterable[tuple[str, torch.Tensor]]"
-"""Parameters by the names that a checkpoint gives them."""
+"""Parameters by their names in a checkpoint."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What a drafter must fit."""
+    """The model whose tokens a drafter proposes, and which verifies them."""
 
     folder: Path | None
-    """Of the model; None for engines without one."""
+    """Folder of the model; None for engines without one."""
     vocab: int
     max_length: int
-    """Most tokens, prompt and completion, of one sequence."""
+    """Most tokens (prompt and completion) of a sequence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,9 +44,9 @@ class Row:
 
     request_id: str
     prompt_id: str
-    """Of the task's prompt; empty for requests that have none."""
+    """Id of the task's prompt; empty for requests that have none."""
     slot: str
-    """Which of its group's samples it is: the same in every epoch."""
+    """Which of its group's samples the request is: the same in every epoch."""
     sampling: Sampling
     tokens_T: NDArray[np.integer[Any]]
     """Prompt and completion so far; a view that the next step overwrites."""
@@ -72,26 +72,26 @@ class Draft:
 
     tokens: Sequence[int] = ()
     law: Law | None = None
-    """What each token was sampled from, after all before it; None: tokens are a function of the
-    past, a point mass each. A token that its law lacks is rejected."""
+    """The law that each token was sampled from, given all before it; None: a point mass per token,
+    as of drafters that do not sample. A token that its law lacks is rejected."""
 
 
 NOTHING = Draft()
-"""No proposal."""
+"""The empty draft."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What one engine step did, for drafters that adapt."""
+    """Counters of one engine step, for drafters that adapt."""
 
     running: int
-    """Requests in it."""
+    """Requests in the step."""
     prompt_tokens: int
-    """Prompt tokens computed in it: with any, its time says little about decoding."""
+    """Prompt tokens computed in the step; with any, its time says little about decoding."""
     emitted: int
-    """Tokens sampled, accepted drafts included."""
+    """Tokens sampled, accepted draft tokens included."""
     drafts: int
-    """Requests that had a draft verified."""
+    """Requests whose draft was verified."""
     drafted: int
     accepted: int
     seconds: float
@@ -112,7 +112,7 @@ class Drafter(Part):
 
     @property
     def recorded(self) -> int:
-        """How many of the likeliest tokens' probabilities `finished` wants for each token."""
+        """How many of the likeliest tokens' probabilities `finished` needs for each token."""
         return 0
 
     @property
@@ -122,7 +122,7 @@ class Drafter(Part):
 
     @property
     def exact(self) -> bool:
-        """Whether what is sampled follows the target's law.
+        """Whether sampled tokens follow the target's law.
 
         False: after a rejection the engine draws from the target itself instead of the residual,
         which is biased; no audit may call such a drafter lossless.
@@ -130,15 +130,15 @@ class Drafter(Part):
         return self.core is self or self.core.exact
 
     def fetch(self, resolve: Callable[[str], Path]) -> None:
-        """Turns names of models into folders, by downloading or making them; called once, first."""
+        """Resolves model names to folders, downloading or making them; called once, at first."""
         if self.core is not self:
             self.core.fetch(resolve)
 
     def check(self, target: Target) -> None:
-        """Vouches, before anything is generated, that the drafter fits the model.
+        """Checks that the drafter fits the model, before anything is generated.
 
         Raises:
-            ConfigError: it does not: k beyond the context, another vocabulary, missing weights.
+            ConfigError: k exceeds the context, vocabularies differ, or weights are missing.
         """
         if not 1 <= self.max_draft < target.max_length:
             raise ConfigError(
@@ -147,35 +147,35 @@ class Drafter(Part):
             )
 
     def pace(self, *, running: int) -> int:
-        """Most tokens to draft for each of `running` requests in the step to come; 0 is none."""
+        """Returns the most tokens to draft for each of `running` requests in the next step."""
         return self.max_draft
 
     def saw(self, step: Step) -> None:
-        """Told of every step after it was made. Does nothing by default."""
+        """Called with the counters of every step after it was made. Does nothing by default."""
 
     def finished(self, row: Row, *, law: Law | None) -> None:
-        """A request has ended, by itself or aborted; `row.tokens_T` is all of it.
+        """Called when a request has ended, by itself or aborted; `row.tokens_T` is complete.
 
         Args:
-            row: its last state; the array may be kept.
-            law: of the completion's tokens under the verifier, where `recorded` asks for it.
+            row: the request's last state; the array may be kept.
+            law: law of the completion's tokens under the verifier, if `recorded` asks for it.
         """
 
     def fresh_weights(self) -> "Weights | None":
-        """New weights of the draft model, asked for before each step; None: none."""
+        """Returns new weights of the draft model, or None; called before each step."""
         return None if self.core is self else self.core.fresh_weights()
 
 
 class BuiltIn(Drafter):
-    """A method that the engine brings along."""
+    """A speculation method of the engine itself, which is only configured here."""
 
     @abstractmethod
     def settings(self) -> Mapping[str, Any]:
-        """What vLLM is told: its `speculative_config`."""
+        """Returns vLLM's `speculative_config` for the method."""
 
 
 class Proposer(Drafter):
-    """A method of ours: works on every engine, in plain Python between two steps.
+    """A method of gfcr's own: works on every engine, in plain Python between two steps.
 
     Example:
         def propose(self, rows: Sequence[Row]) -> Sequence[Draft]:
@@ -183,7 +183,7 @@ class Proposer(Drafter):
     """
 
     record: ClassVar[int] = 0
-    """What `recorded` says."""
+    """The value of `recorded`."""
 
     @property
     def recorded(self) -> int:
@@ -192,4 +192,4 @@ class Proposer(Drafter):
 
     @abstractmethod
     def propose(self, rows: Sequence[Row]) -> Sequence[Draft]:
-        """Drafts for all running requests that may have one, at most `row.limit` tokens each."""
+        """Returns one draft per row, of at most `row.limit` tokens."""

@@ -46,7 +46,7 @@ class PassCost:
             )
 
     def seconds(self, *, passes: float = 1, tokens: float) -> float:
-        """Time of `passes` forward passes over `tokens` tokens in all."""
+        """Returns the seconds of `passes` forward passes over `tokens` tokens in all."""
         return self.base_s * passes + self.token_s * tokens
 
 
@@ -78,14 +78,14 @@ def fit_pass_cost(*, passes_U: ArrayLike, tokens_U: ArrayLike, seconds_U: ArrayL
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saturation:
-    """Requests and how drafting helps them; one entry a request."""
+    """The expected length of each request and how drafting shortens it; arrays of shape (N,)."""
 
     lengths_N: Reals
-    """l: tokens each will emit."""
+    """l: tokens that each request will emit."""
     share_N: Reals
     """k in (0, 1]: share of the tokens that unlimited drafting would supply."""
     rate_N: Reals
-    """alpha > 0: how fast drafting gets there."""
+    """alpha > 0: how fast the accepted share saturates with drafted tokens."""
 
     def __post_init__(self) -> None:
         bad = (self.lengths_N <= 0) | (self.share_N <= 0) | (self.share_N > 1) | (self.rate_N <= 0)
@@ -97,14 +97,14 @@ class Saturation:
             )
 
     def passes(self, proposals_N: ArrayLike) -> Reals:
-        """Forward passes each request needs with these drafted tokens, (N,)."""
+        """Returns the forward passes that each request needs with these drafted tokens, (N,)."""
         p_N = np.asarray(proposals_N, float)
         return self.lengths_N * (
             1 - self.share_N + self.share_N * np.exp(-self.rate_N * p_N / self.lengths_N)
         )
 
     def proposals(self, forward_passes: float) -> Reals:
-        """Fewest drafted tokens with which each request needs at most `forward_passes`, (N,).
+        """Returns the fewest drafted tokens for each request to end in `forward_passes`, (N,).
 
         Infinite where no budget suffices: forward_passes <= l (1 - k).
         """
@@ -117,13 +117,13 @@ class Saturation:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """What to draft, and what it costs."""
+    """Draft budgets that minimise J, and the cost they reach."""
 
     proposals_N: Reals
     """Drafted tokens over each request's whole life."""
     forward_passes: float
     seconds: float
-    """J, without what no budget changes."""
+    """J, without the part that no budget changes."""
 
 
 def best_budget(requests: Saturation, *, cost: PassCost) -> Budget:
@@ -151,7 +151,7 @@ def _search(total: Callable[[float], float], *, low: float, high: float) -> floa
 
 
 class LengthClass(StrEnum):
-    """How long a request is expected to be."""
+    """The class of a request by its expected length."""
 
     SHORT = "short"
     MEDIUM = "medium"
@@ -171,7 +171,7 @@ class LengthClasses(Checked):
     medium_from: int
     """Tokens from which a request is Medium."""
     long_from: int
-    """Tokens from which it is Long."""
+    """Tokens from which a request is Long."""
     medium_draft: int
     long_draft: int
     decay: Annotated[float, Interval(ge=0, lt=1)] = 0.5
@@ -191,18 +191,18 @@ class LengthClasses(Checked):
             )
 
     def observe(self, prompt_id: str, *, length: int) -> None:
-        """Learns how long a rollout of this prompt became."""
+        """Updates the moving average of a prompt with the length of one rollout."""
         before = self.means.get(prompt_id, float(length))
         self.means[prompt_id] = self.decay * before + (1 - self.decay) * length
 
     def class_of(self, prompt_id: str, *, emitted: int) -> LengthClass:
-        """The class of a request that has emitted so many tokens; it never moves down."""
+        """Returns the class of a request after `emitted` tokens; it never moves down."""
         expected = max(self.means.get(prompt_id, 0.0), emitted)
         if expected >= self.long_from:
             return LengthClass.LONG
         return LengthClass.MEDIUM if expected >= self.medium_from else LengthClass.SHORT
 
     def draft_length(self, prompt_id: str, *, emitted: int) -> int:
-        """Tokens to draft in the request's next pass."""
+        """Returns the number of tokens to draft in the request's next pass."""
         drafts = {LengthClass.MEDIUM: self.medium_draft, LengthClass.LONG: self.long_draft}
         return drafts.get(self.class_of(prompt_id, emitted=emitted), 0)

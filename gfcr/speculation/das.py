@@ -1,4 +1,4 @@
-"""DAS: drafts from what the same problem was answered before, long requests first."""
+"""DAS: drafts from earlier rollouts of the same problem, and drafts most for long requests."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -24,18 +24,18 @@ GLOBAL = ""
 
 @dataclass(slots=True, kw_only=True)
 class _Live:
-    """A running request."""
+    """What DAS keeps of a running request."""
 
     key: str
     keys: tuple[str, ...]
-    """Of the trees that are asked for it."""
+    """Keys of the trees that are searched for the request."""
     warm: bool
     """Whether its problem was remembered before this update."""
     own: SuffixTree | None = None
     fed: int = 0
-    """Tokens that `own` holds."""
+    """Number of the request's tokens that `own` holds."""
     length: int
-    """Tokens at the last proposal."""
+    """Length of the sequence at the last proposal, in tokens."""
     allowed: int = 0
     drafted: int = 0
 
@@ -62,7 +62,7 @@ class Das(Proposer, Observer):
     draft_length: DraftLength = 8
     """Most tokens drafted for one verification (k)."""
     scope: Literal["problem", "global", "both"] = "problem"
-    """One tree a problem, one for all, or the better guess of the two."""
+    """Which trees are searched: one per problem, one for all, or both for the better guess."""
     budget: Literal["none", "classes", "optimal"] = "classes"
     """How draft lengths depend on expected lengths.
     none: they do not.
@@ -82,7 +82,7 @@ class Das(Proposer, Observer):
     min_prob: SomeShare = 0.1
     """Least estimated probability of a draft up to its last token."""
     own: bool = True
-    """Whether the request's own tokens count, its prompt included."""
+    """Whether the request's own tokens are searched, its prompt included."""
     capacity: Annotated[int, Interval(ge=1, le=10**10)] = 2_000_000
     """Tokens remembered in all, at about 280 bytes each (once more with `scope=both`); problems
     unvisited for longest go first."""
@@ -158,7 +158,7 @@ class Das(Proposer, Observer):
             self._file.write(self._memory.arrays(), learned=self._limits.state_dict())
 
     def metrics(self) -> Mapping[str, float]:
-        """Of the last update: proposals asked for, drafts made, tokens by class; what is kept."""
+        """Rates and drafted tokens by class of the last update, and the size of the memory."""
         return dict(self._last)
 
     def state_dict(self) -> dict[str, Any]:
@@ -224,7 +224,7 @@ class Das(Proposer, Observer):
         return guess if guess.score > best.score else best
 
     def _measure(self, live: _Live, *, length: int) -> None:
-        """Learns from the tokens gained since the last proposal what of it was accepted."""
+        """Counts which of the last draft's tokens were accepted, by the tokens gained since."""
         gained = length - live.length
         if gained > 0 and live.allowed > 0:
             accepted = min(gained - 1, live.drafted)

@@ -1,4 +1,4 @@
-"""A small model of the same vocabulary drafts."""
+"""Speculation with a small draft model of the same vocabulary."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,11 +8,11 @@ from typing import Any, Literal, TypeAlias, final
 from gfcr.speculation.weights import DraftWeights
 
 Sample: TypeAlias = Literal["greedy", "probabilistic"]
-"""`greedy` drafts the likeliest token, `probabilistic` draws it: more is accepted at T = 1."""
+"""Choice of draft tokens: `greedy` takes the likeliest, `probabilistic` samples (more accepted)."""
 
 
 def small_model(folder: Path, *, draft_length: int, sample: Sample) -> Mapping[str, Any]:
-    """What vLLM is told of a small model that drafts."""
+    """Returns vLLM's `speculative_config` for a small draft model."""
     method = {"draft_sample_method": sample} if sample == "probabilistic" else {}
     return {
         "method": "draft_model",
@@ -28,7 +28,7 @@ class DraftModel(DraftWeights):
     """A small model of the same vocabulary drafts token by token."""
 
     sample: Sample = "probabilistic"
-    """How a token is chosen."""
+    """How a draft token is chosen: `probabilistic` samples it, `greedy` takes the likeliest."""
 
     @property
     def sampled(self) -> bool:

@@ -1,4 +1,4 @@
-"""EAGLE-3: a one-layer head on the target's hidden states drafts."""
+"""EAGLE-3: speculation with a one-layer head on the target's hidden states."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

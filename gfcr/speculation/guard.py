@@ -1,4 +1,4 @@
-"""Whether a change of the draft made it worse: acceptance before and after, with its noise.
+"""Judges whether a new draft is worse than its predecessor, by acceptance length and its error.
 
 Acceptance drifts within a batch (all rollouts begin together, the long ones end alone), so what is
 compared is whole batches: from one `boundary` to the next. Only a collapse is seen at once. Where
@@ -12,9 +12,9 @@ from typing import Final, final
 from gfcr.speculation.base import Step
 
 _SIGMAS: Final = 3.0
-"""A fall counts when it is this many standard errors of the difference."""
+"""Standard errors of the difference that a fall of the acceptance length must exceed."""
 _COLLAPSE: Final = 0.5
-"""A draft that accepts less than this share of its predecessor's tokens is not waited for."""
+"""Share of its predecessor's acceptance below which a draft is rolled back at once."""
 _PATIENCE: Final = 3
 """Boundaries after which a draft that is hardly used no longer holds up the next one."""
 
@@ -22,7 +22,7 @@ _PATIENCE: Final = 3
 @final
 @dataclass(kw_only=True)
 class Tally:
-    """Acceptance over engine steps: a ratio of sums, its error from the spread between steps."""
+    """Acceptance over engine steps: a ratio of sums, with its error from the spread of steps."""
 
     drafts: int = 0
     accepted: int = 0
@@ -31,7 +31,7 @@ class Tally:
     _dd: float = 0.0
 
     def add(self, step: Step) -> None:
-        """Counts one engine step."""
+        """Adds one engine step."""
         self.drafts += step.drafts
         self.accepted += step.accepted
         self._aa += step.accepted**2
@@ -40,17 +40,17 @@ class Tally:
 
     @property
     def mean(self) -> float:
-        """Tokens accepted per draft; 0 without any draft."""
+        """Accepted tokens per draft; 0 without any draft."""
         return self.accepted / self.drafts if self.drafts else 0.0
 
     @property
     def length(self) -> float:
-        """Acceptance length: tokens emitted per verification, the verifier's own included."""
+        """Acceptance length: tokens emitted per verification, the verifier's own token included."""
         return 1.0 + self.mean
 
     @property
     def variance(self) -> float:
-        """Of `mean`: sum (a - mean d)^2 / (sum d)^2, steps taken as independent."""
+        """Variance of `mean`: sum (a - mean d)^2 / (sum d)^2, taking steps as independent."""
         m = self.mean
         residual = self._aa - 2 * m * self._ad + m * m * self._dd
         return max(residual, 0.0) / self.drafts**2 if self.drafts else math.inf
@@ -59,18 +59,18 @@ class Tally:
 @final
 @dataclass(kw_only=True)
 class Guard:
-    """Measures the draft in use and says when it should go back to the one before."""
+    """Measures the draft in use and decides whether to roll back to its predecessor."""
 
     fall: float
     """Largest tolerated fall of the acceptance length, as a share of the predecessor's."""
     window: int
-    """Drafts to see before judging."""
+    """Drafts to observe before a draft is judged."""
     failed: bool = False
-    """The draft in use is worse than its predecessor: roll it back."""
+    """Whether the draft in use is worse than its predecessor and must be rolled back."""
     measured: Tally | None = None
-    """Newest whole batches of the draft in use."""
+    """Acceptance of the draft in use, over its newest whole batches; None before the first."""
     suspect: Tally | None = None
-    """Of the draft that was rolled back, until it is known whether it was to blame."""
+    """Acceptance of the draft that was rolled back, until it is known whether it was to blame."""
     _before: Tally | None = None
     _running: Tally = field(default_factory=Tally)
     _since: Tally = field(default_factory=Tally)
@@ -80,23 +80,23 @@ class Guard:
 
     @property
     def ready(self) -> bool:
-        """Whether the draft in use has been judged, so that the next one may come."""
+        """Whether the draft in use has been judged, so that the next one may be loaded."""
         measured = self.measured is not None or self._boundaries >= _PATIENCE
         return measured and not self.failed and self.suspect is None
 
     @property
     def guilty(self) -> bool | None:
-        """Whether the draft before is better than the one that was rolled back.
+        """Whether the predecessor is better than the draft that was rolled back for it.
 
-        None while that is not known, or nobody is suspected. A draft that is hardly used does not
-        speak for the other.
+        None while that is not known, or no draft is suspected. A draft that is hardly used gives no
+        evidence for the other.
         """
         if self.suspect is None or (self.measured is None and self._boundaries < _PATIENCE):
             return None
         return self.measured is None or self._worse(self.suspect, than=self.measured)
 
     def saw(self, step: Step) -> None:
-        """Counts one engine step of the draft in use."""
+        """Adds one engine step made with the draft in use."""
         if not step.drafts:
             return
         self._steps += 1
@@ -106,7 +106,7 @@ class Guard:
             self.failed = self.failed or self._since.mean < _COLLAPSE * self._before.mean
 
     def boundary(self) -> None:
-        """A batch has ended: judges the draft when whole batches have shown it long enough."""
+        """Ends a batch: judges the draft once whole batches have shown it for long enough."""
         self._steps = 0
         self._boundaries += 1
         if self._partial:
@@ -117,11 +117,11 @@ class Guard:
             self.measured, self._running = self._running, Tally()
 
     def swapped(self) -> None:
-        """A new draft is in use; the one before is what it is compared with."""
+        """Starts measuring a new draft against the one that was in use."""
         self._begin(before=self.measured)
 
     def rolled_back(self) -> None:
-        """The draft before is in use again: it is measured anew, the world may have changed."""
+        """Starts measuring the predecessor afresh: the policy or the prompts may have changed."""
         self.suspect = self.measured or self._since
         self._begin(before=None)
 

@@ -1,4 +1,4 @@
-"""What a drafter remembers of rollouts: sequences by problem, over a sliding window of visits."""
+"""A drafter's memory of rollouts: sequences by problem, over a sliding window of visits."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ from gfcr.types import Ints
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One remembered sequence."""
+    """One remembered sequence of tokens."""
 
     visit: int
-    """Update in which it was generated, as `History` counts them."""
+    """Update in which the sequence was generated, as `History` counts updates."""
     tokens_T: Ints
 
 
@@ -25,7 +25,7 @@ class _Problem:
     tree: SuffixTree
     entries: list[Entry]
     size: int
-    """Tokens."""
+    """Tokens in all entries."""
 
     @property
     def visits(self) -> list[int]:
@@ -59,21 +59,21 @@ class History:
 
     @property
     def tokens(self) -> int:
-        """Tokens remembered."""
+        """Number of tokens remembered."""
         return sum(p.size for p in self._problems.values())
 
     @property
     def sequences(self) -> int:
-        """Sequences remembered."""
+        """Number of sequences remembered."""
         return sum(len(p.entries) for p in self._problems.values())
 
     def tree(self, key: str) -> SuffixTree | None:
-        """The tree of a key, None for one that was never added to."""
+        """Returns the tree of a key; None if nothing is remembered under it."""
         problem = self._problems.get(key)
         return problem.tree if problem else None
 
     def entries(self) -> Iterator[tuple[str, Entry]]:
-        """All that is remembered: keys in order of their last visit, entries in order of age."""
+        """Yields all entries: keys in order of their last visit, entries from old to new."""
         for key, problem in self._problems.items():
             for entry in problem.entries:
                 yield key, entry
@@ -84,7 +84,7 @@ class History:
         self._touched.add(key)
 
     def close(self) -> None:
-        """Ends an update: keys visited move to the back, what is too old or too much goes."""
+        """Ends an update: moves visited keys to the back, and forgets what exceeds the limits."""
         # In the order of first touch whatever the set's: the dict knows it only for new keys.
         for key in [k for k in self._problems if k in self._touched]:
             self._problems[key] = problem = self._problems.pop(key)
@@ -95,7 +95,7 @@ class History:
         self._shrink()
 
     def arrays(self) -> dict[str, Any]:
-        """The content as plain arrays: all tokens in one, and for each sequence S its key."""
+        """Returns the content as arrays: all tokens in one; key, visit, length by sequence S."""
         names = {key: i for i, key in enumerate(self._problems)}
         entries = list(self.entries())
         parts = [e.tokens_T for _, e in entries]
@@ -148,6 +148,6 @@ class History:
             if excess <= 0:
                 return
             excess -= self._problems.pop(key).size
-        for key, problem in self._problems.items():
+        for key, problem in self._problems.items():  # only the newest key is left
             if excess > 0 and len(visits := problem.visits) > 1:
                 self._keep(key, since=visits[len(visits) // 2])

@@ -1,4 +1,4 @@
-"""A drafter's memory in a file that outlives the run: written whole, read with suspicion."""
+"""A file with a drafter's memory that outlives the run: written atomically, checked when read."""
 
 import hashlib
 import json
@@ -22,20 +22,20 @@ FORMAT: Final = 1
 
 @final
 class HistoryFile:
-    """One file, for one model.
+    """The history file of one model.
 
     Args:
-        path: of the file; its folder is made.
-        target: the model.
+        path: path of the file; its folder is created.
+        target: the model that the history is of.
 
     Raises:
-        ConfigError: its folder cannot be made.
+        ConfigError: the folder cannot be created.
     """
 
     def __init__(self, path: Path, *, target: Target) -> None:
         self._path, self._of = path, _fingerprint(target)
         self.set_aside = 0
-        """Corrupt files found."""
+        """Number of corrupt files that were renamed."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.is_file()  # a name that no file can have
@@ -46,12 +46,12 @@ class HistoryFile:
             ) from error
 
     def read(self) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """Returns arrays and what was learned; None where there is no file or no sound one.
+        """Returns the arrays and what was learned; None if there is no sound file.
 
         A corrupt file is renamed to `*.corrupt-N` and reported as a warning.
 
         Raises:
-            ConfigError: the file is of another model.
+            ConfigError: the file was written for another model.
         """
         if not self._path.exists():
             return None
@@ -69,7 +69,7 @@ class HistoryFile:
         return arrays, head["learned"]
 
     def write(self, arrays: Mapping[str, Any], *, learned: Mapping[str, Any]) -> None:
-        """Replaces the file at once: a reader sees the old one or the new one, whole.
+        """Replaces the file atomically: a reader sees all of the old one or all of the new one.
 
         A failure (a full disk) is a warning: the run needs no file.
         """
@@ -95,7 +95,7 @@ class HistoryFile:
 
 
 def _fingerprint(target: Target) -> dict[str, Any]:
-    """What a history must share with a model: vocabulary, tokenizer, architecture; not weights."""
+    """Returns what models must share to use a history: vocabulary, tokenizer and architecture."""
     made: dict[str, Any] = {"vocab": target.vocab}
     if target.folder is None:
         return made

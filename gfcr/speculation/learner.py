@@ -1,7 +1,7 @@
-"""The process that trains a draft model, as its drafter sees it: told by lines, answering by files.
+"""The process that trains a draft model: it is sent lines of JSON, and its results are files.
 
-Nothing here waits for the process: what it is told fits a pipe, what it made is found when it is
-there. It ends with its standard input, so that it never outlives the run.
+The run never waits for the process: messages fit into a pipe, and results are polled for. The
+process ends when its standard input closes, so that it never outlives the run.
 """
 
 import contextlib
@@ -25,20 +25,20 @@ from gfcr.speculation.lessons import Example
 _log = logging.getLogger(__name__)
 
 _MOST_WAITING: Final = 8
-"""Rounds told and not yet learnt; a learner further behind misses what is new."""
+"""Most rounds sent but not finished; a learner further behind misses new examples."""
 _DEATHS: Final = 3
-"""Deaths in a row, without anything learnt between, after which it is not started again."""
+"""Consecutive deaths without a finished round after which the process is not started again."""
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class Course:
-    """How a draft model is trained."""
+    """Settings with which a draft model is trained."""
 
     model: str
-    """Its folder: the architecture, and the weights to begin with."""
+    """Folder of the draft model: its architecture and first weights."""
     steps: int
-    """Optimizer steps a round."""
+    """Optimizer steps per round."""
     lr: float
     pool: int
     """Tokens of the newest examples that rounds draw from."""
@@ -51,29 +51,29 @@ class Course:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Learnt:
-    """One round's outcome."""
+    """The outcome of one round of training."""
 
     round: int
     weights: Path
-    """All tensors of the draft model, by their names in a checkpoint."""
+    """File with all tensors of the draft model, by their names in a checkpoint."""
     optimizer: Path
     loss: float
-    """Mean over the round, before each step: nats per token of the divergence from the verifier,
-    or of the cross-entropy where only samples are known."""
+    """Mean loss of the round, before each step: nats per token of the divergence from the verifier,
+    or of the cross-entropy if only samples are known."""
     tokens: int
-    """Trained on in the round."""
+    """Tokens trained on in the round."""
     seconds: float
 
 
 @final
 class Learner:
-    """Starts the process, feeds it, finds what it learnt, and starts it again when it is gone."""
+    """Starts the training process, sends it examples, polls its results, restarts it if it dies."""
 
     def __init__(self, course: Course) -> None:
         self._course = course
         self._scratch = tempfile.TemporaryDirectory(prefix="gfcr-draft-")
         self.folder = Path(self._scratch.name)
-        """Holds what goes to and fro; gone with this object."""
+        """Folder for messages and results, deleted with this object."""
         self._process: subprocess.Popen[bytes] | None = None
         self._told: list[int] = []
         self._round = 0
@@ -81,25 +81,25 @@ class Learner:
         self._deaths_in_a_row = 0
         self.deaths = 0
         self.missed = 0
-        """Rounds that were not told because the learner was gone or behind."""
+        """Rounds that were not sent because the process was dead or too far behind."""
 
     @property
     def alive(self) -> bool:
-        """Whether the process runs."""
+        """Whether the process is running."""
         return self._process is not None and self._process.poll() is None
 
     @property
     def given_up(self) -> bool:
-        """Whether it died too often to be started again."""
+        """Whether the process has died too often to be started again."""
         return self._deaths_in_a_row >= _DEATHS
 
     @property
     def pid(self) -> int | None:
-        """Of the process, if one was started."""
+        """Id of the process; None before the first start."""
         return self._process.pid if self._process else None
 
     def teach(self, examples: Sequence[Example]) -> None:
-        """Gives the learner examples for one round; returns at once."""
+        """Sends examples for one round of training; returns at once."""
         if not self._ready() or len(self._told) >= _MOST_WAITING:
             self.missed += 1
             return
@@ -113,14 +113,14 @@ class Learner:
             file.unlink()
 
     def restart_from(self, weights: Path | None, *, optimizer: Path | None = None) -> None:
-        """Continues from these weights (None: the model's own) and drops what was under way."""
+        """Continues from these weights (None: the model's own) and discards rounds in progress."""
         self._told.clear()
         self._start_from = (weights, optimizer)
         if self.alive:
             self._tell(_origin(weights, optimizer))
 
     def poll(self) -> Learnt | None:
-        """What was learnt since the last poll, the newest round of it."""
+        """Returns the newest round finished since the last poll, or None."""
         done = [n for n in self._told if (self.folder / f"learnt-{n}.json").exists()]
         if not done:
             return None
@@ -139,7 +139,7 @@ class Learner:
         return learnt
 
     def keep(self, files: Iterable[Path | None]) -> None:
-        """Deletes what was learnt before, except these files and the newest."""
+        """Deletes the results of earlier rounds, except these files and the newest."""
         kept = {*files, *self._start_from}
         for file in [*self.folder.glob("learnt-*")]:
             number = int(file.stem.removeprefix("learnt-"))
@@ -147,9 +147,9 @@ class Learner:
                 file.unlink(missing_ok=True)
 
     def wait(self, seconds: float) -> bool:
-        """Waits until all that was told is learnt, at most so long; tells whether it is.
+        """Waits at most `seconds` until all rounds are finished; returns whether they are.
 
-        For measurements: a run never waits.
+        Only measurements use this: a run never waits.
         """
         until = time.monotonic() + seconds
         while self.alive and self._told and time.monotonic() < until:
@@ -159,14 +159,14 @@ class Learner:
         return not self._told
 
     def stop(self) -> None:
-        """Ends the process; a further lesson starts it again."""
+        """Ends the process; the next call of `teach` starts it again."""
         if self._process is not None:
             _end(self._process)
             self._process = None
             self._told.clear()
 
     def _ready(self) -> bool:
-        """Whether there is a process, if need be a new one."""
+        """Whether the process is running, after starting it if it may be started."""
         if self.alive:
             return True
         if self._process is not None:

@@ -1,4 +1,4 @@
-"""What a draft model learns from: finished requests with the verifier's distributions, on disk."""
+"""Training examples of a draft model, finished requests with the verifier's laws, on disk."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,20 +14,20 @@ from gfcr.types import Ints
 @final
 @dataclass(frozen=True, kw_only=True)
 class Example:
-    """One request from its first token to its last."""
+    """One finished request."""
 
     tokens_T: Ints
-    """Prompt and completion."""
+    """Tokens of prompt and completion, (T,)."""
     prompt_length: int
     temperature: float
-    """That the completion was sampled at; 1 for greedy ones, as their recorded distributions."""
+    """Sampling temperature of the completion; 1 for greedy ones, as their recorded laws are."""
     law: Law | None
     """The verifier's likeliest tokens at each token of the completion, if recorded."""
     weight: float = 1.0
 
 
 def save(examples: Sequence[Example], *, file: Path) -> None:
-    """Writes examples, whole or not at all."""
+    """Writes examples to a file, atomically."""
     laws = [e.law for e in examples if e.law is not None]
     arrays: dict[str, Any] = {
         "tokens": np.concatenate([e.tokens_T for e in examples]),
@@ -46,7 +46,7 @@ def save(examples: Sequence[Example], *, file: Path) -> None:
 
 
 def load(file: Path) -> list[Example]:
-    """Reads what `save` wrote."""
+    """Reads the examples that `save` wrote."""
     with np.load(file) as arrays:
         data: dict[str, Any] = dict(arrays)
     tokens = np.split(data["tokens"], np.cumsum(data["lengths"])[:-1])

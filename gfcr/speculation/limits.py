@@ -24,29 +24,29 @@ from gfcr.speculation.budget import (
 
 CLASSES: Final = tuple(LengthClass)
 FEWEST: Final = 64
-"""Drafts or steps needed before anything is estimated from them."""
+"""Fewest drafts or steps from which anything is estimated."""
 PROBE: Final = 128
-"""Every so manieth request is drafted for in full."""
+"""One draft in this many is made in full, to keep measuring acceptance."""
 PATIENCE: Final = 8
-"""Steps a plan is kept at least: making one takes about a millisecond."""
+"""Fewest steps for which a plan is kept: making one takes about a millisecond."""
 RATES_R: Final[Reals] = np.geomspace(0.05, 50, 200)
-"""Saturation rates tried."""
+"""Saturation rates alpha that the fit tries, (R,)."""
 
 
 class Mode(StrEnum):
-    """How long drafts may be."""
+    """The rule for the length of drafts."""
 
     NONE = "none"
-    """As long as the row allows, for all."""
+    """Every request gets drafts as long as its row allows."""
     CLASSES = "classes"
-    """By class of length: nothing for Short, a quarter for Medium, all for the longest."""
+    """By length class: no drafts for Short, a quarter for Medium, all of it for Long."""
     OPTIMAL = "optimal"
-    """The closed form, by measured cost and acceptance."""
+    """The closed form of `budget.best_budget`, with measured cost and acceptance."""
 
 
 @final
 class Acceptance:
-    """How many drafts were allowed to reach each position, did, and were accepted there."""
+    """Counts per draft position: how often it was allowed, drafted and accepted."""
 
     def __init__(self, *, most: int) -> None:
         # How often each number of tokens, 0..B, was allowed, drafted and accepted.
@@ -54,21 +54,21 @@ class Acceptance:
 
     @property
     def known(self) -> bool:
-        """Whether it says anything."""
+        """Whether there are enough counts to estimate from."""
         return sum(self._counts[0]) >= FEWEST
 
     def see(self, *, allowed: int, drafted: int, accepted: int) -> None:
-        """A request was verified that was allowed so many draft tokens, 1 or more."""
+        """Adds one verification of a request that was allowed 1 or more draft tokens."""
         for counts, number in zip(self._counts, (allowed, drafted, accepted), strict=True):
             counts[number] += 1
 
     def age(self) -> None:
-        """Halves the weight of what is known: the policy has moved."""
+        """Halves the weight of earlier counts: the policy has been updated."""
         if sum(self._counts[0]) >= 2 * FEWEST:
             self._counts = [[n / 2 for n in counts] for counts in self._counts]
 
     def per_pass(self) -> tuple[Reals, Reals]:
-        """Tokens drafted and tokens accepted in one pass, by draft length 1..B."""
+        """Returns tokens drafted and tokens accepted per pass, by draft length 1..B."""
         # Position j is reached by all whose number is above j.
         reached = np.cumsum(np.array(self._counts)[:, :0:-1], axis=1)[:, ::-1]
         allowed_B, drafted_B, accepted_B = reached
@@ -90,7 +90,7 @@ class Acceptance:
         return float(share_R[best]), float(RATES_R[best])
 
     def state_dict(self) -> list[list[float]]:
-        """The counts."""
+        """Returns the counts."""
         return [list(counts) for counts in self._counts]
 
     def load_state_dict(self, state: Sequence[Sequence[float]]) -> None:
@@ -100,11 +100,11 @@ class Acceptance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """A request that wants a draft."""
+    """A request for which a draft is wanted."""
 
     row: Row
     key: str
-    """Of its problem."""
+    """Key of its problem."""
     warm: bool
     """Whether its problem was remembered before this update."""
 
@@ -116,17 +116,17 @@ class Ask:
 
 @final
 class Limits:
-    """Says how many tokens to draft for whom, and learns what it needs for that."""
+    """Decides how many tokens to draft for each request, and learns what it needs for that."""
 
     def __init__(self, mode: Mode, *, most: int) -> None:
         self.mode, self.most = mode, most
         self.acceptance = (Acceptance(most=most), Acceptance(most=most))
-        """Of requests whose problem was not remembered before the update, and of those it was."""
+        """Acceptance for problems not remembered before the update, and for those that were."""
         self.classes = LengthClasses(
             medium_from=1, long_from=1, medium_draft=max(1, most // 4), long_draft=most
         )
         self.recent: deque[int] = deque(maxlen=2048)
-        """Lengths of the last rollouts, which set the classes' thresholds."""
+        """Lengths of recent rollouts, which set the thresholds of the classes."""
         self.cost: PassCost | None = None
         self._steps: deque[tuple[int, float]] = deque(maxlen=512)
         self._plan: dict[str, int] = {}
@@ -135,17 +135,17 @@ class Limits:
 
     @property
     def ready(self) -> bool:
-        """Whether any lengths are known to tell classes apart by."""
+        """Whether any rollout lengths are known."""
         return bool(self.recent)
 
     def class_of(self, ask: Ask) -> LengthClass:
-        """The class of a request by now; all are Short while nothing is known of lengths."""
+        """Returns a request's present class; Short while no lengths are known."""
         if not self.ready:
             return LengthClass.SHORT
         return self.classes.class_of(ask.key, emitted=ask.emitted)
 
     def lengths(self, asks: Sequence[Ask]) -> list[int]:
-        """Most tokens to draft for each request."""
+        """Returns the most tokens to draft for each request, in order."""
         if self.mode is Mode.OPTIMAL and self.ready and self.cost is not None:
             return self._optimal(asks)
         if self.mode is Mode.CLASSES:
@@ -153,7 +153,7 @@ class Limits:
         return [a.row.limit for a in asks]
 
     def saw(self, step: Step) -> None:
-        """Remembers what a step cost; one with prompt tokens says little about decoding."""
+        """Records the time of a step, unless prompt tokens were computed in it."""
         if step.prompt_tokens:
             return
         self._steps.append((step.running + step.drafted, step.seconds))
@@ -161,7 +161,7 @@ class Limits:
             self.cost = self._fit()
 
     def learn(self, lengths: Mapping[str, Sequence[int]]) -> None:
-        """Ends an update in which rollouts of these problems got these lengths."""
+        """Ends an update, given the lengths of its rollouts by problem."""
         for key, mine in lengths.items():
             self.recent.extend(mine)
             self.classes.observe(key, length=round(float(np.mean(mine))))
@@ -176,7 +176,7 @@ class Limits:
         self._plan.clear()
 
     def state_dict(self) -> dict[str, Any]:
-        """What was learned, as plain data."""
+        """Returns what was learned, as plain data."""
         return {
             "means": dict(self.classes.means),
             "recent": list(self.recent),
@@ -205,9 +205,9 @@ class Limits:
         )
 
     def _by_class(self, asks: Sequence[Ask]) -> list[int]:
-        """Nothing, a quarter or all, one step up for each class that nobody running is in.
+        """Drafts nothing, a quarter or all, one step more for each higher class that is empty.
 
-        The longest ones running set the makespan, whatever their class.
+        Whichever requests are the longest now, they set the makespan.
         """
         ranks = [CLASSES.index(self.class_of(a)) for a in asks]
         up = len(CLASSES) - 1 - max(ranks, default=0)
@@ -227,7 +227,7 @@ class Limits:
         return sum(each.known for each in self.acceptance)
 
     def _stale(self, asks: Sequence[Ask]) -> bool:
-        """Whether to solve again: some are new, a fifth has ended, or acceptance became known."""
+        """Whether to plan again: for new requests, a fifth ended, or acceptance just known."""
         if self._plan and self._age < PATIENCE:
             return False
         running, known = self._planned
@@ -235,12 +235,12 @@ class Limits:
         return new or len(asks) < 0.8 * running or self._known > known
 
     def _probed(self, planned: int, ask: Ask) -> int:
-        """Drafts in full now and then, or a bad start would never be found out to be over."""
+        """Drafts in full now and then, as acceptance is not measured where nothing is drafted."""
         self._asked += 1
         return planned if self._asked % PROBE else ask.row.limit
 
     def _solve(self, asks: Sequence[Ask]) -> dict[str, int]:
-        """The best budget for what all requests have yet to emit, as draft lengths."""
+        """Returns draft lengths by request id that minimise the time of what is left to emit."""
         assert self.cost is not None
         usual = float(np.mean(self.recent))
         means_N = np.array([self.classes.means.get(a.key, usual) for a in asks])
@@ -261,7 +261,7 @@ class Limits:
         }
 
     def _reach(self, acceptance: Acceptance, per_pass: float) -> int:
-        """The draft length that proposes so many tokens in a pass on average."""
+        """Returns the draft length that proposes `per_pass` tokens per pass on average."""
         if per_pass <= 0 or not acceptance.known:
             return self.most if per_pass > 0 else 0
         drafted_B, _ = acceptance.per_pass()

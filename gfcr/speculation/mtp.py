@@ -1,4 +1,4 @@
-"""Multi-token prediction: heads that came with the checkpoint draft."""
+"""Multi-token prediction: speculation with heads that came with the checkpoint."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

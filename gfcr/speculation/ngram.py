@@ -1,4 +1,4 @@
-"""N-gram drafting: what followed the same words earlier in the sequence."""
+"""N-gram drafting: repeats what followed the same tokens earlier in the sequence."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,9 +19,9 @@ class Ngram(BuiltIn):
     draft_length: DraftLength = 3
     """Tokens drafted for one verification (k)."""
     longest: Annotated[int, Interval(ge=1, le=1000)] = 4
-    """Most tokens of the end of the sequence that are looked up; longer matches go first."""
+    """Longest end of the sequence that is looked up, in tokens; longer matches are preferred."""
     shortest: Annotated[int, Interval(ge=1, le=1000)] = 2
-    """Fewest of them."""
+    """Shortest end of the sequence that is looked up, in tokens."""
 
     def __post_init__(self) -> None:
         if self.shortest > self.longest:

@@ -1,4 +1,4 @@
-"""A draft model that learns from its verifier while it drafts for it."""
+"""A draft model that is distilled from its verifier while it drafts for it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ from gfcr.stages import Harvest, Observer, View
 from gfcr.values.ranges import Count, Fraction, NonNegative
 
 _LEAST_WEIGHT: Final = 0.1
-"""Of a rollout without reward: the draft must know the policy's failures too, only less well."""
+"""Weight of a rollout without reward: the draft must know the policy's failures too."""
 
 
 @final
@@ -41,23 +41,23 @@ class Online(DraftWeights, Observer):
     unit: Literal["updates", "requests"] = "updates"
     """What `every` counts: `updates`, or finished `requests`, for streams without updates."""
     steps: Count = 32
-    """Optimizer steps a round: bounds the share of the machine that learning takes."""
+    """Optimizer steps per round, which bound the share of the machine that learning takes."""
     lr: Annotated[float, Interval(gt=0, le=1e3)] = 2e-3
     pool: Annotated[int, Interval(ge=1, le=10**9)] = 50_000
     """Tokens of the newest requests that rounds draw from."""
     teacher: Annotated[int, Interval(ge=0, le=20)] = 16
-    """Likeliest tokens of the verifier recorded for each token: the divergence from it is the loss.
+    """Number of the verifier's likeliest tokens recorded per token, for the divergence as the loss;
     0 records none and learns from the sampled tokens alone (cross-entropy)."""
     rejected: NonNegative = 1.0
-    """Weight of what drafts are rejected on, relative to what they are accepted on."""
+    """Weight of tokens on which drafts are rejected, relative to accepted ones."""
     by_reward: bool = False
-    """Weights requests by their rollout's reward, clipped to 0.1 .. 1 (ReSpec)."""
+    """Whether requests are weighted by their rollout's reward, clipped to 0.1 .. 1 (ReSpec)."""
     fall: Fraction = 0.1
     """Largest tolerated fall of the acceptance length after a swap, as a share."""
     window: Count = 500
-    """Drafts seen before a swap is judged."""
+    """Drafts to observe before a swap is judged."""
     threads: Annotated[int, Interval(ge=1, le=1024)] = 1
-    """Of the learning process."""
+    """CPU threads of the learning process."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -101,7 +101,7 @@ class Online(DraftWeights, Observer):
             self._ended = False
 
     def fresh_weights(self) -> "Weights | None":
-        """See `Drafter.fresh_weights`: what was learnt, or the draft before if that was better."""
+        """See `Drafter.fresh_weights`: what was learnt, or the predecessor if that was better."""
         return self._drafts.fresh(self.folder)
 
     # ------------------------------------------------------------ learning
@@ -135,20 +135,20 @@ class Online(DraftWeights, Observer):
             self._round()
 
     def offer(self, weights: Path) -> None:
-        """Makes a file of weights (safetensors) the next draft, judged as what is learnt here is.
+        """Makes a file of weights (safetensors) the next draft, judged like one learnt here.
 
-        For drafts trained elsewhere; they need every tensor, under the names of the checkpoint.
+        For drafts trained elsewhere: the file needs every tensor, under its checkpoint name.
         """
         self._drafts.offered = weights
 
     def stop(self) -> None:
-        """Ends the learning process; it is started again when there is something to learn."""
+        """Ends the learning process; the next round of learning starts it again."""
         if self._drafts.learner is not None:
             self._drafts.learner.stop()
 
     @property
     def learner(self) -> Learner | None:
-        """The learning process, once there is one."""
+        """The learning process; None before the first round."""
         return self._drafts.learner
 
     def metrics(self) -> Mapping[str, float]:
@@ -156,11 +156,11 @@ class Online(DraftWeights, Observer):
         return self._drafts.metrics()
 
     def state_dict(self) -> dict[str, Any]:
-        """The drafts and their measurements, and what was not yet learnt from."""
+        """Returns the drafts with their measurements, and the examples not yet learnt from."""
         return {**self._drafts.state_dict(), "seen": dict(self._seen), "since": self._since}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores `state_dict`; the engine gets the draft with its next step."""
+        """Restores `state_dict`; the engine gets the draft before its next step."""
         self._drafts.load_state_dict(state, course=self._course())
         self._seen, self._since = dict(state["seen"]), state["since"]
         self._held = sum(len(e.tokens_T) for e in self._seen.values())

@@ -21,31 +21,31 @@ from gfcr.types import Ints
 
 Tokens: TypeAlias = NDArray[np.integer[Any]]
 Context: TypeAlias = tuple[bytes, float, float, int, float]
-"""What a request's law depends on: all tokens given, temperature, top-p, top-k, min-p."""
+"""What a request's law depends on: given tokens, temperature, top-p, top-k, min-p."""
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class Response:
-    """What one request became, with the law of each token."""
+    """The completion of one earlier request, with the law of each token."""
 
     request_id: str
     slot: str
     context: Context
     step: int
-    """Update it was made for."""
+    """Update that the response was made for."""
     tokens_T: Ints
     law: Law
     reused: int = 0
-    """How many of its tokens were those of an older response."""
+    """Number of its tokens that it took over from an older response."""
     cut: int | None = None
-    """Tokens it shares with the first response it followed; None: it followed none."""
+    """Length of the prefix shared with the first response it followed; None if it followed none."""
     seen: int = 0
-    """Tokens read."""
+    """Number of tokens read so far."""
     holder: str = ""
-    """Request that follows it."""
+    """Id of the request that follows it now; empty if none does."""
 
     def agrees(self, made_T: Tokens) -> bool:
-        """Whether it starts like this and goes on; reads as little as will tell."""
+        """Whether the response continues `made_T`; reads as few tokens as will tell."""
         same, made = common(self.tokens_T, made_T), len(made_T)
         self.seen = max(self.seen, min(same + 1, made))
         return same == made < len(self.tokens_T)
@@ -53,15 +53,15 @@ class Response:
 
 @final
 class Follower:
-    """A running request among the old responses it may follow."""
+    """A running request and the old responses that it may follow."""
 
     def __init__(self, request_id: str, *, pool: Iterable[Response], again: bool) -> None:
-        """Begins with the request.
+        """Starts with no response followed.
 
         Args:
-            request_id: of the request.
-            pool: responses with its context, in an order that tells nothing of them.
-            again: whether another one is followed after the first.
+            request_id: id of the request.
+            pool: responses with the same context, in an order that depends on none of their tokens.
+            again: whether another response may be followed after the first.
         """
         self._id, self._pool, self._again = request_id, list(pool), again
         self._now: Response | None = None
@@ -70,10 +70,10 @@ class Follower:
         self._start = 0
         self._draft: Sequence[int] = ()
         self.reused = 0
-        """Tokens that came as they were drafted."""
+        """Number of draft tokens that were accepted."""
 
     def next(self, made_T: Tokens) -> Response | None:
-        """The response to follow after these tokens: the one followed so far if it agrees."""
+        """Returns the response to follow after these tokens, preferring the one followed so far."""
         self._learn(made_T)
         if self._over:
             return None
@@ -90,18 +90,18 @@ class Follower:
         return None
 
     def drafted(self, tokens: Sequence[int], *, start: int) -> None:
-        """These tokens are to be verified after the first `start`."""
+        """Records the draft that will be verified after the first `start` tokens."""
         self._start, self._draft = start, tokens
 
     def end(self, made_T: Tokens) -> None:
-        """The request has ended with these tokens: what it held is free for others."""
+        """Ends the request with these tokens, so that others may follow the response it held."""
         self._learn(made_T)
         if self._now is not None:
             self._now.agrees(made_T)
             self._leave()
 
     def cut(self, made_T: Tokens) -> int | None:
-        """Tokens shared with the response followed first; None: none was followed."""
+        """Returns the prefix length shared with the first response followed; None without one."""
         return None if self._first is None else common(self._first.tokens_T, made_T)
 
     def _learn(self, made_T: Tokens) -> None:
@@ -120,21 +120,21 @@ class Follower:
 
 
 def context(row: Row) -> Context:
-    """What the law of a request's tokens depends on."""
+    """Returns what the law of a request's tokens depends on."""
     sampling, given = row.sampling, row.tokens_T[: row.prompt_length].astype(np.int32)
     filters = (sampling.top_p, sampling.top_k, sampling.min_p)
     return (given.tobytes(), sampling.temperature, *filters)
 
 
 def common(one_T: Tokens, other_T: Tokens) -> int:
-    """Tokens that two sequences share from their beginnings."""
+    """Returns the length of the common prefix of two sequences."""
     shorter = min(len(one_T), len(other_T))
     different = np.flatnonzero(one_T[:shorter] != other_T[:shorter])
     return int(different[0]) if len(different) else shorter
 
 
 def in_order(responses: Iterable[Response]) -> list[Response]:
-    """As their requests were begun; the order of their ends would tell how long they are."""
+    """Sorts by the order in which requests began; the order of their ends would tell lengths."""
 
     def natural(response: Response) -> list[tuple[int, str]]:
         words = re.split(r"(\d+)", response.request_id)

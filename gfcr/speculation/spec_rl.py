@@ -1,4 +1,4 @@
-"""SPEC-RL: the responses of a prompt's last visit are the drafts of this one.
+"""SPEC-RL: a prompt's responses of its last visit are the drafts of this visit.
 
 Exact, because an old token d was drawn from the old law q: kept with min(1, p(d) / q'(d)), where q'
 is what is stored of q (its likeliest tokens), it comes out with probability min(p, q')(d); the
@@ -24,7 +24,7 @@ from gfcr.stages import Harvest, Observer, View
 from gfcr.values.ranges import Count, DraftLength
 
 LENIENCE: Final = exp(0.5)
-"""Of the released code (its flag `bias 0.5`)."""
+"""Lenience of the released code (its flag `bias 0.5`)."""
 LONGEST: Final = 128
 """Most draft tokens that vLLM verifies at once."""
 
@@ -50,23 +50,23 @@ class SpecRl(Proposer, Observer):
     """Most tokens drafted for one verification (k); the paper verifies all at once."""
     rule: Literal["exact", "released"] = "exact"
     lenience: Annotated[float, Interval(gt=0, le=1000000.0)] | None = None
-    """Of the released rule; None is e^0.5."""
+    """Lenience l of the released rule; None is e^0.5."""
     rematch: bool = True
-    """After a cut, follow another response that agrees; the released rule never does."""
+    """Whether another agreeing response is followed after a cut; the released rule never does."""
     same_slot: bool = False
-    """Follow only responses of the same slot, as published."""
+    """Whether only responses of the same slot are followed, as published."""
     visits: Count = 1
-    """Visits of a prompt that are remembered, the last one first."""
+    """Number of a prompt's visits that are remembered, the latest first."""
     max_age: Count | None = None
-    """Updates after which a response is forgotten; None: it waits for its prompt's next visit."""
+    """Updates after which a response is forgotten; None keeps it until its prompt's next visit."""
     max_prompts: Count = 4096
-    """Prompts remembered; the one unvisited for longest is forgotten first."""
+    """Number of prompts remembered; the one unvisited for longest is forgotten first."""
     pending: dict[str, list[Response]] = field(
         init=False, default_factory=dict[str, list[Response]]
     )
-    """Prompt id -> responses of the batch in the making."""
+    """Responses of the current batch, by prompt id."""
     memory: dict[str, list[Response]] = field(init=False, default_factory=dict[str, list[Response]])
-    """Prompt id -> responses to follow; prompts in order of their last visit."""
+    """Responses to follow, by prompt id, in order of the prompts' last visits."""
     last: dict[str, float] = field(init=False, default_factory=dict[str, float])
 
     def __post_init__(self) -> None:
@@ -126,7 +126,7 @@ class SpecRl(Proposer, Observer):
         self._forget(harvest.step)
 
     def metrics(self) -> Mapping[str, float]:
-        """Of the last batch: share of tokens reused, of requests that followed, length followed."""
+        """Shares of tokens reused and of requests that followed, mean cut, and what is held."""
         held = sum(len(r.tokens_T) for made in self.memory.values() for r in made)
         return {**self.last, "held_prompts": float(len(self.memory)), "held_tokens": float(held)}
 

@@ -1,4 +1,4 @@
-"""Drafts one after the other: what the learner makes comes into use, is judged, and may go back."""
+"""Successive drafts: what the learner makes is swapped in, judged, and rolled back if worse."""
 
 import copy
 import logging
@@ -24,7 +24,7 @@ class _Counts:
     swaps: int = 0
     rollbacks: int = 0
     cleared: int = 0
-    """Rollbacks after which the draft before did no better."""
+    """Rollbacks after which the predecessor did no better."""
     refused: int = 0
     rounds: int = 0
     tokens: int = 0
@@ -34,7 +34,7 @@ class _Counts:
 
 @final
 class Succession:
-    """The draft in use, the one before, the next one, and the learner that makes them.
+    """The draft in use, its predecessor, the next one, and the learner that makes them.
 
     A draft is a file of weights; None is the model as the engine loaded it.
     """
@@ -52,14 +52,14 @@ class Succession:
         self._restored = False
 
     def teach(self, examples: Sequence[Example], *, course: Course) -> None:
-        """Gives the learner a round to learn; the first call starts it."""
+        """Sends the learner examples for a round; the first call starts it."""
         self._school(course).teach(examples)
 
     def fresh(self, folder: Path) -> "Named | None":
-        """Weights to put in place of those in use, if it is time for any.
+        """Returns weights to load in place of those in use; None if there is nothing to change.
 
         Args:
-            folder: of the model as the engine loaded it.
+            folder: folder of the model as the engine loaded it.
         """
         self._look()
         if self._restored:
@@ -75,7 +75,7 @@ class Succession:
         return self._swap(file, weights=_load(file, folder=folder))
 
     def metrics(self) -> dict[str, float]:
-        """Counters, and the acceptance length of the draft in use where it was measured."""
+        """Counters, and the acceptance length of the draft in use (0 until it is measured)."""
         learner, measured = self.learner, self.guard.measured
         return {
             **{k: float(v) for k, v in asdict(self._counts).items()},
@@ -86,7 +86,7 @@ class Succession:
         }
 
     def state_dict(self) -> dict[str, Any]:
-        """The draft in use, the one before, what was learnt last, and all measurements."""
+        """Returns the draft in use, its predecessor, the newest learnt, and all measurements."""
         self._look()
         newest = self._newest
         return {
@@ -118,7 +118,7 @@ class Succession:
         return self.learner
 
     def _look(self) -> None:
-        """Takes what the learner has made since the last look."""
+        """Takes over what the learner has made since the last call."""
         learnt = self.learner.poll() if self.learner is not None else None
         if learnt is None:
             return
@@ -166,7 +166,7 @@ class Succession:
             _log.info("what is asked has changed, not the draft: the newest is used")
 
     def _go_back(self) -> None:
-        """The learner continues from the draft in use; what it made after it is dropped."""
+        """Makes the learner continue from the draft in use, without what it made since."""
         self._newest = self._next = None
         if self.learner is not None:
             self.learner.restart_from(self._current)

@@ -19,15 +19,15 @@ class Suffix(BuiltIn):
     paper: ClassVar[str] = "2411.04975"
 
     draft_length: DraftLength = 8
-    """Most tokens drafted for one verification."""
+    """Most tokens drafted for one verification (k)."""
     depth: Annotated[int, Interval(ge=1, le=10000)] = 24
-    """Longest match and draft kept in the tree."""
+    """Longest match plus draft kept in the tree, in tokens."""
     factor: Annotated[float, Interval(gt=0, le=1000)] = 1.0
     """A draft is at most this many times as long as the match."""
     min_prob: Share = 0.1
     """Least estimated probability of a drafted token, given all before it."""
     cached: Large = 10000
-    """Finished requests kept; 0 keeps none."""
+    """Number of finished requests kept; 0 keeps none."""
 
     @property
     def max_draft(self) -> int:

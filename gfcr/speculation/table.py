@@ -1,4 +1,4 @@
-"""Measured speeds by batch size and draft length: what `gfcr bench speculation --table` writes.
+"""Table of measured speeds by batch size and draft length, from `gfcr bench speculation --table`.
 
     {
       "format": "gfcr speculation table",
@@ -27,19 +27,19 @@ FORMAT: Final = "gfcr speculation table"
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speed(Checked):
-    """One measurement."""
+    """One measured speed."""
 
     running: Count
     """Requests decoded together."""
     draft_length: Natural
-    """k; 0 is none."""
+    """Draft length k; 0 is decoding without drafts."""
     tokens_per_s: Positive
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class SpeedTable:
-    """Tokens a second for each measured batch size and draft length."""
+    """Tokens per second for each measured batch size and draft length."""
 
     speeds: Sequence[Speed]
     measured: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -55,22 +55,22 @@ class SpeedTable:
             )
 
     def at(self, running: int) -> dict[int, float]:
-        """Tokens a second by draft length, of the measured batch size nearest in ratio."""
+        """Returns tokens per second by draft length, of the batch size nearest in ratio."""
         nearest = min((s.running for s in self.speeds), key=lambda r: abs(log(r / running)))
         return {s.draft_length: s.tokens_per_s for s in self.speeds if s.running == nearest}
 
     def write(self, path: Path) -> None:
-        """Writes the file."""
+        """Writes the table as JSON."""
         rows = [asdict(s) for s in self.speeds]
         held = {"format": FORMAT, "measured": dict(self.measured), "speeds": rows}
         path.write_text(json.dumps(held, indent=1) + "\n")
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Reads what `write` wrote.
+        """Reads the table that `write` wrote.
 
         Raises:
-            ConfigError: there is no such file, or it is no speed table.
+            ConfigError: there is no such file, or it is not a speed table.
         """
         try:
             held: Any = json.loads(path.read_text())

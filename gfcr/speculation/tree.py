@@ -18,28 +18,28 @@ LIBRARY: Final = "arctic_inference"
 
 
 class Guess(NamedTuple):
-    """A continuation."""
+    """A continuation that the tree suggests."""
 
     tokens: list[int]
     score: float
-    """Tokens of it that are expected to be accepted: the sum of their estimated probabilities."""
+    """Expected number of accepted tokens: the sum of their estimated probabilities."""
     match: int
-    """Length of the suffix after which it was found."""
+    """Length of the suffix after which the continuation was found."""
 
 
 NO_GUESS: Final = Guess([], 0.0, 0)
 
 
 def is_installed() -> bool:
-    """Whether the native library is there."""
+    """Whether the native library is installed."""
     return importlib.util.find_spec(LIBRARY) is not None
 
 
 def check_installed(*, drafter: str) -> None:
-    """Vouches that the native library is there.
+    """Checks that the native library is installed.
 
     Raises:
-        ConfigError: it is not.
+        ConfigError: it is not installed.
     """
     if not is_installed():
         raise ConfigError(
@@ -49,10 +49,10 @@ def check_installed(*, drafter: str) -> None:
 
 @final
 class SuffixTree:
-    """Sequences, and the continuations they suggest.
+    """Token sequences, and the continuations they suggest.
 
-    A function of the sequences in their order: equally frequent continuations are told apart by
-    it, so that a tree rebuilt from the same list proposes the same tokens.
+    The tree is a function of the sequences in their order: ties of equally frequent continuations
+    depend on it, so that a tree rebuilt from the same list proposes the same tokens.
 
     Args:
         match: longest suffix looked up.

@@ -1,4 +1,4 @@
-"""The rule of exact speculative sampling, for engines without one of their own and for tests.
+"""Exact speculative sampling, for engines without a rule of their own and for tests.
 
 A draft token d, sampled from q, is kept with probability min(1, p(d) / q(d)); the first one that is
 not kept is replaced by a draw from the residual (p - q)+, normalised; after all were kept one more
@@ -16,7 +16,7 @@ from gfcr.speculation.base import Draft
 Reals = NDArray[np.floating]
 
 Next = Callable[[Sequence[int]], Reals]
-"""Probabilities (vocab,) of the token after these new ones."""
+"""Returns the probabilities (vocab,) of the token after the given new ones."""
 
 
 def verify(

@@ -1,4 +1,4 @@
-"""Any other method of vLLM's, by its own configuration."""
+"""Other speculation methods of vLLM, configured with vLLM's own options."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from gfcr.speculation.base import BuiltIn
 from gfcr.values.ranges import DraftLength, Word
 
 METHODS: Final = ("eagle", "medusa", "mlp_speculator", "ngram_gpu", "dflash", "dspark")
-"""Methods without a drafter of their own here."""
+"""Methods of vLLM that have no drafter of their own in this package."""
 
 
 @final

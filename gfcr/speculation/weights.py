@@ -1,4 +1,4 @@
-"""Drafters with weights of their own: a folder that must exist and fit the model it drafts for."""
+"""Drafters with weights of their own, whose folder must exist and fit the target model."""
 
 import json
 from abc import abstractmethod
@@ -18,7 +18,7 @@ class DraftWeights(BuiltIn):
     """A method whose draft tokens come from a small network."""
 
     model: File
-    """Its folder, a demo model by name, or a Hub id."""
+    """Draft model: its folder, a demo model by name, or a Hub id."""
     draft_length: DraftLength = 3
     """Tokens drafted for one verification (k)."""
 
@@ -32,7 +32,7 @@ class DraftWeights(BuiltIn):
 
     @property
     def folder(self) -> Path:
-        """Where the weights are."""
+        """Folder of the weights, after `fetch` resolved the name."""
         return self._folder
 
     def fetch(self, resolve: Callable[[str], Path]) -> None:
@@ -76,7 +76,7 @@ class DraftWeights(BuiltIn):
 
 
 def _vocabulary(folder: Path) -> dict[str, int]:
-    """Token -> id, of a fast tokenizer; empty where the folder holds none."""
+    """Returns token -> id of a fast tokenizer; empty if the folder holds none."""
     file = folder / "tokenizer.json"
     if not file.is_file():
         return {}
