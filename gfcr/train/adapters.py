@@ -1,4 +1,4 @@
-"""LoRA: a policy that is trained through adapters, and whole weights for who samples from it.
+"""LoRA: a policy trained through adapters, and its merged weights for the engine.
 
 The one file that imports peft.
 """
@@ -23,26 +23,26 @@ if TYPE_CHECKING:
 ADAPTER: Final = "default"
 """PEFT's name of the adapter that is trained."""
 MERGED: Final = "merged"
-"""Folder beside the checkpoints: the final policy, adapters in its weights."""
+"""Folder beside the checkpoints with the final policy, its adapters merged into the weights."""
 Targets: TypeAlias = Literal["all-linear"] | Annotated[tuple[Word, ...], Len(1, 1000)]
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lora(Checked):
-    """W + alpha / rank x B A in place of W: A and B are trained, W stays as it is.
+    """LoRA computes with W + alpha / rank x B A in place of W: A and B are trained, W is frozen.
 
-    No dropout: the engine samples without.
+    There is no dropout, since the engine samples without any.
     """
 
     rank: Count = 16
     alpha: Annotated[float, Interval(gt=0, le=1e6)] = 32.0
     targets: Targets = "all-linear"
-    """All linear layers but the output head, or the names of modules, such as `q_proj`."""
+    """Modules to adapt: all linear layers but the output head, or module names such as `q_proj`."""
 
 
 def read(given: Mapping[str, Any], *, where: str) -> Lora:
-    """Returns the record that a mapping says.
+    """Parses a mapping of settings into the record.
 
     Raises:
         ConfigError: unknown key, wrong type or out of range.
@@ -51,12 +51,12 @@ def read(given: Mapping[str, Any], *, where: str) -> Lora:
 
 
 def said(lora: Lora) -> dict[str, Any]:
-    """The inverse of `read`, with every value."""
+    """Returns the mapping that `read` parses, with every value."""
     return asdict(lora)
 
 
 def peft_config(lora: Lora) -> Any:
-    """PEFT's configuration."""
+    """Returns the settings as PEFT's `LoraConfig`."""
     import peft as untyped
 
     peft: Any = untyped
@@ -71,7 +71,7 @@ def peft_config(lora: Lora) -> Any:
 
 
 def refused(config: Any) -> str | None:
-    """Why a script's adapters cannot be used, and what to do; None where they can."""
+    """Returns why a script's `peft_config` cannot be used, and what to do; None if it can."""
     if config is None:
         return None
     import peft as untyped
@@ -86,15 +86,15 @@ def refused(config: Any) -> str | None:
 
 
 def is_adapted(model: Any) -> bool:
-    """Whether a model is trained through adapters."""
+    """Whether a model is trained through PEFT adapters."""
     return hasattr(model, "peft_config")
 
 
 def check_mergeable(model: Any) -> None:
-    """Vouches that whole weights can be made of a model and its adapters.
+    """Checks that the adapters of a model can be merged into whole weights.
 
     Raises:
-        ConfigError: something other than LoRA's matrices of linear layers is trained.
+        ConfigError: something other than LoRA matrices of linear layers is trained.
     """
     if not is_adapted(model):
         return
@@ -121,9 +121,9 @@ def check_mergeable(model: Any) -> None:
 
 
 def policy_weights(model: Any) -> "Weights":
-    """A policy's tensors under the names of its checkpoint.
+    """Returns the policy's tensors by checkpoint name, with any adapters merged.
 
-    Adapters are added in float32 to copies, afresh each time: the frozen weights stay as they are.
+    Adapters are merged in float32 into copies, each time anew: the frozen weights do not change.
     """
     if not is_adapted(model):
         return model.named_parameters()
@@ -134,8 +134,8 @@ def load(start: str, *, checkpoint: Path) -> Any:
     """Loads the policy of a checkpoint that holds adapters.
 
     Args:
-        start: folder of the model that they are adapters of.
-        checkpoint: has the adapters.
+        start: folder of the model that the adapters belong to.
+        checkpoint: folder with the adapters.
     """
     import peft as untyped
 
@@ -146,12 +146,12 @@ def load(start: str, *, checkpoint: Path) -> Any:
 
 
 def save_merged(model: Any, *, start: str, folder: Path) -> Path:
-    """Saves the policy as a folder that engines and transformers open, and returns it.
+    """Saves the merged policy as a folder that engines and transformers open, and returns it.
 
     Args:
-        model: with adapters.
-        start: folder of the model that they are adapters of.
-        folder: where; what is there is replaced when everything is written.
+        model: the policy with its adapters.
+        start: folder of the model that the adapters belong to.
+        folder: where to save; what is there is replaced once everything is written.
     """
     import torch
 

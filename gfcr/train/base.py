@@ -1,4 +1,4 @@
-"""The trainer contract: something that learns from rollout batches until told to stop."""
+"""The trainer contract: something that learns from rollout batches until it is told to stop."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
@@ -13,18 +13,18 @@ from gfcr.types import Bools, Loss, RolloutBatch, Sampling
 
 
 class BatchSource(Protocol):
-    """What a trainer learns from; the pipeline behind the experiment's bookkeeping."""
+    """Where a trainer gets its batches: the pipeline, behind the experiment's bookkeeping."""
 
     def next_batch(self) -> RolloutBatch | None:
-        """Makes the next update's batch, or None when a budget is spent: stop training."""
+        """Returns the next update's batch; None ends training, because a budget is spent."""
         ...
 
     def sync(self, weights: Weights, *, version: int) -> None:
-        """Hands the engine the policy after `version` updates: before each batch and at the end."""
+        """Syncs the policy after `version` updates to the engine; before each batch, at the end."""
         ...
 
     def masked(self, kept: Mapping[str, Bools]) -> None:
-        """Reports which tokens of the batch a correction leaves in the loss, by rollout id."""
+        """Reports the tokens that a correction keeps in the loss, (T,) booleans by rollout id."""
         ...
 
     def updated(self, *, step: int, metrics: Mapping[str, float]) -> None:
@@ -32,7 +32,7 @@ class BatchSource(Protocol):
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything with memory on the rollout side, for the checkpoint."""
+        """Returns the rollout side's whole state, for the checkpoint."""
         ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -42,7 +42,7 @@ class BatchSource(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainJob:
-    """One call of a trainer."""
+    """The arguments of one call of a trainer."""
 
     model: str
     """Folder of the policy to start from."""
@@ -51,22 +51,22 @@ class TrainJob:
     correction: Correction | None = None
     seed: int
     folder: Path
-    """Where checkpoints go: `folder/checkpoint-N`, see `gfcr.train.checkpoint`."""
+    """Folder for checkpoints, `folder/checkpoint-N`; see `gfcr.train.checkpoint`."""
     sampling: Sampling = field(default_factory=Sampling)
-    """What rollouts are sampled with: losses need its temperature and token cap."""
+    """Sampling of the rollouts: losses need its temperature and token cap."""
     should_stop: Callable[[], bool] = lambda: False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """What an update is made of."""
+    """The optimizer steps and passes of one update."""
 
     micro_batches: int
-    """Forward and backward passes of a step."""
+    """Forward and backward passes of an optimizer step, in each process."""
     mini_batches: int = 1
-    """Parts of the batch, a step each."""
+    """Parts that the batch is split into, with an optimizer step each."""
     iterations: int = 1
-    """How often the batch is gone through."""
+    """Number of times that the update goes through the batch."""
 
     @property
     def number(self) -> int:
@@ -81,7 +81,7 @@ class TrainResult:
     updates: int
     """Updates done in all, earlier sessions of a resumed run included."""
     resumed_from: int
-    """Update the run was resumed at; 0 for a fresh start."""
+    """Update at which the run was resumed; 0 for a fresh start."""
     model: str
     """Folder of the final policy."""
 
@@ -90,15 +90,15 @@ class TrainerConfig(Part):
     """A trainer by name: a dataclass whose fields are its settings. The file name is the name."""
 
     spreads: ClassVar[bool] = False
-    """Whether processes that are launched together can train with it."""
+    """Whether processes that were launched together can train with it."""
     max_steps: int
-    """Updates to make."""
+    """Number of updates to make."""
 
     def check(self, loss: Loss, *, correction: Correction | None, sampling: Sampling) -> None:
-        """Vouches for an exact way to compute the loss, before anything starts.
+        """Checks that the loss can be computed exactly, before anything starts.
 
         Raises:
-            ConfigError: there is none; names the settings.
+            ConfigError: it cannot; names the settings.
         """
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Checkpoints that are whole, or not there, or found out.
+"""Checkpoints that are either complete or recognised as damaged.
 
 `folder/checkpoint-N` holds the run after N updates: the trainer's files, and what the rollout side
 remembers (`gfcr.train.state_file`). Its last file, `gfcr_checkpoint.json`, has the SHA-256 of every
@@ -25,12 +25,12 @@ _NAME: Final = re.compile(r"checkpoint-(\d+)")
 
 
 def path_of(folder: Path, *, step: int) -> Path:
-    """Where the checkpoint after `step` updates lies."""
+    """Returns the folder of the checkpoint after `step` updates."""
     return folder / f"checkpoint-{step}"
 
 
 def step_of(checkpoint: Path) -> int:
-    """Updates done when `checkpoint` was written."""
+    """Returns the number of updates done when `checkpoint` was written."""
     match = _NAME.fullmatch(checkpoint.name)
     assert match, checkpoint
     return int(match[1])
@@ -40,7 +40,7 @@ def commit(checkpoint: Path, *, state: Mapping[str, Any], keep: int) -> None:
     """Completes `checkpoint` with the rollout side's state; drops all but the newest `keep`.
 
     Raises:
-        CheckpointError: a part's memory is no data; nothing is completed.
+        CheckpointError: a part's memory cannot be written as data; nothing is completed.
     """
     checkpoint.mkdir(parents=True, exist_ok=True)
     (checkpoint / MARKER).unlink(missing_ok=True)
@@ -60,12 +60,12 @@ def commit(checkpoint: Path, *, state: Mapping[str, Any], keep: int) -> None:
 
 
 def complete(folder: Path) -> list[Path]:
-    """Complete checkpoints in `folder`, oldest first."""
+    """Returns the complete checkpoints in `folder`, oldest first."""
     return [path for path in _all(folder) if (path / MARKER).exists()]
 
 
 def newest(folder: Path) -> Path | None:
-    """The checkpoint to resume from, if any; incomplete ones are renamed `...incomplete`."""
+    """Returns the newest complete checkpoint, or None; renames incomplete ones `...incomplete`."""
     for path in _all(folder):
         if not (path / MARKER).exists():
             _rename(path, suffix="incomplete")
@@ -73,7 +73,7 @@ def newest(folder: Path) -> Path | None:
 
 
 def resume(folder: Path, *, source: BatchSource, keep: int) -> Path | None:
-    """Brings `source` to the newest checkpoint that is whole, and returns it; None is a new run.
+    """Restores `source` from the newest undamaged checkpoint and returns it; None for a new run.
 
     One that is damaged is said so on stderr and renamed `...damaged`: the updates after the one
     before it are made again, and are the same. All but the newest `keep` are dropped, where a kill
@@ -145,14 +145,14 @@ def _digests(checkpoint: Path) -> dict[str, str]:
 
 
 def _manifest(files: Mapping[str, str]) -> str:
-    """The text vouches for itself too."""
+    """Returns the marker's text, which holds its own digest too."""
     body = json.dumps(dict(sorted(files.items())))
     own = hashlib.sha256(body.encode()).hexdigest()
     return json.dumps({"files": dict(sorted(files.items())), "sha256": own}, indent=1) + "\n"
 
 
 def _other(checkpoint: Path) -> str:
-    """What to do: the checkpoint before, where there is one."""
+    """Returns a sentence that names the checkpoint before, or nothing."""
     before = [p for p in complete(checkpoint.parent) if step_of(p) < step_of(checkpoint)]
     return f" The checkpoint before it is {before[-1]}." if before else ""
 

@@ -1,4 +1,4 @@
-"""From samples to padded tensors, in micro-batches of about equal size.
+"""Collates samples into padded tensors, in micro-batches of about equal size.
 
 `B` rows, `P` prompt tokens, `T` completion tokens.
 """
@@ -26,15 +26,16 @@ class Padded:
     prompt_mask_BP: Tensor
     completion_ids_BT: Tensor
     completion_mask_BT: Tensor
-    """1 on every completion token, environment text included: what attention sees."""
+    """1 on every completion token, environment tokens included: the attention mask."""
     loss_mask_BT: Tensor
-    """1 on the tokens the policy sampled."""
+    """1 on tokens that the policy sampled: the loss mask."""
     sampled_logps_BT: Tensor
     old_logps_BT: Tensor
-    """What the loss clips against: those sampled with, unless a correction has taken others."""
+    """Log-probs that the loss clips against: those of sampling, or a correction's in their
+    place."""
     advantages_BT: Tensor
     corrected: bool
-    """Whether a correction has."""
+    """Whether a correction replaced the old log-probs."""
 
 
 NOTHING: Final = Sample(
@@ -53,16 +54,16 @@ NOTHING: Final = Sample(
     ),
     advantage_T=np.zeros(1, np.float32),
 )
-"""Fills a row: it weighs nothing, and a model can read it."""
+"""Sample that fills a row of a rectangle: no loss weight, but valid input for a model."""
 
 
 def trainable(samples: Iterable[Sample]) -> list[Sample]:
-    """The samples with at least one token of the policy's own; the others teach nothing."""
+    """Returns the samples with at least one token that the policy sampled."""
     return [s for s in samples if s.rollout.mask_T.any()]
 
 
 def loss_tokens(samples: Iterable[Sample]) -> int:
-    """Number of tokens the loss is taken over."""
+    """Returns the number of tokens that the loss is taken over."""
     return sum(int(s.rollout.mask_T.sum()) for s in samples)
 
 
@@ -75,7 +76,7 @@ def micro_batches(samples: Iterable[Sample], *, count: int) -> list[list[Sample]
 
 
 def units(given: Iterable[Unit], *, count: int) -> list[list[Unit]]:
-    """Like `micro_batches`, for samples that stay together."""
+    """Like `micro_batches`, for tuples of samples that stay together."""
     ordered = sorted(given, key=_size)
     tokens_left = sum(map(_size, ordered))
     runs: list[list[Unit]] = []
@@ -105,7 +106,7 @@ def bucketed(
 
 
 def collate(samples: Sequence[Sample], *, device: torch.device) -> Padded:
-    """Pads samples to one rectangle; no samples give a row that weighs nothing."""
+    """Pads samples to one rectangle; without samples it has one row of no weight."""
     samples = samples or [NOTHING]
     rollouts = [s.rollout for s in samples]
     prompts, completions = [r.prompt.tokens for r in rollouts], [r.tokens_T for r in rollouts]

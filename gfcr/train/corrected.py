@@ -1,4 +1,4 @@
-"""A correction is asked about an update, and its answers are put into the samples."""
+"""Applies an off-policy correction to the samples of an update."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -24,18 +24,18 @@ def corrected(
     version: int,
     ranks: Ranks = ALONE,
 ) -> list[Sample]:
-    """Takes the policy's log-probs and has a correction weigh and mask the samples with them.
+    """Takes the policy's log-probs and has a correction weight and mask the samples with them.
 
     Args:
-        trainer: TRL's; its model is the policy before the update.
-        samples: of the update.
-        by: the correction.
-        count: passes to take the log-probs in.
-        version: updates behind that policy.
-        ranks: who takes them; the others `attend`.
+        trainer: a TRL trainer, whose model is the policy before the update.
+        samples: the samples of the update.
+        by: the correction to apply.
+        count: number of forward passes in which log-probs are taken.
+        version: policy version, as the number of updates done.
+        ranks: processes that share the passes; all but rank 0 `attend`.
 
     Raises:
-        PartError: the correction failed, or gave weights or masks that cannot be used.
+        PartError: the correction failed, or its weights or masks cannot be used.
     """
     runs, size = micro_batches(samples, count=count), ranks.size
     asked = [
@@ -59,7 +59,7 @@ def corrected(
 
 
 class Law(NamedTuple):
-    """What the policy says of a rollout's tokens; see `Learned`."""
+    """The policy's log-probs and entropies at a rollout's tokens; see `Learned`."""
 
     logprobs_T: Floats
     entropies_T: Floats | None
@@ -68,15 +68,15 @@ class Law(NamedTuple):
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakeLaws(Ask):
-    """Asks each process for the policy's log-probs of its part of the samples."""
+    """Asks each process for the policy's log-probs of its share of the samples."""
 
     runs: Sequence[Sequence[tuple[Sample]]]
-    """Of each pass."""
+    """The samples of each forward pass."""
     entropies: bool
 
     def answer(self, trainer: Any, *, ranks: Ranks) -> list[list[list[Law]]]:
-        """See `Ask.answer`: every process's laws of each pass and sample."""
-        # Where weights are shared out all make as many passes, though some have no rows.
+        """See `Ask.answer`. Returns the laws by process, pass and sample."""
+        # With sharded weights all processes must make as many passes, even without rows.
         made = [self._laws(trainer, run) if run or ranks.size > 1 else [] for run in self.runs]
         return ranks.collect(made)
 
@@ -96,7 +96,7 @@ class TakeLaws(Ask):
 
 
 def applied(update: Sequence[Learned], *, by: Correction) -> list[Sample]:
-    """See `corrected`; rollouts of which nothing is left stay, with an empty mask."""
+    """See `corrected`. A rollout with no tokens left stays, with an empty mask."""
     with asking("correction"):
         answers: list[Any] = list(by.correct(update))
     if len(answers) != len(update):

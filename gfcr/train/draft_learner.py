@@ -1,4 +1,4 @@
-"""Distils a draft model from its verifier, beside the run.
+"""Trains a draft model on its verifier's distributions, in a process beside the run.
 
 `python -m gfcr.train.draft_learner DIR`: lines of JSON on stdin say what to do
 (`gfcr.speculation.learner` writes them): a course first, then lessons to learn from and weights to
@@ -29,7 +29,7 @@ _CLIP: Final = 1.0
 
 @final
 class Student:
-    """A draft model, its optimizer, and the newest examples."""
+    """A draft model in training: its weights, its optimizer, and the newest examples."""
 
     def __init__(self, course: Course) -> None:
         import transformers
@@ -45,14 +45,14 @@ class Student:
         self._optimizer = self._fresh_optimizer()
 
     def add(self, examples: Sequence[Example]) -> None:
-        """Takes examples into the pool; the oldest leave it."""
+        """Adds examples to the pool; the oldest leave it."""
         self._pool.extend(e for e in examples if len(e.tokens_T) > e.prompt_length)
         surplus = sum(len(e.tokens_T) for e in self._pool) - self._course.pool
         while surplus > 0 and len(self._pool) > 1:
             surplus -= len(self._pool.popleft().tokens_T)
 
     def learn(self) -> dict[str, Any]:
-        """Makes one round's steps on the pool: mean loss, tokens and seconds."""
+        """Trains one round on the pool; returns mean loss, tokens and seconds."""
         begun, losses, tokens = time.perf_counter(), list[float](), 0
         self.model.train()
         for examples in self._minibatches():
@@ -73,13 +73,13 @@ class Student:
         }
 
     def save(self, folder: Path, *, name: str) -> None:
-        """Writes `name.safetensors`, in a checkpoint's names, and `name.optimizer`."""
+        """Writes `name.safetensors`, with checkpoint names, and `name.optimizer`."""
         library: Any = safetensors.torch  # partially typed
         library.save_file(self._tensors(), folder / f"{name}.safetensors")
         torch.save(self._optimizer.state_dict(), folder / f"{name}.optimizer")
 
     def continue_from(self, weights: str | None, *, optimizer: str | None) -> None:
-        """Loads weights (None: those the model began with) and, if given, their optimizer."""
+        """Loads weights (None: the original ones) and, if given, the optimizer's state."""
         library: Any = safetensors.torch  # partially typed
         files = [Path(weights)] if weights else Path(self._course.model).glob("*.safetensors")
         held = {name: t for file in files for name, t in library.load_file(file).items()}
@@ -100,7 +100,7 @@ class Student:
         return {name: t.detach().cpu().contiguous() for name, t in named.items()}
 
     def _minibatches(self) -> Iterator[list[Example]]:
-        """As many as a round has steps: the pool in new orders, like lengths together."""
+        """Yields a round's batches: the pool in new orders, with like lengths together."""
         left, most = self._course.steps, self._course.batch_tokens
         while left and self._pool:
             examples = self._rng.sample(self._pool, len(self._pool))
@@ -111,7 +111,7 @@ class Student:
 
 
 def _messages(handle: int) -> Iterator[list[dict[str, Any]]]:
-    """All that was said since the last look, as soon as there is anything."""
+    """Yields all messages that have arrived, waiting for at least one."""
     rest = b""
     while said := os.read(handle, 1 << 16):
         *lines, rest = (rest + said).split(b"\n")
@@ -149,8 +149,8 @@ def _answer(student: Student, *, folder: Path, number: int) -> None:
 
 
 def main() -> None:
-    """Serves one run, see the module."""
-    os.nice(10)
+    """Serves one run; see the module."""
+    os.nice(10)  # the run's own processes come first
     _serve(Path(sys.argv[1]), handle=sys.stdin.fileno())
 
 

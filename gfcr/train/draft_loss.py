@@ -1,4 +1,4 @@
-"""How far a draft model is from its verifier, token by token."""
+"""The loss of a draft model: its divergence from the verifier, token by token."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import pad_sequence
 from gfcr.speculation.lessons import Example
 
 _LEAST = 1e-6
-"""Probability below which nothing is told apart."""
+"""Floor of probabilities in logarithms and divisions."""
 
 
 @final
@@ -22,23 +22,23 @@ class Minibatch:
 
     inputs_BT: Tensor
     positions_BC: Tensor
-    """Where the logits of each completion token are: one before it."""
+    """Position of each completion token's logits, one before the token itself."""
     tokens_BC: Tensor
     weights_BC: Tensor
-    """The example's weight; 0 on padding."""
+    """Weight of the example; 0 on padding."""
     temperature_B: Tensor
     ids_BCM: Tensor | None
-    """The verifier's likeliest tokens; None where only samples are known."""
+    """The verifier's likeliest tokens; None if only samples were recorded."""
     probs_BCM: Tensor | None
 
     @property
     def num_tokens(self) -> int:
-        """Completion tokens, padding left out."""
+        """Number of completion tokens, padding excluded."""
         return int((self.weights_BC > 0).sum())
 
 
 def collate(examples: Sequence[Example], *, device: torch.device) -> Minibatch:
-    """Pads examples. Right padding needs no mask: causal attention never looks at it."""
+    """Pads examples. Right padding needs no mask, as causal attention never looks at it."""
     made = [len(e.tokens_T) - e.prompt_length for e in examples]
     laws = [e.law for e in examples if e.law is not None]
     whole = len(laws) == len(examples)
@@ -99,5 +99,5 @@ def _log_probs(model: torch.nn.Module, batch: Minibatch) -> Tensor:
 
 
 def _rest(p_BCM: Tensor) -> Tensor:
-    """Probability of all tokens that are not listed."""
+    """Returns the probability of all tokens that are not listed."""
     return (1.0 - p_BCM.sum(-1)).clamp_min(_LEAST)

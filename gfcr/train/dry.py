@@ -25,7 +25,7 @@ class Dry(TrainerConfig):
     """Updates between checkpoints; the last update is always saved."""
     keep_checkpoints: Count = 2
     train_s: NonNegative = 0.0
-    """Seconds that an update is made to take: a trainer on a device of its own, simulated."""
+    """Seconds that an update is made to take, as by a trainer on a device of its own."""
 
     def train(self, job: TrainJob) -> TrainResult:
         """Runs updates until `max_steps`, the source's end, or `job.should_stop`."""
@@ -60,7 +60,7 @@ class Dry(TrainerConfig):
 
 
 def _weights(model: str) -> Sequence[tuple[str, Any]]:
-    """The policy's, which an engine on a model asks for at each sync; the fake one has none."""
+    """Returns the model's weights, which real engines load at each sync; the fake one has none."""
     if not (Path(model) / "config.json").is_file():
         return ()
     from gfcr.train.loading import load_policy

@@ -1,4 +1,4 @@
-"""What is told of an update: the trainer's own figures, and those of how the policy has moved."""
+"""Metrics of an update: TRL's own figures, and how far the policy has moved since sampling."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -17,17 +17,17 @@ _REPORTED: Final = {
     "clip_ratio/high_mean": "clip_ratio_high",
     "clip_ratio/region_mean": "clip_ratio",
 }
-"""TRL's log keys and ours."""
+"""TRL's log keys, and the names under which they are reported."""
 TERMS: Final = 5
 
 
 def terms(padded: Padded, output: Any) -> Tensor:
-    """Sums `(TERMS,)` over a micro-batch's loss tokens, of which `figures` are made.
+    """Sums the terms of `figures` over a micro-batch's loss tokens, (TERMS,).
 
     Args:
         padded: the micro-batch.
-        output: the model's, with log-probs and entropies `(B, N)` of which the last are the
-            completions'.
+        output: the model's output with log-probs and entropies (B, N), the last columns of which
+            are the completions'.
     """
     width, mask = padded.loss_mask_BT.size(1), padded.loss_mask_BT.float()
     gap = (output.log_probs[:, -width:] - padded.sampled_logps_BT) * mask
@@ -37,11 +37,11 @@ def terms(padded: Padded, output: Any) -> Tensor:
 
 
 def figures(sums: Tensor, *, logs: Mapping[str, Any]) -> dict[str, float]:
-    """Returns what is reported of an update.
+    """Returns the reported metrics of an update.
 
     Args:
-        sums: of all `terms`.
-        logs: TRL's.
+        sums: sum of `terms` over the update, (TERMS,).
+        logs: TRL's logged values.
     """
     entropy, ratio, square, gap, tokens = (float(x) for x in sums)
     own = {

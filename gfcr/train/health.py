@@ -1,4 +1,4 @@
-"""What is not finite reaches no optimizer, no checkpoint and no engine: the run stops before."""
+"""Stops the run before a number that is not finite reaches optimizer, checkpoint or engine."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -26,15 +26,15 @@ class Pass:
 
     loss: Tensor
     samples: Sequence[Sample]
-    """What it was taken over."""
+    """The samples that the loss is of."""
 
 
 def check_update(passes: Sequence[Pass], *, model: nn.Module | None, update: int) -> None:
-    """Vouches for what the optimizer is about to apply.
+    """Checks losses and gradients that the optimizer is about to apply.
 
     Args:
         passes: the forward passes.
-        model: holds their gradients; None leaves these to the trainer.
+        model: holds the gradients; None leaves their check to the trainer.
         update: number of the update, for messages.
 
     Raises:
@@ -55,17 +55,17 @@ def check_update(passes: Sequence[Pass], *, model: nn.Module | None, update: int
 
 
 def check_weights(weights: Mapping[str, Tensor], *, update: int) -> None:
-    """Vouches for the policy that an engine or a checkpoint is about to get.
+    """Checks the policy that an engine or a checkpoint is about to get.
 
     Raises:
-        TrainingError: a weight is not finite; names the first tensor.
+        TrainingError: a weight is not finite; names the first such tensor.
     """
     if not _are_finite(weights):
         raise _unsound(weights, what=f"update {update}: a weight")
 
 
 def check_logged(logs: dict[str, Any], *, update: int) -> None:
-    """Vouches for the trainer's own figures: a norm that overflows clips gradients to nothing.
+    """Checks the trainer's logged figures: a norm that overflows clips gradients to nothing.
 
     Raises:
         TrainingError: loss or gradient norm is not finite.

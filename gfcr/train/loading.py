@@ -1,4 +1,4 @@
-"""Models, tokenizers and the dataset that TRL wants to see; transformers kept quiet about them."""
+"""Loading of models and tokenizers, and the placeholder dataset that TRL wants to see."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ from gfcr.errors import ConfigError, GfcrError
 
 @contextmanager
 def quiet_transformers() -> Generator[None]:
-    """Keeps its bars, and its words on the process group that vLLM set up, off the terminal."""
+    """Hides transformers' progress bars, and its warnings on vLLM's process group."""
     shown, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
     logging.disable_progress_bar()
     logging.set_verbosity_error()
@@ -30,10 +30,10 @@ def quiet_transformers() -> Generator[None]:
 
 @contextmanager
 def memory_told() -> Generator[None]:
-    """Says what to change where a GPU's memory is not enough.
+    """Replaces PyTorch's out-of-memory error by one that says what to change.
 
     Raises:
-        GfcrError: in the place of PyTorch's error.
+        GfcrError: the GPU's memory is not enough.
     """
     try:
         yield
@@ -47,7 +47,7 @@ def memory_told() -> Generator[None]:
 
 
 def load_policy(folder: Path) -> nn.Module:
-    """Loads the float32 policy of a checkpoint."""
+    """Loads the policy of a checkpoint in float32."""
     factory: Any = AutoModelForCausalLM
     return factory.from_pretrained(folder, dtype=torch.float32)
 
@@ -56,7 +56,7 @@ def load_tokenizer(model: str) -> Any:
     """Loads the tokenizer that TRL wants to see, although it tokenizes nothing here.
 
     Raises:
-        ConfigError: there is none in the model folder.
+        ConfigError: the model folder has no tokenizer.
     """
     factory: Any = AutoTokenizer
     try:
@@ -68,7 +68,7 @@ def load_tokenizer(model: str) -> Any:
 
 
 def placeholder(*, rows: int, estimator: str) -> Any:
-    """A dataset of rows that nothing reads: batches come from the source."""
+    """Makes a dataset of rows that nothing reads: batches come from the source."""
     factory: Any = Dataset
     columns = ("prompt", "completion", "chosen", "rejected")
     wanted = {"sft": columns[:2], "dpo": (columns[0], *columns[2:])}.get(estimator, columns[:1])

@@ -1,4 +1,4 @@
-"""What TRL's losses read, made from a padded micro-batch. `B` rows, `T` completion tokens.
+"""The inputs of TRL's losses, made from a padded micro-batch: `B` rows, `T` completion tokens.
 
 Keys and shapes are those of `_compute_loss` in TRL 1.15 and 1.16, where the exactness tests run.
 """
@@ -28,7 +28,7 @@ class InputBuilder(Protocol):
             loss: The update rule.
             scale: Multiplies the advantages; undoes TRL's mean over unequal micro-batches.
             tokens: Loss tokens of the whole update.
-            moves: Whether the policy is another one in some passes of the update: its log-probs
+            moves: Whether the policy changes within the update: its log-probs before the first step
                 are taken now.
         """
         ...
@@ -107,7 +107,7 @@ BUILDERS: Final[Mapping[str, InputBuilder]] = {
 
 
 def _sequences(padded: Padded) -> tuple[Tensor, Tensor, Tensor]:
-    """Ids, attention and which tokens are in the loss, of prompts and completions together."""
+    """Joins prompts and completions: token ids, attention mask, and loss mask as booleans."""
     ids = torch.cat([padded.prompt_ids_BP, padded.completion_ids_BT], 1)
     mask = torch.cat([padded.prompt_mask_BP, padded.completion_mask_BT], 1)
     prompt_BP = torch.zeros_like(padded.prompt_ids_BP)
@@ -125,7 +125,7 @@ def _tokens_of(padded: Padded) -> dict[str, Any]:
 
 @torch.no_grad()
 def logps(trainer: Any, model: Any, padded: Padded) -> Tensor:
-    """Log-probs `(B, T)` of completion tokens under a model, at the trainer's temperature."""
+    """Returns log-probs `(B, T)` of completions under a model, at the trainer's temperature."""
     ids, mask, _ = _sequences(padded)
     width = padded.completion_ids_BT.size(1)
     return trainer._get_per_token_logps_and_entropies(model, ids, mask, width)[0]
@@ -133,7 +133,7 @@ def logps(trainer: Any, model: Any, padded: Padded) -> Tensor:
 
 @torch.no_grad()
 def policy_law(trainer: Any, padded: Padded) -> tuple[Tensor, Tensor]:
-    """Log-probs `(B, T)` as `logps` takes them, and the entropies of the laws they are of."""
+    """Returns log-probs as `logps` does, and the entropy at each token, both `(B, T)`."""
     ids, mask, _ = _sequences(padded)
     width = padded.completion_ids_BT.size(1)
     taken = trainer._get_per_token_logps_and_entropies(
@@ -145,13 +145,13 @@ def policy_law(trainer: Any, padded: Padded) -> tuple[Tensor, Tensor]:
 def _reference_logps(trainer: Any, padded: Padded) -> Tensor:
     if trainer.ref_model is not None:
         return logps(trainer, trainer.ref_model, padded)
-    # With adapters TRL holds no second model: the first without them is the reference.
+    # With adapters TRL holds no second model: disabling them gives the reference.
     with trainer.accelerator.unwrap_model(trainer.model).disable_adapter():
         return logps(trainer, trainer.model, padded)
 
 
 def _row_advantages(padded: Padded) -> Tensor:
-    learned_B = padded.loss_mask_BT.any(1)  # the others fill rows
+    learned_B = padded.loss_mask_BT.any(1)  # the others fill rows  # other rows are filling
     if not padded.loss_mask_BT[learned_B].equal(padded.completion_mask_BT[learned_B]):
         raise ConfigError(
             'loss.estimator="rloo" cannot leave environment tokens out of the loss: TRL\'s '

@@ -1,4 +1,4 @@
-"""The micro-batches of a process's share of an update, with the weight that each row must have."""
+"""The micro-batches of a process's share of an update, with the loss weight of each row."""
 
 from dataclasses import dataclass, replace
 from math import log
@@ -17,21 +17,21 @@ class Micro(NamedTuple):
     padded: Padded
     inputs: dict[str, Any]
     samples: list[Sample]
-    """Without what fills rows."""
+    """The samples of the rows, without those that only fill rows."""
     scale: float = 1.0
-    """Multiplies the loss where the inputs have no place for it."""
+    """Factor of the loss, for trainers whose inputs have no place for it."""
     filling: float = 0.0
-    """Taken from the loss then: log 2 for each pair that fills rows."""
+    """Subtracted from the loss: log 2, the DPO loss of equal answers, for each filling pair."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """Of the optimizer."""
+    """The passes of one optimizer step."""
 
     passes: list[Micro]
-    """Of this process."""
+    """Forward and backward passes of this process."""
     tokens: int
-    """Of the loss, of all processes."""
+    """Loss tokens of all processes."""
     empty: bool
     """Whether no process has samples."""
 
@@ -39,15 +39,15 @@ class Step:
 def steps_of(trainer: Any, share: Share, *, loss: Loss, steps: Steps, size: int) -> list[Step]:
     """Makes the passes of each optimizer step of an update.
 
-    TRL's own arithmetic: with `iterations` and `mini_batches` a batch takes several steps, all with
+    TRL does the same: with `iterations` and `mini_batches` a batch takes several steps, all with
     the log-probs of the policy before the first.
 
     Args:
-        trainer: TRL's, with the policy before the update.
-        share: this process's.
+        trainer: a TRL trainer, with the policy before the update.
+        share: this process's share of the update.
         loss: the update rule.
         steps: what the update is made of.
-        size: processes.
+        size: number of processes.
     """
     made: list[Step] = []
     for part in share.parts:

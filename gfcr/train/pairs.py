@@ -1,4 +1,4 @@
-"""Pairs for preference learning: of each group, what is preferred and what it is preferred to."""
+"""Pairs for preference learning: the preferred and the rejected answer of each group."""
 
 from collections.abc import Iterable
 from typing import NamedTuple

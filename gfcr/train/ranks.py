@@ -1,7 +1,7 @@
-"""Processes that train together: rank 0 has the run, the others train on what it hands them.
+"""Processes that train together: rank 0 runs everything else and deals samples to the others.
 
-Rank 0 speaks to them over a gloo group of its own without a deadline, for it may generate for
-hours between two words. Gradients go the way that accelerate has set up.
+Rank 0 talks to them over a gloo group of its own, without a deadline, since it may generate for
+hours between two messages. Gradients go over the group that accelerate has set up.
 """
 
 import os
@@ -35,26 +35,26 @@ class Ranks:
     """The processes that train together, as one of them sees them."""
 
     def __init__(self, *, rank: int = 0, size: int = 1, group: Any = None) -> None:
-        """One alone, or a member of a group of `torch.distributed` that carries objects."""
+        """Takes the place in a `torch.distributed` group that carries objects; alone by default."""
         self.rank, self.size, self._group = rank, size, group
 
     @property
     def leads(self) -> bool:
-        """Whether this process has the run."""
+        """Whether this process is rank 0, which has the run."""
         return self.rank == 0
 
     def deal(self, items: Sequence[Item]) -> Item:
-        """Hands each process its item, and returns this one's. Rank 0's, see `hear`."""
+        """Sends each process its item, and returns rank 0's; the others call `hear` for theirs."""
         if self.size == 1:
             return items[0]
         return self._scattered(list(items))
 
     def tell(self, word: object) -> None:
-        """Says the same to all."""
+        """Sends the same object to all processes."""
         self.deal([word] * self.size)
 
     def hear(self) -> Any:
-        """Waits for what rank 0 deals or tells."""
+        """Waits for the next object that rank 0 deals or tells, and returns it."""
         return self._scattered(None)
 
     def _scattered(self, items: list[Any] | None) -> Any:
@@ -63,13 +63,13 @@ class Ranks:
         return own[0]
 
     def attend(self, trainer: Any) -> Any:
-        """Does what rank 0 asks for meanwhile, until it deals or tells something else: that."""
+        """Answers rank 0's `Ask`s until it sends something else, and returns that."""
         while isinstance(word := self.hear(), Ask):
             word.answer(trainer, ranks=self)
         return word
 
     def collect(self, item: Item) -> list[Item]:
-        """Every process's item, on all of them, in the order of ranks; all call it."""
+        """Gathers every process's item, in the order of ranks; all processes must call it."""
         if self.size == 1:
             return [item]
         found: list[Any] = [None] * self.size
@@ -77,18 +77,18 @@ class Ranks:
         return found
 
     def wait(self) -> None:
-        """Waits until all are here."""
+        """Waits until all processes have called this."""
         self.collect(None)
 
     def sum(self, values: Tensor) -> Tensor:
-        """The sum of all processes' tensors, on the CPU; all call it."""
+        """Returns the sum of all processes' tensors, on the CPU; all must call it."""
         return torch.stack(self.collect(values.cpu())).sum(0)
 
     @contextmanager
     def together(self) -> Generator[None]:
-        """What training fails by on one process ends it on all, in the same words; all call it.
+        """Raises a TrainingError of one process on all of them; all must call it.
 
-        Raises:
+        TrainingError: it was raised inside, by this process or another.
             TrainingError: raised within, here or elsewhere.
         """
         said: TrainingError | None = None
@@ -102,9 +102,9 @@ class Ranks:
 
     @contextmanager
     def losses_told(self) -> Generator[None]:
-        """Says that another process has ended, where that is what a call between them failed by.
+        """Replaces errors of collective calls that failed because another process has ended.
 
-        Raises:
+        GfcrError: another process has ended.
             GfcrError: in the place of PyTorch's error.
         """
         try:
@@ -122,15 +122,15 @@ ALONE: Final = Ranks()
 
 
 class Ask(ABC):
-    """What rank 0 deals when it needs the others between two updates."""
+    """A request of rank 0 to the other processes, between two updates."""
 
     @abstractmethod
     def answer(self, trainer: Any, *, ranks: Ranks) -> Any:
-        """Does this process's part; all call it.
+        """Does this process's part of the request; all processes call it.
 
         Args:
-            trainer: TRL's.
-            ranks: the processes.
+            trainer: the TRL trainer of this process.
+            ranks: the processes that train together.
         """
 
 
@@ -141,57 +141,57 @@ def _of_a_peer(error: RuntimeError) -> bool:
 
 @final
 class Deaf:
-    """See `train.base.BatchSource`: what a process that only trains has in its place."""
+    """The `train.base.BatchSource` of processes that only train: does nothing."""
 
     def next_batch(self) -> RolloutBatch | None:
-        """Never asked: rank 0 deals."""
+        """Is never called, since rank 0 deals the samples."""
         raise AssertionError("only rank 0 has batches")
 
     def sync(self, weights: object, *, version: int) -> None:
-        """Has no engine."""
+        """Does nothing: only rank 0 has an engine."""
 
     def masked(self, kept: Mapping[str, Bools]) -> None:
-        """Keeps no books."""
+        """Does nothing: only rank 0 records masks."""
 
     def updated(self, *, step: int, metrics: Mapping[str, float]) -> None:
-        """Keeps no records."""
+        """Does nothing: only rank 0 records metrics."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Has no state."""
+        """Returns nothing: only rank 0 has state."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Has no state."""
+        """Does nothing: only rank 0 has state."""
 
 
 def never() -> bool:
-    """Rank 0 says when to stop."""
+    """Returns False: rank 0 decides when to stop."""
     return False
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What rank 0 wants trained."""
+    """A call of the trainer that rank 0 sends to all processes."""
 
     train: Callable[..., Any]
-    """Called by all processes alike, with a job and `found`, the checkpoint to go on from."""
+    """Called by all processes alike, with a job and `found`, the checkpoint to resume from."""
     job: TrainJob
     found: Path | None
 
     def told(self) -> "Order":
-        """Without what is rank 0's alone."""
+        """Returns the order without what only rank 0 may have."""
         job = replace(self.job, source=Deaf(), correction=None, should_stop=never)
         return replace(self, job=job)
 
     def __call__(self) -> Any:
-        """Trains, and returns the policy."""
+        """Trains, and returns the policy's model."""
         return self.train(self.job, found=self.found)
 
 
 @cache
 def joined() -> Ranks:
-    """The processes launched with this one, once all of them have called this."""
+    """Returns the processes launched with this one, once all of them have called this."""
     where = place()
     if where.size == 1:
         return ALONE
@@ -206,20 +206,20 @@ def joined() -> Ranks:
 
 
 def dismiss() -> None:
-    """Tells the others that the run has ended; rank 0's last word."""
+    """Ends the other processes' `follow`, as rank 0's last message."""
     joined().tell(None)
 
 
 def follow(command: str, *, libraries: Iterable[str] = ()) -> int:
     """Trains what rank 0 orders until it dismisses this process; returns an exit code.
 
-    Signals are rank 0's to answer: the launcher sends them to all.
+    Signals are ignored: the launcher sends them to all processes, and rank 0 answers them.
 
     Args:
-        command: of gfcr, for messages.
-        libraries: to import meanwhile.
+        command: the gfcr command that was launched, for messages.
+        libraries: modules to import before rank 0 needs them.
     """
-    load(libraries)  # rank 0 has them when its clock begins
+    load(libraries)  # rank 0 has imported them when its clock starts
     ranks = joined()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)

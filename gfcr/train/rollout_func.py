@@ -1,6 +1,6 @@
 """The drop-in for unmodified TRL scripts: `GRPOTrainer(..., rollout_func=make_rollout_func(...))`.
 
-Only generation is ours then: TRL fixes the number of completions and computes the advantages from
+Only generation is gfcr's then: TRL fixes the number of completions and computes advantages from
 its own reward functions. Filters that drop, refill, adaptive group sizes, replay and custom
 advantages need `gfcr.train.trl`.
 """
@@ -15,13 +15,13 @@ from gfcr.train.adapters import policy_weights
 from gfcr.types import Rollout
 
 TrlPrompt: TypeAlias = str | list[dict[str, Any]]
-"""A dataset's `prompt`: text, or a conversation as messages."""
+"""A dataset's `prompt`: text, or a conversation as a list of messages."""
 
 RolloutFunc: TypeAlias = Callable[[list[TrlPrompt], Any], dict[str, list[Any]]]
 
 
 class GenerateN(Protocol):
-    """Samples completions with the policy last synced."""
+    """Samples completions with the policy that was synced last."""
 
     def __call__(self, prompts: Sequence[TrlPrompt], *, counts: Sequence[int]) -> list[Rollout]:
         """Returns `counts[i]` rollouts of `prompts[i]`, prompt by prompt, in order."""
@@ -29,7 +29,7 @@ class GenerateN(Protocol):
 
 
 class Sync(Protocol):
-    """Hands an engine the trainer's policy; `BatchSource.sync` is one."""
+    """Syncs the trainer's policy to an engine; `BatchSource.sync` is one."""
 
     def __call__(self, weights: Weights, *, version: int) -> None:
         """Loads the policy after `version` updates."""

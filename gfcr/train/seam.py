@@ -34,7 +34,7 @@ from gfcr.types import RolloutBatch, Sample
 
 
 class SeamMixin:
-    """Goes before a TRL trainer in the bases of a class."""
+    """Overrides a TRL trainer's inputs and loss; goes before it in a class's bases."""
 
     feed: "Feed"
 
@@ -44,7 +44,7 @@ class SeamMixin:
         return self.feed.next_inputs(self)
 
     def compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        """TRL's, shown to the feed."""
+        """Computes TRL's loss and passes it through the feed."""
         trl: Any = super()
         if not model.training:
             return trl.compute_loss(model, inputs, *args, **kwargs)
@@ -74,27 +74,27 @@ class Feed(TrainerCallback):
 
         Args:
             job: the source and what to do with it.
-            steps: what an update is made of.
+            steps: passes and optimizer steps of an update.
             save_every: updates between checkpoints; None leaves them, and their names, to the
                 trainer.
-            keep_checkpoints: how many stay.
-            ranks: the processes that train; all but rank 0 take what it deals.
+            keep_checkpoints: number of newest checkpoints that are kept.
+            ranks: the processes that train; all but rank 0 take the shares that it deals.
         """
         self._job = job
         self._steps, self._ranks = steps, ranks
         self._save_every, self._keep = save_every, keep_checkpoints
         self._ahead: deque[Step] = deque()
-        """Of the update, not begun."""
+        """Optimizer steps of the update that have not begun."""
         self._queue: deque[Micro] = deque()
-        """Passes of the current step."""
+        """Passes of the current optimizer step."""
         self._current: Padded | None = None
         self._samples: Sequence[Sample] = ()
-        """Of the current micro-batch."""
+        """Samples of the current micro-batch."""
         self._passes: list[Pass] = []
         self._scale, self._offset, self._tokens = 1.0, 0.0, 0
-        """Of the current micro-batch's loss; tokens of the step's."""
+        """Factor and offset of the current micro-batch's loss, and loss tokens of the step."""
         self._empty = self._skip = self._fresh = False
-        """Whether the update has no samples, the step none; whether the step is the first."""
+        """Whether update and step have no samples; whether the step is the update's first."""
         self._saved: int | None = None
         self._synced: int | None = None
         self._sums = torch.zeros(TERMS, dtype=torch.float64)
@@ -102,7 +102,7 @@ class Feed(TrainerCallback):
         self._ready_at = 0.0
 
     def run(self, trainer: Any, *, resume_from: Path | None) -> Any:
-        """Trains to the end, leaves the engine with the final policy, and returns its model."""
+        """Trains to the end, syncs the final policy to the engine, and returns the model."""
         trainer.remove_callback(PrinterCallback)
         if resume_from:
             self._saved = checkpoint.step_of(resume_from)
@@ -118,7 +118,7 @@ class Feed(TrainerCallback):
 
     @contextmanager
     def feeding(self, trainer: Any) -> Generator[None]:
-        """Makes the trainer learn from the source for a while."""
+        """Makes the trainer learn from the source while the context is open."""
         trainer.feed = self
         trainer.add_callback(self)
         watch = trainer.model.register_forward_hook(self._observe)
@@ -129,7 +129,7 @@ class Feed(TrainerCallback):
             trainer.remove_callback(self)
 
     def sync(self, model: nn.Module, *, version: int) -> None:
-        """Hands the policy to the engine, unless it has this version."""
+        """Syncs the policy to the engine, unless the engine has this version."""
         if version == self._synced:
             return
         started = time.perf_counter()
@@ -142,7 +142,7 @@ class Feed(TrainerCallback):
         self._timing["sync_s"] = time.perf_counter() - started
 
     def next_inputs(self, trainer: Any) -> dict[str, Any]:
-        """The inputs of the next forward pass; begins an update when the last one is used up."""
+        """Returns inputs of the next forward pass, beginning an update after the last one's end."""
         if not self._queue:
             self._fresh = not self._ahead
             if self._fresh:
@@ -152,7 +152,7 @@ class Feed(TrainerCallback):
         return inputs
 
     def counted(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """What TRL's loss is called with: for `sft`, the step's tokens, not the placeholder's."""
+        """Returns arguments for TRL's loss; `sft` needs the step's tokens, not a placeholder's."""
         if self._job.loss.estimator != "sft":
             return dict(given)
         # Without a count transformers divides by the number of passes itself.
@@ -160,7 +160,7 @@ class Feed(TrainerCallback):
         return {**given, "num_items_in_batch": torch.tensor(self._tokens / passes)}
 
     def computed(self, loss: Tensor) -> Tensor:
-        """Keeps the loss of the current micro-batch until the optimizer is about to step."""
+        """Scales a micro-batch's loss, and keeps it for the check before the optimizer step."""
         plain = (self._scale, self._offset) == (1.0, 0.0)
         loss = loss if plain else loss * self._scale - self._offset
         self._passes.append(Pass(loss=loss.detach(), samples=self._samples))
@@ -185,7 +185,7 @@ class Feed(TrainerCallback):
         self._queue.extend(step.passes)
 
     def _shares(self, trainer: Any) -> list[Share]:
-        """What each process trains on next."""
+        """Returns the samples that each process trains on next."""
         batch, ranks, job, steps = self._fetch(trainer), self._ranks, self._job, self._steps
         samples, version = trainable(batch.samples) if batch else [], self._updates(trainer.state)
         if samples and (by := job.correction):
@@ -207,7 +207,7 @@ class Feed(TrainerCallback):
         return self._job.source.next_batch()
 
     def _updates(self, state: Any) -> int:
-        """Updates that are done: transformers counts optimizer steps."""
+        """Returns the number of updates done; transformers counts optimizer steps."""
         return state.global_step // self._steps.number
 
     def _between(self, state: Any) -> bool:
@@ -237,14 +237,14 @@ class Feed(TrainerCallback):
             check_update(self._passes, model=model, update=self._updates(state) + 1)
 
     def on_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Stops the clock."""
+        """Checks the new weights and stops the clock of `train_s`."""
         with self._ranks.together():
             held = dict(kwargs["model"].named_parameters())
             check_weights(held, update=self._updates(state) + 1)
         self._timing["train_s"] = time.perf_counter() - self._ready_at
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Asks for a checkpoint every so often."""
+        """Asks transformers for a checkpoint every `save_every` updates."""
         due = self._save_every is not None and self._updates(state) % self._save_every == 0
         if due and self._between(state):
             control.should_save = True
@@ -265,7 +265,7 @@ class Feed(TrainerCallback):
                 self._job.source.updated(step=update, metrics=metrics)
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Completes a checkpoint, when all processes have written their part.
+        """Completes a checkpoint, after all processes have written their part.
 
         Raises:
             ConfigError: a callback asked for it in the middle of an update.

@@ -32,29 +32,29 @@ from gfcr.tasks.demos.base import Demonstration, Recipe
 from gfcr.train.collate import bucketed
 
 Tokens: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
-"""Prompt and completion, the latter with its end-of-sequence token."""
+"""Tokens of prompt and completion, the latter with its end-of-sequence token."""
 
 _POOL: Final = 2048
-"""Demonstrations sorted by length together."""
+"""Number of demonstrations that are sorted by length together."""
 _IGNORED: Final = -100
 _STRETCHES: Final = 64
-"""Of a training's curve."""
+"""Most points of a training's curve."""
 _ITERATION: Final = "_zeropower_via_newtonschulz"
-"""Of Muon."""
+"""Function of PyTorch's Muon that is replaced where bfloat16 is slow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SftResult:
-    """What one training cost and where it ended."""
+    """The cost of one training, and the loss it reached."""
 
     steps: int
     tokens: int
-    """Real tokens, padding left out."""
+    """Tokens trained on, padding excluded."""
     seconds: float
     loss: float
-    """Mean of the last tenth, nats per completion token."""
+    """Mean loss of the last tenth of the steps, in nats per completion token."""
     curve: tuple[float, ...]
-    """Mean loss of each of up to 64 equal stretches of the training."""
+    """Mean loss of each of up to 64 equal parts of the training."""
 
 
 def train(
@@ -227,7 +227,7 @@ def _collate(batch: list[Tokens], *, device: torch.device) -> tuple[torch.Tensor
 
 
 def main() -> None:
-    """Trains one model in this process, see the module."""
+    """Trains one model in this process; see the module."""
     folder = Path(sys.argv[1])
     recipe = pickle.load(sys.stdin.buffer)
     result = train(recipe, folder=folder, on_step=lambda step: print(step, flush=True))

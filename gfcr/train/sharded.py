@@ -1,4 +1,4 @@
-"""The whole of weights of which each process holds a share (FSDP2)."""
+"""Gathering of weights that are sharded over processes (FSDP2)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ from gfcr.train.ranks import Ask, Ranks
 
 
 def whole(model: nn.Module, *, ranks: Ranks) -> Mapping[str, Tensor]:
-    """The policy's weights, for rank 0 to hand on. The others `attend` meanwhile.
+    """Gathers the policy's weights for rank 0, which calls this; the others `attend` meanwhile.
 
-    Where they are shared out they are gathered on the CPU, and all processes are through with that
-    when this returns: one that still waits for another while rank 0 waits for a server hangs both.
+    Sharded weights are gathered on the CPU, and all processes have finished with it when this
+    returns: one still waiting for another while rank 0 waits for a server would hang both.
     """
     if not any(isinstance(p, DTensor) for p in model.parameters()):
         return dict(model.named_parameters())
@@ -26,7 +26,7 @@ def whole(model: nn.Module, *, ranks: Ranks) -> Mapping[str, Tensor]:
 @final
 @dataclass(frozen=True, slots=True)
 class Gather(Ask):
-    """Asks for every process's share of the weights."""
+    """Asks every process for its shard of the weights."""
 
     def answer(self, trainer: Any, *, ranks: Ranks) -> None:
         """See `Ask.answer`."""

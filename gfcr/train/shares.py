@@ -1,8 +1,8 @@
-"""What one of several processes trains on in an update.
+"""Splits the samples of an update over the processes that train together.
 
-Each micro-batch is dealt out, so that all processes make as many passes, over as many rows each:
-TRL gathers figures of rows, for which their numbers must be equal. What is missing is filled with
-rows that weigh nothing.
+Each micro-batch is dealt out so that all processes make as many passes, over as many rows each:
+TRL gathers per-row figures, for which row counts must be equal. Missing rows are filled with rows
+of no weight.
 """
 
 from collections.abc import Sequence
@@ -17,26 +17,26 @@ from gfcr.types import Prompt, Sample
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """Of an update's samples: those of an optimizer step."""
+    """One process's samples of one optimizer step."""
 
     runs: Sequence[Sequence[tuple[Sample, ...]]]
-    """Units of each pass of this process: samples, or pairs."""
+    """Units of each pass: single samples, or pairs that stay together."""
     units: int
-    """Of all processes."""
+    """Number of units over all processes."""
     tokens: int
-    """Of the loss, of all processes."""
+    """Number of loss tokens over all processes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """Of an update."""
+    """One process's samples of a whole update."""
 
     parts: Sequence[Part]
-    """Gone through in this order, as often as the trainer's `iterations` say."""
+    """Parts by optimizer step; the trainer goes through them `iterations` times."""
     tokens: int
-    """Of the loss, in the whole update."""
+    """Number of loss tokens of the whole update, over all processes."""
     corrected: bool
-    """Whether a correction has taken log-probs to clip against."""
+    """Whether a correction has replaced the log-probs to clip against."""
     stop: bool = False
     """Whether training ends here."""
 
@@ -50,15 +50,15 @@ def shares(
     draw: np.random.Generator,
     stop: bool = False,
 ) -> list[Share]:
-    """Cuts an update into parts and micro-batches, and deals each of these out.
+    """Splits an update into parts and micro-batches, and deals each over the processes.
 
     Args:
-        given: units: samples, or samples that stay together.
-        width: samples of a unit.
-        steps: parts, and micro-batches of each.
-        size: processes.
-        draw: divides the units into parts, where there are several.
-        stop: whether training ends.
+        given: units: tuples of one sample, or of samples that stay together.
+        width: number of samples in a unit.
+        steps: numbers of parts and of micro-batches in each.
+        size: number of processes.
+        draw: draws which part each unit belongs to, if there are several.
+        stop: whether training ends here.
     """
     samples = _samples(given)
     divided = [
@@ -77,7 +77,7 @@ def shares(
 
 
 def parts(given: Sequence[Unit], *, count: int, draw: np.random.Generator) -> list[list[Unit]]:
-    """Deals units at random into `count` parts of equal number, as near as can be."""
+    """Splits units at random into `count` parts of nearly equal number."""
     if count == 1:
         return [list(given)]
     made = np.array_split(draw.permutation(len(given)), count)
@@ -87,7 +87,7 @@ def parts(given: Sequence[Unit], *, count: int, draw: np.random.Generator) -> li
 def _dealt_part(
     given: Sequence[tuple[Sample, ...]], *, width: int, count: int, size: int
 ) -> list[Part]:
-    """For each process its part of an optimizer step."""
+    """Returns each process's part of an optimizer step."""
     empty, tokens = (NOTHING,) * width, loss_tokens(_samples(given))
     runs = [filled(run, empty=empty, size=size) for run in units(given, count=count)]
     return [Part(runs=mine, units=len(given), tokens=tokens) for mine in dealt(runs, size=size)]
@@ -100,20 +100,20 @@ def _samples(given: Sequence[tuple[Sample, ...]]) -> list[Sample]:
 def filled(
     run: list[tuple[Sample, ...]], *, empty: tuple[Sample, ...], size: int
 ) -> list[tuple[Sample, ...]]:
-    """Fills a micro-batch so that each of `size` processes gets as many units, and one at least."""
+    """Fills a micro-batch so that each of `size` processes gets equally many units, one or more."""
     each = max(1, -(-len(run) // size))
     return run + [empty] * (each * size - len(run))
 
 
 def dealt(runs: Sequence[Sequence[Unit]], *, size: int) -> list[list[list[Unit]]]:
-    """Deals the units of each micro-batch out in turn: for each process its part of each."""
+    """Deals the units of each micro-batch in turn; returns the micro-batches of each process."""
     if size == 1:
         return [[[*run] for run in runs]]
     return [[[_light(u) for u in run[rank::size]] for run in runs] for rank in range(size)]
 
 
 def _light(unit: Unit) -> Unit:
-    """Without what no loss reads: it goes from process to process."""
+    """Returns a unit without what no loss reads, to be sent between processes."""
     return type(unit)(map(_lightened, unit))
 
 

@@ -2,7 +2,7 @@
 
 No module is imported and no constructor, `__setstate__` or `__del__` called: an object is made
 empty and given its attributes, and only of classes of gfcr and of the packages that the parts in
-this process come from. What is no JSON is `{"$KIND": what it holds, "of": what else makes it}`.
+this process come from. What JSON lacks is written as `{"$KIND": its contents, "of": its type}`.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ ARRAYS: Final = "gfcr_state.bin"
 np: Final[Any] = numpy  # its types say too little of arrays of any kind
 _FACTORIES: Final[Mapping[str, Any]] = {f.__name__: f for f in (list, dict, set, int, float, str)}
 _PLAIN: Final[tuple[Any, ...]] = (tuple, set, frozenset, dict, OrderedDict, bytes, bytearray)
-"""What is made of its items, pairs or bytes alone."""
+"""Types that are built from their items, pairs or bytes alone."""
 _BUILT_IN: Final = (list, dict, set, frozenset, deque, bytes, bytearray, str, int, float)
 Tree: TypeAlias = Any
 
@@ -34,7 +34,7 @@ def write(folder: Path, *, state: Mapping[str, Any]) -> None:
     """Writes `state` into `folder`.
 
     Raises:
-        CheckpointError: it holds what is no data (an open file, a function); says where.
+        CheckpointError: a value cannot be written as data (an open file, a function); says where.
     """
     writer = _Writer()
     try:
@@ -46,10 +46,10 @@ def write(folder: Path, *, state: Mapping[str, Any]) -> None:
 
 
 def read(folder: Path) -> dict[str, Any]:
-    """Reads what `write` wrote, into new objects.
+    """Reads the state that `write` wrote, into new objects.
 
     Raises:
-        CheckpointError: the files are no state, or name a class that is not there (any more).
+        CheckpointError: the files hold no state, or name a class that does not exist (any more).
     """
     try:
         tree = json.loads((folder / TREE).read_text("utf-8"))
@@ -180,7 +180,7 @@ def _attributes(value: Any) -> dict[str, Any]:
 
 
 def _is_allowed(kind: Any) -> bool:
-    """Whether objects of the class are data of gfcr's or of a part in this process."""
+    """Whether a class is plain data of gfcr or of the package of a part in this process."""
     plain = _is_record(kind) or (
         # What a class does to be copied is code of its own: such an object is more than it holds.
         kind.__reduce_ex__ is object.__reduce_ex__
@@ -219,7 +219,7 @@ def _class_of(name: str) -> Any:
 
 
 def _descr(held: Any) -> Any:
-    """JSON makes lists of the tuples of a structured dtype."""
+    """Restores the tuples of a structured dtype's description, which JSON turned into lists."""
     if isinstance(held, str):
         return held
     return [(name, _descr(kind), *map(tuple, shape)) for name, kind, *shape in held]

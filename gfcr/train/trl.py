@@ -1,4 +1,4 @@
-"""Training with TRL, which generates nothing here. Only `gfcr.train.trl*` import trl."""
+"""Trainer on TRL, which generates nothing here. Only `gfcr.train.trl*` import trl."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -40,27 +40,27 @@ class Trl(TrainerConfig):
     schedule: Schedule = "constant"
     warmup_steps: Natural = 0
     optimizer: Word = "adamw_torch_fused"
-    """A name of transformers' `OptimizerNames`."""
+    """Name of the optimizer in transformers' `OptimizerNames`."""
     adam_beta2: Annotated[float, Interval(ge=0, lt=1)] = 0.99
     weight_decay: Annotated[float, Interval(ge=0, le=1000.0)] = 0.0
     max_grad_norm: NonNegative = 1.0
-    """0 does not clip."""
+    """Largest norm of the gradient, beyond which it is clipped; 0 does not clip."""
     micro_batches: Annotated[int, Interval(ge=2, le=100000)] = 4
     """Forward and backward passes of a step, in each process. At least 2: training ends between
     two of them."""
     mini_batches: Annotated[int, Interval(ge=1, le=100)] = 1
-    """Parts that the samples of an update are dealt into at random, an optimizer step each."""
+    """Parts that an update's samples are split into at random, with an optimizer step each."""
     iterations: Annotated[int, Interval(ge=1, le=100)] = 1
-    """How often an update goes through its samples."""
+    """Number of times that an update goes through its samples."""
     beta: Annotated[float, Interval(ge=0, le=1000.0)] = 0.0
     """Weight of the KL term against the starting policy; only with `aggregation="dapo"`."""
     save_every: Count = 10
     """Updates between checkpoints; the last update is always saved."""
     keep_checkpoints: Count = 2
     bf16: bool = False
-    """Autocast of the forward pass; weights and optimizer stay float32."""
+    """Whether the forward pass autocasts to bfloat16; weights and optimizer stay float32."""
     gradient_checkpointing: bool = False
-    """Trades a second forward pass for memory."""
+    """Whether to recompute activations: saves memory for a second forward pass."""
     lora: Mapping[str, Any] | None = None
     """`{rank: 16, alpha: 32, targets: all-linear}` trains LoRA's matrices in place of the weights;
     what is left out has these values. Targets may be a list of modules, such as `q_proj`."""
@@ -107,13 +107,13 @@ class Trl(TrainerConfig):
         return TrainResult(updates=updates, resumed_from=resumed, model=str(model))
 
     def run(self, job: TrainJob, *, found: Path | None) -> Any:
-        """Trains as one of the processes that train together, and returns the policy.
+        """Trains as one of the processes that train together, and returns the model.
 
-        All of them call it.
+        All of them must call it.
 
         Args:
-            job: see `train`; its source is rank 0's.
-            found: the checkpoint to go on from.
+            job: see `train`; only rank 0's has a source.
+            found: the checkpoint to resume from, or None.
         """
         from gfcr.train.loading import memory_told, quiet_transformers
 
@@ -139,7 +139,7 @@ class Trl(TrainerConfig):
 
     @property
     def steps(self) -> Steps:
-        """What an update is made of."""
+        """The passes and optimizer steps of an update."""
         return Steps(
             micro_batches=self.micro_batches,
             mini_batches=self.mini_batches,
@@ -147,7 +147,7 @@ class Trl(TrainerConfig):
         )
 
     def check(self, loss: Loss, *, correction: Correction | None, sampling: Sampling) -> None:
-        """See `TrainerConfig.check`; vouches for the optimizer's name too."""
+        """See `TrainerConfig.check`. Checks the optimizer's name too."""
         known = optimizers()
         if known and self.optimizer not in known:
             raise unknown_name(self.optimizer, kind="trainer.optimizer", allowed=known)
@@ -206,10 +206,10 @@ class Trl(TrainerConfig):
         return trainer
 
     def adapted(self, kind: Any, *, args: Any, **given: Any) -> Any:
-        """Makes one of TRL's trainers, with adapters where they are asked for.
+        """Makes a TRL trainer, with LoRA adapters if `lora` is set.
 
         Raises:
-            ConfigError: the model has no module of the names, or one that cannot be adapted.
+            ConfigError: the model lacks the target modules, or has one that cannot be adapted.
         """
         if self.lora is None:
             return kind(args=args, **given)
@@ -224,7 +224,7 @@ class Trl(TrainerConfig):
         return trainer
 
     def arguments(self, *, folder: Path, seed: int, sampling: Sampling) -> dict[str, Any]:
-        """Returns these settings as TRL's, whoever makes the rollouts."""
+        """Returns these settings as arguments of TRL's online trainers."""
         return {
             **self._common(folder=folder, seed=seed),
             "num_iterations": self.iterations,
@@ -265,7 +265,7 @@ class Trl(TrainerConfig):
         }
 
     def _settings(self, job: TrainJob) -> dict[str, Any]:
-        """TRL's settings; with these an epoch of the placeholder dataset ends with an update."""
+        """Returns TRL's settings, by which an epoch of the placeholder dataset is one update."""
         loss = job.loss
         if loss.estimator in ONLINE:
             grpo = {"loss_type": loss.aggregation} if loss.estimator == "grpo" else {}
@@ -284,7 +284,7 @@ class Trl(TrainerConfig):
 
 
 def classes(estimator: str) -> tuple[Any, Any]:
-    """Returns TRL's trainer and configuration classes."""
+    """Returns TRL's trainer class and configuration class of an estimator."""
     # Quietly: TRL names the vLLM versions its own generation supports, which the seam does not use.
     load([f"trl.trainer.{estimator}_trainer"])
     import trl as untyped

@@ -1,4 +1,4 @@
-"""What a TRL trainer's settings are checked for; imports neither trl nor transformers."""
+"""Checks of a TRL trainer's settings; imports neither trl nor transformers."""
 
 import ast
 from functools import cache
@@ -11,14 +11,14 @@ from gfcr.errors import ConfigError
 from gfcr.types import Loss
 
 ONLINE: Final = ("grpo", "rloo")
-"""Estimators whose TRL trainers generate, which they do not do here."""
+"""Estimators whose TRL trainers generate; the seam replaces their generation."""
 
 
 def check_estimator(loss: Loss, *, correction: Correction | None) -> None:
-    """Vouches that the estimator ignores none of the loss's settings.
+    """Checks that the estimator ignores none of the loss's settings.
 
     Raises:
-        ConfigError: it does; names them.
+        ConfigError: it ignores some; names them.
     """
     plain = Loss(estimator=loss.estimator)
     ignored = ["beta"] if loss.estimator != "dpo" else []
@@ -34,10 +34,10 @@ def check_estimator(loss: Loss, *, correction: Correction | None) -> None:
 
 @cache
 def optimizers() -> tuple[str, ...]:
-    """The installed transformers' `OptimizerNames`, () without it.
+    """Returns the `OptimizerNames` of the installed transformers, () without it.
 
-    Read from its source: a study is checked whole before anything starts, and importing torch for
-    it takes seconds.
+    Parses the source file: a study is checked completely before anything starts, and importing
+    torch for that would take seconds.
     """
     found = find_spec("transformers")
     if found is None or found.origin is None:

@@ -1,4 +1,4 @@
-"""What TRL logs of the completions of an update, and shows in its table, for a strategy's."""
+"""Fills TRL's completion metrics and table with a strategy's rollouts."""
 
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
@@ -26,16 +26,16 @@ def log_batch(
     prompts: Mapping[str, TrlPrompt],
     extras: Extras,
 ) -> None:
-    """Logs as TRL's trainer does after it has generated and scored.
+    """Logs an update as TRL's trainer does after it has generated and scored.
 
-    Metrics are of all rollouts made for the update, those that filters rejected too; the table of
-    `log_completions` holds what is trained on.
+    Metrics are of all rollouts made for the update, rejected ones included; the table of
+    `log_completions` holds the samples that are trained on.
 
     Args:
-        trainer: TRL's; `log` reads what is left in it.
-        batch: of the update.
-        prompts: as the dataset has them, by id.
-        extras: of the batch's rollouts; they are used up.
+        trainer: a TRL trainer, whose `log` reads what is left in it.
+        batch: the batch of the update.
+        prompts: the dataset's prompts, by id.
+        extras: extra columns of the batch's rollouts; cleared afterwards.
     """
     groups = [(g, [r for r in g.rollouts if r.origin == "fresh"]) for g in batch.groups]
     made = [r for _, rollouts in groups for r in rollouts]
@@ -53,7 +53,7 @@ def log_batch(
 
 
 def score_names(trainer: Any) -> list[str]:
-    """Names of the reward functions, told apart where two have one name, as lambdas do."""
+    """Returns the reward functions' names, numbered where they repeat, as lambdas' do."""
     seen = Counter[str]()
     found: list[str] = []
     for name in trainer.reward_func_names:
@@ -63,7 +63,7 @@ def score_names(trainer: Any) -> list[str]:
 
 
 def conversation(prompt: TrlPrompt, *, text: str) -> str | list[dict[str, str]]:
-    """A completion as TRL shows it: a message where the prompt is messages."""
+    """Returns a completion as TRL shows it: a message if the prompt is messages."""
     return text if isinstance(prompt, str) else [{"role": "assistant", "content": text}]
 
 
@@ -75,7 +75,7 @@ def _log(trainer: Any, metrics: Mapping[str, float]) -> None:
 def _lengths(
     trainer: Any, *, rollouts: Sequence[Rollout], prompts: Mapping[str, TrlPrompt]
 ) -> None:
-    """`completions/*` and `num_tokens`: by TRL's own code, which is handed the rollouts."""
+    """Logs `completions/*` and `num_tokens` by TRL's own code, which is handed the rollouts."""
     made = {
         "prompt_ids": [list(r.prompt.tokens) for r in rollouts],
         "completion_ids": [r.tokens_T.tolist() for r in rollouts],
@@ -104,14 +104,14 @@ def _rewards(trainer: Any, *, rollouts: Sequence[Rollout]) -> None:
 
 
 def _dead(rollouts: Sequence[Rollout]) -> list[bool]:
-    """Whether each rollout is one of a group whose rewards are all equal."""
+    """Returns for each rollout whether its group's rewards are all equal."""
     rewards = _tensor([r.reward for r in rollouts])
     spread = _spread(rewards) if len(rollouts) > 1 else torch.zeros(())
     return [bool(torch.isclose(spread, torch.zeros_like(spread)))] * len(rollouts)
 
 
 def _spread(values: Tensor) -> Tensor:
-    """TRL's standard deviation of those that are not NaN."""
+    """Returns TRL's standard deviation of the values that are not NaN."""
     import trl.trainer.utils as untyped
 
     utils: Any = untyped
@@ -119,12 +119,12 @@ def _spread(values: Tensor) -> Tensor:
 
 
 def _tensor(values: Sequence[float | None]) -> Tensor:
-    """In single precision, as TRL holds rewards; NaN is none."""
+    """Converts to single precision, as TRL holds rewards, with NaN for None."""
     return torch.tensor([_NAN if v is None else v for v in values], dtype=torch.float32)
 
 
 def _advantage(sample: Sample) -> float:
-    """Of the rollout: the mean where its tokens have one each."""
+    """Returns the rollout's advantage: the mean over its sampled tokens."""
     sampled = int(sample.rollout.mask_T.sum())
     return float(sample.advantage_T.sum(dtype=np.float64)) / max(sampled, 1)
 
@@ -136,7 +136,7 @@ def _table(
     prompts: Mapping[str, TrlPrompt],
     extras: Extras,
 ) -> None:
-    """The rows that TRL's `log` prints, writes and sends, of this update alone."""
+    """Replaces the rows that TRL's `log` prints, writes and sends by those of this update."""
     samples, logs = batch.samples, trainer._logs
     rollouts = [s.rollout for s in samples]
     told = [extras.get((r.prompt.id, r.text), {}) for r in rollouts]

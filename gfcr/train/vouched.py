@@ -1,4 +1,4 @@
-"""Whether what accelerate is configured with is what the trainer's settings say."""
+"""Checks that accelerate's configuration agrees with the trainer's settings."""
 
 import os
 from typing import Any
@@ -8,13 +8,13 @@ from gfcr.train.adapters import is_adapted
 
 
 def vouch(trainer: Any) -> None:
-    """Vouches that no environment variable changes training behind the settings' back.
+    """Checks that no environment variable changes training against the settings.
 
-    `accelerate launch` and its configuration speak through such variables. DDP and FSDP2 compute
-    the same update, and are accepted.
+    `accelerate launch` and its configuration set such variables. DDP and FSDP2 compute the same
+    update, and are accepted.
 
     Raises:
-        ConfigError: one does; names what it asks for.
+        ConfigError: a variable does; names what it asks for.
     """
     args = trainer.args
     mixed = "bf16" if args.bf16 else "no"
@@ -34,7 +34,7 @@ def vouch(trainer: Any) -> None:
 
 
 def _check_spread(trainer: Any) -> None:
-    """Refuses ways to spread training that would not compute the update of one process."""
+    """Refuses ways to distribute training that would not compute the update of one process."""
     plugin = trainer.accelerator.state.fsdp_plugin if trainer.is_fsdp_enabled else None
     conditions = [
         (
