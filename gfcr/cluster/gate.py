@@ -1,4 +1,4 @@
-"""What serving and rollouts on one device tell each other: numbers in a file that both map."""
+"""The file through which serving and rollouts on one device exchange a few numbers."""
 
 import time
 from collections.abc import Callable
@@ -14,17 +14,17 @@ _NUMBERS: Final = ("due_s", "held", "base_s", "token_s", "shut_s", "steps")
 
 @final
 class Gate:
-    """Open while serving can spare a step of rollouts. Nobody waits for anybody to write.
+    """Is open while serving can spare a step of rollouts. Neither side ever waits to write or read.
 
-    Times are those of the machine's monotonic clock, which all of its processes share.
+    Times are of the machine's monotonic clock, which all of its processes share.
     """
 
     def __init__(self, path: Path | str, *, clock: Callable[[], float] = time.monotonic) -> None:
-        """Maps a file; one that is not there is made, of a gate that is open.
+        """Maps the file; a missing file is created as a gate that is open.
 
         Args:
-            path: of the file.
-            clock: in seconds.
+            path: path of the file.
+            clock: time in seconds.
         """
         path, self.clock = Path(path), clock
         if not path.is_file():
@@ -35,42 +35,42 @@ class Gate:
 
     @property
     def due_s(self) -> float:
-        """When serving needs the device again, at the latest, to keep its budgets; inf: never."""
+        """Latest time at which serving needs the device again to keep its budgets; inf is never."""
         return self._get("due_s")
 
     @property
     def held(self) -> int:
-        """Tokens of serving requests in flight, which its memory holds."""
+        """Tokens of the serving requests in flight, which occupy KV cache."""
         return int(self._get("held"))
 
     @property
     def cost(self) -> PassCost | None:
-        """Of a step of rollouts; None while nobody has measured it."""
+        """Cost of a rollout step; None until it is measured."""
         base_s, token_s = self._get("base_s"), self._get("token_s")
         return PassCost(base_s=base_s, token_s=token_s) if base_s + token_s else None
 
     @property
     def steps(self) -> int:
-        """Steps of rollouts that were let in."""
+        """Number of rollout steps that were let in."""
         return int(self._get("steps"))
 
     @property
     def shut_s(self) -> float:
-        """Seconds in which rollouts that were there were kept waiting."""
+        """Seconds for which waiting rollouts were not let in."""
         return self._get("shut_s")
 
     def served(self, *, due_s: float, held: int) -> None:
-        """Serving has other requests in flight now."""
+        """Called by serving when its requests in flight have changed."""
         self._set("held", held)
         self._set("due_s", due_s)
 
     def measured(self, cost: PassCost) -> None:
-        """A step of rollouts takes so long."""
+        """Records the measured cost of a rollout step."""
         self._set("base_s", cost.base_s)
         self._set("token_s", cost.token_s)
 
     def tokens(self, *, least: int, most: int) -> int:
-        """Tokens that a step of rollouts may compute now, at least `least`; 0: none."""
+        """Returns the tokens that a rollout step may compute now, `least` or more; 0 for none."""
         spare_s, cost = self.due_s - self.clock(), self.cost
         if spare_s <= (cost.seconds(tokens=least) if cost else 0.0):
             return 0
@@ -79,7 +79,7 @@ class Gate:
         return max(least, min(most, int((spare_s - cost.base_s) / cost.token_s)))
 
     def stepped(self, *, shut_s: float) -> None:
-        """A step was let in, after it was kept waiting for so long."""
+        """Records a step that was let in after `shut_s` seconds of waiting."""
         self._set("steps", self.steps + 1)
         self._set("shut_s", self.shut_s + shut_s)
 

@@ -1,4 +1,4 @@
-"""What of the KV memory rollouts may hold beside serving: watch, cut once, freeze (ROSE).
+"""The budget of KV cache for rollouts beside serving: watch, cut once, freeze (ROSE).
 
 watch    rollouts grow as long as a headroom stays free
 cut      serving reaches into the headroom: the rollouts' budget is halved, and whole requests
@@ -16,12 +16,12 @@ from gfcr.values.ranges import Checked, Count, Share
 @final
 @dataclass(kw_only=True)
 class KvBudget(Checked):
-    """Blocks of KV memory shared by serving and rollouts. Emulates ROSE's remapped pages."""
+    """Blocks of KV cache shared by serving and rollouts. Emulates ROSE's remapped pages."""
 
     blocks: Count
-    """Of the engine."""
+    """All blocks of the engine's KV cache."""
     headroom: Share = 0.2
-    """Share of them that is kept free for serving (about 20 % in notes on the paper)."""
+    """Share of the blocks that is kept free for serving (about 20 % in notes on the paper)."""
     budget: int = field(init=False)
     """Blocks that rollouts may hold."""
     frozen: bool = field(init=False, default=False)
@@ -35,13 +35,13 @@ class KvBudget(Checked):
         return self.blocks - int(self.headroom * self.blocks)
 
     def room(self, *, serving: int, rollouts: int) -> int:
-        """Blocks by which rollouts may grow now."""
+        """Returns the number of blocks by which rollouts may grow now."""
         if self.frozen:
             return 0
         return max(0, min(self.budget - rollouts, self._free - serving - rollouts))
 
     def look(self, *, serving: int, held: Mapping[str, int]) -> list[str]:
-        """Cuts where serving presses.
+        """Cuts the rollouts' budget if serving has reached into the headroom.
 
         Args:
             serving: blocks that serving holds.
@@ -67,5 +67,5 @@ class KvBudget(Checked):
         return aborted
 
     def updated(self) -> None:
-        """An update is over: the budget may grow again."""
+        """Restores the whole budget after an update."""
         self.budget, self.frozen = self._free, False

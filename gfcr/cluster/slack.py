@@ -1,4 +1,4 @@
-"""How long a serving engine may be kept from its requests: ROSE's admission (arXiv 2605.06534).
+"""The time that a serving engine can spare: ROSE's admission of rollouts (arXiv 2605.06534).
 
 Of the requests in flight, at time now, for an iteration that takes T seconds:
 
@@ -20,42 +20,42 @@ from gfcr.values.ranges import Checked, Count, Positive, Share
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Objectives(Checked):
-    """Latency budgets of serving."""
+    """Latency objectives of serving, in seconds."""
 
     ttft_s: Positive
-    """From arrival to the first token."""
+    """Time to first token: from arrival to the first token."""
     tpot_s: Positive
-    """From one token to the next."""
+    """Time per output token: from one token to the next."""
 
 
 @final
 @dataclass(slots=True, kw_only=True)
 class Served:
-    """A serving request as far as its latency goes."""
+    """A serving request, as far as its latency is concerned."""
 
     arrived_s: float
     waiting: int
     """Tokens of its prompt that are not computed yet."""
     last_s: float | None = None
-    """When it was given its latest token; None before the first."""
+    """Time of its latest token; None before the first."""
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """Says how many tokens of rollout work the next iteration may carry."""
+    """Decides how many tokens of rollout work the next iteration may carry."""
 
     objectives: Objectives
     cost: PassCost
-    """Of an iteration, measured ahead on the machine."""
+    """Cost of an iteration, measured beforehand on the machine."""
     chunk: Count
-    """Most serving prompt tokens an iteration computes."""
+    """Most prompt tokens of serving that an iteration computes."""
     reserve: Share = 0.5
-    """Share of each budget that rollouts leave to what arrives next: without it the slack of a
+    """Share of each objective that rollouts leave to later arrivals: without it the slack of a
     request is spent before a burst queues up behind it. Ours; notes on the paper have none."""
 
     def slack_s(self, served: Iterable[Served], *, now: float) -> float:
-        """Seconds that the most pressing request can spare beyond its own work; inf without any."""
+        """Returns seconds that the most urgent request can spare beyond its own work; inf: none."""
         requests = [*served]
         decoding = [r for r in requests if r.last_s is not None]
         waiting = [r for r in requests if r.last_s is None]
@@ -69,7 +69,7 @@ class Admission:
         return min(spare, default=float("inf"))
 
     def tokens(self, served: Iterable[Served], *, now: float, most: int) -> int:
-        """Rollout tokens, at most `most`, with which every slack stays above 0."""
+        """Returns the rollout tokens, at most `most`, with which every slack stays above 0."""
         spare_s = self.slack_s(served, now=now)
         if spare_s <= 0:
             return 0
@@ -78,7 +78,7 @@ class Admission:
         return min(most, int(spare_s / self.cost.token_s))
 
     def _due(self, request: Served) -> float:
-        """When it is to have its next token at the latest, for rollouts."""
+        """Returns the latest time for the request's next token, as far as rollouts may delay it."""
         if request.last_s is None:
             return request.arrived_s + (1 - self.reserve) * self.objectives.ttft_s
         return request.last_s + (1 - self.reserve) * self.objectives.tpot_s

@@ -1,4 +1,4 @@
-"""Requests to a serving engine: seeded, bursty, open-loop, bounded in count and time."""
+"""Synthetic serving traffic: seeded, bursty, open-loop, bounded in count and time."""
 
 from dataclasses import dataclass
 from typing import Annotated, final
@@ -12,13 +12,13 @@ from gfcr.values.ranges import Checked, Count, Positive, Seed, SomeShare
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
-    """A request, whenever the one before it is answered."""
+    """A request and its arrival time, independent of when others are answered."""
 
     at_s: float
     prompt: int
-    """Tokens."""
+    """Tokens of the prompt."""
     output: int
-    """Tokens that it asks for."""
+    """Tokens that the request asks for."""
 
 
 @final
@@ -32,25 +32,25 @@ class Trace(Checked):
 
     seconds: Positive
     rate: Positive
-    """Requests a second, over all."""
+    """Mean requests per second, over calm and bursts."""
     burst: Annotated[float, Ge(1)] = 6.0
-    """Rate within a burst over that in the calm."""
+    """Ratio of the request rate in a burst to that in calm."""
     share: SomeShare = 0.15
-    """Of the time is bursts."""
+    """Share of the time that is in bursts."""
     burst_s: Positive = 2.0
-    """Mean length of one."""
+    """Mean length of a burst in seconds."""
     prompt: Count = 64
-    """Mean tokens, geometric."""
+    """Mean tokens of a prompt, geometrically distributed."""
     output: Count = 32
-    """Mean tokens, geometric."""
+    """Mean tokens of an answer, geometrically distributed."""
     longest: Count = 256
-    """Of either."""
+    """Most tokens of either."""
     most: Count = 10_000
-    """Requests, at most."""
+    """Most requests in all."""
     seed: Seed = 0
 
     def arrivals(self) -> list[Arrival]:
-        """The requests, in order; the same for the same trace."""
+        """Returns the requests in order of arrival; equal traces give equal requests."""
         draw = rng(self.seed, "serving trace")
         calm = self.rate / (1 - self.share + self.burst * self.share)
         calm_s = self.burst_s * (1 - self.share) / self.share

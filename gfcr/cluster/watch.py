@@ -1,4 +1,4 @@
-"""What a client knows of the requests that it has served: who waits, and how long each took."""
+"""A serving client's view of its requests: those in flight, and the latencies of answered ones."""
 
 import threading
 import time
@@ -11,9 +11,9 @@ from gfcr.cluster.slack import Admission, Served
 
 @final
 class Watch:
-    """Requests in flight, for an `Admission`, and latencies of what was answered, in seconds.
+    """Requests in flight, for an `Admission`, and latencies of answered requests, in seconds.
 
-    Told by the client's thread. Where a gate is given, each change is told to rollouts there.
+    The client's thread reports to it. If a gate is given, rollouts there learn of each change.
     """
 
     def __init__(
@@ -23,30 +23,30 @@ class Watch:
         gate: Gate | None = None,
         admission: Admission | None = None,
     ) -> None:
-        """Nothing is in flight.
+        """Starts with nothing in flight.
 
         Args:
-            clock: in seconds, that of the gate.
-            gate: of the device that serves.
-            admission: of rollouts there; without it the gate stays open.
+            clock: time in seconds, the gate's clock.
+            gate: the gate of the device that serves.
+            admission: admission of rollouts to the device; without it the gate stays open.
         """
         self.clock = clock
         self._gate, self._admission = gate, admission
         self.ttft_s: list[float] = []
-        """Of each request that was given a token."""
+        """Time to first token of each request that has one."""
         self.tpot_s: list[float] = []
-        """Of each token after the first; of several that come at once, each its part of the gap."""
+        """Time of each later token; tokens that arrive together share the gap equally."""
         self._lock = threading.Lock()
         self._flying: dict[str, Served] = {}
         self._held: dict[str, int] = {}
-        """Tokens of each in flight."""
+        """Tokens of each request in flight, prompt included."""
 
     def arrived(self, name: str, *, prompt: int) -> None:
-        """A request is sent.
+        """Records that a request is sent.
 
         Args:
-            name: of the request.
-            prompt: tokens of its prompt.
+            name: id of the request.
+            prompt: number of tokens of its prompt.
         """
         with self._lock:
             self._flying[name] = Served(arrived_s=self.clock(), waiting=prompt)
@@ -54,7 +54,7 @@ class Watch:
             self._tell()
 
     def gained(self, name: str, *, tokens: int) -> None:
-        """It was given tokens; one that is not in flight any more is nobody's."""
+        """Records tokens that a request gained; one that is no longer in flight is ignored."""
         with self._lock:
             served, now = self._flying.get(name), self.clock()
             if served is None or not tokens:
@@ -70,14 +70,14 @@ class Watch:
             self._tell()
 
     def ended(self, name: str) -> None:
-        """It is answered, or failed."""
+        """Records that a request was answered or failed."""
         with self._lock:
             self._flying.pop(name, None)
             self._held.pop(name, None)
             self._tell()
 
     def served(self) -> list[Served]:
-        """Those in flight, as they are now."""
+        """Returns copies of the requests in flight."""
         with self._lock:
             return [
                 Served(arrived_s=s.arrived_s, waiting=s.waiting, last_s=s.last_s)
@@ -87,7 +87,7 @@ class Watch:
     def _tell(self) -> None:
         if self._gate is None:
             return
-        # Slack falls with time as time goes by: what is left of it at 0 is when it ends.
+        # Slack falls as time passes: its value at time 0 is the time at which it ends.
         served = self._flying.values()
         due_s = self._admission.slack_s(served, now=0.0) if self._admission else float("inf")
         self._gate.served(due_s=due_s, held=sum(self._held.values()))

@@ -1,1 +1,1 @@
-"""When rollouts are made and when they are learned from: in turn, lagged, or all the time."""
+"""Schedules of generation and training: in turn, with a lag, or both all the time."""

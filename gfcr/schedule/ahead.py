@@ -15,51 +15,51 @@ from gfcr.types import Bools, RolloutBatch
 
 @final
 class Ahead:
-    """See `train.base.BatchSource`: what the trainer talks to while batches are made beside it.
+    """The `train.base.BatchSource` of a trainer for which batches are made ahead.
 
     The trainer's thread only leaves things here and waits. All work on the run is done by one
     thread: one of its own, or the trainer's whenever that waits.
     """
 
     def __init__(self, work: Work, *, schedule: Schedule, last: int, beside: bool) -> None:
-        """Begins nothing.
+        """Starts nothing yet.
 
         Args:
-            work: the run.
-            schedule: decides what is done when.
-            last: updates that the trainer makes in all.
+            work: the run whose batches are made.
+            schedule: decides when batches are begun and policies loaded.
+            last: number of updates that the trainer makes in all.
             beside: whether the work has a thread of its own.
         """
         self._work, self._schedule, self._last = work, schedule, last
         self._beside = beside
         self._changed = threading.Condition()
-        """Guards what follows."""
+        """Lock of all fields below that both threads change."""
         self._told: deque[tuple[int, Callable[[], None]]] = deque()
-        """What the trainer said of its updates, by the version that each made."""
+        """Reports of the trainer on its updates, with the policy version that each update made."""
         self._weights: deque[tuple[int, Weights]] = deque()
-        """Policies on their way to the engine. The last one may still be the trainer's own."""
+        """Policies to be synced to the engine. The last may still be the trainer's own tensors."""
         self._is_taking = False
-        """Whether the first of them is on its way now."""
+        """Whether the first of these policies is being synced now."""
         self._ready: deque[RolloutBatch] = deque()
         self._asked: list[dict[str, Any]] | None = None
-        """Where the state goes that the trainer waits for."""
+        """List in which the trainer waits for the state; None if it does not."""
         self._ended = self._is_over = self._closing = False
-        """Whether no further batch is begun; nor is in the making; whether the thread is to end."""
+        """Whether no batch may be begun; whether none is open; whether the thread must end."""
         self._error: BaseException | None = None
         self._thread: threading.Thread | None = None
         self._at = Standing(first=-1, loaded=-1, closed=0, opened={})
         self._begun = 0
-        """Batches."""
+        """Number of batches begun."""
         self._now = -1
         """Update that the trainer is at."""
         self._waited_s = self._aside_s = 0.0
-        """Of the trainer, for its last batch; of all evaluations."""
+        """Seconds that the trainer waited for its last batch; seconds of all evaluations."""
 
     def __enter__(self) -> "Ahead":
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, at: object) -> None:
-        """Ends the thread; after training that ended well the engine has the last policy."""
+        """Ends the thread; after training that ended well the engine gets the last policy."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -74,7 +74,7 @@ class Ahead:
     # ------------------------------------------------------------ for the trainer
 
     def sync(self, weights: Weights, *, version: int) -> None:
-        """See `BatchSource.sync`: the policy is there to be taken until the next batch is."""
+        """See `BatchSource.sync`. The policy can be synced until `next_batch` returns."""
         with self._changed:
             self._weights.append((version, weights))
             if self._at.first < 0:
@@ -129,9 +129,9 @@ class Ahead:
             self._changed.notify_all()
 
     def _await(self, ready: Callable[[], bool], *, then: Callable[[], None] | None = None) -> None:
-        """Waits until something is `ready`; works meanwhile, where nobody else does.
+        """Waits until something is `ready`, doing the work meanwhile if there is no thread for it.
 
-        `then` is done before the other thread does anything more.
+        `then` is called before the other thread can do anything more.
         """
         if not self._beside:
             while self._go_on():
@@ -150,11 +150,11 @@ class Ahead:
             raise self._error
 
     def _is_late(self) -> bool:
-        """Whether the engine is not given the newest policy before the batch in the making ends."""
+        """Whether the engine gets the newest policy only after the batch in the making ends."""
         return not self._is_taking and not self._is_time(self._weights[-1][0])
 
     def _keep_weights(self) -> None:
-        """Copies what the trainer is about to change."""
+        """Copies the newest policy, which the trainer is about to change."""
         if self._weights:
             version, weights = self._weights.pop()
             copied = [(name, tensor.detach().clone()) for name, tensor in weights]
@@ -163,7 +163,7 @@ class Ahead:
     # ------------------------------------------------------------ the work
 
     def _run(self) -> None:
-        """The thread."""
+        """Works until it is told to end; the trainer raises what goes wrong here."""
         try:
             while not self._closing:
                 if not self._go_on():
@@ -179,7 +179,7 @@ class Ahead:
         return self._closing or self._asked is not None or self._hears() or self._takes()
 
     def _go_on(self) -> bool:
-        """Does what comes next; False where nothing can be done before the trainer is further."""
+        """Does the next piece of work; False if the trainer has to make progress first."""
         if self._catch_up():
             return True
         if self._schedule.waits:
@@ -187,7 +187,7 @@ class Ahead:
         return self._answer() or self._turn()
 
     def _catch_up(self) -> bool:
-        """Takes up what the trainer left, if it is time."""
+        """Handles the trainer's next report or policy, if the schedule allows it now."""
         if self._hears():
             self._told[0][1]()
             with self._changed:
@@ -200,7 +200,7 @@ class Ahead:
         return taking
 
     def _hears(self) -> bool:
-        """Whether the next word is of an update up to that of the policy that is taken next."""
+        """Whether the next report is due: its update comes before the next policy to sync."""
         return self._is_next(self._told, before=self._weights)
 
     def _takes(self) -> bool:
@@ -214,7 +214,7 @@ class Ahead:
         return self._is_time(held[0][0])
 
     def _is_time(self, version: int) -> bool:
-        """Whether what comes with a policy is taken up now, as far as it is known to both."""
+        """Whether the reports and the policy of this version are due, by the schedule."""
         return self._is_over or self._schedule.loads(version, at=self._at)
 
     def _load(self, version: int, weights: Weights) -> None:
@@ -234,7 +234,7 @@ class Ahead:
         self._aside_s += time.perf_counter() - began
 
     def _turn(self) -> bool:
-        """Goes on with the batches; False where that needs another policy, or there are no more."""
+        """Works on batches; False if that needs another policy, or no batch is left to make."""
         at, schedule, pipeline = self._at, self._schedule, self._work.pipeline
         if dropped := schedule.drops(at):
             pipeline.making.drop(dropped[0])
@@ -267,7 +267,7 @@ class Ahead:
             self._ready.append(replace(batch, groups=(), aborted=(), asides=()))
 
     def _look(self) -> None:
-        """Takes down how far it is, for the trainer's thread too."""
+        """Updates the standing, which the trainer's thread reads too."""
         pipeline = self._work.pipeline
         opened = pipeline.making.opened
         done = [step for step, collector in opened.items() if collector.done]
@@ -284,7 +284,7 @@ class Ahead:
                 self._changed.notify_all()
 
     def _answer(self) -> bool:
-        """Gives the state to who waits for it; False where nobody does."""
+        """Gives the state to a trainer that waits for it; False if none does."""
         if (asked := self._asked) is None:
             return False
         state = {

@@ -1,4 +1,4 @@
-"""Generation that never stops, with a bound on how old it may be when it is learned from."""
+"""Generation that never stops, with a bound on the staleness of tokens that are learned from."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from gfcr.values.ranges import Natural
 @final
 @dataclass(kw_only=True)
 class Async(Schedule):
-    """Batches are made beside the trainer, several at a time, and new weights reach them in flight.
+    """Makes several batches beside the trainer, and syncs new weights while they are in flight.
 
     No token of theirs is older than `staleness` updates when it is learned from. As in AReaL, that
     is kept by admission: the batch of update n is begun once version n - `staleness` is in the
@@ -51,6 +51,6 @@ class Async(Schedule):
         return [step for step, of in at.opened.items() if of + self.staleness < at.closed]
 
     def _leaves_time(self, step: int, *, at: Standing) -> bool:
-        """Whether all others can still be learned from in time, one an update."""
+        """Whether all other batches can still be learned from in time, with one per update."""
         last = sorted(of + self.staleness for other, of in at.opened.items() if other != step)
         return all(by >= at.closed + 1 + n for n, by in enumerate(last))

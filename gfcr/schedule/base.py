@@ -1,4 +1,4 @@
-"""The schedule contract: which policy makes a batch, and which one learns from it."""
+"""The schedule contract: which policy makes a batch, and which policy learns from it."""
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -13,19 +13,19 @@ from gfcr.types import Bools, RolloutBatch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """How far generation and training are apart."""
+    """The state of generation and training, from which a schedule decides."""
 
     first: int
-    """Policy version that this session began with."""
+    """Policy version with which this session began."""
     loaded: int
     """Policy version in the engine."""
     closed: int
-    """Batches handed over since the run began: the next one is learned from by this version."""
+    """Batches handed over since the run began; the next is learned from by this version."""
     opened: Mapping[int, int]
-    """The batches in the making, in the order they were begun: the policy version that was in the
-    engine when each was."""
+    """Batches in the making, in the order in which they were begun, with the policy version that
+    the engine had then."""
     done: Sequence[int] = ()
-    """Those of them that are complete."""
+    """Batches among these that are complete."""
 
 
 class Schedule(Part):
@@ -35,17 +35,17 @@ class Schedule(Part):
     """
 
     overlaps: ClassVar[bool] = True
-    """Whether batches are made beside the trainer; else in turn with it."""
+    """Whether batches are made beside the trainer, not in turn with it."""
 
     waits: ClassVar[bool] = True
-    """Whether a checkpoint is made between batches only, so that a run that goes on from one is the
-    same as in one piece; else of batches in the making too, whose rollouts then go on."""
+    """Whether checkpoints are written only between batches, so that a resumed run repeats exactly;
+    otherwise they include batches in the making, whose rollouts continue."""
 
     @abstractmethod
     def loads(self, version: int, *, at: Standing) -> bool:
-        """Whether the engine is given this version now; they come in order.
+        """Whether the engine gets this policy version now; versions come in order.
 
-        So is what parts are told of the update that made it.
+        Parts hear of the update that made the version at the same time.
         """
 
     @abstractmethod
@@ -53,36 +53,36 @@ class Schedule(Part):
         """Whether one more batch is begun now."""
 
     def closes(self, at: Standing) -> int | None:
-        """Which of the batches that are complete is learned from next; None waits."""
+        """Returns the complete batch that is learned from next; None waits."""
         return at.done[0] if at.done else None
 
     def drops(self, at: Standing) -> Sequence[int]:
-        """Batches in the making that have become too old to be learned from."""
+        """Returns batches in the making that have become too old to be learned from."""
         return ()
 
 
 class Work(BatchSource, Protocol):
-    """The run behind the trainer, piece by piece. It is called by one thread at a time."""
+    """The run behind the trainer, in pieces of work; only one thread at a time calls it."""
 
     @property
     def pipeline(self) -> Pipeline:
-        """Makes batches."""
+        """The pipeline that makes the batches."""
         ...
 
     def goes_on(self) -> bool:
-        """Evaluates the policy in the engine where it is due; whether a batch may be begun."""
+        """Evaluates the engine's policy if that is due; returns whether a batch may be begun."""
         ...
 
     def paused(self) -> bool:
-        """Whether the run has come to where it stops for now."""
+        """Whether the run has reached the point where it pauses."""
         ...
 
     def made(self, batch: RolloutBatch) -> None:
-        """Takes down a batch that the trainer will be given."""
+        """Records a batch that the trainer will be given."""
         ...
 
     def hold(self, batch: RolloutBatch) -> None:
-        """Takes up a batch that was made before a checkpoint, and not learned from."""
+        """Restores a batch that was made before a checkpoint, and not learned from."""
         ...
 
     def masked(self, kept: Mapping[str, Bools], *, update: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Batches that are made some updates ahead, each by one policy."""
+"""Batches that are made a fixed number of updates ahead, each by one policy."""
 
 from dataclasses import dataclass
 from typing import ClassVar, final
@@ -22,7 +22,7 @@ class Lag(Schedule):
 
     paper: ClassVar[str] = "2410.18252"
     updates: Count = 1
-    """How many updates behind the policy is that makes a batch."""
+    """Number of updates by which the policy that makes a batch is behind."""
 
     def loads(self, version: int, *, at: Standing) -> bool:
         """See `Schedule.loads`."""

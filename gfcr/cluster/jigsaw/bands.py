@@ -1,4 +1,4 @@
-"""A batch's decoding, cut into bands of tokens, from the lengths that rollouts had before."""
+"""Division of a batch's decoding into bands of tokens, by the lengths of earlier rollouts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,17 +16,17 @@ Counts = NDArray[np.int64]
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Band:
-    """Decoding between two numbers of tokens a rollout."""
+    """The decoding of tokens `begin` to `end` of each rollout."""
 
     begin: int
     end: int
     work_s: float
     running: float
-    """Rollouts in a forward pass, mean."""
+    """Mean number of rollouts in a forward pass."""
 
 
 def quantile_edges(lengths_N: Counts, *, shares: Sequence[float]) -> list[int]:
-    """Numbers of tokens at which these shares of the rollouts have ended, for `bands`."""
+    """Returns the token counts at which these shares of the rollouts have ended, for `bands`."""
     found: Any = np.quantile(lengths_N, [*shares], method="inverted_cdf")
     return sorted({int(edge) for edge in found})
 
@@ -36,8 +36,8 @@ def bands(lengths_N: Counts, *, edges: Sequence[int], cost: PassCost) -> list[Ba
 
     Args:
         lengths_N: tokens of each rollout.
-        edges: where bands meet, ascending; those that no rollout reaches make no band.
-        cost: of a forward pass.
+        edges: token counts where bands meet, ascending; edges that no rollout reaches are ignored.
+        cost: cost of a forward pass.
     """
     longest = int(lengths_N.max())
     running_T = np.array([(lengths_N > t).sum() for t in range(longest)])

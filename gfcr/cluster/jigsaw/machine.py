@@ -1,4 +1,4 @@
-"""The machine that sub-stages share: what may run next, and when the next of it ends."""
+"""The machine that sub-stages share: what may run next, and when the first of it ends."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -13,30 +13,30 @@ _NOTHING: Final = 1e-9
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """What runs until the next of it ends: one sub-stage, or two that share."""
+    """One sub-stage or two that share the machine, until the first of them ends."""
 
     stages: tuple[str, ...]
     share: Share = None
-    """Of the first of two."""
+    """Share of the machine that the first of two has."""
     merge: frozenset[str] = frozenset()
-    """Those of them whose tail is merged now."""
+    """Sub-stages among these whose tail is merged now."""
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """How far all pipelines are."""
+    """The progress of all pipelines at one time."""
 
     now_s: float
     left_s: Mapping[str, float]
-    """Seconds, alone, of each sub-stage that has not ended."""
+    """Remaining seconds, if run alone, of each sub-stage that has not ended."""
     running: tuple[str, ...] = ()
-    """Begun and not ended: they go on."""
+    """Sub-stages that have begun and not ended, which cannot be interrupted."""
     merged: frozenset[str] = frozenset()
 
     @property
     def key(self) -> tuple[object, ...]:
-        """The same for states from which the same can follow, whatever the time."""
+        """Equal for states that can continue in the same ways, whatever the time."""
         left = tuple(sorted((name, round(s, 6)) for name, s in self.left_s.items()))
         return left, tuple(sorted(self.running)), self.merged
 
@@ -44,18 +44,18 @@ class State:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """Runs one sub-stage or two at a time. Nothing that has begun is interrupted."""
+    """Runs one sub-stage or two at a time; one that has begun is never interrupted."""
 
     graph: Graph
     slowdown: Slowdown
 
     def start(self) -> State:
-        """Nothing has begun."""
+        """Returns the state in which nothing has begun."""
         left = {name: stage.work_s for name, stage in self.graph.stages.items()}
         return State(now_s=0.0, left_s=left)
 
     def ready(self, state: State) -> list[str]:
-        """Sub-stages that run or may begin, in the graph's order."""
+        """Returns the sub-stages that run or may begin, in the graph's order."""
         return [
             name
             for name in self.graph.stages
@@ -64,12 +64,12 @@ class Machine:
         ]
 
     def kind(self, name: str, *, state: State) -> str:
-        """Under which the table knows it now."""
+        """Returns the present kind of a sub-stage, by which the slowdown table knows it."""
         stage = self.graph.stages[name]
         return stage.merged.kind if stage.merged and name in state.merged else stage.kind
 
     def actions(self, state: State) -> Iterator[Action]:
-        """All that may be done now; what runs goes on in each."""
+        """Yields all actions that are possible now; each continues what is running."""
         ready = self.ready(state)
         for size in (1, 2):
             for stages in combinations(ready, size):
@@ -91,7 +91,7 @@ class Machine:
         return [*self.slowdown.shares(first, other=second)]
 
     def rates(self, action: Action, *, state: State) -> Mapping[str, float]:
-        """Seconds of work, alone, that each of them does in a second."""
+        """Returns how many seconds of its work alone each sub-stage does per second."""
         if len(action.stages) == 1:
             return {action.stages[0]: 1.0}
         then = replace(state, merged=state.merged | action.merge)
@@ -100,7 +100,7 @@ class Machine:
         return {n: 1 / factor for n, factor in zip(action.stages, factors, strict=True)}
 
     def advance(self, state: State, *, action: Action) -> State:
-        """Until the next of what runs ends."""
+        """Returns the state after the first of the running sub-stages has ended."""
         left = dict(state.left_s)
         for name in action.merge:
             left[name] = self.merged_s(self.graph.stages[name], left_s=left[name])
@@ -121,6 +121,6 @@ class Machine:
 
     @staticmethod
     def merged_s(stage: SubStage, *, left_s: float) -> float:
-        """Seconds that are left of it once it is merged."""
+        """Returns the seconds of work that remain of a sub-stage once it is merged."""
         assert stage.merged is not None
         return left_s * stage.merged.work_s / stage.work_s + stage.merged.recompute_s

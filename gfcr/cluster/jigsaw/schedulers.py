@@ -1,4 +1,4 @@
-"""Who decides what runs together: serial, unmanaged, greedy, look-ahead; brute force as oracle."""
+"""Schedulers that decide what runs together: serial, unmanaged, greedy, look-ahead, brute force."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
@@ -10,7 +10,7 @@ from gfcr.errors import ConfigError
 from gfcr.values.ranges import Checked, Count
 
 MOST_STAGES: Final = 6
-"""That brute force takes."""
+"""Most sub-stages for which brute force searches."""
 
 
 class Scheduler(Protocol):
@@ -18,14 +18,14 @@ class Scheduler(Protocol):
 
     @abstractmethod
     def choose(self, machine: Machine, *, state: State) -> Action:
-        """One of the machine's actions."""
+        """Returns one of the machine's possible actions."""
         ...
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """A stretch of time in which the same things run."""
+    """A stretch of time in which the same sub-stages run."""
 
     begin_s: float
     end_s: float
@@ -35,20 +35,20 @@ class Span:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """What ran when."""
+    """The course of a run, as stretches of time."""
 
     spans: tuple[Span, ...]
     ended_s: Mapping[str, float]
-    """When each pipeline ended."""
+    """End of each pipeline, in seconds."""
 
     @property
     def makespan_s(self) -> float:
-        """When the last one did."""
+        """End of the last pipeline, in seconds."""
         return max(self.ended_s.values())
 
 
 def play(machine: Machine, *, scheduler: Scheduler) -> Timeline:
-    """Runs all pipelines to their end."""
+    """Runs all pipelines to their end under a scheduler."""
     state, spans, ended = machine.start(), list[Span](), dict[str, float]()
     while state.left_s:
         action = scheduler.choose(machine, state=state)
@@ -62,7 +62,7 @@ def play(machine: Machine, *, scheduler: Scheduler) -> Timeline:
 
 @final
 class Serial:
-    """One pipeline after the other."""
+    """Runs one pipeline after the other."""
 
     def choose(self, machine: Machine, *, state: State) -> Action:
         """See `Scheduler.choose`."""
@@ -74,7 +74,7 @@ class Serial:
 
 @final
 class Unmanaged:
-    """Two pipelines side by side, whatever they are at; a third begins when one ends."""
+    """Runs two pipelines side by side, whatever their stages; a third begins when one ends."""
 
     def choose(self, machine: Machine, *, state: State) -> Action:
         """See `Scheduler.choose`."""
@@ -88,7 +88,7 @@ class Unmanaged:
 
 @final
 class Greedy:
-    """Does the most work a second now; of equals, what most has to follow."""
+    """Maximises the work per second now; among equals, prefers long paths of work to follow."""
 
     def choose(self, machine: Machine, *, state: State) -> Action:
         """See `Scheduler.choose`."""
@@ -103,7 +103,7 @@ class Greedy:
 
 
 def _lost(machine: Machine, name: str, *, state: State) -> float:
-    """Work that merging adds, as a share of what it is done for."""
+    """Returns the work that merging adds, as a share of the work that is left."""
     left_s = state.left_s[name]
     return machine.merged_s(machine.graph.stages[name], left_s=left_s) / left_s - 1
 
@@ -111,10 +111,10 @@ def _lost(machine: Machine, name: str, *, state: State) -> float:
 @final
 @dataclass(frozen=True, kw_only=True)
 class LookAhead(Checked):
-    """Tries every course of `depth` decisions, each finished greedily; begins the best one.
+    """Tries every sequence of `depth` decisions, finished greedily, and begins the best one.
 
-    Never worse than greedy: a course that is begun stays among those tried next, as greedy's own
-    decision is one of all. What the paper looks at, and how far, is in no text that we have.
+    Never worse than greedy: a sequence that is begun stays among those tried next, and so does
+    greedy's own decision. What the paper looks at, and how far, is in no text that we have.
     """
 
     depth: Count = 3
@@ -143,7 +143,7 @@ _Best: TypeAlias = tuple[float, Action | None]
 
 @final
 class BruteForce:
-    """The least makespan that there is, of at most `MOST_STAGES` sub-stages: an oracle."""
+    """Finds the least makespan, for at most `MOST_STAGES` sub-stages: an oracle for tests."""
 
     def choose(self, machine: Machine, *, state: State) -> Action:
         """See `Scheduler.choose`.
@@ -165,7 +165,7 @@ def _searcher(machine: Machine) -> Callable[[State], _Best]:
     known: dict[tuple[object, ...], _Best] = {}
 
     def best(state: State) -> _Best:
-        """Seconds from here to the end, and what to do first."""
+        """Returns the least seconds to the end, and the first action of that course."""
         if not state.left_s:
             return 0.0, None
         if (found := known.get(state.key)) is None:

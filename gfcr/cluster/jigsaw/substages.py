@@ -1,9 +1,9 @@
-"""Sub-stages of several RL pipelines, and what they cost each other (JigsawRL, arXiv 2604.23838).
+"""Sub-stages of several RL pipelines, and how they slow each other (JigsawRL, arXiv 2604.23838).
 
 A pipeline's stages are cut where their need of the machine changes: prefill, bands of decoding by
-tokens so far, tools, training. Of two that run together each is slowed down, by a table that was
-measured ahead; alone each has the whole machine. Of the paper's text only summaries were at hand:
-what is said of merging and of shares is our reading.
+tokens so far, tools, training. Two that run together slow each other, by factors in a table that
+was measured beforehand; alone each has the whole machine. Only summaries of the paper were at
+hand: merging and shares are our reading of them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,35 +15,35 @@ from gfcr.errors import ConfigError
 from gfcr.values.ranges import Checked, NonNegative, Positive, Word
 
 Share: TypeAlias = float | None
-"""Of the machine, that the first of two has; None: nothing is leased, both take what they get."""
+"""Share of the machine for the first of two; None: unmanaged, both take what they get."""
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merged(Checked):
-    """What a tail becomes when its workers hand their last rollouts to few."""
+    """A tail whose workers have handed their last rollouts to a few of them."""
 
     kind: Word
-    """Under which the table knows it."""
+    """Kind of sub-stage by which the slowdown table knows it."""
     work_s: Positive
-    """Seconds of the whole sub-stage, alone, on the few."""
+    """Seconds of the whole sub-stage on these few workers, run alone."""
     recompute_s: NonNegative = 0.0
-    """Seconds of computing the prefixes again."""
+    """Seconds for computing the moved rollouts' prefixes again."""
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubStage(Checked):
-    """A piece of a pipeline that needs the machine in one way."""
+    """A part of a pipeline with one kind of demand on the machine."""
 
     name: Word
     pipeline: Word
     kind: Word
-    """Under which the table knows it: `prefill`, `decode-0`, `train`..."""
+    """Kind by which the slowdown table knows it: `prefill`, `decode-0`, `train`..."""
     work_s: Positive
-    """Seconds, alone."""
+    """Seconds of work, if run alone."""
     needs: tuple[str, ...] = ()
-    """Sub-stages that end before it begins."""
+    """Names of sub-stages that must end before it begins."""
     merged: Merged | None = None
 
 
@@ -54,14 +54,14 @@ class Graph:
 
     stages: Mapping[str, SubStage]
     paths_s: Mapping[str, float]
-    """Seconds of the longest path from each sub-stage to an end, itself included, alone."""
+    """Seconds of the longest path from each sub-stage to an end, itself included, run alone."""
 
     @staticmethod
     def of(stages: Iterable[SubStage]) -> "Graph":
-        """Checks and orders them.
+        """Checks sub-stages and sorts them topologically.
 
         Raises:
-            ConfigError: a name stands twice, a need is not there, or needs go in a circle.
+            ConfigError: a name repeats, a needed sub-stage is missing, or needs form a cycle.
         """
         named: dict[str, SubStage] = {}
         for stage in stages:
@@ -80,17 +80,17 @@ class Graph:
 
     @property
     def pipelines(self) -> Sequence[str]:
-        """In the order in which they are named."""
+        """Names of the pipelines, in the graph's order."""
         return [*dict.fromkeys(stage.pipeline for stage in self.stages.values())]
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slowdown:
-    """How many times as long a sub-stage takes beside another one."""
+    """Measured factors by which a sub-stage takes longer beside another one."""
 
     times: Mapping[tuple[str, str, Share], float]
-    """(kind, the other's kind, own share): what its time is multiplied by."""
+    """Factor on the time of a sub-stage, by (its kind, the other's kind, its share)."""
 
     def __post_init__(self) -> None:
         for (kind, other, share), times in self.times.items():
@@ -101,16 +101,16 @@ class Slowdown:
                 )
 
     def shares(self, kind: str, *, other: str) -> Sequence[Share]:
-        """The shares at which the two were measured together, of the first."""
+        """Returns the first one's shares at which the two kinds were measured together."""
         found = [s for a, b, s in self.times if (a, b) == (kind, other)]
         found.sort(key=lambda share: (share is None, share))
         return [s for s in found if (other, kind, _rest(s)) in self.times]
 
     def pair(self, kind: str, *, other: str, share: Share) -> tuple[float, float]:
-        """Factors of both.
+        """Returns the factors of both kinds.
 
         Raises:
-            ConfigError: the two were not measured together so.
+            ConfigError: the two were not measured together at this share.
         """
         keys = (kind, other, share), (other, kind, _rest(share))
         missing = [key for key in keys if key not in self.times]
@@ -120,7 +120,7 @@ class Slowdown:
 
     @property
     def best_rate(self) -> float:
-        """Seconds of work, alone, that two can do in a second together, at most."""
+        """Most seconds of work alone that any two sub-stages together do per second."""
         pairs = [
             1 / times + 1 / self.times[other, kind, _rest(share)]
             for (kind, other, share), times in self.times.items()
