@@ -1,4 +1,4 @@
-"""The launcher contract: where and how many at a time a study's trials run.
+"""The launcher contract: where a study's trials run, and how many at a time.
 
 A trial is a `gfcr run` process whatever the launcher. It writes its run folder, and run again it
 resumes from there: a launcher may lose a process, never a result.
@@ -17,37 +17,37 @@ from gfcr.part import Part
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """One trial to run, or to run on."""
+    """A trial to run, or to continue."""
 
     name: str
-    """`arm/seed`."""
+    """Name of the trial, `arm/seed`."""
     config: Mapping[str, Any]
     """The experiment as plain values, as its YAML file would hold them."""
     folder: Path
-    """Its run folder."""
+    """Run folder of the trial."""
     fresh: bool = False
-    """Forget an earlier run of it."""
+    """Whether to discard an earlier run of the trial."""
     until: Pause | None = None
-    """Where it stops for now; None runs it to its end."""
+    """Point at which the trial pauses; None runs it to its end."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobEnd:
-    """What a trial's process answered."""
+    """The result of a trial's process."""
 
     job: Job
     result: Mapping[str, Any]
-    """`gfcr run --json`; `{"status": "failed", "error": ...}` where there is no answer."""
+    """Output of `gfcr run --json`; `{"status": "failed", "error": ...}` if there is none."""
 
 
 Watch: TypeAlias = Callable[[Job], None]
 
 
 class Launcher(Part):
-    """Runs trials. The file name is the name."""
+    """Runs a study's trials. The file name is the name."""
 
     def share(self, configs: Sequence[Mapping[str, Any]]) -> Share | None:
-        """How trials of these configurations share this machine; None where it is not this one."""
+        """Returns how trials of these configurations share this machine; None: they do not."""
         return None
 
     @abstractmethod
@@ -64,7 +64,7 @@ class Launcher(Part):
         same jobs given again continue where they were.
 
         Args:
-            jobs: in the order in which to start them.
-            begin: called when a job's process is asked for.
+            jobs: the trials, in the order in which to start them.
+            begin: called when a job's process is started or submitted.
             watch: called about twice a second for each job that is running.
         """

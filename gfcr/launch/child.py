@@ -10,11 +10,11 @@ from gfcr.process.cores import confine
 from gfcr.process.parent import follow
 
 LENT: Final = "lease:"
-"""Before the file and the row of a lease."""
+"""Prefix of a PLACE that is a lease: its file and row follow."""
 
 
 def main() -> None:
-    """Runs `gfcr ARGUMENTS`, on all cores, on those that are named, or on what it is lent."""
+    """Runs `gfcr ARGUMENTS` on all cores, on the cores that PLACE names, or on those it is lent."""
     parent, place, *arguments = sys.argv[1:]
     follow(int(parent))
     if place.startswith(LENT):

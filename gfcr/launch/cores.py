@@ -1,4 +1,4 @@
-"""How the trials of a study share the cores of this machine."""
+"""Division of this machine's cores among the trials of a study."""
 
 import os
 import sys
@@ -15,22 +15,22 @@ Parallel: TypeAlias = int | Literal["auto"]
 SMALL: Final = 8 << 20
 """Bytes of weights up to which a second core hardly shortens an update: measured at half of it."""
 _FIXED: Final = 3 << 30
-"""Bytes of a trial apart from its model: libraries, and the engine's default cache of 1 GiB."""
+"""Bytes of a trial without its model: libraries, and the engine's default cache of 1 GiB."""
 _COPIES: Final = 6
-"""Of the weights: the engine's, the trainer's, gradients, Adam's two, and what is on the way."""
+"""Copies of the weights: engine, trainer, gradients, Adam's two moments, and one being synced."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """What trials are given."""
+    """The cores of the trials that run at the same time."""
 
     cores: tuple[frozenset[int], ...]
-    """Of each trial that runs at a time; an empty set leaves a trial where it is."""
+    """Cores of each trial that runs at a time; an empty set does not confine the trial."""
     why: str
 
     @property
     def at_once(self) -> int:
-        """Trials at a time."""
+        """Number of trials that run at a time."""
         return len(self.cores)
 
     def __str__(self) -> str:
@@ -42,18 +42,18 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """What there is to share."""
+    """The cores, memory and accelerators of a machine."""
 
     cores: Sequence[int]
-    """Those that this process may use; empty where they cannot be told."""
+    """Cores that this process may use; empty if they are not known."""
     memory: int
-    """Bytes that processes may still take."""
+    """Bytes of memory that processes may still take."""
     accelerated: bool
-    """Whether torch is built for more than a CPU."""
+    """Whether torch is built for an accelerator."""
 
     @classmethod
     def here(cls) -> "Machine":
-        """Reads this one."""
+        """Reads the properties of this machine."""
         if sys.platform != "linux":
             return cls(cores=(), memory=0, accelerated=accelerated())
         cores = sorted(os.sched_getaffinity(0))
@@ -61,16 +61,16 @@ class Machine:
 
 
 def share(weights: int | None, *, parallel: Parallel, machine: Machine) -> Share:
-    """Divides the cores among trials at a time.
+    """Divides the machine's cores among trials that run at the same time.
 
-    `auto` runs small models side by side, a core each, as many as there are cores and memory: how
-    many trials are left is no matter, so that a study's seconds are of one core to its end. A
-    larger model, and a machine with an accelerator, are one trial's alone.
+    `auto` runs small models side by side, one core each, as many as there are cores and memory.
+    The number of trials left does not matter, so that all seconds of a study are of one core. A
+    larger model runs alone, and so does any trial on a machine with an accelerator.
 
     Args:
-        weights: bytes of the largest model of a trial; 0 without one, None where it is not known.
-        parallel: trials at a time, which then divide the cores evenly, or `auto`.
-        machine: what there is.
+        weights: bytes of the largest model of a trial; 0 without one, None if it is not known.
+        parallel: trials at a time, among which the cores are divided evenly, or `auto`.
+        machine: the machine to divide.
     """
     if parallel != "auto":
         cores = machine.cores if 1 < parallel <= len(machine.cores) else ()
@@ -90,7 +90,7 @@ def share(weights: int | None, *, parallel: Parallel, machine: Machine) -> Share
 
 
 def largest(configs: Iterable[Mapping[str, Any]]) -> int | None:
-    """Bytes of the largest model of some trials; 0 without one, None where one cannot be told."""
+    """Returns the bytes of the largest model of some trials; 0 without one, None if not known."""
     found = {_weights(str(c["engine"]["name"]), model=str(c["model"])) for c in configs}
     return None if None in found else max((size for size in found if size), default=0)
 

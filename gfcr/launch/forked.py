@@ -1,4 +1,4 @@
-"""Trials forked from a warm process, as their launcher sees them."""
+"""Trials forked from a process that has imported their libraries, as their launcher sees them."""
 
 import json
 import os
@@ -20,13 +20,13 @@ from gfcr.tracking.folder import RunFolder
 
 
 def libraries_of(jobs: Iterable[Job]) -> list[str]:
-    """What the jobs' trials import, if two or more are still to run and a fork of them is safe."""
+    """Returns libraries that the trials import, if two or more are to run and forking is safe."""
     wanted = [job for job in jobs if job.fresh or not _finished(job)]
     kinds = ("engine", "trainer", "tracking")
     named = dict.fromkeys((kind, job.config[kind]["name"]) for kind in kinds for job in wanted)
     parts = [registry.find(kind, name) for kind, name in named]
     libraries = list(dict.fromkeys(library for part in parts for library in part.libraries))
-    # A torch that knows a device may have started it, which no fork outlives.
+    # A torch with an accelerator may have initialised it, which no fork survives.
     safe = sys.platform == "linux" and (not libraries or version("torch").endswith("+cpu"))
     return libraries if safe and len(wanted) > 1 else []
 
@@ -36,14 +36,14 @@ def _finished(job: Job) -> bool:
 
 
 def _surroundings() -> Any:
-    """What a fresh trial begins in; an upgrade of libraries changes it."""
+    """Returns what a fresh process would start with; upgrading libraries changes it."""
     installed = os.stat(sysconfig.get_path("purelib")).st_mtime_ns
     return dict(os.environ), os.getcwd(), installed
 
 
 @final
 class Forks:
-    """Processes of `gfcr.launch.warm`, one for each trial at a time; none without libraries."""
+    """Processes of `gfcr.launch.warm`, one per trial at a time; none if there are no libraries."""
 
     def __init__(self, libraries: Sequence[str]) -> None:
         self._libraries = libraries
@@ -52,10 +52,10 @@ class Forks:
         self._like: Any = None
 
     def start(self, told: Sequence[str], *, log: IO[Any]) -> "Forked | None":
-        """Starts a trial, see `gfcr.launch.warm`; None where it has to be started fresh.
+        """Starts a trial, see `gfcr.launch.warm`; None if it has to be started as a fresh process.
 
         Raises:
-            ConnectionError: its warm process has ended; later trials are started fresh.
+            ConnectionError: the warm process has ended; later trials start as fresh processes.
         """
         set_defaults()
         self._like = self._like or _surroundings()
@@ -75,7 +75,7 @@ class Forks:
         raise ConnectionError(f"the process to fork from ended, exit code {warm.wait()}")
 
     def close(self) -> None:
-        """Ends them; trials that still run then pause by themselves."""
+        """Ends the warm processes; trials that still run then pause by themselves."""
         for warm in self._warm:
             warm.kill()
             warm.communicate()
@@ -83,7 +83,7 @@ class Forks:
 
 @final
 class Forked:
-    """A forked trial: what its launcher needs of `subprocess.Popen`."""
+    """A forked trial, with the methods of `subprocess.Popen` that launchers use."""
 
     def __init__(
         self, warm: "subprocess.Popen[bytes]", *, pid: int, idle: "list[subprocess.Popen[bytes]]"
@@ -96,15 +96,15 @@ class Forked:
         if not select([self._warm.stdout], [], [], timeout)[0]:
             raise subprocess.TimeoutExpired("gfcr.launch.child", timeout or 0.0)
         if not (code := self._warm.stdout.readline()):
-            return -signal.SIGKILL  # of its parent, without which it soon pauses
+            return -signal.SIGKILL  # its warm process was killed, so the trial soon pauses
         self._idle.append(self._warm)
         return int(code)
 
     def terminate(self) -> None:
-        """Asks it to end."""
+        """Asks the trial to pause, by SIGTERM."""
         self.kill(signal.SIGTERM)
 
     def kill(self, number: int = signal.SIGKILL) -> None:
-        """Ends it."""
+        """Sends the trial a signal, SIGKILL by default."""
         with suppress(ProcessLookupError):
             os.kill(self._pid, number)

@@ -1,4 +1,4 @@
-"""Trials of a sweep on the same cores, sub-stage by sub-stage."""
+"""Launcher of trials that share cores sub-stage by sub-stage."""
 
 import os
 import sys
@@ -39,14 +39,14 @@ class Jigsaw(Launcher):
     """
 
     parallel: Annotated[int, Interval(ge=1, le=63)] = 2
-    """Trials at a time, of which two compute."""
+    """Trials at a time; two of them compute."""
     scheduler: Name = "look_ahead"
-    """Who decides what runs together. `unmanaged` lends all cores to both."""
+    """Which scheduler decides what runs together. `unmanaged` lends all cores to both."""
     depth: Count = 2
-    """Decisions that `look_ahead` tries."""
+    """Number of decisions that `look_ahead` tries in advance."""
     table: File = ""
-    """File of slowdowns, which `gfcr bench jigsaw --table FILE` measures; none: each of two
-    takes 1.8 times as long, as the demo's did."""
+    """File of slowdowns that `gfcr bench jigsaw --table FILE` measured; without one, each of two
+    takes 1.8 times as long, as measured for the demo model."""
 
     def __post_init__(self) -> None:
         known: dict[Name, Scheduler] = {
@@ -57,7 +57,7 @@ class Jigsaw(Launcher):
         }
         self.decides = known[self.scheduler]
         self.lent: list[Lent] = []
-        """What was lent in the last run."""
+        """Sub-stages that were lent cores in the last run."""
 
     def run(
         self,
@@ -109,7 +109,7 @@ class Jigsaw(Launcher):
 
 
 def _check(jobs: Sequence[Job]) -> None:
-    """Refuses trials that cores cannot be lent to, or whose seconds must be their own."""
+    """Refuses trials that cannot be lent cores, or whose seconds must be their own."""
     other = "use launcher.name=local"
     if sys.platform != "linux":
         raise ConfigError(f"launcher.name=jigsaw lends cores, which is Linux's: {other}.")

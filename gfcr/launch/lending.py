@@ -1,4 +1,4 @@
-"""Which trial is lent which cores for its sub-stage, as a scheduler of JigsawRL decides."""
+"""Lending of cores to trials for their sub-stages, as a JigsawRL scheduler decides."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,29 +17,29 @@ NEXT: Final[Mapping[Kind, Kind]] = {
     "tail": "train",
     "train": "decode",
 }
-"""What a trial most often does after what it does."""
+"""The most likely next sub-stage of a trial, by its present one."""
 HALF: Final = 1.8
-"""How many times as long the demo's generation and training took on one of two cores."""
+"""Factor by which the demo's generation and training took longer on one of two cores."""
 _AHEAD: Final = 3
-"""Sub-stages of each trial that are planned beyond the one it is at."""
+"""Sub-stages of each trial that are planned beyond its present one."""
 _UNKNOWN_S: Final = 1.0
-"""Taken for the length of a kind of which none has ended yet."""
+"""Assumed seconds of a kind of sub-stage before any has ended."""
 _LEAST_S: Final = 0.02
 _RECENT: Final = 0.5
-"""Weight of the latest in the mean length of a kind."""
+"""Weight of the latest sub-stage in the moving average of its kind's length."""
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stretch:
-    """A part of a sub-stage beside one and the same other one."""
+    """A part of a sub-stage during which the same other one ran beside it."""
 
     begin_s: float
     end_s: float
     other: Kind | None
-    """What ran beside it; None: nothing."""
+    """Kind of sub-stage that ran beside it; None if it ran alone."""
     share: Share
-    """Of the cores."""
+    """Share of the cores that it had."""
 
 
 @final
@@ -58,11 +58,11 @@ class _Row:
     trial: str
     lease: Lease
     now: Lent | None = None
-    """What it does; None while it waits."""
+    """Its present sub-stage; None while it waits for cores."""
     seen: int = 0
-    """Of what it asked for last."""
+    """Number of its last request for cores that was seen."""
     done_s: float = 0.0
-    """Of `now`, in seconds alone."""
+    """Seconds of work alone done of `now`."""
     other: Kind | None = None
     share: Share = None
     since_s: float = 0.0
@@ -71,7 +71,7 @@ class _Row:
 
 @final
 class Lender:
-    """Lends the cores of this machine to trials; `poll` it often."""
+    """Lends the cores of this machine to trials; call `poll` often."""
 
     def __init__(
         self,
@@ -81,13 +81,13 @@ class Lender:
         cores: Sequence[int],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Nobody is lent anything.
+        """Starts with no trials.
 
         Args:
             scheduler: decides what runs together.
-            slowdown: of each pair of kinds, at each share.
-            cores: of the machine.
-            clock: in seconds.
+            slowdown: factors of each pair of kinds, at each share.
+            cores: numbers of the machine's cores.
+            clock: time in seconds.
         """
         self._scheduler, self._slowdown = scheduler, slowdown
         self._cores, self._clock = [*cores], clock
@@ -96,22 +96,22 @@ class Lender:
         """All sub-stages that were lent cores, in the order in which they began."""
 
     def begin(self, trial: str, *, lease: Lease) -> None:
-        """A trial begins: it will ask."""
+        """Adds a trial, which will ask for cores by its lease."""
         self._rows[trial] = _Row(trial=trial, lease=lease)
 
     def end(self, trial: str) -> None:
-        """A trial's process has ended."""
+        """Removes a trial whose process has ended."""
         self._finish(self._rows[trial])
         del self._rows[trial]
         self._decide()
 
     def release(self) -> None:
-        """Lends all cores to all, so that whoever is asked to end gets to where it can."""
+        """Lends all cores to all trials, so that each reaches a point where it can end."""
         for row in self._rows.values():
             row.lease.grant(self._cores)
 
     def poll(self) -> None:
-        """Sees who asks for what, and lends anew if somebody does."""
+        """Looks for new requests, and decides anew if there are any."""
         asking = [row for row in self._rows.values() if row.lease.number > row.seen]
         for row in asking:
             self._finish(row)
@@ -122,7 +122,7 @@ class Lender:
     # ------------------------------------------------------------ within
 
     def _finish(self, row: _Row) -> None:
-        """What it did is over."""
+        """Ends a trial's present sub-stage, and learns how long its kind takes."""
         self._book()
         if (ended := row.now) is not None:
             known = row.lengths.get(ended.kind, row.done_s)
@@ -130,7 +130,7 @@ class Lender:
         row.now, row.done_s = None, 0.0
 
     def _book(self) -> None:
-        """Writes down what has run since the last decision."""
+        """Records what has run since the last decision."""
         now = self._clock()
         for row in self._rows.values():
             if row.now is None:
@@ -195,7 +195,7 @@ class Lender:
             row.lease.grant(cores)
 
     def _divided(self, action: Action) -> tuple[Sequence[Sequence[int]], Sequence[Share]]:
-        """Cores of each, and its share."""
+        """Returns the cores and the share of each sub-stage of an action."""
         if len(action.stages) == 1 or action.share is None:
             return [self._cores] * len(action.stages), [None] * len(action.stages)
         cut = min(max(round(action.share * len(self._cores)), 1), len(self._cores) - 1)
@@ -203,10 +203,10 @@ class Lender:
 
 
 def even(*, times: float = HALF) -> Slowdown:
-    """A table of which nothing was measured.
+    """Returns a table of equal slowdowns, for use before any is measured.
 
     Args:
-        times: factor of each of two on half of the cores.
+        times: factor of each of two that have half of the cores.
     """
     shares: dict[Share, float] = {0.5: times, None: 2.0}
     return Slowdown(times={(a, b, s): t for a in KINDS for b in KINDS for s, t in shares.items()})

@@ -1,4 +1,4 @@
-"""Trials on this machine."""
+"""Launcher of trials on this machine."""
 
 import time
 from collections.abc import Generator, Mapping, Sequence
@@ -64,5 +64,5 @@ class Local(Launcher):
 
 
 def _free(waiting: Sequence[Job]) -> Job | None:
-    """The first trial that no other process runs."""
+    """Returns the first trial that no other process runs."""
     return next((job for job in waiting if not is_held(job)), None)

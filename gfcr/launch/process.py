@@ -1,4 +1,4 @@
-"""A trial as a process of its own: started, polled, stopped."""
+"""A trial's `gfcr run` process: started, polled, stopped."""
 
 import json
 import os
@@ -16,16 +16,16 @@ from gfcr.tracking.lock import is_locked
 from gfcr.values import reading
 
 _PATIENCE_S = 60
-"""For the process of a lost node, which may not know yet that its sweep is gone."""
+"""Seconds to wait for a process on a lost node, which may not know yet that its sweep is gone."""
 _GRACE_S = 20
-"""In which a process that is asked to end writes down that it is paused."""
+"""Seconds in which a process that is asked to end records that it is paused."""
 
 
 @final
 class TrialProcess:
-    """One `gfcr run` process, which ends with the one that started it, however that one ends.
+    """One `gfcr run` process, which ends with its parent, however that one ends.
 
-    Its words go to `<run folder>.log`, its spec is `<run folder>.yaml`.
+    Its output goes to `<run folder>.log`, its configuration is `<run folder>.yaml`.
     """
 
     def __init__(
@@ -37,14 +37,14 @@ class TrialProcess:
         cores: Iterable[int] = (),
         lease: str = "",
     ) -> None:
-        """Starts it.
+        """Starts the process.
 
         Args:
             job: the trial.
-            cwd: the folder it is started in; this process's without one.
-            forks: what it is forked from; it is started fresh without.
-            cores: that it is confined to; none confine it to none.
-            lease: file and row by which it is lent cores instead.
+            cwd: working folder of the process; None: this process's.
+            forks: warm processes to fork from; None starts a fresh process.
+            cores: cores to confine the process to; none leave it free.
+            lease: file and row by which cores are lent to it instead.
         """
         parent, name = job.folder.parent, job.folder.name
         parent.mkdir(parents=True, exist_ok=True)
@@ -70,7 +70,7 @@ class TrialProcess:
             )
 
     def wait(self, seconds: float) -> dict[str, Any] | None:
-        """Returns the trial's answer; None where it is still running after so long."""
+        """Returns the trial's result, or None if it is still running after `seconds`."""
         try:
             code = self._process.wait(timeout=seconds)
         except subprocess.TimeoutExpired:
@@ -81,11 +81,11 @@ class TrialProcess:
         return _parse(text, log=self._log, code=code)
 
     def ask_to_end(self) -> None:
-        """Asks it to pause."""
+        """Asks the process to pause, without waiting."""
         self._process.terminate()
 
     def stop(self) -> None:
-        """Ends it; it resumes from its last checkpoint when it is run again."""
+        """Ends the process; run again, the trial resumes from its last checkpoint."""
         self._process.terminate()
         try:
             self._process.wait(timeout=_GRACE_S)

@@ -1,4 +1,4 @@
-"""Trials on a Ray cluster: the only import of ray."""
+"""Launcher of trials on a Ray cluster; the only import of ray."""
 
 import os
 import socket
@@ -36,19 +36,19 @@ class Ray(Launcher):
     """
 
     address: File | None = None
-    """Of a running cluster, `host:port` or `auto`; None starts Ray on this machine."""
+    """Address of a running cluster, `host:port` or `auto`; None starts Ray on this machine."""
     cpus: Annotated[float, Interval(ge=0, le=10000)] = 1.0
-    """Cores that a trial is given."""
+    """Cores given to each trial."""
     gpus: Annotated[float, Interval(ge=0, le=10000)] = 0.0
-    """Devices that a trial is given."""
+    """Devices given to each trial."""
     server_cpus: Annotated[float, Interval(ge=0, le=10000)] = 0.0
-    """Cores of each vLLM server that a trial's engine starts (`vllm_server`, `pool`), on the node
-    that has them. With `server_gpus` 0 too, servers are the trial's children and share its own."""
+    """Cores of each vLLM server that a trial's engine starts (`vllm_server`, `pool`), on a node
+    that has them. If `server_gpus` is 0 too, servers are the trial's children and share its own."""
     server_gpus: Annotated[float, Interval(ge=0, le=10000)] = 0.0
-    """Devices of each of them."""
+    """Devices of each of these servers."""
     retries: Natural = 3
-    """How often a trial is given to another node when its own is lost; a trial that fails is not
-    run again."""
+    """Number of times that a trial is given to another node when its own is lost; a trial that
+    fails is not run again."""
 
     def __post_init__(self) -> None:
         if self.cpus + self.gpus == 0:
@@ -92,7 +92,7 @@ class Ray(Launcher):
                     _let_go(ray, group)
 
     def _group(self, ray: Any, job: Job) -> Any:
-        """Reserves room for a trial and its servers; None where it has none of their own."""
+        """Reserves room for a trial and its servers; None if these have no room of their own."""
         servers = registry.build("engine", job.config["engine"], where="engine").servers
         room = _bundle(cpus=self.server_cpus, gpus=self.server_gpus)
         if not (servers and room):
@@ -123,7 +123,7 @@ class Ray(Launcher):
 
 @contextmanager
 def _connected(address: str | None) -> Generator[Any, None, None]:
-    """The `ray` module, connected; disconnects only what it connected."""
+    """Yields the `ray` module, connected; disconnects only a connection made here."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     ray = optional.load("ray")
     if ray.is_initialized():
@@ -146,7 +146,7 @@ def _connected(address: str | None) -> Generator[Any, None, None]:
 
 
 def _check_answers(address: str) -> None:
-    """Ray itself asks a dead address for more than a minute."""
+    """Checks that an address answers, since Ray itself asks a dead one for over a minute."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit() or "://" in address:
         return
@@ -164,7 +164,7 @@ def _no_cluster(address: str | None, *, error: Exception) -> GfcrError:
 
 
 def _check_room(ray: Any, *, cpus: float, gpus: float, whose: str = "") -> None:
-    """A task that no node can ever hold would wait for ever; clusters that grow may yet hold it."""
+    """Warns if no node is large enough: a task would wait for ever, unless the cluster grows."""
     alive = [n["Resources"] for n in ray.nodes() if n["Alive"]]
     if not any(r.get("CPU", 0) >= cpus and r.get("GPU", 0) >= gpus for r in alive):
         held = ", ".join(f"{r.get('CPU', 0):g} CPU + {r.get('GPU', 0):g} GPU" for r in alive)
@@ -195,7 +195,7 @@ def _result(ray: Any, ref: Any) -> dict[str, Any]:
 
 
 def _cancel(ray: Any, tasks: list[Any]) -> None:
-    """Ends what is running before the connection ends, so that no process outlives the sweep."""
+    """Cancels running tasks before the connection ends, so that none outlives the sweep."""
     if not tasks or not ray.is_initialized():
         return
     for ref in tasks:

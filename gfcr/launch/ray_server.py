@@ -1,7 +1,7 @@
 """`python -m gfcr.launch.ray_server NUMBER COMMAND...`: a vLLM server of a trial, on its bundle.
 
-Stands for the server in the process that wants it, and ends with either. The trial's sweep holds
-the placement group, `gfcr.launch.ray` tells which.
+Takes the place of the server in the process that starts it, and ends with either. The trial's
+sweep holds the placement group, as `gfcr.launch.ray` says.
 """
 
 import json
@@ -30,18 +30,18 @@ _STOP_S: Final = 10.0
 @final
 @dataclass(frozen=True, kw_only=True)
 class Bundles:
-    """Where the servers of a trial are to run."""
+    """The placement group in which the servers of a trial run."""
 
     address: str
-    """Of the cluster."""
+    """Address of the cluster."""
     namespace: str
     group: str
-    """The placement group's name; its first bundle is the trial's own."""
+    """Name of the placement group; its first bundle is the trial's own."""
     cpus: float
     gpus: float
 
     def environment(self, *, exchange: Path) -> dict[str, str]:
-        """As the variables of the trial that tell it so.
+        """Returns environment variables that make the trial start its servers there.
 
         Args:
             exchange: folder for weights that all nodes see.
@@ -51,7 +51,7 @@ class Bundles:
 
 
 def main() -> None:
-    """Runs the command where the bundle is, until it ends."""
+    """Runs the command on its bundle until it ends."""
     follow(int(os.environ[PARENT]))
     bundles = Bundles(**json.loads(os.environ[_TOLD]))
     number, *line = sys.argv[1:]
@@ -68,7 +68,7 @@ def main() -> None:
 
 
 def _serve(line: Sequence[str], *, variables: Mapping[str, str]) -> int:
-    """On the node: the server lives as long as this task, which ends with who asked for it."""
+    """Runs the server on its node, for as long as this task lives."""
     ray: Any = optional.load("ray")
     own = {PARENT: str(os.getpid()), HOST: ray.util.get_node_ip_address()}
     process = subprocess.Popen(line, env={**os.environ, **variables, **own}, start_new_session=True)

@@ -1,4 +1,4 @@
-"""A trial on another machine, which shares the study's folder."""
+"""Running a trial on another machine that shares the study's folder."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +11,7 @@ _POLL_S = 0.5
 
 
 def run_trial(job: Job, *, cwd: Path) -> dict[str, Any]:
-    """On a node: runs the trial, and ends it when the caller is told to end."""
+    """Runs the trial on a node, and ends it when the task is cancelled."""
     if not job.folder.parent.is_dir():
         error = (
             f"{job.folder.parent} is not on this node: give `folder` on a file system that the "
@@ -29,7 +29,7 @@ def run_trial(job: Job, *, cwd: Path) -> dict[str, Any]:
 
 
 def absolute(job: Job) -> Job:
-    """The job with its folder in full, made: nodes start in folders of their own."""
+    """Returns the job with absolute folders: nodes start in working folders of their own."""
     folder = job.folder.resolve()
     folder.parent.mkdir(parents=True, exist_ok=True)
     config = {**job.config, "folder": str(Path(job.config["folder"]).resolve())}
@@ -37,6 +37,6 @@ def absolute(job: Job) -> Job:
 
 
 def stamp(job: Job) -> int:
-    """Changes when a node takes the job up, which writes its spec first."""
+    """Returns a number that changes when a node starts the job, which writes its spec first."""
     file = job.folder.parent / f"{job.folder.name}.yaml"
     return file.stat().st_mtime_ns if file.exists() else 0

@@ -1,4 +1,4 @@
-"""Slowdowns of sub-stages beside each other, from what was lent, and in a file."""
+"""Slowdowns of sub-stages beside each other: fitted to what was lent, written and read."""
 
 import importlib
 import json
@@ -36,7 +36,7 @@ def fitted(lent: Iterable[Lent]) -> Slowdown:
 
 
 def alone_s(lent: Lent, *, slowdown: Slowdown) -> float:
-    """Seconds that a sub-stage would have taken alone."""
+    """Returns the seconds that a sub-stage would have taken alone."""
     return sum(
         (s.end_s - s.begin_s) / (slowdown.times[lent.kind, s.other, s.share] if s.other else 1.0)
         for s in lent.stretches
@@ -44,16 +44,16 @@ def alone_s(lent: Lent, *, slowdown: Slowdown) -> float:
 
 
 def write(slowdown: Slowdown, *, path: Path) -> None:
-    """Writes a table, for `launcher.table`."""
+    """Writes a table of slowdowns, for `launcher.table`."""
     told = [[*key, times] for key, times in slowdown.times.items()]
     path.write_text(json.dumps({"slowdowns": told}, indent=0))
 
 
 def read(path: Path) -> Slowdown:
-    """Reads a table.
+    """Reads a table of slowdowns; unmeasured pairs are those of `even`.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: the file cannot be read, or is no such table.
     """
     try:
         told: Sequence[Any] = json.loads(path.read_text())["slowdowns"]
@@ -67,7 +67,7 @@ def read(path: Path) -> Slowdown:
 
 
 def _speeds(stages: Sequence[Lent], *, kind: Kind) -> Mapping[Beside, float]:
-    """Seconds of work, alone, that a kind does in a second beside each other kind."""
+    """Fits the work per second that a kind does beside each other kind, 1 being its speed alone."""
     columns: list[Beside] = sorted(
         {(s.other, s.share) for lent in stages for s in lent.stretches if s.other is not None},
         key=str,

@@ -1,4 +1,4 @@
-"""Trials as jobs of a Slurm cluster, by submitit."""
+"""Launcher of trials as jobs of a Slurm cluster, by submitit."""
 
 import time
 from collections.abc import Generator, Mapping, Sequence
@@ -17,7 +17,7 @@ from gfcr.values.ranges import Natural, Word
 
 _POLL_S = 0.5
 _GRACE_S = 25.0
-"""In which trials that are cancelled write down that they are paused."""
+"""Seconds in which cancelled trials record that they are paused."""
 
 
 @final
@@ -31,21 +31,21 @@ class Slurm(Launcher):
     """
 
     cluster: Literal["slurm", "local"] = "slurm"
-    """`local` runs the same jobs as processes of this machine, to try a study out."""
+    """Where jobs run: `slurm`, or `local` as processes of this machine, to try a study out."""
     parallel: Annotated[int, Interval(ge=1, le=10000)] = 100
-    """Jobs that are queued or run at a time."""
+    """Most jobs that are queued or running at a time."""
     minutes: Annotated[int, Interval(ge=1, le=10**6)] = 240
-    """Time limit of a job."""
+    """Time limit of a job in minutes."""
     timeouts: Natural = 20
-    """How often a job that meets it is queued again; pre-emptions are not counted."""
+    """How often a job that meets its time limit is queued again; preemptions are not counted."""
     cpus: Annotated[int, Interval(ge=1, le=10000)] = 1
-    """Cores that a trial is given."""
+    """Cores given to each trial."""
     gpus: Natural = 0
-    """Devices that a trial is given."""
+    """Devices given to each trial."""
     partition: Word | None = None
-    """None takes the cluster's own default."""
+    """Slurm partition; None takes the cluster's default."""
     options: dict[str, Any] = field(default_factory=dict[str, Any])
-    """More of sbatch, as submitit calls them: `{account: lab, qos: high, mem_gb: 64}`."""
+    """Further sbatch options, by submitit's names: `{account: lab, qos: high, mem_gb: 64}`."""
 
     def __post_init__(self) -> None:
         if self.cluster == "local" and (self.partition or self.options):
@@ -114,7 +114,7 @@ class Slurm(Launcher):
 
 @dataclass(frozen=True, kw_only=True)
 class _Queued:
-    """A job in the cluster's queue, or running."""
+    """A job that is queued or running."""
 
     job: Job
     submitted: Any
@@ -124,7 +124,7 @@ class _Queued:
 @final
 @dataclass(frozen=True, kw_only=True)
 class _Trial:
-    """What a job runs, and runs on when it is queued again."""
+    """The function of a job, which continues the trial when the job is queued again."""
 
     job: Job
     cwd: Path
@@ -133,7 +133,7 @@ class _Trial:
         return run_trial(self.job, cwd=self.cwd)
 
     def checkpoint(self) -> Any:
-        """By submitit, when the job is pre-empted or meets its time limit."""
+        """Called by submitit when the job is preempted or meets its time limit."""
         helpers = optional.load("submitit.helpers")
         return helpers.DelayedSubmission(replace(self, job=replace(self.job, fresh=False)))
 
@@ -148,7 +148,7 @@ def _result(submitted: Any) -> dict[str, Any]:
 
 
 def _cancel(queued: Sequence[_Queued]) -> None:
-    """Takes jobs back and waits for those that ran, so that none outlives the sweep."""
+    """Cancels jobs and waits for those that ran, so that none outlives the sweep."""
     for one in queued:
         one.submitted.cancel()
     deadline = time.monotonic() + _GRACE_S

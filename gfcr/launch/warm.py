@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def _become(told: Sequence[str], *, parent: int) -> None:
-    """Makes this process, just forked, the trial of these arguments after two files' names."""
+    """Turns this forked process into the trial with these arguments, after its two output files."""
     answer, log, *arguments = told
     modes = ((os.devnull, os.O_RDONLY), (answer, os.O_WRONLY), (log, os.O_WRONLY | os.O_APPEND))
     for number, (file, mode) in enumerate(modes):

@@ -1,1 +1,1 @@
-"""Child processes of gfcr: what they are started with, how they are heard and how they end."""
+"""Child processes of gfcr: their environment, their output and their end."""

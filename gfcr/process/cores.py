@@ -1,4 +1,4 @@
-"""Cores of this machine, divided between training and the servers that generate beside it."""
+"""Division of this machine's cores between training and the servers that generate beside it."""
 
 import os
 import sys
@@ -11,12 +11,12 @@ from typing import Any, Final
 from gfcr.process.launched import place
 
 SERVERS: Final = "GFCR_SERVER_CORES"
-"""In the environment: those that servers started on this machine compute on, with commas."""
+"""Environment variable with the core numbers, comma-separated, for servers started here."""
 _THREADS: Final = "OMP_NUM_THREADS"
 
 
 def accelerated() -> bool:
-    """Whether torch is built for more than a CPU."""
+    """Whether torch is built for an accelerator."""
     try:
         return not version("torch").endswith("+cpu")
     except PackageNotFoundError:
@@ -24,7 +24,7 @@ def accelerated() -> bool:
 
 
 def confine(cores: Iterable[int]) -> None:
-    """Confines this process, and all that it starts, to some cores, and computes with as many."""
+    """Confines this process and its future children to some cores, with as many torch threads."""
     own = {*cores}
     for task in Path("/proc/self/task").iterdir():
         with suppress(ProcessLookupError):  # a thread that has just ended
@@ -36,14 +36,14 @@ def confine(cores: Iterable[int]) -> None:
 
 @contextmanager
 def apart(*, servers: int) -> Generator[None]:
-    """In here this process computes on one half of its cores, servers that it starts on the other.
+    """Confines this process to half of its cores, and servers that it starts to the other half.
 
-    Side by side on the same cores, each would wait for the other's threads at every operation. An
-    odd core is the trainer's. Nothing is divided on one core, where an accelerator computes, beside
-    other processes that train, or where the user says how many threads there are.
+    On shared cores each would wait for the other's threads at every operation. An odd core is the
+    trainer's. Nothing is divided on one core, if an accelerator computes, beside other processes
+    that train, or if the user has set the number of threads.
 
     Args:
-        servers: how many it starts on this machine.
+        servers: number of servers that it starts on this machine.
     """
     cores = sorted(os.sched_getaffinity(0)) if sys.platform == "linux" else []
     if not servers or len(cores) < 2 or accelerated() or place().size > 1 or _THREADS in os.environ:
@@ -56,7 +56,7 @@ def apart(*, servers: int) -> Generator[None]:
 
 @contextmanager
 def within(cores: Iterable[int]) -> Generator[None]:
-    """In here this process, and what it starts, computes on some cores."""
+    """Confines this process, and what it starts, to some cores while the context is open."""
     before = os.sched_getaffinity(0)
     try:
         confine(cores)
@@ -67,11 +67,11 @@ def within(cores: Iterable[int]) -> Generator[None]:
 
 @contextmanager
 def servers_on(numbers: str, **besides: str) -> Generator[None]:
-    """In here servers that are started compute on some cores.
+    """Confines servers that are started while the context is open to some cores.
 
     Args:
-        numbers: of the cores, with commas; empty: any.
-        besides: more that their environment says.
+        numbers: core numbers, comma-separated; empty: any cores.
+        besides: further environment variables for these servers.
     """
     told = {SERVERS: numbers, **besides} if numbers else besides
     os.environ.update(told)
@@ -83,5 +83,5 @@ def servers_on(numbers: str, **besides: str) -> Generator[None]:
 
 
 def told() -> list[int]:
-    """The cores that a server is to compute on; empty: all."""
+    """Returns the cores that a server is to compute on; empty: all."""
     return [int(core) for core in os.environ.get(SERVERS, "").split(",") if core]

@@ -1,4 +1,4 @@
-"""What a process of gfcr has in its environment before it loads a library."""
+"""The environment in which a process of gfcr loads its libraries."""
 
 import gc
 import logging
@@ -30,27 +30,27 @@ _DEFAULTS: Final = {
 
 
 def settle(*, level: int = logging.ERROR) -> None:
-    """Settles this process: quiet libraries, patient threads. Before the first of them is loaded.
+    """Sets up this process, before its first library: quiet logs, and threads that wait asleep.
 
     Args:
-        level: of what is logged to stderr.
+        level: lowest level of log messages that go to stderr.
     """
     set_defaults()
     logging.basicConfig(level=level, format="%(message)s")
 
 
 def set_defaults() -> None:
-    """Sets what libraries read when they are imported, where the user has not."""
+    """Sets environment variables that libraries read when imported, unless the user has."""
     for name, value in _DEFAULTS.items():
         os.environ.setdefault(name, value)
 
 
 def load(libraries: Iterable[str]) -> None:
-    """Imports them, quietly; one that is missing is told of where it is used."""
+    """Imports libraries quietly, skipping missing ones: these are reported where they are used."""
     set_defaults()
     wanted = [library for library in libraries if library not in sys.modules]
     collecting = gc.isenabled()
-    gc.disable()  # a quarter of the time that vLLM takes
+    gc.disable()  # collecting meanwhile takes a quarter of the time of importing vLLM
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of their own dependencies
@@ -59,24 +59,24 @@ def load(libraries: Iterable[str]) -> None:
                     import_module(library)
     finally:
         if wanted:
-            gc.freeze()  # it stays; to look through it takes a second each time
-            gc.set_threshold(50_000)  # a batch alone is that many objects
+            gc.freeze()  # libraries stay; collecting them takes a second each time
+            gc.set_threshold(50_000)  # a single batch is that many objects
         if collecting:
             gc.enable()
 
 
 @contextmanager
 def left_frozen() -> Generator[None]:
-    """In here no library freezes its own objects too, or thaws what `load` froze, as vLLM does."""
+    """Keeps libraries, such as vLLM, from freezing or thawing objects that `load` has frozen."""
     with patch.multiple(gc, freeze=lambda: None, unfreeze=lambda: None):
         yield
 
 
 def environment(*, threads: int | None = None) -> Mapping[str, str]:
-    """Returns the variables of a process that runs a module of this gfcr, installed or not.
+    """Returns environment variables for a child process that runs a module of this gfcr.
 
     Args:
-        threads: that it computes with; None for as many as it would take by itself.
+        threads: number of OpenMP threads; None leaves it to the process.
     """
     root = str(Path(__file__).parents[2])
     path = os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH")) if p)

@@ -1,4 +1,4 @@
-"""Which of the processes that `accelerate launch` or `torchrun` starts together this one is."""
+"""The place of this process among those that `accelerate launch` or `torchrun` started together."""
 
 import os
 from collections.abc import Mapping
@@ -12,26 +12,26 @@ _PREFIXES: Final = ("TORCHELASTIC_", "ACCELERATE_", "FSDP_")
 
 
 class Place(NamedTuple):
-    """Of a process."""
+    """The rank of a process, and the number of processes."""
 
     rank: int
-    """Process 0 has the run; the others train with it."""
+    """Rank of the process: 0 has the run, the others train with it."""
     size: int
-    """How many there are."""
+    """Number of processes."""
 
 
 def place() -> Place:
-    """Where this process stands; one that was started alone is 0 of 1."""
+    """Returns this process's place; a process that was started alone is 0 of 1."""
     if "LOCAL_RANK" not in os.environ:
         return Place(rank=0, size=1)
     return Place(rank=int(os.environ.get("RANK", "0")), size=int(os.environ.get("WORLD_SIZE", "1")))
 
 
 def unlaunched(variables: Mapping[str, str]) -> dict[str, str]:
-    """Variables of a process that does not train along: vLLM would look for the launcher's store.
+    """Removes the launcher's variables, which would make vLLM look for the launcher's store.
 
     Args:
-        variables: of this process.
+        variables: environment of this process.
     """
     if place().size == 1:
         return dict(variables)

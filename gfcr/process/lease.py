@@ -1,7 +1,7 @@
-"""Cores that a trial is lent for what it does now, by whoever runs several trials on one machine.
+"""Cores lent to a trial for its present sub-stage, when several trials share a machine.
 
-A file that both map has a row for each trial: what it wants to do, numbered, and the number and the
-cores that it was granted. Nobody waits for anybody to read.
+Both sides map a file with a row for each trial: the kind and number of its last request, and the
+number and cores of the last grant. Neither side ever waits to write or read.
 """
 
 import os
@@ -16,18 +16,18 @@ import numpy as np
 from gfcr.process.cores import confine
 
 LEASE: Final = "GFCR_LEASE"
-"""In the environment of a trial: the file, a colon, and its row."""
+"""Environment variable of a trial with its lease: the file, a colon, and the row."""
 Kind: TypeAlias = Literal["start", "evaluate", "decode", "tail", "train"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 _ASKED, _GRANTED, _CORES, _KIND = range(4)
 _LOOK_S: Final = 0.001
 _TAIL: Final = 1 / 8
-"""Share of a batch's requests from which on its decoding is a tail: a second core helps little."""
+"""Share of a batch's requests at which its tail begins, where a second core helps little."""
 
 
 @final
 class Lease:
-    """A trial's row."""
+    """A trial's row in the file."""
 
     def __init__(
         self,
@@ -37,24 +37,24 @@ class Lease:
         sleep: Callable[[float], object] = time.sleep,
         use: Callable[[Iterable[int]], object] = confine,
     ) -> None:
-        """Maps it.
+        """Maps the row.
 
         Args:
-            file: made by `rows`.
-            row: of the trial.
-            sleep: seconds.
+            file: a file made by `rows`.
+            row: index of the trial's row.
+            sleep: sleeps for some seconds.
             use: confines the trial to cores.
         """
         held: Any = np.memmap(file, np.int64, mode="r+").reshape(-1, 4)
         self._row, self._sleep, self._use = held[row], sleep, use
         self._has = 0
         self._most = 0
-        """Requests that this batch had in flight at a time."""
+        """Most requests that the present batch had in flight at a time."""
 
     # ------------------------------------------------------------ the trial's side
 
     def enter(self, kind: Kind) -> None:
-        """What the trial did is over, this comes next; waits until it is granted cores for it."""
+        """Ends the present sub-stage, asks for cores for the next one, and waits for the grant."""
         self._row[_KIND], self._most = KINDS.index(kind), 0
         self._row[_ASKED] += 1
         while self._row[_GRANTED] < self._row[_ASKED]:
@@ -62,13 +62,13 @@ class Lease:
         self.look()
 
     def look(self) -> None:
-        """Moves to the cores that it has now, if they are others."""
+        """Moves to the cores that are granted now, if they have changed."""
         if (cores := int(self._row[_CORES])) != self._has:
             self._has = cores
             self._use(i for i in range(63) if cores >> i & 1)
 
     def decoding(self, *, left: int) -> None:
-        """Is about to decode so many requests; when few are left of a batch its tail begins."""
+        """Called before each decoding step with its requests; starts the tail once few are left."""
         self._most = max(self._most, left)
         if self.does == "decode" and left <= _TAIL * self._most:
             self.enter("tail")
@@ -76,53 +76,53 @@ class Lease:
 
     @property
     def does(self) -> Kind:
-        """What the trial does, or waits to do."""
+        """The sub-stage that the trial is in, or waits for."""
         return KINDS[int(self._row[_KIND])]
 
     # ------------------------------------------------------------ the lender's side
 
     @property
     def number(self) -> int:
-        """Of what it asked for last; 0 before the first."""
+        """Number of the last request for cores; 0 before the first."""
         return int(self._row[_ASKED])
 
     @property
     def waits(self) -> bool:
-        """Whether it was not granted that."""
+        """Whether the last request is not granted yet."""
         return bool(self._row[_GRANTED] < self._row[_ASKED])
 
     def grant(self, cores: Iterable[int]) -> None:
-        """Lends it cores, for what it asked for last."""
+        """Grants cores for the last request."""
         self._row[_CORES] = sum(1 << core for core in cores)
         self._row[_GRANTED] = self._row[_ASKED]
 
 
 def rows(file: Path, *, num: int) -> Path:
-    """Makes a file for so many trials."""
+    """Creates a file with `num` rows, one for each trial."""
     file.write_bytes(np.zeros((num, 4), np.int64).tobytes())
     return file
 
 
 @lru_cache(maxsize=1)
 def mine() -> Lease | None:
-    """This trial's, if its cores are lent to it."""
+    """Returns this trial's lease; None if cores are not lent to it."""
     file, _, row = os.environ.get(LEASE, "").rpartition(":")
     return Lease(file, row=int(row)) if file else None
 
 
 def enter(kind: Kind) -> None:
-    """See `Lease.enter`; without a lease it is nothing."""
+    """See `Lease.enter`; without a lease it does nothing."""
     if (lease := mine()) is not None:
         lease.enter(kind)
 
 
 def decoding(*, left: int) -> None:
-    """See `Lease.decoding`; without a lease it is nothing."""
+    """See `Lease.decoding`; without a lease it does nothing."""
     if (lease := mine()) is not None:
         lease.decoding(left=left)
 
 
 def look() -> None:
-    """See `Lease.look`; without a lease it is nothing."""
+    """See `Lease.look`; without a lease it does nothing."""
     if (lease := mine()) is not None:
         lease.look()

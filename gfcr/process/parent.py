@@ -11,7 +11,7 @@ _GRACE_S: Final = 15.0
 
 
 def follow(parent: int) -> None:
-    """Asks this process to end once its parent has, and ends it where it does not.
+    """Asks this process to end once its parent has ended, and kills it if it does not.
 
     Not by `prctl(PR_SET_PDEATHSIG)`: that signal comes when the *thread* ends that started the
     process, and on Linux only.

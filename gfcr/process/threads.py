@@ -1,4 +1,4 @@
-"""Threads that wait must not spin, also where torch was loaded before gfcr could say so."""
+"""Makes OpenMP threads wait asleep, even if torch was loaded before gfcr could set it up."""
 
 import ctypes
 import os
@@ -15,7 +15,7 @@ _MAPS: Final = Path("/proc/self/maps")
 
 
 def settle() -> None:
-    """Calms threads if torch is loaded already and nobody has said how they are to wait."""
+    """Calms OpenMP threads if torch is already loaded and the user has set no wait policy."""
     if "torch" in sys.modules and _POLICY not in os.environ:
         _calm()
     set_defaults()

@@ -1,4 +1,4 @@
-"""A module of gfcr in a process of its own: told once, heard line by line, killed when left."""
+"""A module of gfcr in a child process: gets one input, is read line by line, killed when left."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ from typing import Final, final
 from gfcr.process.environment import environment
 
 LAST: Final = 5
-"""Lines that are a process's last words."""
+"""Number of lines quoted from the end of a process's output."""
 
 
 def command(module: str, *, arguments: Sequence[str] = ()) -> list[str]:
@@ -19,14 +19,14 @@ def command(module: str, *, arguments: Sequence[str] = ()) -> list[str]:
 
 
 def no_answer(said: str, *, code: int) -> str:
-    """Says of a process that gave none how it ended, and with which of the words it said."""
+    """Describes the end of a process that gave no answer, with its last lines of output."""
     words = "\n".join(said.splitlines()[-LAST:])
     return f"the process ended with exit code {code} and no answer. Its last words: {words}"
 
 
 @final
 class Worker:
-    """Runs `python -m module`; what it writes to stderr is kept until it has ended."""
+    """Runs `python -m module` and keeps its stderr until it has ended."""
 
     def __init__(
         self, module: str, *, arguments: Sequence[str] = (), threads: int | None = None
@@ -34,18 +34,18 @@ class Worker:
         self._command = command(module, arguments=arguments)
         self._threads = threads
         self.code = 0
-        """Its exit code; of a signal it is negative."""
+        """Exit code of the process; negative after a signal."""
         self.said = ""
-        """What it wrote to stderr."""
+        """What the process wrote to stderr."""
 
     def lines(self, told: bytes = b"", *, log: Path | None = None) -> Generator[bytes]:
-        """Starts it, tells it on stdin, and yields what it answers on stdout, line by line.
+        """Starts the process, writes its stdin, and yields its stdout line by line.
 
-        Whoever stops listening ends it.
+        Closing the generator kills the process.
 
         Args:
-            told: the whole of its stdin.
-            log: file for its stderr; None keeps it in `said` alone.
+            told: all of its stdin.
+            log: file for its stderr; None keeps that in `said` alone.
         """
         # A file: a pipe that nobody reads blocks the process once it is full.
         with log.open("w+b") if log else tempfile.TemporaryFile() as kept:
