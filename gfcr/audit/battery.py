@@ -1,4 +1,4 @@
-"""All tests of one sample."""
+"""The battery of all tests that are made of one sample."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from gfcr.audit.shifts import DRAFT, POSITION
 from gfcr.certificate.cell import SHARES
 
 EARLY: Final = 4
-"""The first band of positions that is looked at by itself: from position 8 on."""
+"""First band of positions with a test of its own, which begins at position 8."""
 
 Families = dict[str, tuple[checks.Check, ...]]
 
@@ -22,7 +22,7 @@ Families = dict[str, tuple[checks.Check, ...]]
 @final
 @dataclass(frozen=True, kw_only=True)
 class Tail:
-    """Tokens from one band on."""
+    """The tokens of all bands from one on."""
 
     kind: int
     first: int
@@ -30,17 +30,17 @@ class Tail:
 
     @property
     def name(self) -> str:
-        """Of the place."""
+        """Description of the tail, as it stands in the names of tests."""
         start = shifts.start(self.first)
         return f"from token {start} on" if self.kind == POSITION else f"drafts of {start} or more"
 
 
 def before_the_end(evidence: Evidence, *, deterministic: bool) -> Families:
-    """The tests on which power rests, each where the sample has enough for it.
+    """Makes the tests on which power rests, each if the sample has enough tokens for it.
 
     Args:
         evidence: the sample.
-        deterministic: whether draft tokens are a function of what came before.
+        deterministic: whether draft tokens are a function of the past.
     """
     families = {
         "law": _law(evidence),
@@ -50,7 +50,7 @@ def before_the_end(evidence: Evidence, *, deterministic: bool) -> Families:
 
 
 def rest(evidence: Evidence, *, deterministic: bool) -> Families:
-    """All other tests, made once."""
+    """Makes all other tests, of which each is made once."""
     families = {
         "where": _where(evidence),
         "rule": _rule(evidence),
@@ -62,24 +62,24 @@ def rest(evidence: Evidence, *, deterministic: bool) -> Families:
 
 
 def level_of(families: Families, family: str, *, level: float) -> float:
-    """Level at which each test of a family is made when the whole is made at `level`."""
+    """Returns the level of each test of a family when the whole battery is made at `level`."""
     return level * SHARES[family] / max(1, len(families[family]))
 
 
 def impossible(e: Evidence) -> int:
-    """Tokens that the target never emits, and tokens that never replace their draft."""
+    """Counts tokens that the target never emits, and tokens that never replace their draft."""
     wrong = 0 if e.recovered is None else int(e.recovered.impossible_N.sum())
     return int(e.features.impossible_N.sum()) + wrong
 
 
 def scope(evidence: Evidence) -> checks.Mask:
-    """The tokens tested first: those of verification steps, if there are any."""
+    """Selects the tokens that are tested first: those of verification steps, if there are any."""
     speculated = evidence.state_N != PLAIN
     return speculated if speculated.any() else np.ones(len(evidence), np.bool_)
 
 
 def tails(e: Evidence, *, kind: int) -> Iterator[Tail]:
-    """The tokens from each octave of positions on; those of `scope` from one of draft lengths."""
+    """Yields the tokens from each octave of positions on, or from each octave of draft lengths."""
     bands = shifts.band(e.position_N if kind == POSITION else e.length_N)
     mask = np.ones(len(e), np.bool_) if kind == POSITION else scope(e)
     for first in range(EARLY if kind == POSITION else 1, int(bands[mask].max(initial=0)) + 1):
@@ -104,10 +104,10 @@ def _law(e: Evidence) -> Iterator[checks.Check | None]:
 
 
 def _length(e: Evidence, *, deterministic: bool) -> Iterator[checks.Check | None]:
-    """By position and by draft length.
+    """Makes tests by position and by draft length.
 
-    Where drafts are drawn at random, their lengths may say what was drawn: there, only what is
-    known given the draft is looked at.
+    Lengths of drafts drawn at random may depend on what was drawn: for these, only what is known
+    given the draft is tested.
     """
     for kind in (POSITION, DRAFT):
         for tail in tails(e, kind=kind):
@@ -128,7 +128,7 @@ def _where(e: Evidence) -> Iterator[checks.Check | None]:
 
 
 def _strata(e: Evidence) -> Iterator[tuple[str, checks.Mask]]:
-    """Where a defect may hide. Each is decided before its tokens are sampled."""
+    """Yields strata in which a defect may hide; each is decided before its tokens are sampled."""
     yield "without draft", e.state_N == PLAIN
     yield "verified", e.state_N == VERIFIED
     yield "after all drafts", e.state_N == BONUS
@@ -144,7 +144,7 @@ def _strata(e: Evidence) -> Iterator[tuple[str, checks.Mask]]:
 
 
 def _rule(e: Evidence) -> Iterator[checks.Check | None]:
-    """What the drafts make known: how often they must be kept, and what must follow if not."""
+    """Tests the rule: how often drafts are kept, and what follows those that are not."""
     yield _drafts("drafts", e, mask=np.ones(len(e), np.bool_))
     for low, high in ((0.0, 0.1), (0.1, 0.5), (0.5, 0.9), (0.9, 1.0)):
         within = (e.draft_mass_N > low) & (e.draft_mass_N <= high)

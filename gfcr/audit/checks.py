@@ -1,4 +1,4 @@
-"""The tests. Under a lossless engine each has a known null distribution, whatever the model.
+"""Statistical tests whose null distribution under a lossless engine is known for any model.
 
 Given the past, a token's cell has known probabilities, so hits minus probabilities is a martingale
 difference with known covariance: sums of it are normal, quadratic forms of it chi-square.
@@ -14,16 +14,16 @@ from gfcr.audit.features import Array, Features, Partition
 
 
 def _stats() -> Any:
-    """Imported when first used: everything else of an audit is cheap to import."""
+    """Imports scipy.stats on first use: everything else of an audit is cheap to import."""
     return importlib.import_module("scipy.stats")
 
 
 ENOUGH = 25.0
-"""Least variance of a count for which its sum is taken as normal, far into the tail."""
+"""Least variance of a count at which its sum is taken as normal, far into the tail."""
 FEW = 2e8
-"""Products in a covariance up to which one thread is enough."""
+"""Number of products in a covariance up to which one thread is enough."""
 SMOOTH = 4
-"""Legendre polynomials in the test of uniformity."""
+"""Number of Legendre polynomials in the test of uniformity."""
 
 Mask = NDArray[np.bool_]
 
@@ -36,12 +36,12 @@ class Spread(NamedTuple):
     values: Array
 
     def form(self, excess: Array) -> float:
-        """The quadratic form that is chi-square with `len(values)` degrees of freedom."""
+        """Returns the quadratic form, chi-square with `len(values)` degrees of freedom."""
         return float((((excess[self.cells] @ self.vectors) ** 2) / self.values).sum())
 
 
 class Check(NamedTuple):
-    """One test's outcome."""
+    """The outcome of one test."""
 
     name: str
     statistic: float
@@ -49,11 +49,11 @@ class Check(NamedTuple):
     """Degrees of freedom of a chi-square; 0 for a standard normal; -1 for a count."""
     p_value: float
     spread: Spread | None = None
-    """Of a chi-square: what its power depends on."""
+    """Covariance of a chi-square's cells, on which its power depends; None for other tests."""
 
 
 def normal(name: str, total: float, *, variance: float) -> Check | None:
-    """Of a sum that is normal with mean 0; None where there is too little to tell."""
+    """Tests a sum that is normal with mean 0; None if its variance is 0 or it is not finite."""
     if variance <= 0 or not np.isfinite(total):
         return None
     z = total / np.sqrt(variance)
@@ -61,7 +61,7 @@ def normal(name: str, total: float, *, variance: float) -> Check | None:
 
 
 def surprise(name: str, f: Features, *, mask: Mask) -> Check | None:
-    """Sum of log p(x) + H over its standard deviation: too sharp is positive, too flat negative."""
+    """Tests the standardised sum of log p(x) + H: positive is too sharp, negative too flat."""
     use = mask & ~f.impossible_N
     if use.sum() < ENOUGH:
         return None
@@ -73,7 +73,7 @@ def surprise(name: str, f: Features, *, mask: Mask) -> Check | None:
 
 
 def top(name: str, f: Features, *, mask: Mask) -> Check | None:
-    """How often the likeliest token came, against its probability."""
+    """Tests how often the likeliest token came, against its probability."""
     rank = f.partitions["rank"]
     mass = rank.mass_NK[mask, 0]
     variance = float((mass * (1 - mass)).sum())
@@ -84,7 +84,7 @@ def top(name: str, f: Features, *, mask: Mask) -> Check | None:
 
 
 def spread_of(partition: Partition, *, mask: Mask) -> Spread | None:
-    """None where no two cells have enough variance."""
+    """Returns the spread of a partition's counts; None if no cell has enough variance."""
     mass = partition.mass_NK[mask]
     # Matrix products of this shape make BLAS threads wait for each other on a busy machine.
     small = mass.size * mass.shape[1] < FEW
@@ -99,7 +99,7 @@ def spread_of(partition: Partition, *, mask: Mask) -> Spread | None:
 
 
 def cells(name: str, partition: Partition, *, mask: Mask) -> Check | None:
-    """Chi-square of the counts of all cells against their probabilities."""
+    """Tests the counts of all cells against their probabilities, by chi-square."""
     spread = spread_of(partition, mask=mask)
     if spread is None:
         return None
@@ -122,7 +122,7 @@ def uniform(name: str, u: Array) -> Check | None:
 
 
 def product(name: str, first: Array, second: Array) -> Check | None:
-    """Correlation of uniform variables that shall be independent."""
+    """Tests the correlation of uniform variables that must be independent."""
     if len(first) < 4 * ENOUGH:
         return None
     total = 12 * float(((first - 0.5) * (second - 0.5)).sum())
@@ -130,7 +130,7 @@ def product(name: str, first: Array, second: Array) -> Check | None:
 
 
 def rare(name: str, f: Features, *, mask: Mask) -> Check | None:
-    """How many tokens of small probability came, against a Poisson bound on their number."""
+    """Tests the number of tokens of small probability, by a Poisson bound."""
     expected, seen = float(f.rare_mass_N[mask].sum()), int(f.rare_N[mask].sum())
     if not seen:
         return None
@@ -138,7 +138,7 @@ def rare(name: str, f: Features, *, mask: Mask) -> Check | None:
 
 
 def drafts(name: str, hits: Array, mass: Array) -> Check | None:
-    """How often the draft token came, against its probability. Drafts must be deterministic."""
+    """Tests how often the draft token came, against its probability, for deterministic drafts."""
     variance = float((mass * (1 - mass)).sum())
     if variance < ENOUGH:
         return None
@@ -146,7 +146,7 @@ def drafts(name: str, hits: Array, mass: Array) -> Check | None:
 
 
 def binomial(name: str, hits: Array, trials: Array, chance: Array) -> Check | None:
-    """The most surprising of many cells, by exact binomial tails with Bonferroni's correction."""
+    """Tests many cells by exact binomial tails, with Bonferroni's correction for the least one."""
     if not len(hits):
         return None
     low = _stats().binom.cdf(hits, trials, chance)
@@ -156,17 +156,17 @@ def binomial(name: str, hits: Array, trials: Array, chance: Array) -> Check | No
 
 
 def gamma_tail(value: float, shape: float, scale: float) -> float:
-    """P(X > value) of a gamma law."""
+    """Returns P(X > value) under a gamma law."""
     return float(_stats().gamma.sf(value, shape, scale=scale))
 
 
 def shifted_power(check: Check, *, shift: float, level: float) -> float:
-    """Probability that a test of `level` rejects under a shift.
+    """Returns the probability that a test of `level` rejects under a shift.
 
     Args:
         check: the test; its kind and degrees of freedom are used, not its outcome.
-        shift: in standard deviations for a normal, the noncentrality for a chi-square.
-        level: of the test.
+        shift: standard deviations for a normal, noncentrality for a chi-square.
+        level: level of the test.
     """
     if check.df > 0:
         return float(_stats().ncx2.sf(_stats().chi2.isf(level, check.df), check.df, shift))

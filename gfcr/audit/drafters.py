@@ -1,4 +1,4 @@
-"""What an audit is about: drafters by name, by file or as a run would use them."""
+"""The drafters that an audit is of: named, read from a file, or as a run would use them."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -16,45 +16,45 @@ from gfcr.values.plain import is_required
 VARIANTS: Final[Mapping[str, Mapping[str, Mapping[str, Any]]]] = {
     "draft_model": {"draft_model": {}, "draft_model_greedy": {"sample": "greedy"}},
 }
-"""Registry name -> label -> values: drafters with more than one way of drafting."""
+"""Drafters with more than one way of drafting: registry name -> label -> values."""
 
 ALL: Final = "all"
-"""Stands for every drafter that runs here."""
+"""Name that stands for every drafter that runs here."""
 
 ELSEWHERE: Final = {
     "eagle3": "its head is trained for one model: give a file with its `model`",
     "mtp": "its heads come with a checkpoint, and the demo models have none",
     "vllm_method": "it stands for any method: give a file with its `method` and `options`",
 }
-"""Not part of `all`, and why."""
+"""Drafters that `all` leaves out, with the reason."""
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """One drafter to audit."""
+    """A drafter to audit."""
 
     label: str
-    """What cells and files call it."""
+    """Name in cells and files."""
     spec: Mapping[str, Any] | None
-    """As `registry.build` takes it; None does not speculate. A `model` that the part requires and
-    that is missing here is made by the audit, see `weights`."""
+    """Specification for `registry.build`; None does not speculate. If the part requires a `model`
+    that is missing here, the audit makes one, see `weights`."""
 
     @property
     def name(self) -> str:
-        """Of the part."""
+        """Registry name of the part."""
         return str(self.spec["name"]) if self.spec else NONE
 
     @property
     def lacks_model(self) -> bool:
-        """Whether weights must be made first."""
+        """Whether weights must be made before it can be built."""
         if self.spec is None or "model" in self.spec:
             return False
         part: Any = registry.find("drafter", self.name)
         return any(f.name == "model" and is_required(f) for f in dataclasses.fields(part))
 
     def build(self, *, model: str = "made for the audit") -> Drafter | None:
-        """Makes the drafter, with `model` where it lacks one.
+        """Builds the drafter, with `model` if it lacks one.
 
         Raises:
             ConfigError: a key or value is not allowed.
@@ -65,7 +65,7 @@ class Subject:
         return registry.build("drafter", {**self.spec, **filled}, where=f"drafter '{self.label}'")
 
     def fetched(self, *, model: str) -> Drafter | None:
-        """As `build`, with its files on this machine."""
+        """Builds the drafter like `build`, and fetches its files to this machine."""
         drafter = self.build(model=model)
         if drafter is not None:
             drafter.fetch(models.resolve)
@@ -73,10 +73,10 @@ class Subject:
 
 
 def named(names: str) -> list[Subject]:
-    """Drafters by names or files with commas between them; `all` is every one that runs here.
+    """Parses names or files separated by commas; `all` is every drafter that runs here.
 
     Raises:
-        ConfigError: there is no such drafter or file, its package is missing, or a value is wrong.
+        ConfigError: a drafter or file does not exist, lacks its package, or has a wrong value.
     """
     words = [word.strip() for word in names.split(",") if word.strip()]
     subjects = _all() if words in ([ALL], []) else [_named(word) for word in words]
@@ -86,7 +86,7 @@ def named(names: str) -> list[Subject]:
 
 
 def _all() -> list[Subject]:
-    """No drafter first, then every one of the registry, ours of tomorrow included."""
+    """Lists no drafter first, then every registered one, those of other packages included."""
     found = [Subject(label=NONE, spec=None)]
     for name in registry.names("drafter"):
         if name in ELSEWHERE or (name == "suffix" and not tree.is_installed()):

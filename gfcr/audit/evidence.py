@@ -15,26 +15,26 @@ from gfcr.audit.shifts import Shifts
 from gfcr.types import Bools, Ints, Sampling
 
 HELD = 4_000_000
-"""Probabilities held at once, about; each takes some hundred bytes on the way."""
+"""About how many probabilities are held at once; each takes some hundred bytes on the way."""
 
 BOUND = 3.0
-"""On log-ratios to the drafting policy, so that no single token carries their sum."""
+"""Bound of log-ratios to the drafting policy, so that no single token carries their sum."""
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """Tokens in order of request and position; suffix N: one entry per token."""
+    """Statistics of all tokens, ordered by request and position; suffix N: one entry per token."""
 
     features: Features
-    """Under the target's law."""
+    """Features under the target's law."""
     given: Features
-    """Under the law that the token had given its draft. Requests whose drafts come from the same
-    old rollouts are independent only so."""
+    """Features under the law of each token given its draft. Requests whose drafts come from the
+    same old rollouts are independent only under this law."""
     recovered: Features | None
-    """Of tokens that replaced a rejected draft, under the residual law."""
+    """Features of tokens that replaced a rejected draft, under the residual law, or None."""
     recovered_length_R: Ints
-    """Tokens of the draft that was rejected there."""
+    """Length of the draft that was rejected at each of these tokens."""
     shifts: Shifts
     context_N: NDArray[np.int64]
     token_N: Ints
@@ -57,9 +57,9 @@ class Evidence:
     """Log-ratio of the drafting policy to the target at the token, minus its mean; 0 if unknown."""
     lean_var_N: Array
     gap_N: Array
-    """Log-prob as reported minus that of the law sampled from; NaN where none was reported."""
+    """Reported log-prob minus that of the law sampled from; NaN where none was reported."""
     unclear: int
-    """Tokens left out because float32 cannot tell their law."""
+    """Number of tokens left out because float32 cannot tell their law."""
 
     def __len__(self) -> int:
         return len(self.context_N)
@@ -72,20 +72,20 @@ class Scorer:
 
     target: Target
     sampling: Sampling
-    """The setting they were asked for with."""
+    """Sampling that the requests asked for."""
     distance: float
     """Total variation of the tilts whose visibility is computed."""
     deterministic: bool
-    """Whether draft tokens are a function of the past, where the engine does not say."""
+    """Whether draft tokens are a function of the past, if the engine does not say."""
     proposal: Target | None = None
-    """The drafting policy, where there is one."""
+    """The drafting policy, or None if there is none."""
 
     def gather(self, sampled: Sequence[Sampled], *, seed: int) -> Evidence:
-        """Evidence of requests with at least one token in all.
+        """Computes the evidence of requests with at least one token in all.
 
         Args:
             sampled: the requests.
-            seed: of the randomisation; also distinguishes samples that are joined later.
+            seed: seed of the randomisation; tells apart samples that are joined later.
         """
         used = [s for s in sampled if s.tokens]
         speculated = any(state != PLAIN for s in used for state in s.state)
@@ -165,7 +165,7 @@ class Scorer:
         cells: Mapping[str, Cells],
         seed: int,
     ) -> dict[str, Any]:
-        """What is known of verified drafts, and the law of each token given its draft."""
+        """Computes what is known of verified drafts, and each token's law given its draft."""
         draft, tokens = plain["draft_N"], plain["token_N"]
         drawn = np.array([k is not None for k in known], np.bool_)
         use = np.flatnonzero((draft >= 0) & (told | drawn | self.deterministic))
@@ -197,7 +197,7 @@ class Scorer:
 
 
 def join(parts: Sequence[Evidence]) -> Evidence:
-    """All parts as one; requests and steps of different parts stay different."""
+    """Joins evidence; requests and steps of different parts stay different."""
     arrays = {
         f.name: np.concatenate([getattr(p, f.name) for p in parts])
         for f in fields(Evidence)
@@ -225,7 +225,7 @@ def _apart(numbers: Sequence[Ints]) -> Ints:
 
 
 def _columns(some: Sequence[Sampled], *, clear: Bools) -> dict[str, Any]:
-    """What is known of each token but its law."""
+    """Returns everything that is known of each token except its law, by column."""
     lengths = [len(s.tokens) for s in some]
     names = ("index", "previous", "state", "draft", "length", "step", "row", "running")
     columns: dict[str, Any] = {f"{name}_N": _flat(some, name) for name in names}
@@ -246,7 +246,7 @@ def _at(known: Sequence[DraftLaw | None], places: NDArray[np.intp]) -> list[Draf
 
 
 def _dense(known: Sequence[DraftLaw | None], draft: Ints, *, vocab: int) -> Laws:
-    """What each draft token was drawn from, (D, vocab); a point mass where nothing is given."""
+    """Returns the law that each draft token was drawn from, (D, vocab), by default a point mass."""
     q = np.zeros((len(known), vocab))
     for i, law in enumerate(known):
         if law is None:

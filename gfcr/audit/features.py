@@ -1,4 +1,4 @@
-"""What the tests need of each sampled token and the law it should follow. Laws are then let go.
+"""Statistics of each sampled token under the law it should follow; the laws are then dropped.
 
 Each feature is a partition of the vocabulary into cells, chosen by the law (and the past) alone:
 the cell the token fell into against the cells' probabilities. Suffix N: one entry per token.
@@ -15,13 +15,13 @@ from gfcr.audit.law import Laws
 from gfcr.types import Bools, Ints
 
 RANKS = 8
-"""The likeliest tokens have a cell each, all others share one more."""
+"""Number of likeliest tokens with a cell each; all others share one more."""
 EDGES = (1e-3, 1e-2, 0.03, 0.1, 0.3, 0.7)
-"""Between the bins of predicted probability."""
+"""Edges of the bins of predicted probability."""
 BUCKETS = 64
-"""Cells by token id (id modulo this, so ids themselves in small vocabularies)."""
+"""Number of cells by token id (id modulo this, so ids themselves in small vocabularies)."""
 RARE = 1e-4
-"""Tokens below this probability are counted together against their expected number."""
+"""Probability below which tokens are counted together, against their expected number."""
 PARTITIONS = ("rank", "probability", "token")
 
 Array: TypeAlias = NDArray[np.float64]
@@ -36,7 +36,7 @@ class Cells(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Partition:
-    """Cells of one partition: which one was hit, what each should have got."""
+    """The cell that was hit and the probability of each cell, in one partition."""
 
     hit_N: Ints
     mass_NK: Array
@@ -47,14 +47,14 @@ class Features:
     """A sample reduced to what the tests use."""
 
     logp_N: Array
-    """Of the token, in nats; -inf where the law has no such token."""
+    """Log-prob of the token in nats; -inf if the law gives it no probability."""
     surprise_N: Array
-    """log p(x) - E log p, in nats."""
+    """Difference log p(x) - E log p, in nats."""
     surprise_var_N: Array
     spread_N: Array
     """Randomised probability-integral transform in vocabulary order: uniform if lossless."""
     ranked_N: Array
-    """The same in order of probability, likeliest first."""
+    """The same transform in order of probability, likeliest first."""
     rare_N: Bools
     rare_mass_N: Array
     impossible_N: Bools
@@ -65,13 +65,13 @@ class Features:
 
 
 def reduce(law: Laws, tokens: Ints, *, cells: Mapping[str, Cells], seed: int) -> Features:
-    """Features of tokens and their laws, (N,) and (N, V).
+    """Reduces tokens (N,) and their laws (N, V) to features.
 
     Args:
         law: the probabilities that the tokens should have been drawn with.
         tokens: the tokens sampled.
-        cells: of the vocabulary, by partition, see `partition`.
-        seed: of the randomisation within a token's own probability.
+        cells: cells of the vocabulary by partition, see `partition`.
+        seed: seed of the randomisation within a token's own probability.
     """
     rows = np.arange(len(tokens))
     p = law[rows, tokens]
@@ -100,7 +100,7 @@ def reduce(law: Laws, tokens: Ints, *, cells: Mapping[str, Cells], seed: int) ->
 
 
 def join(parts: Sequence[Features]) -> Features:
-    """Features of all parts, in order."""
+    """Joins the features of all parts, in order."""
     assert parts, "no features to join"
     joined = {
         f.name: np.concatenate([getattr(p, f.name) for p in parts])
@@ -112,17 +112,17 @@ def join(parts: Sequence[Features]) -> Features:
 
 
 def logs(law: Laws) -> Laws:
-    """Log-probabilities, 0 where there is no probability: for means under the law."""
+    """Returns log-probabilities, with 0 in place of -inf, for means under the law."""
     return np.where(law > 0, np.log(np.maximum(law, 1e-300)), 0.0)
 
 
 def partition(law: Laws) -> dict[str, Cells]:
-    """The cells of each partition."""
+    """Returns the cells of each partition, by name."""
     return {name: _cells(law, name) for name in PARTITIONS}
 
 
 def masses(values: Laws, cell: Cells) -> Array:
-    """Sums of values by cell, shape (N, num)."""
+    """Sums values by cell, shape (N, num)."""
     flat = cell.of_NV + cell.num * np.arange(len(values))[:, None]
     size = cell.num * len(values)
     total = np.bincount(flat.ravel(), values.ravel(), size).astype(np.float64)

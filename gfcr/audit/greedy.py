@@ -15,22 +15,22 @@ from gfcr.audit.sampler import PLAIN, VERIFIED, Sampled, Target
 @final
 @dataclass(frozen=True, kw_only=True)
 class Tally:
-    """Tokens compared with the argmax."""
+    """Counts of tokens that were compared with the argmax."""
 
     tokens: int = 0
     speculated: int = 0
     different: int = 0
     unclear: int = 0
-    """Left out: the best two are closer than float32 can tell."""
+    """Tokens left out because the best two are closer than float32 can tell."""
     unreported: int = 0
     positions: Counter[int] = field(default_factory=Counter[int])
-    """Clear tokens by band of position."""
+    """Number of clear tokens by band of position."""
     drafts: Counter[int] = field(default_factory=Counter[int])
-    """Clear tokens of verification steps by band of the draft's length."""
+    """Number of clear tokens of verification steps, by band of the draft's length."""
     logprobs: dict[str, dict[str, float]] = field(default_factory=dict[str, dict[str, float]])
 
     def plus(self, other: "Tally") -> "Tally":
-        """Both together."""
+        """Returns the sum of both tallies."""
         names = [f.name for f in fields(Tally) if f.name != "logprobs"]
         sums = {n: getattr(self, n) + getattr(other, n) for n in names}
         return Tally(**sums, logprobs=reported.plus(self.logprobs, other.logprobs))
@@ -71,12 +71,12 @@ def compare(sampled: Sequence[Sampled], *, target: Target) -> Tally:
 
 
 def power(tokens: float, *, distance: float) -> float:
-    """Probability of a mismatch among tokens each wrong with probability `distance`."""
+    """Returns the probability of a mismatch if each token is wrong with probability `distance`."""
     return float(1 - (1 - distance) ** tokens)
 
 
 def tails(bands: Counter[int], *, first: int, distance: float) -> dict[str, float]:
-    """By the start of each band from `first` on: the power of its tokens and those beyond."""
+    """Returns the power of the tokens from each band on, by the band's first value."""
     return {
         str(shifts.start(b)): power(
             sum(num for other, num in bands.items() if other >= b), distance=distance

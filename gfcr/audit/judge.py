@@ -24,11 +24,11 @@ from gfcr.errors import EngineError
 from gfcr.seeds import seed_of
 
 Progress = Callable[[int, float], None]
-"""Told the tokens sampled so far and the power they give."""
+"""Called with the tokens sampled so far and the power they give."""
 
 
 LOOK: Final = 1.2
-"""Growth of the sample between looks at its power."""
+"""Growth of the sample between two computations of its power."""
 
 
 def audit_cell(
@@ -41,10 +41,10 @@ def audit_cell(
     """Audits an engine under one setting.
 
     Args:
-        engine: idle.
-        asked: what the cell is about.
-        memory: of drafters that learn from rollouts: what happens between rounds.
-        progress: told the tokens sampled so far and their power.
+        engine: the engine, with no requests in flight.
+        asked: the setting and everything else that the cell is about.
+        memory: updates between rounds, for drafters that learn from rollouts.
+        progress: called with the tokens sampled so far and their power.
 
     Returns:
         The cell, `refused` where the engine rejects the setting's requests.
@@ -113,13 +113,13 @@ def _sampled(
 
 
 def _suffices(said: Mapping[str, Any], asked: Asked) -> bool:
-    """Settings that share their law with `t1` leave lengths to it."""
+    """Whether the power is enough; settings with the law of `t1` leave lengths to that one."""
     tails = [] if asked.setting.wider else [*said["lengths"].values(), *said["drafts"].values()]
     return min([said["power"], *tails]) >= POWER
 
 
 def _share(asked: Asked, e: Evidence, *, before: EngineStats, now: EngineStats) -> float:
-    """Share of the tokens tested that came out of verification steps."""
+    """Returns the share of the tested tokens that came out of verification steps."""
     if asked.drafter == NONE:
         return 1.0
     if asked.told:
@@ -158,7 +158,7 @@ def _figures(
 
 
 def _named_worst(cell: Cell, families: battery.Families) -> Cell:
-    """The cell with the test that decided, or came nearest to it."""
+    """Names in the cell the test that decided, or came nearest to it."""
     checks: dict[str, Check] = {c.name: c for made in families.values() for c in made}
     name, p = worst(cell.tests)
     kind = wrong_logprobs(cell)

@@ -13,7 +13,7 @@ Laws: TypeAlias = NDArray[np.float64]
 TOLERANCE = 1e-4
 """Log-prob difference allowed between two float32 implementations of a model (measured: 2e-5)."""
 EDGE = 1e-3
-"""Relative difference of p and q below which float32 cannot tell which is the larger one."""
+"""Relative difference of p and q below which float32 cannot tell which one is larger."""
 FLOOR = 3e-5
 """Share of the target mixed into the law given a draft: an engine whose p is smaller than ours by a
 rounding may reject what we would always keep, and one token must not decide by that."""
@@ -31,11 +31,11 @@ class Target(NamedTuple):
 
 
 def target_law(logprobs: Laws, *, sampling: Sampling) -> Target:
-    """The law after temperature, top-k, top-p and min-p: `engine.fake.filtered`, row by row.
+    """Returns the law after temperature, top-k, top-p and min-p, as `engine.toy_law.filtered` does.
 
     Args:
-        logprobs: the model's own, shape (N, V); -inf for tokens it never emits.
-        sampling: `temperature > 0`.
+        logprobs: the model's log-probs, shape (N, V); -inf for tokens it never emits.
+        sampling: sampling with `temperature > 0`.
     """
     assert sampling.temperature > 0, "greedy tokens have no law: compare them with the argmax"
     logits = logprobs / sampling.temperature
@@ -73,24 +73,24 @@ def _cut_small(p: Laws, *, keep: Bools, unclear: Bools, min_p: float) -> None:
 
 
 class Verification(NamedTuple):
-    """What exact speculative sampling makes of drafts. Shapes: D drafts, V tokens."""
+    """The laws of exact speculative sampling for given drafts. Shapes: D drafts, V tokens."""
 
     residual: Laws
-    """What follows a rejection: (p - q)+, normalised; the target where nothing is left."""
+    """Law after a rejection: (p - q)+, normalised; the target where nothing is left."""
     given: Laws
-    """The law of the token, given the draft: the target's only on average over drafts."""
+    """Law of the token given its draft: equal to the target's only on average over drafts."""
     clear: Bools
-    """Shape (D,): enough is left for the residual to be known to float32's accuracy, and it has no
-    draft token."""
+    """Whether enough is left for float32 to know the residual and it has no draft token, shape
+    (D,)."""
 
 
 def verification(p: Laws, *, draft: Ints, q: Laws) -> Verification:
-    """The rule of Leviathan et al. (2211.17192) for draft tokens drawn from q.
+    """Applies the rule of Leviathan et al. (2211.17192) to draft tokens drawn from q.
 
     Args:
         p: the target's laws, (D, V).
         draft: the draft tokens, (D,).
-        q: what they were drawn from, (D, V); a point mass where they are a function of the past.
+        q: the laws they were drawn from, (D, V); a point mass for a function of the past.
     """
     rows = np.arange(len(p))
     own = q[rows, draft]

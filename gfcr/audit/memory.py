@@ -1,4 +1,4 @@
-"""Lets drafters that learn from rollouts learn, as the pipeline does: a batch, then `observe`.
+"""Lets drafters learn from rollouts between rounds, by `observe`, as the pipeline does.
 
 The rollouts to remember come from an older policy, as they do in training: old rollouts of the
 same policy would be accepted whole, and rejection never met. Where drafts are old rollouts drawn at
@@ -23,11 +23,11 @@ from gfcr.types import FinishReason, Group, Prompt, Rollout, Sampling, Signal
 
 @final
 class Learning:
-    """What happens around the rounds of a cell, for one engine and its drafter.
+    """Updates a drafter between the rounds of a cell.
 
     Args:
-        engine: idle between rounds.
-        drafter: of the engine.
+        engine: the engine, without requests in flight between rounds.
+        drafter: the engine's drafter.
         now: weights of the audited policy.
         older: weights of the policy whose rollouts are remembered.
     """
@@ -48,7 +48,7 @@ class Learning:
     def before(
         self, round_: Callable[[], list[Sampled]], *, sampling: Sampling, first: bool
     ) -> None:
-        """A round is about to be sampled; `round_` samples one like it that does not count."""
+        """Prepares a round; `round_` samples a round like it that does not count."""
         if not first and not self._renewed:
             return
         if self._renewed:
@@ -59,7 +59,7 @@ class Learning:
         self.after(found, sampling=sampling)
 
     def after(self, found: Sequence[Sampled], *, sampling: Sampling) -> None:
-        """A round was sampled."""
+        """Lets the drafter observe a round that was sampled."""
         self._step += 1
         if isinstance(self._drafter, Observer):
             harvest = Harvest(step=self._step, groups=_groups(found, step=self._step), aborted=())
@@ -82,7 +82,7 @@ class Learning:
 
 
 def remembers(drafter: Drafter) -> bool:
-    """Whether what a drafter proposes may depend on rollouts it has seen through our hooks."""
+    """Whether a drafter's proposals may depend on rollouts that it saw through gfcr's hooks."""
     return isinstance(drafter, Observer) or isinstance(drafter.core, Proposer)
 
 

@@ -1,4 +1,4 @@
-"""What is audited: drafters, a strategy's or an experiment's, under settings, on an engine."""
+"""The plan of an audit: which drafters, under which settings, on which engine."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -19,33 +19,33 @@ from gfcr.part import Part
 from gfcr.speculation.base import Drafter
 
 MAX_LENGTH: Final = 512
-"""Longest sequences asked for, where the engine allows longer ones."""
+"""Longest sequences asked for, if the engine allows longer ones."""
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What to audit."""
+    """The drafters, settings and engine of an audit."""
 
     model: str = "demo"
     drafters: Sequence[Subject]
     engine: Settings | None = None
-    """None is the engine of audits, see `engine_for`."""
+    """The engine to audit; None is the default of audits, see `engine_for`."""
     changes: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Of that engine's settings."""
+    """Changes of the default engine's settings."""
     fixes: bool = True
     """Whether the engine repairs vLLM."""
     settings: Sequence[Setting] = tuple(SETTINGS.values())
     max_tokens: int = MAX_TOKENS
-    """Of a completion."""
+    """Most tokens of a completion."""
     samples: int = SAMPLES
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Checks the engine, now and not after a model was made.
+        """Checks the engine before a model is made or fetched.
 
         Raises:
-            ConfigError: the changes are not allowed, it has no model, or cannot run a drafter.
+            ConfigError: a change is not allowed, the engine has no model or cannot run a drafter.
         """
         engine = self.engine or _built(self.changes)
         for subject in self.drafters:
@@ -53,23 +53,23 @@ class Plan:
 
     @property
     def folder(self) -> Path:
-        """Of the model, which is made or fetched."""
+        """Folder of the model, which is made or fetched first."""
         return models.resolve(self.model)
 
     @property
     def audited(self) -> Settings:
-        """The engine."""
+        """The engine to audit, with all its settings."""
         engine = self.engine or engine_for(self.folder, changes=self.changes)
         return engine if self.fixes else replace(engine, fixes=False)
 
     @property
     def level(self) -> float:
-        """Of each cell: the audit's, shared out."""
+        """Level of each cell: an equal part of the audit's."""
         return LEVEL / (len(self.drafters) * len(self.settings))
 
 
 def engine_for(folder: Path, *, changes: Mapping[str, Any] | None = None) -> Settings:
-    """The engine that is audited when no run names its own; long contexts are near its limit."""
+    """Returns the default engine; its limit is low, so that long contexts come near it."""
     config = json.loads((folder / "config.json").read_text())
     limit = (config.get("text_config") or config).get("max_position_embeddings")
     return _built({"max_length": min(limit or MAX_LENGTH, MAX_LENGTH), **(changes or {})})
@@ -82,14 +82,14 @@ def _built(changes: Mapping[str, Any]) -> Settings:
 
 
 def of_drafters(drafters: str, *, changes: Mapping[str, Any] | None = None) -> Plan:
-    """Drafters by themselves.
+    """Plans an audit of drafters by themselves.
 
     Args:
         drafters: see `audit.drafters.named`; `all` is every one that the engine can run.
-        changes: of the engine's settings.
+        changes: changes of the engine's settings.
 
     Raises:
-        ConfigError: one needs weights that noise on the target's does not make, or is not known.
+        ConfigError: a drafter is unknown, or needs weights that noise on the target's cannot give.
     """
     found, changes = named(drafters), changes or {}
     if drafters == ALL and isinstance(_built(changes), Serving):
@@ -101,20 +101,20 @@ def of_drafters(drafters: str, *, changes: Mapping[str, Any] | None = None) -> P
 
 
 def of_strategy(name: str, *, changes: Mapping[str, Any] | None = None) -> Plan:
-    """The drafter that a strategy comes with.
+    """Plans an audit of the drafter that a strategy comes with.
 
     Raises:
-        ConfigError: there is no such strategy.
+        ConfigError: the strategy does not exist.
     """
     drafter = strategies.load(name).drafter
     return Plan(drafters=[_subject(drafter, label=name)], changes=changes or {})
 
 
 def of_experiment(path: Path, *, overrides: Sequence[str] = ()) -> Plan:
-    """What a run of the experiment would use: its engine, drafter and sampling.
+    """Plans an audit of what a run of the experiment would use: engine, drafter and sampling.
 
     Raises:
-        ConfigError: the file or an override is wrong, or its engine is not vLLM.
+        ConfigError: the file or an override is wrong, or the engine is not vLLM.
     """
     run = experiment.resolve(config.read_experiment(path, overrides=overrides))
     engine: Any = run.engine

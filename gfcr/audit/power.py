@@ -1,4 +1,4 @@
-"""What a sample could have shown: the probability that each planted bias would be rejected.
+"""The power of a sample: the probability that each planted bias would have been rejected.
 
 It depends on the laws met and never on the tokens drawn. Lower bounds: the best single test counts.
 Biases are supposed wherever a law has room for them; elsewhere a bias would show as tokens that are
@@ -22,38 +22,38 @@ from gfcr.certificate.cell import FAR, LATE, MOST
 from gfcr.certificate.settings import Setting
 
 ROOM: Final = 0.5
-"""Share of the stated distance that a planted bias must reach, where there is room, to be one."""
+"""Share of the stated distance that a tilt must reach, where there is room, to count as planted."""
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class Powers:
-    """Of the tests of one sample."""
+    """Powers of the tests of one sample."""
 
     e: Evidence
     families: Families
     setting: Setting
-    """That the sample was asked for with. Of laws that filters have cut, its distance is the
-    average over all tokens, so more in the few that have room, up to `MOST` times."""
+    """Setting that the sample was asked for with. If filters cut laws, its distance is an average
+    over all tokens, so larger in the few that have room, up to `MOST` times."""
     level: float
-    """Of the whole battery."""
+    """Level of the whole battery."""
     share: float
-    """Of the tokens of the scope, in which biases are supposed."""
+    """Share of the tokens of the scope in which biases are supposed."""
 
     def of_law(self) -> dict[str, float]:
-        """By planted bias of `setting.distance` in every token of `battery.scope`."""
+        """Power by planted bias of `setting.distance` in every token of `battery.scope`."""
         moved, scope = self.e.shifts.tail(DRAFT), battery.scope(self.e)
         return self._by_tilt("law", moved, mask=scope, times=self.share)
 
     def of_lengths(self) -> dict[str, float]:
-        """By position: against biases of `LATE` from there to the end. The least over the tilts."""
+        """Power by position, against biases of `LATE` from there on; the least of all tilts."""
         tails = battery.tails(self.e, kind=POSITION)
         return {str(shifts.start(t.first)): self._least(t, distance=LATE) for t in tails}
 
     def of_drafts(self, *, deterministic: bool) -> dict[str, float]:
-        """By draft length: against biases of `FAR` in steps with drafts as long or longer.
+        """Power by draft length, against biases of `FAR` in steps with drafts at least as long.
 
-        Where drafts are drawn at random, the bias is in how many of them are kept.
+        For drafts that are drawn at random, the bias is in how many of them are kept.
         """
         power = partial(self._least, distance=FAR * self.share) if deterministic else self._kept
         return {str(shifts.start(t.first)): power(t) for t in battery.tails(self.e, kind=DRAFT)}
@@ -65,7 +65,7 @@ class Powers:
         return min(found.values(), default=0.0)
 
     def _kept(self, tail: Tail) -> float:
-        """Against keeping drafts too often, or too seldom, by `FAR` where there is room."""
+        """Power against keeping drafts too often or too seldom, by `FAR` where there is room."""
         check = self._made("length").get(f"drafts, {tail.name}")
         if check is None:
             return 0.0
@@ -81,7 +81,7 @@ class Powers:
     def _by_tilt(
         self, family: str, moved: Shifts, *, mask: checks.Mask, times: float, place: str = ""
     ) -> dict[str, float]:
-        """By tilt, those that reach half of the stated distance on average, where there is room."""
+        """Power by tilt, for tilts that reach half of the stated distance on average."""
         made, setting = self._made(family), self.setting
         level = battery.level_of(self.families, family, level=self.level)
         found: dict[str, float] = {}
@@ -106,7 +106,7 @@ class Powers:
         tilt: int,
         scale: float,
     ) -> Iterator[tuple[Check, float]]:
-        """The tests made at a place, and how far a tilt shifts each."""
+        """Yields the tests made at a place, each with the shift that a tilt gives it."""
         f = self.e.features
         if check := made.get(f"surprise{place}"):
             deviation = float(f.surprise_var_N[mask].sum()) ** 0.5

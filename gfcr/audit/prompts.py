@@ -1,4 +1,4 @@
-"""What a model is asked in an audit: its demo task's questions, and token sequences that repeat."""
+"""Prompts of an audit: questions of the model's demo task, and token sequences that repeat."""
 
 from dataclasses import dataclass
 from itertools import islice
@@ -13,11 +13,11 @@ from gfcr.tasks.codec import CharCodec
 
 NUM = 32
 MAX_TOKENS = 256
-"""Of a completion, where no run says otherwise: `Sampling.max_tokens`."""
+"""Most tokens of a completion, unless a run says otherwise: `Sampling.max_tokens`."""
 TYPICAL = 48
-"""Tokens after which most completions have ended by themselves, about."""
+"""Number of tokens after which about most completions have ended by themselves."""
 PROMPT = 24
-"""Tokens of a prompt that is no question."""
+"""Tokens of a prompt that is not a question."""
 LONG_TOKENS = 16
 """New tokens of a sequence that fills the engine: few, or it would end by itself before."""
 LONG_PROMPTS = 8
@@ -26,20 +26,20 @@ LONG_PROMPTS = 8
 @final
 @dataclass(frozen=True, kw_only=True)
 class Asks:
-    """What prompts are wanted."""
+    """The model and the lengths that prompts must fit."""
 
     model: str
-    """Its name, for its questions."""
+    """Name of the model, by which its task's questions are found."""
     vocab: int
     max_length: int
-    """Of a sequence."""
+    """Most tokens of a sequence."""
     max_tokens: int = MAX_TOKENS
-    """Of a completion, where they fit."""
+    """Most tokens of a completion, if they fit."""
     seed: int
 
 
 def ordinary(asks: Asks) -> Prompts:
-    """Half questions (where the model has a task), half arbitrary tokens with a repeated stretch.
+    """Makes half questions (if the model has a task), half arbitrary tokens with a repetition.
 
     Arbitrary tokens make laws of every shape; the repetition gives n-gram drafters a match.
     """
@@ -53,7 +53,7 @@ def ordinary(asks: Asks) -> Prompts:
 
 
 def long(asks: Asks) -> Prompts:
-    """Prompts that leave `LONG_TOKENS` to the engine's limit."""
+    """Makes prompts that leave `LONG_TOKENS` up to the engine's limit."""
     length = asks.max_length - LONG_TOKENS
     prompts: list[tuple[int, ...]] = []
     for i in range(LONG_PROMPTS):

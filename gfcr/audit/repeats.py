@@ -1,4 +1,4 @@
-"""Tests on contexts seen many times: they see what changes sign from context to context."""
+"""Tests on contexts that were seen many times, for biases that change sign between contexts."""
 
 from typing import NamedTuple
 
@@ -9,9 +9,9 @@ from gfcr.audit import checks
 from gfcr.audit.features import Array, Partition
 
 VISITS = 20
-"""Least number of times a context must have been seen."""
+"""Least number of visits of a context that is tested."""
 LEAST = 3.0
-"""Least number expected in, and outside, a cell that is tested by itself."""
+"""Least number expected inside, and outside, a cell that is tested by itself."""
 
 
 class Tally(NamedTuple):
@@ -22,7 +22,7 @@ class Tally(NamedTuple):
 
 
 def tally(keys: NDArray[np.int64], partition: Partition) -> Tally:
-    """Repeated contexts only, shapes (C, K)."""
+    """Counts the repeated contexts only, shapes (C, K)."""
     _, first, inverse, visits = np.unique(
         keys, return_index=True, return_inverse=True, return_counts=True
     )
@@ -57,7 +57,7 @@ def pooled(name: str, found: Tally) -> checks.Check | None:
 
 
 def most(name: str, found: Tally) -> checks.Check | None:
-    """The single most surprising cell of all repeated contexts."""
+    """Tests the single most surprising cell of all repeated contexts."""
     trials = np.broadcast_to(found.counts.sum(1, keepdims=True), found.counts.shape)
     expected = trials * found.chance
     use = (expected >= LEAST) & (trials - expected >= LEAST)

@@ -1,4 +1,4 @@
-"""Reported log-probs against those of the law sampled from: losses learn from them."""
+"""Tests of reported log-probs against the law sampled from, since losses learn from them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -21,23 +21,23 @@ coarser), bfloat16 2e-3 and 0.4.
 """
 
 INFINITE: Final = 1e6
-"""Nats that stand for a log-prob that is no number."""
+"""Nats that stand for a log-prob that is not finite."""
 
 
 def tolerance(dtype: str) -> Mapping[str, float]:
-    """Of an engine's number format; `auto` is bfloat16 or float16."""
+    """Returns the tolerance of an engine's dtype; `auto` is bfloat16 or float16."""
     return TOLERANCES.get(dtype, TOLERANCES["bfloat16"])
 
 
 def gaps(some: Sequence[Sampled]) -> Array:
-    """Reported log-probs, one a token; NaN where none was reported."""
+    """Returns reported log-probs, one per token; NaN where none was reported."""
     return np.concatenate([_padded(s) for s in some])
 
 
 def table(gap_N: Array, *, state_N: Ints, hit_N: Bools) -> dict[str, dict[str, float]]:
-    """Kind of token -> `tokens`, `mean` and `most` of the absolute gaps.
+    """Summarises absolute gaps by kind of token, as `tokens`, `mean` and `most`.
 
-    A log-prob that is no number, or a token whose law has none, is infinitely far.
+    A log-prob that is not finite, or a token whose law has none, is infinitely far.
     """
     kinds = {
         "plain": state_N == PLAIN,
@@ -60,7 +60,7 @@ def table(gap_N: Array, *, state_N: Ints, hit_N: Bools) -> dict[str, dict[str, f
 def plus(
     first: Mapping[str, Mapping[str, float]], second: Mapping[str, Mapping[str, float]]
 ) -> dict[str, dict[str, float]]:
-    """Both tables together."""
+    """Returns the summary of both tables' tokens together."""
     joined = {kind: dict(gap) for kind, gap in first.items()}
     for kind, gap in second.items():
         if kind not in joined:
@@ -73,7 +73,7 @@ def plus(
 
 
 def _padded(one: Sampled) -> Array:
-    """An engine that reports a NaN says something wrong, one that reports nothing says nothing."""
+    """Pads log-probs with NaN where none is reported; a reported NaN becomes inf, a wrong value."""
     said = np.array(one.logprobs, np.float64)
     said = np.where(np.isfinite(said), said, np.inf)
     missing = len(one.tokens) - len(said)

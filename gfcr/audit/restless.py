@@ -1,4 +1,4 @@
-"""Makes a drafter that may pause draft all the same: an audit of nothing proves nothing."""
+"""Makes a drafter that may pause draft all the same, so that there is something to audit."""
 
 from collections.abc import Mapping
 from typing import Any, Final, final
@@ -8,14 +8,14 @@ import numpy as np
 from gfcr.speculation.base import Drafter, Step, Target
 
 OFTEN: Final = 0.75
-"""Share of the steps without drafts in which some are asked for all the same."""
+"""Share of the steps without drafts in which some are asked for nevertheless."""
 
 
 @final
 class Restless(Drafter):
-    """Steers a drafter that steers: where that would pause, mostly drafts a random number.
+    """Wraps an adaptive drafter: where it would pause, mostly drafts a random number of tokens.
 
-    Independent of all that is sampled, so no bias comes or goes by it.
+    The choice is independent of all that is sampled, so that it adds or removes no bias.
     """
 
     def __init__(self, inner: Drafter) -> None:

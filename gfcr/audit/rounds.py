@@ -18,31 +18,31 @@ BOTH: Final = 2
 @final
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What a cell is about."""
+    """The setting, target and limits of one cell."""
 
     target: Target
     """The model that the engine should sample from."""
     setting: Setting
     prompts: Prompts
-    """For long settings, prompts that leave room for `max_tokens` only."""
+    """Prompts of the cell; for long settings they leave room for `max_tokens` only."""
     drafter: str = NONE
-    """Its name; `none` states that the engine does not speculate."""
+    """Name of the drafter; `none` states that the engine does not speculate."""
     deterministic: bool = True
     """Whether drafts are a function of the past, not sampled."""
     drafts: Drafts | None = None
-    """What the next step will verify; without it or `records`, power is computed from the engine's
-    counters, and a defect in few of the tokens is harder to see."""
+    """Returns what the next step will verify. Without it or `records`, power is computed from the
+    engine's counters, and a defect in few of the tokens is harder to see."""
     records: Records | None = None
-    """What steps were made of, of an engine in another process."""
+    """Returns the records of an engine in another process: what its steps were made of."""
     proposal: Target | None = None
-    """The drafting policy, where drafts come from a model or an older policy: a wrong acceptance
-    rule leans towards it or away from it, context by context."""
+    """The drafting policy, if drafts come from a model or an older policy: a wrong acceptance rule
+    leans towards it or away from it, context by context."""
     ends: Collection[int] | None = None
-    """The tokens that end a request; None where they are not known."""
+    """Tokens that end a request; None if they are not known."""
     dtype: str = "float32"
-    """The engine's number format: how far its log-probs may lie from the target's."""
+    """The engine's dtype, which says how far its log-probs may be from the target's."""
     samples: int = SAMPLES
-    """Most tokens."""
+    """Most tokens to sample."""
     level: float = LEVEL
     """The p-value below which the verdict is `biased`."""
     seed: int = 0
@@ -55,7 +55,7 @@ class Asked:
 
 @dataclass(kw_only=True)
 class Ended:
-    """What is counted over all rounds, whatever the kind of cell."""
+    """Counts over all rounds of any kind of cell."""
 
     tokens: int = 0
     rounds: int = 0
@@ -64,7 +64,7 @@ class Ended:
     longest_draft: int = 0
 
     def plus(self, found: list[Sampled], asked: Asked) -> None:
-        """Another round."""
+        """Adds a round."""
         self.tokens += sum(len(s.tokens) for s in found)
         self.rounds += 1
         self.ends += sum(_wrong(one, ends=asked.ends) for one in found)
@@ -74,7 +74,7 @@ class Ended:
 
     @property
     def figures(self) -> dict[str, Any]:
-        """Those of the cell."""
+        """The counts, as figures of the cell."""
         return {
             "ends": self.ends,
             "longest": self.longest,
@@ -83,7 +83,7 @@ class Ended:
 
 
 def rounds_of(engine: Engine, *, asked: Asked, memory: Learning | None) -> Iterator[list[Sampled]]:
-    """Round after round, until the most tokens are reached; every other one is endless."""
+    """Yields rounds until the most tokens are reached; every other one is endless."""
     given, number = 0, 0
     while given < asked.samples or number < BOTH:
         asking = Asking(
@@ -109,9 +109,9 @@ def rounds_of(engine: Engine, *, asked: Asked, memory: Learning | None) -> Itera
 
 
 def _wrong(one: Sampled, *, ends: Collection[int] | None) -> bool:
-    """Whether a request ended where it should not have, or went on where it should have ended.
+    """Whether a request ended where it should not have, or did not end where it should have.
 
-    A law that is right for each token says nothing of it.
+    No law of single tokens shows that.
     """
     num = len(one.tokens)
     cut = one.finish is FinishReason.LENGTH and num != one.asked

@@ -18,18 +18,18 @@ from gfcr.process.worker import Worker
 
 
 class Watch(Protocol):
-    """Told how the audit goes."""
+    """Follows the progress of an audit."""
 
     def begin(self, drafter: str, setting: str) -> None:
-        """A cell begins."""
+        """Called when a cell begins."""
         ...
 
     def progress(self, *, tokens: int, power: float) -> None:
-        """It has sampled so many tokens, which give this power."""
+        """Called with the tokens that the cell has sampled, and the power they give."""
         ...
 
     def end(self, cell: Cell) -> None:
-        """It has ended."""
+        """Called when the cell has ended."""
         ...
 
 
@@ -56,7 +56,7 @@ def run(plan: Plan, *, watch: Watch) -> Iterator[certificate.Certificate]:
 
 
 class _Drafter:
-    """One drafter's cells. A process that dies takes its cell along; the next goes on after it."""
+    """Audits one drafter's cells. If its process dies in a cell, a new one does the next cell."""
 
     def __init__(self, plan: Plan, *, subject: Subject, watch: Watch) -> None:
         self._plan, self._subject, self._watch = plan, subject, watch

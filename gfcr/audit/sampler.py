@@ -1,4 +1,4 @@
-"""Runs an engine under a setting and keeps what the audit needs of each request."""
+"""Samples rounds from an engine under a setting, and keeps what the audit needs of each request."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,44 +20,44 @@ from gfcr.speculation.base import Draft
 from gfcr.types import FinishReason
 
 PLAIN: Final = 0
-"""State of a token: sampled without a draft."""
+"""State of a token that was sampled without a draft."""
 VERIFIED: Final = 1
-"""A draft was proposed for this position, and all before it in its step were accepted."""
+"""State of a token whose draft was verified, after all before it in its step were accepted."""
 BONUS: Final = 2
-"""Every draft of its step was accepted before it."""
+"""State of a token that follows a whole accepted draft in its step."""
 
 Drafts = Callable[[], Mapping[str, Draft | tuple[int, ...]]]
-"""What the next step will verify, by request id: drafts with the law that each token was drawn from
-(none: a point mass), or tokens alone where that law is not known."""
+"""Returns what the next step will verify, by request id: drafts with the law that each token was
+drawn from (None: a point mass), or only tokens if that law is not known."""
 
 Records = Callable[[], Mapping[str, Steps]]
-"""What sampled each request since this was last asked, by its id: of engines whose steps are not
-seen one by one."""
+"""Returns the steps that sampled each request since the last call, by request id, for engines whose
+steps are not seen one by one."""
 
 DraftLaw = tuple[NDArray[np.int32], NDArray[np.float32]]
-"""Token ids and their probabilities; ids that are missing have none."""
+"""Token ids and their probabilities; missing ids have none."""
 
 LAWS: Final = 30_000_000
-"""Most probabilities of draft laws held for a round; later drafts count as of unknown law."""
+"""Most probabilities of draft laws held per round; later drafts count as of unknown law."""
 
 
 class Target(Protocol):
-    """The model whose law the engine shall sample from."""
+    """The model whose law the engine must sample from."""
 
     def logprobs(self, sequences: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Iterator[Laws]:
-        """Log-probabilities of every token at each position of the completions.
+        """Yields log-probabilities of every token at each position of the completions.
 
         Args:
             sequences: pairs of prompt and completion.
 
         Returns:
-            One array (T, V) a pair, in nats, at temperature 1, without filters.
+            One array (T, V) per pair, in nats, at temperature 1, without filters.
         """
         ...
 
 
 class Engine(Protocol):
-    """What of `gfcr.engine.base.Engine` an audit uses."""
+    """The methods of `gfcr.engine.base.Engine` that an audit uses."""
 
     def submit(self, request: Request) -> None:
         """See `Engine.submit`."""
@@ -73,7 +73,7 @@ class Engine(Protocol):
 
 
 class Place(NamedTuple):
-    """Where in a round tokens came."""
+    """The engine step that brought some tokens."""
 
     step: int
     row: int
@@ -82,7 +82,7 @@ class Place(NamedTuple):
 
 @dataclass(kw_only=True)
 class Sampled:
-    """One request. Lists are parallel, one entry per token."""
+    """One request and its tokens. Lists are parallel, one entry per token."""
 
     prompt: tuple[int, ...]
     prompt_id: str = ""
@@ -94,31 +94,31 @@ class Sampled:
     asked: int = 0
     """Most tokens asked for."""
     logprobs: list[float] = field(default_factory=list[float])
-    """As the engine reports them."""
+    """Log-probs as the engine reports them."""
     tokens: list[int] = field(default_factory=list[int])
     index: list[int] = field(default_factory=list[int])
-    """Place of the token within the step that brought it."""
+    """Index of the token within the step that brought it."""
     previous: list[int] = field(default_factory=list[int])
-    """Tokens that the step before brought; 0 in the first."""
+    """Number of tokens that the step before brought; 0 in the first."""
     state: list[int] = field(default_factory=list[int])
     draft: list[int] = field(default_factory=list[int])
-    """The draft token for this position, -1 where there was none."""
+    """Draft token for this position, -1 if there was none."""
     known: list[DraftLaw | None] = field(default_factory=list[DraftLaw | None])
-    """What the draft token was drawn from; None: a point mass, or not known."""
+    """Law that the draft token was drawn from; None: a point mass, or not known."""
     told: list[bool] = field(default_factory=list[bool])
-    """Whether the engine says what the draft token was drawn from."""
+    """Whether the engine says which law the draft token was drawn from."""
     length: list[int] = field(default_factory=list[int])
-    """Tokens of the whole draft that the step verified for this request."""
+    """Length of the whole draft that the step verified for this request."""
     step: list[int] = field(default_factory=list[int])
-    """Of the engine, counted from the round's first."""
+    """Number of the engine's step, counted from the round's first."""
     row: list[int] = field(default_factory=list[int])
-    """Place of the request among those that gained tokens in that step."""
+    """Index of the request among those that gained tokens in that step."""
     running: list[int] = field(default_factory=list[int])
-    """How many those were."""
+    """Number of requests that gained tokens in that step."""
     _last: int = 0
 
     def add(self, delta: Delta, *, draft: Draft | tuple[int, ...], at: Place) -> None:
-        """Appends what one step brought. The draft was proposed before it was sampled."""
+        """Appends the tokens of one step, whose draft was proposed before they were sampled."""
         num, told = len(delta.tokens), isinstance(draft, Draft)
         drafts, law = (draft.tokens, draft.law) if isinstance(draft, Draft) else (draft, None)
         self.tokens += delta.tokens
@@ -141,13 +141,13 @@ class Sampled:
 
 @dataclass(frozen=True, kw_only=True)
 class Asking:
-    """How one round is asked."""
+    """The requests of one round."""
 
     setting: Setting
     prompts: Sequence[Sequence[int]]
     max_tokens: int
     endless: bool = False
-    """Whether completions go on after their end, to the last token."""
+    """Whether completions go on after their end, up to the last token."""
 
 
 def sample(
@@ -158,7 +158,7 @@ def sample(
     drafts: Drafts | None = None,
     records: Records | None = None,
 ) -> list[Sampled]:
-    """One continuation of each prompt, with `setting.batch` of them in flight.
+    """Samples one continuation of each prompt, with `setting.batch` of them in flight.
 
     Prompts have the same ids, and their requests the same slots, in every round.
     """
@@ -170,10 +170,10 @@ def sample(
 
 
 def retraced(one: Sampled, steps: Steps) -> Sampled:
-    """A request as the engine's own steps made it, in place of the pieces that were heard.
+    """Rebuilds a request from the engine's own steps, in place of the pieces that were received.
 
     Raises:
-        GfcrError: the record is not of all its tokens, as when a server was started again.
+        GfcrError: the record lacks some of its tokens, as after a server's restart.
     """
     if sum(step.gained for step in steps) != len(one.tokens):
         raise GfcrError(
@@ -264,7 +264,7 @@ def _named(asking: Asking) -> list[Sampled]:
 
 
 def contexts(sampled: Sequence[Sampled]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """A key per token, equal exactly where prompt and all tokens before it are (64-bit hashes)."""
+    """Returns a key per token, equal for equal prompts and tokens before it (64-bit hashes)."""
     keys: list[int] = []
     for one in sampled:
         key = hash(one.prompt)

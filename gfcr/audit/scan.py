@@ -1,4 +1,4 @@
-"""A net for what is wrong in few places: one request, one row of the batch, one position, copies.
+"""Tests for defects in few places: one request, one row of the batch, one position, copies.
 
 The places are not known beforehand and hold few tokens each, so no sum is normal there. Each test
 is a likelihood ratio instead: of an alternative that learns from the tokens before, to the law
@@ -23,25 +23,25 @@ from gfcr.types import Bools, Ints
 Index: TypeAlias = NDArray[np.integer[Any]]
 
 PRIOR: Final = 1.0
-"""Hits that each cell is taken to have had as expected, before the first token."""
+"""Hits that each cell is assumed to have had, as expected, before the first token."""
 ROWS: Final = 60_000
-"""Tokens looked at together, about."""
+"""About how many tokens are processed together."""
 PREFIXES: Final = tuple(2**k for k in range(1, 13))
-"""Tokens after which a copy may have gone its own way."""
+"""Numbers of tokens after which a copy may diverge."""
 PAIRS: Final = 2_000
-"""Requests compared with each other token by token: the first ones."""
+"""Number of requests, from the first, that are compared with each other token by token."""
 UPTO: Final = 64
-"""Tokens of them that are compared."""
+"""Number of their tokens that are compared."""
 BINS: Final = 8
-"""Of the uniform numbers that tokens came from."""
+"""Number of bins of the uniform numbers that tokens came from."""
 CERTAIN: Final = 1e6
 """Nats that stand for infinity."""
 SAME: Final = 0.5
-"""Share of tokens that requests have in common, as alternatives suppose."""
+"""Share of common tokens that the alternatives assume."""
 
 
 def run(e: Evidence, *, deterministic: bool) -> Iterator[Check]:
-    """All of them. Without `deterministic`, draft lengths may say what was drafted: no place."""
+    """Makes all tests. Without `deterministic` none is by draft length, which may tell drafts."""
     time = np.argsort(e.step_N, kind="stable")
     for place, group_N in _places(e, deterministic=deterministic):
         for name, partition in e.given.partitions.items():
@@ -55,9 +55,9 @@ def run(e: Evidence, *, deterministic: bool) -> Iterator[Check]:
 
 
 def check(name: str, ratios: Array) -> Check:
-    """Of log-likelihood ratios of many places, each with mean 1 given those before.
+    """Makes one test of many places' log-likelihood ratios, each of mean 1 given those before.
 
-    The alternatives: one place is wrong, all are, and shares between.
+    The alternatives are that one place is wrong, that all are, and shares in between.
     """
     if not len(ratios):
         return Check(name, 0.0, -1, 1.0)
@@ -70,7 +70,7 @@ def check(name: str, ratios: Array) -> Check:
 
 
 def drift(partition: Partition, *, group_N: Ints, time: Index) -> Array:
-    """Log-ratios by group: cells hit too often so far in a group are taken to go on so there."""
+    """Returns log-ratios by group, if cells hit too often in a group go on to be."""
     order = time[np.argsort(group_N[time], kind="stable")]
     group = group_N[order]
     firsts = np.flatnonzero(np.r_[True, group[1:] != group[:-1]])
@@ -85,7 +85,7 @@ def drift(partition: Partition, *, group_N: Ints, time: Index) -> Array:
 
 
 def copies(e: Evidence, *, siblings: bool) -> Array:
-    """Log-ratios by request: it repeats an earlier one (of its prompt) for some tokens."""
+    """Returns log-ratios by request, if it repeats an earlier one (of its prompt) for a while."""
     firsts = np.flatnonzero(np.r_[True, e.request_N[1:] != e.request_N[:-1]])
     seen: dict[object, int] = {}
     total: dict[object, int] = {}
@@ -112,7 +112,7 @@ def copies(e: Evidence, *, siblings: bool) -> Array:
 
 
 def shared_tokens(e: Evidence, *, some: Bools) -> Array:
-    """Log-ratios by request: it has tokens in common with one earlier request, place by place."""
+    """Returns log-ratios by request, if it shares tokens with an earlier one at equal places."""
     rows, place = e.request_N[some], e.position_N[some]
     logp = e.given.logp_N[some]
     more = np.logaddexp(np.log1p(-SAME), np.log(SAME) - logp) - np.log1p(-SAME)
@@ -122,7 +122,7 @@ def shared_tokens(e: Evidence, *, some: Bools) -> Array:
 
 
 def shared_randomness(e: Evidence, *, some: Bools, mirrored: bool) -> Array:
-    """The same for the uniform numbers that tokens came from, equal or adding up to 1."""
+    """Returns log-ratios if requests share uniform numbers, equal or adding up to 1."""
     rows, place = e.request_N[some], e.position_N[some]
     bins = np.minimum((e.given.spread_N[some] * BINS).astype(np.int32), BINS - 1)
     other = BINS - 1 - bins if mirrored else bins
@@ -134,7 +134,7 @@ def shared_randomness(e: Evidence, *, some: Bools, mirrored: bool) -> Array:
 
 
 def _common(rows: Ints, what: Ints, value: Array, *, other: Ints | None = None) -> Array:
-    """Summed values of what two requests have in common, (requests, requests)."""
+    """Sums the values of what two requests have in common, (requests, requests)."""
     sparse = importlib.import_module("scipy.sparse")
     other = what if other is None else other
     shape = (int(rows.max(initial=-1)) + 1, int(max(what.max(), other.max())) + 1)
@@ -144,7 +144,7 @@ def _common(rows: Ints, what: Ints, value: Array, *, other: Ints | None = None) 
 
 
 def _places(e: Evidence, *, deterministic: bool) -> Iterator[tuple[str, Ints]]:
-    """Where a defect may hide; each token's place is known before it is sampled."""
+    """Yields places where a defect may hide; each token's place is known before it is sampled."""
     yield "request", e.request_N
     yield "prompt", _ids(e.prompt_N)
     yield "sibling", _ids(e.prompt_N, e.request_N // 32, e.position_N)
@@ -159,7 +159,7 @@ def _places(e: Evidence, *, deterministic: bool) -> Iterator[tuple[str, Ints]]:
 
 
 def _ids(*columns: NDArray[np.integer[Any]]) -> Ints:
-    """A number for each distinct row of the columns."""
+    """Numbers the distinct rows of the columns."""
     stacked = np.stack([np.asarray(c, np.int64) for c in columns])
     return np.unique(stacked, axis=1, return_inverse=True)[1].ravel().astype(np.int32)
 
@@ -178,7 +178,7 @@ def _drift(partition: Partition, *, rows: Index, group: Ints) -> Array:
 
 
 def _before(values: Array, starts: Index, lengths: Index) -> Array:
-    """Sums over the rows before, within each group."""
+    """Sums the rows before each row, within its group."""
     up = np.cumsum(values, 0) - values
     return np.maximum(up - np.repeat(up[starts], lengths, 0), 0.0)
 
@@ -192,7 +192,7 @@ def _prefixes(places: Sequence[tuple[int, int]], *, pool: int) -> list[int]:
 
 
 def _earlier(ratio: Array) -> Array:
-    """By row, the log of the mean over the columns before it."""
+    """Returns by row the log of the mean over the columns before it."""
     num = len(ratio)
     if num < 2:
         return np.zeros(0)

@@ -1,4 +1,4 @@
-"""What planted biases would add to the statistics of a sample: its power, before any is tested.
+"""The effect of planted biases on a sample's statistics, from which its power is computed.
 
 Sums are kept by band, so that a bias can be supposed from a position on, or in long drafts only.
 Bands are octaves: band b holds positions (or draft lengths) from 2^(b-1) to 2^b - 1, band 0 is 0.
@@ -16,9 +16,9 @@ from gfcr.audit.law import Laws
 from gfcr.types import Bools, Ints
 
 POSITION: Final = 0
-"""Bands of the token's position in its completion; biases are supposed in every token."""
+"""Index of the bands of a token's position, for which biases are supposed in every token."""
 DRAFT: Final = 1
-"""Bands of the length of the draft that its step verified; in tokens of such steps, if any."""
+"""Index of the bands of draft length, for tokens of verification steps, if there are any."""
 BANDS: Final = 20
 
 
@@ -32,40 +32,40 @@ class Shifts:
 
     counted: Array
     open: Array
-    """Tokens whose law has room: no token has nearly all the mass."""
+    """Number of tokens whose law has room: no token has nearly all the mass."""
     room_T: Array
-    """The total variation that each tilt reaches."""
+    """Total variation that each tilt reaches."""
     surprise_T: Array
-    """How much each tilt would add to the surprises."""
+    """Amount that each tilt would add to the surprises."""
     cells: Mapping[str, Array]
-    """By partition, how much more of each cell each tilt would make, (T, K)."""
+    """Amount that each tilt would add to each cell, (T, K) by partition."""
 
     def tail(self, kind: int, *, first: int = 0) -> "Shifts":
-        """Of the bands from `first` on."""
+        """Returns the sums of the bands from `first` on."""
         return _each([self], lambda sums: sums[0][kind, first:].sum(0))
 
 
 def band(values: Ints) -> Ints:
-    """The octave of each value >= 0."""
+    """Returns the octave of each value >= 0."""
     return np.minimum(np.frexp(values)[1], BANDS - 1).astype(np.int32)
 
 
 def start(number: int) -> int:
-    """The first value of a band."""
+    """Returns the first value of a band."""
     return 2 ** (number - 1) if number else 0
 
 
 def measure(
     law: Laws, *, bands_2N: Ints, counted: Bools, cells: Mapping[str, Cells], distance: float
 ) -> Shifts:
-    """What each tilt of `distance` would do to the tokens of these laws, (N, V).
+    """Computes what each tilt of `distance` would add to the tokens of these laws, (N, V).
 
     Args:
         law: the laws.
-        bands_2N: by kind, the band of each token.
+        bands_2N: the band of each token, by kind of band.
         counted: the tokens in which `DRAFT` supposes biases.
-        cells: of the vocabulary, by partition.
-        distance: total variation.
+        cells: cells of the vocabulary, by partition.
+        distance: total variation of the tilts.
     """
     log = logs(law)
 
@@ -90,7 +90,7 @@ def measure(
 
 
 def join(parts: Sequence[Shifts]) -> Shifts:
-    """Of all parts."""
+    """Sums the shifts of all parts."""
     return _each(parts, lambda sums: np.sum(sums, axis=0))
 
 

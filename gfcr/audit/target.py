@@ -16,7 +16,7 @@ LOGITS: Final = 8_000_000
 
 @final
 class ModelTarget:
-    """See `sampler.Target`. Neighbouring sequences with one prompt share its computation."""
+    """The `sampler.Target` of a model folder; neighbours with one prompt compute it once."""
 
     def __init__(self, folder: str | Path) -> None:
         """Loads the model of a folder."""
@@ -31,7 +31,7 @@ class ModelTarget:
         self.vocab = int(self._model.config.get_text_config().vocab_size)
 
     def weights(self) -> Weights:
-        """Every parameter by name, as `Engine.update_weights` takes them."""
+        """Returns every parameter by name, as `Engine.update_weights` takes them."""
         return list(self._model.named_parameters())
 
     def logprobs(self, sequences: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Iterator[Laws]:

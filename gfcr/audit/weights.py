@@ -1,16 +1,16 @@
-"""Draft weights made for an audit: good enough to be right often, bad enough to be wrong often."""
+"""Draft weights made for an audit: right often enough, and wrong often enough, to be tested."""
 
 from pathlib import Path
 from typing import Any, Final
 
 NOISE: Final = 0.15
-"""Of the weights, in standard deviations of each tensor of the target."""
+"""Noise on each weight tensor, in standard deviations of the target's tensor."""
 
 
 def noisy(target: Path, *, folder: Path) -> Path:
-    """The target with noise on every weight matrix: a draft model, or a policy of some updates ago.
+    """Saves the target with noise on its matrices, as a draft model or an older policy.
 
-    It is of the target's size: it saves no time, and an audit needs none saved.
+    It has the target's size: it saves no time, and an audit needs none saved.
     """
     import torch
     from transformers import AutoModelForCausalLM

@@ -102,7 +102,7 @@ def _run(
 
 
 def _seen(engine: Any) -> dict[str, Any]:
-    """How to see what each step verified: before it in this process, afterwards in a server's."""
+    """Returns what shows verified drafts: before each step here, afterwards of a server."""
     from gfcr.engine.server_loop import ServerEngine
     from gfcr.engine.vllm_drafts import pending
 

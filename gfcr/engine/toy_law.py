@@ -9,7 +9,6 @@ from gfcr.types import Floats, Sampling
 
 
 # One cache for all engines of the process: making a law takes longer than using it.
-# Of all engines of a process: making a law takes longer than using it.
 @lru_cache(maxsize=65536)
 def toy_law(
     seed: int,

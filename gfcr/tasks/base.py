@@ -21,20 +21,20 @@ class Problems:
     train: Sequence[Prompt]
     heldout: Sequence[Prompt]
     in_order: bool = False
-    """Training prompts are drawn as they stand, not shuffled each epoch: their mix may move."""
+    """Whether training prompts keep their order, not shuffled each epoch: their mix may move."""
 
 
 def first_line(documented: object) -> str:
-    """What an object's docstring begins with."""
+    """Returns the first paragraph of an object's docstring, as one line."""
     return (getdoc(documented) or "").partition("\n\n")[0].replace("\n", " ")
 
 
 class Codec(Protocol):
-    """Text to tokens and back, for the model in use."""
+    """Converts text to tokens and back, for the model in use."""
 
     @property
     def eos_id(self) -> int:
-        """The token that ends a completion."""
+        """Id of the token that ends a completion."""
         ...
 
     def prompt(self, text: str) -> tuple[int, ...]:
@@ -59,22 +59,22 @@ class Task(Part):
     slow: ClassVar[bool] = False
     """True runs `verify` in a pool of killable processes with `timeout_s`, beside generation."""
     system: str = ""
-    """What a chat model is told before every prompt; empty tells it nothing."""
+    """System prompt that a chat model gets before every prompt; empty gives none."""
     chat_template: str = ""
-    """File of a Jinja template in the place of the model's own; empty leaves that."""
+    """File of a Jinja template to use in place of the model's own; empty uses the model's."""
     timeout_s: float = 10.0
     memory_gib: float = 4.0
-    """Data that a slow `verify`, and every process it starts, may have."""
+    """GiB of data that a slow `verify`, and each process it starts, may have."""
     reward_range: ClassVar[tuple[float, float] | None] = None
-    """Least and largest reward, infinite where there is none: intervals stay inside. None is not
+    """Least and largest reward, infinite if there is none: intervals stay inside. None is not
     known: scores that all lie in [0, 1] are then taken for shares."""
 
     kinds: ClassVar[tuple[str, ...]] = ()
-    """Kinds of problems that `ask` asks for; none where it asks for none."""
+    """Kinds of problems that `ask` can ask for; empty if the task cannot be asked."""
 
     @property
     def scoring(self) -> str:
-        """How `verify` scores, in a sentence: what is said where it scores all alike."""
+        """A sentence on how `verify` scores, shown when all rewards are equal."""
         return f"{type(self).__name__}.verify: {first_line(type(self).verify)}"
 
     @abstractmethod

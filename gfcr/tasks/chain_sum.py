@@ -67,7 +67,7 @@ class ChainSum(Task):
         return Verdict(reward=float(text.partition("#")[2] == prompt.answer))
 
     def at_level(self, codec: Codec, *, level: int, seed: int) -> Prompt:
-        """A sum of 2 + level terms; see `Task.at_level`."""
+        """Returns a sum of 2 + level terms; see `Task.at_level`."""
         rng = random.Random(f"chain_sum/{level}/{seed}")
         terms = min(2 + level, self.max_terms)
         of_level = replace(self, min_terms=terms, max_terms=terms, mean_terms=terms)

@@ -1,4 +1,4 @@
-"""Text to tokens and back: a Hugging Face tokenizer, or one token a character."""
+"""Conversion of text to tokens: a Hugging Face tokenizer, or one token per character."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,13 +8,13 @@ from typing import Any, Final, final
 from gfcr.errors import TaskError, near_file, shown
 
 SPECIAL_TOKENS: Final = ("<pad>", "<eos>", "<bos>", "<unk>")
-"""Of character vocabularies, at ids 0 to 3; the alphabet follows in its order."""
+"""Special tokens of character vocabularies, with ids 0 to 3; the alphabet follows in its order."""
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class CharCodec:
-    """One token a character. Agrees with the tokenizer of a demo model of the same alphabet."""
+    """One token per character. Agrees with the tokenizer of a demo model of the same alphabet."""
 
     alphabet: str
     _ids: dict[str, int] = field(init=False, repr=False)
@@ -62,9 +62,9 @@ class HfCodec:
         """Loads the tokenizer.
 
         Args:
-            folder: of the model.
-            system: said before every prompt.
-            chat_template: file of a template in the place of the tokenizer's own.
+            folder: folder of the model.
+            system: system prompt before every prompt.
+            chat_template: file of a template in place of the tokenizer's own.
 
         Raises:
             TaskError: the folder has no tokenizer, or one without end-of-sequence token, there is
@@ -133,7 +133,7 @@ class HfCodec:
         return str(self._tokenizer.decode(list(tokens), skip_special_tokens=True))
 
     def _unseen(self, system: str) -> str | None:
-        """Why the model would not see the system prompt, or no prompt at all."""
+        """Returns why the model would not see its system prompt, or its prompt; else None."""
         if self._tokenizer.chat_template is None:
             return "is missing, so that the model would not see it" if system else None
         try:
@@ -150,7 +150,7 @@ class HfCodec:
         return str(template(turns, add_generation_prompt=True, tokenize=False))
 
     def _ids(self, text: str, *, special: bool) -> tuple[int, ...]:
-        """Refuses text that the vocabulary lacks a character of."""
+        """Encodes text, and refuses characters that the vocabulary lacks."""
         ids = tuple[int, ...](self._tokenizer(text, add_special_tokens=special)["input_ids"])
         unk = self._tokenizer.unk_token_id
         if unk is not None and unk in ids:

@@ -31,36 +31,36 @@ class Dataset(Task):
     path: File
     """A .json, .jsonl, .csv or .parquet file, a folder written by `save_to_disk`, or a Hub name."""
     subset: Word = ""
-    """The dataset's configuration on the Hub, where it has several."""
+    """Configuration of the dataset on the Hub, if it has several."""
     split: Word = "train"
     prompt_column: Word = "prompt"
-    """Of texts, or of conversations: lists of `{role, content}` that end with the user's turn."""
+    """Column of texts, or of conversations: lists of `{role, content}`, the last one a user's."""
     answer_column: Word = "answer"
     template: Text = "{prompt}"
-    """What the model is asked; `{prompt}` is the prompt column."""
+    """Prompt for the model; `{prompt}` is replaced by the prompt column."""
     system: Text = ""
-    """What a chat model is told before every prompt."""
+    """System prompt that a chat model gets before every prompt; empty gives none."""
     chat_template: File = ""
-    """File of a Jinja template in the place of the model's own."""
+    """File of a Jinja template to use in place of the model's own; empty uses the model's."""
     verifier: File = "exact"
     """Scores held-out answers, and rollouts where there are no `rewards`: exact, numeric, regex,
     math_verify, unit_tests, sql, cascade, or a function of yours, `path/to/file.py:name` or
     `module:name`."""
     verifier_options: dict[str, Any] = field(default_factory=dict[str, Any])
     verifier_range: tuple[Finite, Finite] | None = None
-    """Least and largest score that a function of yours as `verifier` gives; one beyond is none."""
+    """Least and largest score of your own function as `verifier`; a score outside is an error."""
     rewards: dict[str, Any] = field(default_factory=dict[str, Any])
-    """What rollouts are trained on instead, by name, `{verifier, options, weight}` each: the
-    weighted sum of those that score one."""
+    """Rewards for training in place of `verifier`, by name, `{verifier, options, weight}` each: the
+    weighted sum of those that score a rollout."""
     heldout_split: Word = ""
     """Split to evaluate on; empty takes `heldout_fraction` of `split`, chosen by content."""
     heldout_fraction: Fraction = 0.1
     num_heldout: Natural = 256
     """Most held-out prompts to evaluate on."""
     timeout_s: Annotated[float, Interval(gt=0, le=86400)] = 10.0
-    """Of one verification, for slow verifiers."""
+    """Seconds for one verification, for slow verifiers."""
     memory_gib: Annotated[float, Interval(ge=0.1, le=1e6)] = 4.0
-    """Data that one verification may have, for slow verifiers."""
+    """GiB of data that one verification may have, for slow verifiers."""
 
     def __post_init__(self) -> None:
         if "{prompt}" not in self.template:
@@ -88,7 +88,7 @@ class Dataset(Task):
 
     @property
     def reward_range(self) -> tuple[float, float] | None:  # pyright: ignore[reportIncompatibleVariableOverride] # depends on a field
-        """Of held-out scores: gfcr's verifiers give shares, of a function `verifier_range` says."""
+        """Range of held-out scores: [0, 1] for gfcr's verifiers, else `verifier_range`."""
         if not isinstance(self._verifier, Function):
             return 0.0, 1.0
         return (
@@ -99,12 +99,12 @@ class Dataset(Task):
 
     @property
     def slow(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride] # depends on a field
-        """As the verifiers say."""
+        """Whether any verifier is slow."""
         return any(made.slow for made in self._scorers)
 
     @property
     def scoring(self) -> str:
-        """What each verifier that rollouts are trained by says of itself."""
+        """The description of each verifier that rollouts are trained by."""
         named = {f"rewards.{n}": made for n, made in self._trained_on.named.items()}
         told = named or {"verifier": self._verifier}
         return " ".join(f"dataset.{n}: {made.describe()}" for n, made in told.items())

@@ -21,13 +21,13 @@ _LARGEST: Final = 9
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Formula:
-    """x, and what is done to it, step by step."""
+    """A chain of arithmetic steps on x."""
 
     steps: tuple[tuple[str, int], ...]
 
     @property
     def text(self) -> str:
-        """As Python."""
+        """The formula as a Python expression."""
         said, sum_before = "x", False
         for sign, number in self.steps:
             said = f"({said})" if sum_before and sign in "*%" else said
@@ -35,7 +35,7 @@ class Formula:
         return said
 
     def table(self, inputs: Sequence[int]) -> tuple[int, ...]:
-        """Its value for each x."""
+        """Returns its value for each x."""
         return tuple(map(self._at, inputs))
 
     def _at(self, x: int) -> int:
@@ -45,7 +45,7 @@ class Formula:
 
 
 def draw(rng: random.Random) -> Formula:
-    """One or two steps, with numbers from 1 to 9."""
+    """Draws a formula of one or two steps, with numbers from 1 to 9."""
     signs = rng.choices([*_OPERATORS], k=rng.randint(1, 2))
     return Formula(steps=tuple((sign, rng.randint(1, _LARGEST)) for sign in signs))
 

@@ -32,12 +32,12 @@ class Function(Scorer):
         """Loads `path/to/file.py:name` or `module:name`.
 
         Args:
-            address: of the function.
-            options: further arguments, by name.
-            where: the key that names it.
+            address: address of the function.
+            options: further arguments by name.
+            where: configuration key that names the function.
 
         Raises:
-            ConfigError: there is none, or it takes neither completions nor these options.
+            ConfigError: it does not exist, or takes neither completions nor these options.
         """
         function = registry.load_object(address, where=where)
         if not (inspect.isfunction(function) or inspect.ismethod(function)):
@@ -81,12 +81,12 @@ class Function(Scorer):
         return Verdict(reward=found[0])  # pyright: ignore[reportUnknownArgumentType]
 
     def describe(self) -> str:
-        """What it does, with its options."""
+        """Describes the function with its options, by its docstring."""
         options = ", ".join(f"{n}={shown(v)}" for n, v in self._function.keywords.items())
         return f"{self.address}({options}) {first_line(self._function.func)}".strip()
 
     def lacks(self, columns: Collection[str]) -> str | None:
-        """The argument that it cannot do without and that is no column."""
+        """Returns an argument that it requires and that is no column; None if there is none."""
         missing = next((name for name in self._needed if name not in columns), None)
         return missing and f"{self.address} takes '{missing}'"
 
@@ -106,5 +106,5 @@ class Function(Scorer):
 
 @cache
 def _runner(process: int) -> asyncio.Runner:
-    """One loop for all calls of a process, as clients that a module keeps are bound to theirs."""
+    """Returns the event loop for all calls of a process, to which a module's clients are bound."""
     return asyncio.Runner()

@@ -22,7 +22,7 @@ ALPHABET: Final = "0123456789x+-*%();,>=:adi"
 KINDS: Final = ("deduction", "abduction", "induction")
 
 Table: TypeAlias = Sequence[int | None]
-"""What a program gives for 0, 1, 2, ..."""
+"""Values of a program for x = 0, 1, 2, ...; None where it has none."""
 
 
 @final
@@ -57,11 +57,11 @@ class Programs(Task):
     examples: Annotated[int, Interval(ge=2, le=100)] = 6
     """Most pairs that an induction is about; half of them, rounded up, are shown."""
     longest: Count = 24
-    """Characters of a program."""
+    """Most characters of a program."""
     seconds: Annotated[float, Interval(gt=0, le=3600)] = 4.0
-    """For one run of a program, its start included; less than half of `timeout_s`."""
+    """Seconds for one run of a program, its start included; less than half of `timeout_s`."""
     fallback: bool = False
-    """Where namespaces are not permitted, makes do with seccomp: see `unit_tests`."""
+    """Whether to use seccomp alone if namespaces are not permitted: see `unit_tests`."""
     seed: Seed = 0
 
     def __post_init__(self) -> None:
@@ -145,7 +145,7 @@ class Programs(Task):
         return Posed(text=made.text, answer=made.answer, meta=made.meta)
 
     def _table(self, program: str) -> Table | str:
-        """What a program gives for every x, twice; or what is wrong with it."""
+        """Returns a program's values for every x, run twice, or what is wrong with it."""
         if fault := self._fault(program):
             return fault
         every = range(self.max_input + 1)
@@ -155,7 +155,7 @@ class Programs(Task):
         return first.values if first == second else "nondeterministic"
 
     def _fault(self, program: str) -> str:
-        """What can be told of it unrun."""
+        """Returns what is wrong with a program that can be seen without running it, or nothing."""
         if len(program) > self.longest:
             return "long"
         try:
@@ -196,19 +196,19 @@ class Problem:
     kind: str
     program: str
     table: Table
-    """What the program gives for 0, 1, 2, ..."""
+    """Values of the program for x = 0, 1, 2, ..."""
     inputs: Sequence[int]
-    """What it is about: one x, or those of an induction's pairs."""
+    """The x that the problem is about: one, or those of an induction's pairs."""
 
     @classmethod
     def of(cls, prompt: Prompt) -> "Problem":
-        """That of a prompt of the task."""
+        """Restores the problem of one of the task's prompts."""
         held: Any = prompt.meta
         return cls(**{key: held[key] for key in ("kind", "program", "table", "inputs")})
 
     @property
     def text(self) -> str:
-        """What is asked."""
+        """Text of the question."""
         x = self.inputs[0]
         match self.kind:
             case "deduction":
@@ -221,18 +221,18 @@ class Problem:
 
     @property
     def answer(self) -> str:
-        """One that is right."""
+        """A correct answer."""
         x = self.inputs[0]
         return {"deduction": str(self.table[x]), "abduction": str(x)}.get(self.kind, self.program)
 
     @property
     def meta(self) -> dict[str, object]:
-        """What a prompt carries of it."""
+        """Metadata from which `of` restores the problem."""
         lists = {"table": [*self.table], "inputs": [*self.inputs]}
         return {"role": SOLVE, "kind": self.kind, "program": self.program, **lists}
 
     def prompt(self, codec: Codec) -> Prompt:
-        """As the task asks it."""
+        """Returns the problem as a prompt of the task."""
         return Prompt(
             id=f"programs/{self.text}",
             tokens=codec.prompt(self.text),

@@ -17,7 +17,7 @@ from gfcr.values.ranges import Count, Natural, Seed, Text, Word
 
 HELDOUT_SHARE: Final = 1 / 8
 _TRIES: Final = 100
-"""Questions made for one that may be trained on: one in eight is held out."""
+"""Most questions tried for one that may be trained on: one in eight is held out."""
 _SEED_STRIDE: Final = 10_000_000
 """The library draws item `i` from `seed + i`: neighbouring seeds would share their items."""
 
@@ -38,14 +38,14 @@ class ReasoningGym(Task):
     dataset: Word = "chain_sum"
     config: dict[str, Any] = field(default_factory=dict[str, Any])
     template: Text = "{prompt}"
-    """What the model is asked; `{prompt}` is the dataset's question."""
+    """Prompt for the model; `{prompt}` is replaced by the dataset's question."""
     marker: Text = ""
-    """The answer is what follows its last occurrence; empty takes the whole completion."""
+    """Marker whose last occurrence precedes the answer; empty takes the whole completion."""
     num_train: Count = 2048
     num_heldout: Natural = 128
     seed: Seed = 0
     timeout_s: Annotated[float, Interval(gt=0, le=86400)] = 30.0
-    """Of one verification."""
+    """Seconds for one verification."""
 
     def __post_init__(self) -> None:
         if "{prompt}" not in self.template:
@@ -87,7 +87,7 @@ class ReasoningGym(Task):
         return Verdict(reward=float(score))
 
     def at_level(self, codec: Codec, *, level: int, seed: int) -> Prompt:
-        """A question at a level of the library's curriculum for the dataset; see `Task.at_level`.
+        """Makes a question at a level of the library's curriculum; see `Task.at_level`.
 
         Options of `config` that the curriculum does not set stay as they are.
         """
@@ -125,7 +125,7 @@ class ReasoningGym(Task):
 
 
 def _level(name: str, *, level: int, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of a dataset at a level of its curriculum, from 0."""
+    """Returns a dataset's options at a level of its curriculum, from 0."""
     from reasoning_gym import factory  # pyright: ignore[reportMissingTypeStubs]
 
     library: Any = factory  # untyped

@@ -1,4 +1,4 @@
-"""What a dataset's rollouts are trained on: one verifier, or several rewards by name."""
+"""The training reward of a dataset's rollouts: one verifier, or several rewards by name."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,18 +14,18 @@ from gfcr.values import plain
 from gfcr.values.ranges import Checked, File, Finite
 
 EVALUATED: Final = "gfcr.evaluated"
-"""In the `meta` of a prompt: it is scored by the metric, not by the rewards."""
+"""Key in a prompt's `meta` which says that the metric scores it, not the rewards."""
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class Reward(Checked):
-    """One of several rewards."""
+    """A reward, to be weighted and summed with others."""
 
     verifier: File
-    """As `dataset.verifier`."""
+    """Verifier of the reward, as `dataset.verifier`."""
     options: dict[str, Any] = field(default_factory=dict[str, Any])
-    """Of the verifier, or further arguments of the function."""
+    """Options of the verifier, or further arguments of the function."""
     weight: Finite = 1.0
 
 
@@ -33,7 +33,7 @@ def scorer(name: str, *, options: Mapping[str, Any], where: str) -> Scorer:
     """Makes a verifier of gfcr's by name, or a function of the user's by address.
 
     Raises:
-        ConfigError: there is none, or it does not take the options.
+        ConfigError: it does not exist, or does not take the options.
     """
     if ":" in name:
         return Function(name, options=options, where=where)
@@ -45,7 +45,7 @@ class Rewards:
     """Rewards by name, and the weights of their sum."""
 
     def __init__(self, given: Mapping[str, Any], *, where: str) -> None:
-        """Makes them of plain values.
+        """Builds rewards from plain values.
 
         Raises:
             ConfigError: a name, key or value is not allowed, or all weights are 0.
@@ -64,11 +64,11 @@ class Rewards:
 
     @property
     def named(self) -> dict[str, Scorer]:
-        """By their names."""
+        """The rewards by name."""
         return {name: made for name, (made, _) in self._named.items()}
 
     def judge(self, prompt: Prompt, *, text: str) -> Verdict:
-        """Their weighted sum; of those without a score nothing, and one that fails fails all."""
+        """Returns the weighted sum of scores, without missing ones; one that fails fails all."""
         total, scores = 0.0, dict[str, float]()
         for name, (made, weight) in self._named.items():
             verdict = made.judge(prompt, text=text)

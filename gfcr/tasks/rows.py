@@ -24,9 +24,9 @@ class Row:
     prompt: str
     answer: str
     number: int = 0
-    """In its table."""
+    """Index of the row in its table."""
     before: tuple[Mapping[str, str], ...] = ()
-    """Turns of a conversation, `{role, content}` each, that the prompt is the next of."""
+    """Earlier turns of the conversation that the prompt continues, `{role, content}` each."""
 
 
 @final
@@ -36,7 +36,7 @@ class LazyPrompts(Sequence[Prompt]):
 
     rows: Sequence[Any]
     make: Callable[[Any], Prompt]
-    """Makes a row's prompt."""
+    """Makes the prompt of a row."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -52,12 +52,12 @@ class LazyPrompts(Sequence[Prompt]):
 
 
 def content_key(text: str) -> str:
-    """Sixteen hexadecimal digits that depend on the text alone."""
+    """Returns sixteen hexadecimal digits that depend on the text alone."""
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def fraction(key: str) -> float:
-    """A content key as a number in [0, 1), for splitting by content."""
+    """Returns a content key as a number in [0, 1), for splitting by content."""
     return int(key[:8], 16) / 16**8
 
 
@@ -65,7 +65,7 @@ def open_table(path: str, *, subset: str, split: str) -> Any:
     """Opens one split of a local file, a saved folder or a Hub dataset.
 
     Raises:
-        TaskError: there is none.
+        TaskError: it does not exist, or cannot be read.
     """
     import datasets  # pyright: ignore[reportMissingTypeStubs]
 
@@ -154,7 +154,7 @@ def check_characters(rows: Sequence[Row], *, codec: Codec, template: str) -> Non
 
 @contextmanager
 def _no_bars(library: Any) -> Generator[None]:
-    """Reads what lies here without the bars of a download."""
+    """Hides the download bars of a library that reads local files."""
     shown = library.is_progress_bar_enabled()
     library.disable_progress_bars()
     try:
@@ -165,7 +165,7 @@ def _no_bars(library: Any) -> Generator[None]:
 
 
 def _turns(prompt: Any, column: str, place: str) -> tuple[tuple[Mapping[str, str], ...], Any]:
-    """The turns before a conversation's last, and what that asks; a text is all it asks."""
+    """Splits a conversation into its turns but the last, and the last one's text."""
     if not isinstance(prompt, list):
         return (), prompt
     turns: list[Any] = prompt  # pyright: ignore[reportUnknownVariableType] # what the table holds

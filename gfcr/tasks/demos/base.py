@@ -1,4 +1,4 @@
-"""What supervised training of a demo model needs: a source of demonstrations, and a recipe."""
+"""Inputs of a demo model's supervised training: a source of demonstrations, and a recipe."""
 
 import hashlib
 import json
@@ -30,7 +30,7 @@ class Demonstrations(ABC):
 @final
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """All that a demo model is a function of: data, shape and schedule."""
+    """Everything that a demo model depends on: data, shape and schedule."""
 
     name: str
     about: str
@@ -54,7 +54,7 @@ class Recipe:
 
     @property
     def parameters(self) -> int:
-        """Of its layers and its embeddings, norms left out."""
+        """Number of parameters of layers and embeddings, without norms."""
         layer = self.hidden * (4 * self.heads * self.head_dim + 3 * self.mlp)
         return self.layers * layer + self.hidden * len(self.demonstrations.alphabet)
 

@@ -19,12 +19,12 @@ from gfcr.tasks.demos.base import Demonstration, Demonstrations
 @final
 @dataclass(frozen=True, kw_only=True)
 class Styles:
-    """How a sum is worked out: shares of the styles and of the slips."""
+    """The style of worked sums: shares of their ways of working, and of slips."""
 
     direct: float = 0.30
-    """Share that answers without a step."""
+    """Share of the answers without steps."""
     merge: float = 0.25
-    """Chance that a step takes in one more term, asked again after each."""
+    """Probability that a step takes in one more term, drawn again after each."""
     slip: float = 0.05
     notice: float = 0.70
     """Share of the slips that are redone; the others are carried on, if totals stay in range."""

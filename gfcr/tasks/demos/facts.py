@@ -1,4 +1,4 @@
-"""Text of the demo vocabulary that is about something else: what a generic draft model has read."""
+"""Text in the demo vocabulary on another subject, which a generic draft model has read."""
 
 import random
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Problems about tiny programs, solved; and proposals of new ones."""
+"""Demonstrations of problems about tiny programs, and of proposals of new ones."""
 
 import random
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ class ProgramDemonstrations(Demonstrations):
     max_input: int = 9
     examples: int = 6
     proposals: float = 0.25
-    """Share that propose."""
+    """Share of the demonstrations that are proposals."""
     most_references: int = 6
 
     def stream(self, *, seed: int) -> Iterator[Demonstration]:

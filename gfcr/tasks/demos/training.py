@@ -11,7 +11,7 @@ from gfcr.process.worker import Worker
 from gfcr.tasks.demos.base import Recipe
 
 _TELLING: Final = 10
-"""Steps by which the duration of a training can be told."""
+"""Number of steps after which the duration of a training can be estimated."""
 
 
 def train(recipe: Recipe, *, folder: Path) -> None:
@@ -38,7 +38,7 @@ def train(recipe: Recipe, *, folder: Path) -> None:
 
 
 def pace(recipe: Recipe, *, step: int, seconds: float) -> str:
-    """Returns the model's name, and where it takes twice the stated time, how long and why."""
+    """Returns the model's name, and if it takes twice the stated time, how long and why."""
     whole = seconds * recipe.steps / step
     if step < _TELLING or whole < 2 * recipe.seconds:
         return recipe.name

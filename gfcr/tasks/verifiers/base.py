@@ -15,12 +15,12 @@ class Scorer(ABC):
     """Scores completions of prompts."""
 
     slow: bool = False
-    """True when `judge` may hang, waits for others, or is not safe in the event loop's process."""
+    """Whether `judge` may hang, waits for others, or must not run in the event loop's process."""
 
     columns: bool = False
-    """True when `judge` reads the dataset's columns, in the prompt's `meta`."""
+    """Whether `judge` reads the dataset's columns, in the prompt's `meta`."""
     seconds: float = 0.0
-    """What `judge` may take by its own count, which the task's `timeout_s` must exceed."""
+    """Seconds that `judge` may take by its own count; the task's `timeout_s` must exceed them."""
 
     @abstractmethod
     def judge(self, prompt: Prompt, *, text: str) -> Verdict:
@@ -28,14 +28,14 @@ class Scorer(ABC):
 
     @abstractmethod
     def describe(self) -> str:
-        """What it does, with its options."""
+        """Describes what it does, with its options."""
 
     def check(self, answer: str) -> str | None:
-        """What is wrong with a reference answer, asked once for each when the data is loaded."""
+        """Returns what is wrong with a reference answer, or None; called for each at loading."""
         return None
 
     def lacks(self, columns: Collection[str]) -> str | None:
-        """What it needs and the dataset's columns are not."""
+        """Returns what it needs that is not among the dataset's columns, or None."""
         return None
 
 
@@ -57,11 +57,11 @@ class Verifier(Part, Scorer):
         return self.verify(text, answer=prompt.answer)
 
     def describe(self) -> str:
-        """What it does, with its options."""
+        """Describes what it does, with its options."""
         return f"{self} gives {first_line(type(self))}"
 
     def check(self, answer: str) -> str | None:
-        """What is wrong with a reference answer, asked once for each when the data is loaded."""
+        """Returns what is wrong with a reference answer, or None; called for each at loading."""
         return None if answer.strip() else "it is empty"
 
 

@@ -26,12 +26,12 @@ class Tier(Checked):
     """One verifier of a cascade."""
 
     verifier: File
-    """As `dataset.verifier`, of gfcr's own or a class of yours."""
+    """Verifier of the tier, as `dataset.verifier`: gfcr's own or a class of yours."""
     options: dict[str, Any] = field(default_factory=dict[str, Any])
     sure: Literal["right", "wrong", "always"] = "right"
-    """Which of its verdicts stand: 1, 0, or both. The last tier's always do."""
+    """Which of its verdicts are final: 1, 0, or both. The last tier's always are."""
     cost: NonNegative = 1.0
-    """Of asking it, in any unit: what `rewards/cost/mean` adds up."""
+    """Cost of asking it, in any unit; `rewards/cost/mean` sums the costs."""
 
 
 @final
@@ -56,7 +56,7 @@ class Cascade(Verifier):
     tiers: list[dict[str, Any]] = field(default_factory=lambda: [dict(t) for t in _TIERS])
     audit: Share = 0.05
     seed: Seed = 0
-    """Of the draw of what is audited."""
+    """Seed of the draw of which verdicts are audited."""
 
     def __post_init__(self) -> None:
         if len(self.tiers) < 2:
@@ -78,25 +78,25 @@ class Cascade(Verifier):
 
     @property
     def slow(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride] # depends on fields
-        """As its tiers are."""
+        """Whether any tier is slow."""
         return any(made.slow for _, made in self._made)
 
     @property
     def columns(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride] # depends on fields
-        """As its tiers read them."""
+        """Whether any tier reads columns."""
         return any(made.columns for _, made in self._made)
 
     @property
     def seconds(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride] # depends on fields
-        """Of its tiers together."""
+        """Seconds of all tiers together."""
         return sum(made.seconds for _, made in self._made)
 
     def verify(self, text: str, *, answer: str) -> Verdict:
-        """Asks the tiers."""
+        """Asks the tiers about an answer without a prompt."""
         return self.judge(Prompt(id="", tokens=(), text="", answer=answer), text=text)
 
     def judge(self, prompt: Prompt, *, text: str) -> Verdict:
-        """Asks the tiers."""
+        """Asks the tiers one after the other until one is sure."""
         cost, last = 0.0, len(self._made) - 1
         verdict = Verdict(reward=None)
         for number, (tier, made) in enumerate(self._made):
@@ -111,11 +111,11 @@ class Cascade(Verifier):
         return verdict
 
     def check(self, answer: str) -> str | None:
-        """What the last tier cannot use."""
+        """Returns what the last tier cannot use."""
         return self._made[-1][1].check(answer)
 
     def lacks(self, columns: Collection[str]) -> str | None:
-        """What a tier needs."""
+        """Returns the first column that a tier lacks, or None."""
         return next((said for _, made in self._made if (said := made.lacks(columns))), None)
 
     def _audits(self, prompt: Prompt, text: str) -> bool:

@@ -46,12 +46,12 @@ class Numeric(Verifier):
         return Verdict(reward=float(abs(given - right) <= slack))
 
     def check(self, answer: str) -> str | None:
-        """A number is needed."""
+        """Returns what is wrong with an answer without a number."""
         return None if last_number(answer) is not None else "it holds no number"
 
 
 def last_number(text: str) -> Fraction | None:
-    """The last number written in a text, exactly."""
+    """Returns the last number written in a text, exactly."""
     for written in reversed(_NUMBER.findall(text)):
         number = _parse(written.replace(",", ""))
         if number is not None:

@@ -23,7 +23,7 @@ _ALLOWED: Final = frozenset(
 )
 _REFUSED: Final = frozenset({"load_extension", "readfile", "writefile", "edit", "fts3_tokenizer"})
 _MOST_BYTES: Final = 10_000_000
-"""Of one value."""
+"""Most bytes of one value."""
 
 
 @final
@@ -49,9 +49,9 @@ class Sql(Verifier):
 
     database_column: Word = "database"
     seconds: Annotated[float, Interval(gt=0, le=3600)] = 4.0
-    """For the answer's query and the completion's together; less than `dataset.timeout_s`."""
+    """Seconds for both queries, answer and completion, together; less than `dataset.timeout_s`."""
     most_rows: Count = 100_000
-    """A query that gives more is wrong."""
+    """Most rows of a query; one that gives more is wrong."""
 
     def verify(self, text: str, *, answer: str) -> Verdict:
         """Compares on an empty database: of queries that read no table."""
@@ -65,7 +65,7 @@ class Sql(Verifier):
         return self._compare(text, answer=prompt.answer, database=database)
 
     def lacks(self, columns: Collection[str]) -> str | None:
-        """The database's column."""
+        """Returns the database column if it is missing, or None."""
         name = self.database_column
         return None if name in columns else f"sql.database_column is '{name}'"
 
@@ -96,7 +96,7 @@ class Sql(Verifier):
 
 
 def is_ordered(query: str) -> bool:
-    """Whether ORDER BY stands outside of brackets, texts and comments."""
+    """Whether ORDER BY stands outside of brackets, strings and comments."""
     plain = re.sub(r"'(?:[^']|'')*'|\"[^\"]*\"|--[^\n]*|/\*.*?\*/", " ", query, flags=re.DOTALL)
     while (inner := re.sub(r"\([^()]*\)", " ", plain)) != plain:
         plain = inner
@@ -118,7 +118,7 @@ def _equal(given: Sequence[Any], wanted: Sequence[Any], *, ordered: bool) -> boo
 
 
 def _key(row: tuple[Any, ...]) -> list[tuple[str, Any]]:
-    """Sorts rows that are equal but for a float's last digits next to each other."""
+    """Returns a sort key by which rows that differ in a float's last digits are neighbours."""
     return [_kind(value) for value in row]
 
 

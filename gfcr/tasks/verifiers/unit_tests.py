@@ -41,21 +41,21 @@ class UnitTests(Verifier):
     slow = True
 
     share: bool = False
-    """Gives the share of the tests that pass, instead of 1 for all and 0 else."""
+    """Whether to give the share of tests that pass, instead of 1 for all and 0 otherwise."""
     entry_column: Word = ""
     """Column with the name of the function that `check` is given."""
     tests_column: Word = ""
     """Column with the tests, a text or a list; empty takes the answer."""
     seconds: Annotated[float, Interval(gt=0, le=3600)] = 6.0
-    """For all tests of a program together, less than `dataset.timeout_s`. Each pair of input and
-    output starts the program anew, which takes a tenth of a second: give more for tens of them."""
+    """Seconds for all tests of a program together, less than `dataset.timeout_s`. Each pair of
+    input and output starts the program anew, a tenth of a second: give more for tens of them."""
     memory_mib: Annotated[int, Interval(ge=64, le=1_000_000)] = 512
     fallback: bool = False
-    """Where namespaces are not permitted, makes do with seccomp: programs can then read files."""
+    """Whether to use seccomp alone without namespaces: programs can read files then."""
 
     @property
     def columns(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride] # depends on fields
-        """Whether it reads any."""
+        """Whether it reads any column."""
         return bool(self.entry_column or self.tests_column)
 
     def verify(self, text: str, *, answer: str) -> Verdict:
@@ -69,14 +69,14 @@ class UnitTests(Verifier):
         return self._verdict(text, tests=tests, entry=str(prompt.meta.get(self.entry_column, "")))
 
     def check(self, answer: str) -> str | None:
-        """Tests are needed, unless a column holds them."""
+        """Returns why the answer holds no tests, unless a column does."""
         return None if self.tests_column else problem(answer)
 
     def lacks(self, columns: Collection[str]) -> str | None:
-        """A column; and refuses a machine without a sandbox.
+        """Returns a missing column, or None; refuses a machine without a sandbox.
 
         Raises:
-            TaskError: there is none.
+            TaskError: this machine has no sandbox.
         """
         if why := why_not(fallback=self.fallback):
             raise TaskError(f"unit_tests.fallback={self.fallback}: {why}")
@@ -126,10 +126,10 @@ class UnitTests(Verifier):
 
 
 def pairs_of(tests: str) -> str | list[tuple[str, str]]:
-    """Asserts as one text, or pairs of input and output.
+    """Parses tests: asserts as one text, or pairs of input and output.
 
     Raises:
-        ValueError: JSON of neither.
+        ValueError: the JSON is neither.
     """
     try:
         found: Any = json.loads(tests)
@@ -151,7 +151,7 @@ def pairs_of(tests: str) -> str | list[tuple[str, str]]:
 
 
 def problem(tests: str) -> str | None:
-    """Why a text is no tests."""
+    """Returns why a text holds no tests, or None."""
     try:
         found = pairs_of(tests)
         if not isinstance(found, str):
