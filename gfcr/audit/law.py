@@ -42,6 +42,7 @@ def target_law(logprobs: Laws, *, sampling: Sampling) -> Target:
     p = np.exp(logits - logits.max(-1, keepdims=True))
     p /= p.sum(-1, keepdims=True)
     keep = np.ones(p.shape, np.bool_)
+    # Filters cut at an edge: a token within rounding of it may be kept by one engine alone.
     unclear = np.zeros(len(p), np.bool_)
     if sampling.top_p < 1 or 0 < sampling.top_k < p.shape[1]:
         _cut_sorted(p, keep=keep, unclear=unclear, sampling=sampling)

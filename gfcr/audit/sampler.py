@@ -215,6 +215,7 @@ def _sample(engine: Engine, asking: Asking, *, seed: int, drafts: Drafts | None)
             running[request.id] = done[i]
         if not running:
             return done
+        # Read before the step: it verifies these drafts and proposes the next ones.
         proposed: Mapping[str, Draft | tuple[int, ...]] = drafts() if drafts else {}
         gained = engine.step()
         for row, delta in enumerate(gained):

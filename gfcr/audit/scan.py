@@ -171,6 +171,7 @@ def _drift(partition: Partition, *, rows: Index, group: Ints) -> Array:
     lengths = np.diff(np.r_[starts, len(group)])
     ones = np.zeros_like(mass)
     ones[np.arange(len(hit)), hit] = 1
+    # The alternative: each cell comes as often, relative to its probability, as it has so far.
     tilt = (PRIOR + _before(ones, starts, lengths)) / (PRIOR + _before(mass, starts, lengths))
     whole = (mass * tilt).sum(-1) / mass.sum(-1)
     ratio = np.log(tilt[np.arange(len(hit)), hit]) - np.log(whole)

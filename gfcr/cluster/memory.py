@@ -54,7 +54,7 @@ class KvBudget(Checked):
         if serving + total <= self._free or not held:
             return []
         if not self.frozen:
-            self.budget, self.frozen = self.budget // 2, True
+            self.budget, self.frozen = self.budget // 2, True  # frozen, or it would swing
             self.cuts += 1
         # What fits the budget may still not fit beside a burst that goes on.
         allowed = min(self.budget, max(0, self._free - serving))

@@ -12,7 +12,7 @@ from gfcr.errors import asking
 from gfcr.speculation.base import Draft, Drafter, Law, Proposer, Row, Step
 from gfcr.types import Floats, Ints
 
-_ONE = 1 + 1e-3
+_MOST_PROBABILITY = 1 + 1e-3
 """Upper bound of a valid probability, with room for rounding."""
 
 
@@ -152,7 +152,7 @@ def _cut(draft: Draft, most: int) -> Draft:
 
 def _checked(draft: Draft) -> Draft:
     probs_TM = draft.law.probs_TM if draft.law is not None else None
-    if probs_TM is not None and not ((probs_TM >= 0) & (probs_TM <= _ONE)).all():
+    if probs_TM is not None and not ((probs_TM >= 0) & (probs_TM <= _MOST_PROBABILITY)).all():
         raise ValueError(f"a draft's law has probabilities outside [0, 1]: {probs_TM[:2]} ...")
     return draft
 

@@ -118,6 +118,7 @@ class FakeEngine:
             generator = np.random.default_rng(request.seed)
         cap = request.sampling.max_tokens
         self._queue.append(_Running(request=request, rng=generator, script=script, cap=cap))
+        # Requests that have begun keep their seats; priority orders those that wait.
         self._queue.sort(key=lambda r: (not r.done, r.request.priority))
         self._count(prompt_tokens=len(request.tokens))
         self._drafting.begin(request)
@@ -252,6 +253,7 @@ class FakeEngine:
     def _report(self, deltas: Sequence[Delta], *, drafts: Mapping[str, Draft]) -> None:
         emitted = sum(len(d.tokens) for d in deltas)
         drafted = sum(len(d.tokens) for d in drafts.values())
+        # A verification emits one token beyond those that it accepts.
         accepted = sum(len(d.tokens) - 1 for d in deltas if d.request_id in drafts)
         busy = self._config.step_s + self._config.token_s * (len(deltas) + drafted)
         self._count(forward_passes=1, generated_tokens=emitted, busy_s=busy)

@@ -15,7 +15,7 @@ from gfcr.engine.vllm_model import ModelFolder
 from gfcr.errors import asking
 from gfcr.speculation.base import Drafter, Step
 
-_LOOK_S: Final = 0.25
+_POLL_S: Final = 0.25
 """Seconds between two polls of the servers' counters."""
 _HOOKS: Final = ("saw", "fresh_weights")
 """Methods that only a drafter that adapts or learns overrides; others are never polled for."""
@@ -75,10 +75,10 @@ class ServerDrafting:
     def look(self, *, running: int) -> None:
         """Reports the servers' counters to the drafter, and syncs new draft weights to them.
 
-        Does so at most every `_LOOK_S` seconds, and always when no request is running any more.
+        Does so at most every `_POLL_S` seconds, and always when no request is running any more.
         """
         seconds = time.monotonic() - self._looked_s
-        if not (self._steers and self._open) or (running and seconds < _LOOK_S):
+        if not (self._steers and self._open) or (running and seconds < _POLL_S):
             return
         self._looked_s += seconds
         if not self._drafting.idle or not running:

@@ -16,7 +16,7 @@ from gfcr.engine.server_wire import GENERATE, Event, Events, LostServerError
 from gfcr.engine.vllm_inside import STEPS
 from gfcr.errors import EngineError
 
-_SOON_S: Final = 0.01
+_RETRY_S: Final = 0.01
 _log: Final = logging.getLogger(__name__)
 
 
@@ -91,9 +91,9 @@ class Fleet:
     def hear(self) -> None:
         """Handles the events that have come, waiting a limited time for the first one."""
         late = [s.late_s for s in self.servers if s.late_s is not None]
-        soon = self._place_anew()
+        soon = self._place_waiting()
         with contextlib.suppress(queue.Empty):
-            rest_s = _SOON_S if soon else max(min(late, default=1.0), _SOON_S)
+            rest_s = _RETRY_S if soon else max(min(late, default=1.0), _RETRY_S)
             self._handle(self._events.get(timeout=rest_s))
         for _ in range(self._events.qsize()):  # nobody else takes from it
             self._handle(self._events.get())
@@ -166,7 +166,7 @@ class Fleet:
 
     # ------------------------------------------------------------ what servers say
 
-    def _place_anew(self) -> bool:
+    def _place_waiting(self) -> bool:
         """Sends waiting and evicted requests; returns whether to retry soon as some still wait."""
         for flight in self.placement.evicted(self.servers):
             self.forget(flight, ended=False)
@@ -186,14 +186,14 @@ class Fleet:
         if server is None:  # of a request that is gone, or from before a new start
             return
         if event.key == server.name:
-            self._answered(server, event)
+            self._greeted(server, event)
         elif event.lost:
             self._lose(server, event.lost)
         else:
             server.heard(tokens=len(event.tokens))
             self._taken(server.flights[event.key], event)
 
-    def _answered(self, server: Server, event: Event) -> None:
+    def _greeted(self, server: Server, event: Event) -> None:
         """Handles a server's first answer, or its failure to start.
 
         Raises:

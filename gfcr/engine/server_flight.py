@@ -14,7 +14,7 @@ _FINISH: Final = {
     "abort": FinishReason.ABORTED,
     "repetition": FinishReason.HALTED,
 }
-_MIX: Final = 0x9E3779B97F4A7C15
+_SEED_STEP: Final = 0x9E3779B97F4A7C15
 """Multiplier (2^64 over the golden ratio) that gives a resumed request another seed."""
 EXTRA: Final = "gfcr"
 """Key in vLLM's `extra_args` under which `gfcr.engine.vllm_inside` finds its arguments."""
@@ -42,8 +42,8 @@ class Flight:
             eos: tokens that end a request.
             traced: whether the server keeps a record of its steps.
         """
-        # What goes on is drawn from a seed of its own, of the request's and its place: another
-        # continuation than the one that was cut, of the same law.
+        # A resumed request gets a seed made of its own and its position: what it samples differs
+        # from the continuation that was lost, but follows the same law.
         request, own, done = self.request, self.request.sampling, len(self.tokens)
         seed, budget = request.seed, request.draft_budget
         extra = {} if budget is None else {"draft_budget": budget}
@@ -57,7 +57,7 @@ class Flight:
                 "top_k": own.top_k,
                 "min_p": own.min_p,
                 "max_tokens": self.cap - done,
-                "seed": None if seed is None else (seed + done * _MIX) % 2**63,
+                "seed": None if seed is None else (seed + done * _SEED_STEP) % 2**63,
                 "stop_token_ids": [*(() if request.endless else eos), *request.stop],
                 "logprobs": self.logprobs,
                 "detokenize": False,

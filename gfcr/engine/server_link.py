@@ -14,7 +14,7 @@ from gfcr.engine.server_weights import Synced
 from gfcr.engine.server_wire import Events, LostServerError, Wire
 from gfcr.errors import EngineError
 
-_FRUITLESS: Final = 3
+_MOST_LOSSES: Final = 3
 """Consecutive losses without a single sampled token after which a server is given up."""
 
 
@@ -158,7 +158,7 @@ class Server:
             EngineError: it was lost several times without sampling a token in between.
         """
         self._lost += 1
-        if self._lost > _FRUITLESS:
+        if self._lost > _MOST_LOSSES:
             raise EngineError(
                 f"the vLLM server at {self.url} was lost {self._lost} times without sampling a "
                 f"token ({why}). {self._words()}"
@@ -168,7 +168,7 @@ class Server:
         for flight in flights:
             flight.key = ""
         self._gone = self._gone.plus(self._now.since(self._then))
-        self._then = self._now = Counted()
+        self._then = self._now = Counted()  # a restarted server counts from 0
         self.up, self._has = False, ""
         self._wire.close()
         return flights

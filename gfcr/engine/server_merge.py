@@ -39,6 +39,7 @@ class TailMerge(Placement):
             return gone
         self._full = False
         held = [sum(map(_tokens, server.flights.values())) for server in servers]
+        # Moved requests are prefilled again: those that stay are the most expensive to move.
         self._keeper = max(range(len(servers)), key=held.__getitem__)
         others = [s for i, s in enumerate(servers) if i != self._keeper and s.up]
         moved = [flight for server in others for flight in server.flights.values()]

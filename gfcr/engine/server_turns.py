@@ -58,6 +58,7 @@ class Turns(Placement):
             return None
         own = self._last.get(key := key_of(request))
         if own not in free:
+            # Borrowed servers first: what serving can spare is free.
             own = min(free, key=lambda i: (i >= self._borrowed, len(servers[i].flights), i))
         self._last[key] = own
         return own

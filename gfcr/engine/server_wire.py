@@ -21,7 +21,7 @@ T = TypeVar("T")
 GENERATE: Final = "/inference/v1/generate"
 ABORT: Final = "/inference/v1/abort_requests"
 _CONNECT_S: Final = 10.0
-_LOOK_S: Final = 0.2
+_POLL_S: Final = 0.2
 _NUMBERS: Final = itertools.count()
 _AT_ONCE: Final = 64
 """Most calls of `asking` that are open at the same time."""
@@ -157,7 +157,7 @@ class Wire:
             if time.monotonic() > until:
                 why = f"it did not answer within {patience_s:g} s"
                 break
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_POLL_S)
         self.events.put(Event(key=self.name, lost=why))
 
     def _end(self, keys: tuple[str, ...]) -> None:

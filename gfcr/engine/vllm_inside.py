@@ -58,14 +58,14 @@ def install() -> None:
     if owner.update_draft_token_ids.__module__ != __name__:
         owner.update_draft_token_ids = _keeping_budgets(owner.update_draft_token_ids)
         owner.update_from_output = _recording(owner.update_from_output)
-        engine.collective_rpc = _telling(engine.collective_rpc)
+        engine.collective_rpc = _answering_steps(engine.collective_rpc)
 
 
 def _keeping_budgets(stock: Any) -> Any:
     def update_draft_token_ids(self: Any, drafts: Any) -> None:
         stock(self, drafts)
         for name in drafts.req_ids:
-            most = _told(self, name).get("draft_budget")
+            most = _extra_of(self, name).get("draft_budget")
             if most is not None:
                 request = self.requests[name]
                 request.spec_token_ids = request.spec_token_ids[:most]
@@ -78,7 +78,7 @@ def _recording(stock: Any) -> Any:
 
     def update_from_output(self: Any, scheduled: Any, output: Any) -> Any:
         nonlocal number
-        names = {i: _told(self, i).get("trace") for i in scheduled.num_scheduled_tokens}
+        names = {i: _extra_of(self, i).get("trace") for i in scheduled.num_scheduled_tokens}
         made = stock(self, scheduled, output)
         if any(names.values()):
             number += 1
@@ -94,7 +94,7 @@ def _recording(stock: Any) -> Any:
     return update_from_output
 
 
-def _telling(stock: Any) -> Any:
+def _answering_steps(stock: Any) -> Any:
     @functools.wraps(stock)  # vLLM asks its signature how many arguments it takes
     def collective_rpc(self: Any, method: Any, *args: Any, **kwargs: Any) -> Any:
         """Returns the recorded steps and forgets them; passes every other call to the workers."""
@@ -107,7 +107,7 @@ def _telling(stock: Any) -> Any:
     return collective_rpc
 
 
-def _told(scheduler: Any, name: str) -> dict[str, Any]:
+def _extra_of(scheduler: Any, name: str) -> dict[str, Any]:
     """Returns what gfcr put into a request's `extra_args`; empty for others' requests."""
     request = scheduler.requests.get(name)
     params = request and request.sampling_params

@@ -147,6 +147,7 @@ class Speculation:
         drafts = [NOTHING] * len(sampled)
         for i, draft in zip(asked, self._drafting.propose(list(asked.values())), strict=True):
             drafts[i] = draft
+        # vLLM takes laws for all rows or for none: rows without one get a point mass.
         if any(d.law is not None for d in drafts):
             self._runner._draft_probs = self._dense(drafts)
             self._runner._draft_prob_req_ids = list(ids)

@@ -35,7 +35,7 @@ def _finished(job: Job) -> bool:
     return (RunFolder(job.folder).result() or {}).get("status") == "finished"
 
 
-def _surroundings() -> Any:
+def _environment() -> Any:
     """Returns what a fresh process would start with; upgrading libraries changes it."""
     installed = os.stat(sysconfig.get_path("purelib")).st_mtime_ns
     return dict(os.environ), os.getcwd(), installed
@@ -58,8 +58,8 @@ class Forks:
             ConnectionError: the warm process has ended; later trials start as fresh processes.
         """
         set_defaults()
-        self._like = self._like or _surroundings()
-        if not self._libraries or _surroundings() != self._like:
+        self._like = self._like or _environment()
+        if not self._libraries or _environment() != self._like:
             return None
         if not self._idle:
             line, pipe = command("gfcr.launch.warm", arguments=self._libraries), subprocess.PIPE

@@ -123,13 +123,13 @@ class Lender:
 
     def _finish(self, row: _Row) -> None:
         """Ends a trial's present sub-stage, and learns how long its kind takes."""
-        self._book()
+        self._record()
         if (ended := row.now) is not None:
             known = row.lengths.get(ended.kind, row.done_s)
             row.lengths[ended.kind] = known + _RECENT * (row.done_s - known)
         row.now, row.done_s = None, 0.0
 
-    def _book(self) -> None:
+    def _record(self) -> None:
         """Records what has run since the last decision."""
         now = self._clock()
         for row in self._rows.values():
@@ -148,9 +148,9 @@ class Lender:
         return self._slowdown.times[row.now.kind, row.other, row.share]
 
     def _decide(self) -> None:
-        self._book()
+        self._record()
         machine = Machine(graph=self._graph(), slowdown=self._slowdown)
-        first = {_name(trial, 0): row for trial, row in self._rows.items() if self._is_there(row)}
+        first = {_name(trial, 0): row for trial, row in self._rows.items() if self._has_asked(row)}
         left = {name: stage.work_s for name, stage in machine.graph.stages.items()}
         running = tuple(name for name, row in first.items() if row.now is not None)
         if not first:
@@ -158,13 +158,13 @@ class Lender:
         state = State(now_s=0.0, left_s=left, running=running)
         self._lend(self._scheduler.choose(machine, state=state), first=first)
 
-    def _is_there(self, row: _Row) -> bool:
+    def _has_asked(self, row: _Row) -> bool:
         return row.now is not None or row.seen > 0
 
     def _graph(self) -> Graph:
         stages: list[SubStage] = []
         for trial, row in self._rows.items():
-            if not self._is_there(row):
+            if not self._has_asked(row):
                 continue
             kind, done_s, needs = row.lease.does, row.done_s, tuple[str, ...]()
             for number in range(_AHEAD + 1):

@@ -84,12 +84,12 @@ class Ray(Launcher):
                             watch(job)
                     for ref in done:
                         job = tasks.pop(ref)
-                        _let_go(ray, groups.pop(job.name))
+                        _release(ray, groups.pop(job.name))
                         yield JobEnd(job=job, result=_result(ray, ref))
             finally:
                 _cancel(ray, list(tasks))
                 for group in groups.values():
-                    _let_go(ray, group)
+                    _release(ray, group)
 
     def _group(self, ray: Any, job: Job) -> Any:
         """Reserves room for a trial and its servers; None if these have no room of their own."""
@@ -180,7 +180,7 @@ def _bundle(**room: float) -> dict[str, float]:
     return {kind[:-1].upper(): num for kind, num in room.items() if num}
 
 
-def _let_go(ray: Any, group: Any) -> None:
+def _release(ray: Any, group: Any) -> None:
     if group is not None and ray.is_initialized():
         ray.util.remove_placement_group(group)
 

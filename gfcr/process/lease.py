@@ -20,7 +20,7 @@ LEASE: Final = "GFCR_LEASE"
 Kind: TypeAlias = Literal["start", "evaluate", "decode", "tail", "train"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 _ASKED, _GRANTED, _CORES, _KIND = range(4)
-_LOOK_S: Final = 0.001
+_POLL_S: Final = 0.001
 _TAIL: Final = 1 / 8
 """Share of a batch's requests at which its tail begins, where a second core helps little."""
 
@@ -58,7 +58,7 @@ class Lease:
         self._row[_KIND], self._most = KINDS.index(kind), 0
         self._row[_ASKED] += 1
         while self._row[_GRANTED] < self._row[_ASKED]:
-            self._sleep(_LOOK_S)
+            self._sleep(_POLL_S)
         self.look()
 
     def look(self) -> None:

@@ -6,7 +6,7 @@ import threading
 import time
 from typing import Final
 
-_LOOK_S: Final = 0.5
+_POLL_S: Final = 0.5
 _GRACE_S: Final = 15.0
 
 
@@ -25,7 +25,7 @@ def follow(parent: int) -> None:
 
 def _watch(parent: int) -> None:
     while os.getppid() == parent:
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_S)
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(_GRACE_S)
     if os.getpgrp() == os.getpid():  # what it started ends with it

@@ -85,6 +85,7 @@ class Ahead:
         """See `BatchSource.next_batch`."""
         began, aside = time.perf_counter(), self._aside_s
         self._await(lambda: bool(self._ready) or self._is_over)
+        # The trainer changes its weights after this: they must be synced, or copied, before.
         self._await(lambda: not self._weights or self._is_late(), then=self._keep_weights)
         self._waited_s = max(0.0, time.perf_counter() - began - (self._aside_s - aside))
         with self._changed:

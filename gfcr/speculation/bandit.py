@@ -123,6 +123,7 @@ class DraftBandit:
         if self.trying or not pure:
             self.tried_s += seconds * self.trying
             others = (self.speed(k) for k in self.lengths if k != length or not self.trying)
+            # The price: seconds beyond those that the fastest length takes for the same tokens.
             self.credit_s -= seconds - tokens / (max(others) or tokens / seconds)
         self.steps += 1
         if pure:

@@ -172,7 +172,7 @@ class Learner:
         if self._process is not None:
             self.deaths += 1
             self._deaths_in_a_row += 1
-            self._mourn(self._process.returncode)
+            self._report_death(self._process.returncode)
             self._told.clear()
             self._process = None
         if not self.given_up:
@@ -205,7 +205,7 @@ class Learner:
         except (BlockingIOError, BrokenPipeError):
             return False
 
-    def _mourn(self, code: int) -> None:
+    def _report_death(self, code: int) -> None:
         log = (self.folder / "log").read_text(errors="replace").strip().splitlines()
         said = log[-1:] if code > 0 else []  # who is killed has no last words
         then = "drafting goes on with the draft as it is" if self.given_up else "starting it again"

@@ -53,7 +53,7 @@ class Succession:
 
     def teach(self, examples: Sequence[Example], *, course: Course) -> None:
         """Sends the learner examples for a round; the first call starts it."""
-        self._school(course).teach(examples)
+        self._started_learner(course).teach(examples)
 
     def fresh(self, folder: Path) -> "Named | None":
         """Returns weights to load in place of those in use; None if there is nothing to change.
@@ -61,7 +61,8 @@ class Succession:
         Args:
             folder: folder of the model as the engine loaded it.
         """
-        self._look()
+        self._take_learnt()
+        # After a restart the engine has the original weights, not those of the restored draft.
         if self._restored:
             self._restored = False
             return _load(self._current, folder=folder)
@@ -87,7 +88,7 @@ class Succession:
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the draft in use, its predecessor, the newest learnt, and all measurements."""
-        self._look()
+        self._take_learnt()
         newest = self._newest
         return {
             "guard": copy.deepcopy(self.guard),
@@ -103,7 +104,7 @@ class Succession:
         self.guard, self._counts = copy.deepcopy(state["guard"]), copy.deepcopy(state["counts"])
         if state["learnt"] is None and state["current"] is None:
             return
-        learner = self._school(course)
+        learner = self._started_learner(course)
         kept = {
             name: _written(state[name], file=learner.folder / name)
             for name in ("current", "previous", "learnt", "optimizer")
@@ -112,12 +113,12 @@ class Succession:
         learner.restart_from(kept["learnt"] or self._current, optimizer=kept["optimizer"])
         self._restored = self._current is not None
 
-    def _school(self, course: Course) -> Learner:
+    def _started_learner(self, course: Course) -> Learner:
         if self.learner is None:
             self.learner = Learner(course)
         return self.learner
 
-    def _look(self) -> None:
+    def _take_learnt(self) -> None:
         """Takes over what the learner has made since the last call."""
         learnt = self.learner.poll() if self.learner is not None else None
         if learnt is None:
@@ -142,7 +143,7 @@ class Succession:
         self._previous, self._current = self._current, file
         self._counts.swaps += 1
         self.guard.swapped()
-        self._tidy()
+        self._delete_unused()
         return weights
 
     def _roll_back(self) -> None:
@@ -150,7 +151,7 @@ class Succession:
         _log.warning("the new draft accepts less than the one before: rolled back")
         self._current, self._previous = self._previous, None
         self.guard.rolled_back()
-        self._tidy()
+        self._delete_unused()
 
     def _judge(self) -> None:
         """Drops what was learnt if the draft that was rolled back was to blame for the fall."""
@@ -170,9 +171,9 @@ class Succession:
         self._newest = self._next = None
         if self.learner is not None:
             self.learner.restart_from(self._current)
-        self._tidy()
+        self._delete_unused()
 
-    def _tidy(self) -> None:
+    def _delete_unused(self) -> None:
         if self.learner is not None:
             self.learner.keep([self._current, self._previous, self._next])
 

@@ -30,6 +30,7 @@ class Formula:
         """The formula as a Python expression."""
         said, sum_before = "x", False
         for sign, number in self.steps:
+            # In Python * and % bind more tightly than the + or - of the step before.
             said = f"({said})" if sum_before and sign in "*%" else said
             said, sum_before = f"{said}{sign}{number}", sign in "+-"
         return said

@@ -43,7 +43,7 @@ def commit(checkpoint: Path, *, state: Mapping[str, Any], keep: int) -> None:
         CheckpointError: a part's memory cannot be written as data; nothing is completed.
     """
     checkpoint.mkdir(parents=True, exist_ok=True)
-    (checkpoint / MARKER).unlink(missing_ok=True)
+    (checkpoint / MARKER).unlink(missing_ok=True)  # incomplete until all files are written
     state_file.write(checkpoint, state=state)
     text = _manifest({name: _digest(checkpoint / name) for name in _files(checkpoint)})
     for path in checkpoint.rglob("*"):
@@ -54,7 +54,7 @@ def commit(checkpoint: Path, *, state: Mapping[str, Any], keep: int) -> None:
         file.flush()
         os.fsync(file.fileno())
     draft.replace(checkpoint / MARKER)
-    _flush(checkpoint)
+    _flush(checkpoint)  # the marker's directory entry, too
     _flush(checkpoint.parent)
     _drop_old(checkpoint.parent, keep=keep)
 

@@ -82,6 +82,7 @@ def units(given: Iterable[Unit], *, count: int) -> list[list[Unit]]:
     runs: list[list[Unit]] = []
     start = 0
     for runs_left in range(count, 0, -1):
+        # A run takes samples up to its share of the tokens left; a sample stays for each later run.
         goal, size, stop = tokens_left / runs_left, 0, start
         last = len(ordered) - (runs_left - 1)
         while stop < last and (stop == start or size + _size(ordered[stop]) / 2 <= goal):

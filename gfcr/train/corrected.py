@@ -100,24 +100,24 @@ def applied(update: Sequence[Learned], *, by: Correction) -> list[Sample]:
     with asking("correction"):
         answers: list[Any] = list(by.correct(update))
     if len(answers) != len(update):
-        raise _misfit(f"gave {len(answers)} answers for {len(update)} rollouts")
+        raise _refused(f"gave {len(answers)} answers for {len(update)} rollouts")
     return [_sample(u, a) for u, a in zip(update, answers, strict=True)]
 
 
 def _sample(learned: Learned, answer: Any) -> Sample:
     rollout, where = learned.rollout, f"rollout {learned.rollout.id}"
     if not isinstance(answer, Corrected):
-        raise _misfit(f"{where}: gave {shown(answer)}: give a Corrected")
+        raise _refused(f"{where}: gave {shown(answer)}: give a Corrected")
     mask_T = rollout.mask_T if answer.mask_T is None else np.asarray(answer.mask_T)
     if mask_T.dtype != np.bool_ or mask_T.shape != rollout.mask_T.shape:
         said = f"gave a mask of {mask_T.dtype} {mask_T.shape}"
-        raise _misfit(f"{where}: {said}: give one boolean for each of its {len(rollout)} tokens")
+        raise _refused(f"{where}: {said}: give one boolean for each of its {len(rollout)} tokens")
     if (mask_T & ~rollout.mask_T).any():
-        raise _misfit(f"{where}: its mask keeps environment tokens: leave them out")
+        raise _refused(f"{where}: its mask keeps environment tokens: leave them out")
     weight_T = np.asarray(answer.weight, np.float32)
     if weight_T.shape not in ((), mask_T.shape) or not np.isfinite(weight_T).all():
         said = f"gave the weight {shown(answer.weight)}"
-        raise _misfit(f"{where}: {said}: give one finite number, or one for each token")
+        raise _refused(f"{where}: {said}: give one finite number, or one for each token")
     return Sample(
         rollout=replace(rollout, mask_T=mask_T),
         advantage_T=np.where(mask_T, learned.advantage_T * weight_T, np.float32(0)),
@@ -125,5 +125,5 @@ def _sample(learned: Learned, answer: Any) -> Sample:
     )
 
 
-def _misfit(said: str) -> PartError:
+def _refused(said: str) -> PartError:
     return PartError(f"strategy.correction: {said}.")

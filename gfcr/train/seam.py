@@ -134,7 +134,7 @@ class Feed(TrainerCallback):
             return
         started = time.perf_counter()
         weights = whole(model, ranks=self._ranks)
-        if self._synced is None:
+        if self._synced is None:  # others were checked after their optimizer step
             check_weights(weights, update=version)
         policy = policy_weights(model) if is_adapted(model) else weights.items()
         self._job.source.sync(policy, version=version)

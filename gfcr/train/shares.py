@@ -109,15 +109,15 @@ def dealt(runs: Sequence[Sequence[Unit]], *, size: int) -> list[list[list[Unit]]
     """Deals the units of each micro-batch in turn; returns the micro-batches of each process."""
     if size == 1:
         return [[[*run] for run in runs]]
-    return [[[_light(u) for u in run[rank::size]] for run in runs] for rank in range(size)]
+    return [[[_stripped(u) for u in run[rank::size]] for run in runs] for rank in range(size)]
 
 
-def _light(unit: Unit) -> Unit:
+def _stripped(unit: Unit) -> Unit:
     """Returns a unit without what no loss reads, to be sent between processes."""
-    return type(unit)(map(_lightened, unit))
+    return type(unit)(map(_stripped_sample, unit))
 
 
-def _lightened(sample: Sample) -> Sample:
+def _stripped_sample(sample: Sample) -> Sample:
     rollout = sample.rollout
     prompt = Prompt(id=rollout.prompt.id, tokens=rollout.prompt.tokens, text="", answer="")
     return replace(sample, rollout=replace(rollout, prompt=prompt, text="", spans=(), notes={}))

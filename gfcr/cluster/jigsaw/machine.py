@@ -7,7 +7,7 @@ from typing import Final, final
 
 from gfcr.cluster.jigsaw.substages import Graph, Share, Slowdown, SubStage
 
-_NOTHING: Final = 1e-9
+_ROUNDING_S: Final = 1e-9
 
 
 @final
@@ -108,7 +108,7 @@ class Machine:
         took_s = min(left[name] / rate for name, rate in rates.items())
         for name, rate in rates.items():
             left[name] -= took_s * rate
-        running = tuple(name for name in action.stages if left[name] > _NOTHING)
+        running = tuple(name for name in action.stages if left[name] > _ROUNDING_S)
         for name in action.stages:
             if name not in running:
                 del left[name]
