@@ -19,8 +19,8 @@ from gfcr.values.ranges import Natural
 class Pool(Serving):
     """vLLM servers side by side, each with all of the policy.
 
-    Requests of a prompt go to the server that has it cached, others to the idlest. What was in
-    flight on one that dies goes on on the others, while it is started again.
+    Requests of a prompt go to the server that has it cached, others to the one with fewest. If a
+    server dies, its requests continue on the others while it is restarted.
     """
 
     size: Annotated[int, Interval(ge=1, le=64)] = 2

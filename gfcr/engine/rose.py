@@ -26,8 +26,8 @@ from gfcr.values.ranges import Count, File, Positive, Share
 class Rose(Serving):
     """Rollouts on serving devices, as far as their latency budgets allow (ROSE, 2605.06534).
 
-    A step on a borrowed server begins when what is served beside it can spare its time. What stalls
-    there, or holds memory that serving needs, goes on on servers of one's own.
+    A step on a borrowed server begins when the serving beside it can spare the time. Rollouts that
+    stall there, or hold memory that serving needs, continue on dedicated servers.
     """
 
     gate: File = ""

@@ -71,8 +71,8 @@ class Flight:
     def take(self, event: Event) -> Delta | None:
         """Appends an event's tokens up to the cap; returns None if there is nothing to report.
 
-        Without a `finish` the server may have ended all the same, at a cap that has been raised
-        since: see `is_short`.
+        Without a `finish` the server may still have ended the request, at an earlier cap that was
+        raised since: see `is_short`.
         """
         room = max(self.cap - len(self.tokens), 0)
         tokens, logprobs = event.tokens[:room], event.logprobs[:room]

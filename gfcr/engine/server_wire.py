@@ -58,8 +58,8 @@ Events: TypeAlias = "queue.SimpleQueue[Event]"
 class Wire:
     """Connections to one server, in a thread of their own.
 
-    Nothing here raises into the thread: what goes wrong is an `Event`, or an EngineError where it
-    was asked.
+    Failures of streams are reported as an `Event`; those of `ask` and `asking` are raised where the
+    answer is awaited.
     """
 
     def __init__(self, *, events: Events, timeout_s: float) -> None:

@@ -21,7 +21,7 @@ def toy_law(
 ) -> Floats:
     """Returns a random distribution for each (version, last two tokens), shape (4 + letters,).
 
-    Of the special tokens only the end of sequence has a probability: 1 / mean_length.
+    The end of sequence has probability 1 / mean_length; other special tokens never occur.
     """
     p = np.zeros(4 + letters)
     weights = rng(seed, "table", version, *context).dirichlet(np.ones(letters))

@@ -28,7 +28,7 @@ def install(path: str) -> None:
 def gated(stock: Any, *, gate: Gate) -> Any:
     """Wraps an engine core's step, which then does nothing while the gate is shut.
 
-    vLLM looks for new requests and for what was aborted, and comes again a millisecond later.
+    vLLM then handles new and aborted requests, and calls the step again a millisecond later.
 
     Args:
         stock: vLLM's own step.

@@ -12,7 +12,7 @@ DISK: Final = "disk"
 def register() -> None:
     """The entry point `gfcr_vllm` of `vllm.general_plugins`, called in every process of vLLM.
 
-    Whoever else uses vLLM in this environment is left alone: without the variable it does nothing.
+    Without the variable it does nothing, so that other uses of vLLM are not changed.
     """
     asked = os.environ.get(FIXES)
     if asked is None:

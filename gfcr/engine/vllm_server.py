@@ -14,8 +14,8 @@ from gfcr.values.ranges import Text
 class VllmServer(Serving):
     """vLLM's own server, in a process of its own.
 
-    Tokens go in and out, with gfcr's seeds; weights go through a file that is checked. A server
-    that dies is started again, and the batch goes on from the tokens it had.
+    Requests and answers are tokens, with gfcr's seeds; weights go through a file that is checked. A
+    server that dies is restarted, and its requests continue from the tokens they had.
     """
 
     url: Text = ""

@@ -60,8 +60,8 @@ class Launcher(Part):
     ) -> Generator[JobEnd, None, None]:
         """Runs the jobs and yields each as it ends; one that fails does not stop the others.
 
-        Whoever stops iterating, by an interruption or `close()`, stops what is still running. The
-        same jobs given again continue where they were.
+        Closing the generator, also by an interruption, stops the trials that are still running.
+        Given again, they continue where they were.
 
         Args:
             jobs: the trials, in the order in which to start them.

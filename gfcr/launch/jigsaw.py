@@ -33,9 +33,9 @@ _WATCH_S: Final = 0.5
 class Jigsaw(Launcher):
     """Lends the cores of this machine to what trials do now (JigsawRL, 2604.23838).
 
-    Evaluating, decoding, its tail and training of two trials run beside each other where that is
-    sooner done than one after the other, by slowdowns that were measured. A trial's seconds are
-    then those of two: the leaderboard leaves them out.
+    Two trials evaluate, decode, finish tails or train side by side if, by measured slowdowns, that
+    is sooner done than one after the other. As trials then slow each other, the leaderboard leaves
+    their seconds out.
     """
 
     parallel: Annotated[int, Interval(ge=1, le=63)] = 2

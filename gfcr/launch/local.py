@@ -21,7 +21,7 @@ _POLL_S = 0.5
 class Local(Launcher):
     """Runs trials on this machine, those of small models side by side, a core each.
 
-    Several sweeps of a study share its trials: one that another sweep runs is left until it ends.
+    Several sweeps of a study share its trials: a trial that another sweep runs is left to it.
     """
 
     parallel: Annotated[int, Interval(ge=1, le=10000)] | Literal["auto"] = "auto"

@@ -23,7 +23,7 @@ def fitted(lent: Iterable[Lent]) -> Slowdown:
 
     A sub-stage of a kind that ran dt_s seconds in each of its stretches s did
     sum_s r_s dt_s = w seconds of work, with r = 1 alone; least squares over all of a kind, and over
-    one more beside each other kind that `even` would have told. What was not seen is left at it.
+    one more beside each other kind that `even` would have told. Unseen pairs keep that factor.
     """
     by_kind: dict[Kind, list[Lent]] = defaultdict(list)
     for each in lent:

@@ -27,7 +27,7 @@ class Slurm(Launcher):
 
     The nodes share the folder of the study (a network file system) and have gfcr installed alike. A
     job that is pre-empted or meets its time limit is queued again, where its trial resumes from its
-    run folder. Scripts and words of jobs lie in `<run folder>.slurm`.
+    run folder. Job scripts and logs lie in `<run folder>.slurm`.
     """
 
     cluster: Literal["slurm", "local"] = "slurm"

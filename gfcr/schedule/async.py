@@ -13,9 +13,9 @@ from gfcr.values.ranges import Natural
 class Async(Schedule):
     """Makes several batches beside the trainer, and syncs new weights while they are in flight.
 
-    No token of theirs is older than `staleness` updates when it is learned from. As in AReaL, that
-    is kept by admission: the batch of update n is begun once version n - `staleness` is in the
-    engine, and goes on under every later one. A rollout may then have tokens of several policies.
+    No token is older than `staleness` updates when it is learned from. As in AReaL, admission
+    ensures that: the batch of update n is begun once version n - `staleness` is in the engine, and
+    continues under every later one. A rollout may then have tokens of several policies.
     With `staleness: 0` it is `sync`, token for token. What a Replay part brings is as old as that
     part allows.
 

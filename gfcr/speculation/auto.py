@@ -32,8 +32,8 @@ class Auto(Drafter):
     All are as exact as the drafter. Under `bandit` which tokens are sampled depends on the
     machine's timing: the same seed gives the same law, not the same tokens.
 
-    Drafting nothing is free, except with a draft model: to be right when it drafts again, it reads
-    along, one pass of its own for each of the engine's.
+    Drafting nothing is free, except with a draft model: to keep its KV cache complete it makes a
+    pass of its own for each of the engine's.
     """
 
     paper: ClassVar[str] = "2511.16665"

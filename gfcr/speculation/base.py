@@ -59,7 +59,7 @@ class Row:
 class Law:
     """Sparse distributions, one a token: the `m` likeliest tokens and their probabilities.
 
-    Probability that is missing towards 1 belongs to no token: a sub-probability.
+    Rows may sum to less than 1: the missing probability belongs to no token.
     """
 
     ids_TM: Ints

@@ -75,13 +75,13 @@ def newest(folder: Path) -> Path | None:
 def resume(folder: Path, *, source: BatchSource, keep: int) -> Path | None:
     """Restores `source` from the newest undamaged checkpoint and returns it; None for a new run.
 
-    One that is damaged is said so on stderr and renamed `...damaged`: the updates after the one
-    before it are made again, and are the same. All but the newest `keep` are dropped, where a kill
-    came before that.
+    A damaged checkpoint is reported on stderr and renamed `...damaged`; the updates since the one
+    before it are repeated, with equal results. Drops all but the newest `keep` checkpoints, in case
+    the run was killed before it could.
 
     Raises:
-        CheckpointError: there are checkpoints, and all are damaged.
-        ForeignCheckpointError: one is whole, and another run's; nothing is renamed.
+        CheckpointError: all checkpoints are damaged.
+        ForeignCheckpointError: an undamaged one is another run's; nothing is renamed.
     """
     newest(folder)
     damaged: list[tuple[Path, CheckpointError]] = []

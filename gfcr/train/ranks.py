@@ -88,8 +88,8 @@ class Ranks:
     def together(self) -> Generator[None]:
         """Raises a TrainingError of one process on all of them; all must call it.
 
-        TrainingError: it was raised inside, by this process or another.
-            TrainingError: raised within, here or elsewhere.
+        Raises:
+            TrainingError: it was raised inside, by this process or another.
         """
         said: TrainingError | None = None
         try:
@@ -104,8 +104,8 @@ class Ranks:
     def losses_told(self) -> Generator[None]:
         """Replaces errors of collective calls that failed because another process has ended.
 
-        GfcrError: another process has ended.
-            GfcrError: in the place of PyTorch's error.
+        Raises:
+            GfcrError: another process has ended.
         """
         try:
             yield

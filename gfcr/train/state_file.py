@@ -2,7 +2,7 @@
 
 No module is imported and no constructor, `__setstate__` or `__del__` called: an object is made
 empty and given its attributes, and only of classes of gfcr and of the packages that the parts in
-this process come from. What JSON lacks is written as `{"$KIND": its contents, "of": its type}`.
+this process come from. What JSON lacks is `{"$KIND": its contents, "of": what else remakes it}`.
 """
 
 import dataclasses
