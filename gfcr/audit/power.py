@@ -1,6 +1,6 @@
 """The power of a sample: the probability that each planted bias would have been rejected.
 
-It depends on the laws met and never on the tokens drawn. Lower bounds: the best single test counts.
+It depends on the laws met, never on the tokens drawn. It is a lower bound: the best single test's.
 Biases are supposed wherever a law has room for them; elsewhere a bias would show as tokens that are
 never, or next to never, emitted.
 """

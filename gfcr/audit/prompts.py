@@ -39,9 +39,9 @@ class Asks:
 
 
 def ordinary(asks: Asks) -> Prompts:
-    """Makes half questions (if the model has a task), half arbitrary tokens with a repetition.
+    """Makes prompts: half task questions (if the model has a task), half arbitrary tokens.
 
-    Arbitrary tokens make laws of every shape; the repetition gives n-gram drafters a match.
+    Arbitrary tokens make laws of every shape; they repeat, to give n-gram drafters a match.
     """
     new = max(1, min(asks.max_tokens, asks.max_length - PROMPT))
     room = max(2, min(PROMPT, asks.max_length - new))

@@ -87,16 +87,16 @@ class Task(Part):
 
     @abstractmethod
     def verify(self, prompt: Prompt, *, text: str) -> Verdict:
-        """Scores a completion's text: a function of the two, whatever was asked before.
+        """Scores a completion's text, as a function of prompt and text alone.
 
-        What it raises is recorded as unscorable. The first held-out answers are scored twice, and
-        those that get another reward the second time are counted and told.
+        A completion for which it raises is recorded as unscorable. The first held-out answers are
+        scored twice, and those whose reward differs the second time are counted and reported.
         """
 
     def at_level(self, codec: Codec, *, level: int, seed: int) -> Prompt:
-        """Makes a new problem to train on, the harder the higher its level, from 0.
+        """Makes a new training problem, the harder the higher its level, from 0.
 
-        It is none that `problems` holds out. Levels above the hardest are the hardest.
+        It never is a held-out problem. Levels above the hardest give the hardest.
 
         Raises:
             TaskError: the task has no levels.
@@ -109,8 +109,8 @@ class Task(Part):
     def ask(self, codec: Codec, *, kind: str, references: Sequence[Prompt]) -> Prompt:
         """Makes a prompt that asks for a problem of a kind, with others shown as examples.
 
-        Its `meta` holds `role` (`PROPOSE`) and `kind`. `verify` gives no reward for what is
-        answered: a part does, by what comes of the problem.
+        Its `meta` holds `role` (`PROPOSE`) and `kind`. `verify` gives the answer no reward: a part
+        rewards it, by how the problem turns out.
 
         Raises:
             TaskError: the task cannot be asked for problems, or not with these references.
@@ -118,10 +118,10 @@ class Task(Part):
         raise _cannot_ask(self)
 
     def pose(self, prompt: Prompt, *, text: str) -> Posed:
-        """Makes a problem of the answer to a prompt of `ask`, or says why it is none.
+        """Makes a problem of the answer to a prompt of `ask`, or says why the answer is none.
 
-        Its answer is found out, as by running a program, and not taken from the text. It is none
-        that `problems` holds out. `slow` tasks do this where they verify.
+        The problem's own answer is computed, as by running a program, and not taken from the text.
+        It never is a held-out problem. `slow` tasks do this in the same processes as `verify`.
         """
         raise _cannot_ask(self)
 

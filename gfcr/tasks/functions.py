@@ -19,11 +19,11 @@ _MANY: Final = ("prompts", "completions")
 
 @final
 class Function(Scorer):
-    """A function's number; None of it is no score, and what it raises makes one unscorable.
+    """Scores by a function's number; None is no score, and an exception makes it unscorable.
 
-    It takes `prompts` and `completions` as TRL's do, lists of one each, and gives a list of one
-    number; or a `prompt` and a `completion`, and gives a number. Of the dataset's columns it is
-    given those that it takes, all by name, and the same with TRL's lists. A coroutine is `slow`.
+    The function takes `prompts` and `completions` like TRL's, as lists of one, and returns a list
+    of one number; or a `prompt` and a `completion`, and returns a number. Columns of the dataset
+    are passed by name if it takes them (in TRL's form as lists, too). A coroutine is `slow`.
     """
 
     columns = True

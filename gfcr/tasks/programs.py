@@ -34,7 +34,7 @@ class Programs(Task):
         abduction   `a:(x+3)*2;14=`         an x that gives the value             `4`
         induction   `i:0>6,3>12,4>14=`      a program that gives these, and others not shown
 
-    What one is asked for a problem with: `+d` or `+a`, problems as examples, to be answered by a
+    Prompts that ask for a problem are `+d` or `+a` and problems as examples, to be answered by a
     program and an x, `(x+3)*2;4`; or `+i` and a program, to be answered by different x for it.
 
     An executor in the sandbox says what a proposed program gives, for every x. It must be one

@@ -43,10 +43,10 @@ class Cascade(Verifier):
     what is right and not of what is wrong, so `sure: right` is the default. One that cannot judge
     a completion leaves it to the next.
 
-    Of verdicts that an early tier gave, the share `audit` is asked of the last tier too, drawn by
-    prompt and text: `rewards/disagrees/mean` is then the share of these that it says otherwise of,
-    which is the cascade's error. The reward is the early tier's all the same. `rewards/cost/mean`
-    is the cost of a verdict, `rewards/tier/mean` how far down it fell.
+    A share `audit` of the early tiers' verdicts, drawn by prompt and text, is checked by the last
+    tier too: `rewards/disagrees/mean` is the share of these on which it disagrees, which is the
+    cascade's error. The reward stays the early tier's. `rewards/cost/mean` is the mean cost of a
+    verdict, `rewards/tier/mean` the mean number of the tier that gave it.
 
     Hurts where a cheap tier says right of what is wrong: the policy learns what it lets through.
     """
