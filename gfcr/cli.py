@@ -20,9 +20,9 @@ from typing import Any, TextIO
 from gfcr.code import optional
 from gfcr.commands.parser import COMMANDS, whole
 from gfcr.errors import ConfigError, GfcrError
-from gfcr.experiment.signals import Interrupted, interruptible
 from gfcr.process.environment import settle
 from gfcr.process.launched import place
+from gfcr.process.signals import Interrupted, interruptible
 
 _RESUMED = ("run", "sweep", "demo", "bench", "regime", "claims")
 """Commands that go on where they were stopped."""

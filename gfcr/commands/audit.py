@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from gfcr.audit.plan import Plan
     from gfcr.certificate.record import Certificate
 
-HELP = "Prove, or refute, that an engine samples from the target distribution; write certificates."
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("overrides", nargs="*", help=ENGINE)

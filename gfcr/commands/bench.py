@@ -9,7 +9,6 @@ from typing import Any
 from gfcr.commands import Outcome
 from gfcr.errors import ConfigError
 
-HELP = "Measure gfcr on this machine, side by side with what it is compared to."
 CHECKOUT = Path(__file__).parents[2]
 """Where the benchmarks lie if this gfcr is that of a checkout, installed editable or not at all."""
 

@@ -16,8 +16,6 @@ from gfcr.strategy import Strategy
 from gfcr.testing import laws
 from gfcr.values.overrides import parse_overrides
 
-HELP = "Ask the laws of the contract of a part or strategy of your own, and run it for a moment."
-
 _BASE = "grpo"
 """Strategy that a part is tried in."""
 

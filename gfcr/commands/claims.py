@@ -7,8 +7,6 @@ from gfcr.claims import regime
 from gfcr.commands import Outcome, to_write, within
 from gfcr.values.ranges import Count
 
-HELP = "Say what papers claim of their strategies, and test it here: seen, smaller, contradicted."
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("strategies", nargs="*", help="names; all that have a claim without")

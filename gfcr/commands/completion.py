@@ -7,8 +7,6 @@ from typing import Any, cast
 
 from gfcr.commands import Outcome, named, parser, to_write
 
-HELP = "Print what makes a shell complete commands, flags, files and names of parts."
-
 _SHELLS = ("bash", "zsh", "tcsh")
 _FILES = ("experiment", "study", "subject")
 """Arguments that are files although they are not read as paths."""

@@ -10,8 +10,6 @@ from gfcr.commands.subject import Key, Subject
 from gfcr.values import reading
 from gfcr.values.plain import is_mapping
 
-HELP = "Print every value of an experiment, or of a study's arms, and where each came from."
-
 _COLUMN = 44
 """Where the remarks begin."""
 

@@ -9,8 +9,6 @@ from gfcr.commands import Outcome
 from gfcr.commands.reported import report_study
 from gfcr.commands.sweep import data_of, run_study
 
-HELP = "Run the quickstart study and show its leaderboard, report and MLflow store."
-
 _STUDY = "experiments/quickstart/study.yaml"
 
 

@@ -13,8 +13,6 @@ from gfcr.shown.table import Column, Table
 from gfcr.values import merging, reading
 from gfcr.values.plain import is_mapping
 
-HELP = "Print every value in which two strategies, experiments or arms of a study differ."
-
 _ABSENT: Final = object()
 _SPELT_OUT: Final = ((), ("strategy",))
 """Places where another name does not hide what else differs."""

@@ -13,8 +13,6 @@ from gfcr.commands.rollouts import folder_of
 from gfcr.doctor import Diagnosis, Finding, of_run
 from gfcr.errors import ConfigError
 
-HELP = "Find the pathologies of a run in its metrics, with overrides against them."
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(

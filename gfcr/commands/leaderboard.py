@@ -12,8 +12,6 @@ from gfcr.values.ranges import Finite, NonNegative
 if TYPE_CHECKING:
     from gfcr.leaderboard.rows import ArmSeed
 
-HELP = "Rank the arms of a study from MLflow alone: score, paired difference, tokens, seconds."
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("study", nargs="?", help="a study's name or YAML file; all without")

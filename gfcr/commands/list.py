@@ -16,8 +16,6 @@ from gfcr.registry import Entry
 from gfcr.shown.table import Column, Table
 from gfcr.taxonomy import CELLS, PLACED
 
-HELP = "Name every part by its cell of the survey's tree, and every strategy, with its paper."
-
 Found: TypeAlias = Mapping[str, Sequence[Entry]]
 """Kind -> its entries."""
 

@@ -7,8 +7,6 @@ from gfcr import strategy as strategies
 from gfcr.commands import Outcome, spoken, within
 from gfcr.values.ranges import Count
 
-HELP = "Compare what strategies would select from one recorded run's rollouts; generates nothing."
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", type=Path, help="run folder with rollouts")

@@ -3,18 +3,52 @@
 import argparse
 import importlib
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Final
 
 from gfcr.errors import did_you_mean
 
-COMMANDS = (
-    *("run", "plan", "sweep", "demo", "leaderboard", "submit", "rollouts", "offline"),
-    *("list", "show", "check", "config", "diff", "schema", "completion"),
-    *("upload", "bench", "simulate", "audit", "regime", "claims", "doctor"),
-)
-"""Each is a module of `gfcr.commands` with `HELP`, `add_arguments` and `run`."""
+COMMANDS: Final[Mapping[str, str]] = {
+    "run": "Run an experiment; the same command again resumes it.",
+    "plan": "Say what a study will cost and which differences it can show, before it runs.",
+    "sweep": "Run every arm and seed of a study; finished trials are not run again.",
+    "demo": "Run the quickstart study and show its leaderboard, report and MLflow store.",
+    "leaderboard": (
+        "Rank the arms of a study from MLflow alone: score, paired difference, tokens, seconds."
+    ),
+    "submit": "Add a finished study to the committed leaderboard, after checks.",
+    "rollouts": (
+        "Read the rollouts of a run: prompt, completion, rewards, advantage and what became "
+        "of each."
+    ),
+    "offline": (
+        "Compare what strategies would select from one recorded run's rollouts; generates nothing."
+    ),
+    "list": "Name every part by its cell of the survey's tree, and every strategy, with its paper.",
+    "show": "Show a strategy (its parts, formulas and knobs) or a part (its mechanism and fields).",
+    "check": (
+        "Ask the laws of the contract of a part or strategy of your own, and run it for a moment."
+    ),
+    "config": "Print every value of an experiment, or of a study's arms, and where each came from.",
+    "diff": "Print every value in which two strategies, experiments or arms of a study differ.",
+    "schema": "Print the JSON Schema of experiment files, or of studies, for editors.",
+    "completion": "Print what makes a shell complete commands, flags, files and names of parts.",
+    "upload": "Bring a tracking store up to date with run folders, after an outage.",
+    "bench": "Measure gfcr on this machine, side by side with what it is compared to.",
+    "simulate": (
+        "What speculation and a policy lag would buy: formulas and a discrete-event simulation."
+    ),
+    "audit": (
+        "Prove, or refute, that an engine samples from the target distribution; write certificates."
+    ),
+    "regime": "Measure what the data of a run are like: dead groups, lengths, visits, headroom.",
+    "claims": (
+        "Say what papers claim of their strategies, and test it here: seen, smaller, contradicted."
+    ),
+    "doctor": "Find the pathologies of a run in its metrics, with overrides against them.",
+}
+"""What each does. Each is a module of `gfcr.commands` with `add_arguments` and `run`."""
 
 
 def whole(*, of: Collection[str | None] = COMMANDS) -> argparse.ArgumentParser:
@@ -24,11 +58,10 @@ def whole(*, of: Collection[str | None] = COMMANDS) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"gfcr {version('gfcr')}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name in COMMANDS:
-        module: Any = importlib.import_module(f"gfcr.commands.{name}")
-        sub = commands.add_parser(name, help=module.HELP, description=module.HELP)
+    for name, told in COMMANDS.items():
+        sub = commands.add_parser(name, help=told, description=told)
         if name in of:
-            module.add_arguments(sub)
+            importlib.import_module(f"gfcr.commands.{name}").add_arguments(sub)
         sub.add_argument("--json", action="store_true", help="one JSON object on stdout")
         sub.add_argument("--debug", action="store_true", help="logs and tracebacks")
     return parser

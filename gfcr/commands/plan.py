@@ -6,8 +6,6 @@ from gfcr import sweep
 from gfcr.commands import Outcome, within
 from gfcr.values.ranges import Fraction, Positive, Share
 
-HELP = "Say what a study will cost and which differences it can show, before it runs."
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("study", help="path of a study's YAML file")

@@ -12,8 +12,6 @@ from gfcr.shown.table import Column, Table
 from gfcr.values.plain import is_mapping
 from gfcr.values.ranges import Count
 
-HELP = "Measure what the data of a run are like: dead groups, lengths, visits, headroom."
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("subject", help="path of an experiment's YAML file, or of a run folder")

@@ -16,8 +16,6 @@ from gfcr.shown.text import number, plain
 from gfcr.tracking.looked_at import LookedAt, Pick, look_at, picked
 from gfcr.values.ranges import Count, Natural
 
-HELP = "Read the rollouts of a run: prompt, completion, rewards, advantage and what became of each."
-
 _PICKS: tuple[Pick, ...] = ("best", "worst", "rejected")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """What a model might write and a terminal would obey."""

@@ -10,8 +10,6 @@ from gfcr.commands.display import RunDisplay
 from gfcr.errors import ConfigError
 from gfcr.values.ranges import NonNegative
 
-HELP = "Run an experiment; the same command again resumes it."
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("experiment", help="path of a YAML file")

@@ -19,8 +19,6 @@ from gfcr.values import merging, types
 from gfcr.values.ranges import hints_of
 from gfcr.values.types import Schema
 
-HELP = "Print the JSON Schema of experiment files, or of studies, for editors."
-
 _ADDRESS = {"type": "string", "pattern": ":"}
 """Code of one's own, as `file.py:Name`: its keys are not known."""
 _DOTTED: Schema = {"type": "object", "not": {"propertyNames": {"pattern": "^[^.]*$"}}}

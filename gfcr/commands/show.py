@@ -13,8 +13,6 @@ from gfcr.commands import Outcome, named
 from gfcr.commands.named import Named
 from gfcr.part import Part
 
-HELP = "Show a strategy (its parts, formulas and knobs) or a part (its mechanism and fields)."
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", help=named.HELP)

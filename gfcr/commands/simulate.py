@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from gfcr.simulation.acceptance import Acceptance
     from gfcr.simulation.arms import Workload
 
-HELP = "What speculation and a policy lag would buy: formulas and a discrete-event simulation."
 _SYNTHETIC: dict[str, tuple[Any, str]] = {
     "median": (300.0, "tokens of the median response"),
     "tail": (4.6, "99th percentile of lengths over median"),

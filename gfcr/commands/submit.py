@@ -8,7 +8,6 @@ from gfcr.commands import Outcome, within
 from gfcr.commands.leaderboard import asked
 from gfcr.values.ranges import Finite, NonNegative
 
-HELP = "Add a finished study to the committed leaderboard, after checks."
 FOLDER = Path("experiments/leaderboard")
 
 

@@ -17,8 +17,6 @@ from gfcr.errors import GfcrError
 from gfcr.experiment.rehearsal import Rehearsal, rehearse
 from gfcr.shown.table import Column, Table
 
-HELP = "Run every arm and seed of a study; finished trials are not run again."
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("study", help="path of a study's YAML file")

@@ -12,8 +12,6 @@ from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.lock import locked
 from gfcr.tracking.mlflow import Mlflow
 
-HELP = "Bring a tracking store up to date with run folders, after an outage."
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folders", nargs="+", type=Path, help="run folders, or folders of them")

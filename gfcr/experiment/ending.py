@@ -13,8 +13,8 @@ from typing import Any, Final
 from gfcr.errors import StoreError
 from gfcr.experiment.provenance import went_on
 from gfcr.experiment.resolved import Resolved
-from gfcr.experiment.signals import Interrupted
 from gfcr.experiment.source import RunSource
+from gfcr.process.signals import Interrupted
 from gfcr.tracking import checksum
 from gfcr.tracking.folder import RunFolder
 from gfcr.train import checkpoint

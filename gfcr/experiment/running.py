@@ -21,12 +21,12 @@ from gfcr.experiment.heldout import Question, digest
 from gfcr.experiment.prepared import prepare
 from gfcr.experiment.provenance import edited, went_on
 from gfcr.experiment.resolved import Resolved, resolve
-from gfcr.experiment.signals import Heard, interruptible
 from gfcr.experiment.source import SPECULATION, Pause, Progress, RunSource
 from gfcr.loop.stream import PromptStream
 from gfcr.pipeline import Pipeline
 from gfcr.process.cores import apart
 from gfcr.process.environment import load
+from gfcr.process.signals import Heard, interruptible
 from gfcr.schedule.ahead import Ahead
 from gfcr.tracking import checksum
 from gfcr.tracking.base import RunCard

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gfcr.experiment.signals import Interrupted, interruptible
+from gfcr.process.signals import Interrupted, interruptible
 from gfcr.tracking.folder import RunFolder
 from tests.launchers import VALUES
 
@@ -104,7 +104,7 @@ def test_a_trial_that_was_interrupted_alone_is_named(tmp_path: Path) -> None:
 def test_the_second_sigint_ends_at_once() -> None:
     code = (
         "import time\n"
-        "from gfcr.experiment.signals import interruptible\n"
+        "from gfcr.process.signals import interruptible\n"
         "with interruptible():\n"
         "    try:\n"
         "        print('up', flush=True); time.sleep(60)\n"
