@@ -64,7 +64,7 @@ def of_run(path: Path | str, *, first: int = FIRST) -> dict[str, Any]:
     card, result = records.card(), records.result()
     if result is None or result.get("status") != "finished":
         raise ConfigError(f"{path}: the run has not finished; the command that began it goes on.")
-    updates = [read_update(file) for file in sorted(records.rollouts.glob("update-*.parquet"))]
+    updates = [read_update(file) for file in records.updates.values()]
     groups = [[g for g in u.groups if _fresh(g)] for u in updates]
     if not any(groups):
         raise ConfigError(f"{path}: it recorded no rollouts, of which a card is made.")

@@ -13,6 +13,7 @@ import numpy as np
 from gfcr.commands import Outcome, within
 from gfcr.errors import ConfigError, unknown_name
 from gfcr.shown.text import number, plain
+from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.looked_at import LookedAt, Pick, look_at, picked
 from gfcr.values.ranges import Count, Natural
 
@@ -81,10 +82,7 @@ def folder_of(text: str, *, below: Path) -> Path:
 
 
 def _looked_at(folder: Path, *, update: int | None, prompt: str | None) -> list[LookedAt]:
-    files = {
-        int(file.stem.removeprefix("update-")): file
-        for file in sorted((folder / "rollouts").glob("update-*.parquet"))
-    }
+    files = RunFolder(folder).updates
     if not files:
         raise ConfigError(f"{folder} has no rollouts yet: its first update has not ended.")
     if update is not None and update not in files:

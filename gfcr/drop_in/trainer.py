@@ -22,7 +22,7 @@ from gfcr.pipeline import Pipeline
 from gfcr.strategy import Strategy
 from gfcr.tasks.codec import HfCodec
 from gfcr.tracking.lock import locked
-from gfcr.tracking.rollouts import spelling, write_rollouts
+from gfcr.tracking.rollouts import rollout_files, spelling, write_rollouts
 from gfcr.train import checkpoint
 from gfcr.train.base import TrainJob
 from gfcr.train.seam import Feed, SeamMixin
@@ -259,7 +259,7 @@ def _checkpoint(asked: str | bool | None, *, folder: Path) -> Path | None:
 
 def _clear(rollouts: Path, *, batches: int) -> None:
     """Moves rollouts aside that are not of this run: all but those of its first batches."""
-    later = [p for p in rollouts.glob("update-*.parquet") if int(p.stem[7:]) >= batches]
+    later = [file for update, file in rollout_files(rollouts).items() if update >= batches]
     if not later:
         return
     taken = len(list(rollouts.parent.glob("rollouts.before-*")))

@@ -67,8 +67,8 @@ def calibrate(folder: Path) -> Calibration:
     card = records.card()
     # An update's rollouts are written before its metrics: a run still going has one file more.
     made = [m for m in records.metrics() if "engine/forward_passes" in m.metrics][1:]
-    files = [records.rollouts / f"update-{m.step - 1:06d}.parquet" for m in made]
-    whole = [(m.metrics, file) for m, file in zip(made, files, strict=True) if file.exists()]
+    files = records.updates
+    whole = [(m.metrics, files[m.step - 1]) for m in made if m.step - 1 in files]
     if len(whole) < MIN_UPDATES:
         raise CheckpointError(
             f"{folder} has {len(whole)} updates with engine metrics and rollouts after its first: "

@@ -74,7 +74,7 @@ def rollouts_frame(study: Study, *, columns: Sequence[str] = COLUMNS) -> "DataFr
     parquet: Any = importlib.import_module("pyarrow.parquet")
     found: list[Any] = []
     for trial in study.trials:
-        for file in sorted(RunFolder(trial.folder).rollouts.glob("update-*.parquet")):
+        for file in RunFolder(trial.folder).updates.values():
             held = parquet.read_schema(file).names
             for name in columns:
                 if name not in held:

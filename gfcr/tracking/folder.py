@@ -22,7 +22,7 @@ from uuid import uuid4
 
 from gfcr.errors import CheckpointError, near_file
 from gfcr.tracking.base import RunCard
-from gfcr.tracking.rollouts import write_rollouts
+from gfcr.tracking.rollouts import rollout_files, write_rollouts
 from gfcr.types import RolloutBatch
 
 Status: TypeAlias = Literal["running", "paused", "finished", "failed", "stopped"]
@@ -75,6 +75,11 @@ class RunFolder:
     def rollouts(self) -> Path:
         """Folder of the rollout files."""
         return self.path / "rollouts"
+
+    @property
+    def updates(self) -> dict[int, Path]:
+        """The rollout files by update, in order."""
+        return rollout_files(self.rollouts)
 
     def exists(self) -> bool:
         """Whether there is a run."""
@@ -181,16 +186,16 @@ class RunFolder:
                 raise _damaged(file, why=_CHANGED)
         if (self.path / "metrics.jsonl").exists():
             os.truncate(self.path / "metrics.jsonl", mark.metrics)
-        made = [f for f in self.rollouts.glob("update-*.parquet") if f.name not in mark.rollouts]
-        for file in made:
-            file.unlink()
+        for file in self.updates.values():
+            if file.name not in mark.rollouts:
+                file.unlink()
         self.drop_halves()
         self._written = dict(mark.rollouts)
 
     def make_room(self, *, updates: int) -> None:
         """Removes what a run resumed after `updates` would make again: rollouts, and halves."""
-        for file in self.rollouts.glob("update-*.parquet"):
-            if int(file.stem.removeprefix("update-")) >= updates:
+        for update, file in self.updates.items():
+            if update >= updates:
                 file.unlink()
         self.drop_halves()
 

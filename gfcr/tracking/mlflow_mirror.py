@@ -147,7 +147,7 @@ class Mirror:
         if not rollouts:
             return
         held = list_files(self.client, run_id=self.run_id, folder="rollouts")
-        files = sorted(folder.rollouts.glob("update-*.parquet"))
+        files = [*folder.updates.values()]
         log_table(self.client, self.run_id, files=files)
         for file in files:
             if held.get(f"rollouts/{file.name}") != file.stat().st_size:

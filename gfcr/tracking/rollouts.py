@@ -73,9 +73,15 @@ def spelling(decode: Callable[[Sequence[int]], str]) -> Callable[[int], str]:
     return spell
 
 
+def rollout_files(folder: Path) -> dict[int, Path]:
+    """Returns the files of rollouts in a folder by update, in order."""
+    files = folder.glob("update-*.parquet")
+    return dict(sorted((int(file.stem.removeprefix("update-")), file) for file in files))
+
+
 def read_rollouts(folder: Path | str) -> Iterator[Group]:
     """Yields every group of a run in the order of updates, as the trainer's filters left it."""
-    for path in sorted(Path(folder).glob("update-*.parquet")):
+    for path in rollout_files(Path(folder)).values():
         yield from read_update(path).groups
 
 
