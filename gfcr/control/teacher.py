@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
+from os.path import isfile
 from typing import ClassVar, Final, final
 
 import numpy as np
@@ -63,7 +63,7 @@ class Teacher(Control, Evaluator):
 
     def clash(self, strategy: Recipe, *, at: str) -> str | None:
         """See `Part.clash`."""
-        if self.model and not (Path(self.model) / "config.json").is_file():
+        if self.model and not isfile(f"{self.model}/config.json"):  # also of a name too long
             return f"model={shown(self.model)} is no folder with a config.json: give a model's."
         if self.model or "{hint}" in self.template:
             return None

@@ -30,7 +30,8 @@ def check(resolved: Resolved) -> None:
     """
     config, strategy = resolved.config, resolved.strategy
     rollouts = strategy.generate.rollouts(strategy.group_size)
-    each = f"rollouts a prompt (strategy.group_size={strategy.group_size})"
+    knobs = ", ".join(f"{k}={v}" for k, v in resolved.spec["strategy"]["generate"].items())
+    each = f"rollouts a prompt (strategy.group_size={strategy.group_size}, generate: {knobs})"
     _check_size("prompts", config.prompts, each, rollouts)
     evaluation = config.evaluation
     _check_size("evaluation.prompts", evaluation.prompts, "evaluation.samples", evaluation.samples)
