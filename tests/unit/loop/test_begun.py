@@ -1,19 +1,10 @@
 """Groups in flight: the order they come in, what is cut of them, and what a checkpoint keeps."""
 
 import pickle
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from types import SimpleNamespace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from gfcr.engine.fake import Fake, FakeEngine
-from gfcr.generate.sample import Sample
 from gfcr.loop.cell import Begun
-from gfcr.loop.floor import Floor
-from gfcr.loop.runner import Runner
-from gfcr.loop.scoring import Desk
-from gfcr.loop.stream import PromptStream
-from gfcr.loop.view import RunView, shown
 from gfcr.stages import (
     BATCH_FULL,
     Abort,
@@ -27,50 +18,20 @@ from gfcr.stages import (
     Session,
     Watcher,
 )
-from gfcr.testing import factories as make
-from gfcr.types import FinishReason, Group, Rollout, Sampling
+from gfcr.types import FinishReason, Group
 from tests.cases import over
-
-PROMPTS = make.CoinTask().problems(make.CODEC).train
-
-
-def ground(generate: Generate | None = None, *parts: Any, length: int = 6) -> Any:
-    """A runner on its floor; rollouts have `length` tokens."""
-    floor = Floor(
-        engine=FakeEngine(Fake(mean_length=1e9), seed=7),
-        codec=make.CODEC,
-        desk=Desk(make.CoinTask()),
-        seed=0,
-    )
-    sampling = Sampling(max_tokens=length)
-    stream = PromptStream(PROMPTS, seed=0)
-    view = RunView(floor, target=1, group_size=2, sampling=sampling, stream=stream)
-    runner = Runner(
-        floor,
-        generate=generate or Sample(),
-        watchers={f"controls.{i}": p for i, p in enumerate(parts) if isinstance(p, Watcher)},
-        evaluators={f"controls.{i}": p for i, p in enumerate(parts) if isinstance(p, Evaluator)},
-    )
-    return SimpleNamespace(floor=floor, view=view, shown=shown(view), runner=runner)
-
-
-def start(on: Any, number: int = 0, *, length: int | None = None, **changes: Any) -> str:
-    """Begins a group of two, `g` and a number, of rollouts of that length."""
-    sampling = Sampling(max_tokens=length or on.view.sampling.max_tokens)
-    job = replace(on.view.job(PROMPTS[number]), sampling=sampling)
-    on.runner.start(replace(job, **changes), group_id=f"g{number}", view=on.shown)
-    return f"g{number}"
-
-
-def tokens(rollouts: Sequence[Rollout]) -> list[list[int]]:
-    return [r.tokens_T.tolist() for r in rollouts]
-
-
-def idle(on: Any) -> bool:
-    """Whether nobody asks, waits, works or is looked at any more."""
-    busy = len(on.floor.traffic) or on.floor.desk.busy or on.floor.touched or on.runner.num_groups
-    return not busy and not on.floor.engine.step()
-
+from tests.loops import (
+    TRAIN,
+    aborts,
+    brought,
+    complete,
+    cut_after,
+    ground,
+    idle,
+    start,
+    steps,
+    tokens,
+)
 
 # ---------------------------------------------------------------- order, repeats, cuts
 
@@ -93,7 +54,7 @@ def test_groups_are_taken_as_they_complete_and_finished_as_they_were_begun() -> 
 
 def test_a_prompt_that_is_begun_again_has_other_draws() -> None:
     first, again, none = ground(), ground(), ground()
-    job = first.view.job(PROMPTS[0])
+    job = first.view.job(TRAIN[0])
     first.runner.start(job, group_id="g", view=first.shown)
     none.runner.start(job, group_id="g", view=none.shown, repeat=0)
     again.runner.start(job, group_id="g", view=again.shown, repeat=1)
@@ -103,15 +64,9 @@ def test_a_prompt_that_is_begun_again_has_other_draws() -> None:
 
 def test_more_rollouts_join_behind_those_there_are_and_resume_nothing() -> None:
     on = ground()
-    partial = ground()
-    one = replace(partial.view.job(PROMPTS[0]), num_samples=1)
-    partial.runner.start(one, group_id="old", view=partial.shown)
-    partial.runner.advance()
-    (resumed,) = partial.runner.cut()
+    (resumed,) = brought(on, cut_after(1))
     start(on, 0, resume=(resumed,), notes={"a": 1.0, "b": 1.0})
-    on.floor.ledger.generated(resumed.spans[0].request_id, num=1)
-    while (cell := on.runner.take()) is None:
-        on.runner.advance()
+    cell = complete(on)
     first = cell.group.rollouts
     on.runner.more(cell, action=SampleMore(num_samples=3, notes={"b": 2.0}))
     assert cell.group is None and on.runner.num_groups == 1
@@ -121,14 +76,6 @@ def test_more_rollouts_join_behind_those_there_are_and_resume_nothing() -> None:
     assert group.rollouts[0].spans[0] == resumed.spans[0]
     assert all(len(r.spans) == 1 for r in group.rollouts[1:])
     assert group.values == {"a": 1.0, "b": 1.0}, "what is said of the group is its first job's"
-
-
-@dataclass(kw_only=True)
-class Stops(Control, Watcher):
-    """Aborts the second rollout of each group at its first token."""
-
-    def watch(self, trajectory: Any, *, new: int, view: Any) -> Abort | None:
-        return Abort(reason="enough") if trajectory.name == "1" else None
 
 
 @dataclass(kw_only=True)
@@ -142,7 +89,7 @@ class Judge(Control, Evaluator):
 
 
 def test_a_cut_gives_back_every_rollout_and_leaves_nothing() -> None:
-    on = ground(None, Stops(), Judge())
+    on = ground(None, aborts("1"), Judge())
     start(on, 0, length=2)
     start(on, 1, length=9)
     start(on, 2, length=30)
@@ -208,9 +155,7 @@ def test_a_cap_of_a_watcher_is_the_engine_s() -> None:
 def test_a_cut_of_a_group_that_more_is_sampled_for_gives_back_the_first_ones_too() -> None:
     on = ground()
     start(on)
-    while (cell := on.runner.take()) is None:
-        on.runner.advance()
-    on.runner.more(cell, action=SampleMore(num_samples=1))
+    on.runner.more(complete(on), action=SampleMore(num_samples=1))
     on.runner.advance()
     assert [(r.id, len(r)) for r in on.runner.cut()] == [("g0/0", 6), ("g0/1", 6), ("g0/2", 1)]
     assert idle(on)
@@ -248,19 +193,9 @@ def carried(on: Any, to: Any) -> list[Begun]:
     return state
 
 
-def steps(on: Any, num: int) -> None:
-    for _ in range(num):
-        on.runner.advance()
-
-
 def test_a_checkpoint_tells_what_each_group_in_flight_has() -> None:
-    on = ground(InTurn(), Stops(), Judge())
-    held = ground()
-    start(held, 1, num_samples=2)
-    steps(held, 2)
-    resume = tuple(held.runner.cut())
-    for each in resume:
-        on.floor.ledger.generated(each.spans[0].request_id, num=len(each))
+    on = ground(InTurn(), aborts("1"), Judge())
+    resume = brought(on, cut_after(2, number=1, samples=2))
     start(on, 0, num_samples=3, length=3)
     start(on, 1, num_samples=2, resume=resume, length=30)
     # g0: three tokens, one aborted, two of the third; g1: four of its first resumed one.
@@ -329,7 +264,7 @@ def test_no_rollout_has_the_name_of_one_before_the_checkpoint() -> None:
 
 
 def test_what_a_watcher_had_aborted_is_not_made_again() -> None:
-    on, to = ground(None, Stops()), ground(None, Stops())
+    on, to = ground(None, aborts("1")), ground(None, aborts("1"))
     start(on, num_samples=3)
     steps(on, 2)
     (begun,) = carried(on, to)
@@ -364,7 +299,7 @@ def test_a_repeat_stays_one_after_a_checkpoint() -> None:
     found: list[Any] = []
     for repeat in (0, 1):
         on, to = ground(Afresh()), ground(Afresh())
-        on.runner.start(on.view.job(PROMPTS[0]), group_id="g", view=on.shown, repeat=repeat)
+        on.runner.start(on.view.job(TRAIN[0]), group_id="g", view=on.shown, repeat=repeat)
         steps(on, 1)
         (begun,) = carried(on, to)
         assert begun.repeat == repeat
@@ -397,37 +332,28 @@ class Asks(InTurn):
 
 
 @over(
-    ("generate", "parts", "made"),
+    ("generate", "aborted", "made"),
     [
-        (InTurn(), [], 3),  # two of them had not been opened
-        (Asks(more=1), [], 4),  # one more than its job says
-        (Asks(), [Abort(reason="enough")], 1),  # none is left, and a group has one at least
+        (InTurn(), 0, 3),  # two of them had not been opened
+        (Asks(more=1), 0, 4),  # one more than its job says
+        (Asks(), 3, 1),  # none is left, and a group has one at least
     ],
 )
 def test_as_many_rollouts_are_made_as_were_begun_and_not_aborted(
-    generate: Any, parts: list[Any], made: int
+    generate: Any, aborted: int, made: int
 ) -> None:
-    @dataclass(kw_only=True)
-    class All(Control, Watcher):
-        def watch(self, trajectory: Any, *, new: int, view: Any) -> Any:
-            return parts[0]
-
-    on, to = ground(generate, *([All()] if parts else [])), ground(InTurn())
+    watchers = [aborts("0", "1", "2")] if aborted else []
+    on, to = ground(generate, *watchers), ground(InTurn())
     start(on, num_samples=3)
     steps(on, 3)
     carried(on, to)
     (group,) = to.runner.finish()
-    assert len(group.rollouts) == made and len(to.runner.take_cut()) == 3 * len(parts)
+    assert len(group.rollouts) == made and len(to.runner.take_cut()) == aborted
 
 
 def test_what_is_begun_afresh_goes_on_from_nothing() -> None:
-    held, on, to = ground(), ground(Afresh()), ground(Afresh())
-    job = replace(held.view.job(PROMPTS[0]), num_samples=1)
-    held.runner.start(job, group_id="old", view=held.shown)
-    held.runner.advance()
-    resume = tuple(held.runner.cut())
-    on.floor.ledger.generated(resume[0].spans[0].request_id, num=1)
-    start(on, num_samples=1, resume=resume)
+    on, to = ground(Afresh()), ground(Afresh())
+    start(on, num_samples=1, resume=brought(on, cut_after(1)))
     steps(on, 2)
     carried(on, to)
     (group,) = to.runner.finish()

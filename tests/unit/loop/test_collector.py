@@ -2,114 +2,33 @@
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
 from gfcr.errors import BatchCannotFill, GfcrError, PartError
-from gfcr.filter.group_advantage import GroupAdvantage
-from gfcr.generate.sample import Sample
 from gfcr.loop.collector import check_harvest, check_scorable
-from gfcr.loop.stream import PromptStream
-from gfcr.stages import (
-    Abort,
-    Allocator,
-    BatchMap,
-    Control,
-    Evaluator,
-    Filter,
-    Harvest,
-    Planner,
-    Recaller,
-    Referee,
-    Replay,
-    Retire,
-    SampleMore,
-    Watcher,
-)
-from gfcr.strategy import Strategy
+from gfcr.stages import Abort, Control, Evaluator, Filter, Harvest, Retire, SampleMore
 from gfcr.testing import factories as make
 from gfcr.types import FinishReason, Group, Sampling
 from tests.cases import over
+from tests.loops import Maps, Plans, Told, run
 
 
-@dataclass(kw_only=True)
-class By(Control, Replay, Planner, Allocator, Referee, Recaller, BatchMap):
-    """Notes what it is asked, and answers one event as told."""
-
-    hook: str = ""
-    answer: Callable[..., Any] = field(default=lambda given: None, repr=False)
-    asked: list[tuple[str, Any]] = field(default_factory=list[tuple[str, Any]])
-    shown: dict[str, Any] = field(default_factory=dict[str, Any])
-    """The view that came with each event."""
-
-    def _says(self, hook: str, given: Any, usual: Any, *, view: Any = None) -> Any:
-        self.asked.append((hook, given))
-        self.shown[hook] = view
-        return self.answer(given) if hook == self.hook else usual
-
-    def plan(self, plan: Any, *, view: Any) -> Any:
-        return self._says("plan", plan, plan, view=view)
-
-    def allocate(self, jobs: Any, *, view: Any) -> Any:
-        return self._says("allocate", jobs, jobs, view=view)
-
-    def decide(self, group: Any, *, view: Any) -> Any:
-        return self._says("decide", group, None, view=view)
-
-    def recall(self, group: Any, *, view: Any) -> Any:
-        return self._says("recall", group, (), view=view)
-
-    def map_batch(self, groups: Any, *, view: Any) -> Any:
-        return self._says("map_batch", groups, groups, view=view)
-
-    def store(self, harvest: Any, *, view: Any) -> None:
-        self._says("store", harvest, None)
-
-    def holds(self) -> Any:
-        return self._says("holds", None, ())
-
-    def of(self, hook: str) -> list[Any]:
-        return [given for name, given in self.asked if name == hook]
-
-
-@dataclass(kw_only=True)
-class Maps(Filter):
-    answer: Callable[[Any], Any] = field(repr=False)
-    seen: list[str] = field(default_factory=list[str])
-    shown: Any = None
-
-    def apply(self, group: Any, *, view: Any) -> Any:
-        self.seen.append(group.id)
-        self.shown = view
-        return self.answer(group)
-
-
-def run(*parts: By, filters: dict[str, Filter] | None = None, **changes: Any) -> Any:
+def three(*parts: Any, **changes: Any) -> Any:
     """A run of three groups of two, whose rollouts are as long as their group is late."""
-    plan = Strategy(
-        name="t",
-        generate=Sample(),
-        filters={**(filters or {}), "advantage": GroupAdvantage()},
-        replays={f"p{i}": part for i, part in enumerate(parts)},
-        group_size=2,
-    )
-    script = make.scripted(lambda request: "1" * 9)
-    return make.pipeline(plan, **{"prompts": 3, "script": script, "max_tokens": 20, **changes})
+    given = {"group_size": 2, "prompts": 3, "max_tokens": 20}
+    return run(*parts, **{**given, "script": make.scripted(lambda request: "1" * 9), **changes})
 
 
-def later_first(part: By) -> Callable[[Any], Any]:
+def first_longest(jobs: Any) -> Any:
     """An allocator's answer: the first of a round takes longest."""
-
-    def lengths(jobs: Any) -> Any:
-        num = len(jobs)
-        return [
-            replace(j, sampling=replace(j.sampling, max_tokens=2 * (num - i)))
-            for i, j in enumerate(jobs)
-        ]
-
-    return lengths
+    caps = [2 * (len(jobs) - i) for i in range(len(jobs))]
+    return [
+        replace(job, sampling=replace(job.sampling, max_tokens=cap))
+        for job, cap in zip(jobs, caps, strict=True)
+    ]
 
 
 def outcome(plan: Any) -> tuple[int, int, int, int, int]:
@@ -129,9 +48,8 @@ def rejecting(*numbers: int, reason: str = "mine") -> Maps:
 
 
 def test_planners_are_told_what_is_missing_when_something_is() -> None:
-    part = By(hook="allocate")
-    part.answer = later_first(part)
-    batch = run(part, filters={"some": rejecting(2)}).next_batch()
+    part = Told(hook="allocate", answer=first_longest)
+    batch = three(part, filters={"some": rejecting(2)}).next_batch()
     # After each step of the engine: the last one begun is rejected first, and nothing is begun.
     told = dict.fromkeys(map(outcome, part.of("plan")))
     assert list(told) == [(3, 3, 0, 3, 0), (0, 3, 2, 1, 0), (0, 3, 1, 1, 0), (0, 3, 0, 1, 0)]
@@ -142,8 +60,8 @@ def test_what_is_rejected_may_be_made_up_for() -> None:
     def refill(plan: Any) -> Any:
         return replace(plan, num_groups=max(plan.num_groups, plan.missing))
 
-    part = By(hook="plan", answer=refill)
-    batch = run(part, filters={"some": rejecting(0, 3)}).next_batch()
+    part = Told(hook="plan", answer=refill)
+    batch = three(part, filters={"some": rejecting(0, 3)}).next_batch()
     assert [number_of(g) for g in batch.groups] == [0, 1, 2, 3, 4]
     assert [number_of(g) for g in batch.accepted] == [1, 2, 4]
     assert [g.id.split(":")[0] for g in batch.groups] == ["0"] * 5
@@ -154,18 +72,14 @@ def test_what_is_rejected_may_be_made_up_for() -> None:
 def test_a_planner_s_target_is_the_batch_s_and_its_jobs_come_first() -> None:
     made: list[Any] = []
 
-    @dataclass(kw_only=True)
-    class First(Control, Planner):
-        def plan(self, plan: Any, *, view: Any) -> Any:
-            if view.round:
-                return plan
-            made.append(view.job(view.draw(1)[0], num_samples=3))
-            return replace(plan.add(made), target=2)
+    def first(plan: Any, view: Any) -> Any:
+        if view.round:
+            return plan
+        made.append(view.job(view.draw(1)[0], num_samples=3))
+        return replace(plan.add(made), target=2)
 
-    part = By()
-    plan = run(part).strategy
-    plan = replace(plan, controls={"first": First()})
-    batch = make.pipeline(plan, prompts=3).next_batch()
+    part = Told()
+    batch = three(Plans(answer=first), part).next_batch()
     (jobs,) = part.of("allocate")
     assert jobs[0] is made[0] and [j.num_samples for j in jobs] == [3, 2, 2]
     assert len(batch.groups) == 2
@@ -173,8 +87,8 @@ def test_a_planner_s_target_is_the_batch_s_and_its_jobs_come_first() -> None:
 
 
 def test_every_part_is_shown_the_same_run() -> None:
-    part, look = By(), Maps(answer=lambda g: g)
-    run(part, filters={"look": look}).next_batch()
+    part, look = Told(), Maps(answer=lambda g: g)
+    three(part, filters={"look": look}).next_batch()
     hooks = ("plan", "allocate", "decide", "recall", "map_batch")
     assert {part.shown[hook].step for hook in hooks} == {0}
     assert all(part.shown[hook] is look.shown for hook in hooks)
@@ -184,8 +98,8 @@ def test_every_part_is_shown_the_same_run() -> None:
 
 
 def test_a_batch_takes_no_more_than_its_target_and_the_rest_is_cut() -> None:
-    part = By(hook="plan", answer=lambda plan: replace(plan, num_groups=plan.num_groups and 5))
-    batch = run(part).next_batch()
+    part = Told(hook="plan", answer=lambda plan: replace(plan, num_groups=plan.num_groups and 5))
+    batch = three(part).next_batch()
     assert {r.finish for g in batch.groups for r in g.rollouts} == {FinishReason.STOP}
     assert len(batch.groups) == len(batch.accepted) == 3, "all five were complete at once"
     assert Counter(r.group_id.split(":")[1] for r in batch.aborted) == {"3": 2, "4": 2}
@@ -202,11 +116,9 @@ def test_a_batch_that_fails_late_hands_over_all_that_was_cut_and_asked_on_the_si
         raise ValueError("no such column")
 
     saved: list[Any] = []
-    more = By(hook="plan", answer=lambda plan: replace(plan, num_groups=plan.num_groups and 5))
-    broken = By(hook="map_batch", answer=fails)
-    plan = replace(run(more, broken).strategy, controls={"asks": Asks()})
-    script = make.scripted(lambda request: "1" * 9)
-    pipeline = make.pipeline(plan, prompts=3, script=script, max_tokens=20, sink=saved.append)
+    more = Told(hook="plan", answer=lambda plan: replace(plan, num_groups=plan.num_groups and 5))
+    broken = Told(hook="map_batch", answer=fails)
+    pipeline = three(more, broken, Asks(), sink=saved.append)
     with pytest.raises(PartError, match=r"^strategy\.replays\.p1 failed: ValueError: no such"):
         pipeline.next_batch()
     (batch,) = saved
@@ -218,9 +130,8 @@ def test_a_batch_that_fails_late_hands_over_all_that_was_cut_and_asked_on_the_si
 
 
 def test_groups_are_judged_as_they_come_and_harvested_as_they_were_begun() -> None:
-    part = By(hook="allocate")
-    part.answer = later_first(part)
-    batch = run(part).next_batch()
+    part = Told(hook="allocate", answer=first_longest)
+    batch = three(part).next_batch()
     assert [number_of(g) for g in part.of("decide")] == [2, 1, 0]
     assert [number_of(g) for g in batch.groups] == [0, 1, 2]
     assert [len(g.rollouts[0]) for g in batch.groups] == [6, 4, 2]
@@ -228,11 +139,11 @@ def test_groups_are_judged_as_they_come_and_harvested_as_they_were_begun() -> No
 
 
 def test_who_retires_a_group_has_the_last_word_on_it() -> None:
-    retire = By(
+    retire = Told(
         hook="decide", answer=lambda g: Retire(reason="easy") if number_of(g) == 1 else None
     )
-    after, look = By(), Maps(answer=lambda g: g)
-    batch = run(By(), retire, after, filters={"look": look}).next_batch()
+    after, look = Told(), Maps(answer=lambda g: g)
+    batch = three(Told(), retire, after, filters={"look": look}).next_batch()
     assert [g.rejected for g in batch.groups] == [None, "easy", None]
     for hook in ("decide", "recall"):
         assert sorted(map(number_of, after.of(hook))) == [0, 2]
@@ -240,11 +151,11 @@ def test_who_retires_a_group_has_the_last_word_on_it() -> None:
 
 
 def test_who_samples_more_is_asked_again_with_them() -> None:
-    more = By(
+    more = Told(
         hook="decide", answer=lambda g: SampleMore(num_samples=1) if len(g.rollouts) < 4 else None
     )
-    after = By()
-    batch = run(more, after).next_batch()
+    after = Told()
+    batch = three(more, after).next_batch()
     assert [len(g.rollouts) for g in batch.groups] == [4, 4, 4]
     assert len({r.id for g in batch.groups for r in g.rollouts}) == 12
     assert sorted(len(g.rollouts) for g in more.of("decide")) == [2] * 3 + [3] * 3 + [4] * 3
@@ -261,66 +172,47 @@ def test_who_samples_more_is_asked_again_with_them() -> None:
 )
 def test_what_is_no_decision_names_who_made_it(action: Any, said: str) -> None:
     with pytest.raises(PartError, match=rf"^strategy\.replays\.p1: {said}"):
-        run(By(), By(hook="decide", answer=lambda g: action)).next_batch()
+        three(Told(), Told(hook="decide", answer=lambda g: action)).next_batch()
 
 
 def test_a_group_of_which_nothing_is_kept_is_rejected_for_the_first_reason_there_is() -> None:
     def each(group: Any) -> Any:
         return group.reject_rollouts([1], reason="second").reject_rollouts([0], reason="first")
 
-    cases: dict[str, Callable[[Any], Any]] = {"first": each, "mine": _mine}
+    def itself(group: Any) -> Any:
+        return group.reject_rollouts([0], reason="first").reject("mine")
+
+    cases: dict[str, Callable[[Any], Any]] = {"first": each, "mine": itself}
     for reason, answer in cases.items():
         look = Maps(answer=lambda g: g)
         filters: dict[str, Filter] = {
             "some": Maps(answer=lambda g, a=answer: a(g) if number_of(g) == 0 else g),
             "look": look,
         }
-        batch = run(filters=filters).next_batch()
+        batch = three(filters=filters).next_batch()
         assert [g.rejected for g in batch.groups] == [reason, None, None]
         assert len(look.seen) == 2, "later filters do not see it"
 
 
-def test_a_filter_that_fails_is_named() -> None:
-    def fails(group: Any) -> Any:
-        raise ValueError("no such column")
-
-    with pytest.raises(PartError, match=r"^strategy\.filters\.some failed: ValueError: no such"):
-        run(filters={"some": Maps(answer=fails)}).next_batch()
-
-
-def _mine(group: Any) -> Any:
-    return group.reject_rollouts([0], reason="first").reject("mine")
-
-
 def test_batch_maps_see_what_is_accepted_one_after_the_other() -> None:
-    first = By(hook="map_batch", answer=lambda groups: [g.with_values(a=1.0) for g in groups])
-    second = By(hook="map_batch")
+    first = Told(hook="map_batch", answer=lambda groups: [g.with_values(a=1.0) for g in groups])
+    second = Told(hook="map_batch")
     second.answer = lambda groups: [g.with_values(b=g.values["a"] + 1) for g in groups]
-    batch = run(first, second, filters={"some": rejecting(1)}).next_batch()
+    batch = three(first, second, filters={"some": rejecting(1)}).next_batch()
     assert [dict(g.values) for g in batch.groups] == [{"a": 1, "b": 2}, {}, {"a": 1, "b": 2}]
     assert first.of("map_batch")[0] is not second.of("map_batch")[0]
-    with pytest.raises(PartError, match=r"^strategy\.replays\.p1: returned 1 groups for 3"):
-        run(By(), By(hook="map_batch", answer=lambda groups: groups[:1])).next_batch()
 
 
 def test_who_recalls_sees_what_was_recalled_before() -> None:
     kept: list[Any] = []
 
-    @dataclass(kw_only=True)
-    class Keeps(By):
-        def store(self, harvest: Any, *, view: Any) -> None:
-            kept.extend(harvest.groups[0].rollouts)
-
-        def holds(self) -> Any:
-            return [r.id for r in kept]
-
     def same(group: Any) -> Any:
         return [r for r in kept if r.prompt == group.prompt]
 
-    first, second = Keeps(hook="recall", answer=same), By(hook="recall", answer=same)
-    pipeline = run(first, second)
-    task = make.CoinTask(num_train=3)
-    pipeline = make.pipeline(pipeline.strategy, prompts=3, task=task, max_tokens=4)
+    first, second = (Told(hook="recall", answer=same) for _ in range(2))
+    first.store = lambda harvest, *, view: kept.extend(harvest.groups[0].rollouts)
+    first.holds = lambda: [r.id for r in kept]
+    pipeline = three(first, second, task=make.CoinTask(num_train=3), script=None, max_tokens=4)
     pipeline.next_batch()
     batch = pipeline.next_batch()
     sizes = sorted(len(g.rollouts) for g in batch.groups)
@@ -356,30 +248,17 @@ def test_only_fresh_rollouts_tell_whether_the_verifier_works() -> None:
         check_scorable([make.rollout(1, origin="replay"), make.rollout(2, reward=None)], where="x")
 
 
-def test_a_stream_that_draws_too_few_is_named() -> None:
-    class Short(PromptStream):
-        def draw(self, num: int) -> Any:
-            return super().draw(num - 1)
-
-    stream = Short(make.CoinTask().problems(make.CODEC).train, seed=0)
-    with pytest.raises(PartError, match=r"^strategy\.prompts: selected 2 prompts of the 3 asked"):
-        run(By(), stream=stream).next_batch()
-
-
 def test_a_prompt_that_is_begun_again_in_a_batch_has_other_draws() -> None:
     task = make.CoinTask(num_train=1)
-    batch = run(By(), task=task, script=None, max_tokens=30).next_batch()
+    batch = three(Told(), task=task, script=None, max_tokens=30).next_batch()
     texts = [r.text for g in batch.groups for r in g.rollouts]
     assert len({g.prompt.id for g in batch.groups}) == 1 and len(set(texts)) == len(texts) == 6
 
 
 def test_a_group_whose_rollouts_are_all_aborted_is_empty() -> None:
-    @dataclass(kw_only=True)
-    class Aborts(Control, Watcher):
-        def watch(self, trajectory: Any, *, new: int, view: Any) -> Any:
-            return Abort(reason="x") if trajectory.id.startswith("0:1:") else None
+    def second(trajectory: Any) -> Any:
+        return Abort(reason="x") if trajectory.id.startswith("0:1:") else None
 
-    plan = replace(run(By()).strategy, controls={"aborts": Aborts()})
-    batch = make.pipeline(plan, prompts=3).next_batch()
+    batch = three(Told(hook="watch", answer=second)).next_batch()
     assert [g.rejected for g in batch.groups if number_of(g) == 1] == ["empty"]
     assert len(batch.aborted) == 2 and len(batch.accepted) == 2

@@ -1,8 +1,8 @@
 """Rewards and scores from parts: judges, votes and probes beside decoding."""
 
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,28 +11,14 @@ import pytest
 
 from gfcr.control.oversample import Oversample
 from gfcr.errors import GfcrError, PartError, TaskError
-from gfcr.filter.group_advantage import GroupAdvantage
-from gfcr.generate.sample import Sample
 from gfcr.loop import judging
-from gfcr.stages import (
-    Control,
-    Evaluator,
-    Filter,
-    Generate,
-    Halt,
-    Referee,
-    SampleMore,
-    Scratch,
-    Session,
-    Watcher,
-)
-from gfcr.strategy import Strategy
+from gfcr.stages import Control, Evaluator, Filter, Referee, SampleMore, Scratch
 from gfcr.tasks.base import Verdict
 from gfcr.testing import factories as make
 from gfcr.tracking.rollouts import read_update, write_rollouts
 from gfcr.types import FinishReason, Group, Prompt, Sampling
 from tests.cases import over
-from tests.unit.loop.test_begun import ground, idle, start
+from tests.loops import HELDOUT, Generates, Judges, ground, idle, run, start, steps
 
 
 @dataclass(kw_only=True)
@@ -47,8 +33,6 @@ class Silent(make.CoinTask):
 class Judge(Control, Evaluator):
     """Asks the policy for a word about each rollout and rewards an even number of tokens."""
 
-    sampling: Sampling | None = None
-    role: str = "judge"
     said: list[str] = field(default_factory=list[str], init=False)
 
     async def evaluate(self, group: Group, scratch: Scratch) -> Group:
@@ -56,40 +40,17 @@ class Judge(Control, Evaluator):
         return group.judged([float(len(word) % 2 == 0) for word in words])
 
     async def _word(self, text: str, scratch: Scratch) -> Sequence[int]:
-        aside = scratch.aside(f"{text[:8]}=", role=self.role, sampling=self.sampling)
+        aside = scratch.aside(f"{text[:8]}=", role="judge")
         said = await aside.sample()
         self.said.append(scratch.view.decode(aside.tokens))
         return said.tokens
 
 
-@dataclass(kw_only=True)
-class By(Control, Evaluator):
-    """An Evaluator whose answer is told."""
-
-    answer: Callable[[Group], Any] = field(repr=False)
-
-    async def evaluate(self, group: Group, scratch: Scratch) -> Group:
-        return self.answer(group)
-
-
-def strategy(*parts: Any, filters: Any = None, generate: Any = None) -> Strategy:
-    return Strategy(
-        name="t",
-        generate=generate or Sample(),
-        filters={**(filters or {}), "advantage": GroupAdvantage()},
-        controls={f"p{i}": part for i, part in enumerate(parts)},
-        group_size=4,
-    )
-
-
-def run(*parts: Any, task: Any = None, prompts: int = 3, **changes: Any) -> Any:
-    own = {key: changes.pop(key) for key in ("filters", "generate") if key in changes}
-    return make.pipeline(strategy(*parts, **own), task=task, prompts=prompts, **changes)
-
-
-def test_a_judge_s_rewards_are_the_rollouts_own_and_its_words_are_no_rollouts() -> None:
+def test_a_judge_s_rewards_are_the_rollouts_own_and_its_words_are_no_rollouts(
+    tmp_path: Path,
+) -> None:
     written: list[Any] = []
-    pipeline = run(Judge(), task=Silent(), sink=written.append)
+    pipeline = run(Judge(), task=Silent(), sink=written.append, prompts=3)
     batch = pipeline.next_batch()
     rewards = [r.reward for g in batch.groups for r in g.rollouts]
     assert len(rewards) == 12 and {0.0, 1.0} == set(rewards)
@@ -101,106 +62,51 @@ def test_a_judge_s_rewards_are_the_rollouts_own_and_its_words_are_no_rollouts() 
     assert tokens["remainder"] == 0 and "in_flight" not in pipeline.ledger.bins()
     assert batch.cost.verifier_calls == 12, "what is said on the side is not verified"
     assert not {s.rollout.role for s in batch.samples} - {""}
+    found = read_update(write_rollouts(tmp_path, batch=batch))
+    assert [(a.role, a.text, a.group_id) for a in found.asides] == [
+        (a.role, a.text, a.group_id) for a in batch.asides
+    ]
+    assert not found.aborted and len(found.groups) == 3
 
 
 def test_the_same_words_are_said_whatever_else_is_asked() -> None:
-    alone, twice = Judge(), Judge()
+    alone, twice, again = Judge(), Judge(), Judge()
     run(alone).next_batch()
-    run(By(answer=lambda g: g), twice).next_batch()
-    assert sorted(alone.said) != sorted(twice.said), "each Evaluator has draws of its own"
-    again = Judge()
+    run(Judges(answer=lambda g: g), twice).next_batch()
     run(again).next_batch()
+    assert sorted(alone.said) != sorted(twice.said), "each Evaluator has draws of its own"
     assert sorted(alone.said) == sorted(again.said)
 
 
-def test_an_aside_has_sampling_of_its_own() -> None:
-    pipeline = run(Judge(sampling=Sampling(max_tokens=3, temperature=0.5)), max_tokens=40)
-    batch = pipeline.next_batch()
-    assert max(len(a) for a in batch.asides) == 3 < max(len(s.rollout) for s in batch.samples)
-
-
-@over(
-    ("judge", "error", "said"),
-    [
-        (Judge(role="Judge 1"), PartError, "give a word of a-z"),
-        (Judge(sampling=Sampling(max_tokens=10**6)), TaskError, "an aside of role judge has"),
-    ],
-)
-def test_an_aside_that_cannot_be_asked_says_why(judge: Any, error: Any, said: str) -> None:
-    with pytest.raises(error, match=said):
-        run(judge).next_batch()
-
-
 def test_nothing_held_out_is_asked_on_the_side() -> None:
-    heldout = make.CoinTask().problems(make.CODEC).heldout
-
     @dataclass(kw_only=True)
     class Peeks(Control, Evaluator):
         async def evaluate(self, group: Group, scratch: Scratch) -> Group:
-            await scratch.aside(heldout[1].tokens, role="peek").sample()
+            await scratch.aside(HELDOUT[1].tokens, role="peek").sample()
             return group
 
     with pytest.raises(PartError, match="an aside of role peek is held out"):
-        run(Peeks(), heldout=heldout).next_batch()
-
-
-@dataclass(kw_only=True)
-class Short(Control, Watcher):
-    """Halts everything that it sees."""
-
-    def watch(self, trajectory: Any, *, new: int, view: Any) -> Halt:
-        return Halt(reason="seen")
-
-
-def test_what_is_said_on_the_side_is_not_watched() -> None:
-    batch = run(Judge(), Short()).next_batch()
-    assert {r.finish for g in batch.groups for r in g.rollouts} == {FinishReason.HALTED}
-    assert FinishReason.HALTED not in {a.finish for a in batch.asides}
+        run(Peeks(), heldout=HELDOUT).next_batch()
 
 
 # ---------------------------------------------------------------- failing, and not judging
 
 
-def test_a_judge_that_fails_makes_rollouts_unscorable_and_never_worth_nothing(caplog: Any) -> None:
-    seen: list[Group] = []
-
-    def broken_once(group: Group) -> Group:
-        seen.append(group)
-        if len(seen) == 1:
-            raise RuntimeError("no answer from the judge")
-        return group.judged([1.0, 0.0, 1.0, 0.0])
-
-    batch = run(By(answer=broken_once)).next_batch()
-    failed = next(g for g in batch.groups if g.id == seen[0].id)
-    assert {r.reward for r in failed.rollouts} == {None} and failed.rejected == "unscorable"
-    assert {r.error for r in failed.rollouts} == {"RuntimeError: no answer from the judge"}
-    assert batch.metrics["unscorable/RuntimeError"] == 4
-    assert "strategy.controls.p0 failed on group" in caplog.text
-
-
-def test_a_judge_that_is_no_coroutine_is_told_like_one_that_fails() -> None:
+def test_a_judge_that_is_no_coroutine_fails_and_one_that_always_does_ends_the_run() -> None:
     @dataclass(kw_only=True)
     class Hasty(Control, Evaluator):
         def evaluate(self, group: Group, scratch: Scratch) -> Any:
             return group
 
-    with pytest.raises(GfcrError, match=r"none of 12 rollouts .* TypeError: .*await"):
+    with pytest.raises(GfcrError, match=r"none of 8 rollouts .* TypeError: .*await"):
         run(Hasty()).next_batch()
 
 
-def test_a_judge_that_always_fails_ends_the_run_with_its_words() -> None:
-    def broken(group: Group) -> Group:
-        raise RuntimeError("no answer from the judge")
-
-    with pytest.raises(GfcrError, match=r"none of 12 rollouts .* no answer from the judge"):
-        run(By(answer=broken)).next_batch()
-
-
 def test_what_nobody_judged_is_neither_unscorable_nor_trained_on() -> None:
-    half = By(answer=lambda g: g.judged([1.0, None, 0.0, None]))
+    half = Judges(answer=lambda g: g.judged([1.0, None, 0.0, None]))
     batch = run(half, task=Silent()).next_batch()
-    assert batch.metrics["rollouts/not_judged"] == 6 and batch.metrics["rollouts/unscorable"] == 0
-    assert len(batch.samples) == 6
+    assert batch.metrics["rollouts/not_judged"] == 4 and batch.metrics["rollouts/unscorable"] == 0
+    assert len(batch.samples) == 4
     tokens = {r.id: len(r) for g in batch.groups for r in g.rollouts if r.reward is None}
     assert batch.metrics["tokens/rejected:not_judged"] == sum(tokens.values()) > 0
 
@@ -210,39 +116,16 @@ def test_a_reward_takes_the_place_of_a_verifier_that_failed() -> None:
         def verify(self, prompt: Prompt, *, text: str) -> Verdict:
             raise ValueError("cannot parse")
 
-    batch = run(By(answer=lambda g: g.judged([1, 0, 1, 0])), task=Broken()).next_batch()
+    batch = run(Judges(answer=lambda g: g.judged([1, 0, 1, 0])), task=Broken()).next_batch()
     rollouts = [r for g in batch.groups for r in g.rollouts]
-    assert [r.reward for r in rollouts] == [1.0, 0.0, 1.0, 0.0] * 3
+    assert [r.reward for r in rollouts] == [1.0, 0.0, 1.0, 0.0] * 2
     assert {r.error for r in rollouts} == {None}
     assert {type(r.reward) for r in rollouts} == {float}
 
 
-def _other(group: Group, **changes: Any) -> Group:
-    first, *rest = group.rollouts
-    return replace(group, rollouts=(replace(first, **changes), *rest))
-
-
-ANSWERS: dict[str, tuple[Callable[[Group], Any], str]] = {
-    "nothing": (lambda g: None, "return the Group"),
-    "other tokens": (lambda g: _other(g, tokens_T=g.rollouts[0].tokens_T + 1), "other rollouts"),
-    "another text": (lambda g: _other(g, text="7"), "other rollouts"),
-    "a rollout less": (lambda g: replace(g, rollouts=g.rollouts[1:]), "other rollouts"),
-    "another prompt": (lambda g: _other(g, prompt=make.prompt()), "other rollouts"),
-    "nan": (lambda g: g.judged([float("nan")] * 4), "the reward nan: give finite numbers"),
-    "a word": (lambda g: g.judged(["good"] * 4), "the reward 'good'"),
-    "an infinite score": (lambda g: g.with_scores("s", [float("inf")] * 4), "its score 's' is inf"),
-    "a score too short": (
-        lambda g: g.with_scores("s", [np.zeros(len(r) + 1) for r in g.rollouts]),
-        "its score 's's have shape",
-    ),
-}
-
-
-@over("case", ANSWERS)
-def test_what_is_no_judgement_names_the_part(case: str) -> None:
-    answer, said = ANSWERS[case]
-    with pytest.raises(PartError, match=rf"strategy\.controls\.p0: .*{said}"):
-        run(By(answer=answer)).next_batch()
+def test_what_is_no_judgement_names_the_part() -> None:
+    with pytest.raises(PartError, match=r"strategy\.controls\.p0: .*the reward 'good'"):
+        run(Judges(answer=lambda g: g.judged(["good"] * 4))).next_batch()
 
 
 # ---------------------------------------------------------------- scores
@@ -263,7 +146,7 @@ def _process(group: Group) -> Group:
 
 
 def test_filters_see_scores_and_the_records_hold_them(tmp_path: Path) -> None:
-    batch = run(By(answer=_process), filters={"by_score": ByScore()}).next_batch()
+    batch = run(Judges(answer=_process), filters={"by_score": ByScore()}).next_batch()
     for group in batch.groups:
         shaped = [s.reward - r.reward for s, r in zip(group.signals, group.rollouts, strict=True)]
         assert shaped == [0, 1, 2, 3]
@@ -273,15 +156,6 @@ def test_filters_see_scores_and_the_records_hold_them(tmp_path: Path) -> None:
     first = found.groups[0].signals[2].scores
     assert np.allclose(first["process"], batch.groups[0].signals[2].scores["process"])
     assert first["novelty"] == 0.5
-
-
-def test_asides_are_read_back_as_what_they_were(tmp_path: Path) -> None:
-    batch = run(Judge()).next_batch()
-    found = read_update(write_rollouts(tmp_path, batch=batch))
-    assert [(a.role, a.text, a.group_id) for a in found.asides] == [
-        (a.role, a.text, a.group_id) for a in batch.asides
-    ]
-    assert not found.aborted and len(found.groups) == 3
 
 
 # ---------------------------------------------------------------- beside decoding
@@ -308,7 +182,7 @@ class Slow(Control, Evaluator):
 
 def test_a_judge_that_waits_stops_no_decoding() -> None:
     part = Slow()
-    batch = run(part).next_batch()
+    batch = run(part, prompts=3).next_batch()
     assert len(part.complete) == 3 and part.complete[-1] == part.waiting[0]
     assert not batch.metrics["rollouts/unscorable"]
 
@@ -328,21 +202,16 @@ class Twice(Control, Referee, Evaluator):
         return SampleMore(num_samples=2, notes={"hard": 1.0}) if len(group.rollouts) == 4 else None
 
 
-@dataclass(kw_only=True)
-class Noted(Generate):
-    """Notes what its job says."""
+def test_a_group_is_judged_again_when_more_rollouts_have_joined() -> None:
+    notes: list[float] = []
 
-    notes: list[float] = field(default_factory=list[float], init=False)
-
-    async def run(self, session: Session) -> None:
-        self.notes.append(session.job.notes.get("hard", 0.0))
+    async def samples(session: Any) -> None:
+        notes.append(session.job.notes.get("hard", 0.0))
         await session.gather(*(session.open(i).sample() for i in range(session.job.num_samples)))
 
-
-def test_a_group_is_judged_again_when_more_rollouts_have_joined() -> None:
-    part, generate = Twice(), Noted()
-    batch = run(part, generate=generate, prompts=2).next_batch()
-    assert sorted(part.seen) == [4, 4, 6, 6] and sorted(generate.notes) == [0, 0, 1, 1]
+    part = Twice()
+    batch = run(part, generate=Generates(how=samples)).next_batch()
+    assert sorted(part.seen) == [4, 4, 6, 6] and sorted(notes) == [0, 0, 1, 1]
     assert {len(g.rollouts) for g in batch.groups} == {6}
 
 
@@ -469,8 +338,7 @@ def test_a_judge_that_is_cut_is_closed_and_one_that_breaks_then_is_named() -> No
     for part in (Holds(breaks=False), Holds(breaks=True)):
         on = ground(None, part)
         start(on)
-        for _ in range(7):
-            on.runner.advance()
+        steps(on, 7)
         assert part.closed == []
         if part.breaks:
             with pytest.raises(PartError, match=r"^strategy\.controls\.0 failed: OSError: gone"):

@@ -1,106 +1,40 @@
 """What a run knows by id: the prompts it handed out and the rollouts that may come back."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
 import pytest
 
-from gfcr.errors import GfcrError, PartError
+from gfcr.errors import PartError
 from gfcr.ledger import Ledger
 from gfcr.loop.known import Known, digest
 from gfcr.stages import Harvest
 from gfcr.testing import factories as make
 from gfcr.types import Prompt, Rollout, Span
-from tests.cases import over
-from tests.unit.loop.test_handed_over import HELDOUT, Every, strategy
-
-
-def _write(group: Any) -> Any:
-    group.rollouts[0].logprobs_T[0] += 1
-    return group
-
-
-def test_a_part_that_writes_to_a_rollout_is_named() -> None:
-    pipeline = make.pipeline(strategy(answer=_write), prompts=2, heldout=HELDOUT)
-    with pytest.raises(PartError, match=r"filters\.bad failed: ValueError: .*read-only"):
-        pipeline.next_batch()
-
-
-def test_a_prompt_changed_in_place_is_not_asked_again() -> None:
-    def ease(group: Any) -> Any:
-        group.prompt.meta["rate"] = 1.0
-        return group
-
-    pipeline = make.pipeline(strategy(answer=ease), task=make.CoinTask(num_train=2), prompts=2)
-    pipeline.next_batch()
-    with pytest.raises(PartError, match=r"training prompt 'c\d' is another one than it was"):
-        pipeline.next_batch()
+from tests.loops import HELDOUT, Plans, Told, run
 
 
 def test_a_resumed_run_knows_what_it_handed_out_and_what_it_holds() -> None:
     """A prompt of an earlier session may be planned again, and what was held recalled."""
     kept: list[Any] = []
 
-    def memory() -> dict[str, Any]:
-        part = Every(hook="store", answer=lambda harvest: kept.extend(harvest.groups))
-        part.holds = lambda: [r.id for g in kept for r in g.rollouts]
-        return {"replays": {"mine": part}}
-
-    first = make.pipeline(strategy(**memory()), prompts=2)
+    part = Told(hook="store", answer=lambda harvest: kept.extend(harvest.groups))
+    part.holds = lambda: [r.id for g in kept for r in g.rollouts]
+    first = run(part)
     first.next_batch()
     state = first.state_dict()
     prompt, rollout = kept[0].prompt, kept[0].rollouts[0]
-    plans = Every(hook="plan", answer=lambda plan, view: plan.add([view.job(prompt)]))
-    brings = Every(hook="recall", answer=lambda g: [rollout] if g.prompt.id == prompt.id else [])
-    plan = strategy(controls={"plans": plans, "brings": brings})
-    later = make.pipeline(plan, prompts=1)
+    plans = Plans(answer=lambda plan, view: plan.add([view.job(prompt)]))
+    brings = Told(hook="recall", answer=lambda g: [rollout] if g.prompt.id == prompt.id else [])
+    controls = {"plans": plans, "brings": brings}
+    later = run(controls=controls, prompts=1)
     later.load_state_dict({**state, "parts": later.state_dict()["parts"]})
     (group,) = later.next_batch().groups
     assert [r.id for r in group.rollouts if r.origin == "replay"] == [rollout.id]
-    unknowing = make.pipeline(plan, prompts=1)
     with pytest.raises(PartError, match=r"controls\.plans: .*none that `view\.draw` gave"):
-        unknowing.next_batch()
-
-
-def test_tokens_that_were_not_sampled_make_no_rollout() -> None:
-    part = Every(hook="watch", answer=lambda t: t.tokens.append(5))
-    pipeline = make.pipeline(strategy(controls={"mine": part}), prompts=2, max_tokens=24)
-    with pytest.raises(GfcrError, match="its tokens were changed by hand"):
-        pipeline.next_batch()
-
-
-def test_a_trajectory_is_judged_as_its_own_prompt_s() -> None:
-    part = Every(hook="watch", answer=lambda t: setattr(t, "prompt", HELDOUT[0]))
-    with pytest.raises(PartError, match=r"controls\.mine failed: AttributeError"):
-        make.pipeline(strategy(controls={"mine": part}), prompts=2).next_batch()
-
-
-BEYOND: dict[str, Callable[[Any], Any]] = {
-    "its engine": lambda view: view.engine.step(),
-    "its stream": lambda view: view.stream.draw(1),
-    "its codec": lambda view: view.codec,
-    "its counter": lambda view: view.in_flight,
-    "its notes": lambda view: view.note,
-    "a group added": lambda view: view.groups.append(make.group([1.0, 0.0])),
-    "a batch that is full": lambda view: setattr(view, "accepted", 99),
-    "another step": lambda view: setattr(view, "step", 0),
-    "a method replaced": lambda view: setattr(view, "draw", lambda num: [HELDOUT[0]] * num),
-}
-"""What a part does with its view that no part may."""
-
-
-@over("case", BEYOND)
-def test_a_part_s_view_shows_what_it_promises_and_takes_nothing(case: str) -> None:
-    def look(plan: Any, view: Any) -> Any:
-        assert (view.step, view.round, view.groups, view.num_accepted) == (0, 0, (), 0)
-        BEYOND[case](view)
-        return plan
-
-    part = Every(hook="plan", answer=look)
-    with pytest.raises(PartError, match=r"controls\.mine failed: AttributeError"):
-        make.pipeline(strategy(controls={"mine": part}), prompts=2).next_batch()
+        run(controls=controls, prompts=1).next_batch()
 
 
 def known(*rollouts: Rollout, heldout: Sequence[Prompt] = ()) -> Known:

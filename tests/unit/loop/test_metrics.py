@@ -12,7 +12,7 @@ from gfcr.stages import Harvest
 from gfcr.testing import factories as make
 from gfcr.types import FinishReason, Group, Rollout, Sample
 from tests.cases import over
-from tests.unit.loop.test_handed_over import Every
+from tests.loops import Told
 
 NAN = float("nan")
 
@@ -169,13 +169,13 @@ def test_what_was_not_measured_is_left_out_and_the_rest_has_its_prefix() -> None
 
 def test_parts_metrics_bear_their_address_and_are_numbers() -> None:
     parts: dict[str, Part] = {
-        "controls.a": Every(hook="metrics", answer=lambda: {"rate": 0.5}),
-        "controls.b": Every(hook="metrics", answer=lambda: {"rate": NAN}),
+        "controls.a": Told(hook="metrics", answer=lambda given: {"rate": 0.5}),
+        "controls.b": Told(hook="metrics", answer=lambda given: {"rate": NAN}),
     }
     found = part_metrics(parts)
     assert list(found) == ["controls.a/rate", "controls.b/rate"] and found["controls.a/rate"] == 0.5
     said = r"strategy\.controls\.c: its metrics hold 'rate': 'fast'"
     with pytest.raises(PartError, match=said):
-        part_metrics({"controls.c": Every(hook="metrics", answer=lambda: {"rate": "fast"})})
+        part_metrics({"controls.c": Told(hook="metrics", answer=lambda given: {"rate": "fast"})})
     with pytest.raises(PartError, match=r"strategy\.controls\.c failed: TypeError"):
-        part_metrics({"controls.c": Every(hook="metrics", answer=lambda: 3)})
+        part_metrics({"controls.c": Told(hook="metrics", answer=lambda given: 3)})

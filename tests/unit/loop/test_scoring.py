@@ -1,19 +1,96 @@
-"""The desk: verdicts in the order they were asked for, calls beside the loop, second askings."""
+"""Verdicts: what is none, in which order they are given out, and whether a second asking agrees."""
 
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 
 from gfcr.errors import ConfigError
 from gfcr.loop import scoring
 from gfcr.loop.pool import Done
-from gfcr.loop.scoring import Desk
+from gfcr.loop.scoring import Desk, verify_safely
 from gfcr.tasks.base import Verdict
 from gfcr.testing import factories as make
 from gfcr.types import Prompt
+from tests.cases import over
+
+NAN = float("nan")
+
+
+@dataclass(kw_only=True)
+class Answers(make.CoinTask):
+    """A verifier that answers what it is told to, or raises it."""
+
+    answer: Any
+
+    def verify(self, prompt: Prompt, *, text: str) -> Any:
+        if isinstance(self.answer, BaseException):
+            raise self.answer
+        return self.answer
+
+
+def judged(answer: Any) -> Verdict:
+    return verify_safely(Answers(answer=answer), make.prompt(), "x")
+
+
+# ---------------------------------------------------------------- what is no verdict
+
+
+@over("reward", [0.25, True, np.float32(0.25), np.int64(2), Fraction(1, 4)])
+def test_real_numbers_of_python_and_numpy_are_rewards(reward: Any) -> None:
+    verdict = judged(Verdict(reward=reward))
+    assert type(verdict.reward) is float and verdict.reward == float(reward)
+
+
+@over("reward", [NAN, 1e39, 10**400, 1j, "1", np.ones(1)])
+def test_what_is_no_finite_number_is_unscorable_and_named(reward: Any) -> None:
+    verdict = judged(Verdict(reward=reward))
+    assert verdict.reward is None
+    assert "Answers.verify gave the reward" in str(verdict.error)
+    assert len(str(verdict.error)) < 2200
+
+
+@over("scores", [{"right": NAN}, {"right": "1"}, {"right": None}, [1.0], "right"])
+def test_scores_that_are_no_numbers_by_name_are_unscorable_and_named(scores: Any) -> None:
+    verdict = judged(Verdict(reward=1.0, scores=scores))
+    assert verdict.reward is None and "not numbers by name" in str(verdict.error)
+    assert judged(Verdict(reward=1.0, scores={"right": 1})).scores == {"right": 1.0}
+
+
+def test_what_was_given_instead_is_shown_with_its_type() -> None:
+    by = "VerdictError: Answers.verify"
+    assert judged(0.5) == Verdict(reward=None, error=f"{by} returned 0.5 (float), not a Verdict")
+    assert judged(None).error == f"{by} returned None (NoneType), not a Verdict"
+    said = f"{by} gave the reward '1' (str), not a finite number"
+    given: Any = "1"
+    assert judged(Verdict(reward=given)).error == said
+
+
+def test_what_cannot_be_written_down_is_unscorable_too() -> None:
+    class Mute(ValueError):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    assert "too large to write" in str(judged(Verdict(reward=10**9999)).error)
+    verdict = judged(Mute())
+    assert verdict.reward is None and "cannot be shown" in str(verdict.error)
+
+
+def test_a_verdict_with_an_error_has_no_reward() -> None:
+    assert judged(Verdict(reward=0.0, error="tests timed out")).reward is None
+
+
+def test_a_verifier_that_exits_is_unscorable_and_its_long_words_are_cut() -> None:
+    verdict = judged(SystemExit("y" * 10_000_000))
+    assert verdict.reward is None and "SystemExit" in str(verdict.error)
+    assert len(str(verdict.error)) < 2200 and "characters left out" in str(verdict.error)
+
+
+# ---------------------------------------------------------------- the desk
 
 
 @dataclass(kw_only=True)
