@@ -58,19 +58,6 @@ def test_an_error_is_raised_where_it_is_awaited() -> None:
     assert run.result() == "gone"
 
 
-def test_one_that_raises_lets_the_others_of_a_gather_finish() -> None:
-    log: list[Any] = []
-    bad: Pending[int] = Pending()
-    good: Pending[int] = Pending()
-    run = Run(gather(waits(bad, log=log, name="bad"), waits(good, log=log, name="good")))
-    bad.fail(OSError("gone"))
-    assert not run.done
-    good.resolve(1)
-    assert log[-1] == "good got 1"
-    with pytest.raises(OSError, match="gone"):
-        run.result()
-
-
 def test_a_foreign_wait_is_refused() -> None:
     async def sleeps() -> None:
         await asyncio.sleep(1)

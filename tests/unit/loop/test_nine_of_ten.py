@@ -70,10 +70,3 @@ def test_a_batch_trained_short_says_so(controls: dict[str, Control]) -> None:
     assert 0 < len(made.accepted) < 8 and made.metrics["group/accepted"] == len(made.accepted)
     rejected = {k: v for k, v in made.metrics.items() if k.startswith("rejected/")}
     assert sum(rejected.values()) == 4 * (len(made.groups) - len(made.accepted))
-
-
-def test_prompts_that_come_back_within_a_batch_are_counted() -> None:
-    run = pipeline(3, refill=Refill(max_rounds=90))
-    made = batch(run)
-    assert made.metrics["group/repeated"] == 8 - len({g.prompt.id for g in made.accepted}) >= 5
-    assert len({s.rollout.id for s in made.samples}) == len(made.samples)

@@ -10,6 +10,7 @@ from gfcr.loop.posing import pose_safely
 from gfcr.tasks.chain_sum import ChainSum
 from gfcr.testing import factories as make
 from gfcr.types import Prompt
+from tests.cases import over
 
 
 class Answers(make.CoinTask):
@@ -29,7 +30,7 @@ GIVEN: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("given", GIVEN)
+@over("given", ["raises", "nothing", "number", "empty"])
 def test_what_is_no_problem_and_no_reason_is_excused(given: str) -> None:
     found = pose_safely(Answers(), make.prompt(), given)
     assert (found.problem, found.excused, found.prompt) == ("failed", True, None)

@@ -8,19 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gfcr.control.oversample import Oversample
 from gfcr.errors import PartError
-from gfcr.filter.group_advantage import GroupAdvantage
-from gfcr.generate.sample import Sample
-from gfcr.replay.partial_rollouts import PartialRollouts
 from gfcr.stages import Control, Generate, Harvest, Observer, Selector, Session
-from gfcr.strategy import Strategy
 from gfcr.tasks.base import Verdict
 from gfcr.testing import factories as make
 from gfcr.tracking.rollouts import read_update, write_rollouts
 from gfcr.types import Prompt, RolloutBatch
-
-HELDOUT = make.CoinTask().problems(make.CODEC).heldout
+from tests.cases import over
+from tests.loops import HELDOUT, Generates, Selects, run
 
 
 @dataclass(kw_only=True)
@@ -52,24 +47,13 @@ class Hinted(Generate):
         await session.gather(*(t.sample() for t in opened))
 
 
-def run(*, generate: Any = None, part: Any = None, task: Any = None, **changes: Any) -> Any:
-    plan = Strategy(
-        name="t",
-        generate=generate or Sample(),
-        filters={"advantage": GroupAdvantage()},
-        controls={"mine": part} if part else {},
-        group_size=4,
-    )
-    return make.pipeline(plan, task=task, prompts=3, **changes)
-
-
 def _rollouts(batch: RolloutBatch, *, hinted: bool) -> list[Any]:
     return [r for g in batch.groups for i, r in enumerate(g.rollouts) if (i >= 2) == hinted]
 
 
 def test_what_a_hint_brought_is_trained_without_it_on_log_probs_taken_again() -> None:
     task = Asked()
-    pipeline = run(generate=Hinted(), task=task)
+    pipeline = run(generate=Hinted(), task=task, prompts=3)
     batch = pipeline.next_batch()
     for rollout in _rollouts(batch, hinted=True):
         assert rollout.prompt.text in {g.prompt.text for g in batch.groups}
@@ -84,48 +68,12 @@ def test_what_a_hint_brought_is_trained_without_it_on_log_probs_taken_again() ->
     assert len(batch.samples) == 12 and pipeline.tokens()["remainder"] == 0
 
 
-def test_what_was_cut_under_a_hint_and_goes_on_without_it_is_scored_again_too() -> None:
-    """The group is cut while hinted, and resumed by a part that knows of no hint."""
-
-    @dataclass(kw_only=True)
-    class Once(Generate):
-        async def run(self, session: Session) -> None:
-            part = Hinted() if session.view.step == 0 else Sample()
-            await part.run(session)
-
-    plan = Strategy(
-        name="t",
-        generate=Once(),
-        filters={"advantage": GroupAdvantage()},
-        controls={"oversample": Oversample(factor=3.0)},
-        replays={"cut": PartialRollouts()},
-        group_size=4,
-    )
-    pipeline = make.pipeline(plan, prompts=3, max_tokens=60)
-    first, second = pipeline.next_batch(), pipeline.next_batch()
-    assert any(r.sampled_under for r in first.aborted)
-    resumed = [r for g in second.groups for r in g.rollouts if r.sampled_under]
-    assert resumed
-    for rollout in resumed:
-        sequence = (*rollout.prompt.tokens, *rollout.tokens_T.tolist())
-        (scored,) = pipeline.engine.score([sequence], sampling=pipeline.sampling)
-        own = scored[len(rollout.prompt.tokens) - 1 :]
-        assert np.allclose(rollout.logprobs_T, np.where(rollout.mask_T, own, 0))
-
-
 def test_a_rollout_may_be_trained_under_its_hint() -> None:
     task = Asked()
     batch = run(generate=Hinted(unhinted=False), task=task).next_batch()
     hinted = _rollouts(batch, hinted=True)
     assert all(r.prompt.text.startswith("1+1=2,") and not r.sampled_under for r in hinted)
     assert set(task.judged) == {g.prompt.id for g in batch.groups}, "answers to the job's prompt"
-
-
-def test_the_engine_is_asked_under_the_hint() -> None:
-    plain, hinted = run(), run(generate=Hinted())
-    before, after = plain.next_batch(), hinted.next_batch()
-    longer = after.cost.prompt_tokens - before.cost.prompt_tokens
-    assert longer == 3 * 2 * len(make.CODEC.encode("1+1=2,"))
 
 
 def test_records_tell_under_what_a_rollout_was_sampled(tmp_path: Path) -> None:
@@ -157,69 +105,44 @@ class Evolves(Control, Selector, Observer):
 
 
 def test_a_curriculum_trains_on_prompts_that_it_made_and_goes_on_after_a_resume() -> None:
-    whole = run(part=Evolves())
+    whole = run(Evolves(), prompts=3)
     batches = [whole.next_batch() for _ in range(4)]
     made = [g for b in batches for g in b.groups if g.prompt.id.startswith("made:")]
     assert len(made) > 3 and all(g.prompt.text.startswith("1+") for g in made)
     assert any(g.prompt.text.startswith("1+1+") for g in made), "variants of variants"
-    first = run(part=Evolves())
+    first = run(Evolves(), prompts=3)
     for _ in range(2):
         first.next_batch()
-    second = run(part=Evolves())
+    second = run(Evolves(), prompts=3)
     second.load_state_dict(first.state_dict())
     texts = [[g.prompt.text for g in second.next_batch().groups] for _ in range(2)]
     assert texts == [[g.prompt.text for g in b.groups] for b in batches[2:]]
 
 
-def test_a_prompt_is_named_by_what_it_asks() -> None:
-    view = make.view()
-    one, same, other = (
-        view.prompt(t, answer=a) for t, a in (("1=", "1"), ("1=", "1"), ("1=", "2"))
-    )
-    assert one == same and one.id != other.id and one.tokens == make.CODEC.prompt("1=")
-    assert view.prompt("1=", id="mine", meta={"level": 3}).meta == {"level": 3}
-
-
 # ---------------------------------------------------------------- what is refused
 
 
-@dataclass(kw_only=True)
-class Makes(Control, Selector):
-    """Selects what it makes of a held-out prompt."""
-
-    text: str
-
-    def select(self, num: int, *, view: Any) -> Sequence[Prompt]:
-        return [view.prompt(self.text), *view.draw(num - 1)]
-
-
 def test_a_prompt_that_was_made_into_a_held_out_one_is_refused() -> None:
-    with pytest.raises(PartError, match=r"strategy\.controls\.mine: .* is held out"):
-        run(part=Makes(text=HELDOUT[3].text), heldout=HELDOUT).next_batch()
-    assert run(part=Makes(text=f"1+{HELDOUT[3].text}"), heldout=HELDOUT).next_batch().samples
+    def made(text: str) -> Selects:
+        return Selects(answer=lambda num, view: [view.prompt(text), *view.draw(num - 1)])
+
+    with pytest.raises(PartError, match=r"strategy\.controls\.p0: .* is held out"):
+        run(made(HELDOUT[3].text), heldout=HELDOUT).next_batch()
+    assert run(made(f"1+{HELDOUT[3].text}"), heldout=HELDOUT).next_batch().samples
 
 
-@dataclass(kw_only=True)
-class Opens(Generate):
-    """Opens every sample under a prompt, or as one."""
-
-    prompt: Prompt | None = None
-    train_under: Prompt | None = None
-
-    async def run(self, session: Session) -> None:
-        for i in range(session.job.num_samples):
-            await session.open(i, prompt=self.prompt, train_under=self.train_under).sample()
-
-
-@pytest.mark.parametrize(
+@over(
     ("given", "said"),
     [
         ({"prompt": HELDOUT[0]}, "is held out: nothing held out is asked in training"),
-        ({"train_under": HELDOUT[0]}, "training prompt 'c1000' is another one"),
         ({"prompt": make.prompt()}, "training prompt 'p0' is another one"),
-        ({"train_under": make.prompt()}, "training prompt 'p0' is another one"),
+        ({"train_under": HELDOUT[0]}, "training prompt 'c1000' is another one"),
     ],
 )
 def test_a_prompt_of_nobody_s_is_not_trained_on(given: dict[str, Prompt], said: str) -> None:
+    async def opens(session: Session) -> None:
+        for i in range(session.job.num_samples):
+            await session.open(i, **given).sample()
+
     with pytest.raises(PartError, match=said):
-        run(generate=Opens(**given), heldout=HELDOUT).next_batch()
+        run(generate=Generates(how=opens), heldout=HELDOUT).next_batch()

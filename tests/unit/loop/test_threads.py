@@ -12,22 +12,7 @@ from gfcr.errors import ConfigError
 from gfcr.loop import pool as pools
 from gfcr.loop.pool import Done, ThreadPool
 from tests.cases import over
-
-
-def add(a: int, b: int) -> int:
-    return a + b
-
-
-def fail() -> None:
-    raise ValueError("no such thing")
-
-
-def drain(pool: ThreadPool, *, num: int) -> list[Done]:
-    done: list[Done] = []
-    while len(done) < num:
-        pool.wait(5.0)
-        done += pool.poll()
-    return done
+from tests.unit.loop.test_pool import add, drain
 
 
 def test_results_come_in_submission_order_among_the_finished() -> None:
@@ -48,10 +33,14 @@ def test_a_result_is_handed_out_once() -> None:
     pool.close()
 
 
-def test_an_exception_in_a_thread_is_an_error_result() -> None:
-    pool = ThreadPool()
-    handle = pool.submit(fail)
-    assert drain(pool, num=1) == [Done(handle=handle, error="ValueError: no such thing")]
+@over(("error", "said"), [(ValueError("x"), "ValueError: x"), (SystemExit(4), "SystemExit: 4")])
+def test_an_exception_in_a_thread_is_an_error_result(error: BaseException, said: str) -> None:
+    def breaks() -> None:
+        raise error
+
+    pool = ThreadPool(num_threads=1)
+    handle = pool.submit(breaks)
+    assert drain(pool, num=1) == [Done(handle=handle, error=said)]
     pool.close()
 
 
@@ -84,16 +73,6 @@ def test_waiting_ends_with_the_first_that_is_done_or_the_time() -> None:
     assert pool.poll() == [] and time.monotonic() - began < 20
     go.set()
     assert drain(pool, num=1) == [Done(handle=slow, result=True)]
-    pool.close()
-
-
-def test_an_exit_in_a_thread_is_an_error_result_too() -> None:
-    def leave() -> None:
-        raise SystemExit(4)
-
-    pool = ThreadPool(num_threads=1)
-    handle = pool.submit(leave)
-    assert drain(pool, num=1) == [Done(handle=handle, error="SystemExit: 4")]
     pool.close()
 
 

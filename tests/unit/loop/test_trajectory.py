@@ -1,159 +1,456 @@
-"""Trajectories in the making: provenance, forks, caps, ends."""
+"""Trajectories in the making: what is asked for them, how they end, what they are frozen as."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from gfcr.engine.base import Delta, Request
 from gfcr.errors import PartError
 from gfcr.ledger import cut_spans
-from gfcr.loop.coroutine import Pending, Run
+from gfcr.loop.coroutine import Pending
 from gfcr.loop.floor import Floor, Origin
 from gfcr.loop.trajectory import LiveTrajectory
 from gfcr.loop.view import shown
+from gfcr.seeds import seed_of
 from gfcr.stages import BATCH_FULL, Job, Sampled
 from gfcr.tasks.base import Verdict
 from gfcr.testing import factories as make
-from gfcr.types import FinishReason, Prompt, Sampling, Span
+from gfcr.types import FinishReason, Prompt, Rollout, Sampling, Span
 from tests.cases import over
 
 EOS = make.CODEC.eos_id
 VIEW = shown(make.view())
+SAMPLING = Sampling(max_tokens=9, temperature=0.5)
+JOB = Job(
+    prompt=make.prompt(), num_samples=1, sampling=SAMPLING, step=3, priority=2, draft_budget=1
+)
 
 
 @dataclass
 class Ground:
-    """An engine and a desk that only note what is asked of them."""
+    """An engine and a desk that note what is asked, and answer when told to."""
 
-    cap: int = 100
-    requests: list[tuple[str, int, tuple[int, ...]]] = field(default_factory=list)
-    ends: list[str] = field(default_factory=list)
-    forks: list[LiveTrajectory] = field(default_factory=list)
-    version: int = 0
+    requests: list[Request] = field(default_factory=list[Request])
+    dropped: list[str] = field(default_factory=list[str])
+    judged: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    verdicts: list[Pending[Verdict]] = field(default_factory=list[Pending[Verdict]])
+    siblings: list[LiveTrajectory] = field(default_factory=list[LiveTrajectory])
     max_length: int = 1000
 
     def submit(self, request: Request) -> None:
-        self.requests.append((request.id, request.sampling.max_tokens, request.stop))
+        self.requests.append(request)
 
-    def abort(self, request_ids: Sequence[str]) -> None:
-        pass
+    def abort(self, request_ids: Iterable[str]) -> None:
+        self.dropped.extend(request_ids)
 
     def verify(self, prompt: Prompt, *, text: str) -> Pending[Verdict]:
-        self.ends.append(text)
-        return Pending()
+        self.judged.append((prompt.id, text))
+        self.verdicts.append(Pending())
+        return self.verdicts[-1]
+
+    def checked(self, verdict: Verdict) -> Verdict:
+        return verdict
 
 
-def opened(ground: Ground) -> LiveTrajectory:
-    return begun("g", ground)
-
-
-def begun(group_id: str, ground: Ground) -> LiveTrajectory:
-    sampling, what = Sampling(max_tokens=ground.cap), cast("Any", ground)
-    job = Job(prompt=make.prompt(), num_samples=1, sampling=sampling)
-    floor = Floor(engine=what, codec=make.CODEC, desk=what, seed=0)
-    origin = Origin(floor=floor, group_id=group_id, job=job, view=VIEW, repeat=0)
-    siblings = ground.forks
+def opened(ground: Ground, *, repeat: int = 0, group_id: str = "g", **given: Any) -> LiveTrajectory:
+    what = cast("Any", ground)
+    floor = Floor(engine=what, codec=make.CODEC, desk=what, seed=5)
+    origin = Origin(floor=floor, group_id=group_id, job=JOB, view=VIEW, repeat=repeat)
+    prompt = given.pop("prompt", JOB.prompt)
     return LiveTrajectory(
-        "0", origin=origin, prompt=job.prompt, sampling=sampling, siblings=siblings
+        "0", origin=origin, prompt=prompt, sampling=SAMPLING, siblings=ground.siblings, **given
     )
+
+
+def gains(trajectory: LiveTrajectory, *tokens: int, version: int = 0) -> None:
+    """The engine's answer to the trajectory's last request, in one step."""
+    name = f"{trajectory.id}#{trajectory.turns - 1}"
+    logprobs = tuple(-t / 8 for t in tokens)
+    trajectory.extend(Delta(request_id=name, tokens=tokens, logprobs=logprobs), version=version)
+
+
+def touched(trajectory: LiveTrajectory) -> bool:
+    """Whether its group was marked since this was last asked."""
+    marks = trajectory._origin.floor.touched
+    was = "g" in marks
+    marks.clear()
+    return was
 
 
 def sampled(
     trajectory: LiveTrajectory,
-    tokens: Sequence[int],
-    *,
+    *tokens: int,
     finish: FinishReason = FinishReason.STOP,
     version: int = 0,
     **asked: Any,
 ) -> Sampled:
-    """One `sample` call that the engine answers with these tokens, one a step."""
+    """One `sample` call that the engine answers with these tokens."""
     wait = trajectory.sample(**asked)
-    request_id = f"{trajectory.id}#{trajectory.turns - 1}"
-    for token in tokens:
-        delta = Delta(request_id=request_id, tokens=(token,), logprobs=(-token / 8,))
-        trajectory.extend(delta, version=version)
+    gains(trajectory, *tokens, version=version)
     trajectory.close_request(finish)
     return wait.result()
 
 
-def frozen(trajectory: LiveTrajectory) -> Any:
+def finished(trajectory: LiveTrajectory, *tokens: int) -> Rollout:
+    """Samples those tokens and ends."""
+    sampled(trajectory, *tokens, EOS)
     return trajectory.rollout()
 
 
-def test_turns_and_environment_tokens_keep_their_provenance() -> None:
+# ---------------------------------------------------------------- asking
+
+
+@over("repeat", [0, 2])
+def test_a_request_says_what_it_is_for_and_draws_by_its_place(repeat: int) -> None:
+    ground = Ground()
+    trajectory = opened(ground, repeat=repeat)
+    sampled(trajectory, 5, 7, max_tokens=4, stop=[7])
+    trajectory.append((6,))
+    trajectory.sample()
+    first = Request(
+        id="g/0#0",
+        tokens=JOB.prompt.tokens,
+        sampling=replace(SAMPLING, max_tokens=4),
+        stop=(7,),
+        seed=seed_of(5, "generate", 3, "p0", "/0", 0, *([repeat] if repeat else [])),
+        priority=(3 << 20) + 2,
+        draft_budget=1,
+        prompt_id="p0",
+        slot="/0",
+    )
+    second = replace(
+        first,
+        id="g/0#1",
+        tokens=(*JOB.prompt.tokens, 5, 7, 6),
+        sampling=replace(SAMPLING, max_tokens=6),
+        stop=(),
+        seed=seed_of(5, "generate", 3, "p0", "/0", 1, *([repeat] if repeat else [])),
+    )
+    assert ground.requests == [first, second]
+
+
+def test_it_is_asked_under_the_prompt_it_was_opened_with() -> None:
+    ground, hint = Ground(), make.prompt(8, text="9=1+2=")
+    trajectory = opened(ground, prompt=hint, train_under=JOB.prompt)
+    assert trajectory.prompt is hint
+    rollout = finished(trajectory, 5)
+    assert ground.requests[0].tokens == hint.tokens and ground.requests[0].prompt_id == "p8"
+    assert rollout.prompt is JOB.prompt and rollout.sampled_under == hint.tokens
+    assert ground.judged == [("p0", make.CODEC.decode([5, EOS]))]
+    plain = opened(Ground(), train_under=JOB.prompt).rollout()
+    assert plain.prompt is JOB.prompt and plain.sampled_under == ()
+
+
+@over(("most", "asked"), [(None, 7), (3, 3), (99, 7), (0, 1)])
+def test_a_continuation_is_bounded_by_its_call_and_by_the_whole(most: Any, asked: int) -> None:
     ground = Ground()
     trajectory = opened(ground)
-    result = sampled(trajectory, [5, 6], version=3, stop=(6,))
-    assert result == Sampled(tokens=(5, 6), stopped=True, ended=False)
-    trajectory.append((9, 9, 9))
-    result = sampled(trajectory, [7, EOS], version=4)
-    assert result == Sampled(tokens=(7, EOS), stopped=True, ended=True)
-    assert ground.requests == [("g/0#0", 100, (6,)), ("g/0#1", 95, ())]
-    rollout = frozen(trajectory)
-    assert rollout.tokens_T.tolist() == [5, 6, 9, 9, 9, 7, EOS]
-    assert rollout.mask_T.tolist() == [True, True, False, False, False, True, True]
-    assert rollout.versions_T.tolist() == [3, 3, -1, -1, -1, 4, 4]
-    assert rollout.logprobs_T.tolist() == [-0.625, -0.75, 0, 0, 0, -0.875, -0.125]
-    spans = (
-        Span(request_id="g/0#0", start=0, stop=2),
-        Span(request_id="g/0#1", start=0, stop=2),
-    )
-    assert rollout.spans == spans and rollout.finish == FinishReason.STOP
-    assert len(ground.ends) == 1
+    trajectory.append([6, 6])
+    trajectory.sample(max_tokens=most)
+    assert ground.requests[0].sampling.max_tokens == asked
 
 
-def test_the_cap_bounds_each_call_and_the_whole() -> None:
-    ground = Ground(cap=5)
+def test_a_cap_counts_from_now_and_tells_the_engine_what_its_request_may_have() -> None:
+    ground = Ground()
     trajectory = opened(ground)
-    result = sampled(trajectory, [5, 6], finish=FinishReason.LENGTH, max_tokens=2)
-    assert not result.ended and not result.stopped and trajectory.finish is None
-    result = sampled(trajectory, [5, 6, 7], finish=FinishReason.LENGTH, max_tokens=9)
-    assert ground.requests[1][1] == 3 and result.ended and not result.stopped
-    assert trajectory.finish == FinishReason.LENGTH
-    again = trajectory.sample()
-    assert again.done and again.result() == Sampled(tokens=(), stopped=False, ended=True)
-    assert len(ground.ends) == 1 and len(ground.requests) == 2
+    trajectory.append([6, 6])
+    wait = trajectory.sample()
+    gains(trajectory, 5)
+    gains(trajectory, 5)
+    assert trajectory.limit(3) == 2 + 3
+    trajectory._origin.floor.traffic.park()
+    trajectory._origin.floor.traffic.go_on()
+    assert ground.requests[1].sampling.max_tokens == 3 and ground.dropped == ["g/0#0"]
+    gains(trajectory, 5, 5)
+    assert trajectory.limit(0) == 2
+    trajectory._origin.floor.traffic.park()
+    trajectory._origin.floor.traffic.go_on()
+    assert ground.requests[2].sampling.max_tokens == 1, "an engine samples one at least"
+    gains(trajectory, 5)
+    trajectory.close_request(FinishReason.LENGTH)
+    assert wait.result() == Sampled(tokens=(5,) * 5, stopped=False, ended=False)
 
 
-@over("size", [1, 3, 4, 9])
-def test_environment_tokens_that_do_not_fit_end_the_trajectory(size: int) -> None:
-    ground = Ground(cap=6)
+def test_what_was_parked_goes_on_behind_what_it_had_gained() -> None:
+    ground = Ground()
     trajectory = opened(ground)
-    sampled(trajectory, [5, 6, 7], stop=(7,))
-    trajectory.append([9] * size)
-    fits = size <= 3
-    assert len(trajectory.tokens) == (3 + size if fits else 3)
-    assert trajectory.finish == (None if fits else FinishReason.LENGTH)
-    assert trajectory.sample().done == (size >= 3)
-    assert trajectory.finish == (FinishReason.LENGTH if size >= 3 else None)
-    assert len(ground.ends) <= 1
+    traffic, wait = trajectory._origin.floor.traffic, trajectory.sample(max_tokens=6, stop=(8,))
+    gains(trajectory, 5, 6)
+    traffic.park()
+    assert len(traffic) == 1 and len(ground.requests) == 1
+    traffic.go_on()
+    asked = [(r.id, r.sampling.max_tokens, r.stop) for r in ground.requests]
+    assert asked == [("g/0#0", 6, (8,)), ("g/0#1", 4, (8,))]
+    gains(trajectory, 7, 8, version=1)
+    trajectory.close_request(FinishReason.STOP)
+    assert wait.result() == Sampled(tokens=(5, 6, 7, 8), stopped=True, ended=False)
+    rollout = trajectory.rollout()
+    assert rollout.versions_T.tolist() == [0, 0, 1, 1]
+    assert [s.request_id for s in rollout.spans] == ["g/0#0", "g/0#1"]
+
+
+def test_one_continuation_at_a_time() -> None:
+    trajectory = opened(Ground())
+    assert trajectory.sample().owner is trajectory
+    with pytest.raises(AssertionError, match="one continuation at a time"):
+        trajectory.sample()
+
+
+# ---------------------------------------------------------------- ends and verdicts
+
+
+@over(
+    ("tokens", "finish", "end"),
+    [
+        ((5, EOS), FinishReason.STOP, FinishReason.STOP),
+        ((5, 7), FinishReason.STOP, None),
+        ((), FinishReason.STOP, None),
+        ((5, EOS), FinishReason.LENGTH, None),
+        ((5,), FinishReason.LENGTH, None),
+        ((5,) * 9, FinishReason.LENGTH, FinishReason.LENGTH),
+        ((5,) * 10, FinishReason.LENGTH, FinishReason.LENGTH),
+        ((5,) * 9, FinishReason.STOP, None),
+    ],
+)
+def test_a_continuation_ends_the_trajectory_at_its_own_end_or_the_cap(
+    tokens: Sequence[int], finish: FinishReason, end: FinishReason | None
+) -> None:
+    trajectory = opened(Ground())
+    wait = trajectory.sample()
+    gains(trajectory, *tokens)
+    touched(trajectory)
+    trajectory.close_request(finish)
+    stopped = finish == FinishReason.STOP
+    assert wait.result() == Sampled(tokens=tuple(tokens), stopped=stopped, ended=end is not None)
+    assert trajectory.finish == end and touched(trajectory)
+    assert len(trajectory.spans) == bool(tokens), "nothing gained is nothing taken down"
+
+
+def test_the_end_of_sequence_may_end_a_turn_alone() -> None:
+    ground = Ground()
+    trajectory = opened(ground)
+    turn = sampled(trajectory, 5, EOS, ends=False)
+    assert turn == Sampled(tokens=(5, EOS), stopped=True, ended=False)
+    trajectory.append([7])
+    assert sampled(trajectory, 8, EOS).ended and trajectory.finish == FinishReason.STOP
+    assert trajectory.tokens == [5, EOS, 7, 8, EOS] and len(ground.judged) == 1
+
+
+def test_an_end_is_verified_once_with_the_text_that_is_recorded() -> None:
+    ground = Ground()
+    trajectory = opened(ground)
+    finished(trajectory, 5, 6)
+    text = make.CODEC.decode([5, 6, EOS])
+    assert ground.judged == [("p0", text)] and not trajectory.is_verified
+    touched(trajectory)
+    ground.verdicts[0].resolve(Verdict(reward=0.5))
+    assert trajectory.is_verified and touched(trajectory)
+    rollout = trajectory.rollout()
+    assert (rollout.text, rollout.reward, rollout.error) == (text, 0.5, None)
+
+
+def test_what_is_asked_on_the_side_is_not_verified() -> None:
+    ground = Ground()
+    rollout = finished(opened(ground, role="judge"), 5)
+    assert not ground.judged and rollout.role == "judge" and rollout.reward is None
+
+
+def test_what_control_ends_is_withdrawn_and_a_rollout_only_where_it_halts() -> None:
+    for finish in (FinishReason.HALTED, FinishReason.ABORTED):
+        ground = Ground()
+        trajectory = opened(ground)
+        wait = trajectory.sample()
+        gains(trajectory, 5)
+        touched(trajectory)
+        trajectory.halt("a loop", finish=finish)
+        assert ground.dropped == ["g/0#0"] and touched(trajectory)
+        assert wait.result() == Sampled(tokens=(5,), stopped=False, ended=True)
+        assert (trajectory.finish, trajectory.rollout().detail) == (finish, "a loop")
+        aborted = finish == FinishReason.ABORTED
+        assert trajectory.is_verified == aborted and len(ground.judged) == (not aborted)
+
+
+def test_what_is_dropped_is_no_rollout_ended_and_judged_or_not() -> None:
+    ground = Ground()
+    trajectory = opened(ground)
+    sampled(trajectory, 5, 6, EOS)
+    fork = trajectory.fork(1)
+    sampled(fork, 7, finish=FinishReason.LENGTH, max_tokens=1)
+    for each in (trajectory, fork):
+        each.verdict = Verdict(reward=1.0)
+        each.drop("for a reason")
+        rollout = each.rollout()
+        assert not rollout.complete and rollout.reward is None and each.is_verified
+        assert rollout.detail == "for a reason" != BATCH_FULL and len(rollout.spans)
+    assert fork.sample().result().ended and len(ground.judged) == 1
+    assert fork.rollout().tokens_T.tolist() == [5, 7]
+
+
+def test_one_that_is_not_verified_is_judged_by_its_part_or_by_nobody() -> None:
+    ground = Ground()
+    own, silent = (opened(ground, verify=False) for _ in range(2))
+    for trajectory in (own, silent):
+        sampled(trajectory, 5, EOS)
+    assert not ground.judged and not own.is_verified
+    own.judge(Verdict(reward=0.5))
+    silent.seal()
+    assert own.is_verified and own.rollout().reward == 0.5
+    assert silent.rollout().reward is None and "no verdict" in str(silent.rollout().error)
+
+
+def test_what_the_verifier_judges_nobody_else_does() -> None:
+    trajectory = opened(Ground())
+    sampled(trajectory, 5, EOS)
+    with pytest.raises(PartError, match="open it with verify=False"):
+        trajectory.judge(Verdict(reward=1.0))
+
+
+def test_a_continuation_that_nobody_awaits_is_dropped_once() -> None:
+    ground = Ground()
+    trajectory = opened(ground)
+    trajectory.withdraw()
+    trajectory.sample()
+    trajectory.withdraw()
+    trajectory.withdraw()
+    assert ground.dropped == ["g/0#0"]
+    trajectory.sample()
+    assert len(ground.requests) == 2, "another may be asked for"
+
+
+def test_a_failure_is_never_worth_anything() -> None:
+    ground = Ground()
+    trajectory = opened(ground)
+    finished(trajectory, 5)
+    ground.verdicts[0].resolve(Verdict(reward=1.0))
+    trajectory.fail("ValueError: tool broke")
+    rollout = trajectory.rollout()
+    assert trajectory.is_verified and rollout.finish == FinishReason.ERROR
+    assert (rollout.reward, rollout.error) == (None, "ValueError: tool broke")
+
+
+def test_what_fails_before_anything_is_sampled_is_a_rollout_of_nothing() -> None:
+    trajectory = opened(Ground())
+    trajectory.fail("tool broke")
+    empty = trajectory.rollout()
+    assert (empty.finish, empty.detail, empty.error) == (FinishReason.ERROR, "", "tool broke")
+    kinds = [v.dtype for v in (empty.tokens_T, empty.logprobs_T, empty.versions_T, empty.mask_T)]
+    assert kinds == [np.int32, np.float32, np.int32, np.bool_] and not len(empty)
+
+
+@over("stopped", [False, True])
+def test_an_open_end_is_sealed_and_an_ended_one_stays(stopped: bool) -> None:
+    trajectory = opened(Ground())
+    ends = FinishReason.STOP if stopped else FinishReason.LENGTH
+    sampled(trajectory, 5, 7, finish=ends, max_tokens=2)
+    assert trajectory.finish is None
+    trajectory.seal()
+    assert trajectory.finish == ends
+    halted = opened(Ground())
+    halted.sample()
+    halted.halt("enough", finish=FinishReason.HALTED)
+    halted.seal()
+    assert (halted.finish, halted.detail) == (FinishReason.HALTED, "enough")
+
+
+def test_text_to_append_that_does_not_fit_ends_it_and_says_so() -> None:
+    trajectory = opened(Ground())
+    trajectory.append([6] * 9)
+    assert trajectory.finish is None and len(trajectory.tokens) == 9
+    trajectory.append([6])
+    assert trajectory.finish == FinishReason.LENGTH and len(trajectory.tokens) == 9
+    assert trajectory.detail == "1 tokens to append did not fit"
+    full = opened(Ground())
+    full.append([6] * 9)
+    assert full.sample().done and full.finish == FinishReason.LENGTH
 
 
 def test_nothing_follows_an_end() -> None:
-    trajectory = opened(Ground())
-    sampled(trajectory, [5, EOS])
-    trajectory.append((9,))
-    assert trajectory.tokens == [5, EOS]
+    ground = Ground()
+    ended = opened(ground)
+    finished(ended, 5)
+    ended.append([6] * 99)
+    assert ended.finish == FinishReason.STOP and ended.detail == ""
+    assert ended.sample().result() == Sampled(tokens=(), stopped=True, ended=True)
+    assert ended.tokens == [5, EOS] and len(ground.requests) == len(ground.judged) == 1
+
+
+# ---------------------------------------------------------------- what it is frozen as
+
+
+def test_every_field_of_a_rollout_is_its_trajectory_s() -> None:
+    ground = Ground()
+    trunk = opened(ground)
+    sampled(trunk, 5, 6, finish=FinishReason.LENGTH, version=1, max_tokens=2)
+    trunk.append([9])
+    branch = trunk.fork(3)
+    assert branch is ground.siblings[1] and branch.name == "0.0" and trunk.fork(0).name == "0.1"
+    branch.sample()
+    gains(branch, 7, version=2)
+    branch.notes.update(tries=2, odd=cast("Any", "x"), rate=np.float32(0.5))
+    rollout = branch.rollout()
+    arrays = {
+        "tokens_T": np.array([5, 6, 9, 7], np.int32),
+        "logprobs_T": np.array([-0.625, -0.75, 0, -0.875], np.float32),
+        "versions_T": np.array([1, 1, -1, 2], np.int32),
+        "mask_T": np.array([True, True, False, True]),
+    }
+    for name, right in arrays.items():
+        own = getattr(rollout, name)
+        assert own.dtype == right.dtype and own.tolist() == right.tolist()
+    assert rollout == replace(
+        rollout,
+        id="g/0.0",
+        group_id="g",
+        prompt=JOB.prompt,
+        sampled_under=(),
+        spans=(
+            Span(request_id="g/0#0", start=0, stop=2),
+            Span(request_id="g/0.0#0", start=0, stop=1),
+        ),
+        text=make.CODEC.decode([5, 6, 9, 7]),
+        finish=FinishReason.ABORTED,
+        detail=BATCH_FULL,
+        step=3,
+        parent="g/0",
+        fork_at=3,
+        role="",
+        origin="fresh",
+        reward=None,
+        error=None,
+        notes={"tries": 2.0, "rate": 0.5},
+    )
+    assert {type(v) for v in rollout.notes.values()} == {float}
+    first = trunk.rollout()
+    assert (first.parent, first.fork_at, first.notes) == (None, 0, {})
+
+
+def test_a_fork_is_of_its_trunk_s_prompts_and_role() -> None:
+    hint = make.prompt(8, text="9=1+2=")
+    trunk = opened(Ground(), prompt=hint, train_under=JOB.prompt, role="judge")
+    twig = trunk.fork(0)
+    assert (twig.prompt, twig.role, twig.sampling) == (hint, "judge", SAMPLING)
+    assert twig.rollout().prompt is JOB.prompt
+    for wrong in (-1, 1):
+        with pytest.raises(AssertionError, match=rf"fork at {wrong} of 0 tokens"):
+            trunk.fork(wrong)
 
 
 def test_a_fork_of_a_finished_trajectory_is_open_and_shares_its_past() -> None:
     ground = Ground()
     trunk = opened(ground)
-    sampled(trunk, [5, 6], version=1, stop=(6,))
+    sampled(trunk, 5, 6, version=1, stop=(6,))
     trunk.append((9, 9))
-    sampled(trunk, [7, 8, EOS], version=2)
+    sampled(trunk, 7, 8, EOS, version=2)
     for at in range(len(trunk.tokens)):
         branch = trunk.fork(at)
-        kept = frozen(trunk)
+        kept = trunk.rollout()
         assert branch.finish is None and (branch.parent, branch.fork_at) == (trunk.id, at)
-        result = sampled(branch, [10, EOS], version=3)
+        result = sampled(branch, 10, EOS, version=3)
         assert result == Sampled(tokens=(10, EOS), stopped=True, ended=True)
-        rollout = frozen(branch)
+        rollout = branch.rollout()
         for name, new in (("tokens_T", [10, EOS]), ("versions_T", [3, 3]), ("mask_T", [1, 1])):
             whole = [*getattr(kept, name)[:at].tolist(), *new]
             assert getattr(rollout, name).tolist() == whole
@@ -163,16 +460,16 @@ def test_a_fork_of_a_finished_trajectory_is_open_and_shares_its_past() -> None:
         shared = [(s.request_id, s.start, s.stop) for s in rollout.spans[:-1]]
         owner = [("g/0#0", 0, min(at, 2)), ("g/0#1", 0, max(0, at - 4))]
         assert shared == [s for s in owner if s[2]]
-    forks = [t.id for t in ground.forks[1:]]
+    forks = [t.id for t in ground.siblings[1:]]
     assert len(set(forks)) == len(trunk.tokens) == len(forks)
     assert trunk.tokens == [5, 6, 9, 9, 7, 8, EOS] and trunk.finish == FinishReason.STOP
 
 
 def test_a_fork_of_a_fork_reaches_back_into_the_trunk() -> None:
     trunk = opened(Ground())
-    sampled(trunk, [5, 6, 7, EOS])
+    sampled(trunk, 5, 6, 7, EOS)
     branch = trunk.fork(3)
-    sampled(branch, [8, 9, EOS])
+    sampled(branch, 8, 9, EOS)
     twig = branch.fork(2)
     assert twig.tokens == [5, 6] and twig.parent == branch.id
     assert twig.spans == [Span(request_id="g/0#0", start=0, stop=2)]
@@ -182,177 +479,102 @@ def test_a_fork_of_a_fork_reaches_back_into_the_trunk() -> None:
 def test_a_fork_leaves_the_trunk_that_still_runs_alone() -> None:
     trunk = opened(Ground())
     wait = trunk.sample()
-    trunk.extend(Delta(request_id="g/0#0", tokens=(5, 6), logprobs=(0, 0)), version=0)
+    gains(trunk, 5, 6)
     branch = trunk.fork(1)
-    sampled(branch, [9, EOS])
-    trunk.extend(Delta(request_id="g/0#0", tokens=(EOS,), logprobs=(0,)), version=0)
+    sampled(branch, 9, EOS)
+    gains(trunk, EOS)
     trunk.close_request(FinishReason.STOP)
     assert wait.result().ended and trunk.tokens == [5, 6, EOS] and branch.tokens == [5, 9, EOS]
 
 
-def test_what_is_dropped_is_no_rollout_ended_and_judged_or_not() -> None:
-    trajectory = opened(ground := Ground())
-    sampled(trajectory, [5, 6, EOS])
-    fork = trajectory.fork(1)
-    sampled(fork, [7], finish=FinishReason.LENGTH, max_tokens=1)
-    for each in (trajectory, fork):
-        each.verdict = Verdict(reward=1.0)
-        each.drop("for a reason")
-        rollout = frozen(each)
-        assert not rollout.complete and rollout.reward is None and each.is_verified
-        assert rollout.detail == "for a reason" != BATCH_FULL and len(rollout.spans)
-    assert fork.sample().result().ended and len(ground.ends) == 1
-    assert frozen(fork).tokens_T.tolist() == [5, 7]
+def test_a_complete_rollout_is_taken_as_it_is_with_its_verdict() -> None:
+    hint = make.prompt(8, text="9=1+2=")
+    for changes, judged in (
+        ({"reward": 0.0}, 0),
+        ({"reward": None, "error": "ValueError: x"}, 0),
+        ({"reward": None}, 1),
+    ):
+        given: dict[str, Any] = {"detail": "x", "sampled_under": hint.tokens, **changes}
+        old = make.rollout(**given, notes={"tries": 2.0}, finish=FinishReason.LENGTH)
+        ground = Ground()
+        trajectory = opened(ground)
+        trajectory.resume(old)
+        assert len(ground.judged) == judged and trajectory.is_verified == (not judged)
+        new = trajectory.rollout()
+        assert (new.reward, new.error, new.finish) == (old.reward, old.error, old.finish)
+        assert (new.detail, new.sampled_under) == ("x", hint.tokens)
+        assert new.spans == old.spans and new.notes == old.notes
+        assert trajectory.notes is not old.notes and trajectory.problem() is None
+        for name in ("tokens_T", "logprobs_T", "versions_T", "mask_T"):
+            assert getattr(new, name).tolist() == getattr(old, name).tolist()
 
 
-def test_a_resumed_rollout_continues_or_is_taken_as_it_is() -> None:
-    first = opened(Ground())
-    sampled(first, [5, 6], finish=FinishReason.LENGTH, max_tokens=2)
-    first.notes["tool_calls"] = 2
-    second = begun("h", Ground())
-    second.resume(frozen(first))
-    assert second.finish is None and second.notes == {"tool_calls": 2}
-    sampled(second, [7, EOS], version=5)
-    assert frozen(second).versions_T.tolist() == [0, 0, 5, 5]
-    assert [s.request_id for s in second.spans] == ["g/0#0", "h/0#0"]
+def test_a_partial_rollout_goes_on_and_is_judged_at_its_end() -> None:
     ground = Ground()
-    third = begun("i", ground)
-    third.resume(frozen(second))
-    assert third.finish == FinishReason.STOP and len(ground.ends) == 1
-    assert third.sample().result().ended and not ground.requests
+    trajectory = opened(ground, group_id="h")
+    trajectory.resume(make.rollout(finish=FinishReason.ABORTED, reward=None))
+    assert trajectory.finish is None and not ground.judged and not trajectory.is_verified
+    sampled(trajectory, 5, EOS, version=5)
+    assert len(ground.judged) == 1
+    assert trajectory.rollout().versions_T.tolist() == [0, 0, 0, 0, 5, 5]
+    assert [s.request_id for s in trajectory.spans] == ["g/0#0", "h/0#0"]
+    under = opened(Ground(), prompt=make.prompt(8, text="9="), train_under=JOB.prompt)
+    under.resume(make.rollout(finish=FinishReason.ABORTED, sampled_under=(1, 2)))
+    assert under.rollout().sampled_under == make.CODEC.prompt("9="), "what it goes on under"
+    plain = opened(Ground())
+    plain.resume(make.rollout(finish=FinishReason.ABORTED, sampled_under=(1, 2)))
+    assert plain.rollout().sampled_under == (1, 2), "what it began under"
 
 
 def test_tokens_that_another_request_began_in_the_middle_are_no_one_s_doing() -> None:
-    past = begun("h", Ground())
+    past = opened(Ground(), group_id="h")
     held = make.rollout(length=3, spans=(Span(request_id="old", start=2, stop=5),))
     past.resume(replace(held, finish=FinishReason.ABORTED, reward=None))
     assert past.problem() is None and past.spans == list(held.spans)
 
 
-def test_the_last_token_there_is_room_for_is_sampled() -> None:
-    trajectory = opened(Ground(cap=3))
-    first = sampled(trajectory, [5, 6], finish=FinishReason.LENGTH, max_tokens=2)
-    assert not first.ended and trajectory.finish is None
-    assert sampled(trajectory, [7], finish=FinishReason.LENGTH).ended
-    assert frozen(trajectory).tokens_T.tolist() == [5, 6, 7]
+# ---------------------------------------------------------------- what is no rollout
 
 
-def test_what_fails_before_anything_is_sampled_is_a_rollout_of_nothing() -> None:
+def test_what_was_not_sampled_or_was_changed_is_no_rollout() -> None:
+    fine, empty, cut = opened(Ground()), opened(Ground()), opened(Ground())
+    finished(fine, 5)
+    fine.notes["x"] = float("nan")
+    assert fine.problem() is None
+    fine.notes["y"] = cast("Any", "high")
+    assert fine.problem() == "its notes are no numbers: {'y': 'high'}"
+    empty.append([6])
+    assert empty.problem() == "no token was sampled for it"
+    cut.append([6] * 10)
+    said = "no token was sampled for it (10 tokens to append did not fit)"
+    assert cut.problem() == said
+
+
+@over("name", ["tokens", "logprobs", "versions", "mask"])
+def test_columns_that_were_changed_by_hand_are_dropped(name: str) -> None:
     trajectory = opened(Ground())
-    trajectory.fail("tool broke")
-    empty = frozen(trajectory)
-    assert (empty.finish, empty.detail, empty.error) == (FinishReason.ERROR, "", "tool broke")
-    kinds = [v.dtype for v in (empty.tokens_T, empty.logprobs_T, empty.versions_T, empty.mask_T)]
-    assert kinds == [np.int32, np.float32, np.int32, np.bool_] and not len(empty)
+    finished(trajectory, 5, 6)
+    getattr(trajectory, name).pop()
+    said = "its tokens were changed by hand: use `sample`, `append` and `fork` only"
+    assert trajectory.problem() == said
+    rollout = trajectory.rollout()
+    assert len(rollout) == len(rollout.mask_T) == 0 and rollout.text == ""
+    assert len(rollout.logprobs_T) == len(rollout.versions_T) == 0
 
 
-def test_control_ends_a_running_trajectory_and_wakes_its_generate() -> None:
-    trajectory = opened(Ground())
-    woken: list[Sampled] = []
-
-    async def run() -> None:
-        woken.append(await trajectory.sample())
-
-    Run(run())
-    trajectory.extend(Delta(request_id="g/0#0", tokens=(5,), logprobs=(0,)), version=0)
-    trajectory.halt("loop", finish=FinishReason.HALTED)
-    assert woken == [Sampled(tokens=(5,), stopped=False, ended=True)]
-    assert frozen(trajectory).finish == FinishReason.HALTED and trajectory.detail == "loop"
-    assert frozen(trajectory).complete
+def test_spans_are_cut_where_the_tokens_are() -> None:
+    spans = [Span(request_id="a", start=2, stop=4), Span(request_id="b", start=0, stop=3)]
+    assert cut_spans(spans, num=3) == [spans[0], Span(request_id="b", start=0, stop=1)]
+    assert cut_spans(spans, num=2) == spans[:1] and cut_spans(spans, num=0) == []
+    assert cut_spans(spans, num=9) == spans
 
 
-def test_what_was_parked_goes_on_behind_what_it_had_gained() -> None:
-    ground = Ground(cap=9)
-    trajectory = opened(ground)
-    traffic, wait = trajectory._origin.floor.traffic, trajectory.sample(max_tokens=6, stop=(8,))
-    trajectory.extend(Delta(request_id="g/0#0", tokens=(5, 6), logprobs=(0, 0)), version=0)
-    traffic.park()
-    assert len(traffic) == 1 and len(ground.requests) == 1
-    traffic.go_on()
-    assert ground.requests == [("g/0#0", 6, (8,)), ("g/0#1", 4, (8,))]
-    trajectory.extend(Delta(request_id="g/0#1", tokens=(7, 8), logprobs=(0, 0)), version=1)
-    trajectory.close_request(FinishReason.STOP)
-    assert wait.result() == Sampled(tokens=(5, 6, 7, 8), stopped=True, ended=False)
-    rollout = frozen(trajectory)
-    assert rollout.versions_T.tolist() == [0, 0, 1, 1]
-    assert [s.request_id for s in rollout.spans] == ["g/0#0", "g/0#1"]
-
-
-def test_what_is_asked_while_parked_waits_and_may_be_withdrawn() -> None:
+def test_siblings_are_all_that_were_opened_and_say_how_they_ended() -> None:
     ground = Ground()
-    first, second = opened(ground), begun("h", ground)
-    traffic = first._origin.floor.traffic
-    traffic.park()
+    first = opened(ground)
     first.sample()
-    assert not ground.requests and len(traffic) == 1
-    first.withdraw()
-    traffic.go_on()
-    assert not ground.requests and len(traffic) == 0
-    second.sample()
-    assert [name for name, _, _ in ground.requests] == ["h/0#0"]
-
-
-def test_an_open_end_is_sealed_with_the_reason_of_its_last_request() -> None:
-    for finish in (FinishReason.STOP, FinishReason.LENGTH):
-        ground = Ground()
-        trajectory = opened(ground)
-        sampled(trajectory, [5, 6], finish=finish, max_tokens=2, stop=(6,))
-        assert trajectory.finish is None and not ground.ends
-        trajectory.seal()
-        trajectory.seal()
-        assert trajectory.finish == finish and len(ground.ends) == 1
-
-
-def test_a_cut_keeps_what_had_ended() -> None:
-    ended, running = opened(Ground()), opened(Ground())
-    sampled(ended, [5, EOS])
-    running.sample()
-    cut = [frozen(trajectory) for trajectory in (ended, running)]
-    assert [r.finish for r in cut] == [FinishReason.STOP, FinishReason.ABORTED]
-    assert [r.detail for r in cut] == ["", BATCH_FULL]
-
-
-@given(lengths=st.lists(st.integers(1, 5), max_size=5), num=st.integers(0, 30))
-def test_cut_spans_are_the_spans_of_the_first_tokens(lengths: list[int], num: int) -> None:
-    spans = [Span(request_id=str(i), start=0, stop=n) for i, n in enumerate(lengths)]
-    every = [(s.request_id, i) for s in spans for i in range(s.start, s.stop)]
-    kept = cut_spans(spans, num=num)
-    assert [(s.request_id, i) for s in kept for i in range(s.start, s.stop)] == every[:num]
-
-
-def test_the_end_of_sequence_may_end_a_turn_alone() -> None:
-    ground = Ground(cap=6)
-    trajectory = opened(ground)
-    assert sampled(trajectory, [5, EOS], ends=False) == Sampled(
-        tokens=(5, EOS), stopped=True, ended=False
-    )
-    trajectory.append([7])
-    assert sampled(trajectory, [8, EOS]).ended and trajectory.finish == FinishReason.STOP
-    assert trajectory.tokens == [5, EOS, 7, 8, EOS] and len(ground.ends) == 1
-
-
-class Vouching(Ground):
-    """A desk that hands verdicts on."""
-
-    def checked(self, verdict: Verdict) -> Verdict:
-        return verdict
-
-
-def test_one_that_is_not_verified_is_judged_by_its_part_or_by_nobody() -> None:
-    ground = Vouching()
-    own, silent = opened(ground), opened(ground)
-    for trajectory in (own, silent):
-        trajectory._verify = False
-        sampled(trajectory, [5, EOS])
-    assert not ground.ends and not own.is_verified
-    own.judge(Verdict(reward=0.5))
-    silent.seal()
-    assert own.is_verified and own.rollout().reward == 0.5
-    assert silent.rollout().reward is None and "no verdict" in str(silent.rollout().error)
-
-
-def test_what_the_verifier_judges_nobody_else_does() -> None:
-    trajectory = opened(Vouching())
-    sampled(trajectory, [5, EOS])
-    with pytest.raises(PartError, match="open it with verify=False"):
-        trajectory.judge(Verdict(reward=1.0))
+    gains(first, 5)
+    child = first.fork(at=1)
+    first.halt("enough", finish=FinishReason.HALTED)
+    assert first.siblings == child.siblings == (first, child)
+    assert [t.finish for t in first.siblings] == [FinishReason.HALTED, None]

@@ -82,7 +82,8 @@ def test_a_prompt_s_name_is_of_its_text_and_its_answer() -> None:
     assert made.id == "made:959dde1457aff0b3"
     assert made == replace(made, text="1+2=", answer="3", tokens=make.CODEC.prompt("1+2="), meta={})
     assert view.prompt("1+2=").answer == ""
-    assert view.prompt("1+2=", id="own").id == "own"
+    own = view.prompt("1+2=", id="own", meta={"level": 3})
+    assert own.id == "own" and own.meta == {"level": 3}
 
 
 def test_a_name_that_is_not_promised_is_refused_and_nothing_can_be_set() -> None:
