@@ -16,6 +16,7 @@ from gfcr.leaderboard.entry import entry_of, file_names, read
 from gfcr.leaderboard.figures import to_dict
 from gfcr.leaderboard.tables import to_markdown
 from gfcr.tracking.names import digest, spec_hash
+from tests.cases import over
 from tests.records import board, rowed, sound
 
 VALUES = {
@@ -115,9 +116,10 @@ def test_an_entry_tells_what_its_baseline_compares():
     assert entry(arms=arms, baseline=None).content["compares"] == ["model"]
 
 
-def test_a_name_that_is_no_folder_s_is_refused():
-    with pytest.raises(ConfigError, match=r"^--name '\.\./up' is not allowed"):
-        entry("../up")
+@over("name", ["../up", "a/b", "", "A", "x" * 101, "a.", "-a", "a b"])
+def test_a_name_that_is_no_folder_s_is_refused(name):
+    with pytest.raises(ConfigError, match=r"^--name .* is not allowed"):
+        entry(name)
 
 
 def test_what_is_written_is_read_again_and_written_twice_is_the_same(tmp_path):

@@ -11,7 +11,7 @@ from gfcr.leaderboard import ArmSeed
 from gfcr.leaderboard.measure import scores_of
 from gfcr.stats import noise_floor
 from tests.certified import certified
-from tests.unit.leaderboard.test_leaderboard import arm, only, run
+from tests.studies import arm, only, run
 
 PLAN = {"gfcr.baseline": "a"}
 
@@ -97,7 +97,10 @@ def test_an_arm_with_a_biased_drafter_costs_the_others_nothing():
     runs = [*some("a", 0.5), *some("c", 0.7)]
     board, without = ranked([*runs, *biased]), ranked(runs)
     assert board.comparisons == without.comparisons == 1
-    assert only(board, "b").rank is None and only(board, "c").rank == 1
+    biased_row, other = only(board, "b"), only(board, "c")
+    assert (biased_row.rank, biased_row.versus.verdict, other.rank) == (None, "inconclusive", 1)
+    assert biased_row is board.rows[-1] and other.versus == only(without, "c").versus
+    assert not (biased_row.pareto.tokens or biased_row.pareto.seconds)
     why = (
         "baseline='b' cannot be compared with: its drafter was audited as biased: it samples from "
     )
@@ -127,6 +130,8 @@ def test_metric_and_margin_are_what_the_runs_say_and_the_strictest_where_they_di
     assert mixed == (HELDOUT, 0.05, 0.05, ())
     given = "Margin 0.1 was chosen after the runs: the study's own is 0.05."
     assert stated(one, margin=0.1) == (HELDOUT, 0.1, 0.05, (given,))
+    failed = [run("c", status="failed", tags={"gfcr.minimum_effect": "0.01"})]
+    assert stated(one, failed)[1:] == (0.05, 0.05, ()), "who is left out has no say"
     strict = "Margin 0.01 is given: the study's own is 0.05."
     assert stated(one, margin=0.01) == (HELDOUT, 0.01, 0.05, (strict,))
     assert stated(one, margin=0.05) == (HELDOUT, 0.05, 0.05, ())
@@ -147,6 +152,7 @@ def test_who_lacks_seeds_of_the_arm_or_of_the_baseline_has_no_rank():
     assert board.missing == (ArmSeed(arm="a", seed=3), ArmSeed(arm="b", seed=3))
     other = ranked([*some("a", 0.5), *some("b", 0.9)], asked=[*asked[:3], ArmSeed(arm="z", seed=9)])
     assert other.missing == (ArmSeed(arm="z", seed=9),), "what the file asks for, and no more"
+    assert other.comparisons == 2, "an arm of which nothing is there was to be compared"
 
 
 def test_what_a_filter_takes_out_is_told():
@@ -155,6 +161,10 @@ def test_what_a_filter_takes_out_is_told():
     part = ranked(runs, where=["seed < 2", "arm == 'b'"])
     assert part.notes[-1] == f"Taken out by --where: arms c; seeds 2. {end}seeds."
     assert part.comparisons == 2
+    assert [(r.rank, r.versus and r.versus.verdict) for r in part.rows] == [
+        (None, "inconclusive"),
+        (None, None),
+    ]
     assert ranked(runs, where=["seed < 3"]).notes == ()
     rows = ranked(runs, where=["score > 0.8"])
     assert [row.arm for row in rows.rows] == ["b", "a"] and rows.notes == ()
@@ -209,3 +219,52 @@ def test_fronts_are_of_ranked_arms_by_tokens_for_training_and_by_seconds():
         "c": (True, False),
         "lone": (False, False),
     }
+
+
+# ---------------------------------------------------------------- as the study planned it
+
+
+def planned(runs, *, seeds, arms="ab", begun=0):
+    """The runs of a study that asked for these arms and seeds when it began."""
+    told = {"roster": {"seeds": [*seeds], "arms": [*arms]}, "attempt": f"{begun:03d}"}
+    return [replace(r, result={**r.result, **told, "arm": r.arm}) for r in runs]
+
+
+def test_seeds_and_arms_that_a_study_asked_for_are_missing_if_they_are_gone_everywhere():
+    runs = planned([*some("a", 0.5), *some("b", 0.9)], seeds=range(3), arms="abc")
+    board = ranked([r for r in runs if r.seed != 1])
+    assert [(s.arm, s.seed) for s in board.missing] == [
+        *(("a", 1), ("b", 1)),
+        *(("c", 0), ("c", 1), ("c", 2)),
+    ]
+    assert only(board, "b").rank is None and "and not 1" in only(board, "b").unranked
+    assert board.comparisons == 2
+    two = [replace(r, study=s, result={**r.result, "study": s}) for s in "xy" for r in runs]
+    missing = leaderboard.rank(two, baseline="x/a").missing
+    assert {s.arm for s in missing} == {"x/c", "y/c"}
+
+
+def test_seeds_that_were_added_are_named_and_change_no_figure():
+    runs = [*some("a", 0.5, seeds=4), *some("b", 0.503, seeds=4)]
+    first, last = ([r for r in runs if (r.seed < 2) == early] for early in (True, False))
+    once = ranked(planned(runs, seeds=range(4)))
+    more = ranked(
+        [*planned(first, seeds=range(2)), *planned(last, seeds=range(4), begun=1)],
+    )
+    assert only(once, "b").versus == only(more, "b").versus and once.notes == ()
+    told = "Seeds 2, 3 were added after the first runs: the p-values do not know that."
+    assert more.notes == (told,)
+
+
+def test_a_baseline_that_was_chosen_afterwards_counts_all_pairs():
+    runs = [*some("a", 0.5), *some("b", 0.52), *some("c", 0.51), *some("d", 0.5)]
+    own, other = ranked(runs), leaderboard.rank(runs, baseline="d")
+    assert (own.comparisons, other.comparisons) == (3, 6)
+    assert "all 6 pairs of arms" in other.notes[0] and own.notes == ()
+
+
+def test_a_handicap_of_one_arm_is_told():
+    slow = {"trainer.lr": "2e-07", "strategy.group_size": "4", "seed": "0", "sampling.top_k": "5"}
+    base = [replace(r, params={**r.params, **slow}) for r in some("a", 0.5)]
+    told = "b differs in sampling.top_k: none, baseline 5, trainer.lr: 0.001, baseline 2e-07."
+    assert ranked([*base, *some("b", 0.9)]).notes == (told,)

@@ -134,6 +134,17 @@ def test_what_a_spec_only_names_goes_by_its_digest(digest, told):
     assert out(one, sound("b")) == [("b-0", f"{what}?, where this table is about {what}aaa")]
 
 
+@over(
+    ("key", "value", "told"),
+    [("prompts", 3, "d1ge57 (3 x 2 answers)"), ("samples", 1, "d1ge57 (2 x 1 answers)")],
+)
+def test_as_many_prompts_are_asked_as_often(key, value, told):
+    other = sound("b")
+    other.result["heldout"]["asked"][key] = value
+    ((name, reason),) = out(sound(), other)
+    assert name == "b-0" and f"held-out prompts {told}, where this table is about" in reason
+
+
 def test_what_was_asked_goes_by_a_digest_of_the_prompts_and_their_number():
     other = sound("b")
     asked = other.result["heldout"]["asked"]

@@ -53,6 +53,11 @@ def test_what_is_not_allowed_is_named_with_the_whole_expression(text, refused):
     assert str(error.value).startswith(f"where '{text}': {refused} is not allowed.")
 
 
+def test_what_cannot_be_read_is_told_as_it_was_given():
+    with pytest.raises(ConfigError, match=r"^where 'score >' cannot be read \("):
+        Where("score >")
+
+
 def test_an_expression_is_as_long_as_can_be_walked_and_has_no_nul():
     assert Where("a".ljust(500)).names == {"a"}
     for text in ("a".ljust(501), "a\0"):
@@ -93,7 +98,7 @@ def test_a_part_is_a_fact_by_its_name_in_its_stage_at_any_address():
 
 def test_every_name_of_an_expression_is_to_be_known():
     check_known(Where("arm == 'a' and score > 1"), known=["score"], runs=[RUN])
-    with pytest.raises(ConfigError, match="unknown name 'zzz'"):
+    with pytest.raises(ConfigError, match=r"unknown name 'zzz'.* a text stands in quotes"):
         check_known(Where("arm == 'a' and zzz"), known=["score"], runs=[RUN])
 
 
