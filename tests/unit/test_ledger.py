@@ -19,6 +19,7 @@ from gfcr.ledger import (
     TRAINED,
     Ledger,
     aside,
+    cut_spans,
     rejected,
 )
 from gfcr.types import Span
@@ -178,3 +179,10 @@ def test_there_is_room_for_255_bins() -> None:
 
 def test_the_bin_of_what_a_part_asked_on_the_side_names_its_role() -> None:
     assert aside("judge") == "aside:judge"
+
+
+def test_spans_are_cut_where_the_tokens_are() -> None:
+    spans = [Span(request_id="a", start=2, stop=4), Span(request_id="b", start=0, stop=3)]
+    assert cut_spans(spans, num=3) == [spans[0], Span(request_id="b", start=0, stop=1)]
+    assert cut_spans(spans, num=2) == spans[:1] and cut_spans(spans, num=0) == []
+    assert cut_spans(spans, num=9) == spans

@@ -48,6 +48,14 @@ def test_an_empty_batch_is_an_error_once_the_batches_are_spent(
         part.plan(_later(), view=_view(accepted=0, begun=16, round=2))
 
 
+def test_what_was_rejected_is_counted_by_reason() -> None:
+    view = _view(accepted=1, begun=0, round=2)
+    reasons = ["odd", None, "even", "even"] * 4
+    view.groups = [make.group([0.0], rejected=reason) for reason in reasons]
+    with pytest.raises(BatchCannotFill, match=r"1 of 8 .* 16 groups .* rejected: 8 even, 4 odd\."):
+        Refill(max_rounds=2).plan(_later(), view=view)
+
+
 def test_short_ends_the_batch_with_what_it_has() -> None:
     part = Refill(max_rounds=2, when_spent="short")
     assert part.plan(_later(), view=_view(accepted=3, begun=16, round=2)).num_groups == 0

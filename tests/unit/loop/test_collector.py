@@ -248,13 +248,6 @@ def test_only_fresh_rollouts_tell_whether_the_verifier_works() -> None:
         check_scorable([make.rollout(1, origin="replay"), make.rollout(2, reward=None)], where="x")
 
 
-def test_a_prompt_that_is_begun_again_in_a_batch_has_other_draws() -> None:
-    task = make.CoinTask(num_train=1)
-    batch = three(Told(), task=task, script=None, max_tokens=30).next_batch()
-    texts = [r.text for g in batch.groups for r in g.rollouts]
-    assert len({g.prompt.id for g in batch.groups}) == 1 and len(set(texts)) == len(texts) == 6
-
-
 def test_a_group_whose_rollouts_are_all_aborted_is_empty() -> None:
     def second(trajectory: Any) -> Any:
         return Abort(reason="x") if trajectory.id.startswith("0:1:") else None

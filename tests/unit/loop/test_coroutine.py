@@ -25,12 +25,6 @@ def test_a_coroutine_runs_to_its_first_wait_at_once_and_on_when_resolved() -> No
     assert log == ["a begins", "a got 1"] and run.done and run.result() == "a1"
 
 
-def test_a_resolved_wait_does_not_wait() -> None:
-    pending: Pending[int] = Pending()
-    pending.resolve(2)
-    assert Run(waits(pending, log=[], name="a")).result() == "a2"
-
-
 def test_gather_begins_all_and_keeps_the_order_of_its_arguments() -> None:
     log: list[Any] = []
     pendings: list[Pending[int]] = [Pending() for _ in range(3)]

@@ -9,7 +9,6 @@ import pytest
 
 from gfcr.engine.base import Delta, Request
 from gfcr.errors import PartError
-from gfcr.ledger import cut_spans
 from gfcr.loop.coroutine import Pending
 from gfcr.loop.floor import Floor, Origin
 from gfcr.loop.trajectory import LiveTrajectory
@@ -560,13 +559,6 @@ def test_columns_that_were_changed_by_hand_are_dropped(name: str) -> None:
     rollout = trajectory.rollout()
     assert len(rollout) == len(rollout.mask_T) == 0 and rollout.text == ""
     assert len(rollout.logprobs_T) == len(rollout.versions_T) == 0
-
-
-def test_spans_are_cut_where_the_tokens_are() -> None:
-    spans = [Span(request_id="a", start=2, stop=4), Span(request_id="b", start=0, stop=3)]
-    assert cut_spans(spans, num=3) == [spans[0], Span(request_id="b", start=0, stop=1)]
-    assert cut_spans(spans, num=2) == spans[:1] and cut_spans(spans, num=0) == []
-    assert cut_spans(spans, num=9) == spans
 
 
 def test_siblings_are_all_that_were_opened_and_say_how_they_ended() -> None:
