@@ -209,6 +209,29 @@ def test_a_batch_costs_what_the_counters_have_gained() -> None:
     }
 
 
+def test_what_is_done_aside_costs_a_batch_nothing() -> None:
+    counters: Any = Counters(BEFORE, verifier_calls=4, waited_s=0.5)
+
+    def works(num: int) -> None:
+        now = counters.now
+        more = {"generated_tokens": now.generated_tokens + num, "busy_s": now.busy_s + num}
+        counters.now = replace(now, **more)
+        counters.verifier_calls += num
+        counters.waited_s += num
+
+    meter = batches.Meter(counters, desk=counters)
+    works(8)
+    since = batches.Meter(counters, desk=counters)
+    since._began -= 100.0
+    works(100)
+    meter.skip(since)
+    works(16)
+    cost = meter.read()
+    assert (cost.generated_tokens, cost.generate_s) == (24, 24.0)
+    assert (cost.verifier_calls, cost.verify_s) == (24, 24.0)
+    assert -101 < cost.wall_s < 0, "the seconds of what was done aside are taken off too"
+
+
 def test_acceptance_is_told_by_place_where_something_was_drafted() -> None:
     after = replace(
         BEFORE, drafts=6, drafted_tokens=22, accepted_tokens=11, accepted_per_position=(5, 3, 3)

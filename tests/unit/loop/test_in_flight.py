@@ -13,6 +13,7 @@ from gfcr.ledger import IN_FLIGHT, TRAINED
 from gfcr.testing import factories as make
 from gfcr.types import FinishReason, Rollout, RolloutBatch
 from tests.cases import over
+from tests.loops import evaluate
 
 NAMES = ["grpo", "multi_turn", "treerl", "reinforce_ada"]
 
@@ -56,6 +57,18 @@ def test_a_batch_leaves_nothing_in_flight() -> None:
     batch = run.next_batch()
     assert batch.aborted and IN_FLIGHT not in run.tokens() and closed(run)
     assert run.state_dict()["making"] == {"opened": [], "dropped": [], "in_flight": []}
+
+
+def test_an_evaluation_costs_the_batch_in_the_making_nothing() -> None:
+    run = pipeline("grpo")
+    run.making.open(0)
+    run.making.turn()
+    evaluate(run)
+    while not run.making.opened[0].done:
+        run.making.turn()
+    batch, tokens = run.close_batch(0), run.tokens()
+    assert batch.cost.generated_tokens == tokens["generated"] - tokens["evaluation"]
+    assert tokens["evaluation"] > 0 and closed(run)
 
 
 @pytest.mark.slow
