@@ -35,7 +35,8 @@ from gfcr.strategy import Strategy
 from gfcr.testing import factories as make
 from gfcr.types import Group, Rollout, Sampling
 
-TRAIN, HELDOUT = (getattr(make.CoinTask().problems(make.CODEC), n) for n in ("train", "heldout"))
+PROBLEMS = make.CoinTask().problems(make.CODEC)
+TRAIN, HELDOUT = PROBLEMS.train, PROBLEMS.heldout
 HOOKS = (
     "plan",
     "allocate",

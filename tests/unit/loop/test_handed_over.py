@@ -111,17 +111,6 @@ def test_a_filter_s_group_is_looked_at() -> None:
         run(filters={"bad": Maps(answer=_nan)}).next_batch()
 
 
-def test_what_is_not_trained_on_need_not_be_finite() -> None:
-    def reject(group: Any) -> Any:
-        first, *rest = group.signals
-        first = replace(first, advantage=NAN, rejected="mine")
-        return group.with_signals([first, *rest]).with_values(spread=NAN)
-
-    batch = run(filters={"bad": Maps(answer=reject)}).next_batch()
-    assert len(batch.samples) == 6
-    assert all(np.isfinite(v) for v in batch.metrics.values())
-
-
 def test_held_out_prompts_in_the_training_split_are_refused() -> None:
     pipeline = run(heldout=TRAIN[5:6], prompts=8)
     with pytest.raises(PartError, match=r"prompts: planned a job for prompt 'c5', .*held out"):

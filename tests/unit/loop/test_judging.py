@@ -1,7 +1,6 @@
 """Rewards and scores from parts: judges, votes and probes beside decoding."""
 
 import threading
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,17 +32,10 @@ class Silent(make.CoinTask):
 class Judge(Control, Evaluator):
     """Asks the policy for a word about each rollout and rewards an even number of tokens."""
 
-    said: list[str] = field(default_factory=list[str], init=False)
-
     async def evaluate(self, group: Group, scratch: Scratch) -> Group:
-        words = await scratch.gather(*(self._word(r.text, scratch) for r in group.rollouts))
-        return group.judged([float(len(word) % 2 == 0) for word in words])
-
-    async def _word(self, text: str, scratch: Scratch) -> Sequence[int]:
-        aside = scratch.aside(f"{text[:8]}=", role="judge")
-        said = await aside.sample()
-        self.said.append(scratch.view.decode(aside.tokens))
-        return said.tokens
+        asides = [scratch.aside(f"{r.text[:8]}=", role="judge") for r in group.rollouts]
+        words = await scratch.gather(*(aside.sample() for aside in asides))
+        return group.judged([float(len(word.tokens) % 2 == 0) for word in words])
 
 
 def test_a_judge_s_rewards_are_the_rollouts_own_and_its_words_are_no_rollouts(
@@ -67,15 +59,6 @@ def test_a_judge_s_rewards_are_the_rollouts_own_and_its_words_are_no_rollouts(
         (a.role, a.text, a.group_id) for a in batch.asides
     ]
     assert not found.aborted and len(found.groups) == 3
-
-
-def test_the_same_words_are_said_whatever_else_is_asked() -> None:
-    alone, twice, again = Judge(), Judge(), Judge()
-    run(alone).next_batch()
-    run(Judges(answer=lambda g: g), twice).next_batch()
-    run(again).next_batch()
-    assert sorted(alone.said) != sorted(twice.said), "each Evaluator has draws of its own"
-    assert sorted(alone.said) == sorted(again.said)
 
 
 def test_nothing_held_out_is_asked_on_the_side() -> None:

@@ -36,7 +36,7 @@ def test_every_metric_of_rollouts_and_groups_is_its_definition() -> None:
             make.rollout(2, reward=0.5, length=4, finish=FinishReason.HALTED),
             make.rollout(3, reward=0.5, length=9, origin="replay"),
         ],
-        values={"hard": 1.0},
+        values={"hard": 1.0, "unknown": NAN},
     ).reject_rollouts([1], reason="downsampled")
     mixed = mixed.with_scores("novelty", [1.0, 2.0, 3.0, np.array([0.0, 4.0])])
     easy = make.group([1.0, 1.0], rejected="no_spread", values={"hard": 0.0, "odd": 3.0})

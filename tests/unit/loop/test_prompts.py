@@ -31,17 +31,13 @@ class Asked(make.CoinTask):
 
 @dataclass(kw_only=True)
 class Hinted(Generate):
-    """Samples half of the group under a hint."""
-
-    unhinted: bool = True
-    """Trains them under the plain prompt."""
+    """Samples half of the group under a hint, and trains all of it under the plain prompt."""
 
     async def run(self, session: Session) -> None:
         prompt, num = session.job.prompt, session.job.num_samples
         hint = session.view.prompt(f"1+1=2,{prompt.text}", answer=prompt.answer, meta=prompt.meta)
-        under = prompt if self.unhinted else None
         opened = [
-            session.open(i, prompt=hint, train_under=under) if i >= num // 2 else session.open(i)
+            session.open(i, prompt=hint, train_under=prompt) if i >= num // 2 else session.open(i)
             for i in range(num)
         ]
         await session.gather(*(t.sample() for t in opened))
@@ -66,14 +62,6 @@ def test_what_a_hint_brought_is_trained_without_it_on_log_probs_taken_again() ->
     assert not any(r.sampled_under for r in _rollouts(batch, hinted=False))
     assert set(task.judged) == {g.prompt.id for g in batch.groups}
     assert len(batch.samples) == 12 and pipeline.tokens()["remainder"] == 0
-
-
-def test_a_rollout_may_be_trained_under_its_hint() -> None:
-    task = Asked()
-    batch = run(generate=Hinted(unhinted=False), task=task).next_batch()
-    hinted = _rollouts(batch, hinted=True)
-    assert all(r.prompt.text.startswith("1+1=2,") and not r.sampled_under for r in hinted)
-    assert set(task.judged) == {g.prompt.id for g in batch.groups}, "answers to the job's prompt"
 
 
 def test_records_tell_under_what_a_rollout_was_sampled(tmp_path: Path) -> None:

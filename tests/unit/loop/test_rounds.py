@@ -13,8 +13,7 @@ from gfcr.stages import Generate, Session
 from gfcr.tasks.base import Verdict
 from gfcr.testing import factories as make
 from gfcr.types import Group, Prompt, Sampling
-
-PROMPTS = make.CoinTask().problems(make.CODEC).heldout
+from tests.loops import HELDOUT
 
 
 @dataclass(kw_only=True)
@@ -32,7 +31,7 @@ class Notes(Generate):
         await session.gather(*(session.open(i).sample() for i in range(job.num_samples)))
 
 
-def asked(floor: Any, generate: Generate, prompts: Sequence[Prompt] = PROMPTS) -> list[Group]:
+def asked(floor: Any, generate: Generate, prompts: Sequence[Prompt] = HELDOUT) -> list[Group]:
     sampling = Sampling(max_tokens=5)
     return evaluate(
         prompts, floor=floor, generate=generate, num_samples=3, sampling=sampling, label="before"
@@ -43,12 +42,12 @@ def test_every_prompt_is_asked_in_order_and_everything_counts_as_evaluation() ->
     floor, part = make.view()._floor, Notes()
     floor.engine.update_weights((), version=9)
     groups = asked(floor, part)
-    assert [g.id for g in groups] == [f"before:{i}:{p.id}" for i, p in enumerate(PROMPTS)]
-    assert [len(g.rollouts) for g in groups] == [3] * len(PROMPTS)
-    order = [p.id for p in PROMPTS]
+    assert [g.id for g in groups] == [f"before:{i}:{p.id}" for i, p in enumerate(HELDOUT)]
+    assert [len(g.rollouts) for g in groups] == [3] * len(HELDOUT)
+    order = [p.id for p in HELDOUT]
     told = (0, 0, 0, 0, 0)
     assert part.seen == [
-        (told, (len(PROMPTS), 3, Sampling(max_tokens=5), name), 3, -1, 0) for name in order
+        (told, (len(HELDOUT), 3, Sampling(max_tokens=5), name), 3, -1, 0) for name in order
     ]
     tokens = floor.engine.stats().generated_tokens
     assert floor.ledger.bins() == {EVALUATION: tokens}
@@ -57,8 +56,8 @@ def test_every_prompt_is_asked_in_order_and_everything_counts_as_evaluation() ->
 
 def test_the_draws_are_of_seed_prompt_and_sample_alone() -> None:
     whole = asked(make.view()._floor, Notes())
-    (alone,) = asked(make.view(seed=0)._floor, Notes(), PROMPTS[2:3])
-    (other,) = asked(make.view(seed=1)._floor, Notes(), PROMPTS[2:3])
+    (alone,) = asked(make.view(seed=0)._floor, Notes(), HELDOUT[2:3])
+    (other,) = asked(make.view(seed=1)._floor, Notes(), HELDOUT[2:3])
     texts = [[r.text for r in g.rollouts] for g in (whole[2], alone, other)]
     assert texts[0] == texts[1] != texts[2] and len(set(texts[0])) > 1
 

@@ -141,6 +141,10 @@ def test_it_is_asked_under_the_prompt_it_was_opened_with() -> None:
     assert ground.judged == [("p0", make.CODEC.decode([5, EOS]))]
     plain = opened(Ground(), train_under=JOB.prompt).rollout()
     assert plain.prompt is JOB.prompt and plain.sampled_under == ()
+    other = Ground()
+    own = finished(opened(other, prompt=hint), 5)
+    assert own.prompt is hint and own.sampled_under == ()
+    assert other.judged[0][0] == "p0", "an answer to the job's prompt all the same"
 
 
 @over(("most", "asked"), [(None, 7), (3, 3), (99, 7), (0, 1)])
