@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @final
 class Pipeline:
-    """Generate, Filter, Control, Replay on one engine."""
+    """Runs Generate, Filter, Control and Replay parts on one engine."""
 
     def __init__(
         self,
@@ -48,17 +48,17 @@ class Pipeline:
         records: Callable[[str], Iterable[Group]] = lambda folder: (),
         sink: Callable[[RolloutBatch], object] = lambda batch: None,
     ) -> None:
-        """Makes a pipeline.
+        """Makes a pipeline at its first update.
 
         Args:
-            strategy: the parts.
-            engine: generates; stays the caller's to close.
-            task: scores.
+            strategy: the parts to run.
+            engine: generates; the caller has to close it.
+            task: verifies completions.
             train: prompts to draw from; never held-out ones.
             codec: text and tokens of the model in the engine.
-            prompts: accepted groups an update trains on.
-            sampling: of training rollouts.
-            seed: of the experiment: with it every draw is fixed.
+            prompts: the number of accepted groups that an update trains on.
+            sampling: the sampling of training rollouts.
+            seed: the seed of the experiment, which fixes every draw.
             heldout: prompts that are refused for training, whoever brings them.
             stream: where prompts are drawn from; else `train` is shuffled.
             records: reads the groups that another run left in its folder.
@@ -68,7 +68,7 @@ class Pipeline:
         self.strategy, self.sampling = strategy, sampling
         self.stream = stream or PromptStream(train, seed=seed)
         self.ledger = Ledger()
-        """Counts every token."""
+        """The token ledger, which counts every token."""
         self._known = Known(ledger=self.ledger, heldout=heldout)
         self._floor = Floor(
             engine=engine,
@@ -86,34 +86,34 @@ class Pipeline:
         )
         """The batches in the making."""
         self.step: int = 0
-        """Update the next batch is for."""
+        """The update that the next batch is for."""
         self._samples: dict[int, Sequence[Sample]] = {}
-        """Of the batches that were not learned from yet, by update."""
+        """Samples of the batches that have not been learned from yet, by update."""
         self._generated_before = 0 - engine.stats().generated_tokens
         """Tokens generated in the sessions before a resume."""
 
     @property
     def engine(self) -> Engine:
-        """Generates."""
+        """The engine that generates."""
         return self._floor.engine
 
     @property
     def codec(self) -> Codec:
-        """Text and tokens of the engine's model."""
+        """The codec between text and tokens of the engine's model."""
         return self._floor.codec
 
     @property
     def desk(self) -> Desk:
-        """Scores."""
+        """The desk that verifies completions and calls tools."""
         return self._floor.desk
 
     @property
     def generated(self) -> int:
-        """Tokens the run has generated, by the engine's own count."""
+        """The number of tokens that the run has generated, by the engine's own count."""
         return self._generated_before + self.engine.stats().generated_tokens
 
     def tokens(self) -> dict[str, int]:
-        """The token ledger: `generated` by the engine's count, every bin, and the `remainder`."""
+        """Returns the ledger: `generated` by the engine's count, every bin, and the `remainder`."""
         bins = self.ledger.bins()
         return {
             "generated": self.generated,
@@ -124,7 +124,7 @@ class Pipeline:
     # ------------------------------------------------------------ batches
 
     def next_batch(self, *, step: int | None = None) -> RolloutBatch:
-        """Makes the next update's batch, or that for an update of the caller's, from first to last.
+        """Makes a whole batch, for the next update or the update `step`.
 
         Raises:
             BatchCannotFill: a Planner's bound on refilling is spent, or nothing can be trained on.
@@ -139,7 +139,7 @@ class Pipeline:
     def close_batch(
         self, step: int, *, update: int | None = None, version: int | None = None
     ) -> RolloutBatch:
-        """Ends a batch that is done, and makes of it what the trainer gets.
+        """Ends a complete batch and returns it as the trainer takes it.
 
         Args:
             step: the update that it was begun for.
@@ -156,25 +156,25 @@ class Pipeline:
         return batch
 
     def hold(self, batch: RolloutBatch) -> None:
-        """Takes up a batch that was made before a checkpoint, and not learned from."""
+        """Keeps the samples of a batch that a checkpoint holds and no update has learned from."""
         self._samples[batch.step] = batch.samples
 
     def masked(self, kept: Mapping[str, Bools], *, update: int | None = None) -> None:
-        """Takes down which tokens a correction leaves in the loss, by rollout.
+        """Records which tokens a correction leaves in the loss, by rollout id.
 
         Args:
-            kept: the tokens.
-            update: whose batch they are of; None is the last one.
+            kept: a mask over each rollout's tokens, by rollout id.
+            update: the update whose batch they are of; None is the last one.
         """
         samples = self._samples[self.step - 1 if update is None else update]
         batches.settle_masked(self.ledger, samples=samples, kept=kept)
 
     def updated(self, metrics: Mapping[str, float], *, update: int | None = None) -> None:
-        """Tells parts of an update, with the trainer's metrics.
+        """Tells parts that the policy was updated, with the trainer's metrics.
 
         Args:
-            metrics: the trainer's.
-            update: whose batch it learned from; None is the last one.
+            metrics: the trainer's metrics, by name.
+            update: the update whose batch it learned from; None is the last one.
 
         Raises:
             PartError: a part failed.
@@ -189,7 +189,7 @@ class Pipeline:
     # ------------------------------------------------------------ weights, state
 
     def sync(self, weights: "Weights", *, version: int) -> None:
-        """Loads the policy after `version` updates into the engine; what is in flight goes on."""
+        """Loads the policy after `version` updates into the engine; requests in flight continue."""
         self._floor.traffic.park()
         self.engine.update_weights(weights, version=version)
 
@@ -215,7 +215,7 @@ class Pipeline:
             )
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything with memory."""
+        """Returns the state for a checkpoint, with that of parts and of batches in the making."""
         return {
             "step": self.step,
             "stream": self.stream.state_dict(),

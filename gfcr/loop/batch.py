@@ -64,9 +64,9 @@ def settle_masked(ledger: Ledger, *, samples: Sequence[Sample], kept: Mapping[st
     """Moves tokens of fresh samples that no sample's loss is taken over out of `trained`.
 
     Args:
-        ledger: of the run, with the samples' tokens settled.
-        samples: of the last batch.
-        kept: by rollout, the tokens that stay in the loss; a rollout not named keeps none.
+        ledger: the run's token ledger, in which the samples' tokens are settled.
+        samples: the samples of the last batch.
+        kept: the tokens that stay in the loss, by rollout id; a rollout not named keeps none.
     """
     trained: dict[str, set[int]] = {}
     learned: dict[str, set[int]] = {}
@@ -113,14 +113,14 @@ class Meter:
         self._began = time.perf_counter()
 
     def anew(self) -> "Meter":
-        """One that begins now, except for weights: those that came since are the next batch's."""
+        """Returns a meter that begins now; weights sent since this one began still count for it."""
         made, then = Meter(self._engine, desk=self._desk), self._before
         own = {name: getattr(then, name) for name in _WEIGHTS}
         made._before = replace(made._before, **own)
         return made
 
     def read(self) -> Cost:
-        """The cost so far."""
+        """Returns what was spent since the meter began."""
         now, then = self._engine.stats(), self._before
         return Cost(
             generated_tokens=now.generated_tokens - then.generated_tokens,
@@ -133,7 +133,7 @@ class Meter:
         )
 
     def skip(self, since: "Meter") -> None:
-        """Leaves out what was counted from when another was made until now."""
+        """Leaves out of the count what was spent from the making of the meter `since` until now."""
         now, then, before = self._engine.stats(), since._before, self._before
         totals = {
             f.name: getattr(before, f.name) + getattr(now, f.name) - getattr(then, f.name)

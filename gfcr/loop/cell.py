@@ -1,4 +1,4 @@
-"""A group in the making: who works on it, its rollouts, and what is said of them."""
+"""A group in the making: the job's session, its rollouts, and what Evaluators say of them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ from gfcr.stages import BATCH_FULL, Evaluator, Generate, Job
 from gfcr.types import FinishReason, Floats, Group, Rollout, Sampling, Signal
 
 _AFRESH: Final = "begun afresh after a checkpoint"
-"""`Rollout.detail` of what a resumed run could not go on from."""
+"""The `Rollout.detail` of a rollout that a resumed run could not continue."""
 
 
 @final
@@ -30,14 +30,14 @@ class Begun:
     job: Job
     repeat: int
     opened: int
-    """Trajectories that had been opened for it."""
+    """How many trajectories had been opened for the group."""
     verified: tuple[Rollout, ...]
     going: Job | None
-    """Whose rollouts are being made; None where all are verified."""
+    """The job whose rollouts are being made; None where all are verified."""
     partial: tuple[Rollout, ...]
-    """What these have so far, finished ones included."""
+    """The rollouts of the job `going` so far, finished ones included."""
     lost: tuple[Rollout, ...]
-    """What a Watcher aborted, or Generate failed at."""
+    """Rollouts that a Watcher aborted, or at which the Generate part failed."""
     asides: tuple[Rollout, ...]
 
 
@@ -49,26 +49,27 @@ class Cell:
         """Makes a group that nothing was asked for yet, the `number`-th one of its runner."""
         self.origin, self.number = origin, number
         self.group: Group | None = None
-        """With all that Evaluators say of it, once its rollouts are made, verified and judged."""
+        """The group with its Evaluators' scores, once its rollouts are made, verified and judged.
+        """
         self._rollouts: list[Rollout] = []
-        """Verified ones."""
+        """The verified rollouts."""
         self._cut: list[Rollout] = []
-        """Those that a Watcher aborted."""
+        """The rollouts that a Watcher aborted."""
         self._opened = 0
-        """Trajectories of the jobs before."""
+        """How many trajectories earlier jobs of the group have opened."""
         self._session: JobSession | None = None
-        """Of the job whose rollouts are being made."""
+        """The session of the job whose rollouts are being made."""
         self._judging: Judging | None = None
         self._beside: list[SideSession] = []
         """Sessions whose asides are not taken yet."""
 
     @property
     def id(self) -> str:
-        """Of the group."""
+        """The group's id."""
         return self.origin.group_id
 
     def open(self, job: Job, *, generate: Generate) -> None:
-        """Starts the Generate part on a job, whose rollouts join those there are."""
+        """Starts the Generate part on a job, whose rollouts join those the group has."""
         origin = replace(self.origin, job=job)
         self.group = self._judging = None
         self._session = JobSession(origin, offset=self._opened)
@@ -77,7 +78,7 @@ class Cell:
         origin.touch()
 
     def begun(self) -> Begun:
-        """The group as a checkpoint keeps it; it goes on all the same."""
+        """Returns the group as a checkpoint keeps it, without stopping it."""
         session = self._session
         made = [t.rollout() for t in session.trajectories] if session else []
         partial = [r for r in made if r.complete or r.detail == BATCH_FULL]
@@ -97,7 +98,7 @@ class Cell:
         )
 
     def go_on(self, begun: Begun, *, generate: Generate) -> None:
-        """Takes up the group that a checkpoint has kept, as far as Generate can."""
+        """Continues a group that a checkpoint has kept, as far as the Generate part can."""
         self._rollouts, lost, going = list(begun.verified), begun.lost, begun.going
         self._opened = begun.opened + 1  # so that no name comes again
         if going is not None and generate.resumes:
@@ -113,10 +114,10 @@ class Cell:
         self.origin.touch()
 
     def advance(self, evaluators: Mapping[str, Evaluator]) -> bool:
-        """Goes on as far as the results that are in allow; whether the group is complete.
+        """Advances as far as the available results allow; returns whether the group is complete.
 
         Raises:
-            GfcrError: a part raised it: it was written for the user.
+            GfcrError: a part raised one, whose message is passed on to the user as it is.
         """
         session = self._session
         if session is not None and session.returned and not session.settled:
@@ -132,7 +133,7 @@ class Cell:
         return self.group is not None
 
     def cut(self) -> list[Rollout]:
-        """Stops who works on it; returns its rollouts, finished or not."""
+        """Stops the group's sessions; returns its rollouts, finished or not."""
         if self.group is not None:
             return list(self.group.rollouts)
         made = [*self._rollouts, *self._cut]
@@ -151,7 +152,7 @@ class Cell:
         return taken
 
     def take_asides(self) -> list[Rollout]:
-        """Takes what was asked on the side and answered, if only in part; settles its tokens."""
+        """Takes the side requests that got an answer, if only in part, and settles their tokens."""
         asides = [a.rollout() for session in self._beside for a in session.asides if a.spans]
         for each in asides:
             self.origin.floor.ledger.settle(each.spans, bin=aside(each.role))
@@ -161,7 +162,7 @@ class Cell:
     # ------------------------------------------------------------ private
 
     def _freeze(self, session: JobSession) -> None:
-        """Rollouts are frozen, decoded and scored once, however many more join them."""
+        """Freezes, decodes and scores the rollouts, once, however many more join them later."""
         made = [self._told(t.rollout()) for t in session.trajectories]
         self._cut += [r for r in made if r.finish == FinishReason.ABORTED]
         kept = [r for r in made if r.finish != FinishReason.ABORTED]
@@ -172,14 +173,14 @@ class Cell:
         self._session = None
 
     def _verified(self) -> Group:
-        """The group with the rewards of the verifier."""
+        """Returns the group with the verifier's rewards."""
         kept, job = tuple(self._rollouts), self.origin.job
         signals = tuple(map(Signal.first, kept))
         values = dict(job.notes)
         return Group(id=self.id, prompt=job.prompt, rollouts=kept, signals=signals, values=values)
 
     def _aside(self, address: str) -> SideSession:
-        """Opens the session of the Evaluator at an address."""
+        """Opens the side session of the Evaluator at a strategy address."""
         session = SideSession(self.origin, name=f"{address}.{self._opened}")
         self._beside.append(session)
         return session
@@ -203,11 +204,11 @@ class Cell:
 def scored_again(
     rollouts: Sequence[Rollout], *, engine: Engine, sampling: Sampling
 ) -> list[Rollout]:
-    """Gives those sampled under another prompt their log-probs under the one they are trained as.
+    """Returns rollouts sampled under another prompt with log-probs under the one they train on.
 
-    Under the policy now in the engine and the temperature of `sampling`, without top-p, top-k and
-    min-p. The others are given back as they are, as are replayed ones: they got theirs under the
-    policy that sampled them.
+    The log-probs are of the policy now in the engine at the temperature of `sampling`, without
+    top-p, top-k and min-p. Others are returned as they are, and so are replayed ones, which got
+    theirs under the policy that sampled them.
     """
     moved = [r for r in rollouts if r.sampled_under and len(r) and r.origin == "fresh"]
     if not moved:

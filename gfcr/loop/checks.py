@@ -1,7 +1,7 @@
-"""What a part hands back is checked where its hook returns, and the part that is wrong is named.
+"""Checks of what a part's hook returns, with errors that name the part that is wrong.
 
-A part that raises, or gives back what nobody can train on, stops the run with its address in the
-strategy. A verifier that does makes one rollout unscorable.
+A part that raises, or returns what cannot be trained on, stops the run with its address in the
+strategy. A verifier that does so makes one rollout unscorable.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,12 +17,12 @@ from gfcr.values.numbers import LARGEST, is_number, real
 
 
 def misfit(address: str, problem: str) -> PartError:
-    """The error for what a part gave back."""
+    """Returns the error for a part at `address` that gave back something it must not."""
     return PartError(f"strategy.{address}: {problem}.")
 
 
 def check_group(group: Any, *, before: Group, by: str) -> Group:
-    """Checks that a part annotated a group with what can be trained on.
+    """Checks that a part returned the same group, annotated with values that can be trained on.
 
     Raises:
         PartError: names the part, the group, the rollout and the value.
@@ -50,7 +50,7 @@ def check_group(group: Any, *, before: Group, by: str) -> Group:
 
 
 def check_judged(group: Any, *, before: Group, by: str) -> Group:
-    """Checks that an Evaluator changed rewards and scores of a group and nothing else.
+    """Checks that an Evaluator changed the rewards and scores of a group and nothing else.
 
     Raises:
         PartError: names the part, the group and the rollout.
@@ -84,7 +84,7 @@ def _same_but_reward(new: Rollout, old: Rollout) -> bool:
 
 
 def check_groups(groups: Any, *, before: Sequence[Group], by: str) -> list[Group]:
-    """Checks what a BatchMap returned.
+    """Checks that a BatchMap returned the same groups in the same order.
 
     Raises:
         PartError: see `check_group`.
@@ -98,10 +98,10 @@ def check_groups(groups: Any, *, before: Sequence[Group], by: str) -> list[Group
 def check_recalled(
     rollouts: Iterable[Any], *, group: Group, known: Known, by: str
 ) -> list[Rollout]:
-    """Checks that what was recalled may join the group.
+    """Checks that recalled rollouts may join the group.
 
     Raises:
-        PartError: it is of another prompt, incomplete, or not what this run made.
+        PartError: one answers another prompt, is incomplete, or was not made by this run.
     """
     recalled = list(rollouts)
     for rollout in recalled:
@@ -114,7 +114,7 @@ def check_recalled(
 
 
 def check_numbers(values: Mapping[Any, Any], *, by: str, what: str) -> None:
-    """Checks that measurements are numbers by name; they need not be finite.
+    """Checks that measurements map names to numbers; the numbers need not be finite.
 
     Raises:
         PartError: one is not.
@@ -125,7 +125,7 @@ def check_numbers(values: Mapping[Any, Any], *, by: str, what: str) -> None:
 
 
 def _problem(signal: Any, *, rollout: Rollout, kept: bool) -> str | None:
-    """What is wrong with a signal; of a rollout that is not trained on nothing need be right."""
+    """Returns what is wrong with a signal; that of an untrained rollout may be anything."""
     if not isinstance(signal, Signal):
         return f"its signal is {kind(signal)}, not a Signal"
     if not kept or signal.rejected is not None:
@@ -165,7 +165,7 @@ def _values_problem(values: Floats | float, rollout: Rollout, *, what: str) -> s
 
 
 def rollout_problem(rollout: Any, *, prompt: Prompt, known: Known) -> str | None:
-    """Why an earlier rollout cannot be used again for a prompt, if so."""
+    """Returns why an earlier rollout cannot be used again for a prompt; None where it can."""
     if not isinstance(rollout, Rollout):
         return f"{kind(rollout)} is no Rollout"
     if rollout.prompt.tokens != prompt.tokens:
@@ -179,5 +179,5 @@ def rollout_problem(rollout: Any, *, prompt: Prompt, known: Known) -> str | None
 
 
 def kind(value: object) -> str:
-    """A value with its type, for messages."""
+    """Describes a value with its type, for messages."""
     return f"{type(value).__name__} {shown(value)}"

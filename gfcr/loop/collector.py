@@ -42,9 +42,9 @@ class Opened:
     target: int
     round: int
     groups: tuple[Group, ...]
-    """Judged ones."""
+    """The groups that have been judged."""
     begun: tuple[str, ...]
-    """Ids of all its groups, in the order they were begun."""
+    """Ids of all groups of the batch, in the order they were begun."""
     uses: Mapping[str, int]
     aborted: tuple[Rollout, ...]
     asides: tuple[Rollout, ...]
@@ -55,19 +55,19 @@ class Collector:
     """Makes the groups of one batch under a strategy's Control, Replay and Filter parts."""
 
     def __init__(self, strategy: Strategy, *, runner: Runner, view: RunView, known: Known) -> None:
-        """Makes a batch of which nothing is begun."""
+        """Makes a batch in which no group has been begun."""
         self._strategy, self._runner, self.view = strategy, runner, view
         self._known, self._shown = known, as_shown(view)
         self._rules = Rules(sampling=view.sampling, corrected=strategy.corrected, known=known)
         self.version = view.version
-        """Policy version in the engine when the batch was opened: no token of it is older, but for
-        those that Replay brings."""
+        """Policy version in the engine when the batch was opened; only replayed tokens may be
+        older."""
         self._begun: dict[str, None] = {}
-        """Ids of its groups, in the order they were begun."""
+        """Ids of the batch's groups, in the order they were begun."""
         self._live: dict[str, None] = {}
-        """Those of them that were not judged yet."""
+        """Ids of the groups that have not been judged yet."""
         self._offered: deque[Cell] = deque()
-        """Complete ones among these."""
+        """Complete groups that wait to be judged."""
         self._uses: Counter[str] = Counter()
         """How often each prompt was begun: a repeat must not draw the same rollouts again."""
         self._aborted: list[Rollout] = []
@@ -89,15 +89,15 @@ class Collector:
         self._begin(plan)
 
     def owns(self, cell: Cell) -> bool:
-        """Whether a group was begun for this batch."""
+        """Tells whether a group was begun for this batch and has not been judged."""
         return cell.id in self._live
 
     def offer(self, cell: Cell) -> None:
-        """Hands over a complete group of its own."""
+        """Queues a complete group of this batch for judging."""
         self._offered.append(cell)
 
     def turn(self) -> None:
-        """Judges the groups it was offered, until it is full, and begins those that it lacks.
+        """Judges complete groups until the batch is full, and begins those that it still lacks.
 
         Raises:
             BatchCannotFill: a Planner's bound on refilling is spent.
@@ -108,7 +108,7 @@ class Collector:
             self._begin(self._plan(0))
 
     def map_batch(self) -> None:
-        """Builds the signals that need all accepted groups."""
+        """Asks each BatchMap for the signals that need all accepted groups."""
         view = self.view
         accepted = {g.id: g for g in view.groups if g.rejected is None}
         for name, map_ in self._strategy.hooks(BatchMap).items():
@@ -120,7 +120,7 @@ class Collector:
         view.mapped(accepted)
 
     def end(self) -> None:
-        """Cuts what is in flight for the batch."""
+        """Cuts the groups that are still in flight for the batch."""
         cut = [r for cell in self._offered for r in cell.cut()] + self._runner.cut(self._begun)
         self._aborted += cut
         self._asides += self._runner.take_asides(self._begun)
@@ -128,7 +128,7 @@ class Collector:
         self._live.clear()
 
     def harvest(self) -> Harvest:
-        """All that the batch produced, in the order it was begun."""
+        """Returns all that the batch produced, its groups in the order they were begun."""
         number = {group_id: n for n, group_id in enumerate(self._begun)}
         return Harvest(
             step=self.view.step,
@@ -138,7 +138,7 @@ class Collector:
         )
 
     def state(self) -> Opened:
-        """The batch as it is, for a checkpoint; `Runner.state_dict` has its groups in flight."""
+        """Returns the batch for a checkpoint; its groups in flight are in `Runner.state_dict`."""
         view = self.view
         return Opened(
             step=view.step,
@@ -153,7 +153,7 @@ class Collector:
         )
 
     def go_on(self, state: Opened) -> None:
-        """Takes up the batch that a checkpoint has kept."""
+        """Continues the batch that a checkpoint has kept."""
         self.version, self._uses = state.version, Counter(state.uses)
         self._aborted, self._asides = list(state.aborted), list(state.asides)
         self._begun = dict.fromkeys(state.begun)
@@ -163,11 +163,11 @@ class Collector:
 
     @property
     def _missing(self) -> int:
-        """Accepted groups that the batch lacks, should all in flight be accepted."""
+        """How many accepted groups the batch lacks if all those in flight are accepted."""
         return self.view.target - self.view.accepted - len(self._live)
 
     def _begin(self, plan: Plan) -> None:
-        """Asks of which prompts and how groups are begun; and begins them."""
+        """Selects prompts for the plan's open groups, allocates compute to jobs and starts them."""
         jobs = self._allocate([*plan.jobs, *self._select(plan.unfilled)])
         for job in jobs:
             self._start(job)
@@ -214,7 +214,7 @@ class Collector:
         self._uses[job.prompt.id] += 1
 
     def _judge(self, cell: Cell) -> None:
-        """Control decides, Replay recalls, Filter measures."""
+        """Has Referees decide on a group, Recallers add rollouts to it and Filters measure it."""
         group = cell.group
         assert group is not None, "only complete groups are judged"
         self._known.check_handed_out({id(r.prompt): r.prompt for r in group.rollouts}.values())
@@ -261,7 +261,7 @@ class Collector:
 
 
 def check_harvest(harvest: Harvest) -> None:
-    """Refuses a batch with nothing to learn from for a reason the user must mend.
+    """Refuses a batch with nothing to learn from where the user has to correct the cause.
 
     Raises:
         GfcrError: no rollout could be scored.
@@ -277,7 +277,7 @@ def check_scorable(rollouts: Iterable[Rollout], *, where: str) -> None:
     """Checks that at least one fresh rollout has a reward, if there are any.
 
     Raises:
-        GfcrError: none has; gives the first one's error.
+        GfcrError: no fresh rollout has one; gives the first one's error.
     """
     fresh = [r for r in rollouts if r.origin == "fresh"]
     if fresh and all(r.reward is None for r in fresh):

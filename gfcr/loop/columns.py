@@ -1,11 +1,11 @@
-"""Tokens of a trajectory, with what is known of each, as the engine and the part give them."""
+"""The tokens of a trajectory with the log-prob, policy version and mask of each."""
 
 from collections.abc import Sequence
 from typing import Any
 
 
 class Columns:
-    """Four lists of one length, and how long they are by what they were filled with."""
+    """Holds four lists of equal length, and counts the entries that `_fill` has put in."""
 
     def __init__(self) -> None:
         self._clear()
@@ -30,5 +30,5 @@ class Columns:
         return self.tokens, self.logprobs, self.versions, self.mask
 
     def _changed_by_hand(self) -> bool:
-        """Whether a part appended to a list itself, where only the engine and `append` may."""
+        """Tells whether a part appended to a list itself; only the engine and `append` may."""
         return any(len(column) != self._filled for column in self._columns)

@@ -24,14 +24,14 @@ from gfcr.code import loose
 from gfcr.errors import described
 
 MOST_PROCESSES: Final = 64
-"""That one call may have running at a time."""
+"""The most processes that one call may have running at a time."""
 MOST_BYTES: Final = 1 << 20
-"""Of a pickled result."""
+"""The largest pickled result, in bytes."""
 
 _LOOK_S: Final = 0.1
-"""Between two looks at what a running call has started."""
+"""Seconds between two checks of the processes that a running call has started."""
 _PDEATHSIG, _SUBREAPER = 1, 36
-"""Of Linux's prctl."""
+"""Option numbers of Linux's prctl."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,22 +41,22 @@ class _Child:
 
 
 _child: _Child | None = None
-"""Of this worker."""
+"""The child of this worker, or None before its first call."""
 
 
 def pack(function: Callable[..., Any], *args: Any) -> bytes:
-    """A call as bytes, with where its loose modules lie: the child cannot import them by name."""
+    """Packs a call as bytes, with the files of its loose modules, which have no importable name."""
     return pickle.dumps((dict(loose.files), pickle.dumps((function, args))))
 
 
 def unpack(call: bytes) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """The inverse of `pack`, in another process."""
+    """Returns the call that `pack` has packed, in another process."""
     files, packed = pickle.loads(call)
     return _Unpickler(packed, files=files).load()
 
 
 def keep() -> None:
-    """Makes this process a keeper; before its first call."""
+    """Makes this process a keeper; must be called before its first call is run."""
     _prctl(_SUBREAPER, 1)
     _prctl(_PDEATHSIG, signal.SIGTERM)  # of the fork server: the caller is gone
     signal.signal(signal.SIGTERM, _leave)
@@ -66,8 +66,8 @@ def run(call: bytes, memory: int) -> bytes:
     """Does a packed call in the child; returns the pickled (result, error).
 
     Args:
-        call: see `pack`.
-        memory: bytes of data that the child, and every process it forks, may have.
+        call: the bytes that `pack` returned.
+        memory: the most bytes of data for the child, and for each process it forks.
     """
     global _child
     child = _child = _child or _fork(memory)
@@ -82,7 +82,7 @@ def run(call: bytes, memory: int) -> bytes:
 
 
 def _wait(child: _Child) -> bytes | str:
-    """The answer; or why there is none, empty where the child has died."""
+    """Returns the answer, or why there is none as text, which is empty where the child has died."""
     while not child.pipe.poll(_LOOK_S):
         # What it left behind may hold the pipe open.
         if _state(child.pid) in ("Z", "") and not child.pipe.poll():
@@ -108,7 +108,7 @@ def _fork(memory: int) -> _Child:
 
 
 def _serve(pipe: Any, *, memory: int) -> None:
-    """Answers calls until the keeper is gone."""
+    """Answers calls in the child until the keeper is gone."""
     os.setsid()
     _prctl(_PDEATHSIG, signal.SIGKILL)
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -142,7 +142,7 @@ def _answer(call: bytes, *, memory: int) -> bytes:
 
 @final
 class _Unpickler(pickle.Unpickler):
-    """Loads loose modules from their files."""
+    """Unpickles objects of loose modules, which it loads from their files."""
 
     def __init__(self, packed: bytes, *, files: dict[str, str]) -> None:
         super().__init__(BytesIO(packed))
@@ -158,14 +158,14 @@ class _Unpickler(pickle.Unpickler):
 
 
 def _leave(number: int, frame: object) -> None:
-    """The pool gives the call up."""
+    """Handles SIGTERM, by which the pool gives a call up: ends the child and leaves."""
     if _child is not None:
         _end(_child)
     os._exit(1)
 
 
 def _end(child: _Child) -> str:
-    """Kills the child and all it started; returns how the child ended."""
+    """Kills the child and all processes it started; returns how the child ended."""
     global _child
     _child = None
     child.pipe.close()
@@ -178,7 +178,7 @@ def _end(child: _Child) -> str:
 
 
 def _kill_below(*, spare: int = 0) -> None:
-    """Kills everything below this process but the child to spare, and clears it away."""
+    """Kills and reaps every process below this one except the child `spare`."""
     while left := [pid for pid in _below(os.getpid()) if pid != spare]:
         for pid in left:
             with contextlib.suppress(ProcessLookupError):
@@ -190,7 +190,7 @@ def _kill_below(*, spare: int = 0) -> None:
 
 
 def _below(pid: int) -> Iterator[int]:
-    """Living processes below one; none where there is no /proc."""
+    """Yields the living processes below `pid`; none where there is no /proc."""
     for file in Path(f"/proc/{pid}/task").glob("*/children"):
         with contextlib.suppress(OSError):
             for child in map(int, file.read_text().split()):
@@ -200,7 +200,7 @@ def _below(pid: int) -> Iterator[int]:
 
 
 def _state(pid: int) -> str:
-    """One letter as in ps; Z for a zombie, nothing for one that is gone."""
+    """Returns the state letter of a process as in ps: Z for a zombie, empty for one gone."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:

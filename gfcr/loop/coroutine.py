@@ -17,33 +17,33 @@ class Pending(Generic[T]):
     def __init__(self, *, owner: object = None) -> None:
         self.done = False
         self.owner = owner
-        """Whose result it is."""
+        """The object whose result it is."""
         self._result: Any = None
         self._error: BaseException | None = None
         self._waiters: list[Callable[[], None]] = []
 
     def resolve(self, result: T) -> None:
-        """Sets the result and resumes whoever waits."""
+        """Sets the result and resumes all waiters."""
         self._finish(result, None)
 
     def fail(self, error: BaseException) -> None:
-        """Raises `error` in whoever waits."""
+        """Raises `error` in all waiters."""
         self._finish(None, error)
 
     @property
     def error(self) -> BaseException | None:
-        """What it failed with, if it did."""
+        """The error it failed with; None where it has not failed."""
         return self._error
 
     def result(self) -> T:
-        """The result, or the error raised."""
+        """Returns the result, or raises the error."""
         assert self.done, "not resolved yet"
         if self._error is not None:
             raise self._error
         return self._result
 
     def when_done(self, callback: Callable[[], None]) -> None:
-        """Calls back once resolved (now, if it is)."""
+        """Calls `callback` once this is resolved, or at once if it is already."""
         if self.done:
             callback()
         else:
@@ -68,12 +68,12 @@ class Run(Pending[T]):
     def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
         super().__init__()
         self.owners: list[Any] = []
-        """Whose results it has waited for."""
+        """The owners of the results it has waited for."""
         self._coroutine = coroutine
         self._advance()
 
     def cancel(self) -> None:
-        """Closes the coroutine; it resolves to nothing and its waiters are never resumed."""
+        """Closes the coroutine; no result is set, and its waiters are never resumed."""
         self._coroutine.close()
 
     def _advance(self) -> None:
@@ -93,9 +93,9 @@ class Run(Pending[T]):
 
 
 async def gather(*waits: Awaitable[Any], branches: list[Run[Any]] | None = None) -> list[Any]:
-    """Starts all, waits for all, returns the results in order of the arguments.
+    """Starts all, waits for all, and returns the results in the order of the arguments.
 
-    One that raises does not stop the others: the first error comes when all are done. Where the
+    One that raises does not stop the others: the first error is raised when all are done. If the
     caller is stopped, they are too. The coroutines among them are added to `branches`.
     """
     runs = [w if isinstance(w, Pending) else Run(_as_coroutine(w)) for w in waits]

@@ -14,11 +14,11 @@ _WHOLE: Final = (FinishReason.STOP, FinishReason.HALTED)
 def criteria(
     harvest: Harvest, *, samples: Sequence[Sample], generated: float, first_trained: int
 ) -> dict[str, float]:
-    """Returns `reliability/...`, `coverage/...` and `cost/...` of a batch; NaN is not measured.
+    """Returns the `reliability/`, `coverage/` and `cost/` metrics of a batch; NaN is not measured.
 
     Args:
         harvest: what the batch produced.
-        samples: what of it is trained on.
+        samples: the part of it that is trained on.
         generated: tokens that were sampled for it.
         first_trained: tokens that no batch before trained.
     """
@@ -43,7 +43,7 @@ def _reliability(rollouts: Sequence[Rollout]) -> dict[str, float]:
 def _coverage(
     groups: Sequence[Sequence[Rollout]], *, samples: Sequence[Sample]
 ) -> dict[str, float]:
-    """Of groups: different texts over rollouts, one right at least; of trained ones, a gradient."""
+    """Returns the shares of distinct texts, of groups solved, of trained ones with a gradient."""
     rewards = [[r.reward for r in g if r.reward is not None] for g in groups]
     scored = [own for own in rewards if own]
     trained = {s.rollout.group_id for s in samples}
@@ -55,7 +55,7 @@ def _coverage(
 
 
 def _cost(samples: Sequence[Sample], *, generated: float, first_trained: int) -> dict[str, float]:
-    """Groups with a gradient per 1,000 tokens sampled, and the share of these not trained.
+    """Returns live groups per 1,000 sampled tokens, and the share of these tokens left untrained.
 
     The share is below 0 where tokens are trained that earlier updates sampled.
     """
@@ -66,7 +66,7 @@ def _cost(samples: Sequence[Sample], *, generated: float, first_trained: int) ->
 
 
 def _live(samples: Sequence[Sample]) -> set[str]:
-    """Groups that have a gradient."""
+    """Returns the ids of the groups whose advantages are not all 0."""
     return {s.rollout.group_id for s in samples if np.any(s.advantage_T)}
 
 

@@ -1,4 +1,4 @@
-"""What rollouts are made on: the engine with its requests, who scores, the text and the ledger."""
+"""What rollouts are made with: the engine and its requests, the verifier, codec and ledger."""
 
 import logging
 from collections.abc import Collection, Generator, Iterator
@@ -20,11 +20,11 @@ from gfcr.values.numbers import is_count, real
 
 log = logging.getLogger(__name__)
 _PRIORITIES: Final = 1 << 20
-"""Of a batch."""
+"""How many priorities one batch has; a later batch's are all above."""
 
 
 class Asker(Protocol):
-    """Who has a request in the engine: a trajectory."""
+    """Something that has a request in the engine: a trajectory."""
 
     def ask(self) -> Request:
         """Makes the request for the tokens that it still lacks."""
@@ -36,9 +36,9 @@ T = TypeVar("T", bound=Asker)
 
 @final
 class Traffic(Generic[T]):
-    """Requests in an engine, and who each is for.
+    """Maps the requests in an engine to those who sent them.
 
-    What the engine raises is kept: a Generate part in between must not pass for the cause.
+    An engine's error is kept, so that a Generate part awaiting it is not taken for the cause.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -46,7 +46,7 @@ class Traffic(Generic[T]):
         self._asking: dict[str, T] = {}
         self._ids: dict[T, str] = {}
         self._waiting: dict[T, None] = {}
-        """Whose requests the engine is given when they go on."""
+        """Askers whose requests are sent to the engine by `go_on`."""
         self._open = True
         self._error: GfcrError | None = None
 
@@ -54,7 +54,7 @@ class Traffic(Generic[T]):
         return len(self._ids) + len(self._waiting)
 
     def submit(self, asker: T) -> None:
-        """Sends what `asker` asks for to the engine, or notes it while requests are parked."""
+        """Sends the request of `asker` to the engine, or notes it while requests are parked."""
         if not self._open:
             self._waiting[asker] = None
             return
@@ -64,7 +64,7 @@ class Traffic(Generic[T]):
         self._asking[request.id], self._ids[asker] = asker, request.id
 
     def withdraw(self, asker: T) -> None:
-        """Drops what `asker` still has in flight."""
+        """Drops the request that `asker` still has in flight, if any."""
         self._waiting.pop(asker, None)
         if (request_id := self._ids.pop(asker, None)) is not None:
             del self._asking[request_id]
@@ -72,10 +72,10 @@ class Traffic(Generic[T]):
                 self._engine.abort([request_id])
 
     def step(self) -> Iterator[tuple[T, Delta]]:
-        """Runs the engine once; gives what each request gained, with who asked.
+        """Runs one engine step; yields what each request gained, with who asked.
 
         Raises:
-            EngineError: the engine failed, or answered what nobody can learn from.
+            EngineError: the engine failed, or gave an answer that is not valid.
         """
         if not self._asking or self._error is not None:
             return
@@ -94,7 +94,7 @@ class Traffic(Generic[T]):
             yield asker, delta
 
     def park(self) -> None:
-        """Takes all requests out of the engine: it may be given other weights, or asked aside."""
+        """Takes all requests out of the engine, which is then free for new weights or others."""
         self._engine.abort(list(self._asking))
         self._waiting |= dict.fromkeys(self._ids)
         self._asking.clear()
@@ -102,30 +102,30 @@ class Traffic(Generic[T]):
         self._open = False
 
     def go_on(self) -> None:
-        """Sends what was parked to the engine, each with what it had gained behind its prompt."""
+        """Sends parked requests to the engine again, each with the tokens it had gained so far."""
         self._open = True
         waiting, self._waiting = self._waiting, {}
         for asker in waiting:
             self.submit(asker)
 
     def clear(self) -> None:
-        """Drops everything."""
+        """Drops all requests, in the engine and parked."""
         self._engine.abort(list(self._asking))
         for held in (self._asking, self._ids, self._waiting):
             held.clear()
         self._error = None
 
     def check(self) -> None:
-        """Raises what the engine raised, whoever caught it."""
+        """Raises the engine's error again, even if a part has caught it."""
         if self._error is not None:
             raise self._error
 
     @contextmanager
     def at(self, work: str) -> Generator[None]:
-        """Keeps what the engine raises at some work.
+        """Keeps the error that the engine raises during `work`.
 
         Raises:
-            EngineError: it failed.
+            EngineError: the engine failed.
         """
         try:
             yield
@@ -139,13 +139,13 @@ class Traffic(Generic[T]):
 
 @final
 class Told:
-    """Shows the first failure of each kind; metrics count them all."""
+    """Logs the first failure of each kind; metrics count all of them."""
 
     def __init__(self) -> None:
         self._kinds = set[str]()
 
     def tell(self, kind: str, words: str, *, error: BaseException | None = None) -> None:
-        """Logs the words, with the traceback, unless the kind was told before."""
+        """Logs `words`, with the error's traceback, unless its kind was logged before."""
         if kind not in self._kinds:
             self._kinds.add(kind)
             log.error("%s (the first one; see `unscorable/*`)", words, exc_info=error)
@@ -154,7 +154,7 @@ class Told:
 @final
 @dataclass(kw_only=True)
 class Floor:
-    """What training, or one evaluation, makes its rollouts on."""
+    """Holds what training, or one evaluation, makes its rollouts with."""
 
     engine: Engine
     codec: Codec
@@ -162,37 +162,37 @@ class Floor:
     seed: int
     ledger: Ledger = field(default_factory=Ledger)
     told: Told = field(default_factory=Told)
-    """Failures that were shown."""
+    """Kinds of failures that were already logged."""
     heldout: Collection[tuple[int, ...]] = frozenset[tuple[int, ...]]()
-    """Tokens of the prompts that are not asked."""
+    """Token sequences of the held-out prompts, which must not be asked in training."""
     learns_any_heat: bool = False
-    """Whether what is sampled at another temperature than the run's can be learned from, or is not
-    learned from at all."""
+    """Whether tokens sampled at another temperature than the run's may be used: the loss corrects
+    for it, or nothing is learned from them."""
     address: str = "generate"
-    """Of the Generate part, in messages."""
+    """The strategy address of the Generate part, for messages."""
     traffic: Traffic[Any] = field(init=False)
     touched: dict[str, None] = field(init=False, default_factory=dict[str, None])
-    """Groups whose state may have changed, so that a step looks at no other."""
+    """Ids of groups whose state may have changed; a step checks only these."""
 
     def __post_init__(self) -> None:
         self.traffic = Traffic(self.engine)
 
     def check(self, tokens: tuple[int, ...], *, sampling: Sampling, what: str) -> None:
-        """Checks that a part may ask this in place of its job's prompt, or on the side.
+        """Checks that a part may ask these tokens in place of its job's prompt or on the side.
 
         Raises:
-            TaskError: it does not fit the engine's context.
-            PartError: it is held out.
+            TaskError: the tokens and the longest rollout do not fit the engine's context.
+            PartError: they are a held-out prompt.
         """
         check_room(tokens, sampling, max_length=self.engine.max_length, what=what)
         if tokens in self.heldout:
             raise PartError(f"{what} is held out: nothing held out is asked in training.")
 
     def capped(self, sampling: Sampling, *, max_tokens: int) -> Sampling:
-        """The sampling under a cap of a part's own.
+        """Returns the sampling with a trajectory's own cap on its tokens.
 
         Raises:
-            PartError: it is none, or above the job's.
+            PartError: the cap is no positive integer, or above the job's.
         """
         if is_count(max_tokens) and max_tokens <= sampling.max_tokens:
             return replace(sampling, max_tokens=max_tokens)
@@ -203,10 +203,10 @@ class Floor:
         )
 
     def heated(self, sampling: Sampling, *, temperature: float) -> Sampling:
-        """The sampling at a temperature of a part's own.
+        """Returns the sampling at a trajectory's own temperature.
 
         Raises:
-            PartError: it is none, or the loss would take its tokens for the policy's own.
+            PartError: it is no temperature, or the loss would take its tokens for the policy's own.
         """
         heat, ours = real(temperature), sampling.temperature
         if heat is not None and (heat == ours or (heat > 0 and self.learns_any_heat)):
@@ -222,21 +222,21 @@ class Floor:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """What a trajectory is sampled for."""
+    """What a trajectory is sampled for: its group, job, batch view and repeat."""
 
     floor: Floor
     group_id: str
     job: Job
     view: View
-    """Of the batch that the group is for."""
+    """The view of the batch that the group is for."""
     repeat: int
-    """How often the job's prompt was begun before in the batch."""
+    """How often the job's prompt was begun before in the same batch."""
 
     @property
     def priority(self) -> int:
-        """Of its requests: the earlier of two batches in the making goes first.
+        """Priority of its requests: those of the earlier of two batches in the making go first.
 
-        Also where its refills, or what was parked, come to the engine after the next one's.
+        This also holds where its refills or parked requests reach the engine after the next one's.
         """
         return self.job.step * _PRIORITIES + self.job.priority
 

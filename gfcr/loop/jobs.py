@@ -1,4 +1,4 @@
-"""What every job of a batch must keep to, whoever brings it; and what a Watcher may answer."""
+"""The rules for every job of a batch, whichever part planned it, and for a Watcher's answers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,25 +12,25 @@ from gfcr.types import Prompt, Sampling
 from gfcr.values.numbers import MOST, is_count
 
 _LAW: Final = ("temperature", "top_p", "top_k", "min_p")
-"""What of a job's sampling decides which distribution its tokens have."""
+"""The sampling parameters that decide the distribution of tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What every job of a batch must keep to, whoever brings it."""
+    """The rules that every job of a batch must keep to, whichever part planned it."""
 
     sampling: Sampling
-    """Of the run: what the trainer takes log-probs of the policy under."""
+    """The run's sampling, under which the trainer computes the policy's log-probs."""
     corrected: bool
-    """Whether the loss weighs tokens by the log-probs that they were sampled with."""
+    """Whether the loss weighs tokens by the log-probs they were sampled with."""
     known: Known
-    """The held-out prompts, those handed out, and the rollouts that may come back."""
+    """The held-out prompts, the prompts handed out, and the rollouts that may come back."""
 
     def check(self, plan: Any, *, before: Sequence[Job], by: str) -> Plan:
-        """Checks a plan and the jobs that are new in it.
+        """Checks a plan and the jobs that a Planner added to it.
 
         Raises:
-            PartError: it is no plan, or one of its jobs cannot be trained on.
+            PartError: it is no Plan, or one of its jobs cannot be trained on.
         """
         if not isinstance(plan, Plan):
             raise misfit(by, f"returned {kind(plan)} for a plan: return the Plan")
@@ -45,10 +45,10 @@ class Rules:
         return plan
 
     def check_selected(self, jobs: Sequence[Job], *, num: int, by: str) -> Sequence[Job]:
-        """Checks the jobs of prompts that were selected.
+        """Checks the jobs of the prompts that a Selector chose.
 
         Raises:
-            PartError: they are not as many as asked for, or one cannot be trained on.
+            PartError: their number is not `num`, or one cannot be trained on.
         """
         if len(jobs) != num:
             raise misfit(by, f"selected {len(jobs)} prompts of the {num} asked for: give as many")
@@ -59,7 +59,7 @@ class Rules:
     def check_allocated(
         self, jobs: Sequence[Any], *, before: Sequence[Job], by: str
     ) -> Sequence[Job]:
-        """Checks what an Allocator made of the jobs.
+        """Checks the jobs that an Allocator returned for those it was given.
 
         Raises:
             PartError: one is missing, is for another prompt, or cannot be trained on.
@@ -106,7 +106,7 @@ class Rules:
         self._check_law(job, by=by, where=where)
 
     def _check_law(self, job: Job, *, by: str, where: str) -> None:
-        """Rollouts of another distribution than the trainer assumes would bias its ratios."""
+        """Refuses a distribution that the trainer does not assume, as ratios would be biased."""
         given, ours = job.sampling, self.sampling
         other = [k for k in _LAW if getattr(given, k) != getattr(ours, k)]
         if not other or (other == ["temperature"] and given.temperature and self.corrected):
@@ -130,7 +130,7 @@ def check_fits(job: Job, *, max_length: int) -> None:
 
 
 def check_room(tokens: Sequence[int], sampling: Sampling, *, max_length: int, what: str) -> None:
-    """See `check_fits`."""
+    """Checks that a prompt and the longest rollout under `sampling` fit, see `check_fits`."""
     prompt, most = len(tokens), sampling.max_tokens
     if not prompt:
         raise TaskError(f"{what} has no tokens: give it at least one.")
@@ -143,10 +143,10 @@ def check_room(tokens: Sequence[int], sampling: Sampling, *, max_length: int, wh
 
 
 def check_watched(action: Any, *, by: str) -> None:
-    """Checks what a Watcher answered.
+    """Checks that a Watcher answered with Halt, Abort, Cap or None.
 
     Raises:
-        PartError: it is no answer.
+        PartError: it answered something else, or with a cap below 0.
     """
     if not isinstance(action, Halt | Abort | Cap | None):
         raise misfit(by, f"answered {shown(action)}: return Halt, Abort, Cap or None")

@@ -16,7 +16,7 @@ from gfcr.types import FinishReason, Group, Signal
 
 @final
 class Judging:
-    """One group before its Evaluators."""
+    """Passes one group through its Evaluators in turn."""
 
     def __init__(
         self,
@@ -26,23 +26,23 @@ class Judging:
         told: Told,
         beside: Callable[[str], SideSession],
     ) -> None:
-        """Begins with nobody asked.
+        """Begins with no Evaluator asked.
 
         Args:
-            group: with the rewards of the verifier.
-            evaluators: by address, in the order they are asked.
-            told: is told of one that fails.
-            beside: opens the session of the Evaluator at an address.
+            group: the group with the verifier's rewards.
+            evaluators: by strategy address, in the order they are asked.
+            told: logs an Evaluator's failure.
+            beside: opens the side session of the Evaluator at an address.
         """
         self._group, self._told, self._beside = group, told, beside
         self._waiting = deque(evaluators.items())
         self._asked: tuple[str, SideSession, Run[Group]] | None = None
 
     def advance(self) -> Group | None:
-        """Takes the answers that are in and asks on; gives the group when all have answered.
+        """Takes the answers that are in and asks on; returns the group when all have answered.
 
         Raises:
-            GfcrError: an Evaluator raised it: it was written for the user.
+            GfcrError: an Evaluator raised one, whose message is passed on to the user as it is.
             PartError: one gave back what is not the group.
         """
         while self._asked or self._waiting:
@@ -80,7 +80,7 @@ async def _ask(part: Evaluator, group: Group, session: SideSession) -> Group:
 
 
 def _unscorable(group: Group, error: str) -> Group:
-    """A judge that fails has judged nothing: its rollouts are never worth 0."""
+    """Marks a group's rollouts as unscorable: a judge that fails must not make them worth 0."""
     rollouts = tuple(
         r if r.finish == FinishReason.ERROR else replace(r, reward=None, error=error)
         for r in group.rollouts

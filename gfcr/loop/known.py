@@ -1,7 +1,7 @@
-"""What a run has handed out and made, by id: the prompts, and the rollouts that may come back.
+"""The prompts that a run has handed out, and the rollouts that may come back, by id.
 
-Rollouts cannot be written to, so that the id of one stands for all that it holds. Of what Replay
-keeps, the tokens are accounted for here, since no group of the batch has them.
+Rollouts are read-only, so an id stands for all that a rollout holds. Tokens of what Replay keeps
+are accounted for here, since no group of the batch has them.
 """
 
 import json
@@ -24,27 +24,28 @@ class Known:
     """Remembers the prompts that were handed out and the rollouts that may be used again."""
 
     def __init__(self, *, ledger: Ledger, heldout: Iterable[Prompt]) -> None:
-        """Begins with nothing.
+        """Begins with no prompts and no rollouts.
 
         Args:
-            ledger: of the run.
-            heldout: prompts that are never trained on, whoever brings them.
+            ledger: the run's token ledger.
+            heldout: prompts that are never trained on, whichever part brings them.
         """
         self.heldout = frozenset(p.tokens for p in heldout)
         self._ledger = ledger
         self._prompts: dict[str, str] = {}
         """Digest of each prompt that was handed out, by id."""
         self._joined: Counter[str] = Counter()
-        """Rollouts recalled for batches in the making."""
+        """How often each rollout was recalled for batches in the making, by id."""
         self._lent: dict[int, tuple[Rollout, ...]] = {}
-        """Cut rollouts that a batch in the making goes on from, by the update it is for."""
+        """Cut rollouts that a batch in the making continues, by the update the batch is for."""
         self._held: dict[str, Rollout] = {}
-        """Aborted rollouts that a Replay part keeps: their tokens are buffered."""
+        """Aborted rollouts that a Replay part keeps, by id; their tokens count as buffered."""
         self._requests: dict[str, set[str]] = {}
-        """Engine requests behind each rollout that a Replay part keeps: tokens that may move."""
+        """Engine requests behind each rollout that a Replay part keeps; their tokens may change
+        bin."""
 
     def hand_out(self, prompts: Sequence[Prompt]) -> list[Prompt]:
-        """Remembers prompts on their way to a part, and gives them back.
+        """Remembers prompts that are given to a part, and returns them.
 
         Raises:
             PartError: one has the id of another, or was changed since it was handed out before.
@@ -55,11 +56,11 @@ class Known:
         return list(prompts)
 
     def handed_out(self, prompt: Prompt) -> bool:
-        """Whether the run handed the prompt out, as it is."""
+        """Tells whether the run handed out exactly this prompt."""
         return self._prompts.get(prompt.id) == digest((prompt,))
 
     def check_handed_out(self, prompts: Iterable[Prompt]) -> None:
-        """Checks prompts that are about to be asked or learned from.
+        """Checks that prompts about to be asked or learned from are those the run handed out.
 
         Raises:
             PartError: one was never handed out, or has the id of another.
@@ -74,13 +75,13 @@ class Known:
                 )
 
     def may_return(self, rollout: Rollout) -> bool:
-        """Whether a Replay part said that it holds the rollout, which the run made or admitted."""
+        """Tells whether a Replay part holds the rollout, and this run made or admitted it."""
         return rollout.id in self._requests
 
     def admit(self, groups: Iterable[Group], *, run: str) -> list[Group]:
         """Takes groups that another run recorded as if this one had made them.
 
-        None of their tokens are this run's: the rollouts have no spans.
+        The rollouts are returned without spans, as their tokens are not of this run's ledger.
 
         Raises:
             PartError: a prompt is held out, or another one than this run's of the same id.
@@ -94,24 +95,24 @@ class Known:
         return admitted
 
     def join(self, rollouts: Iterable[Rollout]) -> None:
-        """Remembers rollouts that were recalled for a batch in the making."""
+        """Remembers rollouts that were recalled for batches in the making."""
         self._joined.update(r.id for r in rollouts)
 
     def lend(self, rollouts: Sequence[Rollout], *, step: int) -> None:
-        """Remembers the cut rollouts that a batch goes on from: their tokens may move."""
+        """Remembers the cut rollouts that a batch continues, since their tokens may change bin."""
         self._lent[step] = (*self._lent.get(step, ()), *rollouts)
 
     def take_back(self, *, step: int) -> None:
-        """Forgets what the batch for an update went on from: it has ended."""
+        """Forgets the cut rollouts that the batch for update `step` continued once it has ended."""
         self._lent.pop(step, None)
 
     def keep(self, harvest: Harvest, *, kept: set[str]) -> None:
-        """Settles the tokens that no group has, and forgets what nothing can bring back.
+        """Settles tokens that belong to no group, and forgets rollouts that nothing can bring back.
 
-        Tokens of what Replay holds are buffered; what it held and dropped since is aborted.
+        Tokens of rollouts that Replay holds are buffered; those of rollouts it dropped are aborted.
 
         Args:
-            harvest: of the batch that ends.
+            harvest: what the batch that ends has produced.
             kept: ids of the rollouts that Replay parts hold from here on.
         """
         lent = {r.id for rollouts in self._lent.values() for r in rollouts}
@@ -129,7 +130,7 @@ class Known:
         self._ledger.fold(keep=set[str]().union(*self._requests.values()))
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything needed to go on after the batch."""
+        """Returns the state for a checkpoint."""
         return {
             "prompts": dict(self._prompts),
             "held": dict(self._held),
@@ -159,7 +160,7 @@ def digest(prompts: Iterable[Prompt]) -> str:
 
 
 def _of_another(group: Group, *, run: str) -> Group:
-    """A group with names that no group of this run has."""
+    """Returns the group under ids that no group of this run has."""
     name = f"{run}/{group.id}"
     rollouts = tuple(
         replace(r, id=f"{run}/{r.id}", group_id=name, spans=(), parent=None) for r in group.rollouts
@@ -168,7 +169,7 @@ def _of_another(group: Group, *, run: str) -> Group:
 
 
 def _text(value: object) -> str:
-    """An object of a prompt's `meta` as text that is the same in every process."""
+    """Writes an object of a prompt's `meta` as text that is the same in every process."""
     return re.sub(r" at 0x[0-9a-f]+", "", str(value))
 
 

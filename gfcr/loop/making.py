@@ -1,4 +1,4 @@
-"""Batches in the making, one or several at a time: opened, gone on with together, and closed."""
+"""The batches in the making: they are opened, advanced on one engine together, and closed."""
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,7 +24,7 @@ _NOTHING: Final[Mapping[str, float]] = MappingProxyType({})
 
 @final
 class Making:
-    """The batches of a run that are in the making, on one runner."""
+    """The batches of a run that are in the making; all share one runner."""
 
     def __init__(
         self,
@@ -35,12 +35,12 @@ class Making:
         view: Callable[[int], RunView],
         sink: Callable[[RolloutBatch], object],
     ) -> None:
-        """Begins with none.
+        """Begins with no batch.
 
         Args:
-            strategy: the parts.
-            floor: what rollouts are made on.
-            known: what the run has handed out and made.
+            strategy: the parts of the run.
+            floor: the engine, codec, desk and ledger that rollouts are made with.
+            known: the prompts and rollouts that the run has handed out and made.
             view: makes the view of the batch for an update.
             sink: see `Pipeline`.
         """
@@ -54,12 +54,12 @@ class Making:
         )
         self._open: dict[int, Collector] = {}
         self._dropped: list[Harvest] = []
-        """Of batches that were given up since the last one was closed."""
+        """What the batches given up since the last close have produced."""
         self._meter = batches.Meter(floor.engine, desk=floor.desk)
 
     @property
     def opened(self) -> Mapping[int, Collector]:
-        """Those in the making, by the update that each was begun for."""
+        """The batches in the making, by the update that each was begun for."""
         return MappingProxyType(self._open)
 
     def open(self, step: int) -> None:
@@ -75,7 +75,7 @@ class Making:
             self._open[step].begin()
 
     def turn(self) -> None:
-        """Steps the engine once, and goes on with each batch as far as that allows.
+        """Runs the engine for one step, and advances each batch as far as the results allow.
 
         Raises:
             EngineError: the engine failed.
@@ -93,7 +93,7 @@ class Making:
                     collector.end()
 
     def drop(self, step: int) -> None:
-        """Gives up a batch in the making as too old: it is turned down with the next one's."""
+        """Gives up a batch as too old; its groups count as rejected in the next batch."""
         collector = self._open.pop(step)
         with self._sinking():
             collector.end()
@@ -104,13 +104,13 @@ class Making:
     def close(
         self, step: int, *, update: int, version: int, tokens: Callable[[], Mapping[str, int]]
     ) -> RolloutBatch:
-        """Ends a batch that is done, and makes of it what the trainer gets.
+        """Ends a complete batch and returns it as the trainer takes it.
 
         Args:
             step: the update that it was begun for.
-            update: the one that learns from it.
-            version: of the policy that does.
-            tokens: the ledger, when all of it is settled.
+            update: the update that learns from it.
+            version: the policy version that learns from it.
+            tokens: returns the ledger's counts, called when all tokens are settled.
 
         Raises:
             BatchCannotFill, PartError: see `Pipeline.next_batch`.
@@ -148,14 +148,14 @@ class Making:
 
     @contextmanager
     def aside(self) -> Generator[None]:
-        """Nothing that is done in here is of a batch: what they cost goes on from behind it."""
+        """Parks all requests, and leaves what is done inside out of the batches' cost."""
         self._floor.traffic.park()
         meter = batches.Meter(self._floor.engine, desk=self._floor.desk)
         yield
         self._meter.skip(meter)
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything in the making."""
+        """Returns all batches in the making, for a checkpoint."""
         opened = [collector.state() for collector in self._open.values()]
         in_flight = self._runner.state_dict()
         return {"opened": opened, "dropped": list(self._dropped), "in_flight": in_flight}
@@ -172,7 +172,7 @@ class Making:
         self._meter = batches.Meter(self._floor.engine, desk=self._floor.desk)
 
     def _joined(self, harvest: Harvest) -> Harvest:
-        """The harvest with what was dropped before it."""
+        """Returns the harvest together with those of the batches dropped before it."""
         every, self._dropped = [*self._dropped, harvest], []
         return replace(
             harvest,
@@ -187,7 +187,7 @@ class Making:
 
     @contextmanager
     def _sinking(self) -> Generator[None]:
-        """Where a batch fails, what was made for any of them is written down."""
+        """Where a batch fails, passes what was made for all open batches to the sink."""
         try:
             yield
         except BaseException:

@@ -21,7 +21,7 @@ from gfcr.stages import Harvest
 from gfcr.types import FinishReason, Group, Rollout, Sample
 
 _ENDS: Final = {"timed out": "timed_out", "its process died": "died"}
-"""How the pool's own errors begin."""
+"""Metric names by the words with which the process pool's errors begin."""
 
 
 def batch_metrics(
@@ -35,17 +35,17 @@ def batch_metrics(
     tokens: Mapping[str, int],
     parts: Mapping[str, float],
 ) -> dict[str, float]:
-    """All metrics of a batch that are finite: stores cannot hold what was not measured.
+    """Returns all metrics of a batch that are finite: stores cannot hold what was not measured.
 
     Args:
         harvest: what the batch produced.
-        samples: what of it is trained on.
-        version: of the policy in the engine.
+        samples: the part of it that is trained on.
+        version: the policy version in the engine.
         cost: what making it took, see `batch.Meter`.
         generated: tokens that were sampled for it.
         first_trained: tokens that no batch before trained.
-        tokens: the ledger.
-        parts: see `part_metrics`.
+        tokens: the ledger's counts, by bin.
+        parts: the metrics of the parts, see `part_metrics`.
     """
     found = {
         **_of_rollouts(harvest, samples=samples, version=version),
@@ -58,10 +58,10 @@ def batch_metrics(
 
 
 def part_metrics(parts: Mapping[str, Part]) -> dict[str, float]:
-    """What parts by address measured, as `ADDRESS/NAME`.
+    """Returns what parts measured, as `ADDRESS/NAME`.
 
     Raises:
-        PartError: one failed, or gave what is no number.
+        PartError: a part failed, or gave a metric that is no number.
     """
     found: dict[str, float] = {}
     for address, part in parts.items():
@@ -92,7 +92,7 @@ def _of_rollouts(harvest: Harvest, *, samples: Sequence[Sample], version: int) -
 
 
 def reason_of(rollout: Rollout) -> str | None:
-    """Why a rollout has no reward, in one word; None where it has one, or nobody judged it.
+    """Returns why a rollout has no reward, in one word; None if it has one or was not judged.
 
     `generate` (the Generate part failed), the name of what the verifier raised, `VerdictError`
     (its answer was no finite number), `timed_out`, `died` (its process), or `verifier` (its own).
@@ -108,13 +108,13 @@ def reason_of(rollout: Rollout) -> str | None:
 
 
 def not_judged(rollout: Rollout) -> bool:
-    """Whether nobody gave it a reward, and nobody failed to."""
+    """Tells whether a rollout has no reward although nothing failed: nobody judged it."""
     failed = rollout.error is not None or rollout.finish == FinishReason.ERROR
     return rollout.reward is None and not failed
 
 
 def _scores(groups: Sequence[Group]) -> dict[str, float]:
-    """Means over rollouts, a rollout's own over its tokens."""
+    """Returns each score's mean over rollouts; a token-wise score is averaged per rollout first."""
     given: dict[str, list[float]] = {}
     for scores in (signal.scores for group in groups for signal in group.signals):
         for name, score in scores.items():
@@ -123,7 +123,7 @@ def _scores(groups: Sequence[Group]) -> dict[str, float]:
 
 
 def _rewards(rollouts: Sequence[Rollout]) -> dict[str, float]:
-    """Means of the named ones that rewards are made of."""
+    """Returns the mean over rollouts of each named component of the reward."""
     given: dict[str, list[float]] = {}
     for name, score in ((k, v) for r in rollouts for k, v in r.notes.items()):
         if name.startswith(REWARDS):
@@ -182,7 +182,7 @@ def _blank(group: Group) -> bool:
 
 
 def _rejections(groups: Sequence[Group]) -> dict[str, float]:
-    """Rejected rollouts by reason."""
+    """Counts the rejected rollouts by reason."""
     reasons = Counter(
         s.rejected or g.rejected for g in groups for s in g.signals if s.rejected or g.rejected
     )
@@ -190,10 +190,10 @@ def _rejections(groups: Sequence[Group]) -> dict[str, float]:
 
 
 def _staleness(trained: Sequence[Rollout], *, version: int) -> dict[str, float]:
-    """Updates between sampling and use, over trained tokens; share of off-policy tokens.
+    """Returns policy updates between sampling and use, and shares of off-policy trained tokens.
 
-    Those of an earlier policy, and `moved`, under another prompt or at another temperature.
-    Rollouts of other runs, which have no spans, are as old as nobody can say.
+    `moved` is the share sampled under another prompt or at another temperature. Rollouts of other
+    runs, which have no spans, are left out, since their age is unknown.
     """
     own = [version - r.versions_T[r.mask_T] for r in trained if r.spans]
     ages = np.concatenate(own) if own else np.zeros(0)

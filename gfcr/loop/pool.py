@@ -18,7 +18,7 @@ from gfcr.errors import ConfigError, described
 from gfcr.loop import confined
 
 _CLOSING_S: Final = 2.0
-"""How long `close` waits for what is running to end."""
+"""Seconds that `close` waits for running calls to end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,12 +26,12 @@ class Done:
     """A finished call."""
 
     handle: int
-    """What `submit` returned."""
+    """The handle that `submit` returned."""
     result: Any = None
     error: str | None = None
-    """Why there is no result."""
+    """Why there is no result; None where there is one."""
     raised: ConfigError | None = None
-    """What a thread raised, where the user is to change something."""
+    """The ConfigError that a thread raised: the user has to change something."""
 
 
 @final
@@ -59,7 +59,7 @@ class ProcessPool:
         self._queue = _Queue(decode=pickle.loads)
 
     def submit(self, function: Callable[..., Any], *args: Any, timeout_s: float) -> int:
-        """Queues a call; its time starts when a process takes it up."""
+        """Queues a call and returns its handle; its time starts when a process takes it up."""
         try:
             call = confined.pack(function, *args)
         except Exception as error:  # what an argument's own pickling raises is not known
@@ -95,7 +95,7 @@ class ThreadPool:
         self._queue = _Queue(decode=lambda outcome: outcome)
 
     def submit(self, function: Callable[..., Any], *args: Any) -> int:
-        """Queues a call."""
+        """Queues a call and returns its handle."""
         return self._queue.add(self._pool.schedule(_call, args=(function, *args)))
 
     def poll(self) -> list[Done]:
@@ -112,7 +112,7 @@ class ThreadPool:
 
 
 class _Queue:
-    """Futures by handle, in submission order."""
+    """Keeps futures by handle, in the order they were submitted."""
 
     def __init__(self, *, decode: Callable[[Any], Any]) -> None:
         self._decode = decode

@@ -1,4 +1,4 @@
-"""The one gate for what tasks make of proposals."""
+"""The one check of what tasks make of proposed problems."""
 
 from typing import Any, cast
 
@@ -8,9 +8,9 @@ from gfcr.types import Prompt
 
 
 def pose_safely(task: Task, prompt: Prompt, text: str) -> Posed:
-    """Makes a problem of a proposal, or says why it is none.
+    """Asks the task to turn a proposal into a problem, or to say why it is none.
 
-    What the task raises, or answers that is no problem, is never held against the proposer.
+    An error of the task, or an invalid answer, is never held against the proposer.
     """
     try:
         given: Any = task.pose(prompt, text=text)
@@ -27,5 +27,5 @@ def pose_safely(task: Task, prompt: Prompt, text: str) -> Posed:
 
 
 def failed(error: str) -> Posed:
-    """Nothing was learned of the proposal."""
+    """Returns the outcome of a proposal that could not be judged because of `error`."""
     return Posed(problem="failed", excused=True, meta={"error": shortened(error)})

@@ -1,4 +1,4 @@
-"""Held-out rollouts, apart from the run's training."""
+"""Rollouts for held-out evaluation, kept apart from the run's training."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,18 +22,18 @@ def evaluate(
     sampling: Sampling,
     label: str,
 ) -> list[Group]:
-    """Rolls out held-out prompts under the current policy; tokens count as evaluation.
+    """Samples answers to held-out prompts under the current policy; tokens count as evaluation.
 
     The draws depend on (seed, prompt, sample) alone: the same in every arm and at every update.
-    What `generate` sees holds nothing of how the arm trains.
+    `generate` sees nothing of how the arm trains.
 
     Args:
-        prompts: are asked in this order.
-        floor: of the evaluation alone; nothing else is in flight in its engine.
+        prompts: the prompts, in the order they are asked.
+        floor: that of the evaluation alone; nothing else is in flight in its engine.
         generate: makes the rollouts.
-        num_samples: of each prompt.
-        sampling: of them.
-        label: begins the groups' names.
+        num_samples: rollouts of each prompt.
+        sampling: the sampling of all rollouts.
+        label: the start of the groups' ids.
 
     Raises:
         GfcrError: no answer could be scored.

@@ -1,4 +1,4 @@
-"""The event loop: steps the engine, feeds trajectories, wakes who works on a group."""
+"""The event loop: steps the engine, feeds trajectories and resumes the coroutines that wait."""
 
 from collections import deque
 from collections.abc import Container, Mapping, Sequence
@@ -24,12 +24,12 @@ class _Every:
 
 
 EVERY: Final[Container[str]] = _Every()
-"""All groups there are."""
+"""Contains every group id."""
 
 
 @final
 class Runner:
-    """Makes groups of jobs: all of a run's, from batch to batch, or those of one evaluation."""
+    """Makes groups from jobs: all groups of a training run, or those of one evaluation."""
 
     def __init__(
         self,
@@ -43,13 +43,13 @@ class Runner:
         self._watchers, self._evaluators = watchers, evaluators
         self._cells: dict[str, Cell] = {}
         self._ready: deque[Cell] = deque()
-        """Complete ones that nobody has taken."""
+        """Complete groups that nobody has taken yet."""
         self._begun = 0
         self._cut, self._asides = list[Rollout](), list[Rollout]()
 
     @property
     def num_groups(self) -> int:
-        """Groups in the making."""
+        """The number of groups that are in the making or wait to be taken."""
         return len(self._cells) + len(self._ready)
 
     def start(self, job: Job, *, group_id: str, view: View, repeat: int = 0) -> None:
@@ -63,17 +63,17 @@ class Runner:
         self._open(self._cell(origin), job)
 
     def more(self, cell: Cell, *, action: SampleMore) -> None:
-        """Adds samples to a complete group."""
+        """Samples more rollouts for a complete group."""
         notes = {**cell.origin.job.notes, **action.notes}
         num = action.num_samples
         self._open(cell, replace(cell.origin.job, num_samples=num, resume=(), notes=notes))
 
     def take(self) -> Cell | None:
-        """Takes a complete group, in the order in which they became so."""
+        """Takes the group that was completed first; None if there is none."""
         return self._ready.popleft() if self._ready else None
 
     def advance(self) -> None:
-        """Runs the engine once, and hands out and takes in what has come of it.
+        """Runs one engine step, passes its tokens on and collects results and complete groups.
 
         Raises:
             EngineError: the engine failed, now or when it was given a request.
@@ -97,10 +97,10 @@ class Runner:
         return [cell.group for cell in cells if cell.group is not None]
 
     def cut(self, groups: Container[str] = EVERY) -> list[Rollout]:
-        """Cuts those of these groups that are in the making.
+        """Cuts those of the groups named that are in the making.
 
         Returns:
-            Their rollouts, finished ones included, and those that a Watcher aborted.
+            The groups' rollouts, finished ones included, and those that a Watcher aborted.
         """
         self._floor.desk.deliver()
         whole = all(i in groups for i in [*self._cells, *(cell.id for cell in self._ready)])
@@ -120,16 +120,16 @@ class Runner:
         return [*made, *self.take_cut(groups), *left]
 
     def state_dict(self) -> list[Begun]:
-        """The groups in flight, in the order they were begun: coroutines do not pickle."""
+        """Returns the groups in flight, as begun; they hold coroutines, which cannot be pickled."""
         cells = sorted([*self._ready, *self._cells.values()], key=lambda cell: cell.number)
         return [cell.begun() for cell in cells]
 
     def load_state_dict(self, state: Sequence[Begun], *, views: Mapping[str, View]) -> None:
-        """Goes on with the groups in place of its own; nothing is asked before `Traffic.go_on`.
+        """Replaces its groups by those of a checkpoint; requests are sent by `Traffic.go_on`.
 
         Args:
             state: what `state_dict` returned.
-            views: of the batch that each group is for.
+            views: the view of the batch that each group is for, by group id.
         """
         self.cut()
         self._asides = [aside for begun in state for aside in begun.asides]
@@ -149,13 +149,13 @@ class Runner:
             self._cut += cell.take_cut()
 
     def take_cut(self, groups: Container[str] = EVERY) -> list[Rollout]:
-        """Takes the trajectories that a Watcher aborted, out of these groups."""
+        """Takes the rollouts of these groups that a Watcher aborted."""
         taken = [r for r in self._cut if r.group_id in groups]
         self._cut = [r for r in self._cut if r.group_id not in groups]
         return taken
 
     def take_asides(self, groups: Container[str] = EVERY) -> list[Rollout]:
-        """Takes what parts asked on the side for those of these groups that are over."""
+        """Takes the side requests of those of these groups that are over."""
         taken = [r for r in self._asides if r.group_id in groups]
         self._asides = [r for r in self._asides if r.group_id not in groups]
         return taken
@@ -191,7 +191,7 @@ class Runner:
                 return
 
     def _complete(self) -> None:
-        """Hands out verdicts and wakes what they concern, until nothing more comes of it."""
+        """Delivers verdicts and advances the groups they concern, until nothing changes."""
         while True:
             self._floor.desk.deliver()
             touched = list(self._floor.touched)

@@ -27,14 +27,16 @@ class Desk:
     """
 
     def __init__(self, task: Task) -> None:
-        """Opens a desk for the task that scores."""
+        """Opens a desk for a task, whose verifier scores completions."""
         self.task = task
         self._answers: deque[tuple[Pending[Any], Any]] = deque()
-        """What the task said and nobody has been given yet."""
+        """Answers of the task that are not delivered yet, each with the pending that waits for it.
+        """
         self._processes: ProcessPool | None = None
         self._threads: ThreadPool | None = None
         self._asked: dict[int, tuple[Pending[Any], Callable[[str], Any]]] = {}
-        """Work for the task that processes do: who waits, and what an error is for them."""
+        """Calls of the task that run in processes: who waits, and how an error becomes an answer.
+        """
         self._calling: dict[int, Pending[Any]] = {}
         self.verifier_calls = 0
         self.waited_s = 0.0
@@ -45,16 +47,16 @@ class Desk:
         return bool(self._answers or self._asked or self._calling)
 
     def verify(self, prompt: Prompt, *, text: str) -> Pending[Verdict]:
-        """Scores a completion; `deliver` gives the verdict."""
+        """Scores a completion; the verdict is available after a later `deliver`."""
         self.verifier_calls += 1
         return self._asking(verify_safely, self.task, prompt, text, failed=_unscorable)
 
     def pose(self, prompt: Prompt, *, text: str) -> Pending[Posed]:
-        """Has the task make a problem of a proposal; `deliver` gives what it says."""
+        """Asks the task to make a problem of a proposal; a later `deliver` gives the answer."""
         return self._asking(posing.pose_safely, self.task, prompt, text, failed=posing.failed)
 
     def checked(self, verdict: Any) -> Verdict:
-        """Gates what an environment says in the verifier's place, like what a verifier says."""
+        """Checks an environment's verdict as a verifier's, and against the reward range."""
         found, bounds = (
             _checked(verdict, by="VerdictError: the environment"),
             self.task.reward_range,
@@ -68,7 +70,7 @@ class Desk:
         )
 
     def call(self, function: Callable[..., Any], *args: Any) -> Pending[Any]:
-        """Runs `function(*args)` in a thread."""
+        """Runs `function(*args)` in a thread; the result comes with a later `deliver`."""
         from gfcr.loop.pool import ThreadPool
 
         self._threads = self._threads or ThreadPool()
@@ -77,7 +79,7 @@ class Desk:
         return pending
 
     def deliver(self) -> None:
-        """Gives out the results that are in, to whoever waits for them."""
+        """Hands out the results that have arrived, to those who wait for them."""
         self._poll_threads()
         self._poll_processes()
         answers = list(self._answers)
@@ -86,7 +88,7 @@ class Desk:
             pending.resolve(answer)
 
     def wait(self, seconds: float = 0.05) -> None:
-        """Blocks shortly for outstanding results; call when the engine has nothing to do."""
+        """Blocks for at most `seconds` for results; call when the engine has nothing to do."""
         began = time.perf_counter()
         if self._calling and self._threads:
             self._threads.wait(seconds)
@@ -95,7 +97,7 @@ class Desk:
         self.waited_s += time.perf_counter() - began
 
     def forget(self) -> None:
-        """Drops outstanding work: the batch it was for is over."""
+        """Drops outstanding work, when the batch that it was for is over."""
         for held in (self._answers, self._asked, self._calling):
             held.clear()
 
@@ -109,7 +111,7 @@ class Desk:
     def _asking(
         self, function: Callable[..., T], *args: Any, failed: Callable[[str], T]
     ) -> Pending[T]:
-        """Has the task do something, in processes that can be killed where it is slow."""
+        """Calls the task, in a process that can be killed if the task is slow."""
         task, pending = self.task, Pending[T]()
         if not task.slow:
             self._answers.append((pending, function(*args)))
@@ -140,10 +142,10 @@ class Desk:
 
 
 def verify_safely(task: Task, prompt: Prompt, text: str) -> Verdict:
-    """Scores a completion: a finite reward, or unscorable with the reason, and never 0 for that.
+    """Scores a completion: a finite reward, or unscorable with the reason, never 0 for an error.
 
-    The one gate for verdicts, wherever they are asked for. A reward is a real number of Python or
-    numpy that is finite in single precision, or None; an error makes its verdict unscorable.
+    All verdicts pass here. A reward is a real number of Python or numpy that is finite in single
+    precision, or None; an error makes its verdict unscorable.
     """
     try:
         given: Any = task.verify(prompt, text=text)
@@ -174,10 +176,10 @@ def _checked(given: Any, *, by: str) -> Verdict:
 
 
 def asked_again(groups: Sequence[Group], *, desk: Desk) -> int:
-    """Scores answers once more, in another order; returns how many get another reward, or none.
+    """Scores answers again in reverse order; returns how many rewards differ or are missing.
 
-    A verifier that is a function of prompt and text gives each the same. Of episodes it is not
-    asked, as what an environment said is more than their text.
+    A verifier that is a function of prompt and text gives each the same. Episodes are left out,
+    since an environment's verdict depends on more than their text.
     """
     found = [r for g in groups for r in g.rollouts if r.reward is not None]
     given = [r for r in reversed(found) if EPISODE not in r.notes]

@@ -1,4 +1,4 @@
-"""What a part does beside a group's rollouts: it asks on the side and calls slow functions."""
+"""What a part does beside a group's rollouts: side requests and calls of slow functions."""
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,22 +19,22 @@ _ROLE: Final = re.compile(r"[a-z][a-z0-9_]{0,31}")
 
 
 class SideSession:
-    """See `stages.Scratch`."""
+    """The session of an Evaluator, see `stages.Scratch`."""
 
     def __init__(self, origin: Origin, *, name: str) -> None:
-        """Opens a session.
+        """Opens a session without requests.
 
         Args:
-            origin: the group.
-            name: tells the asides from those of the group's other sessions.
+            origin: the group and job that it is for.
+            name: tells its asides from those of the group's other sessions.
         """
         self.view, self._origin, self._floor, self._name = origin.view, origin, origin.floor, name
         self.trajectories: list[LiveTrajectory] = []
         self.asides: list[LiveTrajectory] = []
         self._branches: list[Run[Any]] = []
-        """Coroutines that were gathered."""
+        """The coroutines that the part gathered."""
         self._called = False
-        """Whether it waited for a thread."""
+        """Whether the part has called a function in a thread."""
 
     # ------------------------------------------------------------ for the part
 
@@ -78,13 +78,13 @@ class SideSession:
     # ------------------------------------------------------------ for the runner
 
     def finish(self) -> None:
-        """The part is done: what it still had in flight is dropped, and open asides end."""
+        """Ends the session when its part is done: drops requests and closes open asides."""
         self.withdraw()
         for aside in self.asides:
             aside.seal()
 
     def withdraw(self) -> None:
-        """Drops what is in flight."""
+        """Drops all requests in flight."""
         for trajectory in [*self.trajectories, *self.asides]:
             trajectory.withdraw()
 

@@ -1,4 +1,4 @@
-"""One job on the floor: the session its Generate part works with."""
+"""The session in which a Generate part works on one job."""
 
 from typing import final
 
@@ -13,10 +13,10 @@ from gfcr.types import FinishReason, Prompt
 
 @final
 class JobSession(SideSession):
-    """See `stages.Session`."""
+    """The session of one job, see `stages.Session`."""
 
     def __init__(self, origin: Origin, *, offset: int) -> None:
-        """Opens a session for a job; `offset` rollouts of its group are older."""
+        """Opens a session for a job in a group that already has `offset` rollouts."""
         super().__init__(origin, name=str(offset) if offset else "")
         self._offset = offset
         self._run: Run[None] | None = None
@@ -30,7 +30,7 @@ class JobSession(SideSession):
 
     @property
     def is_verified(self) -> bool:
-        """Whether no rollout of it is being made or verified."""
+        """Whether none of its rollouts is still being made or verified."""
         return self.settled and all(t.is_verified for t in self.trajectories)
 
     def start(self, generate: Generate) -> None:
@@ -43,16 +43,16 @@ class JobSession(SideSession):
         return self._run is not None and self._run.done
 
     def settle(self) -> BaseException | None:
-        """After return: closes open ends. What Generate raised costs the rollouts it was about.
+        """Closes open trajectories after return; a failure costs only the rollouts it concerns.
 
-        Those are the ones that the coroutine waited for and those still open; when it is not one
-        of several gathered, all of the job's, also where it had not opened them yet.
+        Those are the rollouts that the coroutine waited for and those still open; if it is not one
+        of several gathered, all of the job's, even if it had not opened them yet.
 
         Returns:
-            What it raised.
+            The error that the Generate part raised, or None.
 
         Raises:
-            GfcrError: it raised that: it was written for the user.
+            GfcrError: it raised one, whose message is passed on to the user as it is.
         """
         self.finish()
         self.settled = True
@@ -75,7 +75,7 @@ class JobSession(SideSession):
         return failure
 
     def _lost(self, failure: BaseException | None) -> dict[int, BaseException]:
-        """The trajectories that a failure costs, by identity, each with what it was lost to."""
+        """Returns the trajectories that a failure costs, by identity, with the error of each."""
         if failure is None:
             return {}
         everyone = {id(t): failure for t in self.trajectories}

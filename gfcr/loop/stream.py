@@ -21,7 +21,7 @@ class Prompts(Protocol):
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """The position in the stream."""
+        """Returns the position in the stream, for a checkpoint."""
         ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -58,7 +58,7 @@ class PromptStream:
         self._returned.extendleft(reversed(prompts))
 
     def state_dict(self) -> dict[str, Any]:
-        """The position in the stream."""
+        """Returns the position in the stream, for a checkpoint."""
         return {"drawn": self.drawn, "returned": list(self._returned)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

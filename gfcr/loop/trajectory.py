@@ -36,7 +36,7 @@ class LiveTrajectory(Columns):
         role: str = "",
         verify: bool = True,
     ) -> None:
-        """Opens a trajectory without tokens, of that name in its group, among its siblings."""
+        """Opens a trajectory without tokens, named `name` in its group, among its siblings."""
         super().__init__()
         self.id, self.name = f"{origin.group_id}/{name}", name
         self.sampling, self.role, self._prompt = sampling, role, prompt
@@ -52,22 +52,22 @@ class LiveTrajectory(Columns):
         self.parent: str | None = None
         self.turns = self.forks = self.fork_at = 0
         self.verdict: Verdict | None = None
-        """What the verifier or an environment said of it, or of the rollout it goes on from."""
+        """The verdict of the verifier or an environment, or of the finished rollout it resumes."""
         self._text: str | None = None
-        """What the verifier was shown."""
+        """The text that the verifier was shown."""
         self._spans: list[Span] = []
         self._request, self._gained = "", 0
-        """The last request that gave tokens, and how many; no span of `_spans` is its."""
+        """The last request that gave tokens, and how many; it is not in `_spans` yet."""
         self._wait: Pending[Sampled] | None = None
         self._from = self._until = 0
-        """Of the continuation that is being sampled: tokens before it, and most of them behind."""
+        """Token counts at which the continuation being sampled begins, and at which it must end."""
         self._stops: tuple[int, ...] = ()
         self._ends = True
         siblings.append(self)
 
     @property
     def prompt(self) -> Prompt:
-        """What is answered; read-only, so that no part has it judged as another's answer."""
+        """The prompt answered; read-only, so that no part has it judged for another prompt."""
         return self._prompt
 
     @property
@@ -77,13 +77,13 @@ class LiveTrajectory(Columns):
 
     @property
     def spans(self) -> list[Span]:
-        """Which request generated which token."""
+        """The spans of tokens by the request that generated them, in order."""
         last = Span(request_id=self._request, start=0, stop=self._gained)
         return [*self._spans, last] if self._gained else list(self._spans)
 
     @property
     def _room(self) -> int:
-        """Tokens it may still gain under its cap."""
+        """The number of tokens it may still gain under its cap."""
         return self.sampling.max_tokens - len(self.tokens)
 
     def sample(
@@ -156,7 +156,7 @@ class LiveTrajectory(Columns):
         self.finish, self.detail = FinishReason.ABORTED, reason
 
     def resume(self, rollout: Rollout) -> None:
-        """Starts from what an earlier update generated."""
+        """Starts from the tokens of a rollout that an earlier update generated."""
         held = (rollout.tokens_T, rollout.logprobs_T, rollout.versions_T, rollout.mask_T)
         self._fill(*(column.tolist() for column in held))
         self._spans = list(rollout.spans)
@@ -169,7 +169,7 @@ class LiveTrajectory(Columns):
             self._end(rollout.finish, detail=rollout.detail)
 
     def extend(self, delta: Delta, *, version: int) -> None:
-        """Takes in what the engine sampled."""
+        """Appends the tokens that the engine sampled under policy `version`."""
         if not (num := len(delta.tokens)):
             return
         self._fill(delta.tokens, delta.logprobs, (version,) * num, (True,) * num)
@@ -178,12 +178,12 @@ class LiveTrajectory(Columns):
         self._gained += num
 
     def limit(self, max_tokens: int) -> int:
-        """Bounds what the continuation may still sample; returns the cap of its request."""
+        """Bounds the tokens the continuation may still gain; returns the cap of its request."""
         self._until = len(self.tokens) + max_tokens
         return self._gained + max_tokens
 
     def close_request(self, finish: FinishReason) -> None:
-        """The continuation ended by itself: wake whoever awaits it."""
+        """Ends the continuation, which the engine has finished, and resumes whoever awaits it."""
         self.stopped = finish == FinishReason.STOP
         eos = self._origin.floor.codec.eos_id
         if self._ends and self.stopped and self.tokens and self.tokens[-1] == eos:
@@ -193,19 +193,19 @@ class LiveTrajectory(Columns):
         self._answer()
 
     def halt(self, reason: str, *, finish: FinishReason) -> None:
-        """Control ends the trajectory while its continuation is being sampled."""
+        """Ends the trajectory, on a Watcher's request, while its continuation is being sampled."""
         self._origin.floor.traffic.withdraw(self)
         self._end(finish, detail=reason)
         self._answer()
 
     def withdraw(self) -> None:
-        """Drops the continuation that nobody waits for any more, if there is one."""
+        """Drops the continuation in flight, if there is one, whose result is no longer needed."""
         if self._wait is not None:
             self._wait = None
             self._origin.floor.traffic.withdraw(self)
 
     def problem(self) -> str | None:
-        """Why this is no rollout although Generate returned, if it is none."""
+        """Returns why this is no valid rollout although Generate returned; None if it is one."""
         if self._changed_by_hand():
             self._clear()
             self._text = None
@@ -227,23 +227,23 @@ class LiveTrajectory(Columns):
             self.seal()
 
     def seal(self) -> None:
-        """Generate is done with it: an open end becomes the reason of its last request."""
+        """Closes a trajectory that Generate left open, by the finish of its last request."""
         if self.finish is None:
             self._end(FinishReason.STOP if self.stopped else FinishReason.LENGTH)
         if not self._verify and self.verdict is None:
             self.verdict = Verdict(reward=None, error="the Generate part gave it no verdict")
 
     def fail(self, error: str) -> None:
-        """Generate raised."""
+        """Marks the trajectory as failed by an error of the Generate part."""
         self.finish, self.error = FinishReason.ERROR, error
 
     @property
     def is_verified(self) -> bool:
-        """Whether nothing more is to be said of it."""
+        """Whether it is final: it has a verdict, failed or was aborted."""
         return self.verdict is not None or self.finish in (FinishReason.ERROR, FinishReason.ABORTED)
 
     def rollout(self) -> Rollout:
-        """Freezes it as it is: one that has not ended yet was cut because its batch was full."""
+        """Freezes it as it is; one without a finish reason was cut because its batch was full."""
         verdict = None if self.finish in ("error", "aborted") else self.verdict
         given = (verdict or Verdict(reward=None)).scores
         return Rollout(
@@ -271,7 +271,7 @@ class LiveTrajectory(Columns):
         )
 
     def _end(self, finish: FinishReason, *, detail: str = "") -> None:
-        """It can go no further: unless it was cut, or judged before, it is verified."""
+        """Sets the finish reason and, unless it was cut or judged before, has it verified."""
         self.finish, self.detail = finish, detail
         if self.role or self.is_verified or not self._verify:
             return
@@ -291,7 +291,7 @@ class LiveTrajectory(Columns):
         wait.resolve(self._sampled())
 
     def _capped(self) -> Sampling:
-        """Where a Watcher's cap is used up, an engine samples a token more before it looks."""
+        """Returns the sampling with its cap, at least 1: an engine samples before it checks."""
         own, most = self.sampling, max(1, self._until - len(self.tokens))
         return own if own.max_tokens == most else replace(own, max_tokens=most)
 

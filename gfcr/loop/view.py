@@ -1,4 +1,4 @@
-"""What parts see of the run."""
+"""The view of a run that parts are given."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
@@ -15,7 +15,7 @@ from gfcr.types import Floats, Group, Prompt, Sampling
 
 @final
 class RunView:
-    """See `stages.View`: of one batch, or of an evaluation."""
+    """The view of one batch, or of an evaluation, see `stages.View`."""
 
     def __init__(
         self,
@@ -30,18 +30,18 @@ class RunView:
         records: Callable[[str], list[Group]] = lambda folder: [],
         as_version: int | None = None,
     ) -> None:
-        """Makes the view of a batch of which nothing is begun.
+        """Makes the view of a batch in which no group has been begun.
 
         Args:
-            floor: what rollouts are made on.
+            floor: the engine, codec, desk and ledger that rollouts are made with.
             target: accepted groups that fill a batch.
             group_size: rollouts of a group.
-            sampling: of rollouts.
+            sampling: the sampling of the rollouts.
             stream: where prompts are drawn from.
             step: update that the batch is for.
-            note: is told of prompts that are drawn or made, and gives them back.
-            records: reads what another run recorded, and admits it.
-            as_version: shown in place of the engine's.
+            note: records the prompts that are drawn or made, and returns them.
+            records: reads the groups that another run recorded, and admits them.
+            as_version: the policy version shown in place of the engine's.
         """
         self._floor, self._note, self._records = floor, note, records
         self.target, self._as_version = target, as_version
@@ -51,7 +51,7 @@ class RunView:
         self.accepted = 0
 
     def go_on(self, groups: Iterable[Group], *, target: int, round: int) -> None:
-        """Takes up a batch in which these groups were judged."""
+        """Restores a batch in which these groups were already judged."""
         self.aim(target)
         self.round = round
         for group in groups:
@@ -73,20 +73,20 @@ class RunView:
         return self.accepted
 
     def aim(self, target: int) -> None:
-        """Takes down how many groups fill the batch."""
+        """Sets how many accepted groups fill the batch."""
         self.target = target
 
     def started(self) -> None:
-        """Takes down that groups were begun."""
+        """Counts one more round of groups begun."""
         self.round += 1
 
     def judged(self, group: Group) -> None:
-        """Takes down a group that is complete, accepted or rejected."""
+        """Adds a group that is complete, accepted or rejected."""
         self.groups.append(group)
         self.accepted += group.rejected is None
 
     def mapped(self, groups: Mapping[str, Group]) -> None:
-        """Puts groups, by id, in the place of what they were."""
+        """Replaces groups by those with the same ids."""
         self.groups = [groups.get(group.id, group) for group in self.groups]
 
     @property
@@ -160,12 +160,12 @@ class RunView:
 
 
 _NAMES: Final = frozenset({*View.__annotations__, *vars(View)} - set(vars(object)))
-"""What `stages.View` promises."""
+"""The names that `stages.View` declares."""
 
 
 @final
 class _Shown:
-    """A view of that much alone, in which nothing can be set."""
+    """A read-only view of a RunView that shows only the names of `stages.View`."""
 
     __slots__ = ("_run",)
 
@@ -183,5 +183,5 @@ class _Shown:
 
 
 def shown(run: RunView) -> View:
-    """Returns what a part is given: the engine, the stream and the batch stay the run's."""
+    """Returns the view for parts, which hides the engine, the stream and the batch."""
     return cast("View", _Shown(run))
