@@ -1,6 +1,6 @@
-"""What parts work with: jobs and plans, the view of the run, sessions and their trajectories.
+"""What parts work with: jobs, plans, the view of the run, sessions and trajectories.
 
-Import these from `gfcr.stages`, which says who is handed what.
+Import these from `gfcr.stages`, which says which part is given what.
 """
 
 from gfcr.handles.harvest import BATCH_FULL, EPISODE, REWARDS, Harvest, Retire, SampleMore

@@ -1,4 +1,4 @@
-"""What came of a batch, and what is to become of a group."""
+"""What a batch has produced, and a Referee's answers about a group."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,9 +7,9 @@ from typing import Final
 from gfcr.types import Group, Rollout
 
 REWARDS: Final = "rewards/"
-"""Before the name of a reward in a rollout's notes."""
+"""Prefix of a reward's name in a rollout's notes."""
 EPISODE: Final = "episode"
-"""Note of a rollout that an environment answered: which episode of its group it is, or is of."""
+"""Note of a rollout that an environment answered; turns of one episode have the same number."""
 BATCH_FULL: Final = "batch full"
 """`Rollout.detail` of a trajectory cut short because its batch was full."""
 
@@ -25,7 +25,7 @@ class Harvest:
     """Rollouts of groups cut short, finished ones included: resumable as `Job.resume`. Unfinished
     ones have the `detail` `BATCH_FULL`; with another one, a Watcher or Generate aborted them."""
     asides: tuple[Rollout, ...] = ()
-    """What parts asked on the side, `Rollout.role` says what for."""
+    """Rollouts that parts asked for on the side; `Rollout.role` says for what purpose."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class SampleMore:
 
     num_samples: int
     notes: Mapping[str, float] = field(default_factory=dict[str, float])
-    """For the Generate part, in `Job.notes`."""
+    """Notes for the Generate part, which it finds in `Job.notes`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

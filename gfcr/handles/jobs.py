@@ -1,4 +1,4 @@
-"""What is to be rolled out."""
+"""The work to do: jobs, which are rollouts to make, and the plan of what to begin."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -14,32 +14,32 @@ class Job:
     num_samples: int
     sampling: Sampling
     resume: tuple[Rollout, ...] = ()
-    """Rollouts to go on from in the place of new samples; finished ones stay as they are."""
+    """Rollouts to continue in place of new samples; finished ones stay as they are."""
     priority: int = 0
     draft_budget: int | None = None
     notes: Mapping[str, float] = field(default_factory=dict[str, float])
-    """Copied to the group's `values`."""
+    """Notes for the Generate part, copied to the group's `values`."""
     step: int = 0
-    """Update it is for; -1 in an evaluation."""
+    """The update that the job is for; -1 in an evaluation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What is begun next. For the groups that `jobs` lack, the Selector chooses prompts."""
+    """What is begun next; the Selector chooses prompts for the groups that `jobs` leaves open."""
 
     jobs: tuple[Job, ...] = ()
     num_groups: int
-    """Groups to begin now, those of `jobs` included."""
+    """The number of groups to begin now, those of `jobs` included."""
     target: int
-    """Accepted groups that fill the batch. Read when the batch is begun."""
+    """The number of accepted groups that fill the batch; read when the batch is begun."""
     in_flight: int = 0
-    """Groups in the making."""
+    """The number of groups that are being made."""
     missing: int = 0
-    """Accepted groups that the batch lacks, should all in flight be accepted."""
+    """How many accepted groups the batch lacks if all those in flight are accepted."""
 
     @property
     def unfilled(self) -> int:
-        """Groups not yet given a job."""
+        """The number of groups without a job yet."""
         return max(0, self.num_groups - len(self.jobs))
 
     def add(self, jobs: Iterable[Job]) -> "Plan":

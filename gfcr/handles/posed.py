@@ -1,4 +1,4 @@
-"""Problems of the policy's own making: what it is asked for, and what came of it."""
+"""Problems that the policy itself proposes: roles of prompts, and the outcome of a proposal."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,29 +9,29 @@ from gfcr.types import Prompt
 PROPOSE: Final = "propose"
 """Role, in `Prompt.meta["role"]`, of a prompt that asks for a problem."""
 SOLVE: Final = "solve"
-"""Of every other one; and of what is asked on the side to see how hard a problem is."""
+"""Role of every other prompt, and of side requests that measure how hard a problem is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Posed:
-    """What became of a proposal: a problem of the task, or why it is none."""
+    """The outcome of a proposal: a problem of the task, or why it is none."""
 
     text: str = ""
     answer: str = ""
     meta: Mapping[str, object] = field(default_factory=dict[str, object])
     problem: str = ""
-    """A word for what is wrong with it; empty where nothing is."""
+    """One word for what is wrong with the proposal; empty where nothing is."""
     excused: bool = False
-    """What is wrong is not the proposer's fault: nothing is to be learned from it."""
+    """Whether the proposer is not at fault, so that nothing is to be learned from the proposal."""
     prompt: Prompt | None = None
-    """The problem, once the run has taken it up: it may then be asked, and trained on."""
+    """The problem as a prompt of this run, which may then be asked and trained on."""
 
 
 def role_of(prompt: Prompt) -> str:
-    """`PROPOSE`, or `SOLVE`."""
+    """Returns the role of a prompt: `PROPOSE` or `SOLVE`."""
     return PROPOSE if prompt.meta.get("role") == PROPOSE else SOLVE
 
 
 def kind_of(prompt: Prompt) -> str:
-    """Kind of the problem that it is, or asks for; empty where the task has no kinds."""
+    """Returns the kind of problem that a prompt is or asks for; empty if the task has no kinds."""
     return str(prompt.meta.get("kind", ""))

@@ -1,4 +1,4 @@
-"""What rollouts are made with, and judged."""
+"""How rollouts are made and judged: verdicts, trajectories and sessions."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,12 +12,12 @@ from gfcr.types import FinishReason, Prompt, Rollout, Sampling
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What a verifier says of a completion. `reward=None` is unscorable and `error` says why."""
+    """A verifier's verdict on a completion; with `reward=None` it is unscorable, see `error`."""
 
     reward: float | None
     error: str | None = None
     scores: Mapping[str, float] = field(default_factory=dict[str, float])
-    """What the reward is made of, by name; a rollout's notes hold them as `rewards/NAME`."""
+    """The components of the reward, by name; a rollout's notes hold them as `rewards/NAME`."""
 
 
 class Trajectory(Protocol):
@@ -30,22 +30,22 @@ class Trajectory(Protocol):
 
     @property
     def name(self) -> str:
-        """What no other trajectory of its group is called; of those that `open` gave a number."""
+        """A name unique in its group; a number for trajectories that `open` has opened."""
         ...
 
     @property
     def prompt(self) -> Prompt:
-        """What is answered."""
+        """The prompt that the trajectory answers."""
         ...
 
     @property
     def finish(self) -> FinishReason | None:
-        """How it ended; None while it may go on."""
+        """The reason why it ended; None while it may go on."""
         ...
 
     @property
     def siblings(self) -> Sequence["Trajectory"]:
-        """Those opened for its job so far, itself and ended ones included, in that order."""
+        """All trajectories opened for its job so far, itself and ended ones included, in order."""
         ...
 
     def sample(
@@ -71,14 +71,14 @@ class Trajectory(Protocol):
         ...
 
     def judge(self, verdict: Verdict) -> None:
-        """Ends it with what an environment says of it; for those opened with `verify=False`."""
+        """Ends it with an environment's verdict; for trajectories opened with `verify=False`."""
         ...
 
     def drop(self, reason: str) -> None:
-        """Takes it out of its group, ended or not, while it samples nothing.
+        """Removes the trajectory from its group, ended or not; it must not be sampling.
 
-        It is no rollout, whatever the verifier says of it; its tokens count as aborted, unless they
-        are another trajectory's too.
+        It becomes no rollout, whatever its verdict; its tokens count as aborted, unless they also
+        belong to another trajectory.
         """
         ...
 
@@ -89,9 +89,9 @@ class Sampled:
 
     tokens: tuple[int, ...]
     stopped: bool
-    """End-of-sequence or a stop token came, rather than a cap."""
+    """Whether end-of-sequence or a stop token came, rather than a cap."""
     ended: bool
-    """The trajectory can go no further: end-of-sequence, the job's cap, or halted by Control."""
+    """Whether the trajectory can go no further: end-of-sequence, a cap or a Watcher."""
 
 
 class Scratch(Protocol):
@@ -111,21 +111,21 @@ class Scratch(Protocol):
             prompt: a text, encoded as the task encodes its prompts, or tokens: those of a prompt
                 with part of a completion behind them continue it. A prompt of the run is recorded
                 as itself.
-            role: a word for what it is.
-            sampling: its own, cap included; the run's by default.
+            role: one word for the purpose of the request.
+            sampling: the request's own sampling, with its cap; the run's by default.
         """
         ...
 
     def gather(self, *waits: Awaitable[Any]) -> Awaitable[list[Any]]:
-        """Waits for all, in order of the arguments."""
+        """Waits for all; returns their results in the order of the arguments."""
         ...
 
     def verify(self, text: str, *, prompt: Prompt | None = None) -> Awaitable[Verdict]:
-        """What the task says of a text as an answer to a prompt or the job's; counted as a call."""
+        """Asks the task for its verdict on a text, as an answer to `prompt` or the job's prompt."""
         ...
 
     def pose(self, rollout: Rollout) -> Awaitable[Posed]:
-        """What the task makes of an answer to a prompt of `View.ask`.
+        """Asks the task to make a problem of an answer to a prompt of `View.ask`.
 
         A problem becomes a prompt of this run, which may be asked on the side and selected later;
         its `meta` says where it came from: `proposed_by` (the rollout's id) and `proposed_at` (the
@@ -139,11 +139,11 @@ class Scratch(Protocol):
 
 
 class Session(Scratch, Protocol):
-    """What `Generate.run` works with: one job and the trajectories it opens."""
+    """What `Generate.run` is given: one job and the trajectories it opens for it."""
 
     @property
     def job(self) -> Job:
-        """The rollouts to make."""
+        """The job, whose rollouts are to be made."""
         ...
 
     def open(
@@ -159,15 +159,15 @@ class Session(Scratch, Protocol):
         """Opens sample `index` of the job, continuing `job.resume[index]` where there is one.
 
         Args:
-            index: of the sample.
+            index: the number of the sample, from 0.
             prompt: another wording to sample under, from `view.prompt` (a hint, examples); it is
                 verified as an answer to the job's prompt all the same.
-            train_under: what it is trained as an answer to, where that is not `prompt`: its
-                log-probs are then taken again under this one.
+            train_under: the prompt that it is trained as an answer to, if not `prompt`: its
+                log-probs are then computed again under this one.
             temperature: its own, above 0; the job's by default. Another one is off the policy
                 that is trained, and refused where the strategy is not `Recipe.corrected`.
-            max_tokens: its own cap, at most the job's.
-            verify: whether the task's verifier is shown it. Else the part gives its verdict, with
-                `Trajectory.judge`; one without a verdict is unscorable.
+            max_tokens: its own cap on tokens, at most the job's.
+            verify: whether the task's verifier scores it. If not, the part gives its verdict by
+                `Trajectory.judge`; a trajectory without a verdict is unscorable.
         """
         ...

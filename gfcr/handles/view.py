@@ -1,4 +1,4 @@
-"""What parts see of the run."""
+"""The view of the run that parts are given."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -10,34 +10,34 @@ from gfcr.types import Floats, Group, Prompt, Sampling
 
 
 class View(Protocol):
-    """What a part may see of the run, and the few things it may ask for."""
+    """What a part may see of the run, and the few things that it may ask for."""
 
     step: int
-    """Update the batch is for, from 0."""
+    """The number of the update that the batch is for, from 0."""
     version: int
-    """Policy version in the engine at this moment; 0 in an evaluation."""
+    """The policy version in the engine at this moment; 0 in an evaluation."""
     round: int
-    """How often groups were begun for the batch, so far."""
+    """How many times groups were begun for the batch so far."""
     target: int
-    """Accepted groups that fill the batch."""
+    """The number of accepted groups that fill the batch."""
     group_size: int
     sampling: Sampling
     room: int
-    """Most tokens that a prompt may have, for a rollout to fit the engine's context."""
+    """The most tokens that a prompt may have, so that a rollout fits the engine's context."""
 
     @property
     def groups(self) -> Sequence[Group]:
-        """Groups completed so far in this batch, accepted and rejected."""
+        """The groups completed so far in this batch, accepted and rejected."""
         ...
 
     @property
     def num_accepted(self) -> int:
-        """Groups accepted so far."""
+        """The number of groups accepted so far."""
         ...
 
     @property
     def running(self) -> int:
-        """Trajectories in flight."""
+        """The number of trajectories in flight."""
         ...
 
     def draw(self, num: int) -> list[Prompt]:
@@ -74,13 +74,13 @@ class View(Protocol):
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Kinds of problems that the run's task can be asked for."""
+        """The kinds of problems that the run's task can be asked for."""
         ...
 
     def ask(self, kind: str, *, references: Sequence[Prompt] = ()) -> Prompt:
-        """Makes a prompt that asks for a problem of a kind, with others shown as examples.
+        """Makes a prompt that asks for a problem of a kind, with other problems as examples.
 
-        What becomes of an answer says `Scratch.pose`.
+        `Scratch.pose` says what becomes of an answer.
 
         Raises:
             TaskError: the task cannot be asked for problems, or not with these references.
@@ -88,7 +88,7 @@ class View(Protocol):
         ...
 
     def recorded(self, folder: str) -> list[Group]:
-        """Groups that another run recorded in its folder, to be recalled like ones of this run.
+        """Returns groups that another run recorded in its folder, to be recalled like own ones.
 
         Their rollouts are not verified, billed or counted again; a Replay part holds them like its
         own. Each prompt must be, or become, a training prompt of this run.
@@ -103,7 +103,7 @@ class View(Protocol):
         ...
 
     def job(self, prompt: Prompt, *, num_samples: int | None = None) -> Job:
-        """A job with the run's group size and sampling."""
+        """Makes a job with the run's group size and sampling."""
         ...
 
     def rng(self, *key: str | int) -> np.random.Generator:
@@ -111,7 +111,7 @@ class View(Protocol):
         ...
 
     def score(self, sequences: Sequence[Sequence[int]]) -> list[Floats]:
-        """Log-probabilities of tokens under the current policy, see `Engine.score`."""
+        """Returns log-probs of tokens under the current policy, see `Engine.score`."""
         ...
 
     def encode(self, text: str) -> tuple[int, ...]:
