@@ -1,4 +1,4 @@
-"""An experiment file that asks for a recorded run again."""
+"""Rebuilds, from the record of a run, the experiment file that asks for the same run."""
 
 import json
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ def experiment_of(run: RunRecord) -> dict[str, Any]:
 
 
 def _strategy(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The strategy with null for what its function has and the run has not."""
+    """Returns the strategy's values, with null for parts of its function that the run removed."""
     usual = strategies.load(str(spec["name"])).spec()
     values = dict(spec)
     for stage in ("filters", "controls"):

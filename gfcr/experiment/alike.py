@@ -1,4 +1,4 @@
-"""A first batch in which every rollout got the same reward: mostly a verifier's mistake."""
+"""Detects a first batch in which all rewards are equal, mostly because a verifier is wrong."""
 
 from typing import Final
 
@@ -7,11 +7,11 @@ from gfcr.tasks.base import Task
 from gfcr.types import RolloutBatch
 
 _FEW: Final = 16
-"""Rollouts that may well be alike by chance."""
+"""The least number of rollouts whose equal rewards are unlikely to be chance."""
 
 
 def alike(batch: RolloutBatch, *, task: Task) -> str | None:
-    """Says so, with one rollout and what it was compared with; None where rewards differ."""
+    """Returns a warning that shows one rollout and its answer; None where rewards differ."""
     fresh = [r for g in batch.groups for r in g.rollouts if r.origin == "fresh"]
     scored = [r for r in fresh if r.reward is not None]
     if len(scored) < _FEW or len({r.reward for r in scored}) > 1:

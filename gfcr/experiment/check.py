@@ -1,7 +1,7 @@
-"""Whether the parts of an experiment fit each other, before anything starts.
+"""Checks that the parts of an experiment fit each other, before anything starts.
 
 Each part says what it needs: `Strategy.check`, `Filter.check`, `TrainerConfig.check`,
-`EngineConfig.check` and `context`. What one field may hold is `gfcr.values.ranges`'s matter.
+`EngineConfig.check` and `context`. `gfcr.values.ranges` says what one field may hold.
 """
 
 from collections.abc import Sequence
@@ -15,18 +15,18 @@ from gfcr.tasks.base import Codec, Problems
 from gfcr.types import Prompt, Sampling
 
 MOST_ROLLOUTS: Final = 1_000_000
-"""Of an update, and of a held-out evaluation: all of them are in memory at once."""
+"""The most rollouts of an update or a held-out evaluation, which are all in memory at once."""
 HELDOUT_METRICS: Final = ("accuracy", "cut", "n", "seconds", "unscorable")
 _ENCODED: Final = 2_000
-"""Prompts of a split whose lengths are looked at: encoding all of a large one takes minutes. One
-that is longer than those ends the run with its name when its turn comes."""
+"""The most prompts of a split whose lengths are checked: encoding all of a large one takes minutes.
+A longer one that is not among them ends the run with its name when its turn comes."""
 
 
 def check(resolved: Resolved) -> None:
-    """Refuses parts that do not fit each other; asks neither the task nor the model.
+    """Refuses parts that do not fit each other; uses neither the task nor the model.
 
     Raises:
-        ConfigError: naming the keys.
+        ConfigError: two parts do not fit; names the keys.
     """
     config, strategy = resolved.config, resolved.strategy
     rollouts = strategy.generate.rollouts(strategy.group_size)
@@ -62,7 +62,7 @@ def check_problems(resolved: Resolved, problems: Problems, *, codec: Codec, mode
 
 
 def _check_launched(resolved: Resolved) -> None:
-    """Refuses what cannot be one of several processes that were launched together."""
+    """Refuses an engine or trainer that cannot run in several processes launched together."""
     if (size := place().size) == 1:
         return
     if resolved.engine.alone:

@@ -1,4 +1,4 @@
-"""How a run ends: with its result, broken off by an error or a signal, or for want of a disk."""
+"""How a run ends: with its result, or broken off by an error, a signal or a full disk."""
 
 import errno
 import os
@@ -29,11 +29,11 @@ _DISK: Final = {
     errno.EIO: "look after the disk",
     errno.ESTALE: "mount the network folder again",
 }
-"""What to do about errors of the operating system that are no errors of the run."""
+"""The remedy for each error of the operating system that is no fault of the run."""
 
 
 def identity(resolved: Resolved) -> dict[str, Any]:
-    """What every result says of who it is."""
+    """Returns the fields of every result that say which run it is of."""
     config, records = resolved.config, RunFolder(resolved.folder)
     return {
         "run_id": resolved.run_id,
@@ -47,7 +47,7 @@ def identity(resolved: Resolved) -> dict[str, Any]:
 
 
 def end(resolved: Resolved, *, records: RunFolder, result: Mapping[str, Any]) -> None:
-    """Writes down how the run ended, and by which code: the folder first, then the store."""
+    """Writes the code tags and result of a run that has ended: to the folder, then the store."""
     held = records.card()
     now = replace(held, tags={**held.tags, **resolved.code()})
     records.create(went_on(now, held=held))
@@ -58,7 +58,7 @@ def end(resolved: Resolved, *, records: RunFolder, result: Mapping[str, Any]) ->
 def break_off(
     resolved: Resolved, *, records: RunFolder, source: RunSource | None, error: BaseException
 ) -> None:
-    """Writes down that the run was interrupted, or that it failed."""
+    """Writes the result of a run that was interrupted or has failed."""
     checkpoints = resolved.folder / "checkpoints"
     result: dict[str, Any] = {**identity(resolved), "folder": str(resolved.folder)}
     last = checkpoint.newest(checkpoints)
@@ -88,7 +88,7 @@ def break_off(
 
 
 def disk_problem(error: BaseException, *, folder: Path) -> StoreError | None:
-    """Says what is wrong with the disk and what to do, where that is what the error is about."""
+    """Returns an error that says what to do about the disk; None if the cause is another."""
     number = error.errno if isinstance(error, OSError) else None
     if number not in _DISK:
         # Libraries that write files by themselves keep the system's words at most.

@@ -1,4 +1,4 @@
-"""The held-out question and its answers: the same for every arm, and what nobody could score."""
+"""The held-out evaluation: what is asked of every arm alike, and the summary of the answers."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,15 +21,16 @@ class Heldout:
     accuracy: float
     """Mean reward of the answers that could be scored."""
     n: int
-    """How many could."""
+    """The number of answers that could be scored."""
     per_prompt: Mapping[str, float]
-    """Mean reward by prompt id, for paired comparison; without prompts nobody could score."""
+    """Mean reward by prompt id, for paired comparison; prompts without a scored answer are absent.
+    """
     unscorable: Mapping[str, int]
-    """Answers without a score by prompt id, where there are any."""
+    """The number of answers without a score by prompt id, for prompts that have any."""
     cut: int
-    """Answers that met the cap on tokens."""
+    """The number of answers cut by the cap on tokens."""
     disagreed: int | None = None
-    """Answers that got another reward when they were asked again; None where they were not."""
+    """How many answers got another reward when verified again; None if that was not tried."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,10 +40,10 @@ class Question:
     prompts: tuple[Prompt, ...]
     samples: int
     training: str = ""
-    """Digest of the prompts to train on, which are the same for all arms too."""
+    """Digest of the training prompts, which are the same for all arms too."""
 
     def record(self) -> dict[str, Any]:
-        """What two runs must have in common for their scores to be compared."""
+        """Returns what two runs must have in common for their scores to be compared."""
         return {
             "digest": digest(self.prompts),
             "prompts": len(self.prompts),
@@ -50,7 +51,7 @@ class Question:
         }
 
     def summarise(self, groups: Sequence[Group]) -> Heldout:
-        """Sums up the answers; what is missing of `samples` for each prompt was not scored.
+        """Summarises the answers; those missing from the `samples` of a prompt are unscorable.
 
         Raises:
             GfcrError: a prompt has more answers than were asked for.
@@ -76,20 +77,20 @@ class Question:
 
 
 def _answers(group: Group) -> list[Rollout]:
-    """Its rollouts; of those that are turns of one episode the last."""
+    """Returns a group's rollouts; of the turns of one episode only the last."""
     found = {r.notes.get(EPISODE, r.id): r for r in group.rollouts}
     return list(found.values())
 
 
 def question(problems: Problems, *, evaluation: Evaluation) -> Question:
-    """Takes the first held-out prompts, after a look at both splits.
+    """Takes the first held-out prompts, after checking both splits.
 
     Args:
-        problems: of the task.
-        evaluation: how many prompts and answers.
+        problems: the task's training and held-out prompts.
+        evaluation: how many prompts to ask, and how many answers of each.
 
     Raises:
-        TaskError: there are too few, two have one id, or training would see one of them.
+        TaskError: there are too few, two have the same id, or one is a training prompt too.
     """
     prompts, there = evaluation.prompts, len(problems.heldout)
     if there < prompts or not there:

@@ -1,4 +1,4 @@
-"""What a run asks: its prompts, encoded and looked at before an engine starts."""
+"""The prompts of a run, encoded and checked before an engine starts."""
 
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ from gfcr.tasks.codec import CharCodec, HfCodec
 
 
 class Prepared(NamedTuple):
-    """The prompts of a run."""
+    """The prompts of a run, with the codec that has encoded them."""
 
     codec: Codec
     problems: Problems
@@ -23,12 +23,12 @@ def prepare(resolved: Resolved, *, model: str) -> Prepared:
     """Makes the task's prompts and checks them.
 
     Args:
-        resolved: the run.
-        model: its folder, where the engine needs one.
+        resolved: the experiment with its parts.
+        model: the model's folder, where the engine needs one.
 
     Raises:
         ConfigError: the model cannot answer them in as many tokens as asked for.
-        TaskError: there are none, too few, or what the task is made of is not there.
+        TaskError: there are none or too few, or the task's data are missing.
     """
     codec = _codec(resolved, model=model)
     problems = resolved.task.problems(codec)

@@ -1,4 +1,4 @@
-"""Who a run is: its card, with the versions, the commit and the code it was made with."""
+"""A run's identity: its card, with the versions, the commit and the code it was made with."""
 
 import os
 import subprocess
@@ -36,7 +36,7 @@ _MADE_WITH: Final = (
 )
 _HERE: Final = Path(__file__).resolve().parents[1]
 _LONGEST: Final = 250
-"""Most characters of a tag's name that stores take."""
+"""The most characters that stores accept for a tag's name."""
 
 
 def card_of(
@@ -80,7 +80,7 @@ def card_of(
 
 
 def _roster(config: Experiment) -> dict[str, list[int] | list[str]]:
-    """What the run is one of; a seed that no roster has was asked for by itself."""
+    """Returns the study's seeds and arms; a seed or arm asked for by itself stands alone."""
     seeds, arms = config.roster.seeds, config.roster.arms
     return {
         "seeds": [*seeds] if config.seed in seeds else [config.seed],
@@ -89,17 +89,17 @@ def _roster(config: Experiment) -> dict[str, list[int] | list[str]]:
 
 
 def code_tags(parts: Iterable[object], *, spec: Mapping[str, Any], asking: str) -> dict[str, str]:
-    """Returns tags of the code as it lies now: what is not gfcr's, and all that asks and scores."""
+    """Returns digests of the code as it is now: code outside gfcr, and all that asks and scores."""
     units = sources.units(sources.roots(parts, spec=spec))
     return {**{_tag(name): held for name, held in units.items()}, f"{DIGEST}asking": asking}
 
 
 def went_on(card: RunCard, *, held: RunCard | None) -> RunCard:
-    """Returns the card of a run that goes on, with all that it has been made with: `a | b`.
+    """Returns the card of a resumed run, with all versions it was made with as `a | b`.
 
     Args:
-        card: as of now.
-        held: as it was when the run was left; None where it starts anew.
+        card: the card as of now.
+        held: the card from when the run was left; None for a run that starts from nothing.
     """
     tags = dict(card.tags)
     left: Mapping[str, str] = held.tags if held else card.tags
@@ -111,7 +111,7 @@ def went_on(card: RunCard, *, held: RunCard | None) -> RunCard:
 
 
 def edited(card: RunCard, *, now: Mapping[str, str]) -> list[str]:
-    """Names of the code that is not gfcr's and is another one `now` than a run ended with."""
+    """Returns the names of code outside gfcr that differs `now` from what a run ended with."""
     own = {name: tag for name, tag in now.items() if name.startswith(f"{CODE}.")}
     ended = {name: card.tags.get(name, tag).split(SEVERAL)[-1] for name, tag in own.items()}
     changed = [name for name, tag in own.items() if ended[name] != tag]

@@ -1,4 +1,4 @@
-"""What a run would do if it were started now: the checks of a start, without starting."""
+"""Rehearses a run: all the checks of a start, without starting it."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,22 +19,22 @@ Would: TypeAlias = Literal["start", "start over", "resume", "be shown, finished"
 
 @dataclass(frozen=True, kw_only=True)
 class Rehearsal:
-    """What would become of one run."""
+    """The outcome that one run would have if it were started now."""
 
     would: Would
     detail: str
-    """From where it would resume, why it would be refused, what was not checked."""
+    """The update it would resume from, why it would be refused, and what was not checked."""
     folder: Path
 
 
 def rehearse(config: Experiment, *, fresh: bool, prompts: bool = True) -> Rehearsal:
-    """Says what a run would do: nothing is written, and no engine started.
+    """Returns what a run would do; nothing is written and no engine is started.
 
-    A model that is not on this machine yet is neither made nor loaded, and then the prompts are not
-    looked at.
+    A model that is not on this machine yet is neither made nor downloaded, and then the prompts are
+    not checked.
 
     Args:
-        config: the run.
+        config: the experiment.
         fresh: whether it would start over.
         prompts: whether to make and check the prompts, which other seeds have too.
 
@@ -54,7 +54,7 @@ def rehearse(config: Experiment, *, fresh: bool, prompts: bool = True) -> Rehear
 
 
 def _asked(resolved: Resolved) -> str:
-    """Looks at the prompts; returns what kept it from that."""
+    """Checks the prompts; returns why they could not be checked, or an empty text."""
     config = resolved.config
     if not resolved.engine.needs_model:
         prepare(resolved, model=config.model)
@@ -82,7 +82,7 @@ def _standing(resolved: Resolved, *, fresh: bool) -> Rehearsal:
 
 
 def _step(folder: Path) -> int | None:
-    """The update of the checkpoint that it would go on from; errors as `checkpoint.resume`."""
+    """Returns the update of the checkpoint it would resume from; errors as `checkpoint.resume`."""
     damaged: CheckpointError | None = None
     for found in reversed(checkpoint.complete(folder)):
         try:

@@ -1,4 +1,4 @@
-"""An experiment with its parts made from their names: who it is, and where its folder lies."""
+"""An experiment with its parts made from their names, its identity and its folder."""
 
 import hashlib
 import json
@@ -24,7 +24,7 @@ from gfcr.train.base import TrainerConfig
 
 @dataclass(frozen=True, kw_only=True)
 class Resolved:
-    """An experiment with its parts made."""
+    """An experiment with its parts made from their names."""
 
     config: Experiment
     strategy: Strategy
@@ -34,9 +34,9 @@ class Resolved:
     schedule: Schedule
     tracker: Tracker
     generate: Generate
-    """Rolls out the held-out prompts."""
+    """The Generate part that answers the held-out prompts."""
     spec: dict[str, Any]
-    """Every part with every value: what the leaderboard keys on."""
+    """Every part with every value, by which the leaderboard identifies it."""
 
     @property
     def run_id(self) -> str:
@@ -57,11 +57,11 @@ class Resolved:
 
     @cached_property
     def _function(self) -> object:
-        """Makes the strategy."""
+        """The function that makes the strategy."""
         return strategies.find(str(self.config.strategy["name"]))
 
     def code(self) -> dict[str, str]:
-        """Returns tags of the code that is not gfcr's and of what asks, as files hold it now."""
+        """Returns digests of the present files of code outside gfcr, and of the code that asks."""
         asking = [
             part for own in (self.task, self.generate) for part in registry.nested(own).values()
         ]

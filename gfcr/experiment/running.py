@@ -175,13 +175,13 @@ def _run(
 
 
 def _begun(records: RunFolder) -> RunCard | None:
-    """Who the run was when it was left with a checkpoint to go on from."""
+    """Returns the card of a run that was left with a checkpoint to resume; else None."""
     left = checkpoint.newest(records.path / "checkpoints") is not None
     return records.card() if left and records.exists() else None
 
 
 def _who(resolved: Resolved, *, held: RunCard | None) -> tuple[RunCard, Standing]:
-    """The run's card, and how its speculation stands under all that it was made with."""
+    """Returns the run's card, and how its speculation stands under all it was made with."""
     card = resolved.card()
 
     def told(stands: Standing) -> RunCard:
@@ -194,7 +194,7 @@ def _who(resolved: Resolved, *, held: RunCard | None) -> tuple[RunCard, Standing
 
 
 def _given(resolved: Resolved, *, asked: Question, model: str) -> dict[str, str]:
-    """Tags of what the run was given that its spec only names."""
+    """Returns digests of the prompts and the model, which the spec only names."""
     found = {"training": asked.training, "heldout": digest(asked.prompts)}
     if resolved.engine.needs_model:
         found["model"] = models.digest_of(Path(model))

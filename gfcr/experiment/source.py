@@ -1,4 +1,4 @@
-"""The run behind the trainer: budgets, evaluation, records, progress, state."""
+"""The trainer's source of batches: budgets, evaluation, records, progress and state of a run."""
 
 import sys
 import time
@@ -25,7 +25,7 @@ from gfcr.types import Cost, RolloutBatch
 from gfcr.values.ranges import Checked, Natural
 
 SPECULATION = ("drafted", "accepted", "verified")
-"""Metrics `speculation/<name>` that add up to a run's total."""
+"""Names of the `speculation/` metrics that are summed over a run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,18 +35,18 @@ class Progress:
     update: int
     metrics: Mapping[str, float]
     heldout: float | None
-    """Latest held-out score."""
+    """The latest held-out score; None before the first evaluation."""
     findings: Sequence[Finding] = ()
-    """What the doctor finds from this update on."""
+    """Findings of the doctor that begin with this update."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause(Checked):
-    """Where a run stops for now: the first held-out evaluation at or beyond one of these."""
+    """Where a run stops for now: the first held-out evaluation at or beyond one of these values."""
 
     updates: Natural | None = None
     generated_tokens: Annotated[int, Interval(ge=0, le=10**15)] | None = None
-    """For training; evaluation is not counted."""
+    """Tokens generated for training; those of evaluations are not counted."""
 
     def __post_init__(self) -> None:
         if (self.updates is None) == (self.generated_tokens is None):
@@ -60,7 +60,7 @@ class Pause(Checked):
         """Reads `updates=10` or `generated_tokens=50000`.
 
         Raises:
-            ConfigError: it is neither.
+            ConfigError: the text has neither form.
         """
         key, _, value = text.partition("=")
         if key not in ("updates", "generated_tokens") or not value.isdigit():
@@ -71,33 +71,33 @@ class Pause(Checked):
             raise ConfigError(f"until {shown(text)}: {error}") from error
 
     def __str__(self) -> str:
-        """What `parse` reads."""
+        """Writes the text that `parse` reads."""
         return f"{'generated_tokens' if self.updates is None else 'updates'}={self.at}"
 
     @property
     def at(self) -> int:
-        """The number of updates or tokens."""
+        """The number of updates or of tokens."""
         return self.updates if self.updates is not None else self.generated_tokens or 0
 
     def reached(self, point: Sequence[float]) -> bool:
-        """Whether a point of a run's curve (update, tokens, seconds, score) is there."""
+        """Tells if a point of a run's curve (update, tokens, seconds, score) has reached it."""
         update, tokens, *_ = point
         return (tokens if self.updates is None else update) >= self.at
 
 
 @dataclass(kw_only=True)
 class _Memory:
-    """What a run remembers beside the pipeline's parts; checkpointed with them."""
+    """What a run remembers beside the pipeline's parts; it is saved in checkpoints too."""
 
     before: Heldout | None = None
     latest: Heldout | None = None
     curve: list[Point] = field(default_factory=list[Point])
     unscorable: list[int] = field(default_factory=list[int])
-    """Held-out answers without a score at each point of the curve."""
+    """The number of held-out answers without a score, at each point of the curve."""
     elapsed_s: float = 0.0
     verifier_calls: int = 0
     totals: dict[str, float] = field(default_factory=dict[str, float])
-    """Sums over updates of seconds by activity and of rollout tokens."""
+    """Sums over updates: seconds by activity, and rollout tokens."""
 
 
 @final
@@ -125,11 +125,11 @@ class RunSource:
         """Whether code that is not gfcr's scores: it may be no function of prompt and text."""
         self.memory = _Memory()
         self.begun = False
-        """Whether records and store are those of this session."""
+        """Whether the records and the store were opened in this session."""
         self._began = time.perf_counter()
         self._is_paused = False
         self._made: dict[int, RolloutBatch] = {}
-        """Batches that were not learned from yet, by update."""
+        """Batches that have not been learned from yet, by update."""
 
     def next_batch(self) -> RolloutBatch | None:
         """See `BatchSource.next_batch`."""
@@ -196,7 +196,7 @@ class RunSource:
         """See `BatchSource.load_state_dict`.
 
         Raises:
-            CheckpointError: what was recorded before the checkpoint is damaged.
+            CheckpointError: a record from before the checkpoint is damaged.
             ForeignCheckpointError: another run, or another attempt at this one, wrote it.
         """
         held, own = state.get("of", "an earlier version of gfcr"), self._records.whose()
@@ -217,7 +217,7 @@ class RunSource:
         return self.memory.elapsed_s + time.perf_counter() - self._began
 
     def spent(self) -> str | None:
-        """Names the budget that is used up, if one is."""
+        """Returns the name of the budget that is used up; None if none is."""
         budget, memory = self._config.budget, self.memory
         bounds = (
             ("generated_tokens", budget.generated_tokens, self._training_tokens()),
@@ -231,7 +231,7 @@ class RunSource:
         return self._is_paused
 
     def evaluate(self, *, update: int) -> Heldout:
-        """Measures held-out reward under the engine's policy and adds a point to the curve."""
+        """Measures the held-out reward of the engine's policy and adds a point to the curve."""
         lease.enter("evaluate")
         began = time.perf_counter()
         groups = self.pipeline.evaluate(
@@ -265,7 +265,7 @@ class RunSource:
         return tokens["generated"] - tokens.get("evaluation", 0)
 
     def _begin(self, mark: Mark) -> None:
-        """Takes records and store back to where the run goes on from."""
+        """Truncates the records to `mark`, where the run resumes, and opens the store."""
         self._records.back_to(mark)
         self._doctor = Watcher(self._records)
         self._tracker.start(self._records.card(), folder=self._records.path)

@@ -1,7 +1,7 @@
-"""In what a run's strategy is not the one that its name stands for.
+"""Tells how a run's strategy differs from the stock strategy of the same name.
 
-A strategy can be made to lose by a knob of its own, and a table would still call it by its name:
-the run's record says what differs, and the leaderboard repeats it.
+An arm can be made to lose by changing a knob of its strategy, and a table would still show the
+stock name: so the run's record says what differs, and the leaderboard repeats it.
 """
 
 import inspect
@@ -18,11 +18,11 @@ _ORDERED: Final = ("filters", "controls", "replays")
 
 
 def unlike_stock(spec: Mapping[str, Any], *, name: str) -> str:
-    """Returns what differs from the stock strategy in words; empty where nothing does.
+    """Returns in words what differs from the stock strategy; empty where nothing does.
 
     Args:
-        spec: of the strategy as it was built.
-        name: what the experiment calls it; `NOT_OURS` is returned for one that is not gfcr's.
+        spec: the spec of the strategy as it was built.
+        name: its name in the experiment; `NOT_OURS` is returned for one that is not gfcr's.
     """
     function = strategies.find(name)
     needs = [p for p in inspect.signature(function).parameters.values() if p.default is p.empty]
@@ -38,7 +38,7 @@ def unlike_stock(spec: Mapping[str, Any], *, name: str) -> str:
 
 
 def _changes(given: Mapping[str, str], *, stock: Mapping[str, str]) -> list[str]:
-    """Parts that were added or removed, then values that differ, each with the stock one."""
+    """Lists parts that were added or removed, then changed values, each with the stock value."""
     ours, theirs = _parts(given), _parts(stock)
     told: list[str] = []
     for part in sorted({*ours, *theirs}):
@@ -59,7 +59,7 @@ def _changes(given: Mapping[str, str], *, stock: Mapping[str, str]) -> list[str]
 
 
 def _parts(params: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Values by the address of their part; those of none, such as `group_size`, under ``."""
+    """Returns values by the address of their part; those without one, as `group_size`, under ``."""
     parts: dict[str, dict[str, str]] = {}
     for key, value in params.items():
         path = key.split(".")
@@ -71,7 +71,7 @@ def _parts(params: Mapping[str, str]) -> dict[str, dict[str, str]]:
 
 
 def _reordered(spec: Mapping[str, Any], *, stock: Mapping[str, Any]) -> list[str]:
-    """Stages whose parts are the stock ones in another order, which parameters do not tell."""
+    """Lists stages with the stock parts in another order, which parameters do not show."""
     return [
         f"{stage} in another order ({', '.join(spec[stage])})"
         for stage in _ORDERED

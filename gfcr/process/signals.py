@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM (a scheduler's preemption) end what runs in order, so that it can go on."""
+"""Makes SIGINT and SIGTERM (a scheduler's preemption) end a run in order, so that it can resume."""
 
 import os
 import signal
@@ -11,28 +11,28 @@ from typing import Any, final
 
 @final
 class Interrupted(KeyboardInterrupt):
-    """A signal asked to end."""
+    """Raised where a signal asked the process to end."""
 
     def __init__(self, number: int) -> None:
-        """Makes one of the signal's number."""
+        """Makes an interrupt for a signal's number."""
         super().__init__(signal.Signals(number).name)
         self.number = number
         self.paused: Mapping[str, Any] | None = None
-        """How the run that it met stands, where it met one."""
+        """The result of the run that was interrupted, if there was one."""
 
 
 @final
 class Heard:
-    """The signal that was heard, if any."""
+    """Handles signals, and remembers the first one."""
 
     number: int | None = None
 
     def asked(self) -> bool:
-        """Whether a signal asked to end: a library may have swallowed the exception."""
+        """Tells whether a signal asked to end, even if a library has swallowed the exception."""
         return self.number is not None
 
     def check(self) -> None:
-        """Raises what was swallowed.
+        """Raises the exception again if a library has swallowed it.
 
         Raises:
             Interrupted: a signal was heard.
@@ -41,9 +41,9 @@ class Heard:
             raise Interrupted(self.number)
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        """Raises `Interrupted` where the main thread is; a second SIGINT ends the process there.
+        """Raises `Interrupted` in the main thread; a second SIGINT ends the process at once.
 
-        Further SIGTERMs change nothing: whoever sends them ends what takes too long by SIGKILL.
+        Further SIGTERMs change nothing: their sender ends what takes too long by SIGKILL.
         """
         if self.number is None:
             self.number = number
@@ -55,7 +55,7 @@ class Heard:
 
 @contextmanager
 def interruptible() -> Generator[Heard]:
-    """Makes SIGINT and SIGTERM raise `Interrupted` within; only a main thread can hear them.
+    """Makes SIGINT and SIGTERM raise `Interrupted` within; works in the main thread only.
 
     A signal that the process was started to ignore (`nohup`, background jobs) stays ignored.
     """
