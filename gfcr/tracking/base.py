@@ -13,7 +13,7 @@ from gfcr.part import Part
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCard:
-    """Who a run is: written to `run.json` in the run folder before anything is generated."""
+    """The identity of a run, written to `run.json` in its folder before anything is generated."""
 
     run_id: str
     """Stable hash of the resolved spec and seed: the same command finds the same run."""
@@ -25,7 +25,7 @@ class RunCard:
     roster: Mapping[str, Sequence[int] | Sequence[str]] = field(
         default_factory=dict[str, Sequence[int]]
     )
-    """`seeds` and `arms` that the run's study asked for when the run began."""
+    """The `seeds` and `arms` that the study asked for when the run began."""
     tags: Mapping[str, str] = field(default_factory=dict[str, str])
     """gfcr.generate, gfcr.filters, gfcr.controls, gfcr.replays, gfcr.task, gfcr.model,
     gfcr.version.*, gfcr.commit, gfcr.code*, gfcr.digest.* (see `gfcr.experiment.provenance`);
@@ -33,7 +33,7 @@ class RunCard:
 
 
 class Tracker(Part):
-    """Mirrors run folders to a tracking store. The file name is the name."""
+    """Mirrors run folders to a tracking store; the module's name is the tracker's."""
 
     @abstractmethod
     def start(self, card: RunCard, *, folder: Path) -> None:

@@ -1,7 +1,7 @@
-"""How a run ends: its result is written, and a digest of it is kept beside the status.
+"""Writes a run's result at its end, and keeps a digest of it beside the status.
 
 The digest is a checksum against mistakes, such as a result that was edited by hand or copied from
-another run: whoever reads the record later compares the two.
+another run: readers of the record compare the two.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ TAG: Final = "gfcr.result"
 
 
 def end(folder: RunFolder, *, status: Ended, result: Mapping[str, object]) -> None:
-    """Writes how a run ended: `result.json`, then `status.json` with its digest.
+    """Writes a run's end: `result.json`, then `status.json` with the digest of the result.
 
     A run that is killed in between is still `running`, and its result is written again.
     """
@@ -36,7 +36,7 @@ def contradiction(
 ) -> str | None:
     """Returns how a result differs from the digest that the run ended with; None if it does not.
 
-    A run that goes on has no digest, and nothing that could differ from it.
+    A run that has not ended has no digest, so nothing can differ from it.
     """
     if recorded is None or status == "running":
         return None

@@ -1,10 +1,10 @@
-"""The curve of a run's held-out score, as its result holds it."""
+"""The curve of a run's held-out score, as its result records it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 Point: TypeAlias = tuple[float, float, float, float]
-"""(update, generated tokens, seconds, held-out score) of a run's curve."""
+"""A point of a run's curve: (update, generated tokens, seconds, held-out score)."""
 
 
 def floored(result: Mapping[str, Any]) -> list[Point]:

@@ -26,15 +26,15 @@ from gfcr.tracking.rollouts import rollout_files, write_rollouts
 from gfcr.types import RolloutBatch
 
 Status: TypeAlias = Literal["running", "paused", "finished", "failed", "stopped"]
-"""Paused: continues when it is run again. Stopped: a study's stopping rule gave it up."""
+"""Paused: continues when run again. Stopped: ended early by a study's stopping rule."""
 
 
 CERTIFICATE = "certificate.json"
 _CHANGED = "it is not what the run wrote before its checkpoint"
 _PLANNED = ("gfcr.baseline", "gfcr.minimum_effect")
-"""Tags that say what would be compared."""
+"""Tags that say what the study compares."""
 _TEMPORARY = re.compile(r"\.(.+)\.\d+")
-"""What `write_atomic` and `write_rollouts` leave when they are cut short."""
+"""Names of the temporary files that `write_atomic` and `write_rollouts` leave if killed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,19 +44,19 @@ class MetricLine:
     step: int
     metrics: Mapping[str, float]
     time: float
-    """Seconds since the epoch."""
+    """The time of the record, in seconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """What a run had recorded at one point."""
+    """What a run had recorded at one point, so that a resumed run can go back to it."""
 
     metrics: int = 0
-    """Bytes of `metrics.jsonl`."""
+    """The size of `metrics.jsonl`, in bytes."""
     digest: str = hashlib.sha256().hexdigest()
-    """SHA-256 of those bytes."""
+    """The SHA-256 of those bytes."""
     rollouts: Mapping[str, str] = field(default_factory=dict[str, str])
-    """SHA-256 of the rollout files, by name."""
+    """The SHA-256 of the rollout files, by name."""
 
 
 @final
@@ -73,7 +73,7 @@ class RunFolder:
 
     @property
     def rollouts(self) -> Path:
-        """Folder of the rollout files."""
+        """The folder of the rollout files."""
         return self.path / "rollouts"
 
     @property
@@ -82,13 +82,13 @@ class RunFolder:
         return rollout_files(self.rollouts)
 
     def exists(self) -> bool:
-        """Whether there is a run."""
+        """Tells whether the folder holds a run."""
         return (self.path / "run.json").exists()
 
     def create(self, card: RunCard) -> None:
         """Writes `run.json`, or reopens the folder when it already holds this run.
 
-        What a study said it would compare stands once a run of it has measured anything.
+        The study's comparison is no longer changed once a run of it has measured anything.
 
         Raises:
             CheckpointError: the folder holds another run.
@@ -112,18 +112,18 @@ class RunFolder:
 
     @property
     def attempt(self) -> str:
-        """Tells this folder from others of the same run; kept when it is resumed, sorts by time."""
+        """Tells this folder from others of the same run; kept on resume, and sorts by time."""
         try:
             return (self.path / "attempt").read_text("utf-8").strip()
         except ValueError as error:
             raise _damaged(self.path / "attempt", why=str(error)) from error
 
     def whose(self) -> str:
-        """Returns which attempt at which run this is: what its checkpoints say."""
+        """Returns which attempt at which run this is, as its checkpoints record it."""
         return f"run {self.card().run_id}, attempt {self.attempt}"
 
     def card(self) -> RunCard:
-        """Returns who the run is.
+        """Returns the card with the run's identity.
 
         Raises:
             CheckpointError: `run.json` is missing: the folder is not a run.
@@ -162,20 +162,20 @@ class RunFolder:
                 yield found
 
     def add_rollouts(self, batch: RolloutBatch, *, spell: Callable[[int], str]) -> None:
-        """Writes the rollouts of an update; `spell` as `write_rollouts`."""
+        """Writes the rollouts of an update; for `spell` see `write_rollouts`."""
         path = write_rollouts(self.rollouts, batch=batch, spell=spell)
         self._written[path.name] = _sha256(path.read_bytes())
 
     def mark(self) -> Mark:
-        """Returns what the folder holds now."""
+        """Returns a mark of what the folder holds now."""
         held = self._metrics_bytes()
         return Mark(metrics=len(held), digest=_sha256(held), rollouts=dict(self._written))
 
     def back_to(self, mark: Mark) -> None:
-        """Forgets all that was recorded after `mark`: a resumed run is about to make it again.
+        """Removes all that was recorded after `mark`: a resumed run is about to make it again.
 
         Raises:
-            CheckpointError: what was recorded before is damaged; names the file.
+            CheckpointError: something recorded before the mark is damaged; names the file.
         """
         held = self._metrics_bytes()[: mark.metrics]
         if _sha256(held) != mark.digest:
@@ -193,14 +193,14 @@ class RunFolder:
         self._written = dict(mark.rollouts)
 
     def make_room(self, *, updates: int) -> None:
-        """Removes what a run resumed after `updates` would make again: rollouts, and halves."""
+        """Removes temporary files, and rollouts from update `updates` on: a resume remakes them."""
         for update, file in self.updates.items():
             if update >= updates:
                 file.unlink()
         self.drop_halves()
 
     def drop_halves(self) -> None:
-        """Removes what writes that were cut short have left."""
+        """Removes the temporary files of writes that were cut short."""
         for file in self.path.rglob(".*"):
             if _TEMPORARY.fullmatch(file.name):
                 file.unlink()
@@ -211,7 +211,7 @@ class RunFolder:
 
     @property
     def status(self) -> Status | None:
-        """How the run stands; None before the first `set_status`."""
+        """The status of the run; None before the first `set_status`."""
         file = self.path / "status.json"
         if not file.exists():
             return None
@@ -222,11 +222,11 @@ class RunFolder:
 
     @property
     def result_digest(self) -> str | None:
-        """Digest of the result that the run ended with; None before it has ended."""
+        """The digest of the result that the run ended with; None before it has ended."""
         return (self.read("status.json") or {}).get("result")
 
     def set_status(self, status: Status, *, result: str | None = None) -> None:
-        """Writes `status.json`, with the digest of the result of a run that ended."""
+        """Writes `status.json`, with the digest of the result where the run has ended."""
         digest = {} if result is None else {"result": result}
         write_atomic(self.path / "status.json", _dump({"status": status, **digest}))
 
@@ -235,7 +235,7 @@ class RunFolder:
         return self.read("result.json")
 
     def read(self, name: str) -> dict[str, Any] | None:
-        """Returns what the JSON file of this name holds, or None without one."""
+        """Returns the contents of the JSON file of this name, or None without one."""
         file = self.path / name
         return _load(file) if file.exists() else None
 
@@ -270,7 +270,7 @@ def _damaged(file: Path, *, why: str) -> CheckpointError:
 
 
 def _identity(card: RunCard) -> dict[str, Any]:
-    """What a run id is a hash of, as JSON holds it."""
+    """Returns the fields that a run id is a hash of, as JSON holds them."""
     return json.loads(_dump({**asdict(card), "tags": {}, "roster": {}}))
 
 

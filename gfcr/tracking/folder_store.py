@@ -1,4 +1,4 @@
-"""Run folders read back as records, for whoever has no tracking store at hand."""
+"""Reads run folders as records, where there is no tracking store."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -19,18 +19,18 @@ def read_folders(folders: Iterable[Path], *, series: Sequence[str] = ()) -> list
     """Reads run folders, sorted by study, arm, seed and id, as `mlflow_store.read_runs` would.
 
     Args:
-        folders: run folders.
-        series: metrics whose course over updates is wanted.
+        folders: the run folders to read.
+        series: names of the metrics whose values over updates are wanted.
 
     Raises:
-        CheckpointError: one is not a run folder.
+        CheckpointError: one of them is not a run folder.
     """
     found = [read_folder(RunFolder(folder), series=series) for folder in folders]
     return sorted(found, key=lambda r: (r.study, r.arm, r.seed, r.run_id))
 
 
 def read_folder(folder: RunFolder, *, series: Sequence[str] = ()) -> RunRecord:
-    """Reads one run folder, with the metrics named."""
+    """Reads one run folder, with the values of the metrics in `series` over updates."""
     card, recorded = folder.card(), folder.result_digest
     mirrored = {} if recorded is None else {TAG: recorded}
     tags = {**card.tags, "gfcr.spec_hash": spec_hash(card.spec), **mirrored}

@@ -1,8 +1,8 @@
-"""One writer to a folder: whoever runs into it holds its lock, and the kernel frees a killed one's.
+"""Locks a folder for its one writer; the kernel frees the lock of a process that is killed.
 
 The lock lies beside the folder, not in it, so that a folder moved away takes no lock along. It is
-`flock`'s: on a network file system it holds between machines where that file system keeps locks
-(NFS 4, or NFS 3 with lockd).
+made by `flock`: on a network file system it holds between machines where that file system keeps
+locks (NFS 4, or NFS 3 with lockd).
 """
 
 import json
@@ -23,12 +23,12 @@ def locked(folder: Path | str, *, patience_s: float = 0.0) -> Generator[None]:
     """Holds the lock of a run folder, or of a trainer's output folder; it need not exist yet.
 
     Args:
-        folder: what is written to.
-        patience_s: how long to wait for whoever holds it, in seconds.
+        folder: the folder that is written to.
+        patience_s: seconds to wait until its present holder ends.
 
     Raises:
         FolderInUse: another process, or another call in this one, holds it.
-        GfcrError: the folder's place cannot be written to.
+        GfcrError: the lock file cannot be written.
     """
     lock, holder = _files(folder)
     held = FileLock(lock, timeout=patience_s)
@@ -52,7 +52,7 @@ def locked(folder: Path | str, *, patience_s: float = 0.0) -> Generator[None]:
 
 
 def refuse_if_locked(folder: Path | str) -> None:
-    """Does what `locked` would do at once, and holds nothing.
+    """Refuses a locked folder as `locked` would, without waiting or taking the lock.
 
     Raises:
         FolderInUse: another process holds it.
@@ -62,7 +62,7 @@ def refuse_if_locked(folder: Path | str) -> None:
 
 
 def is_locked(folder: Path | str) -> bool:
-    """Whether another process writes to the folder now."""
+    """Tells whether another process writes to the folder now."""
     lock, _ = _files(folder)
     if not lock.exists():
         return False

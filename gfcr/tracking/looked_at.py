@@ -1,4 +1,4 @@
-"""Rollouts for people to look at: what became of each, and an update's best, worst, rejected."""
+"""Rollouts for people to read: the fate of each, and the best, worst and rejected ones."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,28 +17,28 @@ Pick: TypeAlias = Literal["best", "worst", "rejected"]
 @final
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LookedAt:
-    """A rollout with all that its update's file says of it."""
+    """A rollout with all that the rollout file of its update says of it."""
 
     update: int
     rollout: Rollout
     signal: Signal | None
-    """None of what belongs to no group: cut short, or asked on the side."""
+    """The rollout's signal; None for a rollout outside groups: cut short or asked on the side."""
     fate: str
-    """`trained`, `not trained`, `rejected: REASON`, `aborted`, or `aside: ROLE`."""
+    """One of `trained`, `not trained`, `rejected: REASON`, `aborted` and `aside: ROLE`."""
     pieces: tuple[str, ...]
-    """Text of each completion token; empty where it was not recorded."""
+    """The text of each completion token; empty where it was not recorded."""
 
     @property
     def rewards(self) -> dict[str, float]:
-        """Each reward that the rollout's is made of, by name."""
+        """The components of the rollout's reward, by name."""
         held = self.rollout.notes.items()
         return {name.removeprefix(REWARDS): v for name, v in held if name.startswith(REWARDS)}
 
     @property
     def advantage_T(self) -> Floats | None:
-        """Advantage of each completion token, 0 where the policy did not sample it.
+        """The advantage of each completion token, 0 where the policy did not sample it.
 
-        None where no filter has given one.
+        None where no filter has given an advantage.
         """
         if self.signal is None or self.signal.advantage is None:
             return None
@@ -46,7 +46,7 @@ class LookedAt:
 
     @property
     def mean_advantage(self) -> float | None:
-        """Over the tokens that the policy sampled; None as `advantage_T`, or without any."""
+        """The mean over tokens the policy sampled; None without them or an advantage."""
         mask_T, advantage_T = self.rollout.mask_T, self.advantage_T
         return (
             float(advantage_T[mask_T].mean()) if advantage_T is not None and mask_T.any() else None
@@ -54,20 +54,20 @@ class LookedAt:
 
 
 def look_at(file: Path) -> list[LookedAt]:
-    """Returns an update's rollouts: its groups' in their order, those cut short, then asides."""
+    """Returns an update's rollouts: those of groups in order, those cut short, then asides."""
     return list(_every(read_update(file)))
 
 
 def picked(rollouts: Collection[LookedAt], *, each: int = 1) -> dict[Pick, list[LookedAt]]:
     """Returns the best, the worst and some rejected rollouts, none twice.
 
-    Best and worst are by reward, then by mean advantage, among what was trained on; among all that
-    have a reward where nothing was. Of the rejected, every reason has a turn. The order given
+    Best and worst are by reward, then by mean advantage, among rollouts trained on, or among all
+    with a reward if none was. Rejected ones take turns by reason. The order given breaks ties.
     decides between equals.
 
     Args:
-        rollouts: of one update or more.
-        each: how many of each at most.
+        rollouts: those of one update or more.
+        each: the most rollouts of each pick.
     """
     scored = [r for r in rollouts if r.rollout.reward is not None and r.signal is not None]
     ranked = sorted([r for r in scored if r.fate == "trained"] or scored, key=_worth, reverse=True)
@@ -82,7 +82,7 @@ def _worth(looked_at: LookedAt) -> tuple[float, float]:
 
 
 def _turns(rejected: Sequence[LookedAt]) -> list[LookedAt]:
-    """The first of each reason, then the second of each, and so on."""
+    """Orders rejected rollouts: the first of each reason, then the second of each, and so on."""
     seen: dict[str, int] = {}
     turns: list[int] = []
     for each in rejected:

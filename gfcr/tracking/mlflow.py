@@ -1,4 +1,4 @@
-"""MLflow as a mirror of run folders, and as the only source of the leaderboard.
+"""MLflow as a mirror of run folders, and as the source that the leaderboard reads.
 
 Runs are nested study -> arm -> seed. Every record is in the run folder first, so a store that is
 down costs nothing but the mirror, and `Mlflow.upload` fills it later.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @final
 @dataclass(kw_only=True)
 class Mlflow(Tracker):
-    """Mirrors each run to MLflow: a SQLite file beside you by default, or any tracking server.
+    """Mirrors each run to MLflow: a SQLite file in this folder by default, or a tracking server.
 
     The run folder is the record, and the store its mirror: where a kill or a resume leaves points
     that the folder does not hold, the run is made again from the folder (MLflow cannot take a point
@@ -41,9 +41,9 @@ class Mlflow(Tracker):
     uri: File = "sqlite:///mlflow.db"
     """Any MLflow tracking URI."""
     experiment: Word | None = None
-    """MLflow experiment; None takes the study's name."""
+    """The MLflow experiment; None takes the study's name."""
     artifacts: Literal["all", "results"] = "all"
-    """`results` leaves the rollout files in the run folder only."""
+    """`all`, or `results`, which leaves the rollout files in the run folder only."""
 
     def __post_init__(self) -> None:
         self._mirror: Mirror | None = None
@@ -87,7 +87,7 @@ class Mlflow(Tracker):
                 self._lose(error)
 
     def upload(self, folder: Path) -> str:
-        """Brings the store up to date with a run folder; idempotent.
+        """Brings the store up to date with a run folder; may be repeated without harm.
 
         Returns:
             MLflow's id of the run.

@@ -1,4 +1,4 @@
-"""The run of an arm in MLflow: means over its seeds, for whoever looks at MLflow's pages.
+"""The run of an arm in MLflow: means over its seeds, for MLflow's own pages.
 
 The leaderboard reads seeds' runs alone. MLflow cannot take a point back, so that an arm whose means
 are no longer those of its seeds (one has joined, or was started over) is made again.
@@ -24,16 +24,16 @@ CURVES: Final = (
     "rate/r_gen",
     "time/step_s",
 )
-"""Metrics whose mean over the seeds an arm has, update by update."""
+"""Metrics whose mean over the seeds of an arm is recorded at every update."""
 _COUNTED: Final = ("finished", "paused", "stopped")
 _POINTS: Final = 1000
-"""Points that one request may carry."""
+"""The most points that one request may carry."""
 
 
 def average(client: "MlflowClient", experiment: str, *, study: str, arm: str) -> None:
-    """Brings an arm's means up to date with its seeds; idempotent. Hold the store's lock.
+    """Brings an arm's means up to date with its seeds; the caller holds the store's lock.
 
-    Counted are seeds that have ended without failing, and updates to which all of these have come.
+    Means are over seeds that have ended without failing, at updates that all of these have reached.
     """
     above = find_run(client, experiment, kind="arm", names=(study, arm))
     own = f"tags.`{PARENT}` = '{above.info.run_id}' AND tags.`gfcr.kind` = 'seed'"
@@ -55,7 +55,7 @@ def _points(client: "MlflowClient", run: "Run", *, name: str) -> dict[int, float
 
 
 def _mean(client: "MlflowClient", seeds: "list[Run]", *, name: str) -> dict[int, float]:
-    """The mean over seeds at each step that all of them have."""
+    """Returns the mean over seeds at each step that all of them have."""
     curves = [_points(client, run, name=name) for run in seeds]
     steps = [at for at in (curves[0] if curves else ()) if all(at in curve for curve in curves)]
     means = {at: fsum(curve[at] for curve in curves) / len(curves) for at in steps}
@@ -67,7 +67,7 @@ def _within(curve: dict[int, float], *, whole: dict[int, float]) -> bool:
 
 
 def _again(client: "MlflowClient", arm: "Run", *, seeds: "list[Run]") -> "Run":
-    """Makes an arm's run anew, without points; its seeds move there."""
+    """Replaces an arm's run by one without points, and moves its seeds there."""
     made = client.create_run(
         arm.info.experiment_id, run_name=arm.info.run_name, tags=dict(arm.data.tags)
     )

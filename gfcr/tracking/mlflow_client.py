@@ -1,4 +1,4 @@
-"""An MLflow store: opening it, finding and making runs in it."""
+"""Opens an MLflow store, and finds and makes runs in it."""
 
 import os
 import tempfile
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 PARENT = "mlflow.parentRunId"
 NOTE = "mlflow.note.content"
-"""Tag: the words on top of a run's page."""
+"""The tag with the text at the top of a run's page."""
 _KIND = "mlflow.experimentKind"
 _TRAINING = "custom_model_development"
-"""The kind of experiment whose runs matter to its pages; without one they show traces."""
+"""The kind of experiment whose pages show runs; without it they show traces."""
 _Item = TypeVar("_Item")
 
 
 def search(client: "MlflowClient", query: str) -> "Iterator[Run]":
-    """Yields the runs of all experiments that a query finds."""
+    """Yields the runs of all experiments that match a query."""
     found = client.search_experiments()  # pyright: ignore[reportUnknownMemberType]
     experiments = [e.experiment_id for e in found]
     token: str | None = None
@@ -67,9 +67,9 @@ def find_run(
     names: tuple[str, ...],
     parent: "Run | None" = None,
 ) -> "Run":
-    """Finds the run with these names or creates it.
+    """Finds the run with these names, or creates it.
 
-    Two machines that create it in the same moment agree afterwards: the older one is the run.
+    If two machines create it at the same time, both take the older one afterwards.
     """
     key = digest((kind, *names))
     query = f"tags.`gfcr.key` = '{key}'"
@@ -87,11 +87,11 @@ def find_run(
 
 
 def open_client(uri: str, *, reading: bool = False) -> "MlflowClient":
-    """Opens the store, quiet, and quick to say when it is down.
+    """Opens the store without MLflow's own messages, and fails fast when it is down.
 
     Args:
         uri: MLflow tracking URI.
-        reading: make and migrate nothing.
+        reading: whether to make and migrate nothing, and refuse a store that is missing or old.
 
     Raises:
         StoreError: it is a SQLite file that cannot be used.
@@ -106,7 +106,7 @@ def open_client(uri: str, *, reading: bool = False) -> "MlflowClient":
 
 
 def full(uri: str) -> str:
-    """The URI with a file's path in full."""
+    """Returns the URI with the absolute path of a SQLite file."""
     file = _sqlite_file(uri)
     return f"sqlite:///{file}" if file else uri
 
@@ -116,7 +116,7 @@ def _sqlite_file(uri: str) -> Path | None:
 
 
 def short(error: Exception) -> str:
-    """The kind of an error and the first line of its words, or what to install."""
+    """Returns an error's class and the first line of its message, or what to install."""
     if isinstance(error, ModuleNotFoundError) and (told := optional.missing(error)) is not None:
         return str(told).rstrip(".")
     lines = str(error).strip().splitlines() or [""]
@@ -124,13 +124,13 @@ def short(error: Exception) -> str:
 
 
 def batches(items: Sequence[_Item], *, size: int) -> Iterator[Sequence[_Item]]:
-    """Yields the items, as many at a time as one request may carry."""
+    """Yields the items in parts of at most `size`, for one request each."""
     for at in range(0, len(items), size):
         yield items[at : at + size]
 
 
 def store_lock(uri: str) -> "FileLock":
-    """Makes this machine's processes create tables, experiments and parents one at a time."""
+    """Returns a lock for creating tables, experiments and parent runs from this machine."""
     from filelock import FileLock
 
     name = f"gfcr-{os.getuid()}-{digest(str(_sqlite_file(uri) or uri))[:16]}.lock"

@@ -1,4 +1,4 @@
-"""The datasets of a run, as MLflow knows them: name, digest, where they come from, what for."""
+"""The datasets of a run as MLflow inputs: name, digest, source and use."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from mlflow.entities import DatasetInput
 
 _CONTEXTS: Final = {"training": "training", "heldout": "evaluation"}
-"""MLflow's word for what a dataset is used for, by tag `gfcr.digest.<word>`."""
+"""MLflow's context of a dataset, by the last word of the tag `gfcr.digest.<word>`."""
 _NAMED: Final = ("path", "dataset", "name")
-"""Keys of a task that say which data it has, the most telling first."""
+"""Keys of a task's spec that name its data, the most specific first."""
 
 
 def datasets_of(card: RunCard) -> "Iterator[DatasetInput]":
-    """Yields what the run trains on and what it is evaluated on, as far as its card tells."""
+    """Yields the training and held-out datasets, as far as the run's card names them."""
     from mlflow.data.meta_dataset import MetaDataset
     from mlflow.entities import DatasetInput, InputTag
     from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT

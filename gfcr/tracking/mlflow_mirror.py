@@ -1,4 +1,4 @@
-"""One run of an MLflow store, kept as its folder is."""
+"""Keeps one run of an MLflow store equal to its run folder."""
 
 import json
 from collections.abc import Mapping
@@ -29,29 +29,29 @@ if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
 _BATCH = 100
-"""Params and tags that one request may carry."""
+"""The most params and tags that one request may carry."""
 _ENDED = {"finished": "FINISHED", "failed": "FAILED", "stopped": "KILLED"}
 
 
 @final
 @dataclass(kw_only=True)
 class Mirror:
-    """One open MLflow run."""
+    """One run of an MLflow store, opened for writing."""
 
     client: "MlflowClient"
     uri: str
     experiment: str
-    """Its id."""
+    """MLflow's id of the experiment."""
     card: RunCard
     run_id: str
     seen: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
-    """(name, step) of the points that the store held when the run was opened."""
+    """The (name, step) pairs of the points that the store held when the run was opened."""
 
     @classmethod
     def open(cls, uri: str, *, card: RunCard, experiment: str, folder: RunFolder) -> "Mirror":
         """Finds or creates the run and its parents, then writes its params and tags.
 
-        One that mirrors another folder of the same run, or that holds what the folder does not, is
+        One that mirrors another folder of the same run, or holds points that the folder lacks, is
         replaced; MLflow keeps it as deleted.
         """
         attempt = folder.attempt
@@ -87,7 +87,7 @@ class Mirror:
         return mirror
 
     def describe(self, *, held: Mapping[str, str]) -> None:
-        """Writes who the run is, and takes away what it was called before (`held`)."""
+        """Writes the run's identity, and removes tags of `held` that it no longer has."""
         from mlflow.entities import Param, RunTag
 
         card = self.card
@@ -111,12 +111,12 @@ class Mirror:
         self.client.log_inputs(self.run_id, datasets=[*datasets_of(card)])
 
     def reopen(self) -> None:
-        """Says that the run goes on."""
+        """Marks the run as running."""
         self.client.set_tag(self.run_id, "gfcr.status", "running")
         self.client.update_run(self.run_id, status="RUNNING")
 
     def log(self, step: int, *, metrics: Mapping[str, float], at: float) -> None:
-        """Adds the points of a step that are not there, in one request; `at` is in seconds."""
+        """Adds those points of a step that are missing, in one request; `at` is in seconds."""
         from mlflow.entities import Metric
 
         named = {encode_name(name): float(value) for name, value in metrics.items()}
@@ -129,12 +129,12 @@ class Mirror:
             self.client.log_batch(self.run_id, metrics=new)
 
     def log_lines(self, folder: RunFolder) -> None:
-        """Adds the points of the folder that are not there."""
+        """Adds the folder's points that are missing."""
         for line in folder.metrics():
             self.log(line.step, metrics=line.metrics, at=line.time)
 
     def log_files(self, folder: RunFolder, *, rollouts: bool) -> None:
-        """Adds the folder's files: spec, certificate and, if so asked, rollouts."""
+        """Adds the folder's files: spec, certificate and, if asked for, rollouts."""
         import yaml
 
         spec = yaml.safe_dump(json.loads(json.dumps(folder.card().spec)), sort_keys=False)
@@ -158,12 +158,12 @@ class Mirror:
     def close(
         self, *, status: str, result: Mapping[str, object] | None, digest: str | None
     ) -> None:
-        """Says how the run stands or ended, and brings the means of its arm up to date.
+        """Records the run's status and result, and brings the means of its arm up to date.
 
         Args:
-            status: of the run.
-            result: None of a run that has none yet.
-            digest: digest of the result; None of a run that goes on.
+            status: the run's status.
+            result: the run's result; None where it has none yet.
+            digest: the digest of the result; None for a run that has not ended.
         """
         if result is not None:
             text = json.dumps(dict(result), sort_keys=True)
@@ -179,7 +179,7 @@ class Mirror:
 
 
 def _points(client: "MlflowClient", run: "Run") -> dict[tuple[str, int], list[float]]:
-    """Values by name and step, but those of the machine, which no folder holds."""
+    """Returns values by name and step, without the system metrics, which no folder holds."""
     found: dict[tuple[str, int], list[float]] = {}
     for key in run.data.metrics:
         if key.startswith(SYSTEM):
@@ -190,7 +190,7 @@ def _points(client: "MlflowClient", run: "Run") -> dict[tuple[str, int], list[fl
 
 
 def _is_part(points: Mapping[tuple[str, int], list[float]], *, of: RunFolder) -> bool:
-    """Whether every point is one of the folder's, once."""
+    """Tells whether every point is in the folder, and has one value."""
     if not points:
         return True
     held = {

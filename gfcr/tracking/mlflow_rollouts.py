@@ -1,4 +1,4 @@
-"""Rollouts of runs in an MLflow store, read back to be looked at."""
+"""Reads rollouts of runs back from an MLflow store."""
 
 import tempfile
 from pathlib import Path
@@ -9,7 +9,7 @@ from gfcr.tracking.looked_at import LookedAt, look_at
 from gfcr.tracking.mlflow_client import list_files, open_client, search, short
 
 MOST_BYTES: Final = 16 << 20
-"""Of a rollout file that is fetched for a look at it."""
+"""The largest rollout file that is downloaded to show it, in bytes."""
 
 
 def newest_rollouts(uri: str, *, run_id: str) -> list[LookedAt]:

@@ -1,4 +1,4 @@
-"""What a SQLite store must be before MLflow opens it: MLflow itself waits minutes, or migrates."""
+"""Checks a SQLite store before MLflow opens it: MLflow itself waits minutes, or migrates it."""
 
 import os
 import sqlite3
@@ -11,14 +11,14 @@ from urllib.parse import quote
 from gfcr.errors import StoreError
 
 _BUSY_S = 20.0
-"""How long another process may take to make the tables, or to write."""
+"""Seconds that another process may take to make the tables, or to write."""
 
 
 def check_writable(file: Path) -> None:
-    """Checks that the file can be written to, or made.
+    """Checks that the file can be written to, or can be made.
 
     Raises:
-        StoreError: it cannot; says why.
+        StoreError: it cannot; gives the reason.
     """
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -30,10 +30,10 @@ def check_writable(file: Path) -> None:
 
 
 def check_readable(file: Path) -> None:
-    """Checks that the file holds this MLflow's tables; waits a little for whoever makes them.
+    """Checks that the file holds this MLflow's tables; waits while another process makes them.
 
     Raises:
-        StoreError: it does not; says why. Nothing was made or changed.
+        StoreError: it does not; gives the reason. Nothing was made or changed.
     """
     if not file.exists():
         raise StoreError(
@@ -54,7 +54,7 @@ def check_readable(file: Path) -> None:
 
 
 def _revision(file: Path) -> str | None:
-    """The version of the tables; None where there are none yet."""
+    """Returns the version of the tables; None where there are none yet."""
     place = f"file:{quote(str(file))}?mode=ro"
     try:
         with closing(sqlite3.connect(place, uri=True, timeout=_BUSY_S)) as connection:
@@ -68,7 +68,7 @@ def _revision(file: Path) -> str | None:
 
 @cache
 def _head() -> str:
-    """The version of the tables of the MLflow that is installed."""
+    """Returns the version of the tables that the installed MLflow makes."""
     import mlflow.store
     from alembic.script import ScriptDirectory
 

@@ -1,4 +1,4 @@
-"""Runs of an MLflow store, read back."""
+"""Reads runs of an MLflow store as records."""
 
 import json
 import tempfile
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
 ATTEMPT = "gfcr.attempt"
-"""Tag of the folder that the run mirrors, see `RunFolder.attempt`."""
+"""Tag with the attempt of the folder that the run mirrors, see `RunFolder.attempt`."""
 SYSTEM = "system/"
-"""Prefix of metrics of the machine, which MLflow samples: no part of a run's record."""
+"""Prefix of the system metrics that MLflow samples, which are no part of a run's record."""
 OWN_TAGS = {
     f"gfcr.{name}"
     for name in ("run_id", "study", "arm", "seed", "status", "kind", "key", "attempt")
 }
-"""Tags by which the store finds runs: fields of a record, and none of its tags."""
+"""Tags by which the store finds runs; they become fields of a record and are not in its tags."""
 
 
 def read_runs(uri: str, *, study: str | None = None, series: Sequence[str] = ()) -> list[RunRecord]:
@@ -36,7 +36,7 @@ def read_runs(uri: str, *, study: str | None = None, series: Sequence[str] = ())
     Args:
         uri: MLflow tracking URI.
         study: study to read; None reads all.
-        series: metrics whose course over updates is wanted.
+        series: names of the metrics whose values over updates are wanted.
 
     Raises:
         StoreError: it cannot be reached or read; nothing was made or changed.
@@ -49,7 +49,7 @@ def read_runs(uri: str, *, study: str | None = None, series: Sequence[str] = ())
 
 @contextmanager
 def telling(uri: str) -> Generator[None]:
-    """Makes a `StoreError` of what goes wrong with a store."""
+    """Turns the errors of a store into a `StoreError`."""
     from mlflow.exceptions import MlflowException
     from sqlalchemy.exc import SQLAlchemyError
 
@@ -63,7 +63,7 @@ def telling(uri: str) -> Generator[None]:
 
 
 def _read_run(client: "MlflowClient", *, run: "Run", series: Sequence[str]) -> RunRecord:
-    """One run; one that cannot be read is a record that says so, and hides no other."""
+    """Reads one run; one that cannot be read becomes a record that says so."""
     try:
         return _record(client, run=run, series=series)
     except Exception as error:
@@ -72,7 +72,7 @@ def _read_run(client: "MlflowClient", *, run: "Run", series: Sequence[str]) -> R
 
 
 def _named(run: "Run") -> dict[str, Any]:
-    """Who the run is, as far as its tags say; a seed of -1 is none."""
+    """Returns the identity of a run as far as its tags say; a seed of -1 stands for none."""
     tags = run.data.tags
     seed = tags.get("gfcr.seed", "")
     return {
@@ -113,7 +113,7 @@ def _record(client: "MlflowClient", *, run: "Run", series: Sequence[str]) -> Run
 
 
 def _read_files(client: "MlflowClient", run_id: str) -> tuple[dict[str, dict[str, Any]], list[str]]:
-    """Returns the contents of the run's files, and what is wrong with them."""
+    """Returns the contents of the run's files, and a list of what is wrong with them."""
     import yaml
 
     found: dict[str, dict[str, Any]] = {}

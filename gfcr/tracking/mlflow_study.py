@@ -1,4 +1,4 @@
-"""The run of a study in MLflow: its page, and the report that is kept there."""
+"""The run of a study in MLflow, with the report that is kept there."""
 
 from typing import Final
 
@@ -7,17 +7,17 @@ from gfcr.tracking.mlflow_store import telling
 
 REPORT: Final = "leaderboard.html"
 _LOCAL: Final = "http://127.0.0.1:5000"
-"""Where `mlflow ui` serves a store that has no server of its own."""
+"""The address at which `mlflow ui` serves a store that has no server of its own."""
 
 
 def keep_report(uri: str, *, study: str, experiment: str | None, page: str) -> str:
-    """Puts a study's report beside its run, in the place of an earlier one.
+    """Stores a study's report with its run, and replaces an earlier one.
 
     Args:
         uri: MLflow tracking URI.
         study: the study's name.
-        experiment: of MLflow; None takes the study's name.
-        page: the report.
+        experiment: the MLflow experiment; None takes the study's name.
+        page: the report, as HTML.
 
     Returns:
         The address of the study's runs in MLflow's pages: those of training runs, whatever the

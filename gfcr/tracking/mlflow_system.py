@@ -1,4 +1,4 @@
-"""Metrics of the machine beside a run's own: MLflow's monitor, which samples them in a thread."""
+"""System metrics beside a run's own: MLflow's monitor, which samples them in a thread."""
 
 import logging
 from typing import TYPE_CHECKING
@@ -10,9 +10,9 @@ if TYPE_CHECKING:
 
 
 def monitor(uri: str, *, run_id: str) -> "SystemMetricsMonitor | None":
-    """Starts to sample processor, memory, disk, network and GPUs into a run that goes on.
+    """Starts to sample processor, memory, disk, network and GPUs into a running run.
 
-    How often is MLflow's to say (MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL, 10 s by default), and
+    MLflow decides how often (MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL, 10 s by default), and
     whether at all: None where MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING is false.
     """
     from mlflow.environment_variables import MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING as ENABLED

@@ -11,18 +11,18 @@ if TYPE_CHECKING:
 
 FILE: Final = "rollouts.json"
 _TAG: Final = "mlflow.loggedArtifacts"
-"""By which its pages find tables, as `MlflowClient.log_table` sets it (that one only appends)."""
+"""Tag by which MLflow's pages find tables; `MlflowClient.log_table` sets it, but only appends."""
 _UPDATES: Final = 8
 _EACH: Final = 2
 
 
 def log_table(client: "MlflowClient", run_id: str, *, files: list[Path]) -> None:
-    """Writes the best, worst and rejected rollouts of some updates; idempotent.
+    """Writes the best, worst and rejected rollouts of some updates, replacing an earlier table.
 
     Args:
-        client: of the store.
-        run_id: MLflow's.
-        files: an update's rollouts each, in their order; the first and the last are among those
+        client: the client of the store.
+        run_id: MLflow's id of the run.
+        files: the rollout files in order of updates; the first and the last are among those
             shown.
     """
     last = len(files) - 1

@@ -7,21 +7,21 @@ import re
 from collections.abc import Mapping, Sequence
 
 HELDOUT = "heldout/accuracy"
-"""Metric of a run's held-out score."""
+"""The metric of a run's held-out score."""
 CODE = "gfcr.code"
-"""Tag: digest of gfcr's own files; `gfcr.code.NAME` of a package, module or file of others."""
+"""Tag with the digest of gfcr's own files; `gfcr.code.NAME` has that of other code by name."""
 DIGEST = "gfcr.digest."
-"""Tags: digests of a run's `training`, `heldout` prompts, `asking` code, `model` files."""
+"""Prefix of tags with digests: of `training` and `heldout` prompts, `asking` code and `model`."""
 SEVERAL = " | "
-"""Separates what a run was made with before it was resumed from what it was made with after."""
+"""Separates the values of a tag from before a resume from those after it."""
 UNLIKE = "gfcr.unlike_stock"
-"""Tag: in what the strategy is not the one of its name; absent where it is."""
+"""Tag that says how the strategy differs from the stock one; absent where it does not."""
 NOT_OURS = "not gfcr's"
-"""Value of that tag for a strategy that does not come with gfcr."""
+"""Value of the tag `UNLIKE` for a strategy that does not come with gfcr."""
 CORES = "gfcr.cores"
-"""Tag: how many cores a run had to compute with."""
+"""Tag with the number of cores that a run could use."""
 LENT = "lent"
-"""Stands for the cores of a run that shared them with others: its seconds are not its own."""
+"""Value of the tag `CORES` for a run that shared its cores, so that its seconds mean little."""
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9_/.\- :]|_(?=x[0-9a-f]{4,6}_)")
 _LONGEST = 6000
 _ESCAPE = re.compile(r"_x([0-9a-f]{4,6})_")
@@ -57,7 +57,7 @@ def flatten(spec: Mapping[str, object], *, prefix: str = "") -> dict[str, str]:
 
 
 def compared(name: str, *, keys: Sequence[str]) -> bool:
-    """Whether a study that compares `keys` lets its arms differ in the value called `name`."""
+    """Tells whether a study that compares `keys` lets its arms differ in the value `name`."""
     return any(name == key or name.startswith(f"{key}.") for key in keys)
 
 
@@ -74,7 +74,7 @@ def digest(value: object) -> str:
 
 
 def fit_param(value: str) -> str:
-    """Returns a parameter's value as stores take it; of a long one, its length and digest."""
+    """Returns a parameter's value as stores accept it; a long one as its length and digest."""
     if len(value) <= _LONGEST:
         return value
     return f"{len(value)} characters, sha256 {digest(value)[:16]}: see spec.yaml"

@@ -1,25 +1,25 @@
-"""What is read back from a tracking store: runs, as the leaderboard wants them."""
+"""Runs read back from a tracking store, in the form that the leaderboard uses."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 Curve: TypeAlias = tuple[tuple[int, float], ...]
-"""(step, value) pairs in the order of steps."""
+"""A metric's (step, value) pairs in the order of steps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
-    """One seed of one arm. Holds nothing that changes when the store is filled again."""
+    """One seed of one arm; equal however often the store is filled again."""
 
     run_id: str
     study: str
     arm: str
     seed: int
     status: str
-    """`running`, or how it ended."""
+    """`running`, or the status with which the run ended."""
     tags: Mapping[str, str] = field(default_factory=dict[str, str])
-    """The run card's, the hash of its spec, and `gfcr.result`, the digest of its result."""
+    """The run card's tags, the hash of its spec, and `gfcr.result`, the digest of its result."""
     params: Mapping[str, str] = field(default_factory=dict[str, str])
     """The resolved spec, flattened with dots."""
     result: Mapping[str, Any] | None = None
@@ -27,8 +27,8 @@ class RunRecord:
     spec: Mapping[str, Any] | None = None
     """The resolved spec as it was stored; None where it was not (the run did not end)."""
     certificate: Mapping[str, Any] | None = None
-    """Of its drafter, as it was stored; None where it has none."""
+    """The certificate of the run's drafter, as it was stored; None where it has none."""
     damage: str = ""
-    """What of the record cannot be read, or was changed after the run ended; empty without any."""
+    """What cannot be read or was changed after the run ended; empty where all is well."""
     series: Mapping[str, Curve] = field(default_factory=dict[str, Curve])
-    """The metrics asked for, over updates; empty curves for those that it has not."""
+    """The metrics asked for, over updates; one that was not recorded has an empty curve."""

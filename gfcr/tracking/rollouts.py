@@ -24,7 +24,7 @@ from gfcr.values.numbers import real
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredUpdate:
-    """What one rollout file holds."""
+    """The contents of one rollout file."""
 
     step: int
     groups: tuple[Group, ...]
@@ -33,7 +33,7 @@ class StoredUpdate:
     trained: frozenset[str]
     """Ids of the rollouts of groups that entered the update."""
     pieces: Mapping[str, tuple[str, ...]]
-    """Text of each token of a completion, by rollout id; empty where it was not recorded."""
+    """Text of each completion token, by rollout id; empty where it was not recorded."""
 
 
 def write_rollouts(
@@ -42,9 +42,9 @@ def write_rollouts(
     """Writes the batch to `folder/update-000012.parquet`; the file appears whole or not at all.
 
     Args:
-        folder: of the files.
-        batch: of one update.
-        spell: gives a token's text, for readers that have no tokenizer; see `spelling`.
+        folder: the folder of the rollout files.
+        batch: the batch of one update.
+        spell: returns a token's text, for readers without a tokenizer; see `spelling`.
     """
     pa, pq = _pyarrow()
     path = Path(folder) / f"update-{batch.step:06d}.parquet"
@@ -60,10 +60,10 @@ def write_rollouts(
 
 
 def spelling(decode: Callable[[Sequence[int]], str]) -> Callable[[int], str]:
-    """Returns what gives a token's text within a completion; each token is decoded once.
+    """Returns a function for a token's text within a completion; each token is decoded once.
 
-    Behind another one, as some tokenizers leave out the space before the first. A token that is
-    part of a character is spelled as the replacement character.
+    Each is decoded behind another, as some tokenizers leave out the space before the first. A token
+    that is part of a character is spelled as the replacement character.
     """
 
     @cache

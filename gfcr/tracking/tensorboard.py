@@ -13,7 +13,7 @@ from gfcr.tracking.folder import RunFolder
 
 _WRITER: Final = "tensorboard.summary.writer.event_file_writer"
 _SUFFIX: Final = ".gfcr"
-"""Ends the names of our event files, so that no other's is emptied."""
+"""Suffix of the names of our event files, so that no other writer's file is emptied."""
 
 
 @final
@@ -21,7 +21,7 @@ _SUFFIX: Final = ".gfcr"
 class Tensorboard(Tracker):
     """Writes each run's metrics as TensorBoard scalars into its run folder.
 
-    `tensorboard --logdir runs` shows them as study/arm/seed. The file is written anew from the
+    `tensorboard --logdir runs` shows them as study/arm/seed. The file is written again from the
     run folder when a run goes on, so that no point is there twice. The leaderboard reads MLflow:
     `gfcr upload runs/` brings the same runs there.
     """
@@ -32,7 +32,7 @@ class Tensorboard(Tracker):
         self._writer: Any = None
 
     def start(self, card: RunCard, *, folder: Path) -> None:
-        """Writes what the folder holds so far.
+        """Writes the metrics that the folder holds so far.
 
         Raises:
             ConfigError: tensorboard is not installed.
@@ -43,20 +43,20 @@ class Tensorboard(Tracker):
             print(f"gfcr: no TensorBoard file in {folder}: {error}", file=sys.stderr)
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Adds one line, and flushes it."""
+        """Adds one line of metrics, and flushes it."""
         if self._writer is not None:
             _add(self._writer, step, metrics=metrics, at=time())
             self._writer.flush()
 
     def finish(self, *, status: str, result: Mapping[str, object]) -> None:
-        """Closes the file."""
+        """Closes the event file."""
         if self._writer is not None:
             self._writer.close()
             self._writer = None
 
 
 def _written(folder: RunFolder) -> Any:
-    """Writes a run's event file from its folder, in the place of an earlier one."""
+    """Writes a run's event file from its folder, in place of an earlier one."""
     event_file_writer = optional.load(_WRITER)
     for earlier in folder.path.glob(f"events.out.tfevents.*{_SUFFIX}"):
         earlier.write_bytes(b"")  # a TensorBoard that has it open cannot do without the file

@@ -15,7 +15,7 @@ from gfcr.tracking.names import digest
 from gfcr.values.ranges import Word
 
 _PATIENCE_S = 30.0
-"""For a server to answer, when a run begins."""
+"""Seconds that a server may take to answer when a run begins."""
 
 
 @final
@@ -23,7 +23,7 @@ _PATIENCE_S = 30.0
 class Wandb(Tracker):
     """Mirrors each run to Weights & Biases: `grpo / seed 0` in the group `study / arm`.
 
-    Offline, everything is in the run folder's `wandb/`, for `wandb sync`, and written anew from the
+    Offline, everything is in the run folder's `wandb/`, for `wandb sync`, written again from the
     run folder when a run goes on. Online, wandb takes each update once: of those that are made
     again after a kill it keeps the first values. The leaderboard reads MLflow: `gfcr upload runs/`
     brings the same runs there.
@@ -32,7 +32,7 @@ class Wandb(Tracker):
     libraries: ClassVar[tuple[str, ...]] = ("wandb",)
     project: Word = "gfcr"
     entity: Word | None = None
-    """Team or user; None takes the account's own."""
+    """The team or user; None takes the account's own."""
     mode: Literal["online", "offline"] = "online"
 
     def __post_init__(self) -> None:
@@ -40,7 +40,7 @@ class Wandb(Tracker):
         self._folder: Path | None = None
 
     def start(self, card: RunCard, *, folder: Path) -> None:
-        """Opens the run, or goes on in it, and brings it up to date with the folder's metrics.
+        """Opens or resumes the run, and brings it up to date with the folder's metrics.
 
         Raises:
             ConfigError: wandb is not installed.
@@ -54,7 +54,7 @@ class Wandb(Tracker):
             self._lose(error)
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Adds one line, which wandb sends by itself."""
+        """Adds one line of metrics, which wandb sends in the background."""
         if self._run is None:
             return
         try:
