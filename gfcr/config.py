@@ -37,27 +37,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation(Checked):
-    """How held-out reward is measured: the same question and draws in every arm and update.
+    """How held-out reward is measured: same prompts and draws in every arm and update.
 
-    Nothing here follows what an arm trains with; a study's arms all have the same.
+    Nothing here depends on how an arm trains; all arms of a study have the same evaluation.
     """
 
     prompts: Count = 128
-    """Held-out prompts used, the first ones of the split."""
+    """How many held-out prompts are used, the first ones of the split."""
     samples: Count = 1
-    """Completions a prompt."""
+    """How many completions are sampled for each prompt."""
     every: Natural = 0
-    """Updates between evaluations in the course of a run; 0 is before and after only."""
+    """Updates between evaluations in the course of a run; 0 evaluates before and after it only."""
     sampling: Sampling = field(default_factory=Sampling)
-    """Decoding of held-out answers, whatever the run trains with."""
+    """The sampling of held-out answers, whatever the run trains with."""
     generate: dict[str, Any] = field(default_factory=lambda: {"name": "sample"})
-    """Generate part that rolls the prompts out; `multi_turn` or `episode` where the task needs
-    a tool or an environment."""
+    """The Generate part that answers held-out prompts: `multi_turn` or `episode` where the task
+    needs a tool or an environment."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Budget(Checked):
-    """A run ends at the first bound it meets (or at `trainer.max_steps`). null is no bound."""
+    """Bounds of a run, which ends at the first it meets or `trainer.max_steps`; null is none."""
 
     generated_tokens: Large | None = None
     seconds: Positive | None = None
@@ -66,54 +66,54 @@ class Budget(Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class Roster(Checked):
-    """What is to be compared once it has run, written down before anything has.
+    """The seeds and arms that a study will compare, written down before anything has run.
 
-    A study's file says it for all its runs, and a run without a file's roster has its own seed
-    alone. The leaderboard's caption names seeds that a study's first runs did not ask for.
+    A study's file sets it for all its runs; a run without such a file has its own seed alone. The
+    leaderboard's caption names seeds that a study's first runs did not ask for.
     """
 
     seeds: tuple[Seed, ...] = ()
-    """Empty is the run's own seed alone."""
+    """The seeds of the study; empty stands for the run's own seed."""
     arms: tuple[Word, ...] = ()
-    """Empty is the run's own arm alone."""
+    """The arms of the study; empty stands for the run's own arm."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment(Checked):
-    """One run: everything that decides its outcome."""
+    """One run, with everything that decides its outcome."""
 
     study: Word = "default"
-    """Name under which runs are compared."""
+    """The study's name, under which its runs are compared."""
     arm: Word = ""
-    """Name of this combination within the study; the strategy's name by default."""
+    """The name of this combination within the study; by default the strategy's name."""
     seed: Seed = 0
     model: File = "demo"
-    """A demo model by name, a model folder or a Hub id."""
+    """The model: a demo model by name, a model folder or a Hub id."""
     prompts: Count = 32
-    """Accepted groups an update trains on."""
+    """How many accepted groups an update trains on."""
     task: dict[str, Any] = field(default_factory=lambda: {"name": "chain_sum"})
     strategy: dict[str, Any] = field(default_factory=lambda: {"name": "grpo"})
     engine: dict[str, Any] = field(default_factory=lambda: {"name": "vllm"})
     trainer: dict[str, Any] = field(default_factory=lambda: {"name": "trl"})
     schedule: dict[str, Any] = field(default_factory=lambda: {"name": "sync"})
-    """When rollouts are made and learned from."""
+    """How making rollouts and training take turns, or overlap."""
     tracking: dict[str, Any] = field(default_factory=lambda: {"name": "mlflow"})
     sampling: Sampling = field(default_factory=Sampling)
     evaluation: Evaluation = field(default_factory=Evaluation)
     budget: Budget = field(default_factory=Budget)
     baseline: Word = ""
-    """Arm that the study's other arms are compared with."""
+    """The arm that the study's other arms are compared with."""
     metric: Word = HELDOUT
-    """Metric that the study is about: what its stopping rule reads."""
+    """The metric that the study's stopping rule reads."""
     minimum_effect: NonNegative | None = None
-    """Smallest difference of the metric that matters; null takes the leaderboard's margin."""
+    """The smallest difference of the metric that matters; null takes the leaderboard's margin."""
     compares: tuple[Word, ...] = ()
-    """Keys of what else than training the study's arms may differ in: `model`, `engine.KEY`."""
+    """Keys beside those of training in which the study's arms may differ: `model`, `engine.KEY`."""
     roster: Roster = field(default_factory=Roster)
     folder: File = "runs"
-    """Where run folders go."""
+    """The folder for the run folders of all studies."""
     written: tuple[Text, ...] = ()
-    """The lines of YAML that say it before interpolation; empty where nothing is interpolated."""
+    """The experiment's YAML before interpolation, by line; empty if nothing is interpolated."""
 
     def __post_init__(self) -> None:
         names.check(self.study, key="study")
@@ -139,11 +139,11 @@ RECORDS = {"sampling": Sampling, "evaluation": Evaluation, "budget": Budget, "ro
 
 
 CONFIG = "config.yaml"
-"""In a run folder: the experiment as it was written, interpolations and all."""
+"""The file in a run folder with the experiment as written, before interpolation."""
 
 
 def load(path: str | Path, *, overrides: Sequence[str] = ()) -> "DictConfig":
-    """Returns what a file, its bases and `key=value` overrides say, interpolations unresolved.
+    """Returns the values of a file, its bases and `key=value` overrides, not interpolated yet.
 
     Raises:
         ConfigError: a file is missing or no YAML, or an override is not allowed.
@@ -154,7 +154,7 @@ def load(path: str | Path, *, overrides: Sequence[str] = ()) -> "DictConfig":
 
 
 def of_run(folder: str | Path) -> "DictConfig":
-    """Returns the experiment of a run folder: as YAML it is the run again.
+    """Returns the experiment of a run folder; written as YAML it asks for the same run.
 
     Raises:
         ConfigError: the folder holds no run.
@@ -180,7 +180,7 @@ def read_experiment(path: str | Path, *, overrides: Sequence[str] = ()) -> Exper
 
 @contextmanager
 def located(path: str | Path) -> Generator[None]:
-    """Says the file and the line of a value that cannot be resolved."""
+    """Adds the file and line to the error of a value that cannot be resolved."""
     try:
         yield
     except InterpolationError as error:
@@ -197,10 +197,10 @@ def located(path: str | Path) -> Generator[None]:
 
 
 def given(source: object, *, where: str) -> dict[str, Any]:
-    """Returns plain values of a mapping, a `DictConfig` or a structured config, unresolved.
+    """Returns the plain values of a mapping, a `DictConfig` or a structured config, unresolved.
 
     Raises:
-        ConfigError: it is none of them.
+        ConfigError: the source is none of these.
     """
     from omegaconf import OmegaConf
 
@@ -212,7 +212,7 @@ def given(source: object, *, where: str) -> dict[str, Any]:
 
 
 def experiment(values: Mapping[str, Any], *, where: str) -> Experiment:
-    """Builds an experiment of plain values over the defaults, resolved and strictly typed."""
+    """Builds an experiment from plain values over the defaults, resolved and strictly typed."""
     defaults = asdict(Experiment())
     found = interpolation.resolved(values, over=defaults, where=where)
     if found != dict(values):
@@ -237,7 +237,7 @@ def experiment(values: Mapping[str, Any], *, where: str) -> Experiment:
 
 
 def _evaluation(given: dict[str, Any], *, trained: Sampling, where: str) -> dict[str, Any]:
-    """An evaluation's values with its sampling made, and its part given by name alone spelt out."""
+    """Returns an evaluation's values with its sampling built and its part as a mapping."""
     own = [f.name for f in fields(Sampling) if f.name in given]
     if own:
         raise ConfigError(
@@ -262,11 +262,11 @@ def _evaluation(given: dict[str, Any], *, trained: Sampling, where: str) -> dict
 
 
 def as_dict(config: Experiment) -> dict[str, Any]:
-    """The experiment as plain values, as its file would hold them."""
+    """Returns the experiment as plain values, as its file would hold them."""
     values: dict[str, Any] = interpolation.literal(asdict(config))
     return values if config.written else {k: v for k, v in values.items() if k != "written"}
 
 
 def as_written(config: Experiment) -> str:
-    """The experiment as YAML, with the interpolations that it was written with."""
+    """Returns the experiment as YAML, with the interpolations that it was written with."""
     return "\n".join(config.written) + "\n" if config.written else reading.write(as_dict(config))

@@ -1,4 +1,4 @@
-"""Code in what a model wrote."""
+"""Extracts code from a model's Markdown answer."""
 
 import re
 from typing import Final
@@ -7,6 +7,6 @@ _FENCED: Final = re.compile(r"```[^\n`]*\n(.*?)(?:```|\Z)", re.DOTALL)
 
 
 def last_block(text: str) -> str:
-    """The last fenced block, closed or not; the whole text where there is none."""
+    """Returns the last fenced code block, closed or not; the whole text where there is none."""
     blocks = _FENCED.findall(text)
     return blocks[-1] if blocks else text

@@ -1,7 +1,7 @@
 """Interpolation in experiment files: `${sampling.max_tokens}`, `${.other}`, `${oc.env:NAME}`.
 
-OmegaConf resolves it, when an experiment is made of its values. What is written to records is
-resolved, so what would write a secret there is refused.
+OmegaConf resolves it when an experiment is made from its values. Records hold resolved values, so
+that an interpolation which would write a secret there is refused.
 """
 
 import re
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 MISSING: Final = "???"
-"""Stands where a value must be given, by a file on top or by an override."""
+"""Stands for a value that must be given, by another file or by an override."""
 GROUP: Final = "gfcr.resolvers"
-"""Entry points of functions that `${name:argument,...}` may call."""
+"""Entry-point group of functions that `${name:argument,...}` may call."""
 
 _BUILT_IN: Final = tuple(
     f"oc.{name}" for name in ("env", "select", "decode", "create", "dict.keys", "dict.values")
@@ -32,7 +32,7 @@ _SECRET: Final = re.compile(r"(KEY|TOKEN)S?(_|$)|PASSWORD|PASSWD|SECRET|CREDENTI
 
 
 class InterpolationError(ConfigError):
-    """A value that cannot be had: `text` under `key`, which leads to it with dots."""
+    """A value that cannot be resolved: `text`, at the dotted `key`."""
 
     def __init__(self, message: str, *, key: str, text: str) -> None:
         super().__init__(message)
@@ -40,7 +40,7 @@ class InterpolationError(ConfigError):
 
 
 def is_open(value: object) -> bool:
-    """Whether a value is not known before it is resolved."""
+    """Tells whether a value is not known before it is resolved."""
     return isinstance(value, str) and ("${" in value or value == MISSING)
 
 
@@ -51,16 +51,16 @@ def resolved(
     over: Mapping[str, Any] | None = None,
     only: Iterable[str] | None = None,
 ) -> dict[str, Any]:
-    """Returns values with every interpolation replaced by what it stands for.
+    """Returns values with every interpolation replaced by its result.
 
     Args:
-        values: of a whole experiment or study, to which keys are relative.
-        where: the file, for messages.
-        over: what keys that are not given are.
+        values: values of a whole experiment or study, to which keys are relative.
+        where: the file's name, for messages.
+        over: default values of keys that are not given.
         only: the keys to resolve; the others stay as they are.
 
     Raises:
-        InterpolationError: a key or a variable that there is not, a cycle, a resolver that is not
+        InterpolationError: an unknown key or variable, a cycle, a resolver that is not
             allowed or fails, a secret, or a value that must be given.
     """
     wanted = {key: values[key] for key in (values if only is None else only) if key in values}
@@ -81,7 +81,7 @@ def resolved(
 
 
 def _filled(values: Mapping[str, Any], *, over: Mapping[str, Any]) -> dict[str, Any]:
-    """Values, and below them what is not given."""
+    """Returns the values, with defaults for keys that are not given."""
     filled = {**over, **values}
     for key, value in values.items():
         if is_mapping(value) and is_mapping(usual := over.get(key)):
@@ -90,7 +90,7 @@ def _filled(values: Mapping[str, Any], *, over: Mapping[str, Any]) -> dict[str, 
 
 
 def _given(given: Any, found: Any) -> Any:
-    """Of what was found, the values that were given."""
+    """Returns those of the resolved values that were given, without the defaults."""
     if is_mapping(given):
         return {key: _given(inner, found[key]) for key, inner in given.items()}
     return found
@@ -133,7 +133,7 @@ def _missing(key: str, *, where: str) -> InterpolationError:
 
 
 def literal(value: Any) -> Any:
-    """Returns plain values whose texts mean themselves: `${` in them is escaped."""
+    """Returns values in which texts are not interpolated: `${` in them is escaped."""
     if isinstance(value, str):
         return _OPENING.sub(lambda found: f"{found[1] * 2}\\${{", value)
     if is_mapping(value):
@@ -144,7 +144,7 @@ def literal(value: Any) -> Any:
 
 
 def _texts(value: Any, above: str = "") -> Iterator[tuple[str, Any]]:
-    """Every value that holds no others, by the keys that lead to it as OmegaConf writes them."""
+    """Yields every value that holds no others, with its dotted key as OmegaConf writes it."""
     if is_mapping(value):
         for key, inner in value.items():
             yield from _texts(inner, f"{above}.{key}" if above else str(key))
@@ -178,7 +178,7 @@ def _allow(text: str, *, where: str, key: str) -> None:
 
 @lru_cache(maxsize=1)
 def _own() -> tuple[str, ...]:
-    """Registers the resolvers that installed distributions bring; returns their names."""
+    """Registers the resolvers of installed distributions; returns their names."""
     from omegaconf import OmegaConf
 
     points = entry_points(group=GROUP)

@@ -1,4 +1,4 @@
-"""What is remembered of many keys, and how much."""
+"""A bounded memory of the latest items of many keys."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -10,9 +10,9 @@ T = TypeVar("T")
 def remember(
     memory: dict[str, deque[T]], *, key: str, items: Iterable[T], capacity: int, max_keys: int
 ) -> None:
-    """Adds items to a key's, of which the last `capacity` are kept, of the last `max_keys` keys.
+    """Adds items to a key; keeps its last `capacity` items, and the last `max_keys` keys.
 
-    Keys are in order of their last items: the one that had none for longest is forgotten first.
+    Keys are ordered by their last items: the one without new items for longest is forgotten first.
     """
     kept = memory.pop(key, deque[T](maxlen=capacity))
     memory[key] = kept

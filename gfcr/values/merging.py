@@ -1,6 +1,6 @@
-"""Files and their bases read, and values merged over values by OmegaConf.
+"""Reads files with their bases, and merges values over values by OmegaConf.
 
-OmegaConf is imported where it is used: `gfcr --help` does without.
+OmegaConf is imported where it is used, so that `gfcr --help` does not load it.
 """
 
 from collections.abc import Generator, Mapping
@@ -22,7 +22,7 @@ PARTS: Final = (
 
 
 def read(path: str | Path) -> dict[str, Any]:
-    """Reads a YAML file and, first, the files its `base` key names, from first to last.
+    """Reads a YAML file merged over the files that its `base` key names, in their order.
 
     Raises:
         ConfigError: it cannot be read (see `gfcr.values.reading`), is empty, or is its own base.
@@ -35,7 +35,7 @@ def read(path: str | Path) -> dict[str, Any]:
 
 
 def layers(path: str | Path) -> list[tuple[Path, dict[str, Any]]]:
-    """Returns what a file and its bases say, each by itself, the outermost base first.
+    """Returns the values of a file and of its bases, each by itself, the outermost base first.
 
     Raises:
         ConfigError: as `read`.
@@ -81,7 +81,7 @@ def merge(
 ) -> dict[str, Any]:
     """Merges two experiments' values; a part under another name replaces the base's.
 
-    A part of the base without a name is the usual one: a name for it is another name.
+    A part of the base without a name is the default one, so that any name given is another one.
 
     Raises:
         ConfigError: an interpolation is malformed.
@@ -101,7 +101,7 @@ def merge(
 def combine(
     first: Mapping[str, Any], second: Mapping[str, Any], *, where: str = "values"
 ) -> dict[str, Any]:
-    """Puts changes together, of which one may name a part and another give its settings.
+    """Combines changes, of which one may name a part and another give its settings.
 
     Raises:
         ConfigError: an interpolation is malformed.
@@ -116,7 +116,7 @@ def combine(
 
 
 def tree_of(values: Mapping[str, Any]) -> "DictConfig":
-    """Returns plain values as OmegaConf holds them."""
+    """Returns plain values as an OmegaConf config."""
     from omegaconf import OmegaConf
 
     return cast("DictConfig", OmegaConf.create(_listed(values), flags={"allow_objects": True}))
@@ -124,7 +124,7 @@ def tree_of(values: Mapping[str, Any]) -> "DictConfig":
 
 @contextmanager
 def naming(where: str, *, values: Mapping[str, Any]) -> Generator[None]:
-    """Names the value that OmegaConf does not take, and its key."""
+    """Turns OmegaConf's errors into ones that name the value and its key."""
     from omegaconf.errors import OmegaConfBaseException
 
     try:
@@ -138,14 +138,14 @@ def naming(where: str, *, values: Mapping[str, Any]) -> Generator[None]:
 
 
 def _listed(value: Any) -> Any:
-    """Plain values with lists for tuples, which OmegaConf holds to their length."""
+    """Returns values with lists for tuples, since OmegaConf keeps a tuple's length."""
     if is_mapping(value):
         return {key: _listed(inner) for key, inner in value.items()}
     return [_listed(v) for v in value] if isinstance(value, list | tuple) else value  # pyright: ignore[reportUnknownVariableType]
 
 
 def _kept(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The base without the insides of parts that come under another name."""
+    """Returns the base without the settings of parts that the changes replace by others."""
     kept = dict(base)
     for key, change in changes.items():
         old = kept.get(key)
@@ -157,7 +157,7 @@ def _kept(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]
 
 
 def spelt(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the values with parts that are given by name alone as mappings."""
+    """Returns values in which a part given by its name alone is a mapping with that name."""
     return {
         key: {"name": value} if key in PARTS and isinstance(value, str) else value
         for key, value in values.items()

@@ -1,4 +1,4 @@
-"""Names that people give: of studies, arms and entries. A name is never a path."""
+"""Checks the names that users give to studies, arms and entries; a name is never a path."""
 
 import re
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from gfcr.errors import ConfigError
 
 LONGEST: Final = 100
-"""Characters; a file system takes 255 bytes, and names get endings."""
+"""The most characters of a name; file systems allow 255 bytes, and names get suffixes."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_(][A-Za-z0-9_.+()=,@ -]*")
 _SLUG: Final = re.compile(r"[a-z0-9][a-z0-9_.-]*")
 _ALLOWED: Final = (
@@ -16,7 +16,7 @@ _ALLOWED: Final = (
 
 
 def check(name: str, *, key: str) -> str:
-    """Returns a name that is safe as a folder's, a file's and a table's.
+    """Returns a name that is safe as that of a folder, a file or a table.
 
     Raises:
         ConfigError: it is empty or too long, or has characters that mean something in paths,
@@ -30,7 +30,7 @@ def check(name: str, *, key: str) -> str:
 
 
 def check_slug(name: str, *, key: str) -> str:
-    """Returns a name that needs no quoting anywhere: of an entry.
+    """Returns an entry's name that needs no quoting anywhere.
 
     Raises:
         ConfigError: it has other characters than small letters, digits, - _ and .
@@ -44,5 +44,5 @@ def check_slug(name: str, *, key: str) -> str:
 
 
 def of_object(address: str) -> str:
-    """The name inside `path/to/file.py:name` and `package.module:name`; others are names."""
+    """Returns the name in `path/to/file.py:name` or `package.module:name`; others are names."""
     return address.rpartition(":")[2]

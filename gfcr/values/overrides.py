@@ -1,4 +1,4 @@
-"""Overrides of the command line, as users of Hydra know them: `key=value`, `+key=value`, `~key`."""
+"""Overrides of the command line, as in Hydra: `key=value`, `+key=value` and `~key`."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Override(NamedTuple):
-    """A word of the command line: `key=value`, `+key=value` or `~key`."""
+    """One override of the command line: `key=value`, `+key=value` or `~key`."""
 
     key: str
     value: Any
@@ -21,7 +21,7 @@ class Override(NamedTuple):
 
     @property
     def change(self) -> dict[str, Any]:
-        """What it changes, as a file would say it."""
+        """The change as nested values, as a file would give it."""
         *path, last = self.key.split(".")
         # A bare `strategy=dapo` names the part; `stopping=null` and `strategy={...}` are values.
         bare = self.key in PARTS and isinstance(self.value, str)
@@ -32,10 +32,10 @@ class Override(NamedTuple):
 
 
 def parse_override(text: str) -> Override:
-    """Reads an override.
+    """Reads one override.
 
     Raises:
-        ConfigError: it is none, or its value no YAML.
+        ConfigError: it is no override, or its value is no YAML.
     """
     dotted, sign, value = text.removeprefix("+").partition("=")
     if text.startswith("~"):
@@ -52,20 +52,20 @@ def parse_override(text: str) -> Override:
 
 
 def parse_overrides(overrides: Sequence[str]) -> dict[str, Any]:
-    """`["trainer.max_steps=3"]` -> `{"trainer": {"max_steps": 3}}`; the last of a key counts.
+    """Returns `{"trainer": {"max_steps": 3}}` for `["trainer.max_steps=3"]`; the last one counts.
 
     Raises:
-        ConfigError: one is no KEY=VALUE, or its value no YAML.
+        ConfigError: one is no KEY=VALUE, or its value is no YAML.
     """
     return apply_overrides({}, overrides)
 
 
 def apply_overrides(values: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
-    """Returns values with overrides applied: keys taken out, then values, then places in lists.
+    """Returns values with overrides applied: keys removed, then values set, then list items.
 
     Raises:
-        ConfigError: one is not allowed, or names a place in a list, or a key to take out, that
-            there is not.
+        ConfigError: one is not allowed, or names a list item, or a key to remove, that does
+            not exist.
     """
     given = [parse_override(text) for text in overrides]
     found = dict(values)
@@ -81,7 +81,7 @@ def apply_overrides(values: Mapping[str, Any], overrides: Sequence[str]) -> dict
 
 
 def said(overrides: Sequence[str]) -> dict[str, Any]:
-    """Returns what overrides say of keys that stay, places in lists as if of the whole list."""
+    """Returns the values that overrides set; one list item counts as the whole list."""
     found: dict[str, Any] = {}
     for override in map(parse_override, overrides):
         if not override.removes:
@@ -90,7 +90,7 @@ def said(overrides: Sequence[str]) -> dict[str, Any]:
 
 
 def _edited(values: Mapping[str, Any], override: Override) -> dict[str, Any]:
-    """With one place in a list set, or a key taken out."""
+    """Returns values with one list item set, or one key removed."""
     from omegaconf import OmegaConf
 
     tree = tree_of(values)

@@ -1,4 +1,4 @@
-"""Plain values, as files and the command line give them, against what functions and fields take."""
+"""Checks plain values, from files and the command line, against functions and dataclasses."""
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,15 +10,15 @@ from gfcr.values.ranges import conform, describe, hints_of
 
 
 def is_mapping(value: object) -> TypeGuard[Mapping[str, Any]]:
-    """Whether a value is a mapping (YAML keys are taken as strings)."""
+    """Tells whether a value is a mapping (YAML keys are taken as strings)."""
     return isinstance(value, Mapping)
 
 
 def mapping(value: object, *, where: str, example: str = "") -> dict[str, Any]:
-    """The value as a dict.
+    """Returns a mapping as a dict.
 
     Raises:
-        ConfigError: it is no mapping.
+        ConfigError: the value is no mapping.
     """
     if not is_mapping(value):
         hint = f" such as `{example}`" if example else ""
@@ -29,7 +29,7 @@ def mapping(value: object, *, where: str, example: str = "") -> dict[str, Any]:
 def leaves(
     values: Mapping[str, Any], above: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yields every value by the keys that lead to it; an empty mapping is a value."""
+    """Yields every value with the keys that lead to it; an empty mapping counts as a value."""
     for key, value in values.items():
         if is_mapping(value) and value:
             yield from leaves(value, (*above, str(key)))
@@ -38,7 +38,7 @@ def leaves(
 
 
 def at(values: object, keys: Sequence[str]) -> object:
-    """What stands where keys lead; None where nothing does."""
+    """Returns the value at a path of keys; None where there is none."""
     for key in keys:
         values = values.get(key) if is_mapping(values) else None
     return values
@@ -47,11 +47,11 @@ def at(values: object, keys: Sequence[str]) -> object:
 def merge(
     schema: type[Any], values: Mapping[str, Any], changes: object, *, where: str
 ) -> dict[str, Any]:
-    """Merges changes into values, as a dataclass's init fields take them.
+    """Merges changes into values, and checks them against a dataclass's init fields.
 
     Raises:
-        ConfigError: unknown key, wrong type, out of range or missing, naming the key and what is
-            allowed.
+        ConfigError: a key is unknown or missing, or a value has the wrong type or is out of
+            range; names the key and what is allowed.
     """
     hints = hints_of(schema)
     given = mapping(changes, where=where)
@@ -67,11 +67,11 @@ def merge(
 
 
 def typed(function: Callable[..., Any], values: Mapping[str, Any], *, where: str) -> dict[str, Any]:
-    """Returns keyword arguments as a function's annotations take them; errors as `merge`."""
+    """Returns keyword arguments converted to a function's annotations; errors as `merge`."""
     hints = get_type_hints(function, include_extras=True)
     return {k: conform(v, hints.get(k, Any), key=f"{where}.{k}") for k, v in values.items()}
 
 
 def is_required(field: "dataclasses.Field[Any]") -> bool:
-    """Whether a dataclass field has no default."""
+    """Tells whether a dataclass field has no default."""
     return field.default is MISSING and field.default_factory is MISSING

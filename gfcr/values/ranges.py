@@ -1,4 +1,4 @@
-"""What a field may hold, said by its annotation and checked wherever the field is set.
+"""Ranges of fields, given by their annotations and checked wherever a field is set.
 
 `length: Annotated[int, Interval(ge=1, le=64)]` is refused outside 1 to 64, from a file and from
 Python alike. Whatever the annotation, numbers are finite, integers have 64 bits, text can be
@@ -29,31 +29,31 @@ from gfcr.errors import ConfigError, did_you_mean, shown
 from gfcr.values.types import adapter
 
 Count: TypeAlias = Annotated[int, Interval(ge=1, le=1_000_000)]
-"""How many of something that is held in memory or gone through one by one."""
+"""A number of things that are held in memory or processed one by one."""
 Natural: TypeAlias = Annotated[int, Interval(ge=0, le=1_000_000)]
 Large: TypeAlias = Annotated[int, Interval(ge=1, le=10**15)]
-"""A bound on what is spent or kept: nothing is made that large because of it."""
+"""A bound on what is spent or kept: no memory of that size is allocated for it."""
 Seed: TypeAlias = Annotated[int, Interval(ge=0, lt=2**32)]
 Share: TypeAlias = Annotated[float, Interval(ge=0, le=1)]
 SomeShare: TypeAlias = Annotated[float, Interval(gt=0, le=1)]
 Fraction: TypeAlias = Annotated[float, Interval(gt=0, lt=1)]
 Heat: TypeAlias = Annotated[float, Interval(ge=0.01, le=10)]
-"""What a temperature is multiplied by."""
+"""A factor that a temperature is multiplied by."""
 Temperature: TypeAlias = Annotated[float, Interval(ge=0, le=100)]
-"""Of sampling: 0 is greedy; beyond 100 every token is as likely as any other."""
+"""A sampling temperature: 0 is greedy; beyond 100 tokens are nearly equally likely."""
 Clip: TypeAlias = Annotated[float, Interval(ge=0, le=1000)]
 """How far a ratio of probabilities may lie from 1 in the loss."""
 Positive: TypeAlias = Annotated[float, Interval(gt=0, le=1e12)]
 NonNegative: TypeAlias = Annotated[float, Interval(ge=0, le=1e12)]
 DraftLength: TypeAlias = Annotated[int, Interval(ge=1, le=128)]
-"""Tokens drafted for one verification."""
+"""The number of tokens drafted for one verification."""
 Finite: TypeAlias = Annotated[float, Interval(ge=-1e12, le=1e12)]
 Text: TypeAlias = Annotated[str, Len(0, 10_000)]
 """Free text: templates, patterns, addresses."""
 Word: TypeAlias = Annotated[str, Len(0, 200)]
-"""Names of things, ours and others'."""
+"""The name of something, in gfcr or elsewhere."""
 File: TypeAlias = Annotated[str, Len(0, 2_000)]
-"""A path, a Hub id or an address; empty is none."""
+"""A path, a Hub id or an address; empty stands for none."""
 
 
 class Checked:
@@ -72,10 +72,10 @@ class Checked:
 
 
 def conform(value: Any, hint: Any, *, key: str) -> Any:
-    """Returns the value as the type of its annotation.
+    """Returns the value converted to the type of its annotation.
 
     Raises:
-        ConfigError: it has another type or is out of range, naming the key and what is allowed.
+        ConfigError: it has another type or is out of range; names the key and what is allowed.
     """
     try:
         return adapter(hint).validate_python(value)
@@ -87,13 +87,13 @@ def conform(value: Any, hint: Any, *, key: str) -> Any:
 
 @lru_cache(maxsize=1024)
 def hints_of(schema: type) -> dict[str, Any]:
-    """A dataclass's init fields and their annotations, ranges included."""
+    """Returns a dataclass's init fields with their annotations, ranges included."""
     hints = get_type_hints(schema, include_extras=True)
     return {f.name: hints[f.name] for f in fields(schema) if f.init}
 
 
 def bounds(hint: Any) -> Iterator[Any]:
-    """The constraints of an annotation, one by one."""
+    """Yields the constraints of an annotation, one by one."""
     for constraint in get_args(hint)[1:]:
         if isinstance(constraint, GroupedMetadata):
             yield from constraint
@@ -102,7 +102,7 @@ def bounds(hint: Any) -> Iterator[Any]:
 
 
 def describe(hint: Any) -> str:
-    """What an annotation allows, as people write it."""
+    """Describes in words the values that an annotation allows."""
     origin, args = get_origin(hint), get_args(hint)
     if origin is Annotated:
         return f"{describe(args[0])} {_limits(list(bounds(hint)))}".strip()

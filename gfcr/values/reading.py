@@ -1,7 +1,7 @@
-"""YAML as gfcr reads and writes it: plain values, as written, within bounds.
+"""Reads and writes YAML: plain values, as written, within bounds.
 
-Of YAML 1.2's core: `1e-9` is a number, `no`, `012` and `1:30` are text. Keys are text as written
-and stand once. `${...}` is text too: `gfcr.values.interpolation` resolves it.
+Scalars follow YAML 1.2's core: `1e-9` is a number; `no`, `012` and `1:30` are text. Keys are text
+and occur once. `${...}` is text too: `gfcr.values.interpolation` resolves it.
 """
 
 import json
@@ -19,7 +19,7 @@ from gfcr.values.types import is_text
 MOST_BYTES: Final = 1_000_000
 MOST_DEPTH: Final = 24
 MOST_VALUES: Final = 100_000
-"""With aliases followed: a file of a kilobyte can name a billion."""
+"""The most values, counted with aliases followed: a file of a kilobyte can name a billion."""
 
 _SCALARS: Final = {
     "bool": (r"true|True|TRUE|false|False|FALSE", "tTfF"),
@@ -45,7 +45,7 @@ class _Loader(SafeLoader):
     yaml_implicit_resolvers: ClassVar[Any] = {}
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-        """Keys as written, each once."""
+        """Builds a mapping with keys as written, and refuses a key that occurs twice."""
         seen: set[str] = set()
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode):
@@ -59,10 +59,10 @@ class _Loader(SafeLoader):
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes text that this module would read as something else."""
+    """Quotes text that this module would read as another type."""
 
     def ignore_aliases(self, data: Any) -> bool:
-        """What is said twice is written twice."""
+        """Writes a value that occurs twice in full each time, without anchor and alias."""
         return True
 
 
@@ -76,7 +76,7 @@ def read(path: Path) -> Any:
     """Reads a YAML file.
 
     Raises:
-        ConfigError: it is missing, no file, too large, not UTF-8, no YAML, or not sound.
+        ConfigError: it is missing, no file, too large, not UTF-8, no YAML, or not allowed.
     """
     try:
         if not path.is_file():
@@ -109,9 +109,9 @@ def parse(text: str, *, where: str) -> Any:
 
 
 def lines(path: Path) -> dict[tuple[str, ...], int]:
-    """Returns the line on which each key of a sound YAML file stands, by the keys that lead to it.
+    """Returns the line number of each key of a valid YAML file, by the keys that lead to it.
 
-    What an alias brings stands where its anchor does.
+    A value from an alias has the line of its anchor.
     """
     loader = _Loader(path.read_bytes().decode())
     try:
@@ -145,13 +145,13 @@ def write(values: Mapping[str, Any], *, width: int = 100, flow: bool | None = Fa
 
 
 def inline(value: Any) -> str:
-    """Returns one line of YAML; as JSON, which YAML is too, where YAML would take several."""
+    """Returns one line of YAML; JSON, which is YAML too, where YAML would take several."""
     text = write({"k": value}, width=1_000_000, flow=True).strip()
     return json.dumps(value) if "\n" in text else text.removeprefix("{k: ").removesuffix("}")
 
 
 def _sound(value: Any, *, where: str, depth: int, left: list[int]) -> None:
-    """Walks the values as they will be used."""
+    """Checks depth, number and type of all values; `left` counts the values still allowed."""
     left[0] -= 1
     if depth > MOST_DEPTH:
         raise _too_deep(where)

@@ -1,4 +1,4 @@
-"""What parts share that ask by a template."""
+"""Checks the templates that parts ask by."""
 
 from gfcr.errors import ConfigError, shown
 
@@ -7,7 +7,7 @@ def holding(template: str, *fields: str, where: str) -> None:
     """Refuses a template that lacks one of its fields.
 
     Raises:
-        ConfigError: it does, naming the key and the field.
+        ConfigError: a field is missing; names the key and the field.
     """
     if missing := [f"{{{name}}}" for name in fields if f"{{{name}}}" not in template]:
         raise ConfigError(

@@ -1,8 +1,8 @@
-"""Annotations as pydantic checks them: strict, finite, and the same for files and for Python.
+"""Checks values against annotations by pydantic: strict, finite, the same for files and Python.
 
-pydantic reads the ranges (`annotated_types`) itself. What it is told besides: numbers of numpy are
-numbers, an integer has 64 bits, text can be stored, a list stands for a tuple and a set for
-neither, and an object is of its class.
+pydantic reads the ranges (`annotated_types`) itself. Added rules: numbers of numpy are numbers, an
+integer has 64 bits, text can be stored, a list may stand for a tuple but nothing for a set, and an
+object must be of the annotated class.
 """
 
 import json
@@ -26,7 +26,7 @@ _NO_TEXT: Final = re.compile("[\0\ud800-\udfff]")
 
 @lru_cache(maxsize=4096)
 def adapter(hint: Any) -> TypeAdapter[Any]:
-    """Checks and converts the values of an annotation."""
+    """Returns what checks and converts values of an annotation."""
     return TypeAdapter(_strict(hint, instead={}))
 
 
@@ -35,7 +35,7 @@ def schema(hint: Any, *, instead: Mapping[Any, Schema]) -> Schema:
 
     Args:
         hint: the annotation.
-        instead: schemas of classes that values of a file are made into.
+        instead: the schemas of classes whose objects are made from a file's values.
     """
     # pydantic refuses references to what it has not made itself, so they are hidden from it.
     hidden = {kind: {_HIDDEN.get(k, k): v for k, v in of.items()} for kind, of in instead.items()}
@@ -44,7 +44,7 @@ def schema(hint: Any, *, instead: Mapping[Any, Schema]) -> Schema:
 
 
 def is_text(value: str) -> bool:
-    """Whether files and other libraries can hold it: no NUL, no bytes that are no UTF-8."""
+    """Tells whether files and other libraries can hold a text: no NUL, no lone surrogates."""
     return len(value) <= 10_000 and not _NO_TEXT.search(value)
 
 
@@ -71,7 +71,7 @@ def _strict(hint: Any, *, instead: Mapping[Any, Schema]) -> Any:
 
 
 def _instance(kind: Any, *, schema: Schema) -> Any:
-    """An object that is already made; only its class can be checked, and a protocol not even so."""
+    """Returns the check of an object that is made already: its class, or nothing for a protocol."""
 
     def check(value: Any) -> Any:
         if not isinstance(value, kind):
