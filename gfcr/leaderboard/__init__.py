@@ -1,6 +1,6 @@
-"""Which combination of strategies buys the most, from tracked runs alone.
+"""The leaderboard: which combination of strategies is best, from tracked runs alone.
 
-The same store gives the same leaderboard, byte for byte: everything is sorted, every draw seeded.
+The same store gives the same leaderboard, byte for byte: all is sorted, all draws are seeded.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -117,14 +117,14 @@ def read(uri: str, *, study: str | None = None) -> list[RunRecord]:
 def of_file(
     records: Sequence[RunRecord], *, runs: Collection[str]
 ) -> tuple[list[RunRecord], list[RunRecord]]:
-    """Returns the runs that a study's file is about, and the study's others.
+    """Splits a study's runs into those that its file is about and the others.
 
     Every seed of an arm that the file asks for belongs to it, also one that was taken off the file
     after it was run, because a verdict is over all seeds. The others are of specs that the file no
     longer names. Where the file asks for none of the runs, all of them are its.
 
     Args:
-        records: of the study.
+        records: all runs of the study.
         runs: ids of the runs that the file asks for.
     """
     specs = {_specified(r) for r in records if r.run_id in runs}
@@ -139,7 +139,7 @@ def _specified(run: RunRecord) -> tuple[str, str]:
 def baseline_of(records: Sequence[RunRecord]) -> str | None:
     """Returns the baseline that the runs' study names; None when they name several or none.
 
-    Runs that did not finish, or whose records are damaged, have no say where others have.
+    Runs that did not finish, or whose records are damaged, do not count unless all runs are such.
     """
     ended = [r for r in records if r.status == "finished" and not r.damage] or records
     named = {run.tags.get("gfcr.baseline") for run in ended}

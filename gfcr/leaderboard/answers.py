@@ -1,4 +1,4 @@
-"""What an entry's verdicts are computed from, and computing them again from the entry alone.
+"""The answers in an entry, from which its verdicts can be computed again.
 
 An entry holds the ids of its held-out prompts once, and for every run and evaluation the mean
 reward of each prompt in their order, as text (`-` where nobody could score an answer), with how
@@ -22,11 +22,11 @@ _WHENS = ("before", "after")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recomputed:
-    """An arm's score and verdict, from an entry's answers."""
+    """An arm's score and verdict, computed again from an entry's answers."""
 
     score: Score
     versus: Versus | None
-    """None for the baseline, and where no seed is shared with it."""
+    """The verdict; None for the baseline, and where no seed is shared with it."""
 
 
 def prompts_of(runs: Sequence[RunRecord]) -> list[str]:
@@ -43,7 +43,7 @@ def prompts_of(runs: Sequence[RunRecord]) -> list[str]:
 
 
 def pack(run: RunRecord, *, prompts: Sequence[str]) -> dict[str, Any]:
-    """Returns a run's answers as an entry holds them."""
+    """Returns a run's held-out answers in the form that entries hold."""
     packed: dict[str, Any] = {
         "asked": dict(asked_of(run)),
         "reward_range": result_of(run).get("reward_range"),
@@ -59,7 +59,7 @@ def pack(run: RunRecord, *, prompts: Sequence[str]) -> dict[str, Any]:
 
 
 def unpack(packed: Mapping[str, Any], *, prompts: Sequence[str]) -> dict[str, Any]:
-    """Returns what of a run's result `pack` was given."""
+    """Returns the part of a run's result that `pack` has packed."""
     sections: dict[str, Any] = {"asked": packed["asked"]}
     for when in _WHENS:
         words = zip(prompts, packed[when]["scores"].split(), strict=True)
@@ -72,7 +72,7 @@ def unpack(packed: Mapping[str, Any], *, prompts: Sequence[str]) -> dict[str, An
 
 
 def records_of(content: Mapping[str, Any]) -> list[RunRecord]:
-    """Returns the runs of an entry that was read, sorted, with what it holds of their results."""
+    """Returns the runs of an entry, sorted, with the parts of their results that it holds."""
     tags, prompts = {"gfcr.baseline": content["baseline"] or ""}, content.get("prompts")
     found = [
         RunRecord(

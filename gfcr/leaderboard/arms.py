@@ -1,4 +1,4 @@
-"""From the runs of one arm to its row."""
+"""Makes the row of an arm from its runs."""
 
 from collections.abc import Sequence
 from math import isfinite, nan
@@ -32,7 +32,7 @@ _ONE_SEED = "one seed: no interval, no verdict"
 
 
 def row_of(arm: str, *, runs: Sequence[RunRecord], limits: Limits) -> Row:
-    """Returns the row, not yet compared with any other: without rank (0) and settings."""
+    """Returns an arm's row before any comparison: with rank 0 or none, and no settings."""
     first, certificate, bias = runs[0], certificate_of(runs), shifts_of(runs)
     unranked = _unranked(runs, certificate=certificate)
     return Row(
@@ -82,7 +82,7 @@ def _finals(runs: Sequence[RunRecord]) -> list[float]:
 
 
 def score_of(runs: Sequence[RunRecord], *, limits: Limits) -> Score:
-    """Returns the arm's score with its intervals; unscorable answers at either limit."""
+    """Returns the arm's score and intervals, over both limits for unscorable answers."""
     prompts = shared_prompts(runs)
     ends = [np.asarray(scores_of(runs, prompts=prompts, unscored=end)) for end in limits]
     bounds = declared_bounds(runs)

@@ -1,4 +1,4 @@
-"""Selection bias: whether the rollouts trained on are unlike those generated."""
+"""Selection bias: whether the rollouts trained on differ from those generated."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,7 +15,7 @@ _KINDS = {"length": ("length/all/mean", "length/trained/mean"), "difficulty": SE
 
 
 def shifts_of(runs: Sequence[RunRecord]) -> dict[str, Shift]:
-    """Returns the shift by kind, where all the runs recorded it.
+    """Returns the shift of each kind that all the runs recorded.
 
     Rollouts of an update are no independent draws: an update's means, averaged over the seeds, are
     one observation, and the test is the paired t over the updates that trained on something. An
@@ -55,7 +55,7 @@ def _shift(generated_U: NDArray[np.float64], trained_U: NDArray[np.float64]) -> 
 
 
 def _paired(runs: Sequence[RunRecord], names: Sequence[str]) -> list[NDArray[np.float64]]:
-    """Both metrics at the updates that all the runs have finite values for, means over runs."""
+    """Returns both metrics, means over runs, at the updates where all runs have finite values."""
     curves = [[dict(run.series.get(name, ())) for name in names] for run in runs]
     held = [
         {step for step, v in curve.items() if np.isfinite(v)} for pair in curves for curve in pair

@@ -1,4 +1,4 @@
-"""A leaderboard as people meet it in Python and in notebooks."""
+"""A leaderboard for use from Python and in notebooks."""
 
 from dataclasses import dataclass
 from io import StringIO
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaderboard(Board):
-    """A ranked study, which shows itself as a table."""
+    """A ranked study, which notebooks show as a table."""
 
     def to_frame(self) -> "DataFrame":
-        """One row an arm, the columns of the CSV."""
+        """Returns a DataFrame with one row per arm and the columns of the CSV."""
         return optional.load("pandas").read_csv(StringIO(to_csv(self)))
 
     def _repr_markdown_(self) -> str:
-        """What notebooks show."""
+        """Returns the Markdown table that notebooks show."""
         return to_markdown(self)
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""What is known of the losslessness of an arm's drafter, from the certificates of its runs."""
+"""Whether an arm's drafter is lossless, from the certificates of its runs."""
 
 from collections.abc import Sequence
 from typing import Final, Literal, TypeAlias, cast
@@ -6,8 +6,8 @@ from typing import Final, Literal, TypeAlias, cast
 from gfcr.tracking.records import RunRecord
 
 Certificate: TypeAlias = Literal["none", "lossless", "biased", "inconclusive", "uncertified"]
-"""`none`: does not speculate. `uncertified`: speculates without a certificate that holds for the
-drafter, settings and versions it ran with."""
+"""`none`: the arm does not speculate. `uncertified`: it speculates, and no certificate holds for
+the drafter, settings and versions it ran with."""
 
 _TAG: Final = "gfcr.certificate"
 _WORST_FIRST: tuple[Certificate, ...] = (
@@ -25,7 +25,7 @@ NOTES: dict[Certificate, str] = {
 
 
 def certificate_of(runs: Sequence[RunRecord]) -> Certificate:
-    """Returns the worst state among an arm's runs.
+    """Returns the worst certificate among an arm's runs.
 
     A run that speculates without a certificate that holds for it is `uncertified`.
     """
@@ -33,7 +33,7 @@ def certificate_of(runs: Sequence[RunRecord]) -> Certificate:
 
 
 def state_of(run: RunRecord) -> Certificate:
-    """Returns what a run's record says of the certificate that it found when it began or since."""
+    """Returns the certificate of a run as its record says, found at its beginning or since."""
     if not _speculates(run):
         return "none"
     said = cast(Certificate, run.tags.get(_TAG))

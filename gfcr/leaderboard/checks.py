@@ -1,4 +1,4 @@
-"""What must hold before a leaderboard may be committed."""
+"""Checks that must pass before a leaderboard may be committed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,14 +19,14 @@ STOPPED = "the run was stopped early"
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """One reason not to."""
+    """One reason why a leaderboard cannot be committed."""
 
     check: Check
     text: str
 
 
 def problems_of(board: Leaderboard) -> list[Problem]:
-    """Returns all that is wrong with a leaderboard as an entry."""
+    """Returns all reasons why a leaderboard cannot be committed as an entry."""
     found: list[Problem] = []
 
     def add(check: Check, *texts: str) -> None:
@@ -56,7 +56,7 @@ def problems_of(board: Leaderboard) -> list[Problem]:
 
 
 def _other_code(rows: Sequence[Row]) -> list[str]:
-    """What arms have in common must be the same code; a part that one arm has is its own."""
+    """Lists the common code that differs between arms; a part of one arm only is its own."""
     told: list[str] = []
     for name in sorted({n for row in rows for n in row.provenance if f"gfcr.{n}".startswith(CODE)}):
         held = {row.provenance[name] for row in rows if name in row.provenance}

@@ -1,7 +1,7 @@
 """What a table's caption says of how its study was made.
 
-A p-value of 5 % is one for comparisons that were planned before any score was seen. So comparisons
-are counted, seeds that were added later are named, and so is every setting in which arms differ.
+A p-value below 5 % means what it says for comparisons planned before any score was seen. So
+comparisons are counted, seeds added later are named, and so is every setting in which arms differ.
 """
 
 from collections import Counter
@@ -29,7 +29,7 @@ def added_seeds(runs: Sequence[RunRecord]) -> list[str]:
 
 
 def _added(runs: Sequence[RunRecord]) -> set[int]:
-    """The seeds of one study that were asked for after two or more others."""
+    """Returns the seeds of one study that were asked for after two or more others."""
     known: set[int] = set()
     added: set[int] = set()
     for run in sorted(runs, key=lambda run: (began(run), run.seed, run.arm)):
@@ -42,7 +42,7 @@ def _added(runs: Sequence[RunRecord]) -> set[int]:
 
 
 def began(run: RunRecord) -> str:
-    """Returns what sorts runs by the time at which they began."""
+    """Returns a key that sorts runs by the time at which they began."""
     return str(result_of(run).get("attempt", ""))
 
 
@@ -53,7 +53,7 @@ def compared_with(
     arms: Collection[str],
     scored: Sequence[RunRecord],
 ) -> tuple[int, list[str]]:
-    """Returns the comparisons that p-values are corrected for, and notes on what they are.
+    """Returns the number of comparisons to correct p-values for, and notes on what they are.
 
     With the baseline that the runs name, there is one comparison for every other arm; with another
     one, which may have been chosen afterwards, there is one for every pair of arms. Of `scored`,
@@ -84,7 +84,7 @@ def compared_with(
 def differences(arms: Mapping[str, Sequence[RunRecord]], *, baseline: str) -> list[str]:
     """Returns the settings in which each arm differs from the baseline.
 
-    To them belong the knobs in which its strategy differs from the stock one.
+    These include the knobs in which its strategy differs from the stock one.
     """
     theirs, found = _settings(arms[baseline]), list[str]()
     for arm, runs in arms.items():
@@ -99,7 +99,7 @@ def differences(arms: Mapping[str, Sequence[RunRecord]], *, baseline: str) -> li
 
 
 def _unlike_stock(arms: Mapping[str, Sequence[RunRecord]], *, baseline: str) -> list[str]:
-    """A sentence for each arm whose strategy is not what its name stands for, baseline first."""
+    """Returns a sentence per arm whose strategy differs from the stock one, baseline first."""
     told: list[str] = []
     for arm in sorted(arms, key=lambda arm: (arm != baseline, arm)):
         run = arms[arm][0]

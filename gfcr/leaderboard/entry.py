@@ -1,4 +1,4 @@
-"""An entry of the committed leaderboard: what was run, what came out, and files that run it again.
+"""An entry of the committed leaderboard: specs, results, and files that run it again.
 
 NAME/README.md    the table, for people
 NAME/entry.json   specs, seeds, scores, costs, versions, commit, and a hash of it all
@@ -34,15 +34,15 @@ _LEFT_TO_STORE = ("curves", "series", "profile", "notes", "pareto", "run_ids", "
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """What `gfcr submit` writes."""
+    """An entry of the leaderboard, as `gfcr submit` writes it."""
 
     name: str
     content: Mapping[str, Any]
-    """Of entry.json, its hash included."""
+    """The content of `entry.json`, with its hash."""
     experiments: Mapping[str, Mapping[str, Any]]
-    """Arm -> the values of its experiment file."""
+    """The values of each arm's experiment file, by arm."""
     table: str
-    """Markdown."""
+    """The table as Markdown."""
 
     def write(self, folder: Path) -> Path:
         """Writes the entry to `folder/NAME`; the same entry again changes nothing.
@@ -88,17 +88,17 @@ def entry_of(
     experiments: Mapping[str, Mapping[str, Any]],
     accepted: Sequence[str] = (),
 ) -> Entry:
-    """Makes an entry of a leaderboard.
+    """Makes an entry from a leaderboard.
 
     Args:
-        name: of the entry, also its folder's.
-        board: the rows.
-        arms: the runs behind each row.
-        experiments: the values of an experiment file that asks for each row again.
-        accepted: what is wrong with it, and was accepted.
+        name: the entry's name, also that of its folder.
+        board: the leaderboard, with its rows.
+        arms: the runs behind each row, by arm.
+        experiments: by arm, the values of an experiment file that asks for the row again.
+        accepted: problems of the leaderboard that the submitter has accepted.
 
     Raises:
-        ConfigError: the name cannot be a folder's.
+        ConfigError: the name cannot be that of a folder.
     """
     names.check_slug(name, key="--name")
     prompts = prompts_of([run for runs in arms.values() for run in runs])
@@ -131,7 +131,7 @@ def entry_of(
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Reads an `entry.json`.
+    """Reads an `entry.json`, and checks its hash.
 
     Raises:
         GfcrError: it is no entry, or was changed after it was written.
@@ -175,7 +175,7 @@ def _experiment_text(name: str, arm: str, values: Mapping[str, Any]) -> str:
 
 
 def file_names(arms: Collection[str]) -> dict[str, str]:
-    """Returns the file of each arm's experiment, all different where file names know no case.
+    """Returns the experiment file's name of each arm, all different even if case is ignored.
 
     Characters that need quoting in a shell become `-`; an arm whose name is then another's too
     gets a digest of its own name.

@@ -13,7 +13,7 @@ def expected_of(
     """Returns every arm of the study with the seeds that are expected of it.
 
     These are the seeds that the study's file asks for, or asked for when any of its runs began, and
-    those that the arm has a run of, whatever became of it.
+    those of all runs that the arm has, finished or not.
     """
     found = [*((one.arm, one.seed) for one in asked), *((run.arm, run.seed) for run in records)]
     found += {pair for run in records for pair in _roster(run)}
@@ -35,8 +35,8 @@ def missing_of(
     """Returns the arms and seeds that are expected and have no run.
 
     Args:
-        expected: seeds by arm.
-        records: runs of the study.
+        expected: the expected seeds by arm.
+        records: the runs of the study.
         by_file: whether a study's file says which seeds are asked for; without one, every arm is
             expected to have the seeds of all the others.
     """
@@ -51,7 +51,7 @@ def missing_of(
 
 
 def lack(arm: str, *, wanted: Collection[int], seeds: Collection[int]) -> list[str]:
-    """Returns why an arm cannot be judged by the seeds it has; nothing where it has all."""
+    """Returns why an arm cannot be judged by the seeds it has; empty if it has all."""
     gone = sorted(set(wanted) - set(seeds))
     if not gone:
         return []

@@ -1,4 +1,4 @@
-"""The figures of a row by name: columns of the CSV, what `--where` may ask of results; and JSON."""
+"""The figures of a row by name, for the CSV and for `--where`; and the board as JSON."""
 
 import json
 from collections.abc import Mapping
@@ -36,13 +36,13 @@ _FIGURES: Final[Mapping[str, str]] = {
     **{name: f"cost.{name}" for name in ("verifier_calls", "rollout_tokens_per_s", "r_gen")},
     **{f"{cost}_to_target": f"to_target.{cost}" for cost in ("tokens", "seconds")},
 }
-"""Name -> where in a row it is."""
+"""The path of each figure within a row, by name."""
 RESULTS: Final = frozenset({*_FIGURES, "seeds", "front", "bias", "selection_bias"})
-"""Names of results in expressions."""
+"""Names that expressions may use for results."""
 
 
 def figures_of(row: Row) -> dict[str, Any]:
-    """Returns every figure of `RESULTS`; None for what there is not."""
+    """Returns every figure of `RESULTS`; None for one that a row does not have."""
     biased = [kind for kind, shift in row.bias.items() if shift.significant]
     return {
         **{name: _at(row, path) for name, path in _FIGURES.items()},
@@ -54,7 +54,7 @@ def figures_of(row: Row) -> dict[str, Any]:
 
 
 def to_dict(board: Board) -> dict[str, Any]:
-    """Returns everything as JSON values; what is not known (NaN) is null."""
+    """Returns the whole board as JSON values; NaN (not known) becomes null."""
     return plain({**asdict(board), "rows": [_row(row, board=board) for row in board.rows]})
 
 

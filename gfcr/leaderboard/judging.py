@@ -1,4 +1,4 @@
-"""Verdicts: every arm against the baseline, corrected for all arms of the study."""
+"""Verdicts: compares every arm with the baseline, corrected for all arms of the study."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,13 +15,13 @@ _BY_CHANCE = "the interval excludes 0, but among so many arms one does so by cha
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """What holds for all comparisons of a study."""
+    """The terms that all comparisons of a study share."""
 
     baseline: str
     margin: float
     limits: Limits
     comparisons: int
-    """See `design.compared_with`."""
+    """The number of comparisons, see `design.compared_with`."""
 
 
 def judged(
@@ -29,8 +29,8 @@ def judged(
 ) -> list[Row]:
     """Adds the comparison with the baseline; p-values are corrected for all arms of the study.
 
-    Those without a verdict (stopped, failed, filtered, unranked) count among them with p = 1,
-    which is never below what they would have had: no arm gains by another's absence.
+    Arms without a verdict (stopped, failed, filtered, unranked) count with p = 1, the largest there
+    is, so that no arm gains by another's absence.
     """
     theirs = arms[study.baseline]
     others = [row.arm for row in rows if row.arm != study.baseline]
@@ -57,7 +57,7 @@ def judged(
 def corrected(
     found: Mapping[str, Compared | None], *, ranked: Collection[str], comparisons: int
 ) -> dict[str, float]:
-    """Returns Holm's p-values of the arms that have a verdict, among so many comparisons."""
+    """Returns Holm's p-values of the arms with a verdict, among `comparisons` comparisons."""
     told = {arm: c for arm, c in found.items() if c and c.shown.pairs > 1 and arm in ranked}
     absent = [1.0] * (comparisons - len(told))
     among = holm([*(c.p_value for c in told.values()), *absent])
@@ -74,7 +74,7 @@ def versus_of(comparison: Compared, *, p_value: float | None, margin: float) -> 
 
 
 def without_rank(row: Row, *, reasons: Sequence[str]) -> Row:
-    """The row as unranked for the first of the reasons, all of them in its notes."""
+    """Returns the row without a rank for the first of the reasons; its notes have all of them."""
     if not reasons:
         return row
     why = row.unranked or reasons[0]
@@ -82,7 +82,7 @@ def without_rank(row: Row, *, reasons: Sequence[str]) -> Row:
 
 
 def _other_start(found: Compared | None, *, study: Terms, same_start: bool) -> list[str]:
-    """Why an arm that began with another policy has no rank."""
+    """Returns why an arm that began with another policy than the baseline has no rank."""
     start = found and found.start
     if start is None or not same_start or not start.elsewhere:
         return []

@@ -1,4 +1,4 @@
-"""What runs scored and spent, read from their results."""
+"""The scores and costs of runs, read from their results."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,19 +13,19 @@ from gfcr.tracking.names import CODE, CORES, DIGEST, LENT, SEVERAL
 from gfcr.tracking.records import RunRecord
 
 When: TypeAlias = Literal["before", "after"]
-"""Training."""
+"""Whether an evaluation was before or after training."""
 _SAME_BUDGET = 0.05
 _LAST_UPDATE = 0.2
-"""Share of the larger by which two arms that one bound ended may differ: a quarter of the smaller.
+"""Largest difference, as a share of the larger value, of two arms ended by the same bound.
 
-A bound is looked at between updates, so each arm overshoots it by less than one: by less than a
-quarter in any run of five even updates or more. In the committed leaderboards arms overshoot the
-baseline by 5.3 % at most.
+A bound is checked between updates, so each arm exceeds it by less than one update: by less than a
+quarter of the smaller in any run of five even updates or more. In the committed leaderboards arms
+exceed the baseline by 5.3 % at most.
 """
 _SPENT = {"generated_tokens": "tokens", "seconds": "seconds", "verifier_calls": "verifier calls"}
-"""What each bound of `config.Budget` bounds."""
+"""The quantity that each bound of `config.Budget` limits."""
 _CUT = 0.05
-"""Share of answers that met the cap on tokens from which a row says so."""
+"""The share of answers cut by the cap on tokens from which a row's notes say so."""
 _MADE_WITH = ("gfcr.version.", CODE, CORES, DIGEST)
 _TIMED = ("wall_s", "rollout_tokens_per_s", "r_gen")
 _RATES = ("wall_s", "verifier_calls", "rollout_tokens_per_s", "r_gen")
@@ -34,7 +34,7 @@ _RATES = ("wall_s", "verifier_calls", "rollout_tokens_per_s", "r_gen")
 def result_of(run: RunRecord) -> Mapping[str, Any]:
     """Returns the run's result; empty when it has none.
 
-    Seconds of a run that was lent cores beside others are not its own, and are left out.
+    Seconds of a run that shared cores with others are left out, as the others added to them.
     """
     result = run.result or {}
     if not result or LENT not in run.tags.get(CORES, "").split(SEVERAL):
@@ -49,17 +49,17 @@ def heldout(run: RunRecord, when: When = "after") -> Mapping[str, Any]:
 
 
 def section_of(run: RunRecord, key: str, *, when: When = "after") -> Mapping[str, Any]:
-    """Returns what a held-out evaluation holds under `key`; empty where it holds nothing."""
+    """Returns the section `key` of a held-out evaluation; empty where it has none."""
     return section(heldout(run, when), key)
 
 
 def asked_of(run: RunRecord) -> Mapping[str, Any]:
-    """Returns what was asked at each evaluation: digest, number of prompts, answers a prompt."""
+    """Returns what each evaluation asks: digest and number of prompts, answers per prompt."""
     return section(section(result_of(run), "heldout"), "asked")
 
 
 def unscorable(run: RunRecord, *, when: When = "after") -> int:
-    """Returns how many held-out answers nobody could score."""
+    """Returns how many held-out answers could not be scored."""
     return sum(section_of(run, "unscorable", when=when).values())
 
 
@@ -87,9 +87,9 @@ def scores_of(
     """Returns held-out scores, runs by prompts; one mean per run where prompts are not shared.
 
     Args:
-        runs: of one arm.
-        prompts: ids.
-        unscored: reward that answers without a score count with.
+        runs: the runs of one arm.
+        prompts: ids of the prompts.
+        unscored: the reward that answers without a score count with.
         when: before or after training.
     """
     if not prompts:
@@ -109,13 +109,13 @@ def scores_of(
 
 
 def _mixed(run: RunRecord, *, unscored: float, when: When) -> float:
-    """A run's mean over all answers that were asked for."""
+    """Returns a run's mean over all answers that were asked for."""
     share = unscorable(run, when=when) / max(answers_of(run), 1)
     return (1 - share) * heldout(run, when)["accuracy"] + share * unscored
 
 
 def declared_bounds(runs: Sequence[RunRecord]) -> Bounds | None:
-    """Returns the bounds of rewards that the runs' task declares; None where it does not."""
+    """Returns the bounds of rewards that the task declares; None where it declares none."""
     said: list[Sequence[float | None] | None] = [result_of(r).get("reward_range") for r in runs]
     if said[0] is None or any(one != said[0] for one in said):
         return None
@@ -124,7 +124,7 @@ def declared_bounds(runs: Sequence[RunRecord]) -> Bounds | None:
 
 
 def mean_of(values: Iterable[float | None]) -> float:
-    """Returns the mean, or NaN when any value is missing: part of the runs is not averaged."""
+    """Returns the mean, or NaN if any value is missing: an average over some runs misleads."""
     known = list(values)
     if not known or not all(finite(value) for value in known):
         return nan
@@ -149,9 +149,9 @@ def cost_of(runs: Sequence[RunRecord]) -> ArmCost:
 
 
 def provenance_of(runs: Sequence[RunRecord]) -> dict[str, str]:
-    """Returns where the runs come from, `a | b` if they differ, or it changed in one.
+    """Returns versions and digests of the runs; `a | b` where seeds differ or one has changed.
 
-    Task, model, spec, commit, versions, and digests of the code and of what the runs were given.
+    Included are task, model, spec, commit, versions, and digests of code, prompts and model files.
     """
     names = {name for run in runs for name in run.tags if name.startswith(_MADE_WITH)}
     names |= {"gfcr.task", "gfcr.model", "gfcr.spec_hash", "gfcr.commit"}
@@ -163,12 +163,12 @@ def provenance_of(runs: Sequence[RunRecord]) -> dict[str, str]:
 
 
 def differs(name: str) -> str:
-    """Returns what is said of a value of `provenance_of` that is several."""
+    """Returns the note on a value of `provenance_of` that differs between or within runs."""
     return f"seeds differ in {name}, or it changed in the course of one"
 
 
 def notes_of(runs: Sequence[RunRecord]) -> list[str]:
-    """Returns what a reader of the row must know."""
+    """Returns the notes that a reader of the row needs."""
     notes: list[str] = []
     if any(LENT in run.tags.get(CORES, "").split(SEVERAL) for run in runs):
         notes.append("seconds are left out: trials shared cores, sub-stage by sub-stage")
@@ -201,21 +201,21 @@ def notes_of(runs: Sequence[RunRecord]) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class SharedBudget:
-    """Whether an arm and the baseline had one budget."""
+    """Tells whether an arm and the baseline had the same budget."""
 
     unequal: tuple[str, ...]
-    """Why they had not; empty where they had."""
+    """Why the budgets are not equal; empty where they are."""
     told: tuple[str, ...]
-    """In what they are equal, where not in all."""
+    """Notes on what is equal, where not all is."""
 
 
 def budget_of(runs: Sequence[RunRecord], *, baseline: Sequence[RunRecord]) -> SharedBudget:
-    """Compares what two arms were given to spend, by what they did spend.
+    """Compares the budgets of two arms by what they spent.
 
-    Where bounds ended runs, they are the study's budget: all of them are equal. Arms that one bound
-    ended differ by their last update, which must not be most of the run: see `_LAST_UPDATE`. Where
-    none did, updates are, or tokens; equal seconds alone are none, for anybody can make a run
-    slower.
+    Bounds that ended runs are the study's budget: all of them must be equal. Arms that one bound
+    ended differ by their last update, which must not be most of the run: `_LAST_UPDATE`. If none
+    did, equal updates or tokens are an equal budget. Equal seconds alone are not, since a run can
+    be made slower at will.
     """
     ends = {_bound(run) for run in (*runs, *baseline)}
     bounds = {_SPENT[end[0]] for end in ends if end is not None}
@@ -248,17 +248,17 @@ def budget_of(runs: Sequence[RunRecord], *, baseline: Sequence[RunRecord]) -> Sh
 
 
 def _unknown(pairs: Mapping[str, tuple[float, float]]) -> set[str]:
-    """Names seconds where those of an arm are left out."""
+    """Returns the names of quantities that are not known: seconds, where an arm's are left out."""
     return {"seconds"} if isnan(sum(pairs["seconds"])) else set()
 
 
 def _within(pairs: Mapping[str, tuple[float, float]], *, share: float) -> set[str]:
-    """Names the pairs that differ by no more than a share of the larger value."""
+    """Returns the names of pairs that differ by at most a share of the larger value."""
     return {n for n, (a, b) in pairs.items() if abs(a - b) <= share * max(a, b)}
 
 
 def _bound(run: RunRecord) -> tuple[str, str | None] | None:
-    """The budget that ended a run, and its size."""
+    """Returns the name and size of the budget that ended a run; None if none did."""
     name = result_of(run).get("stopped_by")
     return None if name is None else (str(name), run.params.get(f"budget.{name}"))
 
@@ -274,7 +274,7 @@ def _passes(run: RunRecord) -> float | None:
 
 
 def finite(value: object) -> bool:
-    """Whether a record holds a number, and one that can be averaged."""
+    """Tells whether a record's value is a finite number."""
     return isinstance(value, int | float) and isfinite(value)
 
 
@@ -291,6 +291,6 @@ def _tokens(run: RunRecord) -> Mapping[str, Any]:
 
 
 def section(source: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    """Returns what a result holds under `key`; empty where it holds nothing."""
+    """Returns a section of a result by its key; empty where it has none."""
     found: Mapping[str, Any] | None = source.get(key)
     return {} if found is None else found

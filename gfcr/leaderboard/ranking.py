@@ -1,4 +1,4 @@
-"""From runs to a table."""
+"""Ranks the arms of a study from its runs."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -35,7 +35,7 @@ def rank(
     asked: Collection[ArmSeed] = (),
     others: Sequence[RunRecord] = (),
 ) -> Leaderboard:
-    """Ranks runs that have been read.
+    """Ranks runs that have been read already.
 
     Args and errors as `build`, and `others`: the study's runs that the table is not about, of specs
     that its file no longer names. They count among the comparisons, as they may have been seen.
@@ -90,9 +90,9 @@ def rank(
 
 
 def _stated(runs: Sequence[RunRecord], *, margin: float | None) -> tuple[str, float, list[str]]:
-    """The study's metric and margin as the runs in the table say, and a note where they disagree.
+    """Returns the study's metric and margin from the runs in the table, and notes on conflicts.
 
-    Runs that are left out have no say: a failed one of an earlier file would move everybody's.
+    Runs that are left out are not asked: a failed one of an earlier file must not change them.
     """
     metrics, effects = (
         sorted({run.tags.get(f"gfcr.{name}", "") for run in runs})
@@ -129,7 +129,7 @@ def _whole(
 
 
 def _taken_out(records: Sequence[RunRecord], *, kept: Sequence[RunRecord]) -> list[str]:
-    """What filter expressions took out before anything was compared."""
+    """Returns a note on the arms and seeds that filter expressions took out beforehand."""
     arms = sorted({run.arm for run in records} - {run.arm for run in kept})
     seeds = sorted({run.seed for run in records} - {run.seed for run in kept})
     told = [
@@ -172,7 +172,7 @@ def _check_certified(baseline: str | None, *, rows: Sequence[Row]) -> None:
 
 
 def _ordered(rows: Sequence[Row]) -> list[Row]:
-    """Best score first, with ranks and fronts; those without a rank last."""
+    """Returns rows with ranks and fronts, the best score first; those without a rank last."""
     by_score = sorted(rows, key=lambda row: (row.rank is None, -row.score.floor, row.arm))
     points = {
         row.arm: (row.score.floor, row.cost.rollout_tokens, row.cost.wall_s)

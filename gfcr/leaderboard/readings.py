@@ -1,7 +1,7 @@
 """How an arm compares with the baseline under every reading of what was not measured.
 
-An answer that nobody could score may have been worth anything, and an arm that began elsewhere was
-not only trained. A verdict is what all readings of the records agree on:
+An unscorable answer may have had any reward, and an arm that began with another policy differs
+not only by its training. A verdict is what all readings of the records agree on:
 
 - unscorable answers of the arm at the lowest reward and the baseline's at the highest, and the
   other way round;
@@ -29,12 +29,12 @@ from gfcr.stats import UNBOUNDED, Comparison, Interval, Verdict, bounds_of, comp
 from gfcr.tracking.records import RunRecord
 
 Limits: TypeAlias = tuple[float, float]
-"""Lowest and highest reward that an answer may have."""
+"""The lowest and the highest reward that an answer may have."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
-    """How the answers before training differ from the baseline's at the same seeds."""
+    """How held-out scores before training differ from the baseline's at the same seeds."""
 
     changed: int
     answers: int
@@ -47,7 +47,7 @@ class Start:
         return self.p_value < 0.05
 
     def note(self, baseline: str) -> str:
-        """What a reader must know."""
+        """Returns the note on the difference for a reader of the row."""
         return (
             f"before training {self.changed} of {self.answers} held-out scores differ from "
             f"{baseline}'s at the same seeds, by {self.difference:+.3f} in the mean"
@@ -56,22 +56,22 @@ class Start:
 
 @dataclass(frozen=True, kw_only=True)
 class Compared:
-    """An arm against the baseline."""
+    """The comparison of an arm with the baseline under all readings."""
 
     shown: Comparison
-    """Of the scores; between the two readings where answers could not be scored."""
+    """The comparison of scores; the middle of both readings where answers are unscorable."""
     readings: tuple[Comparison, ...]
     start: Start | None
-    """None where both began alike."""
+    """The difference before training; None where both began alike."""
 
     @property
     def p_value(self) -> float:
-        """The largest of the readings'; 1 where they disagree on who is ahead."""
+        """The largest p-value of the readings; 1 where they disagree on which arm is ahead."""
         signs = {float(np.sign(c.difference.value)) for c in self.readings}
         return max(c.p_value for c in self.readings) if len(signs) == 1 else 1.0
 
     def verdict(self, *, p_value: float, margin: float) -> Verdict:
-        """Returns what all readings agree on, with the corrected p-value."""
+        """Returns the verdict that all readings give with the corrected p-value."""
         found: list[Verdict] = [judge(c, p_value=p_value, margin=margin) for c in self.readings]
         return found[0] if len(set(found)) == 1 else "inconclusive"
 
@@ -86,10 +86,10 @@ def compared(
     """Compares the seeds that both have; None where they have none in common.
 
     Args:
-        runs: of the arm.
-        baseline: of the baseline.
-        limits: lowest and highest reward.
-        same_start: whether both are to begin with one policy: not where a study compares models.
+        runs: the arm's runs.
+        baseline: the baseline's runs.
+        limits: the lowest and highest reward.
+        same_start: whether both must begin with one policy; false if a study compares models.
     """
     shared = sorted({run.seed for run in runs} & {run.seed for run in baseline})
     if not shared:
@@ -106,9 +106,9 @@ def compared(
 
 
 def limits_of(runs: Sequence[RunRecord]) -> Limits:
-    """Returns the rewards that an unscorable answer may have had, lowest and highest.
+    """Returns the lowest and highest reward that an unscorable answer may have had.
 
-    Those that the task declares, or else 0 and 1; beyond either, what was seen.
+    These are the bounds that the task declares, or else 0 and 1, widened to the rewards seen.
     """
     declared = declared_bounds(runs) if runs else None
     low, high = (0.0, 1.0) if declared in (None, UNBOUNDED) else declared
@@ -123,14 +123,14 @@ def limits_of(runs: Sequence[RunRecord]) -> Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class _Pair:
-    """Runs of both at the same seeds."""
+    """The runs of an arm and the baseline at the seeds that both have."""
 
     ours: Sequence[RunRecord]
     theirs: Sequence[RunRecord]
     limits: Limits
 
     def read(self, *, since: When | None = None) -> tuple[Comparison, ...]:
-        """The comparison after training, or the two at the ends where answers have no score."""
+        """Returns one comparison, or one for each extreme if answers have no score."""
         whens: list[When] = ["after", *([since] if since else [])]
         lost = any(unscorable(r, when=w) for r, w in product([*self.ours, *self.theirs], whens))
         ends = [self.limits, self.limits[::-1]] if lost else [self.limits]
@@ -149,7 +149,7 @@ class _Pair:
         return compare(ours, baseline=theirs, span=span)
 
     def _span(self, ours: NDArray[np.float64], theirs: NDArray[np.float64], *, gain: bool) -> float:
-        """Largest size that a difference can have; of a gain, twice that of a score."""
+        """Returns the largest difference that scores can have; for a gain, twice that."""
         if gain:
             return 2 * (self.limits[1] - self.limits[0])
         declared = declared_bounds([*self.ours, *self.theirs])
@@ -157,7 +157,7 @@ class _Pair:
         return high - low
 
     def start(self) -> Start | None:
-        """What differs before training, among the scores that both have in full."""
+        """Returns the difference before training, over prompts that all runs scored in full."""
         every = [*self.ours, *self.theirs]
         lost = {p for run in every for p in section_of(run, "unscorable", when="before")}
         prompts = [p for p in self._prompts("before") if p not in lost]
@@ -183,7 +183,7 @@ class _Pair:
 
 
 def _between(readings: Sequence[Comparison]) -> Comparison:
-    """One comparison of all: the middle, and limits that hold whichever reading is true."""
+    """Returns one comparison for all readings: middle values, and intervals that cover all."""
     if len(readings) == 1:
         return readings[0]
     signs = {float(np.sign(c.difference.value)) for c in readings}

@@ -19,7 +19,7 @@ from gfcr.tracking.folder import write_atomic
 
 _MAX_POINTS: Final = 400
 _DIGITS: Final = 5
-"""Significant ones of what charts draw: more cannot be seen, and take half of the file."""
+"""Significant digits of the values in charts: more cannot be seen, and take half of the file."""
 _ASSETS: Final = (
     *("style.css", "charts.js", "state.js", "forest.js", "rollouts.js", "table.js", "detail.js"),
     "page.js",
@@ -34,7 +34,7 @@ def write(
     Args:
         board: what `gfcr.leaderboard.build` returned.
         path: the HTML file.
-        rollouts: some of each arm, see `shown_rollouts.of_store`.
+        rollouts: some rollouts of each arm, see `shown_rollouts.of_store`.
     """
     assets = files("gfcr.leaderboard") / "report_assets"
     page = (assets / "page.html").read_text("utf-8")
@@ -77,7 +77,7 @@ def _data(board: Leaderboard, *, rollouts: Mapping[str, ShownRun]) -> str:
 
 
 def _unit(board: Leaderboard) -> str:
-    """What a held-out score is counted in."""
+    """Returns the unit of a held-out score, in words."""
     if board.bounds is None or not all(map(isfinite, board.bounds)):
         return "mean reward"
     low, high = board.bounds
@@ -90,7 +90,7 @@ def _look(look: Look) -> dict[str, Any]:
 
 
 def _thin(curve: list[Any]) -> list[Any]:
-    """Keeps at most some 400 points, the last among them, as exactly as can be drawn."""
+    """Returns at most some 400 points of a curve, the last among them, in five digits."""
     step = -(-len(curve) // _MAX_POINTS) or 1
     kept = curve[:-1][::step] + curve[-1:]
     return [[v if v is None else float(f"{v:.{_DIGITS}g}") for v in point] for point in kept]

@@ -1,4 +1,4 @@
-"""The leaderboard as data: one row per arm, and what was left out."""
+"""The leaderboard as data: one row per arm, and the runs left out."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,42 +13,42 @@ class Score:
     """Held-out score after training. All limits are NaN with one seed."""
 
     value: float
-    """Mean over seeds."""
+    """The mean over seeds."""
     low: float
     high: float
-    """95 % interval of the mean, over seeds and prompts: inside the bounds of the rewards, and of
-    every reading of answers that nobody could score."""
+    """The 95 % interval of the mean, over seeds and prompts, within the bounds of the rewards; it
+    covers both extremes of unscorable answers."""
     floor: float
-    """Mean with unscorable answers at the lowest reward: what ranks go by. `value` without any."""
+    """The mean with unscorable answers at the lowest reward, by which arms are ranked."""
     iqm: float
-    """Interquartile mean of the seeds' scores."""
+    """The interquartile mean of the seeds' scores."""
     iqm_low: float
     iqm_high: float
-    """95 % bootstrap interval, too narrow below some ten seeds."""
+    """The 95 % bootstrap interval of `iqm`, too narrow below some ten seeds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Versus:
-    """How an arm compares with the baseline."""
+    """The comparison of an arm with the baseline."""
 
     comparison: Comparison
     p_adjusted: float
-    """p-value corrected for the number of arms compared (Holm)."""
+    """The p-value corrected for the number of arms compared (Holm)."""
     verdict: Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmCost:
-    """What an arm spent, as means over its seeds. NaN where a run did not say."""
+    """What an arm spent, as means over its seeds; NaN where a run did not record it."""
 
     generated_tokens: float
-    """All of them, evaluation included."""
+    """All generated tokens, those of evaluations included."""
     rollout_tokens: float
-    """Generated for training: what budgets, targets and the Pareto front count."""
+    """Tokens generated for training, which budgets, targets and the Pareto front count."""
     trained_tokens: float
     """Distinct generated tokens that were trained on, replayed ones included."""
     wasted_share: float
-    """Tokens generated for rollouts (not for evaluation) and never trained on, as a share."""
+    """The share of the tokens generated for training that were never trained on."""
     ledger: Mapping[str, float]
     """Generated tokens by bin of the ledger."""
     wall_s: float
@@ -56,27 +56,27 @@ class ArmCost:
     verifier_calls: float
     rollout_tokens_per_s: float
     r_gen: float
-    """Share of the step spent generating."""
+    """The share of an update's time spent generating."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToTarget:
-    """What it took to reach a held-out score: medians over runs, those that never did counted.
+    """What it took to reach a held-out score: medians over all runs, also those that did not.
 
-    NaN where half of the runs or more never did.
+    NaN where half of the runs or more did not reach it.
     """
 
     reached: int
     runs: int
     tokens: float
-    """Generated for training by the first evaluation at or above the target."""
+    """Tokens generated for training by the first evaluation at or above the target."""
     seconds: float
     updates: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pareto:
-    """Whether no ranked arm scores at least as much for less."""
+    """Whether an arm is on a Pareto front: no ranked arm scores at least as much for less."""
 
     tokens: bool
     seconds: bool
@@ -89,61 +89,61 @@ class Shift:
     generated: float
     trained: float
     p_value: float
-    """Paired over updates, Holm-corrected for the kinds looked at; 1 with one update."""
+    """The p-value, paired over updates, Holm-corrected for the kinds; 1 with one update."""
 
     @property
     def significant(self) -> bool:
-        """Whether the selection is biased beyond chance."""
+        """Whether trained and generated rollouts differ beyond chance."""
         return self.p_value < 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One arm."""
+    """The row of one arm."""
 
     arm: str
     strategy: str
     rank: int | None
-    """1 is best; None: not ranked, see `unranked`."""
+    """The rank, of which 1 is best; None where the arm is not ranked, see `unranked`."""
     unranked: str
     """Why the arm has no rank; empty when it has one."""
     certificate: Certificate
     stages: Mapping[str, str]
     seeds: tuple[int, ...]
     run_ids: tuple[str, ...]
-    """Of its runs, in the order of `seeds`."""
+    """The ids of its runs, in the order of `seeds`."""
     settings: Mapping[str, str]
     """Configured values, by dotted key, of all keys in which any two arms of the study differ."""
     before: float
-    """Held-out score before training."""
+    """The held-out score before training."""
     score: Score
     versus: Versus | None
-    """None for the baseline itself, and where none is named."""
+    """The verdict; None for the baseline itself, and where no baseline is named."""
     answers: int
-    """Held-out answers asked for after training, over its seeds."""
+    """The number of held-out answers asked for after training, over the arm's seeds."""
     unscorable: int
-    """Of these, answers that nobody could score."""
+    """How many of these answers could not be scored."""
     cut: int
-    """Of these, answers that met the cap on tokens."""
+    """How many of these answers were cut by the cap on tokens."""
     cost: ArmCost
     to_target: ToTarget | None
-    """None without a target."""
+    """What it took to reach the target; None without a target."""
     pareto: Pareto
     bias: Mapping[str, Shift]
-    """`length` in tokens and `difficulty`, one minus the mean reward; empty where not recorded."""
+    """Shifts by kind: `length` in tokens and `difficulty`, one minus the mean reward."""
     profile: Profile
-    """Share of runs above each of the table's thresholds."""
+    """The share of runs above each of the table's thresholds."""
     provenance: Mapping[str, str]
     notes: tuple[str, ...]
     curves: Mapping[int, Sequence[Sequence[float]]]
-    """By seed: (update, tokens generated for training, seconds, held-out score)."""
+    """Curves by seed: (update, tokens generated for training, seconds, held-out score)."""
     series: Mapping[str, Mapping[int, Curve]]
-    """Metrics by name and seed."""
+    """The metrics read for plots, by name and seed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Excluded:
-    """A run that is in no row, and why."""
+    """A run that is in no row, with the reason."""
 
     run_id: str
     arm: str
@@ -161,26 +161,26 @@ class ArmSeed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Board:
-    """Rows, best score first, then those without a rank; and what was left out."""
+    """Rows, best score first, then those without a rank; and the runs left out."""
 
     study: str
     metric: str
-    """What the study is about; rows are ranked by the held-out score whatever it is."""
+    """The study's metric; rows are ranked by the held-out score whatever it is."""
     baseline: str | None
     margin: float
     own_margin: float
-    """What the runs say, chosen before them: their minimum effect, or else the default."""
+    """The study's own margin, set before the runs: its minimum effect, or else the default."""
     target: float | None
-    """Held-out score that `to_target` is about."""
+    """The held-out score of `to_target`."""
     noise_floor: NoiseFloor | None
-    """Of the baseline's seeds; None below four of them."""
+    """The noise floor of the baseline's seeds; None below four of them."""
     rows: tuple[Row, ...]
     excluded: tuple[Excluded, ...]
     comparisons: int = 0
-    """That p-values are corrected for: arms of the study, whatever became of them, or pairs."""
+    """How many comparisons p-values are corrected for: arms, whatever became of them, or pairs."""
     bounds: Bounds | None = None
-    """Least and largest held-out score that there can be; None where the task does not say."""
+    """The least and largest possible held-out score; None where the task declares neither."""
     missing: tuple[ArmSeed, ...] = ()
-    """What the study asks for, or other arms have, and the store has no run of."""
+    """Seeds that the study asks for, or other arms have, and the store has no run of."""
     notes: tuple[str, ...] = ()
-    """What a reader of the table must know beside its rows."""
+    """Notes on the whole table for its reader."""

@@ -1,4 +1,4 @@
-"""Which runs may be averaged: the others are left out, each with its reason."""
+"""Sorts out which runs may be averaged; the others are left out, each with its reason."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -40,18 +40,19 @@ def screen(
 
 
 _SAME = ("task.", "evaluation.", "engine.")
-"""Parameters that decide what the held-out score measures, and by what means."""
+"""Prefixes of the parameters that decide what the held-out score measures, and how."""
 _GIVEN = {
     "model.files": "model",
     "training prompts": "training",
     "held-out prompts at any time": "heldout",
     "code that asks and scores": "asking",
 }
-"""What a spec only names, and a run's tags tell by a digest; `a | b` where a run was resumed."""
+"""Digest tags of what a spec only names, by their words; `a
+b` if it was resumed."""
 
 
 def compares_of(runs: Sequence[RunRecord], *, baseline: str | None) -> list[str]:
-    """Returns the keys that the study says it compares: the baseline's word, or all runs'."""
+    """Returns the keys that the study compares, as the baseline's runs say, or else all runs."""
     own = [run for run in runs if run.arm == baseline] or runs
     said = [set(run.tags.get("gfcr.compares", "").split()) for run in own]
     return sorted(set[str].intersection(*said)) if said else []
@@ -60,13 +61,13 @@ def compares_of(runs: Sequence[RunRecord], *, baseline: str | None) -> list[str]
 @final
 @dataclass(kw_only=True)
 class _Sieve:
-    """Runs that are still in, and those that are out."""
+    """The runs that are still in, and those left out with their reasons."""
 
     runs: list[RunRecord]
     out: list[Excluded] = field(default_factory=list[Excluded])
 
     def drop(self, reason: Callable[[RunRecord], str | None]) -> None:
-        """Leaves out the runs for which there is a reason to."""
+        """Leaves out the runs for which `reason` returns one."""
         kept: list[RunRecord] = []
         for run in self.runs:
             why = reason(run)
@@ -84,7 +85,7 @@ class _Sieve:
         why: str,
         first: Counter[str] | None = None,
     ) -> None:
-        """Leaves out runs that differ in a fact from most runs (of `first`, when it has any)."""
+        """Leaves out runs whose fact is not the commonest one (of `first`, when it has any)."""
         counts = first or Counter(fact(run) for run in self.runs)
         usual = min(counts, key=lambda value: (-counts[value], value), default="")
         self.drop(lambda run: None if fact(run) == usual else why.format(fact(run), usual))
@@ -119,7 +120,7 @@ def _unusable(run: RunRecord) -> str | None:
 
 
 def _missing(run: RunRecord) -> str | None:
-    """Names the first figure that a row needs and the run has not."""
+    """Returns what is wrong with the first figure that a row needs and the run lacks."""
     result = result_of(run)
     score = heldout(run).get("accuracy")
     if not finite(score):
@@ -141,9 +142,9 @@ def _missing(run: RunRecord) -> str | None:
 
 
 def _settings(runs: Sequence[RunRecord], *, compares: Sequence[str]) -> Callable[[RunRecord], str]:
-    """What the score is a score of: task, model, and whichever of the other values differ.
+    """Returns a function that describes a run's task, model and all other values that differ.
 
-    What was asked goes by a digest of the prompts, not by the name of the task.
+    Prompts are compared by a digest of what was asked, not by the name of the task.
     """
     names = sorted({n for run in runs for n in run.params if n.startswith(_SAME)})
     values: dict[str, Callable[[RunRecord], str]] = {

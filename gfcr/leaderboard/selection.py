@@ -1,6 +1,6 @@
-"""Which runs and rows a table is about, by filter expressions.
+"""Chooses the runs and rows of a table by filter expressions.
 
-An expression on what runs are (parameters, tags, arm, seed) chooses runs before anything is
+An expression on properties of runs (parameters, tags, arm, seed) chooses runs before anything is
 computed. One on results chooses rows of the finished table: verdicts stay those of all the arms
 that were compared, and no seed is chosen by its score. The baseline always stays.
 """
@@ -17,17 +17,17 @@ from gfcr.tracking.records import RunRecord
 
 @dataclass(frozen=True, kw_only=True)
 class Expressions:
-    """Filter expressions by what they choose."""
+    """Filter expressions, split into those that choose runs and those that choose rows."""
 
     of_runs: Sequence[Where]
     of_rows: Sequence[Where]
 
 
 def sort_out(given: Sequence[Where], *, runs: Sequence[RunRecord]) -> Expressions:
-    """Splits expressions; those that mention a result are of rows.
+    """Splits expressions; those that mention a result choose rows.
 
     Raises:
-        ConfigError: a name is unknown, or results are mixed with `seed`, which rows have not.
+        ConfigError: a name is unknown, or results are mixed with `seed`, which rows do not have.
     """
     for where in given:
         if runs:
@@ -44,7 +44,7 @@ def sort_out(given: Sequence[Where], *, runs: Sequence[RunRecord]) -> Expression
 def keep_runs(
     runs: Sequence[RunRecord], *, where: Sequence[Where], baseline: str | None
 ) -> list[RunRecord]:
-    """Returns the runs for which all the expressions hold; the baseline's seeds are chosen too."""
+    """Returns the runs for which all expressions hold; the baseline is filtered by seed only."""
 
     def holds(run: RunRecord) -> bool:
         asked = [w for w in where if run.arm != baseline or w.names == {"seed"}]
@@ -63,7 +63,7 @@ def keep_rows(
     arms: Mapping[str, Sequence[RunRecord]],
     baseline: str | None,
 ) -> list[Row]:
-    """Returns the rows for which all the expressions hold, and the baseline's."""
+    """Returns the rows for which all expressions hold, and the baseline's."""
 
     def holds(row: Row, expression: Where) -> bool:
         others = facts_of(arms[row.arm][0], expression.names - RESULTS)

@@ -1,4 +1,4 @@
-"""In what the arms of a table were asked to be different."""
+"""The configured values in which the arms of a table differ."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -6,16 +6,16 @@ from typing import Final
 from gfcr.tracking.records import RunRecord
 
 _WHO: Final = frozenset({"arm", "roster", "seed", "seeds", "study"})
-"""Keys of a spec that say who a run is, not what it does."""
+"""Keys of a spec that say which run it is, not what it does."""
 ABSENT: Final = ""
-"""Of a key that an arm has not: a part with other options, or none."""
+"""The value of a key that an arm does not have: it has a part with other options, or none."""
 
 
 def settings_of(arms: Mapping[str, Sequence[RunRecord]]) -> dict[str, dict[str, str]]:
     """Returns every configured value in which any two arms differ, by arm and dotted key.
 
-    Each arm has every key, so that two of them can be compared. Values are JSON, or text; several,
-    ` | ` between them, where an arm's seeds differ.
+    Each arm has every key, so that two of them can be compared. Values are JSON or text; where an
+    arm's seeds differ, ` | ` separates them.
     """
     found = {arm: _params(runs) for arm, runs in arms.items()}
     keys = sorted({key for params in found.values() for key in params})

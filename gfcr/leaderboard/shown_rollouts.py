@@ -1,4 +1,4 @@
-"""A few rollouts of each arm, for the report: what is shown of them, and no more."""
+"""A few rollouts of each arm, shortened, for the report."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -14,19 +14,19 @@ NONE: Final = (
     "folders; rollouts are there with all). `gfcr rollouts RUN` shows those of a folder."
 )
 _MOST_TOKENS: Final = 2000
-"""Of a completion that are shown."""
+"""The most tokens of a completion that are shown."""
 _MOST_CHARACTERS: Final = 6000
-"""Of a prompt, or of a completion whose tokens were not recorded as text, that are shown."""
+"""The most characters of a prompt, or of a completion without recorded token texts."""
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class ShownRun:
-    """One run of an arm."""
+    """One run of an arm, with the rollouts to choose from."""
 
     seed: int
     rollouts: Collection[LookedAt]
-    """Of one update."""
+    """The rollouts of one update."""
 
     def data(self) -> dict[str, Any]:
         """Returns its best, worst and rejected rollout as JSON values."""
@@ -42,8 +42,8 @@ def of_store(board: Leaderboard, *, uri: str) -> dict[str, ShownRun]:
     """Reads the newest update of each arm's first run; arms without rollouts are left out.
 
     Args:
-        board: made from the store.
-        uri: of the store.
+        board: the leaderboard made from the store.
+        uri: the URI of the store.
 
     Raises:
         StoreError: the store cannot be read.

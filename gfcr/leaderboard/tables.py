@@ -1,4 +1,4 @@
-"""The leaderboard as a table, for terminals and as Markdown and CSV."""
+"""The leaderboard as a table: for terminals, as Markdown and as CSV."""
 
 from collections.abc import Callable
 from functools import partial
@@ -27,7 +27,7 @@ def to_rich(board: Board) -> Table[Row]:
 
 
 def to_markdown(board: Board) -> str:
-    """Returns a table for a README, then what was left out."""
+    """Returns a Markdown table for a README, with notes and the runs left out below it."""
     said = [f"{row.arm}: {note}." for row in board.rows for note in row.notes]
     said += [f"Left out: {e.arm}, seed {e.seed} ({e.run_id}): {e.reason}." for e in board.excluded]
     lines = [markdown(caption(board)), *(f"- {markdown(line)}" for line in said)]
@@ -35,7 +35,7 @@ def to_markdown(board: Board) -> str:
 
 
 def to_csv(board: Board) -> str:
-    """Returns one line per arm with plain numbers; what is not known is empty."""
+    """Returns CSV with one line per arm and plain numbers; what is not known is empty."""
     bins = sorted({name for row in board.rows for name in row.cost.ledger})
     return csv_of(
         [
@@ -56,7 +56,7 @@ def to_csv(board: Board) -> str:
 
 
 def remarks(board: Board) -> str:
-    """Returns what stands under the table in a terminal: notes, and what was left out and why."""
+    """Returns the text below the table in a terminal: notes, and runs left out with reasons."""
     lines = [f"- {row.arm}: {note}." for row in board.rows for note in row.notes]
     out: dict[tuple[str, str], list[str]] = {}
     for run in board.excluded:
@@ -69,7 +69,7 @@ def remarks(board: Board) -> str:
 
 
 def caption(board: Board) -> str:
-    """Returns the sentences that say what the numbers are."""
+    """Returns the sentences that explain the numbers."""
     bounded = board.bounds is not None and all(map(isfinite, board.bounds))
     kind = " (Korn-Graubard, inside its bounds)" if bounded else ""
     told = [f"Held-out score, mean over seeds with its 95 % interval{kind}."]

@@ -1,4 +1,4 @@
-"""Time- and tokens-to-target, and who is on the Pareto front."""
+"""Time- and tokens-to-target, and the Pareto fronts."""
 
 from collections.abc import Mapping, Sequence
 from math import inf, isfinite, nan
@@ -13,8 +13,8 @@ from gfcr.tracking.records import RunRecord
 def to_target(runs: Sequence[RunRecord], *, target: float) -> ToTarget:
     """Returns what the runs took to reach a held-out score.
 
-    A run reaches it at its first evaluation at or above, unscorable answers at the lowest reward;
-    nothing is read between evaluations. A run that never does took forever, which the median over
+    A run reaches it at its first evaluation not below it, unscorable answers at the lowest reward;
+    nothing is interpolated. A run that never does counts as infinite in the median over runs.
     runs counts.
     """
     points = [_reached(run, target=target) for run in runs]
@@ -29,10 +29,10 @@ def to_target(runs: Sequence[RunRecord], *, target: float) -> ToTarget:
 
 
 def pareto(points: Mapping[str, tuple[float, float, float]]) -> dict[str, Pareto]:
-    """Returns who is on the two fronts.
+    """Returns for each arm whether it is on the fronts of tokens and seconds.
 
     Args:
-        points: arm -> (score, tokens, seconds).
+        points: (score, tokens, seconds) by arm.
     """
     on_tokens = _front({arm: (p[0], p[1]) for arm, p in points.items()})
     on_seconds = _front({arm: (p[0], p[2]) for arm, p in points.items()})
@@ -40,7 +40,7 @@ def pareto(points: Mapping[str, tuple[float, float, float]]) -> dict[str, Pareto
 
 
 def _front(points: Mapping[str, tuple[float, float]]) -> set[str]:
-    """Arms that none matches in one and beats in the other; an unknown cost is on no front."""
+    """Returns the arms that no other dominates; an arm of unknown cost is not among them."""
     known = {arm: p for arm, p in points.items() if isfinite(p[1])}
     return {
         arm

@@ -19,7 +19,7 @@ _Read: TypeAlias = Callable[[_Facts], Any]
 
 
 def _known(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
-    """What is not known is neither less nor more."""
+    """Makes a comparison false where either value is not known."""
     return lambda a, b: None not in (a, b) and compare(a, b)
 
 
@@ -35,7 +35,7 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 }
 
 _MOST = 500
-"""Characters: what is nested deeper than that allows cannot be walked."""
+"""The most characters: deeper nesting than these allow would exceed the recursion limit."""
 
 
 @final
@@ -59,15 +59,15 @@ class Where:
 
     @property
     def names(self) -> set[str]:
-        """The names it mentions."""
+        """The names that the expression mentions."""
         pair = self._pair()
         return {pair[0]} if pair is not None else _names(self._tree())
 
     def holds(self, facts: Mapping[str, object]) -> bool:
-        """Whether it is true of one arm or run; `facts` holds every name of `names`.
+        """Tells whether it is true of one arm or run; `facts` holds every name of `names`.
 
         Raises:
-            ConfigError: values that cannot be compared.
+            ConfigError: the values cannot be compared.
         """
         pair = self._pair()
         if pair is not None:
@@ -97,7 +97,7 @@ class Where:
 
 
 def facts_of(run: RunRecord, names: Collection[str]) -> dict[str, object]:
-    """Returns what a run's parameters and tags say of the names; None for what it has not.
+    """Returns the values of names among a run's parameters and tags; None for what it lacks.
 
     `strategy.filters.zero_variance` is also true of a run with a filter of that name at any
     address, and a name that others begin with is true where any of them is.
@@ -143,7 +143,7 @@ def _value(text: str) -> object:
 
 
 def _name(node: ast.AST) -> str | None:
-    """The dotted name that a node is, if it is one."""
+    """Returns the dotted name that a node is; None if it is something else."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute):
@@ -160,10 +160,10 @@ def _names(node: ast.AST) -> set[str]:
 
 
 def _compiled(node: ast.AST, *, where: str) -> _Read:
-    """What the expression says of facts.
+    """Returns a function that evaluates the expression on facts.
 
     Raises:
-        ConfigError: it holds something else than a filter may.
+        ConfigError: the expression holds something that filters may not.
     """
     name = _name(node)
     if name is not None:
@@ -195,5 +195,5 @@ def _compiled(node: ast.AST, *, where: str) -> _Read:
 
 
 def _chained(values: Sequence[Any], *, signs: Sequence[Callable[[Any, Any], bool]]) -> bool:
-    """`a < b < c`: each value compared with the next."""
+    """Evaluates a chain as `a < b < c`: each value is compared with the next."""
     return all(sign(a, b) for sign, (a, b) in zip(signs, pairwise(values), strict=True))
