@@ -1,1 +1,1 @@
-"""Code as files: found, read and told apart by digests."""
+"""Finds and reads code as files, and compares it by digests."""

@@ -1,4 +1,4 @@
-"""What the source of a class says of it, read without importing it."""
+"""Reads a class's description from its source, without importing it."""
 
 import ast
 import inspect
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def summary_of(path: Path, *, name: str) -> tuple[str, dict[str, str]]:
-    """The first line of a class's docstring, and its annotated constants by name."""
+    """Returns the first line of a class's docstring, and its annotated constants by name."""
     body = ast.parse(path.read_text()).body
     node = next(n for n in body if isinstance(n, ast.ClassDef) and n.name == name)
     given = [f for f in node.body if isinstance(f, ast.AnnAssign)]
@@ -22,7 +22,7 @@ def summary_of(path: Path, *, name: str) -> tuple[str, dict[str, str]]:
 
 
 def field_docs(part: type[Any]) -> dict[str, str]:
-    """The string literal under each annotated field of the class and of those it inherits."""
+    """Returns the docstring under each annotated field of a class and its base classes."""
     docs: dict[str, str] = {}
     for base in reversed(part.__mro__):
         if "__dataclass_fields__" in vars(base):

@@ -1,4 +1,4 @@
-"""Modules of files that no import statement finds, by path."""
+"""Loads modules from files that no import statement finds, by their paths."""
 
 import importlib
 import importlib.util
@@ -11,27 +11,27 @@ from typing import Any, Final
 from gfcr.errors import near_file
 
 PREFIX: Final = "gfcr_loose_"
-"""Of their names."""
+"""Prefix of the names of such modules."""
 files: Final[dict[str, str]] = {}
-"""Name and file of every module loaded by `load`: what no import statement finds."""
+"""The file of every module loaded by `load`, by the module's name."""
 
 
 def name_of(path: Path) -> str:
-    """The name that a file's module has, or would have."""
+    """Returns the name that a file's module has, or would have."""
     # Two folders may hold files of the same name.
     return f"{PREFIX}{path.stem}_{zlib.crc32(str(path.resolve()).encode()):08x}"
 
 
 def find(place: str) -> ModuleType:
-    """Imports what is called so, or lies there: `package.module` or `path/to/file.py`."""
+    """Imports a module by name (`package.module`) or from a file (`path/to/file.py`)."""
     return load(Path(place)) if place.endswith(".py") else importlib.import_module(place)
 
 
 def load(path: Path) -> Any:
-    """Loads a module of a file; twice gives the same module.
+    """Loads the module of a file; loading it twice gives the same module.
 
     Raises:
-        FileNotFoundError: there is none.
+        FileNotFoundError: there is no such file.
     """
     if not path.is_file():
         raise FileNotFoundError(f"no file {path}.{near_file(path)}")

@@ -1,4 +1,4 @@
-"""Libraries of an extra: loaded when first needed, and where they are missing, named with it."""
+"""Loads libraries of extras when first needed; names the extra of one that is missing."""
 
 import importlib
 import re
@@ -10,11 +10,11 @@ from gfcr.errors import ConfigError
 
 _REQUIRED: Final = re.compile(r"([A-Za-z0-9._-]+).*; extra == \"(\w+)\"")
 _TOGETHER: Final = ("all", "dev")
-"""Extras that only bring what another brings."""
+"""Extras that only combine what other extras bring."""
 
 
 def load(module: str, *, instead: str = "") -> Any:
-    """Imports a library.
+    """Imports a library that an extra brings.
 
     Raises:
         ConfigError: it is not installed; names the extra that brings it, and what to do `instead`.
@@ -28,7 +28,7 @@ def load(module: str, *, instead: str = "") -> Any:
 
 
 def missing(error: ModuleNotFoundError, *, instead: str = "") -> ConfigError | None:
-    """Returns the error that names the extra of what is missing; None for what is in no extra."""
+    """Returns the error that names the extra of a missing library; None if no extra brings it."""
     library = (error.name or "").partition(".")[0]
     wanted = " or ".join(f"'gfcr[{extra}]'" for extra in extras_of(library))
     if not wanted:
@@ -37,7 +37,7 @@ def missing(error: ModuleNotFoundError, *, instead: str = "") -> ConfigError | N
 
 
 def extras_of(library: str) -> list[str]:
-    """Names the extras that bring a library, by the name that it is imported by."""
+    """Returns the extras that bring a library, given the name that it is imported by."""
     return list(dict.fromkeys(extra for name, extra in _brought() if name == library.lower()))
 
 

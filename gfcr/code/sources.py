@@ -1,8 +1,8 @@
 """Digests of the code that a run is made with, so that an edit between two runs is noticed.
 
-gfcr and its strategies have one digest. Of code that is not gfcr's, each module that a part of the
-run lies in has its own: a module in a package counts with the whole package. What these modules
-import from elsewhere is not looked at.
+gfcr and its strategies have one digest. Of other code, each module that a part of the run lies in
+has its own digest: a module in a package counts with the whole package. What these modules import
+from elsewhere is not included.
 """
 
 import hashlib
@@ -19,16 +19,16 @@ from gfcr.code import loose
 from gfcr.values.plain import is_mapping
 
 UNKNOWN: Final = "unknown"
-"""Digest of code that has no file, such as a class typed into a notebook."""
+"""The digest of code without a file, such as a class typed into a notebook."""
 OURS: Final = ("gfcr", "gfcr_strategies")
-"""Packages that are gfcr's own."""
+"""The names of gfcr's own packages."""
 _HOME: Final = Path(__file__).parents[1]
 _ADDRESS: Final = re.compile(r"([^:]+\.py|[A-Za-z_]\w*(?:\.\w+)*):[A-Za-z_]\w*")
-"""Of code: `path/to/file.py:Name` or `package.module:Name`."""
+"""Matches an address of code: `path/to/file.py:Name` or `package.module:Name`."""
 _BY_VERSION: Final = frozenset(
     {"datasets", "numpy", "torch", "transformers", "trl", "vllm"} | sys.stdlib_module_names
 )
-"""Libraries that a run's record tells by their versions."""
+"""Libraries that a run's record identifies by their versions."""
 _ASKING: Final = (
     "experiment/heldout.py",
     *("loop/runner.py", "loop/scoring.py", "loop/session.py"),
@@ -54,17 +54,17 @@ def ours() -> str:
 
 
 def addresses(value: object) -> Iterator[str]:
-    """Yields every address of code that is not gfcr's in a spec, under whichever key it stands."""
+    """Yields every address of code outside gfcr in a spec, whatever key it stands under."""
     for text in _addresses(value):
         if text.partition(".")[0] not in OURS:
             yield text
 
 
 def roots(objects: Iterable[object], *, spec: object = None) -> set[str]:
-    """Returns the modules that parts and functions lie in, and the paths of those loaded by path.
+    """Returns the modules that parts and functions lie in, and paths of those loaded by path.
 
     Args:
-        objects: parts, classes and functions; with a class come those it inherits from.
+        objects: parts, classes and functions; classes are taken with their base classes.
         spec: plain values that may hold addresses of code.
     """
     found: set[str] = set()
@@ -86,10 +86,10 @@ def units(start: Iterable[str]) -> dict[str, str]:
 
 
 def asking(start: Iterable[str]) -> str:
-    """Returns one digest of all that asks held-out prompts and scores the answers.
+    """Returns one digest of all code that asks held-out prompts and scores the answers.
 
     Args:
-        start: roots of the task and of the part that rolls held-out prompts out.
+        start: roots of the task and of the Generate part that answers held-out prompts.
     """
     start = [*start]
     files = {file for pattern in _ASKING for file in _HOME.glob(pattern)}
@@ -99,7 +99,7 @@ def asking(start: Iterable[str]) -> str:
 
 
 def _unit(root: str) -> tuple[str, list[Path]]:
-    """The name of what is digested together, and its files; no name for what is no code at all."""
+    """Returns the name and files of one digest; the name is empty for what is no code at all."""
     if root.endswith(".py"):
         return root, [file] if (file := Path(root)).is_file() else []
     top = _file(_head(root))
