@@ -1,4 +1,4 @@
-"""Studies: arms x seeds of one file, each trial a process of its own, resumable."""
+"""Studies: the arms and seeds of one file, each trial in its own process, resumable."""
 
 from gfcr.sweep import decisions
 from gfcr.sweep.ending import notes, problems

@@ -1,4 +1,4 @@
-"""What a stopping rule said, on record: `decisions.jsonl` in the study's folder, and each run."""
+"""Records the decisions of a stopping rule in the study's `decisions.jsonl` and in its runs."""
 
 import json
 import time
@@ -18,13 +18,13 @@ from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.lock import locked
 
 STOPPED = "gfcr.stopped"
-"""Tag of a run that was given up; its value says why."""
+"""Tag of a run that was stopped early; its value says why."""
 _PATIENCE_S = 60.0
-"""For another sweep of the study that runs the trial just now."""
+"""Seconds to wait for another sweep of the study that is running the trial."""
 
 
 def file_of(study: Study) -> Path:
-    """Where a study's decisions are kept."""
+    """Returns the file of a study's decisions."""
     return study.folder / "decisions.jsonl"
 
 
@@ -66,7 +66,7 @@ def append(study: Study, line: Mapping[str, Any]) -> None:
 
 
 def read(study: Study) -> list[dict[str, Any]]:
-    """Returns what `write` wrote."""
+    """Returns the decisions that `write` and `append` have written."""
     file = file_of(study)
     try:
         return [json.loads(line) for line in _whole(file).splitlines()]
@@ -78,7 +78,7 @@ def read(study: Study) -> list[dict[str, Any]]:
 
 
 def _whole(file: Path) -> str:
-    """The lines; a last one that was cut short is left out."""
+    """Returns the file's complete lines; a last one that was cut short is left out."""
     text = file.read_text("utf-8") if file.exists() else ""
     return text[: text.rfind("\n") + 1]
 
@@ -86,8 +86,8 @@ def _whole(file: Path) -> str:
 def give_up(trial: Trial, *, why: str) -> dict[str, Any]:
     """Marks a run as stopped, in its folder and in its store; returns its result.
 
-    Also one that had finished: its arm is compared over all of its seeds or not at all. Run again
-    without the rule, a run goes on from its last checkpoint.
+    A finished run is marked too: its arm is compared over all of its seeds or not at all. Run again
+    without the rule, a run resumes from its last checkpoint.
     """
     with locked(trial.folder, patience_s=_PATIENCE_S):
         return _give_up(trial, why=why)

@@ -1,4 +1,4 @@
-"""Two-level designs: which runs tell most about many factors.
+"""Two-level designs, which estimate the effects of many factors from few runs.
 
 Rows are runs, columns factors, entries -1 (reference) and +1; the first row is all -1. Columns are
 orthogonal, so that every main effect is estimated from all runs. Shape suffix: `_RF` runs by

@@ -1,4 +1,4 @@
-"""What a reader of a study's end must know."""
+"""What limits the comparisons of a study that has ended."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from gfcr.sweep.study import Study, TrialEnd
 
 
 def problems(ends: Sequence[TrialEnd]) -> list[TrialEnd]:
-    """Returns the trials that were to finish and cannot be compared: failed, or without score."""
+    """Returns the trials that cannot be compared although they should have finished."""
     return [e for e in ends if e.problem is not None and e.status != "stopped"]
 
 

@@ -1,4 +1,4 @@
-"""Factorial designs: levels of several factors, combined into the arms of a study.
+"""Factorial designs: combines the levels of several factors into the arms of a study.
 
 Each level is a mapping of the strategy's keys, or of an experiment's with dots
 (`trainer.learning_rate`). A factor that is such a key has a list of its values for levels. The
@@ -21,22 +21,22 @@ DESIGNS = ("full", "fractional", "screening", "one_at_a_time")
 _TWO_LEVELS = {"fractional": designs.fractional, "screening": designs.screening}
 _MOST_FACTORS = 31
 _EXPERIMENTS = ("strategy", "prompts", "model")
-"""Keys without a dot that are an experiment's: the others are the strategy's."""
+"""Keys without a dot that belong to the experiment; all others belong to the strategy."""
 _EXAMPLE = "{group: {small: {group_size: 4}, large: {group_size: 16}}}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One arm of a design."""
+    """One arm of a design: a combination of levels."""
 
     levels: Mapping[str, str]
-    """Factor -> level."""
+    """The level of each factor, by the factor's name."""
     changes: Mapping[str, Any]
-    """What the arm's experiment changes."""
+    """The values that the arm changes in the experiment."""
 
     @property
     def name(self) -> str:
-        """The levels' names, `a+b+c`, in the order of the factors."""
+        """The arm's name: those of its levels as `a+b+c`, in the order of the factors."""
         return "+".join(self.levels.values())
 
 
@@ -75,7 +75,7 @@ def expand(factors: object, *, design: object, where: str) -> dict[str, Cell]:
 
 
 def levels_of(factor: str, levels: object, *, where: str) -> dict[str, dict[str, Any]]:
-    """Returns what each level of a factor changes in an experiment, by its name.
+    """Returns the changes that each level of a factor makes to an experiment, by level.
 
     Raises:
         ConfigError: fewer than two levels, one that is no mapping, or a name with `+` or `/`.
@@ -101,16 +101,16 @@ def levels_of(factor: str, levels: object, *, where: str) -> dict[str, dict[str,
 
 
 def _name_of(value: object) -> str:
-    """A level's name: that of the part, or the value itself."""
+    """Returns a level's name: that of the part it gives, or the value itself."""
     named = value.get("name") if is_mapping(value) else value
     return str(named).rpartition("/")[2]
 
 
 def changes_of(level: object, *, where: str) -> dict[str, Any]:
-    """Returns what a level changes in an experiment.
+    """Returns the changes that a level makes to an experiment.
 
     Raises:
-        ConfigError: it is no mapping.
+        ConfigError: the level is no mapping.
     """
     changes: dict[str, Any] = {}
     for key, value in mapping(level, where=where).items():
@@ -119,12 +119,12 @@ def changes_of(level: object, *, where: str) -> dict[str, Any]:
 
 
 def key_of(key: str) -> str:
-    """The key of an experiment, with dots, that a level means by a key."""
+    """Returns the experiment's dotted key for a key of a level."""
     return key if "." in key or key in _EXPERIMENTS else f"strategy.{key}"
 
 
 def _check_apart(factors: Mapping[str, Mapping[str, Mapping[str, Any]]], *, where: str) -> None:
-    """Factors that set one key would overwrite each other: the design would not be crossed."""
+    """Refuses factors that set the same key: they would overwrite each other."""
     keys = {
         factor: {key for changes in levels.values() for key in _leaves(changes)}
         for factor, levels in factors.items()

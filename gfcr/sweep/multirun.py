@@ -1,4 +1,4 @@
-"""Several values of a key on the command line, as in Hydra's multirun: `strategy=dapo,grpo`."""
+"""Several values of one key on the command line, as in Hydra's multirun: `strategy=dapo,grpo`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -34,7 +34,7 @@ def _key(override: str) -> str:
 
 
 def _values(override: str) -> list[Any]:
-    """The values between commas; commas within brackets and quotes are a value's own."""
+    """Returns the values between commas; commas within brackets and quotes do not separate."""
     text = override.partition("=")[2]
     if "," not in text or isinstance(
         reading.parse(text, where=f"override {override}"), list | dict

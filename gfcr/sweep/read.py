@@ -1,4 +1,4 @@
-"""Study files."""
+"""Reads study files, and makes studies from their values."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ from gfcr.values import interpolation, merging, names, plain
 from gfcr.values.plain import mapping
 
 _BASE = "base"
-"""Name of the arm that a search changes."""
+"""The name of the arm that a search changes."""
 _EXAMPLE = "{grpo: {strategy: grpo}, dapo: {strategy: dapo}}"
 
 
@@ -42,7 +42,7 @@ def load(path: str | Path, *, overrides: Sequence[str]) -> Study:
 
 
 def from_values(values: Mapping[str, Any], *, where: str) -> Study:
-    """Makes a study of what its file would hold, `base` already merged; errors as `load`."""
+    """Makes a study from the values of its file, `base` already merged; errors as `load`."""
     shared = interpolation.resolved(values, where=where, only=_own_keys(values))
     spec = _search(shared, where=where)
     searched: dict[str, Any] = {_BASE: {}}
@@ -91,7 +91,7 @@ def from_values(values: Mapping[str, Any], *, where: str) -> Study:
 
 
 def _own_keys(values: Mapping[str, Any]) -> list[str]:
-    """Keys of the study itself. Those of its experiments are resolved in each, arm by arm."""
+    """Returns keys of the study itself; those of its experiments are resolved in each arm."""
     own = ["study", "baseline", "seeds", "launcher", "stopping", "search", "design"]
     return [*own, *(key for key in ("arms", "factors") if isinstance(values.get(key), str))]
 
@@ -111,7 +111,7 @@ def _search(shared: dict[str, Any], *, where: str) -> Search | None:
 def _arms(
     shared: dict[str, Any], *, where: str
 ) -> tuple[dict[str, Any], dict[str, Mapping[str, str]]]:
-    """Takes `arms`, or `factors` and `design`, out of a study's values."""
+    """Takes `arms`, or `factors` and `design`, out of a study's values; returns both as arms."""
     given, crossed = shared.pop("arms", None), shared.pop("factors", None)
     design = shared.pop("design", None)
     if crossed is None and design is not None:
@@ -147,7 +147,7 @@ def _trial(values: Mapping[str, Any], *, arm: str, seed: int, where: str) -> Tri
 
 
 def trial_of(config: configs.Experiment) -> Trial:
-    """Returns the trial that an experiment is, checked; errors as `load`."""
+    """Makes and checks the trial of an experiment; errors as `load`."""
     resolved = experiment.resolve(config)
     check(resolved)
     return Trial(config=config, folder=resolved.folder, updates=resolved.trainer.max_steps)

@@ -1,4 +1,4 @@
-"""Rounds of trials, and between them the stopping rule."""
+"""Runs trials in rounds, and asks the stopping rule between them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -16,11 +16,11 @@ from gfcr.sweep.study import Study, Trial, TrialEnd
 from gfcr.tracking.folder import RunFolder
 
 Decide: TypeAlias = Callable[[Scores, int], dict[str, str]]
-"""Takes scores at a rung, and where it is; returns the arms to stop, each with the reason."""
+"""Takes scores at a rung and the rung's position; returns the arms to stop, with reasons."""
 
 
 def rounds_of(study: Study) -> list[Round]:
-    """Returns the rounds of a study: one without a stopping rule.
+    """Returns the rounds of a study: a single one if it has no stopping rule.
 
     Raises:
         ConfigError: the rule does not fit the study.
@@ -33,21 +33,21 @@ def rounds_of(study: Study) -> list[Round]:
 @final
 @dataclass(kw_only=True)
 class Sweep:
-    """A study being run."""
+    """A study that is being run, round by round."""
 
     study: Study
     fresh: bool
     begin: Callable[[Trial], None]
     watch: Callable[[Trial], None]
     ends: dict[str, TrialEnd] = field(default_factory=dict[str, TrialEnd])
-    """The latest end of each trial, which may be a pause."""
+    """The latest end of each trial by name; it may be a pause."""
     finished: set[str] = field(default_factory=set[str])
-    """Trials that had finished before."""
+    """Names of the trials that had finished before."""
     stopped: set[str] = field(default_factory=set[str])
-    """Arms given up."""
+    """Names of the arms that were stopped early."""
 
     def run(self, rounds: Sequence[Round], *, decide: Decide | None = None) -> list[TrialEnd]:
-        """Runs round after round, and between them asks the study's rule, or `decide`."""
+        """Runs all rounds; between them it asks the study's rule, or `decide`."""
         for trial in () if self.fresh else self.study.trials:
             if (RunFolder(trial.folder).result() or {}).get("status") == "finished":
                 self.finished.add(trial.name)
@@ -58,7 +58,7 @@ class Sweep:
         return [self.ends[trial.name] for trial in self.study.trials]
 
     def _run_round(self, current: Round, *, final: bool) -> None:
-        """Brings the trials of the arms still running to the end of the round."""
+        """Runs the trials of the arms still running until the end of the round."""
         trials = {t.name: t for t in self.study.trials if self._wanted(t, current)}
         open_trials: list[Trial] = []
         for trial in trials.values():
@@ -82,7 +82,7 @@ class Sweep:
                 self.ends[trial.name] = self._end(trial, result=end.result)
 
     def _decide(self, current: Round, *, number: int, decide: Decide | None) -> None:
-        """Asks the rule, writes down what it says, and ends the arms it gives up."""
+        """Asks the rule, records its decisions, and marks the arms that it stops."""
         rule = self.study.stopping
         assert rule is not None
         scores = self._scores(until=current.until)

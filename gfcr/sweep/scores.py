@@ -1,4 +1,4 @@
-"""What a trial scored at a point of its course."""
+"""The score of a trial at one point of its course."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Runs a study, and a search: arms that a sampler chooses, batch by batch, by how the last did."""
+"""Runs a study or a search, whose sampler chooses arms in batches by earlier results."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,8 +26,8 @@ def run(
 ) -> list[TrialEnd]:
     """Runs the trials that have not finished, in the order of the file.
 
-    A failed one does not stop the others. Interrupted, the same call goes on where it was. A search
-    begins with the baseline's, and goes on with candidates until there are as many as asked for.
+    A failed one does not stop the others. If interrupted, the same call resumes. A search begins
+    with the baseline's trials, and goes on with candidates until there are as many as asked for.
 
     Raises:
         ConfigError: the stopping rule does not fit the study.
@@ -48,7 +48,7 @@ def run(
 
 
 def unfolded(study: Study) -> Study:
-    """Returns a search as the study of the arms it has asked for so far, their values as levels.
+    """Returns a search as the study of the arms it has tried so far, their values as levels.
 
     Any other study is returned as it is.
     """
@@ -76,7 +76,7 @@ def _searcher(study: Study) -> Searcher:
 @final
 @dataclass(kw_only=True)
 class _Hunt:
-    """A search under way."""
+    """A search that is under way."""
 
     study: Study
     searcher: Searcher
@@ -85,7 +85,7 @@ class _Hunt:
     watch: Watch
 
     def run_batch(self, size: int) -> list[TrialEnd]:
-        """Asks for candidates, runs them round by round, and tells how they did."""
+        """Asks the sampler for candidates, runs them in rounds, and reports their results."""
         assert self.study.search is not None
         asked = [self.searcher.ask() for _ in range(size)]
         numbers = {_name(number): number for number, _ in asked}
@@ -113,7 +113,7 @@ class _Hunt:
         return ends
 
     def write_best(self) -> None:
-        """Writes down the best candidates, or the Pareto front."""
+        """Records the best candidates, or the Pareto front."""
         assert self.study.search is not None
         best = [_name(number) for number in self.searcher.best()]
         aims = self.study.search.spec.objectives

@@ -1,4 +1,4 @@
-"""What a study is made of."""
+"""The data of a study: trials, arms and seeds."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,38 +23,38 @@ class Trial:
 
     @property
     def name(self) -> str:
-        """`arm/seed`."""
+        """The trial's name, `arm/seed`."""
         return f"{self.config.name}/{self.config.seed}"
 
     @property
     def run_id(self) -> str:
-        """The run's id, which ends its folder's name."""
+        """The run's id, with which its folder's name ends."""
         return self.folder.name.rpartition("-")[2]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Candidates:
-    """Arms that a search makes as it goes."""
+    """The arms that a search makes as it goes."""
 
     spec: Search
     make: Callable[[str, Mapping[str, Any]], Sequence[Trial]]
-    """The trials of an arm, by its name and its values for the keys of the space."""
+    """Makes the trials of an arm from its name and its values for the keys of the space."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """A question: the same experiment under several arms and seeds."""
+    """A study: the same experiment under several arms and seeds."""
 
     name: str
     baseline: str
     trials: tuple[Trial, ...]
     levels: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
-    """Arm -> factor -> level; empty where the file names arms and not factors."""
+    """The levels of each arm by factor; empty where the file names arms and not factors."""
     stopping: StoppingRule | None = None
-    """Gives up arms before their end; None runs all of them."""
+    """The rule that stops arms early; None runs all of them to their end."""
     launcher: Launcher = field(default_factory=Local)
     search: Candidates | None = None
-    """Chooses arms beside the baseline, which is the only one in `trials`."""
+    """The search that chooses arms beside the baseline, which is then the only one in `trials`."""
 
     @property
     def arms(self) -> dict[str, list[Trial]]:
@@ -71,7 +71,7 @@ class Study:
 
     @property
     def metric(self) -> str:
-        """The metric that the study is about."""
+        """The metric that the study's stopping rule reads."""
         return self.trials[0].config.metric
 
     @property
@@ -81,7 +81,7 @@ class Study:
 
     @property
     def length(self) -> Length:
-        """What each of its runs may last."""
+        """The bounds on the length of each run."""
         first = self.trials[0]
         return Length(
             updates=first.updates,
@@ -90,7 +90,7 @@ class Study:
         )
 
     def only(self, arms: Sequence[str]) -> "Study":
-        """Returns the same study with some of its arms to run.
+        """Returns the same study with only some of its arms.
 
         Raises:
             ConfigError: there is no such arm, or a stopping rule or a search decides what runs.
@@ -110,12 +110,12 @@ class Study:
 
     @property
     def folder(self) -> Path:
-        """Where its arms' folders are."""
+        """The folder that holds the folders of its arms."""
         config = self.trials[0].config
         return Path(config.folder) / config.study
 
     def __eq__(self, other: object) -> bool:
-        """Equal studies ask the same; where their trials run is no part of the question."""
+        """Tells whether studies ask the same; where their trials run is no part of the question."""
         return isinstance(other, Study) and _question(self) == _question(other)
 
 
@@ -133,11 +133,11 @@ def _question(study: Study) -> tuple[object, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class TrialEnd:
-    """How one trial ended."""
+    """The end of one trial: its status, result and problem."""
 
     trial: Trial
     status: str
     """`finished`, `cached` (had finished before), `stopped` (by the stopping rule) or `failed`."""
     result: Mapping[str, Any]
     problem: str | None = None
-    """Why it cannot be compared although it finished, or why it failed or was stopped."""
+    """Why the trial cannot be compared although it finished, or why it failed or was stopped."""

@@ -1,4 +1,4 @@
-"""What is the same for all arms of a study: the question, the means to answer it, the budget."""
+"""What all arms of a study share: the evaluation, the means to answer it, and the budget."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -10,12 +10,12 @@ from gfcr.sweep.study import Trial
 from gfcr.tracking.names import compared, flatten
 
 _OWN: Final = ("arm", "seed", "prompts", "strategy", "sampling", "trainer", "schedule")
-"""What an arm may have of its own: how it trains."""
+"""Keys in which arms may differ, since they say how an arm trains."""
 _STUDY_S: Final = ("folder", "tracking", "baseline", "metric", "minimum_effect", "compares")
 
 
 def check_equal(trials: Sequence[Trial], *, baseline: str, where: str) -> None:
-    """Arms that may spend differently, or are asked differently, are not compared.
+    """Refuses arms that may spend differently or are asked differently than the baseline.
 
     Raises:
         ConfigError: an arm differs from the baseline in more than how it trains, and the study
@@ -50,7 +50,7 @@ def terms_of(config: Experiment) -> dict[str, str]:
 
 
 def _names_first(key: str) -> tuple[bool, str]:
-    """Parts of different names have different keys too."""
+    """Sorts names of parts first, because parts of different names have different keys too."""
     return not key.endswith(".name"), key
 
 
