@@ -1,9 +1,9 @@
-"""The contract of stopping rules: which arms of a study are not worth the rest of their budget.
+"""The contract of stopping rules, which stop arms of a study before their end.
 
-A rule never says that an arm is better. It gives arms up, and an arm given up is reported as
-stopped and never compared: its p-value counts as 1 among those that are corrected together. That
-only ever raises p-values, so the final comparison keeps its error rate whatever the rule does; what
-early stopping can cost is power.
+A rule never says that an arm is better. It stops arms, and a stopped arm is reported as such and
+never compared: its p-value counts as 1 among those that are corrected together. That only ever
+raises p-values, so the final comparison keeps its error rate whatever the rule does; what early
+stopping can cost is power.
 """
 
 from abc import abstractmethod
@@ -15,31 +15,31 @@ from gfcr.experiment.source import Pause
 from gfcr.part import Part
 
 Scores: TypeAlias = Mapping[str, Mapping[int, float]]
-"""Arm -> seed -> score, finite."""
+"""Finite scores by arm and seed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Length:
-    """What a run may last."""
+    """The bounds on the length of a run."""
 
     updates: int
     generated_tokens: int | None = None
-    """None without a token budget."""
+    """The bound on tokens generated for training; None without one."""
     every: int = 0
-    """Updates between held-out evaluations; 0 is none in between."""
+    """Updates between held-out evaluations; 0 stands for none in the course of a run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """Runs to make before the next decision."""
+    """The runs to make before the next decision."""
 
     seeds: tuple[int, ...]
     until: Pause | None
-    """Where the runs pause; None takes them to their end."""
+    """Where the runs pause; None runs them to their end."""
 
 
 class StoppingRule(Part):
-    """Gives up arms between rounds of runs. The file name is the name."""
+    """Stops arms between rounds of runs; the module's name is the rule's."""
 
     @abstractmethod
     def rounds(self, *, seeds: Sequence[int], length: Length) -> list[Round]:
@@ -50,7 +50,7 @@ class StoppingRule(Part):
         """
 
     def expected_share(self, *, arms: int, length: Length) -> float:
-        """Returns the share of the cost of running all arms to their end; 1 where none is known."""
+        """Returns the expected share of the cost of running all arms to their end; 1 if unknown."""
         return 1.0
 
     @abstractmethod
@@ -58,8 +58,8 @@ class StoppingRule(Part):
         """Returns the arms to stop, each with the reason.
 
         Args:
-            scores: of the arms still running, all at the same point; the baseline, which is never
-                stopped, among them.
+            scores: scores of the arms still running, all at the same point, with the baseline's,
+                which is never stopped.
         """
 
 

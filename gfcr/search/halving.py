@@ -1,4 +1,4 @@
-"""Successive halving."""
+"""Successive halving: stops the worse arms at each of several rungs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,10 +25,10 @@ class Halving(StoppingRule):
     paper = "1502.07943"
 
     first: Large
-    """The first rung."""
+    """The first rung, in units of `resource`."""
     factor: Annotated[int, Interval(ge=2, le=1000)] = 3
     resource: Literal["updates", "generated_tokens"] = "updates"
-    """What rungs count."""
+    """The resource in which rungs are counted."""
 
     def rounds(self, *, seeds: Sequence[int], length: Length) -> list[Round]:
         """See `StoppingRule.rounds`."""

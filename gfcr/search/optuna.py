@@ -1,4 +1,4 @@
-"""Optuna's pruners and samplers: the only import of optuna."""
+"""Optuna's pruners and samplers; only this module imports optuna."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -15,9 +15,9 @@ def beaten(
     """Returns the best arm by mean, and those that `WilcoxonPruner` stops against it.
 
     Args:
-        scores: arm -> seed -> score, the same seeds for all.
-        p: level of the test, one-sided.
-        after: seeds below which nothing is stopped.
+        scores: scores by arm and seed, the same seeds for all arms.
+        p: the one-sided level of the test.
+        after: the number of seeds below which nothing is stopped.
     """
     optuna = _optuna()
     means = {arm: fmean(by_seed.values()) for arm, by_seed in scores.items()}
@@ -46,19 +46,19 @@ def _optuna() -> Any:
 
 @final
 class Searcher:
-    """Optuna's ask and tell: chooses candidates, stops them early, knows the best.
+    """Chooses candidates by Optuna's ask and tell, stops them early, and knows the best.
 
-    The same search told the same results asks for the same candidates: it is resumed by being run
+    The same search with the same results asks for the same candidates: it is resumed by running it
     again over runs that have finished.
     """
 
     def __init__(self, search: Search, *, halving: tuple[int, int] | None = None) -> None:
-        """Makes it.
+        """Makes a searcher without results.
 
         Args:
-            search: space, sampler and objectives.
-            halving: first rung and factor of asynchronous successive halving; with one objective
-                only, as Optuna has it.
+            search: the space, sampler and objectives.
+            halving: first rung and factor of asynchronous successive halving; needs a single
+                objective, as in Optuna.
         """
         optuna = _optuna()
         kinds = optuna.samplers
@@ -85,18 +85,18 @@ class Searcher:
         return trial.number, chosen
 
     def stops(self, number: int, *, score: float, step: int) -> bool:
-        """Reports a candidate's score at a rung; returns whether it goes no further."""
+        """Reports a candidate's score at a rung; returns whether it is stopped there."""
         return _stopped(self._trials[number], {step: score})
 
     def tell(self, number: int, values: Sequence[float] | None, *, stopped: bool = False) -> None:
-        """Ends a candidate: its objectives, or None where it was stopped or failed."""
+        """Ends a candidate with its objectives, or None where it was stopped or failed."""
         states = self._optuna.trial.TrialState
         lost = states.PRUNED if stopped else states.FAIL
         state = lost if values is None else states.COMPLETE
         self._study.tell(self._trials[number], values, state=state)
 
     def best(self) -> list[int]:
-        """Returns the numbers of the Pareto-optimal candidates, of the best one with one aim."""
+        """Returns the numbers of the Pareto-optimal candidates; with one objective, of the best."""
         return sorted(trial.number for trial in self._study.best_trials)
 
 

@@ -1,4 +1,4 @@
-"""What a search may choose: keys of an experiment, and the values each may take."""
+"""The space of a search: keys of an experiment, and the values that each may take."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,25 +11,25 @@ from gfcr.values.plain import is_mapping
 from gfcr.values.ranges import Checked, Count, Seed, Word
 
 OBJECTIVES = ("score", "tokens", "seconds")
-"""The score is made large, the others small."""
+"""The objectives: `score` is maximised, the others are minimised."""
 _RANGE = ("low", "high", "log")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Search(Checked):
-    """A search for arms worth a study, in place of `arms`."""
+    """A search for good arms, which stands in a study's file in place of `arms`."""
 
     space: dict[str, Any]
-    """Dotted key -> a list of values, or `{low: 1, high: 8}` with `log: true` where wanted."""
+    """The values by dotted key: a list, or `{low: 1, high: 8}`, with `log: true` where wanted."""
     trials: Annotated[int, Interval(ge=1, le=100_000)] = 20
-    """Candidates, each run with all seeds."""
+    """The number of candidates, each run with all seeds."""
     sampler: Literal["tpe", "nsga2", "random"] = "tpe"
     objectives: list[Word] = field(default_factory=lambda: ["score"])
-    """Several give a Pareto front in place of one best candidate."""
+    """What is optimised; several objectives give a Pareto front in place of one best candidate."""
     batch: Count = 1
-    """Candidates chosen at a time, for launchers that run many trials at once."""
+    """How many candidates are chosen at a time, for launchers that run many trials at once."""
     seed: Seed = 0
-    """Of the sampler: the same search asks for the same candidates again."""
+    """The sampler's seed: the same search asks for the same candidates again."""
 
     def __post_init__(self) -> None:
         for name in self.objectives:
@@ -44,7 +44,7 @@ class Search(Checked):
             _check(key, values)
 
     def corners(self) -> Iterator[dict[str, Any]]:
-        """Candidates that have every value of a list, and both ends of a range, once."""
+        """Yields candidates that have every value of a list, and both ends of a range, once."""
         ends: dict[str, list[Any]] = {
             key: [values["low"], values["high"]] if is_mapping(values) else values
             for key, values in self.space.items()
@@ -54,7 +54,7 @@ class Search(Checked):
 
 
 def nested(values: Mapping[str, Any]) -> dict[str, Any]:
-    """`{"strategy.group_size": 4}` -> `{"strategy": {"group_size": 4}}`."""
+    """Returns `{"strategy": {"group_size": 4}}` for `{"strategy.group_size": 4}`."""
     made: dict[str, Any] = {}
     for key, value in values.items():
         *path, last = key.split(".")

@@ -1,4 +1,4 @@
-"""The paired Wilcoxon rule."""
+"""Stops arms by a paired Wilcoxon test."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,9 +19,9 @@ class Wilcoxon(StoppingRule):
     """
 
     p: Fraction = 0.1
-    """Level below which an arm is given up; no error rate of the study's verdicts."""
+    """Level below which an arm is stopped; no error rate of the study's verdicts."""
     after: Count = 2
-    """Seeds before the first decision."""
+    """The number of seeds before the first decision."""
 
     def rounds(self, *, seeds: Sequence[int], length: Length) -> list[Round]:
         """See `StoppingRule.rounds`."""
