@@ -1,4 +1,4 @@
-"""What a study will cost and what it can show, before anything runs."""
+"""Plans a study: what it will cost and what it can show, before anything runs."""
 
 from gfcr.planning.plan import Assumed, plan
 from gfcr.planning.record import StudyPlan

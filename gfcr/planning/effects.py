@@ -1,4 +1,4 @@
-"""Where the variance of a planned comparison is taken from."""
+"""Estimates the variance of a planned comparison."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ _FEW = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variance:
-    """The components of a paired difference, and how they are known."""
+    """The variance components of a paired difference, and how they are known."""
 
     components: Components
     source: str
-    """`paired runs`, `runs` or `assumed`."""
+    """One of `paired runs`, `runs` and `assumed`."""
     detail: str
-    """What was read, or the assumption in words."""
+    """The runs that were read, or the assumption, in words."""
 
 
 def variance_of(

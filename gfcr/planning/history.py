@@ -1,4 +1,4 @@
-"""Earlier runs that say what the planned ones will cost."""
+"""Finds earlier runs from which the cost of planned ones can be estimated."""
 
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from gfcr.tracking.names import flatten
 from gfcr.tracking.records import RunRecord
 
 Family: TypeAlias = frozenset[tuple[str, str]]
-"""Flattened keys of a spec with their values."""
+"""The flattened keys of a spec with their values, as far as they decide the cost."""
 
 _PROBE_PROMPTS = 16
 _KEPT = ("model", "prompts", "task.", "strategy.", "engine.", "trainer.", "sampling.")
@@ -33,7 +33,7 @@ def family_of(trial: sweep.Trial) -> Family:
 
 
 def read_history(study: sweep.Study) -> list[RunRecord]:
-    """Reads the run folders beside the study's and, where they miss an arm, its MLflow store."""
+    """Reads the run folders beside the study's and, if they lack an arm, its MLflow store."""
     config = study.trials[0].config
     records = read_folders(find_folders(config.folder))
     known = {family(r.params) for r in records if r.status == "finished"}
@@ -47,7 +47,7 @@ def read_history(study: sweep.Study) -> list[RunRecord]:
 def calibrate(
     study: sweep.Study, *, known: Sequence[RunRecord], updates: int = 2
 ) -> list[RunRecord]:
-    """Runs `updates` updates of each arm that no finished run tells about, and reads them.
+    """Runs `updates` updates of each arm that has no finished run like it, and reads them.
 
     The runs are made on this machine, whatever the study's launcher, and leave nothing behind.
     """

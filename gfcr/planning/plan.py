@@ -1,4 +1,4 @@
-"""Plans a study."""
+"""Makes the plan of a study."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -21,12 +21,12 @@ _SEEDS = (2, 3, 5, 10, 20)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assumed(Checked):
-    """What is taken for granted where no earlier runs say."""
+    """The variance that is assumed where there are no earlier runs."""
 
     seed_sd: Share = 0.03
     """Standard deviation of the held-out score between runs of one arm."""
     accuracy: Fraction = 0.5
-    """Held-out score; 0.5 makes answers vary most."""
+    """The held-out score; at 0.5 answers vary most."""
 
 
 def plan(
@@ -42,8 +42,8 @@ def plan(
         study: what `gfcr.sweep.load` returned.
         effect: difference of the held-out score for which the seeds needed are wanted; the study's
             minimum effect of interest by default.
-        calibrated: runs two updates of each arm whose cost no finished run tells.
-        assumed: variance where no earlier runs tell it.
+        calibrated: whether to run two updates of each arm whose cost no finished run shows.
+        assumed: the variance to assume where no earlier runs show it.
 
     Raises:
         ConfigError: `effect` is not positive.

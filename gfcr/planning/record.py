@@ -1,4 +1,4 @@
-"""What a plan of a study holds, and how it is shown."""
+"""The plan of a study as data, and how it is shown."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,51 +23,51 @@ POWER, ALPHA = 0.8, 0.05
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class StudyPlan(JupyterMixin):
-    """What a study is made of, will cost and can show. None and NaN are unknown."""
+    """What a study consists of, will cost and can show. None and NaN are unknown."""
 
     study: str
     baseline: str
     arms: tuple[ArmPlan, ...]
     seeds: int
     prompts: int
-    """Held-out prompts."""
+    """The number of held-out prompts."""
     samples: int
-    """Answers a held-out prompt."""
+    """The number of answers for each held-out prompt."""
     variance: Variance
     comparisons: int
     """Arms compared with the baseline: Holm's first step tests at `ALPHA` / `comparisons`."""
     detectable: float
-    """Difference of the held-out score found four times in five; NaN with one seed or arm."""
+    """Difference of the held-out score found with 80 % power; NaN with one seed or arm."""
     by_seeds: Mapping[int, float] = field(default_factory=dict[int, float])
-    """The detectable difference of as many seeds."""
+    """The detectable difference by the number of seeds."""
     effect: float | None = None
-    """Difference asked about; the study's `minimum_effect` where none was."""
+    """The difference asked about; the study's `minimum_effect` where none was."""
     metric: str
     budget: Mapping[str, float | None]
-    """Bounds of every run, by what they count; None is no bound."""
+    """The bounds of every run, by the quantity they limit; None is no bound."""
     stopping: Mapping[str, object] | None
     """The stopping rule, as its spec."""
     candidates: int
-    """Arms that a search will add; 0 without one."""
+    """The number of arms that a search will add; 0 without one."""
     stopping_share: float
-    """Of the cost, that the stopping rule is expected to leave; 1 without one or where it cannot
-    be told."""
+    """The share of the cost that the stopping rule is expected to leave; 1 without a rule, or where
+    it is not known."""
     at_once: int = 1
-    """Trials that run at a time; their seconds are each one's own."""
+    """The number of trials that run at the same time; seconds are counted for each."""
     placed: str = ""
     """How trials share this machine, in a sentence; empty where they run elsewhere."""
     seeds_for_effect: int | None = None
-    """Seeds that find it four times in five; None where 1,000 do not."""
+    """The number of seeds that find `effect` with 80 % power; None where 1,000 do not."""
 
     @property
     def tokens(self) -> float | None:
-        """Tokens still to generate."""
+        """The number of tokens still to generate; None where it is not known."""
         known = [None if a.tokens is None else a.open * a.tokens for a in self.arms]
         return None if None in known else sum(t for t in known if t is not None)
 
     @property
     def seconds(self) -> float | None:
-        """Seconds still to spend, by trials that run at a time each its own."""
+        """The seconds still to spend, summed over trials, also those that run at the same time."""
         known = [None if a.seconds is None else a.open * a.seconds for a in self.arms]
         return None if None in known else sum(s for s in known if s is not None)
 
@@ -78,7 +78,7 @@ class StudyPlan(JupyterMixin):
         return {**plain(self), **totals, "arms": arms}
 
     def to_frame(self) -> "DataFrame":
-        """One row an arm: runs, updates, tokens and seconds, what is not known NaN."""
+        """Returns one row per arm: runs, updates, tokens and seconds; what is unknown is NaN."""
         return optional.load("pandas").DataFrame(self.data()["arms"])
 
     def __repr__(self) -> str:
@@ -89,7 +89,7 @@ class StudyPlan(JupyterMixin):
         )
 
     def __rich__(self) -> RenderableType:
-        """The table of arms, then what the study can show."""
+        """Returns the table of arms, then sentences on what the study can show."""
         name = Column("arm", self._name, words=True)
         table = Table(rows=self.arms, columns=(name, *_COLUMNS), title=f"study {self.study}")
         return Group(table, "", *_sentences(self))
