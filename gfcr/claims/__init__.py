@@ -1,1 +1,1 @@
-"""What papers claim of their strategies, in which regime, and whether it is seen here."""
+"""What papers claim of their strategies, in which regime, and whether it is found here."""

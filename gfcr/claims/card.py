@@ -1,4 +1,4 @@
-"""The card of a regime: what the data of a run are like, measured from its folder."""
+"""The card of a regime: properties of a run's data, measured from its folder."""
 
 import json
 import re
@@ -22,42 +22,42 @@ from gfcr.tracking.rollouts import read_update
 from gfcr.types import FinishReason, Group, Rollout
 
 CLEAN: Final = f"{REWARDS}clean"
-"""The note in which a task whose verifier errs leaves the true reward."""
+"""The note with the true reward, which a task with an erring verifier records."""
 _BINS: Final = {"up_to_25": 0.25, "up_to_50": 0.5, "up_to_75": 0.75, "below_100": 1.0}
-"""Success rates between none and nothing but success, by the upper limits of their bins."""
+"""Bins of success rates strictly between 0 and 1, by their upper limits."""
 _EQUAL: Final = 1e-6
 EARLY: Final = 4
-"""Tokens that an answer begins with, where it is asked what they decide."""
+"""How many first tokens of an answer are compared to see what they decide."""
 _FOLDER: Final = re.compile(r'/[^":]*/(?=[^/":]+\.py:)')
-"""The folders of `path/to/file.py:Name`."""
+"""Matches the folders of `path/to/file.py:Name`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """The rewards of a wrong and a right answer."""
+    """The rewards of a wrong and of a right answer."""
 
     wrong: float = 0.0
     right: float = 1.0
 
     def share(self, rewards: Sequence[float]) -> float:
-        """Returns the mean of rewards, 0 for nothing right and 1 for all of it."""
+        """Returns the mean of rewards, scaled to 0 for all wrong and 1 for all right."""
         return (fmean(rewards) - self.wrong) / (self.right - self.wrong)
 
 
 def settings_of(spec: Mapping[str, Any]) -> str:
-    """Returns a digest of a run's settings that does not tell where a user's files lie."""
+    """Returns a digest of a run's settings that does not depend on where a user's files lie."""
     return digest(_FOLDER.sub("", json.dumps(spec, sort_keys=True, default=str)))[:12]
 
 
 def of_run(path: Path | str, *, first: int = FIRST) -> dict[str, Any]:
-    """Measures the card of a finished run; what it did not record is None.
+    """Measures the card of a finished run; what the run did not record is None.
 
     Args:
         path: the run's folder.
-        first: updates that count as its start.
+        first: the number of updates that count as its start.
 
     Raises:
-        CheckpointError: it is no run folder.
+        CheckpointError: the folder is no run folder.
         ConfigError: the run has not finished, or recorded no rollouts.
     """
     records = RunFolder(path)
@@ -90,10 +90,10 @@ def of_run(path: Path | str, *, first: int = FIRST) -> dict[str, Any]:
 
 
 def groups_by_kind(groups: Iterable[Group], *, scale: Scale) -> dict[str, float]:
-    """Returns shares of groups: those that can teach, and why the others cannot.
+    """Returns shares of groups: those with a gradient, and why the others have none.
 
-    `live`: rewards differ. `all_right`, `all_wrong`, `all_equal`: they are all the highest, all the
-    lowest, or all something between. `unscored`: nobody could score one.
+    `live`: rewards differ. `all_right`, `all_wrong`, `all_equal`: all are the highest reward, the
+    lowest, or one in between. `unscored`: no rollout could be scored.
     """
     counts = Counter(_kind(group, scale=scale) for group in groups)
     kinds = ("live", "all_right", "all_wrong", "all_equal", "unscored")
@@ -123,7 +123,7 @@ def _answers(groups: Sequence[Group], *, scale: Scale) -> dict[str, Any]:
 
 
 def decided_early(groups: Iterable[Group], *, tokens: int = EARLY) -> float | None:
-    """Returns how much of what rewards vary within groups the first few tokens decide.
+    """Returns the share of the variance of rewards within groups that the first tokens decide.
 
     Rollouts of a group that begin alike are a class; the share is epsilon squared, which is 0 on
     average where beginnings say nothing, however many there are. None where no class has two.
@@ -146,7 +146,7 @@ def decided_early(groups: Iterable[Group], *, tokens: int = EARLY) -> float | No
 
 
 def _lengths(rollouts: Sequence[Rollout]) -> dict[str, float]:
-    """Percentiles of tokens, and the share that the cap cut."""
+    """Returns percentiles of lengths in tokens, and the share of rollouts cut by the cap."""
     lengths_N = np.array([len(r) for r in rollouts])
     cut = fmean(r.finish == FinishReason.LENGTH for r in rollouts)
     p50, p90, p99 = (float(np.percentile(lengths_N, q)) for q in (50, 90, 99))
@@ -159,7 +159,7 @@ def _visits(groups: Sequence[Group]) -> dict[str, float]:
 
 
 def _verifier(rollouts: Sequence[Rollout]) -> dict[str, float | None]:
-    """Errors by what became of answers, noise by the true reward where a task records it."""
+    """Returns the share of unscorable answers, and error rates where a task has true rewards."""
     judged = [r for r in rollouts if not not_judged(r)]
     failed = [r for r in judged if reason_of(r) is not None]
     pairs = [(r.notes[CLEAN], r.reward) for r in judged if CLEAN in r.notes]

@@ -30,33 +30,33 @@ Measure: TypeAlias = Literal[
 
 @dataclass(frozen=True, kw_only=True)
 class Published(Checked):
-    """What was published."""
+    """The effect as it was published."""
 
     size: Text
-    """The effect, in the publication's own units."""
+    """The effect's size, in the publication's own units."""
     where: Text
-    """Model, data and baseline that it was measured with."""
+    """The model, data and baseline that it was measured with."""
     source: Literal["P", "S", "ours"]
-    """As `gfcr.taxonomy.ORIGINS`: the paper, notes of others on it, or an expectation of ours."""
+    """As in `gfcr.taxonomy.ORIGINS`: the paper, others' notes on it, or our own expectation."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Claim(Checked):
-    """One claim, with how it is tested here."""
+    """One claim, and how it is tested here."""
 
     strategy: Word
-    """The file's."""
+    """The strategy's name, which is the file's."""
     regime: Word
     measure: Measure
     published: Published
     minimum_effect: Annotated[float, Interval(gt=0, lt=1)]
-    """Smallest effect that matters, chosen here: a difference of scores, or the share of the
+    """The smallest effect that matters, chosen here: a difference of scores, or the share of the
     baseline's cost that is saved."""
     baseline: Word = "grpo"
     direction: Literal["better", "equal"] = "better"
-    """`equal` claims that nothing is lost."""
+    """`better`, or `equal`, which claims that nothing is lost."""
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
-    """Knobs and parts of the strategy at this scale."""
+    """The strategy's knobs and parts for models of the size used here."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,15 +65,15 @@ class Untestable(Checked):
 
     strategy: Word
     untestable: Text
-    """Why."""
+    """Why it cannot be tested."""
     published: Published | None = None
 
 
 def file_of(strategy: str) -> Path:
-    """Returns where the claim of a strategy stands: beside its file.
+    """Returns the path of a strategy's claim: beside the strategy's file.
 
     Raises:
-        ConfigError: no such strategy.
+        ConfigError: there is no such strategy.
     """
     function = strategies.find(strategy)
     return Path(inspect.getfile(function)).with_name(f"{function.__name__}{ENDING}")
@@ -83,7 +83,7 @@ def read(strategy: str) -> Claim | Untestable | None:
     """Returns the claim of a strategy; None where it has none.
 
     Raises:
-        ConfigError: no such strategy, or a key or value of its file is not allowed.
+        ConfigError: there is no such strategy, or a key or value of its file is not allowed.
     """
     path = file_of(strategy)
     if not path.is_file():
@@ -93,7 +93,7 @@ def read(strategy: str) -> Claim | Untestable | None:
 
 
 def of_values(values: dict[str, Any], *, strategy: str, where: str) -> Claim | Untestable:
-    """Makes a claim of what its file holds; errors as `read`."""
+    """Makes a claim from the values of its file; errors as `read`."""
     given = dict(values)
     schema = Untestable if "untestable" in given else Claim
     if "strategy" in given:

@@ -1,4 +1,4 @@
-"""Measured claims as files: figures, settings, digests and versions, one file a strategy."""
+"""Measured claims as files, one per strategy: figures, settings, digests and versions."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ _HASH: Final = "hash"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """What is said of one claim among those asked."""
+    """The verdict on one claim among those judged together."""
 
     strategy: str
     verdict: Verdict
@@ -31,7 +31,7 @@ class Judged:
 
 
 def of_asked(asked: Asked, *, found: Measured) -> dict[str, Any]:
-    """Returns the entry of a claim: all that a verdict needs, and what it was made with."""
+    """Returns the entry of a claim: all that a verdict needs, with the provenance of the runs."""
     ours, theirs = asked.arms
     claim = asked.claim
     entry = plain(
@@ -53,7 +53,7 @@ def of_asked(asked: Asked, *, found: Measured) -> dict[str, Any]:
 
 
 def write(entry: Mapping[str, Any], *, folder: Path = FOLDER) -> Path:
-    """Writes an entry, in place of an earlier one of the strategy."""
+    """Writes an entry, and replaces an earlier one of the strategy."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{entry['strategy']}.json"
     path.write_text(json.dumps(entry, indent=1, sort_keys=True) + "\n", encoding="utf-8")
@@ -61,10 +61,10 @@ def write(entry: Mapping[str, Any], *, folder: Path = FOLDER) -> Path:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Reads an entry.
+    """Reads an entry, and checks its hash.
 
     Raises:
-        ConfigError: it is missing, no entry, or not what was written.
+        ConfigError: it is missing, no entry, or was changed after it was written.
     """
     try:
         entry: dict[str, Any] = json.loads(path.read_text("utf-8"))
@@ -85,7 +85,7 @@ def read_all(folder: Path = FOLDER) -> list[dict[str, Any]]:
 
 
 def idle(entry: Mapping[str, Any]) -> bool:
-    """Whether the arms are one and the same, though a difference is claimed: it never fired."""
+    """Tells whether both arms gave equal results though a difference is claimed: it never fired."""
     found, claim = entry["measured"], claim_of(entry)
     # A score that never drops is as good in both.
     wanted = claim.direction == "better" and HOW[claim.measure].of != "drop"

@@ -1,7 +1,7 @@
-"""How an effect is measured: paired by seed, above 0 where the strategy is better.
+"""Measures effects: paired by seed, above 0 where the strategy is better.
 
-Scores are compared prompt by prompt as the leaderboard's are. Costs are compared as logarithms of
-baseline / strategy, one a seed: 0.69 is half the cost.
+Scores are compared prompt by prompt, as on the leaderboard. Costs are compared as logarithms of
+baseline / strategy, one per seed: 0.69 is half the cost.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,14 +23,14 @@ from gfcr.tracking.curve import floored
 from gfcr.tracking.records import RunRecord
 
 CALLS: Final = "generate/tool_calls"
-"""Metric of a run: calls of its tool in training, so far."""
+"""Metric with the number of tool calls in training so far."""
 Bound: TypeAlias = Literal["updates", "tokens", "seconds"]
-"""What both arms may spend as much of."""
+"""The budget that both arms share."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """What a run paid, and whether it got what it paid for."""
+    """The cost of a run, and whether the run reached the target."""
 
     cost: float
     reached: bool = True
@@ -38,31 +38,31 @@ class Spent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """An effect over the seeds that both arms have."""
+    """An effect, over the seeds that both arms have."""
 
     seeds: tuple[int, ...]
     arm: tuple[float, ...]
-    """By seed: a score, a cost, or a drop."""
+    """One score, cost or drop per seed."""
     baseline: tuple[float, ...]
     comparison: Comparison
     at_least: bool = False
-    """See `verdict.Effect`."""
+    """Whether the effect is a lower bound, see `verdict.Effect`."""
     at_most: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class How:
-    """What a measure needs and compares."""
+    """What a measure needs, and what it compares."""
 
     bound: Bound
     of: Literal["score", "cost", "drop"]
     unit: str
     spent: Callable[[RunRecord, float], Spent] | None = None
-    """Of a run, given the target."""
+    """Returns the cost of a run, given the target score."""
 
 
 def bound_of(measure: Measure) -> Bound:
-    """Returns what the arms that a measure compares have the same of."""
+    """Returns the budget that both arms share under a measure."""
     return HOW[measure].bound
 
 
@@ -77,10 +77,10 @@ def measure(
     """Measures the effect over the seeds that both have; None with fewer than two.
 
     Args:
-        how: the measure.
+        how: the measure to take.
         arm: finished runs of the strategy.
-        baseline: finished runs of what it is compared with.
-        target: score to reach, where that is what is paid for.
+        baseline: finished runs of the baseline.
+        target: the held-out score to reach, for measures of the cost of reaching it.
     """
     ours, theirs = ({run.seed: run for run in runs} for runs in (arm, baseline))
     seeds = tuple(sorted(ours.keys() & theirs.keys()))
@@ -97,7 +97,7 @@ def measure(
 
 
 def drop(run: RunRecord) -> float:
-    """Returns by how much a run's held-out score ever fell below the best it had been."""
+    """Returns the largest fall of a run's held-out score below its earlier best."""
     best, worst = -inf, 0.0
     for *_, score in floored(result_of(run)):
         best = max(best, score)
@@ -108,7 +108,7 @@ def drop(run: RunRecord) -> float:
 def _scores(
     seeds: tuple[int, ...], arm: Sequence[RunRecord], baseline: Sequence[RunRecord]
 ) -> Measured:
-    """What nobody could score is the lowest of the strategy's, the highest of the other's."""
+    """Compares scores; unscorable answers count against the strategy in both arms."""
     runs = [*arm, *baseline]
     prompts, declared = shared_prompts(runs), declared_bounds(runs)
     low, high = declared or (0.0, 1.0)
@@ -160,7 +160,7 @@ def _drops(
 
 
 def _to_target(column: int) -> Callable[[RunRecord, float], Spent]:
-    """Reads a curve's column at the first evaluation at or above the target, else at its end."""
+    """Returns what reads a curve's column at the first score at the target, else at its end."""
 
     def spent(run: RunRecord, target: float) -> Spent:
         points = floored(result_of(run))
@@ -188,7 +188,7 @@ def _calls(run: RunRecord, target: float) -> Spent:
 
 
 def _answers(run: RunRecord, target: float) -> Spent:
-    """Of all evaluations, which are as many and of the same prompts in both arms."""
+    """Returns the tokens of all evaluations, which ask the same prompts as often in both arms."""
     return Spent(cost=float(result_of(run)["tokens"]["evaluation"]))
 
 

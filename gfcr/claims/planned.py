@@ -1,4 +1,4 @@
-"""What the study of a claim can show, before it runs."""
+"""Plans the study of a claim: what it can show, before it runs."""
 
 from dataclasses import dataclass
 from math import nan
@@ -13,35 +13,35 @@ from gfcr.claims.verdict import FDR
 from gfcr.stats import Components, components, detectable, seeds_needed
 
 SPREAD: Final = {"cost": 0.2, "drop": 0.03}
-"""Assumed standard deviation over seeds: of the logarithm of a paired ratio, of a paired drop."""
+"""Assumed standard deviation over seeds of the log of a paired ratio, and of a paired drop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Power:
-    """What is needed to see a claim, and what of it there is. NaN and None are unknown."""
+    """The power of a claim's study and the runs still to make. NaN and None are unknown."""
 
     minimum: float
-    """Smallest effect that matters, in the measure's unit."""
+    """The smallest effect that matters, in the measure's unit."""
     detectable: float
-    """Smallest effect found four times in five with these seeds."""
+    """The smallest effect found with 80 % power with these seeds."""
     seeds: int | None
-    """Fewest that find the minimum four times in five."""
+    """The fewest seeds that find the minimum with 80 % power."""
     source: str
-    """Where the variance is from: `paired runs`, `runs` or `assumed`."""
+    """The source of the variance: `paired runs`, `runs` or `assumed`."""
     left: int
-    """Runs still to make."""
+    """The number of runs still to make."""
     tokens: float | None
-    """That these will generate."""
+    """The tokens that these runs will generate."""
     seconds_left: float | None
-    """That these will take, one after the other."""
+    """The seconds that these runs will take, one after the other."""
 
 
 def power_of(asked: Asked, *, claims: int) -> Power:
     """Plans the study of a claim; runs nothing.
 
     Args:
-        asked: the claim.
-        claims: how many are asked together: the first step of the procedure of Benjamini and
+        asked: the claim with its study.
+        claims: how many claims are judged together: the first step of the method of Benjamini and
             Hochberg tests at FDR / claims, which is the level here.
     """
     made = planning.plan(asked.study)
@@ -64,7 +64,7 @@ def power_of(asked: Asked, *, claims: int) -> Power:
 
 
 def _of_pairs(asked: Asked) -> tuple[Components, str]:
-    """The variance of what is one number a seed: of the pairs there are, else assumed."""
+    """Returns the variance of a measure of one number per seed: of paired runs, else assumed."""
     found, of = asked.measured(), HOW[asked.claim.measure].of
     if found is None:
         return Components(seed=SPREAD[of] ** 2, prompt=0.0, residual=0.0), "assumed"

@@ -1,4 +1,4 @@
-"""Measured claims as a picture: effects beside the minimum that was to be seen."""
+"""Draws measured claims: effects beside the smallest effect that matters."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,15 +17,15 @@ COLOURS: Final[Mapping[Verdict, str]] = {
     "inconclusive": "tab:gray",
 }
 _MOST: Final = 6.0
-"""Times the minimum where the picture ends."""
+"""The limit of the picture, in multiples of the minimum effect."""
 
 
 def draw(entries: Sequence[Mapping[str, Any]], *, path: Path) -> Path:
     """Draws each effect with its 95 % interval, in units of its claim's minimum effect.
 
     Args:
-        entries: as `claims.entry.read_all` gives them; judged together.
-        path: of the picture; its ending says the format.
+        entries: what `claims.entry.read_all` returned; they are judged together.
+        path: the picture's file; its suffix is the format.
 
     Raises:
         ConfigError: there is no entry, or as `picture.save`.
@@ -58,7 +58,7 @@ def draw(entries: Sequence[Mapping[str, Any]], *, path: Path) -> Path:
 
 
 def _limits(entry: Mapping[str, Any]) -> tuple[float, float, float]:
-    """Low, value and high over the minimum; an end that is not known lies outside the picture."""
+    """Returns low, value and high over the minimum; an unknown end lies outside the picture."""
     found = entry["measured"]["comparison"]["difference"]
     given = [found["low"], found["value"], found["high"]]
     outside = (-_MOST, -_MOST, _MOST)

@@ -1,7 +1,7 @@
-"""Regimes: experiments that differ from the demo in one respect, and what makes them so.
+"""Regimes: experiments that differ from the demo in one respect, with their conditions.
 
-A regime is `NAME.yaml`, an experiment, and beside it `NAME.regime.yaml`, which this module reads:
-what holds of its card (`claims.card`), and what its studies may spend.
+A regime is an experiment `NAME.yaml` with `NAME.regime.yaml` beside it, which this module reads:
+conditions on its card (`claims.card`), and the budgets of its studies.
 """
 
 import operator
@@ -17,10 +17,10 @@ from gfcr.values.plain import is_mapping
 from gfcr.values.ranges import Checked, Finite, Large, Positive, Text, Word
 
 FOLDER: Final = Path("experiments/regimes")
-"""Of a checkout, where the command is given."""
+"""The folder of regimes in a checkout, relative to where the command is given."""
 ENDING: Final = ".regime.yaml"
 FIRST: Final = 4
-"""Updates that count as the start of a run, while its policy is about the one it began with."""
+"""Updates that count as the start of a run, while the policy has hardly changed."""
 _FORM: Final = re.compile(r"([a-z0-9_.]+) (<=|>=|<|>|==) (-?[0-9.]+)")
 _TESTS: Final[Mapping[str, Callable[[float, float], bool]]] = {
     "<=": operator.le,
@@ -33,10 +33,10 @@ _TESTS: Final[Mapping[str, Callable[[float, float], bool]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """One comparison of a figure of a card with a number."""
+    """A comparison of a figure of a card with a number."""
 
     figure: str
-    """Dotted, as in `start.groups.all_wrong`."""
+    """The figure's dotted name, as in `start.groups.all_wrong`."""
     sign: str
     bound: float
 
@@ -45,7 +45,7 @@ class Condition:
         """Reads `start.groups.all_wrong >= 0.5`.
 
         Raises:
-            ConfigError: it is no comparison with a number.
+            ConfigError: the text is no comparison with a number.
         """
         if (found := _FORM.fullmatch(text.strip())) is None:
             raise ConfigError(
@@ -55,7 +55,7 @@ class Condition:
         return cls(figure=found[1], sign=found[2], bound=float(found[3]))
 
     def holds(self, card: Mapping[str, Any]) -> bool:
-        """Whether it holds of a card; what the card does not know holds of nothing.
+        """Tells whether it holds of a card; it does not where the card lacks the figure.
 
         Raises:
             ConfigError: cards have no such figure.
@@ -64,30 +64,30 @@ class Condition:
         return value is not None and _TESTS[self.sign](value, self.bound)
 
     def __str__(self) -> str:
-        """What `parse` reads."""
+        """Writes the text that `parse` reads."""
         return f"{self.figure} {self.sign} {self.bound:g}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Regime(Checked):
-    """What makes a regime one, and what a run in it may spend."""
+    """The conditions that define a regime, and the budget of a run in it."""
 
     about: Text
-    """In a sentence."""
+    """A description of the regime, in a sentence."""
     holds: tuple[Text, ...]
-    """Conditions on the card of its own run of grpo."""
+    """Conditions on the card of the regime's own run of grpo."""
     tokens: Large
-    """What a run may generate where arms are compared at equal tokens."""
+    """Tokens that a run may generate where arms are compared at equal tokens."""
     seconds: Positive
-    """What a run may take where they are compared at equal seconds."""
+    """Seconds that a run may take where arms are compared at equal seconds."""
     target: Finite
-    """Held-out score that is to be reached where what that costs is compared."""
+    """The held-out score to reach, for measures of the cost of reaching it."""
     name: Word = ""
-    """The file's."""
+    """The regime's name, which is the file's."""
 
     @property
     def conditions(self) -> list[Condition]:
-        """Those that `holds` says."""
+        """The conditions of `holds`, parsed."""
         return [Condition.parse(text, where=f"{self.name}.holds") for text in self.holds]
 
     def broken(self, card: Mapping[str, Any]) -> list[Condition]:
@@ -96,12 +96,12 @@ class Regime(Checked):
 
 
 def names(folder: Path = FOLDER) -> list[str]:
-    """Returns the regimes of a folder."""
+    """Returns the names of a folder's regimes, sorted."""
     return sorted(path.name.removesuffix(ENDING) for path in folder.glob(f"*{ENDING}"))
 
 
 def load(name: str, *, folder: Path = FOLDER) -> Regime:
-    """Reads a regime.
+    """Reads a regime from its file.
 
     Raises:
         ConfigError: there is none of the name, or a key or value is not allowed.

@@ -17,7 +17,7 @@ from gfcr.tracking.records import RunRecord
 from gfcr.values import merging
 
 _MOST_UPDATES = 100_000
-"""Where another bound ends the runs."""
+"""Updates of runs that another bound ends."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,7 @@ class Asked:
 
     @property
     def arms(self) -> tuple[list[RunRecord], list[RunRecord]]:
-        """The finished and undamaged runs of the strategy, and of the baseline."""
+        """The finished and undamaged runs of the strategy, and those of the baseline."""
         folders = [t.folder for t in self.study.trials if (t.folder / "run.json").is_file()]
         runs = [
             r
@@ -42,11 +42,11 @@ class Asked:
 
     @property
     def left(self) -> int:
-        """Runs still to make."""
+        """The number of runs still to make."""
         return len(self.study.trials) - sum(map(len, self.arms))
 
     def measured(self) -> Measured | None:
-        """What the runs there are show; None with fewer than two seeds in both arms."""
+        """Returns the effect that the present runs show; None below two seeds in both arms."""
         ours, theirs = self.arms
         return measure(self.claim.measure, arm=ours, baseline=theirs, target=self.regime.target)
 
@@ -58,12 +58,12 @@ def ask(
     folder: Path = regimes.FOLDER,
     changes: Mapping[str, Any] | None = None,
 ) -> Asked:
-    """Makes the study of a claim. Claims of a regime and a bound share the runs of their baseline.
+    """Makes the study of a claim; claims of one regime and bound share their baseline's runs.
 
     Args:
-        claim: to be tested.
-        seeds: of both arms.
-        folder: of the regimes.
+        claim: the claim to test.
+        seeds: the seeds of both arms.
+        folder: the folder of the regimes.
         changes: further values of the study's file, such as `launcher`.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What may be said of a claim, from the measured effect alone.
+"""Verdicts on claims, from the measured effect alone.
 
 An effect is above 0 in the claimed direction: a difference of scores, or the logarithm of how many
 times less was spent.
@@ -12,7 +12,7 @@ Verdict: TypeAlias = Literal[
     "seen", "smaller", "not seen", "contradicted", "inconclusive", "not testable here"
 ]
 FDR: Final = 0.05
-"""False discovery rate of all differences that a table calls real."""
+"""The false discovery rate of all effects that a table calls real."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,18 +21,18 @@ class Effect:
 
     value: float
     low: float
-    """Of two one-sided tests at 5 % each; NaN or infinite where the error is unknown."""
+    """The lower limit of two one-sided tests at 5 % each; NaN or infinite where unknown."""
     high: float
     q_value: float
-    """P-value of no effect, adjusted for all the claims asked (Benjamini and Hochberg 1995)."""
+    """The p-value of no effect, adjusted for all the claims (Benjamini and Hochberg 1995)."""
     at_least: bool = False
-    """The true effect is this or more: some run of the baseline never reached the target."""
+    """Whether the effect is a lower bound: some run of the baseline never reached the target."""
     at_most: bool = False
-    """The true effect is this or less: some run of the strategy never did."""
+    """Whether the effect is an upper bound: some run of the strategy never reached the target."""
 
 
 def judge(effect: Effect, *, minimum: float, claim: Literal["better", "equal"]) -> Verdict:
-    """Returns what may be said.
+    """Returns the verdict on a claim.
 
     Of a claim that the strategy is better by a difference that matters:
 
@@ -68,7 +68,7 @@ def judge(effect: Effect, *, minimum: float, claim: Literal["better", "equal"]) 
 
 
 def _beyond(effect: Effect, minimum: float) -> bool:
-    """Whether the estimate is the minimum or more either way, whatever a bound leaves open."""
+    """Tells whether the estimate is certainly at least the minimum, either way."""
     if effect.at_least or effect.at_most:
         up = effect.value >= minimum and not effect.at_most
         return up or (effect.value <= -minimum and not effect.at_least)
