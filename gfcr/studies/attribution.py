@@ -1,4 +1,4 @@
-"""Which factor earned it: Shapley values of a gain, and an analysis of variance."""
+"""Attributes gains to factors: Shapley values of a gain, and an analysis of variance."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,20 +21,20 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variance:
-    """What one factor, or several together, explain of the differences between arms."""
+    """The share of the differences between arms that one factor, or several together, explain."""
 
     name: str
-    """`size`, or `size x gate` for an interaction."""
+    """The term's name: `size`, or `size x gate` for an interaction."""
     order: int
     df: int
     df_error: int
     f: float
-    """NaN with one seed."""
+    """The F statistic; NaN with one seed."""
     p_value: float
     p_adjusted: float
-    """Holm-corrected for the number of terms."""
+    """The p-value, Holm-corrected for the number of terms."""
     share: float
-    """Of the sum of squares between arms; shares add up to 1."""
+    """The share of the sum of squares between arms; the shares of all terms add up to 1."""
 
 
 def shapley(design: Crossed, *, arm: str | None = None) -> list[Effect]:
@@ -46,11 +46,11 @@ def shapley(design: Crossed, *, arm: str | None = None) -> list[Effect]:
 
     Args:
         design: the scores.
-        arm: whose gain; None takes the arm with the highest mean, which flatters its gain a little:
-            it was chosen by the same scores.
+        arm: the arm whose gain is split; None takes the arm with the highest mean, which flatters
+            its gain a little: it was chosen by the same scores.
 
     Raises:
-        ConfigError: no arm of this name, or the design is not fully crossed.
+        ConfigError: there is no arm of this name, or the design is not fully crossed.
     """
     design.need_full()
     best = max(design.scores, key=lambda name: float(design.scores[name].mean()))
@@ -101,7 +101,7 @@ def anova(design: Crossed) -> list[Variance]:
 
 
 def _value(design: Crossed, factor: str, changed: Mapping[str, str]) -> Table:
-    """The factor's Shapley value, seeds by prompts."""
+    """Returns the factor's Shapley value, seeds by prompts."""
     others = [f for f in changed if f != factor]
     value = np.zeros_like(design.at(design.reference))
     for switched in chain([()], _subsets(others)):
@@ -114,7 +114,7 @@ def _value(design: Crossed, factor: str, changed: Mapping[str, str]) -> Table:
 
 
 def _term(answers: NDArray[np.float64], axes: Sequence[int]) -> Variance:
-    """One term, its name the axes of its factors and its share the sum of squares."""
+    """Returns one term, with the axes of its factors as name and the sum of squares as share."""
     part = answers
     for axis in range(1, answers.ndim - 1):
         mean = part.mean(axis, keepdims=True)
@@ -145,7 +145,7 @@ def _term(answers: NDArray[np.float64], axes: Sequence[int]) -> Variance:
 
 
 def _between_prompts(part: NDArray[np.float64]) -> float:
-    """The sum of squares between seeds that the residual alone gives to means over prompts."""
+    """Returns the sum of squares between seeds that the residual alone gives prompts' means."""
     prompts = part.shape[-1]
     if prompts == 1:
         return 0.0
@@ -155,5 +155,5 @@ def _between_prompts(part: NDArray[np.float64]) -> float:
 
 
 def _subsets(items: Sequence[T]) -> Iterator[tuple[T, ...]]:
-    """Every subset but the empty one, small ones first."""
+    """Yields every subset but the empty one, small ones first."""
     return chain.from_iterable(combinations(items, n + 1) for n in range(len(items)))

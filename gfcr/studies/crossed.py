@@ -21,22 +21,22 @@ class Crossed:
     """One table of held-out scores for every arm of a design, same seeds and prompts."""
 
     factors: Mapping[str, Sequence[str]]
-    """Factor -> levels, the reference first."""
+    """The levels of each factor, the reference first."""
     arms: Mapping[frozenset[tuple[str, str]], str]
-    """Chosen (factor, level) pairs -> arm."""
+    """The arm's name, by its chosen (factor, level) pairs."""
     scores: Mapping[str, Table]
-    """Arm -> scores `_SP`."""
+    """The scores `_SP` of each arm."""
     seeds: tuple[int, ...]
     span: float = inf
-    """Largest size that a difference between two arms can have."""
+    """The largest size that a difference between two arms can have."""
 
     def at(self, levels: Mapping[str, str]) -> Table:
-        """The scores `_SP` at one level of every factor."""
+        """Returns the scores `_SP` at one level of every factor."""
         return self.scores[self.arms[frozenset(levels.items())]]
 
     @property
     def full(self) -> bool:
-        """Whether every combination of levels is there."""
+        """Whether there is an arm for every combination of levels."""
         return len(self.arms) == prod(len(levels) for levels in self.factors.values())
 
     @property
@@ -55,7 +55,7 @@ class Crossed:
             raise ConfigError("this needs every combination of levels: give the study design full.")
 
     def where(self, *, factor: str, level: str) -> Table:
-        """The mean scores `_SP` of the arms at a level."""
+        """Returns the mean scores `_SP` of the arms at a level."""
         pairs = ((chosen, arm) for chosen, arm in self.arms.items() if (factor, level) in chosen)
         return np.mean([self.scores[arm] for _, arm in pairs], axis=0)
 
@@ -65,7 +65,7 @@ class Crossed:
         return {factor: levels[0] for factor, levels in self.factors.items()}
 
     def answers(self) -> NDArray[np.float64]:
-        """Scores, seeds by the levels of each factor by prompts."""
+        """Returns all scores, seeds by the levels of each factor by prompts."""
         shape = [len(levels) for levels in self.factors.values()]
         chosen = product(*self.factors.values())
         tables = [self.at(dict(zip(self.factors, c, strict=True))) for c in chosen]
@@ -81,7 +81,7 @@ def crossed(
 
     Args:
         arms: finished runs by arm.
-        levels: arm -> factor -> level, the first arm holding the reference levels.
+        levels: the level of each factor, by arm; the first arm has the reference levels.
 
     Raises:
         ConfigError: the study has no factors, or an arm has no run of the shared seeds.

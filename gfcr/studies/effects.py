@@ -18,18 +18,18 @@ from gfcr.studies.crossed import Crossed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """What a level, or two levels together, add to the held-out score."""
+    """The amount that a level, or two levels together, add to the held-out score."""
 
     name: str
-    """`size=large`, or `size=large x gate=alive` for an interaction."""
+    """The effect's name: `size=large`, or `size=large x gate=alive` for an interaction."""
     order: int
-    """1 for a main effect, 2 for an interaction."""
+    """The number of factors: 1 for a main effect, 2 for an interaction."""
     seeds: int
     difference: Interval
-    """95 % interval; the limits are NaN with one seed."""
+    """The effect with its 95 % interval; the limits are NaN with one seed."""
     p_value: float
     p_adjusted: float
-    """Holm-corrected for the number of effects."""
+    """The p-value, Holm-corrected for the number of effects."""
 
 
 def effects(design: Crossed) -> list[Effect]:
@@ -41,7 +41,7 @@ def effects(design: Crossed) -> list[Effect]:
     `gfcr.sweep.designs` says.
 
     Raises:
-        ConfigError: the design tells no effects apart, such as one factor at a time.
+        ConfigError: effects cannot be told apart, as in a design with one factor at a time.
     """
     if design.full:
         return corrected([_effect(design, changed=c) for c in _changes(design.factors)])
@@ -68,9 +68,9 @@ def effect_of(mean: Table, *, name: str, order: int, span: float) -> Effect:
     """Returns a contrast's estimate with its paired test, not yet corrected.
 
     Args:
-        mean: the contrast, `_SP`.
-        name: of the effect.
-        order: 1 for a main effect; each further one doubles what the contrast can be.
+        mean: the contrast `_SP`.
+        name: the effect's name.
+        order: 1 for a main effect; each further factor doubles the range of the contrast.
         span: largest size of a difference between two arms.
     """
     compared = compare(mean, baseline=np.zeros_like(mean), span=span * 2 ** (order - 1))

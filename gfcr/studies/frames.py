@@ -1,4 +1,4 @@
-"""The runs of a study as data frames, read from their folders: also while they run."""
+"""The runs of a study as data frames, read from their folders, also while they run."""
 
 import importlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,12 +25,12 @@ COLUMNS = (
 
 
 def runs_frame(study: Study) -> "DataFrame":
-    """One row a run: arm, seed, factor levels, status, scores, costs, `tokens/<bin>`, folder."""
+    """Returns one row per run: arm, seed, levels, status, scores, costs, `tokens/<bin>`, folder."""
     return _frame(run_rows(study))
 
 
 def run_rows(study: Study) -> list[dict[str, Any]]:
-    """The rows of `runs_frame`."""
+    """Returns the rows of `runs_frame`."""
     return [_run_row(trial, study=study) for trial in study.trials]
 
 
@@ -41,14 +41,14 @@ def metric_names(study: Study) -> list[str]:
 
 
 def curves_frame(study: Study, *, metrics: Sequence[str] | None = None) -> "DataFrame":
-    """Metrics over the course of the runs, long: one row an arm, seed, metric and update.
+    """Returns metrics over the course of runs, one row per arm, seed, metric and update.
 
-    `tokens` are those generated for training so far, `seconds` those of the updates so far;
-    evaluation counts in neither.
+    `tokens` counts those generated for training so far, and `seconds` those of the updates so far;
+    evaluations count in neither.
 
     Args:
-        study: whose runs.
-        metrics: names; None takes `METRICS`, as far as there are any.
+        study: the study whose runs are read.
+        metrics: names of metrics; None takes those of `METRICS` that were recorded.
 
     Raises:
         ConfigError: no run has recorded one of the metrics, though some have begun.
@@ -65,10 +65,10 @@ def curves_frame(study: Study, *, metrics: Sequence[str] | None = None) -> "Data
 
 
 def rollouts_frame(study: Study, *, columns: Sequence[str] = COLUMNS) -> "DataFrame":
-    """Every rollout, with its arm and seed; `columns` are those of the rollout files.
+    """Returns every rollout, with its arm and seed; `columns` are those of the rollout files.
 
     Raises:
-        ConfigError: no run has made any, or they have no such column.
+        ConfigError: no run has made rollouts yet, or they have no such column.
     """
     pandas = optional.load("pandas")
     parquet: Any = importlib.import_module("pyarrow.parquet")
@@ -89,7 +89,7 @@ def rollouts_frame(study: Study, *, columns: Sequence[str] = COLUMNS) -> "DataFr
 
 
 def effects_frame(found: Sequence[Effect]) -> "DataFrame":
-    """One row an effect: its difference with 95 % limits, p-value and Holm-corrected p-value."""
+    """Returns one row per effect: its difference with 95 % limits, p-value and Holm's p-value."""
     return _frame(
         [
             {
@@ -108,7 +108,7 @@ def effects_frame(found: Sequence[Effect]) -> "DataFrame":
 
 
 def anova_frame(found: Sequence[Variance]) -> "DataFrame":
-    """One row a term: F with its degrees of freedom, p-values, and its share of the variance."""
+    """Returns one row per term: F, its degrees of freedom, p-values and the share of variance."""
     kept = {"name": "term", "p_value": "p"}
     return _frame([{kept.get(k, k): v for k, v in asdict(term).items()} for term in found])
 

@@ -1,4 +1,4 @@
-"""A study in the hands of a notebook."""
+"""A study as an object for notebooks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ def study(
         study.run().plot()
 
     Args:
-        source: a study's YAML file, or what one would hold.
+        source: a study's YAML file, or the values of one.
         overrides: `key=value` for every arm, as on the command line.
         values: the file's keys, over those of `source`; `base` names a YAML file to start from.
 
@@ -102,19 +102,19 @@ class StudyHandle(JupyterMixin):
         return self
 
     def frame(self) -> "DataFrame":
-        """One row a run, see `frames.runs_frame`."""
+        """Returns one row per run, see `frames.runs_frame`."""
         return frames.runs_frame(self._known)
 
     def metrics(self) -> list[str]:
-        """Names of the metrics that the runs have recorded, for `curves` and `plot`."""
+        """Returns the names of the metrics that the runs have recorded, for `curves` and `plot`."""
         return frames.metric_names(self._known)
 
     def curves(self, *, metrics: Sequence[str] | None = None) -> "DataFrame":
-        """Metrics over the course of the runs, see `frames.curves_frame`."""
+        """Returns metrics over the course of the runs, see `frames.curves_frame`."""
         return frames.curves_frame(self._known, metrics=metrics)
 
     def rollouts(self, *, columns: Sequence[str] = frames.COLUMNS) -> "DataFrame":
-        """Every rollout, see `frames.rollouts_frame`."""
+        """Returns every rollout, see `frames.rollouts_frame`."""
         return frames.rollouts_frame(self._known, columns=columns)
 
     def leaderboard(
@@ -140,7 +140,7 @@ class StudyHandle(JupyterMixin):
         )
 
     def effects(self) -> "DataFrame":
-        """Main effects and interactions of the study's factors, one row each, see `effects`.
+        """Returns main effects and interactions of the study's factors, a row each, see `effects`.
 
         Raises:
             ConfigError: the study is not crossed, or an arm has no finished run.
@@ -148,7 +148,7 @@ class StudyHandle(JupyterMixin):
         return frames.effects_frame(effects.effects(self._crossed()))
 
     def anova(self) -> "DataFrame":
-        """What each factor and interaction explains of the differences between arms, with F tests.
+        """Returns each factor's and interaction's share of the variance of arms, with F tests.
 
         Raises:
             ConfigError: as `effects`.
@@ -168,10 +168,10 @@ class StudyHandle(JupyterMixin):
     ) -> "Figure | Axes":
         """Draws learning curves and the token ledger, see `plots.draw`.
 
-        With `ax` a metric's curves against one budget alone go there, see `plots.draw_curves`.
+        With `ax`, only the curves against one budget are drawn there, see `plots.draw_curves`.
 
         Raises:
-            ConfigError: an unknown metric.
+            ConfigError: there is no such metric.
         """
         curves = frames.curves_frame(self._known, metrics=(metric,))
         if ax is not None:
@@ -195,7 +195,7 @@ class StudyHandle(JupyterMixin):
         return read_folders(folders)
 
     def __rich__(self) -> Table[dict[str, Any]]:
-        """What notebooks show: its runs."""
+        """Returns the table of runs that notebooks show."""
         return Table(rows=frames.run_rows(self._known), columns=_COLUMNS, title=repr(self))
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""The figure of a study: learning curves against three budgets, and where the tokens went."""
+"""The figure of a study: learning curves against three budgets, and tokens by ledger bin."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -25,11 +25,11 @@ def draw(curves: "DataFrame", *, board: Leaderboard, metric: str) -> "Figure":
 
     Args:
         curves: what `curves_frame` returned.
-        board: gives the tokens of each arm by bin.
-        metric: a metric of `curves`.
+        board: the leaderboard with the tokens of each arm by bin.
+        metric: the name of a metric in `curves`.
 
     Raises:
-        ConfigError: nothing of the metric is recorded.
+        ConfigError: no value of the metric is recorded.
     """
     pyplot = optional.load("matplotlib.pyplot")
     figure, axes = pyplot.subplots(2, 2, figsize=(11, 7), layout="constrained")
@@ -45,17 +45,17 @@ def draw(curves: "DataFrame", *, board: Leaderboard, metric: str) -> "Figure":
 def draw_curves(
     curves: "DataFrame", *, metric: str, baseline: str | None, by: str, ax: Any = None
 ) -> Any:
-    """Draws one metric against one budget, a line an arm; returns the axes.
+    """Draws one metric against one budget, one line per arm; returns the axes.
 
     Args:
         curves: what `curves_frame` returned.
-        metric: a metric of `curves`.
-        baseline: the arm drawn as one, if any.
+        metric: the name of a metric in `curves`.
+        baseline: the arm that is drawn as the baseline, if any.
         by: `update`, `tokens` or `seconds`.
         ax: matplotlib axes; None makes a figure.
 
     Raises:
-        ConfigError: nothing of the metric is recorded, or an unknown budget.
+        ConfigError: no value of the metric is recorded, or the budget is unknown.
     """
     pyplot = optional.load("matplotlib.pyplot")
     table: Any = curves
@@ -73,10 +73,10 @@ def draw_curves(
 
 
 def over_seeds(points: "DataFrame", *, by: str) -> "DataFrame":
-    """Returns mean, lowest and highest value over seeds, where every seed's curve goes.
+    """Returns mean, lowest and highest value over seeds, where every seed has a curve.
 
-    Beyond that stretch the mean would be of fewer seeds than before, and jump. Between two points
-    a curve is straight.
+    Beyond that stretch the mean would be of fewer seeds than before, and jump. Curves are
+    interpolated linearly between their points.
 
     Args:
         points: one arm's and metric's rows of `curves_frame`: `seed`, `value` and the column `by`.

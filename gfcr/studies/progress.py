@@ -1,4 +1,4 @@
-"""Progress of a study in a notebook: one table, updated in place."""
+"""Shows the progress of a study in a notebook, as one table that is updated in place."""
 
 import importlib
 import sys
@@ -9,7 +9,7 @@ from gfcr.shown.table import Table
 
 
 def notebook() -> Callable[[Table[Any]], None] | None:
-    """Returns what shows a table in the notebook cell that runs, None outside notebooks."""
+    """Returns a function that updates a table in the running notebook cell; None elsewhere."""
     ipython: Any = sys.modules.get("IPython")
     shell: Any = ipython.get_ipython() if ipython is not None else None
     if shell is None or not hasattr(shell, "kernel"):

@@ -1,4 +1,4 @@
-"""One run in the hands of a notebook."""
+"""One run as an object for notebooks."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,24 +29,24 @@ def run(
     fresh: bool = False,
     **values: Any,
 ) -> "RunHandle":
-    """Runs an experiment to its end, as `gfcr run` does, and returns what reads it.
+    """Runs an experiment to its end, as `gfcr run` does, and returns a handle on its results.
 
-    It runs in a process of its own: whatever the caller has loaded, its threads, its memory and an
-    interrupt are as on the command line, and a finished run is read and not made again.
+    It runs in a process of its own: the caller's libraries, threads and memory do not matter, an
+    interrupt acts as on the command line, and a finished run is read and not made again.
 
     Example:
         one = gfcr.run(base="experiments/quickstart/base.yaml", strategy="dapo", seed=1)
         one.plot()
 
     Args:
-        source: an experiment's YAML file, or what one would hold.
+        source: an experiment's YAML file, or the values of one.
         overrides: `key=value`, as on the command line.
-        fresh: start over, keeping the old folder.
+        fresh: whether to start over, keeping the old folder.
         values: the file's keys, over those of `source`; `base` names a YAML file to start from.
 
     Raises:
         ConfigError: as `gfcr.config.load`.
-        GfcrError: it failed, was interrupted or has no score; the same call goes on where it was.
+        GfcrError: it failed, was interrupted or has no score; the same call resumes it.
     """
     where = str(source) if isinstance(source, str | Path) else _WHERE
     given = opened.changed(opened.read(source, where=where), values=values, overrides=overrides)
@@ -65,7 +65,7 @@ class RunHandle(JupyterMixin):
     """Reads one run from its folder."""
 
     _alone: sweep.Study
-    """The run as a study of its own."""
+    """The run as a study of one trial."""
 
     @property
     def folder(self) -> Path:
@@ -74,7 +74,7 @@ class RunHandle(JupyterMixin):
 
     @property
     def result(self) -> Mapping[str, Any]:
-        """What `result.json` holds."""
+        """The contents of `result.json`."""
         return RunFolder(self.folder).result() or {}
 
     @property
@@ -83,15 +83,15 @@ class RunHandle(JupyterMixin):
         return self.result["heldout"]["after"]["accuracy"]
 
     def frame(self) -> "DataFrame":
-        """One row, see `frames.runs_frame`."""
+        """Returns one row, see `frames.runs_frame`."""
         return frames.runs_frame(self._alone)
 
     def curves(self, *, metrics: Sequence[str] | None = None) -> "DataFrame":
-        """Metrics over the course of the run, see `frames.curves_frame`."""
+        """Returns metrics over the course of the run, see `frames.curves_frame`."""
         return frames.curves_frame(self._alone, metrics=metrics)
 
     def rollouts(self, *, columns: Sequence[str] = frames.COLUMNS) -> "DataFrame":
-        """Every rollout, see `frames.rollouts_frame`."""
+        """Returns every rollout, see `frames.rollouts_frame`."""
         return frames.rollouts_frame(self._alone, columns=columns)
 
     def plot(self, metric: str = HELDOUT, *, by: str = "update", ax: Any = None) -> "Axes":
@@ -100,7 +100,7 @@ class RunHandle(JupyterMixin):
         return plots.draw_curves(curves, metric=metric, baseline=None, by=by, ax=ax)
 
     def __rich__(self) -> Table[tuple[str, Any]]:
-        """What notebooks show."""
+        """Returns the table that notebooks show."""
         start = self.result["heldout"]["before"]["accuracy"]
         rows = [
             ("held-out score", f"{start:.3f} -> {self.score:.3f}"),
