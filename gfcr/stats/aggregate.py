@@ -1,7 +1,7 @@
-"""Aggregates over runs and tasks with stratified bootstrap intervals, number for number rliable's.
+"""Aggregates over runs and tasks with stratified bootstrap intervals, equal to rliable's.
 
-Source: Agarwal et al. 2021, arXiv 2108.13264. Where scores are one task's, a column is the task;
-shape suffix: `_RT` runs by tasks.
+Source: Agarwal et al. 2021, arXiv 2108.13264. Scores of a single task are one column. Shape
+suffix: `_RT` runs by tasks.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,12 +13,12 @@ from numpy.typing import ArrayLike
 from gfcr.stats.interval import Interval, Table, table
 
 Statistic = Callable[..., float]
-"""Takes one resampled table for each table given."""
+"""A statistic of one or more tables of scores."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """Share of scores above each threshold, with pointwise 95 % limits."""
+    """The share of scores above each threshold, with pointwise 95 % limits."""
 
     thresholds: tuple[float, ...]
     share: tuple[float, ...]
@@ -47,7 +47,7 @@ def stratified_interval(
         tables: scores `(R,)` or `(R, T)`, one table or several.
         statistic: function of as many tables.
         replicates: bootstrap draws.
-        seed: of the draws.
+        seed: the seed of the draws.
     """
     given, state = [table(scores) for scores in tables], np.random.RandomState(seed)
 
@@ -71,9 +71,9 @@ def performance_profile(
 
     Args:
         scores: `(R,)` or `(R, T)`.
-        thresholds: scores at which to look.
+        thresholds: the scores at which the share is computed.
         replicates: bootstrap draws, as in `stratified_interval`.
-        seed: of the draws.
+        seed: the seed of the draws.
     """
     taus, scores_RT = np.asarray(thresholds, np.float64), table(scores)
     state = np.random.RandomState(seed)

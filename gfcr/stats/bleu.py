@@ -1,4 +1,4 @@
-"""Which of several texts are nearly the same."""
+"""Finds texts that are nearly the same, by BLEU."""
 
 import importlib
 from collections import Counter
@@ -8,9 +8,9 @@ from math import exp, log
 import numpy as np
 
 _ORDER = 4
-"""Longest n-grams that are compared."""
+"""The length of the longest n-grams that are compared."""
 _EPSILON = 0.1
-"""What counts for no n-gram shared (NLTK's smoothing method 1)."""
+"""The count that stands for no shared n-gram (NLTK's smoothing method 1)."""
 
 
 def bleu(candidate: Sequence[int], *, reference: Sequence[int]) -> float:
@@ -30,7 +30,7 @@ def bleu(candidate: Sequence[int], *, reference: Sequence[int]) -> float:
 
 
 def clusters(texts: Sequence[Sequence[int]], *, distance: float) -> list[int]:
-    """Returns a number for each text, equal for those in one cluster.
+    """Returns a number for each text, equal for texts of the same cluster.
 
     Clusters are joined while the mean of 1 - BLEU between their texts is `distance` at most.
     """

@@ -9,12 +9,12 @@ Doubles: TypeAlias = NDArray[np.float64]
 
 
 def strengths(wins_NN: Doubles, *, prior: float) -> Doubles:
-    """Log-strengths theta that make the games likeliest: P(i beats j) = sigmoid(theta_i - theta_j).
+    """Returns log-strengths theta of maximal likelihood: P(i beats j) = sigmoid(theta_i - theta_j).
 
     Args:
-        wins_NN: games that i won of j; a tie is half a game won by each.
-        prior: precision of a normal prior on each theta, around 0. It bounds the strength of who
-            won all or none, and joins players who never met.
+        wins_NN: games that i won against j; a tie counts as half a game won by each.
+        prior: precision of a normal prior on each theta, around 0. It bounds the strength of a
+            player who won all games or none, and relates players who never met.
     """
     games, won = wins_NN + wins_NN.T, wins_NN.sum(axis=1)
     theta: Doubles = np.zeros(len(wins_NN))
@@ -32,7 +32,7 @@ def strengths(wins_NN: Doubles, *, prior: float) -> Doubles:
 
 
 def expected_share(theta_N: Doubles) -> Doubles:
-    """Share of games that each would win, one against each of the others."""
+    """Returns the expected share of games that each player wins, one against each other player."""
     if len(theta_N) < 2:
         return np.full(len(theta_N), 0.5)
     return (_beats(theta_N).sum(axis=1) - 0.5) / (len(theta_N) - 1)  # less the one against itself

@@ -1,4 +1,4 @@
-"""The mean of a table of scores, seeds by prompts, and how far it can be trusted.
+"""The mean of a table of scores, seeds by prompts, with its error and intervals.
 
 Shape suffixes: `_S` one entry per seed, `_SP` seeds by prompts; `...` other tables, as in a
 simulation of many studies.
@@ -15,12 +15,12 @@ from gfcr.stats.scipy_stats import t_quantile, t_tail
 Table = NDArray[np.float64]
 
 FLOOR = 0.25
-"""Least variance of a mean, as a share of what its residual alone gives it.
+"""The least variance of a mean, as a share of what its residual alone contributes.
 
-A sum of squares over two seeds is as good as 0 too often where scores are discrete: answers of 0
-and 1, rare outliers. The least share that keeps false verdicts below 5 % in every cell of
-`tests/campaign/calibration.py`, with room for what it does not simulate; power at 30 % and above
-is what it was.
+A sum of squares over two seeds is near 0 too often where scores are discrete: answers of 0
+and 1, rare outliers. This is the least share that keeps false verdicts below 5 % in every cell of
+`tests/campaign/calibration.py`, with room for what it does not simulate; power of 30 % and above
+is unchanged by it.
 """
 ROUNDING = 1e-12
 """Differences and errors below this share of the largest score are rounding."""
@@ -35,13 +35,13 @@ class Interval:
     high: float
 
     def within(self, *, low: float, high: float) -> "Interval":
-        """Returns the interval without what lies beyond all that the quantity can be."""
+        """Returns the interval, cut at the least and the largest possible value of the quantity."""
         return Interval(value=self.value, low=max(low, self.low), high=min(high, self.high))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """Means of tables with what their variance is estimated from, each `...`."""
+    """Means of tables with the parts of their variance, each of shape `...`."""
 
     seeds: int
     prompts: int
@@ -55,12 +55,12 @@ class Spread:
 
     @property
     def variance(self) -> Table:
-        """Of the means; see `mean_error`."""
+        """The variance of the means, see `mean_error`."""
         crossed = self.by_seed + self.by_prompt - self.cell
         return np.maximum(np.maximum(self.by_seed, crossed), FLOOR * self.cell)
 
     def error(self, *, scale: ArrayLike, span: float) -> Table:
-        """Of the means, `...`; see `mean_error`."""
+        """Returns the standard error of the means, `...`; see `mean_error`."""
         found = np.sqrt(self.variance)
         least = one_answer(seeds=self.seeds, prompts=self.prompts, span=span)
         return np.where(found <= ROUNDING * np.asarray(scale), least, found)
@@ -83,7 +83,7 @@ class Mean:
     error: float
     df: int
     span: float = inf
-    """Largest size that the mean can have."""
+    """The largest size that the mean can have."""
     prompts: int = 1
 
     def interval(self, *, level: float = 0.95) -> Interval:
@@ -106,7 +106,7 @@ class Mean:
 
     @property
     def _unseen(self) -> float:
-        """Of the span, what one prompt makes; 0 where it is not known."""
+        """The part of the span that one prompt contributes; 0 where it is not known."""
         return self.span / self.prompts if self.prompts > 1 and self.span < inf else 0.0
 
     def _around(self, half: float) -> Interval:

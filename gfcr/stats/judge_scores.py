@@ -1,4 +1,4 @@
-"""Scores on the scale of rewards, in an order that is never turned round."""
+"""Maps a judge's scores to the scale of rewards, without ever reversing their order."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,16 +8,16 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """reward = intercept + slope * score."""
+    """A linear map: reward = intercept + slope * score."""
 
     intercept: float
     slope: float
 
 
 def fitted(pairs: Sequence[tuple[float, float]]) -> Line:
-    """Least squares of rewards on scores, among lines that do not fall.
+    """Returns the least-squares line of rewards on scores whose slope is not negative.
 
-    Scores that tell nothing of the rewards, or the contrary, give all the mean reward.
+    Scores that are not, or negatively, correlated with the rewards all map to the mean reward.
     """
     scores, rewards = np.array(pairs, np.float64).T
     spread = float(scores.var())
@@ -27,7 +27,7 @@ def fitted(pairs: Sequence[tuple[float, float]]) -> Line:
 
 
 def mid_ranks(values: Sequence[float]) -> list[float]:
-    """Ranks from 0 (lowest) to 1, of equal values their mean; 1/2 for one alone."""
+    """Returns ranks from 0 (lowest) to 1; equal values get their mean rank, a single one 1/2."""
     if len(values) < 2:
         return [0.5] * len(values)
     array = np.asarray(values, np.float64)

@@ -1,4 +1,4 @@
-"""What is known of some prompts, carried over to those that are like them: a Gaussian process."""
+"""Predicts success rates of prompts from those of similar prompts, by a Gaussian process."""
 
 from collections.abc import Sequence
 from zlib import crc32
@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 PRIOR_VARIANCE = 1 / 12
-"""Of a rate of which nothing is known: that of a uniform one."""
+"""The variance of an unknown rate, which is that of a uniform distribution."""
 
 
 def ngram_features(tokens: Sequence[int], *, dims: int = 256, most: int = 3) -> NDArray[np.float64]:
-    """Counts of the n-grams up to `most` tokens, hashed into `dims` places, of length 1."""
+    """Returns n-gram counts up to `most` tokens, hashed into `dims` entries, of length 1."""
     counts = np.zeros(dims)
     for n in range(1, most + 1):
         for i in range(len(tokens) - n + 1):
@@ -23,7 +23,7 @@ def ngram_features(tokens: Sequence[int], *, dims: int = 256, most: int = 3) -> 
 def rbf(
     left_MD: NDArray[np.float64], right_ND: NDArray[np.float64], *, scale: float
 ) -> NDArray[np.float64]:
-    """exp(-|x - y|^2 / (2 scale^2)) for each pair of rows."""
+    """Returns exp(-|x - y|^2 / (2 scale^2)) for each pair of rows."""
     squares = (left_MD**2).sum(1)[:, None] + (right_ND**2).sum(1)[None]
     distances = np.maximum(squares - 2 * left_MD @ right_ND.T, 0)
     return np.exp(-distances / (2 * scale**2))
@@ -37,9 +37,9 @@ def posterior_mean(
     *,
     scale: float,
 ) -> NDArray[np.float64]:
-    """Mean of a Gaussian process with an RBF kernel, given rates with these variances.
+    """Returns the mean of a Gaussian process with an RBF kernel, given rates and variances.
 
-    Far from what is known it is the mean rate, or 1/2 where nothing is known.
+    Far from all known prompts it is the mean rate, or 1/2 where none is known.
     """
     if not len(rates_M):
         return np.full(len(asked_PD), 0.5)

@@ -1,4 +1,4 @@
-"""How far one arm's own seeds lie apart: the floor below which a difference says nothing.
+"""The noise floor: how far apart one arm's own seeds are, below which a difference says nothing.
 
 Shape suffixes: `_SP` seeds by prompts, `_N` splits.
 """
@@ -18,23 +18,23 @@ _SEED = 20261120
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoiseFloor:
-    """Differences between two halves of one arm's seeds: an A/A study from runs already made."""
+    """Differences between two halves of one arm's seeds: an A/A study from finished runs."""
 
     seeds: int
-    """In each half."""
+    """The number of seeds in each half."""
     splits: int
     typical: float
-    """Median size of the difference of the halves' means."""
+    """The median size of the difference between the halves' means."""
     high: float
-    """Exceeded by one split in twenty. Two arms of all the seeds differ by 0.71 of it."""
+    """The size that one split in twenty exceeds. Two arms of all the seeds differ by 0.71 of it."""
     false_wins: float
-    """Share of splits in which the paired test said p < 0.05."""
+    """The share of splits in which the paired test said p < 0.05."""
 
 
 def noise_floor(scores: ArrayLike) -> NoiseFloor | None:
-    """Compares an arm with itself; None below four seeds.
+    """Compares an arm with itself; returns None below four seeds.
 
-    Every way to draw two disjoint halves, or 200 seeded ones of them. Seeds of the halves are
+    Splits are all pairs of disjoint halves, or 200 seeded ones of them. Seeds of the halves are
     paired by their order, which removes nothing they share but the prompts: the floor is that of
     arms without common seeds, an upper bound for paired ones. Splits share runs, so that
     `false_wins` is a rough figure.
@@ -60,7 +60,7 @@ def noise_floor(scores: ArrayLike) -> NoiseFloor | None:
 
 
 def _splits(seeds: int, *, half: int) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Pairs of disjoint sets of seeds; the one that holds the smallest seed comes first."""
+    """Returns pairs of disjoint sets of seeds; the one with the smallest seed comes first."""
     if seeds <= 9:
         return [
             (one, other)

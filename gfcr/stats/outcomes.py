@@ -1,10 +1,10 @@
-"""Right and wrong answers of a group."""
+"""Counts right and wrong answers of a group."""
 
 from gfcr.types import Group
 
 
 def outcomes(group: Group, *, threshold: float) -> tuple[int, int]:
-    """Right answers and scored ones among a group's fresh rollouts; right from `threshold` on.
+    """Returns (right, scored) among a group's fresh rollouts; right is a reward >= `threshold`.
 
     Unscorable rollouts are neither right nor wrong.
     """

@@ -1,4 +1,4 @@
-"""Two arms run with the same seeds on the same prompts: how they differ, and what may be said.
+"""Compares two arms that ran with the same seeds on the same prompts, and gives a verdict.
 
 Shape suffixes: `_S` one entry per seed, `_SP` seeds by prompts.
 """
@@ -19,20 +19,20 @@ Verdict: TypeAlias = Literal["better", "worse", "equivalent", "inconclusive"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """An arm minus its baseline, over the seeds that both have."""
+    """The difference of an arm and its baseline, over the seeds that both have."""
 
     pairs: int
     difference: Interval
-    """95 % interval; the limits are NaN with one pair, infinite where the error is unknown."""
+    """The 95 % interval; the limits are NaN with one pair, infinite where the error is unknown."""
     inner: Interval
-    """Of two one-sided tests: inside the margin, it proves equivalence. At their usual level of 5 %
-    the 90 % interval, wider between shares by what so many prompts may have missed."""
+    """The interval of two one-sided tests: inside the margin, it proves equivalence. At their level
+    of 5 % it is the 90 % interval, wider between shares by what so many prompts may have missed."""
     p_value: float
-    """Two-sided, of no difference; 1 with one pair."""
+    """The two-sided p-value of no difference; 1 with one pair."""
     detectable: float
-    """Smallest difference that so many seeds would show 4 times in 5; NaN without an error."""
+    """The smallest difference found with 80 % power at this error; NaN without an error."""
     improves: float
-    """Probability that a run of the arm beats a run of the baseline."""
+    """The probability that a run of the arm beats a run of the baseline."""
 
 
 def compare(
@@ -45,11 +45,11 @@ def compare(
     (t_0.975 + t_0.8) * error.
 
     Args:
-        arm: scores.
-        baseline: scores.
-        span: largest size that a difference can have: 1 between shares. None goes by whether
-            all these scores lie in [0, 1], and is infinite elsewhere.
-        level: of each of the two one-sided tests behind the inner interval.
+        arm: the arm's scores.
+        baseline: the baseline's scores.
+        span: largest size that a difference can have: 1 between shares. None takes 1 if all these
+            scores lie in [0, 1], and infinity if not.
+        level: the level of each of the two one-sided tests behind the inner interval.
     """
     arm_SP, baseline_SP = table(arm), table(baseline)
     assert arm_SP.shape == baseline_SP.shape, "paired scores have one shape"
@@ -89,13 +89,13 @@ def paired_mean(arm_SP: Table, *, baseline_SP: Table, span: float | None) -> Mea
 
 
 def judge(comparison: Comparison, *, p_value: float, margin: float) -> Verdict:
-    """Returns what may be said of a difference.
+    """Returns the verdict on a difference.
 
     better, worse: `p_value` < 0.05. equivalent: two one-sided tests at 5 % (Schuirmann 1987), that
     is, the inner interval lies inside +-margin. Otherwise inconclusive, as always with one pair.
 
     Args:
-        comparison: the difference.
+        comparison: the difference between arm and baseline.
         p_value: its p-value, corrected for the number of arms compared (`holm`).
         margin: largest difference that would not matter, in the unit of the scores.
     """
@@ -124,7 +124,7 @@ def probability_of_improvement(arm: ArrayLike, *, over: ArrayLike) -> float:
 
     Args:
         arm: scores `(R,)`, or `(R, T)` runs by tasks.
-        over: the other arm's, of the same tasks and any number of runs.
+        over: the other arm's scores, of the same tasks and any number of runs.
     """
     gaps_RRT = table(arm)[:, None] - table(over)[None]
     return float((np.sign(gaps_RRT) / 2 + 0.5).mean())

@@ -1,4 +1,4 @@
-"""What a paired comparison can show, before it is run: power, detectable difference, seeds.
+"""Plans a paired comparison: its power, detectable difference and seeds, before it is run.
 
 The model is that of `interval.mean_error`: the difference of two arms at seed s and prompt p is
 effect + a_s + b_p + e_sp, the three independent and normal. Shape suffixes: `_SP` seeds by
@@ -21,14 +21,14 @@ _SEED = 20261120
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Components:
-    """Variances of a paired difference, by what they come from."""
+    """The variances of a paired difference, by their sources."""
 
     seed: float
-    """Of a_s: runs differ in luck."""
+    """The variance of a_s: runs differ by chance."""
     prompt: float
-    """Of b_p: the effect differs between prompts."""
+    """The variance of b_p: the effect differs between prompts."""
     residual: float
-    """Of e_sp: answers are few."""
+    """The variance of e_sp: answers are few."""
 
     def variance(self, *, seeds: int, prompts: int) -> float:
         """Returns the variance of the mean difference over a study's seeds and prompts."""
@@ -136,7 +136,7 @@ def seeds_needed(
 
 @lru_cache(maxsize=64)
 def _errors(components: Components, seeds: int, prompts: int) -> NDArray[np.float64]:
-    """Draws of the standard error that `mean_error` would estimate, `_B`."""
+    """Returns draws `_B` of the standard error that `mean_error` would estimate."""
     rng = np.random.default_rng(_SEED)
 
     def mean_square(df: int) -> NDArray[np.float64]:

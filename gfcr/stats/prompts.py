@@ -1,4 +1,4 @@
-"""What parts that choose prompts share: candidates, the whole training set, how a visit went."""
+"""Functions shared by parts that choose prompts: candidates, training set and visits."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from gfcr.types import Group, Prompt
 
 
 class Source(Protocol):
-    """Where prompts are drawn from; `stages.View` is one."""
+    """A source of prompts; `stages.View` is one."""
 
     def draw(self, num: int) -> list[Prompt]:
         """Takes the next prompts."""
@@ -32,9 +32,9 @@ class TrainingSet:
 
 
 def candidates(view: Source, *, num: int, least: int) -> list[Prompt]:
-    """Draws `num` different prompts, or as many as come before the first repeat, which is put back.
+    """Draws `num` different prompts, or those before the first repeat, which is put back.
 
-    Where these are fewer than `least`, the training set is smaller: repeats fill up.
+    If these are fewer than `least`, the training set is smaller than that, and repeats are added.
     """
     found: dict[str, Prompt] = {}
     while len(found) < num:
@@ -47,7 +47,7 @@ def candidates(view: Source, *, num: int, least: int) -> list[Prompt]:
 
 
 def besides(view: Source, *, num: int, taken: Collection[str]) -> list[Prompt]:
-    """Draws prompts; one that the batch has already is put back, unless the stream has few more."""
+    """Draws prompts; one that the batch has is put back, unless the stream has few others."""
     drawn: list[Prompt] = []
     waiting: list[Prompt] = []
     while len(drawn) < num:
@@ -59,7 +59,7 @@ def besides(view: Source, *, num: int, taken: Collection[str]) -> list[Prompt]:
 
 
 def training_set(view: Source) -> TrainingSet:
-    """Draws the training set: all prompts up to the first that comes again, which is put back."""
+    """Draws the training set: all prompts up to the first repeat, which is put back."""
     found: dict[str, Prompt] = {}
     while (prompt := view.draw(1)[0]).id not in found:
         found[prompt.id] = prompt
@@ -68,12 +68,12 @@ def training_set(view: Source) -> TrainingSet:
 
 
 def rewards(group: Group) -> list[float]:
-    """The verifier's rewards of rollouts made in this update; unscorable ones have none."""
+    """Returns the verifier's rewards of the rollouts made in this update that could be scored."""
     return [r.reward for r in group.rollouts if r.origin == "fresh" and r.reward is not None]
 
 
 def visit(group: Group, *, threshold: float) -> tuple[int, int]:
-    """How many rollouts made in this update are right (reward >= `threshold`), and how many not."""
+    """Counts right (reward >= `threshold`) and wrong rollouts among those of this update."""
     scored = rewards(group)
     right = sum(reward >= threshold for reward in scored)
     return right, len(scored) - right

@@ -1,4 +1,4 @@
-"""What is taken from scipy, with types (scipy ships none)."""
+"""The functions taken from scipy, with types (scipy ships none)."""
 
 import importlib
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ _optimize: Any = importlib.import_module("scipy.optimize")
 
 
 def t_quantile(level: float, *, df: int) -> float:
-    """Returns the value below which Student's t with `df` degrees of freedom falls at `level`."""
+    """Returns the quantile of Student's t with `df` degrees of freedom at `level`."""
     return float(_stats.t.ppf(level, df))
 
 
@@ -23,12 +23,12 @@ def t_tail(values: ArrayLike, *, df: int) -> NDArray[np.float64]:
 
 
 def normal_quantile(level: float) -> float:
-    """Returns the value below which the standard normal falls at `level`."""
+    """Returns the quantile of the standard normal distribution at `level`."""
     return float(_stats.norm.ppf(level))
 
 
 def beta_quantile(level: float, *, a: ArrayLike, b: ArrayLike) -> NDArray[np.float64]:
-    """Returns values below which beta distributions fall at `level`; NaN where a or b is 0."""
+    """Returns quantiles of beta distributions at `level`; NaN where a or b is 0."""
     return np.asarray(_stats.beta.ppf(level, a, b), np.float64)
 
 
@@ -38,7 +38,7 @@ def f_tail(value: float, *, df: int, df_error: int) -> float:
 
 
 def trimmed_mean(values: ArrayLike, *, share: float) -> NDArray[np.float64]:
-    """Returns means over the last axis without its lowest and its highest `share` of entries."""
+    """Returns means over the last axis without its lowest and highest `share` of entries."""
     return np.asarray(_stats.trim_mean(values, share, axis=-1), np.float64)
 
 

@@ -1,4 +1,4 @@
-"""Intervals of a share: inside [0, 1], whatever the seeds.
+"""Intervals of a share, which lie inside [0, 1] whatever the number of seeds.
 
 Shape suffix: `_SP` seeds by prompts.
 """
@@ -21,15 +21,15 @@ from gfcr.stats.interval import (
 from gfcr.stats.scipy_stats import beta_quantile, normal_quantile, t_quantile
 
 Bounds: TypeAlias = tuple[float, float]
-"""Least and largest score that there can be."""
+"""The least and the largest score that there can be."""
 SHARE: Bounds = (0.0, 1.0)
 UNBOUNDED: Bounds = (-inf, inf)
 
 
 def bounds_of(*tables: Table, declared: Bounds | None = None) -> Bounds:
-    """Returns what bounds the scores: as declared, or a share where all of them are in [0, 1].
+    """Returns the declared bounds of scores; undeclared, those of a share if all fit in [0, 1].
 
-    Scores outside the declared bounds are unbounded.
+    Scores outside these bounds are unbounded.
     """
 
     def inside(bounds: Bounds) -> bool:
@@ -46,7 +46,7 @@ def mean_interval(scores: ArrayLike, *, bounds: Bounds | None = None) -> Interva
 
     Args:
         scores: `(S,)` or `(S, P)`.
-        bounds: of the scores; see `bounds_of`.
+        bounds: the bounds of the scores, see `bounds_of`.
     """
     scores_SP = table(scores)
     if len(scores_SP) < 2:
@@ -71,7 +71,7 @@ def share_interval(scores_SP: Table, *, level: float = 0.95) -> Interval:
 
     Args:
         scores_SP: `(S, P)`, S >= 2, all in [0, 1].
-        level: of confidence.
+        level: the level of confidence.
     """
     found = spread(scores_SP)
     low, high = share_limits(found, level=level)

@@ -1,4 +1,4 @@
-"""Advantages of a whole batch on one scale."""
+"""Standardises the advantages of a whole batch."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,24 +9,24 @@ import numpy as np
 from gfcr.types import Floats, Group, Rollout, Signal
 
 Per: TypeAlias = Literal["tokens", "rollouts"]
-"""What counts once: a token that the policy sampled, or a rollout whatever its length."""
+"""The unit that counts once: a token sampled by the policy, or a rollout of any length."""
 
 
 class Scale(NamedTuple):
-    """Where the advantages of a batch lie."""
+    """The mean and deviation of a batch's advantages."""
 
     mean: float
     deviation: float
-    """With Bessel's correction; 0 where there is one value, or all are equal."""
+    """The standard deviation (ddof=1); 0 where there is one value, or all are equal."""
 
 
 def standardised(groups: Sequence[Group], *, per: Per, epsilon: float) -> tuple[list[Group], Scale]:
     """Returns the groups with (A - mean) / (deviation + epsilon), taken over all kept rollouts.
 
     Args:
-        groups: with advantages, one number a rollout or one a token.
-        per: what the mean and the deviation are taken over.
-        epsilon: keeps a batch without spread finite.
+        groups: groups with advantages, one number per rollout or per token.
+        per: the unit over which the mean and the deviation are taken.
+        epsilon: keeps advantages of a batch without spread finite.
     """
     scale = _scale(groups, per=per)
 

@@ -1,4 +1,4 @@
-"""Choosing some of a group's rollouts by their rewards."""
+"""Chooses some of a group's rollouts by their rewards."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from gfcr.types import Floats
 
 
 def max_variance(values_N: Floats, *, num: int) -> list[int]:
-    """Indices, ascending, of the `num` values with the largest variance.
+    """Returns the indices, ascending, of the `num` values with the largest variance.
 
     The best subset is the i lowest and the `num - i` highest values for some i (2504.13818,
     theorem 1), so `num + 1` candidates are enough. All indices when there are no more than `num`.
