@@ -1,4 +1,4 @@
-"""The commands of `gfcr`, one module each, and what several of them take or say."""
+"""The commands of `gfcr`, one module each, and the functions that several of them share."""
 
 import argparse
 import shlex
@@ -19,19 +19,19 @@ ENGINE: Final = "engine.KEY=VALUE, e.g. engine.compile=true"
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a command has to say."""
+    """The output of a command."""
 
     data: Any
     """The JSON object."""
     text: Any = None
-    """What people read instead: a string, a rich renderable or a list of them."""
+    """The output for people: a string, a rich renderable or a list of these."""
     plain: str | None = None
-    """What is printed as it is, for people and programs: a file, a script."""
+    """Output that is printed unchanged, for people and programs, as a file or a script."""
     code: int = 0
 
 
 def within(hint: Any) -> Callable[[str], Any]:
-    """An argparse `type` that takes what a field of this annotation takes."""
+    """Returns an argparse `type` that accepts the values a field of this annotation accepts."""
     number: type[int] | type[float] = get_args(hint)[0]
 
     def read(text: str) -> Any:
@@ -45,7 +45,7 @@ def within(hint: Any) -> Callable[[str], Any]:
 
 
 def to_write(text: str) -> Path:
-    """An argparse `type`: a file that can be written, which is told now and not after the work."""
+    """Checks, as an argparse `type`, that a file can be written, before any work is done."""
     path = Path(text)
     if path.is_dir() or not path.parent.is_dir():
         told = f"{shown(text)} is not allowed: give a file in a folder that exists"
@@ -54,10 +54,10 @@ def to_write(text: str) -> Path:
 
 
 def engine_changes(overrides: Sequence[str]) -> dict[str, Any]:
-    """Returns what `engine.KEY=VALUE` says of an engine, as its spec.
+    """Returns the settings of `engine.KEY=VALUE` overrides, as an engine's spec.
 
     Raises:
-        ConfigError: one is no KEY=VALUE, or of something else.
+        ConfigError: one is no KEY=VALUE, or is not for the engine.
     """
     given = spelt(parse_overrides(overrides))
     if other := sorted(given.keys() - {"engine"}):
@@ -66,7 +66,7 @@ def engine_changes(overrides: Sequence[str]) -> dict[str, Any]:
 
 
 def spoken(text: str, *, flag: str) -> dict[str, Any]:
-    """Returns what a flag says as `NAME KEY=VALUE ...`, as files say it: `{"name": NAME, ...}`."""
+    """Returns a flag's `NAME KEY=VALUE ...` as files write it: `{"name": NAME, ...}`."""
     words = shlex.split(text)
     if not words:
         raise ConfigError(f"{flag} '' is empty: give a name and its settings, see `gfcr list`.")

@@ -1,4 +1,4 @@
-"""What `gfcr audit` shows: live progress on stderr, tables at the end."""
+"""The display of `gfcr audit`: live progress on stderr, tables at the end."""
 
 from collections.abc import Sequence
 from typing import final
@@ -14,7 +14,7 @@ STYLES = {"lossless": "green", "biased": "bold red", "inconclusive": "yellow"}
 
 @final
 class AuditDisplay(Bar):
-    """A bar over the cells; a line for each cell that has ended. See `audit.run.Watch`."""
+    """A bar over the cells, with a line for each cell that has ended; see `audit.run.Watch`."""
 
     def __init__(self, *, cells: int) -> None:
         super().__init__("cells", total=cells)
@@ -36,7 +36,7 @@ class AuditDisplay(Bar):
 
 
 def audit_table(cells: Sequence[Cell]) -> Table[Cell]:
-    """One row a cell."""
+    """Returns a table with one row per cell."""
     title = "Does the engine sample from the target distribution?"
     return Table(rows=cells, columns=_CELLS, title=title)
 
@@ -60,5 +60,5 @@ _CELLS: tuple[Column[Cell], ...] = (
 
 
 def _law(cell: Cell) -> str:
-    """What the test's statistic is drawn from."""
+    """Returns the distribution that the test's statistic is compared with."""
     return f" (chi2, {cell.df})" if cell.df > 0 else " (z)" if cell.test and cell.df == 0 else ""

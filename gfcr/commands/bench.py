@@ -10,7 +10,7 @@ from gfcr.commands import Outcome
 from gfcr.errors import ConfigError
 
 CHECKOUT = Path(__file__).parents[2]
-"""Where the benchmarks lie if this gfcr is that of a checkout, installed editable or not at all."""
+"""The folder of the benchmarks, if this gfcr is that of a checkout, installed or not."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -17,7 +17,7 @@ from gfcr.testing import laws
 from gfcr.values.overrides import parse_overrides
 
 _BASE = "grpo"
-"""Strategy that a part is tried in."""
+"""The strategy in which a part is tried."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> Outcome:
-    """Checks; exit code 1 where a law is broken."""
+    """Checks the laws; exit code 1 where one is broken."""
     settings = parse_overrides(options.settings)
     found = named.find(str(options.name), parts_first=True)
     name, kind = found.name, found.kind if found.is_part else None
@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> Outcome:
 
 
 def _around(kind: str, part: Part) -> Strategy | None:
-    """A strategy with the part in it; None for a part that is not a stage's."""
+    """Returns a strategy with the part in it; None for a part that belongs to no stage."""
     base = strategies.load(_BASE, group_size=4)
     match kind:
         case "generate":

@@ -1,4 +1,4 @@
-"""What `gfcr claims` answers."""
+"""Composes the answer of `gfcr claims`."""
 
 import argparse
 from dataclasses import asdict
@@ -27,7 +27,7 @@ _IDLE = (
 
 
 def answer(options: argparse.Namespace) -> Outcome:
-    """Lists the claims asked for, runs what is missing where that is wanted, and judges."""
+    """Lists the claims asked for, makes missing runs where that is wanted, and judges."""
     found = _chosen(options)
     if options.plot is not None:
         picture.check(options.plot)
@@ -61,7 +61,7 @@ def answer(options: argparse.Namespace) -> Outcome:
 
 
 def _chosen(options: argparse.Namespace) -> list[Claim | Untestable]:
-    """The claims asked for; of strategies that are named, one without a claim is an error."""
+    """Returns the claims asked for; a strategy named without a claim is an error."""
     wanted = options.strategies or strategies.names()
     read = {name: claims.read(name) for name in wanted}
     for name in options.strategies:
@@ -83,7 +83,7 @@ def _changes(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _made(asked: Asked, *, run: bool) -> list[TrialEnd]:
-    """Makes the runs that are missing, where that is wanted; returns the trials that failed."""
+    """Makes missing runs where that is wanted; returns the trials that failed."""
     return problems(run_study(asked.study, fresh=False)) if run and asked.left else []
 
 

@@ -1,4 +1,4 @@
-"""Claims as a table."""
+"""Shows claims as a table."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from gfcr.shown.table import Column, Table
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """What is said of one claim."""
+    """One row of the table: a claim, its power, its entry and its verdict."""
 
     claim: Claim
     power: Power
@@ -23,7 +23,7 @@ class Line:
 
 
 def effect(value: float, *, claim: Claim) -> str:
-    """Returns an effect as people say it: a difference, or what of the cost is saved."""
+    """Writes an effect for people: a difference of scores, or the share of the cost saved."""
     if not isfinite(value):
         return "unknown"
     return f"{1 - exp(-value):+.0%}" if HOW[claim.measure].of == "cost" else f"{value:+.3f}"
@@ -32,7 +32,7 @@ def effect(value: float, *, claim: Claim) -> str:
 def table(
     lines: Sequence[Line], *, untestable: Sequence[Untestable], seeds: int
 ) -> Table[dict[str, Any]]:
-    """Returns the claims with what they need and what was found."""
+    """Returns the table of claims, with their power and their measured effects."""
     rows = [_row(line) for line in lines]
     rows += [
         {"strategy": each.strategy, "verdict": "not testable here", "published": each.untestable}
@@ -71,7 +71,7 @@ def _row(line: Line) -> dict[str, Any]:
 
 
 def measured(entry: dict[str, Any], *, claim: Claim) -> str:
-    """Returns a measured effect with its 95 % interval."""
+    """Writes a measured effect with its 95 % interval."""
     found = entry["measured"]
     limits = found["comparison"]["difference"]
     sign = ">= " if found["at_least"] else "<= " if found["at_most"] else ""

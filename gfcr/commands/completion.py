@@ -9,7 +9,7 @@ from gfcr.commands import Outcome, named, parser, to_write
 
 _SHELLS = ("bash", "zsh", "tcsh")
 _FILES = ("experiment", "study", "subject")
-"""Arguments that are files although they are not read as paths."""
+"""Arguments that are files although they are parsed as texts."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> Outcome:
-    """Prints shtab's script, with the names that there are now."""
+    """Prints shtab's script, with the names of parts that there are now."""
     import shtab
 
     names = sorted({name for kind in named.kinds() for name in named.names(kind)})
@@ -30,7 +30,7 @@ def run(options: argparse.Namespace) -> Outcome:
 
 
 def _say(parser: argparse.ArgumentParser, *, how: Mapping[str, Any], file: Any) -> None:
-    """Says of each argument what completes it, where shtab looks for that."""
+    """Sets what completes each argument, in the attribute that shtab reads."""
     for action in parser._actions:  # pyright: ignore[reportPrivateUsage]
         inside: Any = action.choices
         if isinstance(inside, dict):

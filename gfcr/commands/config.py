@@ -11,7 +11,7 @@ from gfcr.values import reading
 from gfcr.values.plain import is_mapping
 
 _COLUMN = 44
-"""Where the remarks begin."""
+"""The column in which the remarks begin."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> Outcome:
-    """Prints YAML that is itself an experiment: that of the same run."""
+    """Prints YAML that is itself the experiment file of the same run."""
     if options.raw:
         from omegaconf import OmegaConf
 

@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def study_file() -> Path:
-    """The quickstart's study: a checkout's, where the command is given in one, or the installed."""
+    """Returns the quickstart's study file: that of the current checkout, or the installed one."""
     here = Path(_STUDY)
     # Not by `importlib.resources.files`, which fails on an editable folder without code.
     installed = find_spec("gfcr_quickstart")

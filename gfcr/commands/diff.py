@@ -15,7 +15,7 @@ from gfcr.values.plain import is_mapping
 
 _ABSENT: Final = object()
 _SPELT_OUT: Final = ((), ("strategy",))
-"""Places where another name does not hide what else differs."""
+"""Places where different names do not hide the other differences."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> Outcome:
-    """Compares what is resolved; a strategy with an experiment by the experiment's strategy."""
+    """Compares resolved values; a strategy is compared with an experiment's strategy."""
     texts = (str(options.subject), str(options.other))
     one, other = (_read(text, raw=options.raw) for text in texts)
     if not all(map(subject.is_file, texts)):
@@ -60,7 +60,7 @@ def _read(text: str, *, raw: bool) -> Mapping[str, Any]:
 
 
 def _differences(one: Any, other: Any, above: Key = ()) -> Iterator[tuple[Key, Any, Any]]:
-    """Key and both sides; a part that only one side has, or under another name, is told whole."""
+    """Yields keys with both values; a part of one side, or of another name, is yielded whole."""
     if one == other:
         return
     inside = is_mapping(one) and is_mapping(other)

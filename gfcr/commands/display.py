@@ -11,11 +11,11 @@ from rich.text import Text
 from gfcr.experiment import source
 
 _WORTH_SAYING: Final = 0.1
-"""Share of unscorable rollouts from which the display says so."""
+"""The share of unscorable rollouts from which the display mentions them."""
 
 
 class Bar(Progress):
-    """A progress bar on stderr, and below it what is told, which no narrow terminal cuts off."""
+    """A progress bar on stderr, with a text below it that no narrow terminal cuts off."""
 
     told = ""  # asked for before it is made
 
@@ -33,7 +33,7 @@ class Bar(Progress):
         self.task = self.add_task("", total=total)
 
     def get_renderables(self) -> Iterator[RenderableType]:
-        """Yields the bar and the words."""
+        """Yields the bar and the text below it."""
         yield from super().get_renderables()
         yield Text(self.told)
 
@@ -51,7 +51,7 @@ class RunDisplay(Bar):
         self.console.print(line, highlight=False, markup=False)
 
     def show(self, progress: source.Progress) -> None:
-        """Shows an update."""
+        """Shows the figures of an update."""
         text = figures(progress.metrics, heldout=progress.heldout)
         self.told = text
         self.update(self.task, completed=progress.update)
@@ -63,7 +63,7 @@ class RunDisplay(Bar):
 
 
 def figures(metrics: Mapping[str, Any], *, heldout: float | None) -> str:
-    """The few figures people watch."""
+    """Returns the few figures that people watch, as text."""
     parts: list[str] = []
     for label, key, form in (
         ("reward", "reward/all", "{:.2f}"),

@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> Outcome:
-    """Asks all rules; exit code 1 where one finds something."""
+    """Applies all rules to each run; exit code 1 where one finds something."""
     from gfcr.shown import picture
 
     if options.plot is not None:

@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> Outcome:
 
 
 def asked(given: str | None) -> "tuple[str | None, dict[str, ArmSeed]]":
-    """A study by name, with all its runs, or a study file's with what it asks for by run id."""
+    """Returns a study's name and the runs its file asks for by run id; none for a bare name."""
     if given is None or not given.endswith((".yaml", ".yml")):
         return given, {}
     study = sweep.load(given, overrides=[])
@@ -73,7 +73,7 @@ def asked(given: str | None) -> "tuple[str | None, dict[str, ArmSeed]]":
 
 
 def asked_by(study: sweep.Study) -> "dict[str, ArmSeed]":
-    """What a study asks for, by run id."""
+    """Returns the seeds of arms that a study asks for, by run id."""
     from gfcr.leaderboard.rows import ArmSeed
 
     trials = sweep.unfolded(study).trials

@@ -17,11 +17,11 @@ from gfcr.shown.table import Column, Table
 from gfcr.taxonomy import CELLS, PLACED
 
 Found: TypeAlias = Mapping[str, Sequence[Entry]]
-"""Kind -> its entries."""
+"""The entries of each kind."""
 
 
 class Row(NamedTuple):
-    """A part in its cell; none where the cell is empty."""
+    """A part in its cell; the entry is None where the cell is empty."""
 
     cell: str
     first: bool
@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> Outcome:
 
 
 def entries(kinds: Iterable[str]) -> Found:
-    """What there is of some kinds."""
+    """Returns the entries of some kinds."""
     return {
         kind: strategies.entries() if kind == "strategy" else registry.entries(kind)
         for kind in kinds
@@ -52,7 +52,7 @@ def entries(kinds: Iterable[str]) -> Found:
 
 
 def coverage(found: Found) -> dict[str, dict[str, Any]]:
-    """Of each cell of the tree: its branch, its title, and how many parts lie in it."""
+    """Returns each cell of the tree with its branch, its title and its number of parts."""
     placed = [entry.cell for kind in PLACED for entry in found[kind]]
     return {
         code: {"branch": cell.branch, "title": cell.title, "parts": placed.count(code)}
@@ -61,13 +61,13 @@ def coverage(found: Found) -> dict[str, dict[str, Any]]:
 
 
 def whole(found: Found) -> Group:
-    """Strategies, the tree with every part of the pipeline under its cell, and the rest."""
+    """Returns the strategies, the tree with every part of the pipeline, and other parts."""
     rest = {kind: listed for kind, listed in found.items() if kind not in (*PLACED, "strategy")}
     return Group(plain({"strategy": found["strategy"]}), tree(found), plain(rest))
 
 
 def tree(found: Found) -> Table[Row]:
-    """Every part of the pipeline under its cell."""
+    """Returns a table of every part of the pipeline under its cell."""
     parts = sorted((e for kind in PLACED for e in found[kind]), key=lambda e: (e.kind, e.name))
     rows = [
         Row(code, number == 0, entry)
@@ -92,7 +92,7 @@ def tree(found: Found) -> Table[Row]:
 
 
 def plain(found: Found) -> Table[tuple[int, Entry]]:
-    """Entries by kind."""
+    """Returns a table of entries by kind."""
 
     def stage(row: tuple[int, Entry]) -> Text:
         return Text("" if row[0] else row[1].kind, style="bold")

@@ -1,4 +1,4 @@
-"""What a name on the command line means: a part of some kind, or a strategy."""
+"""Resolves names on the command line: parts of some kind, or strategies."""
 
 import inspect
 from collections.abc import Iterable
@@ -17,34 +17,34 @@ HELP = "a name `gfcr list` gives, KIND/NAME such as filter/pods, or `file.py:NAM
 
 @dataclass(frozen=True, kw_only=True)
 class Named:
-    """What was asked for."""
+    """The part or strategy that a name stands for."""
 
     kind: str
-    """A kind of part, or `strategy`."""
+    """The kind of part, or `strategy`."""
     name: str
     also: tuple[str, ...] = ()
-    """What else is called so, as `KIND/NAME`."""
+    """Other parts and strategies of the same name, as `KIND/NAME`."""
 
     @property
     def is_part(self) -> bool:
-        """Whether it is a part, and no strategy."""
+        """Whether it is a part, not a strategy."""
         return self.kind != STRATEGY
 
 
 def kinds() -> tuple[str, ...]:
-    """Returns all kinds of what has a name."""
+    """Returns all kinds that have names."""
     return (STRATEGY, *registry.KINDS)
 
 
 def find(text: str, *, parts_first: bool = False) -> Named:
-    """Returns what is called so.
+    """Returns the part or strategy of a name.
 
     Args:
         text: NAME, KIND/NAME, `package.module:NAME` or `path/to/file.py:NAME`.
-        parts_first: a name that a strategy and a part share is the part's.
+        parts_first: whether a name that a strategy and a part share means the part.
 
     Raises:
-        ConfigError: nothing is, or what is there is neither a part nor a strategy.
+        ConfigError: there is none, or the object is neither a part nor a strategy.
     """
     if ":" in text:
         return Named(kind=_kind_at(text), name=text)
@@ -88,7 +88,7 @@ def _kind_at(address: str) -> str:
 
 
 def _held(place: str) -> str:
-    """Parts and strategies of a file or module, as a hint."""
+    """Lists the parts and strategies of a file or module, as a hint."""
     module = loose.find(place)
     own = {k: v for k, v in vars(module).items() if getattr(v, "__module__", "") == module.__name__}
     held = [name for name, value in own.items() if _is_either(value)]

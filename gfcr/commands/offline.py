@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> Outcome:
-    """Evaluates; exit code 1 when the log cannot answer for a strategy."""
+    """Evaluates the strategies; exit code 1 when the log cannot answer for one of them."""
     from gfcr import offline
 
     asked = {text: spoken(text, flag="--strategy") for text in options.strategy}

@@ -48,11 +48,11 @@ COMMANDS: Final[Mapping[str, str]] = {
     ),
     "doctor": "Find the pathologies of a run in its metrics, with overrides against them.",
 }
-"""What each does. Each is a module of `gfcr.commands` with `add_arguments` and `run`."""
+"""The commands and what each does; each is a module with `add_arguments` and `run`."""
 
 
 def whole(*, of: Collection[str | None] = COMMANDS) -> argparse.ArgumentParser:
-    """Returns the parser, with the arguments of some commands: what those need is imported."""
+    """Returns the parser with the arguments of the commands `of`, importing what these need."""
     parser = _Parser(
         prog="gfcr", description="Rollout strategies for LLM RL post-training, compared fairly."
     )

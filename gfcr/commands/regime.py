@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> Outcome:
-    """Runs the experiment unless it has; exit code 1 where its own conditions do not hold."""
+    """Runs the experiment unless it has run; exit code 1 where its own conditions do not hold."""
     from gfcr.claims import card
 
     given = Path(options.subject)

@@ -1,4 +1,4 @@
-"""The report of a study, beside its runs and in its MLflow store."""
+"""Writes a study's report, to its folder and to its MLflow store."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ def report_study(study: sweep.Study) -> "tuple[Leaderboard, str]":
     """Ranks a study that is tracked in MLflow, and writes the report to its folder and its store.
 
     Returns:
-        The leaderboard, and where the report and MLflow's page are.
+        The leaderboard, and a text that says where the report and MLflow's page are.
 
     Raises:
         GfcrError: the store cannot be read or written to, or has nothing to rank.

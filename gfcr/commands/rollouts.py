@@ -19,7 +19,7 @@ from gfcr.values.ranges import Count, Natural
 
 _PICKS: tuple[Pick, ...] = ("best", "worst", "rejected")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-"""What a model might write and a terminal would obey."""
+"""Characters that a model might write and a terminal would obey."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,10 +47,10 @@ def run(options: argparse.Namespace) -> Outcome:
 
 
 def folder_of(text: str, *, below: Path) -> Path:
-    """The folder of a run, given as such, by its id, or by names.
+    """Returns the folder of a run, given as a path, by its id, or by names.
 
     Raises:
-        ConfigError: there is none with rollouts, or more than one.
+        ConfigError: there is no such run with rollouts, or more than one.
     """
     given = Path(text)
     if (given / "rollouts").is_dir():
@@ -109,7 +109,7 @@ def _chosen(every: Sequence[LookedAt], *, options: argparse.Namespace) -> list[L
 
 
 def described(each: LookedAt) -> dict[str, Any]:
-    """A rollout as JSON."""
+    """Returns a rollout as JSON values."""
     rollout, signal = each.rollout, each.signal
     sampled = int(np.count_nonzero(rollout.mask_T))
     return plain(
@@ -137,7 +137,7 @@ def described(each: LookedAt) -> dict[str, Any]:
 
 
 def text_of(each: dict[str, Any]) -> str:
-    """A described rollout for people: what it says cannot move a terminal's cursor."""
+    """Writes a described rollout for people; control characters are escaped."""
     named = ", ".join(f"{name} {value:g}" for name, value in each["rewards"].items())
     shaped = each["shaped_reward"]
     reward = number(each["reward"], ".3g") or "none"

@@ -20,11 +20,11 @@ from gfcr.values.ranges import hints_of
 from gfcr.values.types import Schema
 
 _ADDRESS = {"type": "string", "pattern": ":"}
-"""Code of one's own, as `file.py:Name`: its keys are not known."""
+"""An address of one's own code, as `file.py:Name`, whose keys are not known."""
 _DOTTED: Schema = {"type": "object", "not": {"propertyNames": {"pattern": "^[^.]*$"}}}
-"""Of which one key at least is an experiment's: `trainer.learning_rate`."""
+"""A mapping with at least one key of an experiment, such as `trainer.learning_rate`."""
 _OPEN: Schema = {"type": "string", "pattern": r"\$\{|^\?\?\?$"}
-"""A value that comes from elsewhere, or is to be given."""
+"""A value that is interpolated, or must be given."""
 _SEEDS = {"type": "array", "items": {"type": "integer"}, "uniqueItems": True, "minItems": 1}
 
 
@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> Outcome:
 
 
 def of_files(*, study: bool) -> Schema:
-    """Returns the schema: from the dataclasses that files are read into, and their ranges."""
+    """Returns the schema, from the dataclasses that files are read into and their ranges."""
     kinds = {registry.load_object(base): _ref(kind) for kind, base in registry.BASES.items()}
     defs = {kind: _kind(kind, kinds=kinds) for kind in registry.KINDS}
     defs["strategy"] = _strategy(kinds)
@@ -110,7 +110,7 @@ def _record(
     instead: Mapping[str, Schema] | None = None,
     kinds: Mapping[Any, Schema] | None = None,
 ) -> Schema:
-    """Of a dataclass, by its fields' annotations, docstrings and defaults."""
+    """Returns a dataclass's schema, from its fields' annotations, docstrings and defaults."""
     docs, hints = field_docs(kind), hints_of(kind)
     keys: dict[str, Schema] = {}
     for field in dataclasses.fields(kind):
@@ -125,9 +125,9 @@ def _record(
 
 
 def _named(found: Mapping[str, Schema]) -> Schema:
-    """Of `NAME`, or `{name: NAME, ...}` with the keys of what has the name.
+    """Returns the schema of `NAME`, or of `{name: NAME, ...}` with the keys of that part.
 
-    Without `name` the keys change the base file's or the strategy's part: those of any may stand.
+    Without `name`, keys change the part of the base file or strategy: keys of any part are allowed.
     """
     names = {"anyOf": [{"enum": [*found]}, _ADDRESS]}
     every: dict[str, list[Schema]] = {}

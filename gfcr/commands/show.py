@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> Outcome:
-    """Describes by name; a strategy wins over a part of the same name, and says so."""
+    """Describes a name; a strategy is preferred to a part of the same name, with a note."""
     found = named.find(str(options.name))
     shown = _part(found) if found.is_part else _strategy(found)
     also = [f"gfcr show {other}" for other in found.also]

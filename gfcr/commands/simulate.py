@@ -24,7 +24,7 @@ _SYNTHETIC: dict[str, tuple[Any, str]] = {
     "learn_s": (8.0, "log-probabilities and training an update"),
     "prepare_s": (0.5, "weight sync an update"),
 }
-"""An illustration, not a measurement, and what it means; `--from` takes all of it from a run."""
+"""Default and meaning of each flag; the values are made up, and `--from` replaces all of them."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> Outcome:
 
 
 def _refuse_own(options: argparse.Namespace) -> None:
-    """Flags of drafts and lags, in front of a system that knows none of them."""
+    """Refuses flags of drafts and lags in front of a system that has none of them."""
     own = argparse.ArgumentParser()
     add_arguments(own)
     usual = vars(own.parse_args([]))
@@ -103,7 +103,7 @@ def _simulate(options: argparse.Namespace) -> Outcome:
 def _workload(
     options: argparse.Namespace, *, acceptance: "Acceptance"
 ) -> tuple[dict[str, Any], "Workload"]:
-    """The workload, and what to say about where it comes from."""
+    """Returns the workload's description, and the workload."""
     from gfcr.simulation.arms import Workload
     from gfcr.simulation.lengths import Lognormal
     from gfcr.speculation.budget import PassCost

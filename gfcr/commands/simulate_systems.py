@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> Outcome:
 
 
 def _dest(name: str) -> str:
-    """Of a flag here: the command's own may have the same name, and another meaning."""
+    """Returns the attribute of a system's flag; the command's own may have the same name."""
     return f"system_{name}"
 
 

@@ -1,4 +1,4 @@
-"""What `gfcr config` and `gfcr diff` look at: every value in force, and where each came from."""
+"""The subjects of `gfcr config` and `gfcr diff`: every value in force, with its origin."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -27,15 +27,15 @@ _ENDINGS: Final = (".yaml", ".yml")
 
 @dataclass(frozen=True, kw_only=True)
 class Layer:
-    """What one place says; the last one that says something of a key counts."""
+    """The values from one place; for each key, the last layer that has it counts."""
 
     where: str
     values: Mapping[str, Any]
     lines: Mapping[Key, int]
-    """None of what has no lines."""
+    """The line number of each key; empty for a layer that is no file."""
 
     def inner(self, path: Key) -> "Layer | None":
-        """What stands at a path; None where nothing does."""
+        """Returns the layer of the values at a path; None where there are none."""
         values: Any = self.values
         for key in path:
             values = values.get(key) if is_mapping(values) else None
@@ -46,7 +46,7 @@ class Layer:
         return Layer(where=self.where, values=merging.spelt(values), lines=lines)
 
     def level(self, factor: str, level: str) -> "Layer | None":
-        """What it says of a factor's level; None where it says nothing."""
+        """Returns the layer of a factor's level; None where this layer has no such factor."""
         own = self.inner(("factors",))
         if own is None or factor not in own.values:
             return None
@@ -61,7 +61,7 @@ class Layer:
         return Layer(where=where, values=changes, lines=lines)
 
     def says(self, key: Key) -> str:
-        """Where it says something of the key, as `file:line`; empty where it does not."""
+        """Returns where the layer sets the key, as `file:line`; empty where it does not."""
         values: Any = self.values
         for depth, word in enumerate(key):
             if depth and isinstance(values, str) and key[depth:] == ("name",):
@@ -83,7 +83,7 @@ class Subject:
     """A strategy, an experiment or an arm of a study, resolved."""
 
     values: Mapping[str, Any]
-    """Plain, as an experiment file takes them."""
+    """Plain values, as an experiment file has them."""
     origins: Mapping[Key, str]
 
     @property
@@ -93,7 +93,7 @@ class Subject:
 
 
 def is_file(text: str) -> bool:
-    """Whether it names an experiment or a study, and no strategy."""
+    """Tells whether a text names the file of an experiment or a study, not a strategy."""
     return text.partition(":")[0].endswith(_ENDINGS)
 
 
@@ -103,7 +103,7 @@ def experiments(
     """Returns an experiment, under the name '', or each arm of a study by name.
 
     Raises:
-        ConfigError: whatever a run or a sweep of it would refuse before it starts, or no such arm.
+        ConfigError: a run or sweep of it would be refused before it starts, or no such arm.
     """
     given = said_by(overrides)
     found = [
@@ -130,10 +130,10 @@ def experiments(
 
 
 def strategy(name: str) -> Subject:
-    """Returns a strategy as it is without settings.
+    """Returns a strategy with its default settings.
 
     Raises:
-        ConfigError: there is none of that name.
+        ConfigError: there is no strategy of that name.
     """
     wanted = name if ":" in name or name.startswith("strategy/") else f"strategy/{name}"
     found = named.find(wanted)
@@ -143,7 +143,7 @@ def strategy(name: str) -> Subject:
 
 
 def _of_arm(arm: str, *, study: sweep.Study, layers: Sequence[Layer]) -> list[Layer]:
-    """All layers, and on top what they say of the arm."""
+    """Returns all layers, with those of the arm on top."""
     inner = [layer.inner(("arms", arm)) for layer in layers]
     inner += [
         layer.level(factor, level)
@@ -185,7 +185,7 @@ def _subject(resolved: Resolved, *, layers: Sequence[Layer]) -> Subject:
 
 
 def _origin(key: Key, *, layers: Sequence[Layer], knobs: Mapping[Key, str], strategy: str) -> str:
-    """Where a value comes from; the last layer is what all others make together."""
+    """Returns where a value comes from; the last layer is the merge of all others."""
     *each, merged = layers
     if merged.says(key):
         return next(said for layer in reversed(each) if (said := layer.says(key)))
@@ -197,7 +197,7 @@ def _origin(key: Key, *, layers: Sequence[Layer], knobs: Mapping[Key, str], stra
 def _by_knob(
     given: Mapping[str, Any], *, resolved: Resolved, layers: Sequence[Layer]
 ) -> dict[Key, str]:
-    """Values of the strategy that a knob of its function decided, and where the knob was given."""
+    """Returns the strategy's values that a knob decided, with the place where the knob was set."""
     found: dict[Key, str] = {}
     now = dict(leaves(plain(resolved.strategy.spec())))
     for knob in given.keys() - {"name", *strategies.ADDRESSES}:

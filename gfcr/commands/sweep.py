@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> Outcome:
 
 
 def _rehearsed(study: sweep.Study, *, fresh: bool) -> Outcome:
-    """What each trial would do; the prompts of an arm's seeds are the same and looked at once."""
+    """Returns what each trial would do; prompts are the same for all seeds, and checked once."""
     study = sweep.unfolded(study)
     first = [trials[0] for trials in study.arms.values()]
     found = [(t.name, rehearse(t.config, fresh=fresh, prompts=t in first)) for t in study.trials]
@@ -67,7 +67,7 @@ def _rehearsed(study: sweep.Study, *, fresh: bool) -> Outcome:
 def run_study(
     study: sweep.Study, *, fresh: bool, show: Callable[[Table[Any]], None] | None = None
 ) -> list[sweep.TrialEnd]:
-    """Runs a study under the live table; `show` takes that in the place of the terminal."""
+    """Runs a study under the live table; `show` gets the table in place of the terminal."""
     with SweepDisplay(study, show=show) as display:
         ends = sweep.run(study, fresh=fresh, begin=display.begin, watch=display.watch)
         display.close(ends)
@@ -75,7 +75,7 @@ def run_study(
 
 
 def data_of(study: sweep.Study, *, ends: list[sweep.TrialEnd]) -> dict[str, Any]:
-    """The study's trials as JSON."""
+    """Returns the study's trials as JSON values."""
     trials = [
         {
             **e.result,
@@ -97,7 +97,7 @@ def data_of(study: sweep.Study, *, ends: list[sweep.TrialEnd]) -> dict[str, Any]
 
 
 def _reported(study: sweep.Study, *, ends: list[sweep.TrialEnd]) -> list[str]:
-    """Where the study is shown, once something of it has a score."""
+    """Returns where the report is, once a trial has a score."""
     if not any(end.status == "finished" for end in ends):
         return []
     config = study.trials[0].config

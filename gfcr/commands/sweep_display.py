@@ -1,4 +1,4 @@
-"""The live table of a sweep, fed by the run folders that the trials write."""
+"""The live table of a sweep, read from the run folders that the trials write."""
 
 import sys
 import time
@@ -26,10 +26,10 @@ _COLUMNS: tuple[Column[_Row], ...] = (
 
 @final
 class SweepDisplay:
-    """One row a trial, refreshed twice a second; plain lines without a terminal.
+    """One row per trial, refreshed twice a second; plain lines without a terminal.
 
     Args:
-        study: whose trials run.
+        study: the study whose trials run.
         show: takes the table whenever it changes, in place of the terminal (notebooks).
     """
 
@@ -55,7 +55,7 @@ class SweepDisplay:
             self._live.stop()
 
     def begin(self, trial: Trial) -> None:
-        """A trial starts."""
+        """Shows that a trial has started."""
         self._began[trial.name] = time.monotonic()
         # A search makes trials as it goes.
         self._rows.setdefault(trial.name, ("waiting", "", ""))
@@ -67,7 +67,7 @@ class SweepDisplay:
             )
 
     def watch(self, trial: Trial) -> None:
-        """Reads the trial's latest figures."""
+        """Reads and shows the trial's latest figures."""
         folder = RunFolder(trial.folder)
         lines = list(folder.metrics())
         updates = [line for line in lines if "rollouts/all" in line.metrics]

@@ -19,9 +19,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> Outcome:
-    """Uploads every run found; doing it twice changes nothing. Runs that are running are skipped.
+    """Uploads every run found; repeating it changes nothing. Runs in progress are skipped.
 
-    Certificates made since are looked up first: an audit may follow the run it speaks for.
+    Certificates made since the runs are looked up first: an audit may follow the run it is about.
     """
     tracker = Mlflow(uri=options.uri)
     found = {(f, card.parent) for f in options.folders for card in f.rglob("run.json")}
@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> Outcome:
 
 
 def _reported(studies: set[str], *, uri: str) -> dict[str, str]:
-    """Puts each study's report beside its runs; MLflow's pages by study."""
+    """Stores each study's report with its runs; returns MLflow's page of each study."""
     from gfcr import leaderboard
 
     pages: dict[str, str] = {}
