@@ -1,4 +1,4 @@
-"""A process for a program that nobody trusts: started, talked to, and surely ended."""
+"""Runs an untrusted program in a process of its own, and ensures that the process ends."""
 
 import json
 import os
@@ -30,30 +30,30 @@ _ADVICE: Final = (
 
 
 class SandboxError(GfcrError, RuntimeError):
-    """The sandbox itself failed or is not permitted here: nothing was learned of the program."""
+    """The sandbox itself failed or is not permitted here, so nothing is known of the program."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How a program ended."""
+    """The end of a program, with its output."""
 
     ended: Literal["exit", "timeout", "output"]
-    """By itself or a signal; killed when its time was over; killed as it wrote too much."""
+    """How it ended: by itself or a signal, killed at its time limit, or killed for its output."""
     code: int
-    """Its exit status, 128 + N by signal N. Of a program that was killed it says nothing."""
+    """Its exit status, 128 + N by signal N; meaningless for a program that was killed."""
     output: bytes
     errors: bytes
     seconds: float
-    """Of the clock, its start included."""
+    """Seconds of wall-clock time, the start included."""
 
 
 @final
 class Box:
-    """A program shut in by namespaces: it sees no network, other process or file of ours.
+    """A program confined by namespaces: it sees no network, other process or file of ours.
 
-    A file system of the interpreter's files alone, read only, and an empty /tmp; no environment, no
-    descriptor but the three; no new rights; resource limits; system calls refused that no program
-    needs. Standard library only. All of it ends with the box, however it forks or ignores signals.
+    It has a read-only file system of the interpreter's files and an empty /tmp; no environment, no
+    descriptor but the three standard ones; no new privileges; limited resources; and system calls
+    that no program needs are refused. It all ends with the box, whatever it forks or ignores.
 
     Where namespaces are not permitted (containers, `kernel.unprivileged_userns_clone=0`) it raises
     `SandboxError`; `fallback` then allows seccomp and limits alone: the program cannot write a
@@ -106,7 +106,7 @@ class Box:
         )
 
     def ask(self, line: bytes) -> bytes | None:
-        """Sends a line and returns the next that it writes; None where it has ended."""
+        """Sends a line, and returns the next line the program writes; None where it has ended."""
         self._send(line + b"\n", close=False)
         while (at := self._lines[1].find(b"\n")) < 0:
             if not self._pump():
@@ -116,7 +116,7 @@ class Box:
         return found
 
     def close(self) -> Mapping[str, Any]:
-        """Kills what is running; returns when nothing is left of it, and says how it ended."""
+        """Kills what still runs and waits until nothing is left of it; returns how it ended."""
         if self._ended is None:
             if self._process.poll() is None and self._reader.get_map():
                 self._process.send_signal(signal.SIGTERM)
@@ -143,7 +143,7 @@ class Box:
     # ------------------------------------------------------------ pipes
 
     def _send(self, given: bytes, *, close: bool = True) -> None:
-        """Writes as the program reads; a program that has closed its input is not our matter."""
+        """Writes as fast as the program reads; ignores that a program has closed its input."""
         stream, left = self._process.stdin, memoryview(given)
         assert stream
         with suppress(BrokenPipeError), selectors.DefaultSelector() as writable:
@@ -157,7 +157,7 @@ class Box:
                 stream.close()
 
     def _pump(self, seconds: float | None = None) -> bool:
-        """Reads what there is; False when both outputs have ended or there is too much of it."""
+        """Reads available output; False when both outputs have ended, or have grown too large."""
         if self.flooded or not self._reader.get_map():
             return False
         wait = max(0.0, self._over - time.monotonic()) if seconds is None else seconds
@@ -230,7 +230,7 @@ class Box:
 
 
 def why_not(*, fallback: bool = False) -> str | None:
-    """Why no box can be made here, in words; None where one can."""
+    """Returns why no box can be made here, in words; None where one can."""
     if sys.platform != "linux" or os.uname().machine not in seccomp.ARCHITECTURES:
         return "the sandbox needs Linux on x86_64 or aarch64."
     return None if fallback else _tried()

@@ -1,4 +1,4 @@
-"""Tests of a program in two boxes: what it answers in one, what compares in the other."""
+"""Tests a program in two boxes: one runs the program, the other the tests that compare."""
 
 import json
 from dataclasses import dataclass
@@ -12,17 +12,17 @@ from gfcr.sandbox.spec import Limits
 
 _IMPORT: Final = "from gfcr.sandbox.guests.wire import"
 _SLACK_S: Final = 10.0
-"""That tests may take beside the program's own time."""
+"""Seconds that tests may take in addition to the program's own time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What tests said of a program."""
+    """The result of running tests on a program."""
 
     passed: int
     total: int
     failed: str = ""
-    """What failed first, in words; empty where nothing did."""
+    """The first failure, in words; empty where nothing failed."""
     timed_out: bool = False
 
 
@@ -40,14 +40,14 @@ def examine(
     Args:
         program: the source of a module; it is not run as `__main__`.
         tests: asserts that call it, or a function `check(candidate)`.
-        entry: the function that `check` is given, and that may be named like one of Python's own.
-        every: goes on behind a test that fails.
-        limits: of the program, for all tests together.
-        fallback: see `Box`.
+        entry: name of the function that `check` is given; may equal one of Python's own names.
+        every: whether to go on after a test that fails.
+        limits: limits of the program, for all tests together.
+        fallback: whether to run without namespaces if these are not permitted, see `Box`.
 
     Raises:
-        SandboxError: the sandbox failed, or the tests can be no tests of a program: they are no
-            Python, run for ever, or give it what is no plain value.
+        SandboxError: the sandbox failed, or the tests cannot be used: they are no valid
+            Python, run for ever, or give the program a value that is not plain.
     """
     # The tests' own time must outlast the program's, or both look alike.
     longer = Limits(seconds=limits.seconds + _SLACK_S, memory_mib=limits.memory_mib)
@@ -94,7 +94,7 @@ def _ended(box: Box, progress: list[int]) -> Result:
 
 @cache
 def _guest(file: str) -> str:
-    """A script of one file: nothing of ours can be imported within."""
+    """Returns a guest's script in a single file, as it cannot import gfcr's modules inside."""
     own, shared = (Path(path).read_text(encoding="utf-8") for path in (file, str(wire.__file__)))
     kept = [line for line in own.splitlines() if not line.startswith(_IMPORT)]
     return shared + "\n" + "\n".join(kept) + "\n"

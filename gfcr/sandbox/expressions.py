@@ -1,4 +1,4 @@
-"""Values of an expression of x for several x, computed in a box."""
+"""Evaluates an expression in x for several values of x, in a box."""
 
 import json
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from gfcr.sandbox.box import Box
 from gfcr.sandbox.spec import Limits
 
 MOST: Final = 10**6
-"""Largest absolute value that counts as one."""
+"""The largest absolute value that is accepted."""
 
 _RUNNER: Final = """
 import json, sys, warnings
@@ -29,19 +29,19 @@ print(json.dumps(values))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """What came of running an expression."""
+    """The outcome of evaluating an expression."""
 
     values: tuple[int | None, ...] = ()
-    """One for each x; None where it raised, or gave no integer of a sane size."""
+    """One value for each x; None where it raised an error, or gave no integer up to `MOST`."""
     problem: str = ""
-    """Why there are none: `timeout`, `output`, or `exit`."""
+    """Why there are no values: `timeout`, `output` or `exit`."""
 
 
 def run(program: str, *, inputs: Sequence[int], limits: Limits, fallback: bool = False) -> Ran:
-    """Runs an expression of Python that nobody trusts.
+    """Evaluates an untrusted Python expression in a box.
 
     Raises:
-        SandboxError: there is no box to run it in.
+        SandboxError: no box can be made to run it in.
     """
     with Box(_RUNNER, limits=limits, fallback=fallback) as box:
         outcome = box.finish(json.dumps([program, [*inputs], MOST]).encode() + b"\n")

@@ -1,8 +1,8 @@
-"""Runs a program shut in; a script of its own, which `gfcr.sandbox.box` starts.
+"""Runs a confined program; this is a script of its own, which `gfcr.sandbox.box` starts.
 
-Three processes. The launcher makes the namespaces, keeps the time and says how it ended; the first
-process within builds the file system and clears up; its child gives every right away and becomes
-the program. When the first process within ends, the kernel kills all others.
+There are three processes. The launcher makes the namespaces, keeps the time and reports the end;
+the first process inside builds the file system and reaps orphans; its child gives up all privileges
+and becomes the program. When the first process inside ends, the kernel kills all others.
 """
 
 import ctypes
@@ -17,21 +17,21 @@ from typing import Any, NoReturn
 
 _NOBODY = 65534
 _NAMESPACES = 0x10000000 | 0x00020000 | 0x20000000 | 0x40000000 | 0x08000000 | 0x04000000
-"""User, mount, process, network, IPC and host name."""
+"""The flags of the user, mount, process, network, IPC and host name namespaces."""
 _REC, _PRIVATE, _BIND, _NOSUID, _NODEV = 0x4000, 1 << 18, 0x1000, 0x2, 0x4
 _SET_RDONLY, _SET_NOSUID, _SET_NODEV, _SET_NOEXEC = 1, 2, 4, 8
 _MOUNT_SETATTR = 442
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 _PDEATHSIG, _DUMPABLE, _SECCOMP, _SUBREAPER, _NO_NEW_PRIVS = 1, 4, 22, 36, 38
 _ROOT = "/proc"
-"""Where the new root is put together: a folder that is everywhere and holds no library."""
+"""The folder where the new root is built: it exists everywhere and holds no library."""
 PROGRAM = "/run/program.py"
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def main() -> None:
-    """Reads what to do from one descriptor; tells how setting up went, and how it ended, others."""
+    """Reads the spec from one descriptor; reports on set-up and on the end on two others."""
     spec_fd, status_fd, result_fd = map(int, sys.argv[1:])
     with os.fdopen(spec_fd, "rb") as file:
         spec: dict[str, Any] = json.load(file)
@@ -70,7 +70,7 @@ def _begin(spec: dict[str, Any], status: int) -> int:
 
 
 def _wait(child: int, *, seconds: float, group: bool) -> dict[str, Any]:
-    """How the program ended, when nothing of it is left."""
+    """Waits until nothing of the program is left; returns how it ended."""
     limit, why = time.monotonic() + seconds, "timeout"
     while (left := limit - time.monotonic()) > 0:
         if found := _reaped(child, os.WNOHANG):
@@ -90,7 +90,7 @@ def _reaped(child: int, flags: int) -> dict[str, Any]:
 
 
 def _cleared(child: int, found: dict[str, Any], *, group: bool) -> dict[str, Any]:
-    """Without namespaces: kills what it left in its group."""
+    """Kills what the program left in its process group, if there are no namespaces."""
     while group:
         try:
             os.killpg(child, signal.SIGKILL)
@@ -104,7 +104,7 @@ def _cleared(child: int, found: dict[str, Any], *, group: bool) -> dict[str, Any
 
 
 def _first(spec: dict[str, Any], status: int, *, alive: int, two_ids: bool) -> None:
-    """The first process within: the namespaces last as long as it does."""
+    """Runs as the first process inside, which the namespaces last as long as."""
     _prctl(_PDEATHSIG, signal.SIGKILL)
     if select.select([alive], [], [], 0)[0]:  # the launcher is gone already
         os._exit(1)
@@ -121,7 +121,7 @@ def _first(spec: dict[str, Any], status: int, *, alive: int, two_ids: bool) -> N
 
 
 def _build(spec: dict[str, Any]) -> None:
-    """A file system of the interpreter's own files, read only, and an empty /tmp."""
+    """Builds a read-only file system of the interpreter's own files, and an empty /tmp."""
     _mount(None, "/", None, _REC | _PRIVATE)
     _mount("tmpfs", _ROOT, "tmpfs", _NOSUID | _NODEV, "size=4m,mode=755")
     for path in spec["read"]:
@@ -160,7 +160,7 @@ def _bind(path: str, attributes: int) -> None:
 
 
 def _become(spec: dict[str, Any], status: int, *, two_ids: bool) -> NoReturn:
-    """Gives every right away and runs the program."""
+    """Gives up all privileges and becomes the program."""
     os.setpgid(0, 0)
     if two_ids:
         os.setgroups([])
@@ -186,7 +186,7 @@ def _become(spec: dict[str, Any], status: int, *, two_ids: bool) -> NoReturn:
 
 
 def _refuse(program: bytes) -> None:
-    """Hands the kernel the filter of system calls."""
+    """Installs the filter of system calls in the kernel."""
 
     class Program(ctypes.Structure):
         _fields_ = (("length", ctypes.c_ushort), ("lines", ctypes.c_char_p))
@@ -201,7 +201,7 @@ def _refuse(program: bytes) -> None:
 def _unshare() -> bool:
     """Makes the namespaces; returns whether two users are mapped, root and nobody.
 
-    Root of the machine is bound by no number of processes: it becomes somebody else within.
+    The machine's root is not bound by the limit on processes, so it becomes another user inside.
     """
     uid, gid, me = os.geteuid(), os.getegid(), os.getpid()
     told, tell = os.pipe()

@@ -1,4 +1,4 @@
-"""System calls that a program in a sandbox is refused, as a filter for the kernel."""
+"""Builds the kernel filter of the system calls that a program in a sandbox is refused."""
 
 import struct
 from typing import Final
@@ -10,7 +10,7 @@ _ERROR: Final = 0x00050000
 _KILL: Final = 0x80000000
 _EPERM, _ENOTTY, _ENOSYS = 1, 25, 38
 _NEW_NAMESPACES: Final = 0x7E020080
-"""CLONE_NEW* of `clone`."""
+"""The CLONE_NEW* flags of `clone`."""
 _THREAD: Final = 0x00010000
 _WRITING: Final = 0o1 | 0o2 | 0o100 | 0o1000 | 0o20000000
 """O_WRONLY, O_RDWR, O_CREAT, O_TRUNC and the bit of O_TMPFILE."""
@@ -63,11 +63,11 @@ _NEWER: Final = {
     **{"openat2": 437, "pidfd_getfd": 438, "process_madvise": 440, "mount_setattr": 442},
     **{"fchmodat2": 452, "setxattrat": 463, "removexattrat": 466},
 }
-"""The same number on every architecture."""
+"""Calls that have the same number on every architecture."""
 _OPENS: Final = {"open": 1, "openat": 2}
-"""Which of their arguments the flags are."""
+"""The index of the argument that holds the flags."""
 _UNSEEN: Final = ("clone3", "openat2")
-"""Their arguments lie in memory, where a filter cannot look; libraries then call older ones."""
+"""Calls with arguments in memory, where a filter cannot look; libraries then use older calls."""
 _OF_PROCESSES: Final = (
     *("unshare", "setns", "mount", "umount2", "pivot_root", "chroot", "ptrace"),
     *("process_vm_readv", "process_vm_writev", "kcmp", "bpf", "perf_event_open", "userfaultfd"),
@@ -77,15 +77,15 @@ _OF_PROCESSES: Final = (
     *("open_tree", "move_mount", "fsopen", "fsconfig", "fsmount", "fspick", "pidfd_getfd"),
     *("process_madvise", "mount_setattr"),
 )
-"""What no program needs, and what makes a kernel's mistakes reachable."""
+"""Calls that no program needs, and that would expose more of the kernel."""
 
 
 def filter_for(machine: str, *, alone: bool) -> bytes:
-    """The program for `PR_SET_SECCOMP`: refused calls fail with EPERM, the rest is as ever.
+    """Returns the program for `PR_SET_SECCOMP`, by which refused calls fail with EPERM.
 
     Args:
-        machine: as `os.uname().machine` says, one of `ARCHITECTURES`.
-        alone: no namespaces guard it: neither network, signals, processes nor writing to files.
+        machine: the value of `os.uname().machine`, one of `ARCHITECTURES`.
+        alone: whether it has no namespaces: then network, signals, processes and writing fail.
     """
     numbers = {**_NUMBERS[machine], **_NEWER}
     refused = set(_OF_PROCESSES)

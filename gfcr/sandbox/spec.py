@@ -1,4 +1,4 @@
-"""What a program may use and see, as its launcher is told."""
+"""The resources and files that a program may use, as its launcher is told."""
 
 import os
 import resource
@@ -16,22 +16,22 @@ from gfcr.values.ranges import Checked
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits(Checked):
-    """What a program may use."""
+    """The resources that a program may use."""
 
     seconds: Annotated[float, Interval(gt=0, le=3600)] = 5.0
-    """Of the clock; of each process's CPU time the next whole number."""
+    """Wall-clock seconds; the CPU time of each process is limited to the next whole number."""
     memory_mib: Annotated[int, Interval(ge=64, le=1_000_000)] = 512
-    """Address space of each process."""
+    """The address space of each process, in MiB."""
     processes: Annotated[int, Interval(ge=1, le=48)] = 8
-    """And threads, at a time."""
+    """The number of processes and threads at a time."""
     files_mib: Annotated[int, Interval(ge=1, le=100_000)] = 16
-    """In its own /tmp, which is memory."""
+    """The size of its own /tmp, which is in memory, in MiB."""
     output_kib: Annotated[int, Interval(ge=1, le=1_000_000)] = 1024
-    """That it may write to its output and errors, each."""
+    """How much it may write to its output and to its errors each, in KiB."""
 
 
 def spec_of(source: str, limits: Limits, *, namespaces: bool) -> dict[str, Any]:
-    """What the launcher is told."""
+    """Returns the spec that the launcher reads."""
     machine = os.uname().machine
     mib = 1 << 20
     cpu = int(limits.seconds) + 1
@@ -53,20 +53,20 @@ def spec_of(source: str, limits: Limits, *, namespaces: bool) -> dict[str, Any]:
 
 
 def _lower(name: str, value: int) -> int:
-    """No more than this process may have itself."""
+    """Returns a limit that is no more than this process may have itself."""
     hard = resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))[1]
     return value if hard == resource.RLIM_INFINITY else min(value, hard)
 
 
 @cache
 def python() -> str:
-    """The interpreter behind a virtual environment."""
+    """Returns the path of the interpreter behind a virtual environment."""
     return str(Path(getattr(sys, "_base_executable", "") or sys.executable).resolve())
 
 
 @cache
 def _read() -> list[str]:
-    """What a program sees of our files: the interpreter, its library and those of the system."""
+    """Returns the paths a program can read: the interpreter, its library and the system's."""
     base = [f"{sys.base_prefix}/lib", f"{sys.base_exec_prefix}/lib", python()]
     wanted = ["/lib", "/lib64", "/usr/lib", "/usr/lib64", *base, "/etc/ld.so.cache"]
     kept: list[str] = []

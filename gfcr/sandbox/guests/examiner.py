@@ -1,8 +1,8 @@
-"""Within a sandbox of its own: runs tests of a program that runs in another.
+"""Runs tests, in a sandbox of its own, of a program that runs in another.
 
-The names that tests do not define stand for the program's; calls of them go over the wire, and what
-comes back is made of Python's own plain values. The program so decides what it answers, never
-whether a test holds: it can neither see the tests nor reach what compares.
+Names that tests do not define stand for the program's; calls of them go over the wire, and answers
+are rebuilt as Python's own plain values. The program so decides what it answers, never whether a
+test holds: it can neither see the tests nor reach the code that compares.
 """
 
 import ast
@@ -20,30 +20,30 @@ _LIBRARY = ("collections", "math", "itertools", "functools", "re", "heapq", "cop
 
 
 class ProgramError(Exception):
-    """The program raised what is no built-in exception, or answered nonsense."""
+    """The program raised no built-in exception, or its answer cannot be read."""
 
 
 class Wire:
-    """To the program, by way of whoever started both."""
+    """The connection to the program, through the process that started both."""
 
     def __init__(self) -> None:
-        """Takes input and output for itself: tests may print."""
+        """Keeps input and output for its own messages, since tests may print."""
         self._heard, self._out = os.fdopen(os.dup(0), "rb"), os.dup(1)
         os.dup2(2, 1)
         self.progress = [0, 0]
 
     def read(self) -> Any:
-        """The next message."""
+        """Reads the next message."""
         return json.loads(self._heard.readline())
 
     def tell(self, message: dict[str, Any]) -> None:
-        """Sends one."""
+        """Sends one message."""
         left = memoryview(dumps(message) + b"\n")
         while left:
             left = left[os.write(self._out, left) :]
 
     def ask(self, do: str, of: str | int, *args: Any, **named: Any) -> Any:
-        """One call of the program; what it changes in lists and the like is changed here too."""
+        """Makes one call of the program, and copies its changes of mutable arguments back."""
         packed = [pack(a, keep=_number_of) for a in args]
         sent = {n: pack(a, keep=_number_of) for n, a in named.items()}
         self.tell({"do": do, "of": of, "args": packed, "named": sent, "progress": self.progress})
@@ -65,13 +65,13 @@ class Wire:
 
 @final
 class Held:
-    """Something of the program that is no plain value: it is equal to itself alone."""
+    """A stand-in for an object of the program that is no plain value; equal to itself alone."""
 
     def __init__(self, wire: Wire, of: str | int) -> None:
         self.__dict__.update(_wire=wire, _of=of)
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        """As the program's own."""
+        """Calls the program's object."""
         return self._wire.ask("call", self._of, *args, **named)
 
     def __getattr__(self, name: str) -> Any:
@@ -124,7 +124,7 @@ def _exception(name: str) -> type[Exception]:
 
 
 def bound(tree: ast.Module, *, entry: str, wire: Wire) -> dict[str, Any]:
-    """The tests' names: the program's where they are not Python's own."""
+    """Returns the tests' global names, with stand-ins for those that the program has to define."""
     nodes = list(ast.walk(tree))
     names = [n for n in nodes if isinstance(n, ast.Name)]
     own = {n.id for n in names if isinstance(n.ctx, ast.Store)} | {*dir(builtins)}
@@ -142,13 +142,13 @@ def bound(tree: ast.Module, *, entry: str, wire: Wire) -> dict[str, Any]:
 
 
 def _in_library(name: str) -> Any:
-    """What tests often use without importing it: a program must not give them its own."""
+    """Returns a name that tests often use without import; a program must not replace it."""
     modules = map(importlib.import_module, _LIBRARY)
     return next((found for m in modules if (found := getattr(m, name, None))), None)
 
 
 def parsed(tests: str, *, entry: str) -> ast.Module:
-    """The tests, with the call of their function `check` where it is missing."""
+    """Parses the tests, and adds the call of their function `check` where it is missing."""
     tree = ast.parse(tests)
     defined = {n.name for n in tree.body if isinstance(n, ast.FunctionDef)}
     at_top = [n for n in tree.body if isinstance(n, ast.Expr)]
@@ -158,7 +158,7 @@ def parsed(tests: str, *, entry: str) -> ast.Module:
 
 
 def examine(wire: Wire, *, tests: str, entry: str, every: bool) -> str:
-    """Runs the tests, all or to the first that fails; returns what failed, empty where none did."""
+    """Runs the tests, all or up to the first failure; returns that failure or an empty text."""
     tree = parsed(tests, entry=entry)
     names = bound(tree, entry=entry, wire=wire)
     wire.progress[1] = sum(map(_counts, tree.body))
@@ -180,12 +180,12 @@ def examine(wire: Wire, *, tests: str, entry: str, every: bool) -> str:
 
 
 def _counts(statement: ast.stmt) -> bool:
-    """Whether it is a test, rather than what makes one ready."""
+    """Tells whether a statement is a test, rather than preparation for one."""
     return isinstance(statement, ast.Assert | ast.Expr | ast.For | ast.Try | ast.With | ast.If)
 
 
 def main() -> None:
-    """One examination."""
+    """Runs one examination."""
     wire = Wire()
     request = wire.read()
     try:

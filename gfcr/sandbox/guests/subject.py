@@ -1,6 +1,6 @@
-"""Within a sandbox: loads a program and does what calls of it are asked for, line by line.
+"""Loads a program in a sandbox and makes the calls that are asked for, line by line.
 
-What it answers is the program's word, and is treated so: see `gfcr.sandbox.guests.examiner`.
+Its answers are not trusted, see `gfcr.sandbox.guests.examiner`.
 """
 
 import json
@@ -15,17 +15,17 @@ _MOST_ITEMS = 100_000
 
 
 class Subject:
-    """A program as a module, and what calls of it have left."""
+    """A program loaded as a module, and the objects that its calls have returned."""
 
     def __init__(self, source: str) -> None:
-        """Loads it."""
+        """Loads the program from its source."""
         self._module = types.ModuleType("program")
         sys.modules["program"] = self._module
         self._held: list[Any] = []
         exec(compile(source, "program.py", "exec"), vars(self._module))
 
     def answer(self, request: dict[str, Any]) -> Any:
-        """Does one call; returns its value, and what became of the arguments."""
+        """Makes one call; returns its value, and the arguments as they are afterwards."""
         of = request["of"]
         target = vars(self._module)[of] if isinstance(of, str) else self._held[of]
         given = [unpack(a, held=self._held.__getitem__) for a in request["args"]]
@@ -53,7 +53,7 @@ class Subject:
 
 
 def main() -> None:
-    """Serves until its input ends."""
+    """Answers requests until its input ends."""
     asked, answers = os.fdopen(os.dup(0), "rb"), os.dup(1)
     nothing = os.open("/dev/null", os.O_RDONLY)
     os.dup2(nothing, 0)

@@ -1,4 +1,4 @@
-"""Values as lines of JSON, and back as plain built-in values whatever was sent."""
+"""Encodes values as lines of JSON, and decodes them to plain built-in values only."""
 
 import json
 from collections.abc import Callable
@@ -6,16 +6,16 @@ from typing import Any
 
 
 class UnsendableError(TypeError):
-    """A value that is none of Python's plain ones."""
+    """Raised for a value that is none of Python's plain ones."""
 
 
 def dumps(message: Any) -> bytes:
-    """One line."""
+    """Encodes a message as JSON, without the newline."""
     return json.dumps(message, separators=(",", ":")).encode()
 
 
 def pack(value: Any, *, keep: Callable[[Any], int] | None = None) -> Any:
-    """A plain value for JSON; of another one a number that stands for it, where `keep` gives it."""
+    """Encodes a plain value for JSON; another one as the number that `keep` gives for it."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -44,7 +44,7 @@ def pack(value: Any, *, keep: Callable[[Any], int] | None = None) -> Any:
 
 
 def unpack(data: Any, *, held: Callable[[int], Any] | None = None) -> Any:
-    """The value; raises ValueError or TypeError for what `pack` never makes."""
+    """Decodes a value; raises ValueError or TypeError for data that `pack` never makes."""
     if data is None or isinstance(data, bool | str):
         return data
     if not isinstance(data, list):
