@@ -1,7 +1,7 @@
-"""Many strategies on one recorded rollout log: paired by construction, nothing is generated.
+"""Compares strategies on one recorded rollout log; nothing is generated.
 
-The question answered is what a strategy would have made of these rollouts: whom it trains on, at
-what price, with what bias. How the policy would have moved under it, no log can tell.
+The question answered is what a strategy would have made of these rollouts: which it trains on, at
+what cost, with what bias. A log cannot tell how the policy would have developed under it.
 """
 
 from gfcr.offline.evaluate import Report, Selection, Versus, evaluate

@@ -30,10 +30,10 @@ class _Playing:
 
 @final
 class LogEngine:
-    """See `engine.base.Engine`. What it cannot serve, it refuses.
+    """Serves the rollouts of a log, see `engine.base.Engine`; refuses what it cannot serve.
 
     Args:
-        log: the rollouts.
+        log: the recorded rollouts.
         askers: addresses of the parts that may ask for more samples than a group's first ones.
     """
 
@@ -59,7 +59,7 @@ class LogEngine:
         return _UNBOUNDED
 
     def begin(self, update: LoggedUpdate) -> None:
-        """Goes on to an update of the log."""
+        """Switches to an update of the log."""
         self._step, self._version = update.step, update.version
         self._free, self._taken, self.served = {}, {}, []
         for group in update.groups:
@@ -69,7 +69,7 @@ class LogEngine:
         """See `Engine.submit`.
 
         Raises:
-            Unanswerable: the log cannot serve it.
+            Unanswerable: the log has no such rollout.
         """
         rollout = self._find(request)
         self.served.append(rollout)
@@ -92,11 +92,11 @@ class LogEngine:
             self._playing.pop(id, None)
 
     def limit(self, request_id: str, *, max_tokens: int) -> None:
-        """Refuses: truncated text was never scored."""
+        """Refuses, since truncated text was never scored."""
         raise Unanswerable(f"a cap of {max_tokens} tokens in decoding leaves text without score.")
 
     def score(self, sequences: Sequence[Sequence[int]], *, sampling: Any) -> list[Floats]:
-        """Refuses: there is no policy to ask."""
+        """Refuses, since there is no policy to ask."""
         raise Unanswerable("log-probabilities under the current policy are not in the log.")
 
     def update_weights(self, weights: Weights, *, version: int) -> None:
@@ -138,7 +138,7 @@ class LogEngine:
         return group.rollouts[int(index)]
 
     def _group(self, request: Request) -> Group:
-        """The recorded group that a group of the strategy is served from."""
+        """Returns the recorded group from which a group of the strategy is served."""
         prompt_id = request.prompt_id
         group_id = request.id.rpartition("#")[0].removesuffix(request.slot)
         if group_id not in self._taken:
@@ -169,7 +169,7 @@ class LogEngine:
 
 @final
 class LogCodec:
-    """See `tasks.base.Codec`: knows the log's completions, cannot encode anything new."""
+    """Decodes the log's completions and cannot encode new text, see `tasks.base.Codec`."""
 
     def __init__(self) -> None:
         self._texts: dict[tuple[int, ...], str] = {}
@@ -181,22 +181,22 @@ class LogCodec:
         return self._eos_id
 
     def begin(self, update: LoggedUpdate) -> None:
-        """Goes on to an update of the log."""
+        """Switches to an update of the log."""
         rollouts = [r for g in update.groups for r in g.rollouts]
         self._texts = {tuple(r.tokens_T.tolist()): r.text for r in rollouts}
         ends = [r for r in rollouts if r.finish == FinishReason.STOP and len(r)]
         self._eos_id = int(ends[0].tokens_T[-1]) if ends else -1
 
     def prompt(self, text: str) -> tuple[int, ...]:
-        """Refuses."""
+        """Refuses, since new prompts are not in the log."""
         raise Unanswerable("new prompts are not in the log.")
 
     def encode(self, text: str) -> tuple[int, ...]:
-        """Refuses."""
+        """Refuses, since text from outside is not in the log."""
         raise Unanswerable("text from outside (hints, tool results) is not in the log.")
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """A recorded completion's text; empty for one cut short, which nobody scores."""
+        """Returns a recorded completion's text; empty for one cut short, which is not scored."""
         return self._texts.get(tuple(tokens), "")
 
 
@@ -206,10 +206,10 @@ class LogTask(Task):
     """Gives the verdicts that were recorded."""
 
     verdicts: dict[tuple[str, str], Verdict] = field(default_factory=dict[tuple[str, str], Verdict])
-    """By prompt id and text."""
+    """The recorded verdicts, by prompt id and text."""
 
     def begin(self, update: LoggedUpdate) -> None:
-        """Goes on to an update of the log."""
+        """Switches to an update of the log."""
         self.verdicts = {
             (g.prompt.id, r.text): Verdict(reward=r.reward, error=r.error)
             for g in update.groups
@@ -217,7 +217,7 @@ class LogTask(Task):
         }
 
     def problems(self, codec: Codec) -> Problems:
-        """Refuses: prompts come from the log."""
+        """Refuses, since prompts come from the log."""
         raise Unanswerable("new prompts are not in the log.")
 
     def verify(self, prompt: Prompt, *, text: str) -> Verdict:
@@ -227,7 +227,7 @@ class LogTask(Task):
 
 @final
 class LogStream:
-    """See `stream.Prompts`: an update's prompts in the order they were begun."""
+    """Gives an update's prompts in the order they were begun, see `stream.Prompts`."""
 
     def __init__(self, *, askers: Sequence[str]) -> None:
         self._askers = ", ".join(askers) or "--prompts"
@@ -235,7 +235,7 @@ class LogStream:
         self._num = self._step = 0
 
     def begin(self, update: LoggedUpdate) -> None:
-        """Goes on to an update of the log."""
+        """Switches to an update of the log."""
         self._prompts = deque(g.prompt for g in update.groups)
         self._num, self._step = len(self._prompts), update.step
 
@@ -257,8 +257,8 @@ class LogStream:
         self._prompts.extendleft(reversed(prompts))
 
     def state_dict(self) -> dict[str, Any]:
-        """Nothing: logs are not resumed."""
+        """Returns nothing, as logs are not resumed."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Nothing: logs are not resumed."""
+        """Does nothing, as logs are not resumed."""

@@ -1,4 +1,4 @@
-"""Runs strategies on a log through the pipeline itself: the very same parts decide."""
+"""Runs strategies on a log through the pipeline itself, so that the very same parts decide."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -20,20 +20,20 @@ from gfcr.strategy import Strategy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Versus:
-    """Rollouts with signal per 1,000 tokens, against the first strategy, paired by update."""
+    """Difference of `signal_per_1k` to that of the first strategy, paired by update."""
 
     comparison: Comparison
     p_adjusted: float
-    """Holm-corrected for the strategies compared."""
+    """The p-value, Holm-corrected for the strategies compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """What one strategy makes of the log. Counts are sums, the rest means over updates."""
+    """The selection of one strategy from the log. Counts are sums, the rest means over updates."""
 
     name: str
     refused: str | None = None
-    """Why the log cannot answer, or where the strategy itself gave up; nothing else is set."""
+    """Why the log cannot answer, or the strategy gave up; then nothing else is set."""
     updates: int = 0
     groups_begun: int = 0
     groups_accepted: int = 0
@@ -43,21 +43,21 @@ class Selection:
     signal_rate: float = float("nan")
     """Rollouts trained with an advantage other than 0, as a share of those generated."""
     signal_per_1k: float = float("nan")
-    """The same for each 1,000 tokens generated."""
+    """Rollouts trained with an advantage other than 0, per 1,000 tokens generated."""
     mean_squared_advantage: float = float("nan")
     effective_size: float = float("nan")
-    """Rollouts of equal weight with the same gradient variance; an update."""
+    """The number of equally weighted rollouts with the same gradient variance, per update."""
     tokens: Mapping[str, int] = field(default_factory=dict[str, int])
-    """The ledger: generated, every bin, remainder."""
+    """The ledger's counts: generated, every bin, remainder."""
     rejected: Mapping[str, int] = field(default_factory=dict[str, int])
     bias: Mapping[str, Bias] = field(default_factory=dict[str, Bias])
-    """`length` and `difficulty` of trained against generated rollouts."""
+    """The bias of trained against generated rollouts, for `length` and `difficulty`."""
     versus: Versus | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """Strategies on one log; the first is what the others are compared with."""
+    """The selections of all strategies on one log; the first is the baseline of the others."""
 
     log: Log
     prompts: int
@@ -69,12 +69,12 @@ def evaluate(log: Log, *, strategies: Mapping[str, Strategy], prompts: int | Non
 
     Args:
         log: what `read_log` returned.
-        strategies: by the name to report them under.
+        strategies: the strategies, by the names to report them under.
         prompts: accepted groups that fill a batch; the log's own by default. Fewer leave spare
             groups for strategies that refill.
 
     Raises:
-        ConfigError: no strategy, or `prompts` is below 1.
+        ConfigError: there is no strategy, or `prompts` is below 1.
     """
     target = log.prompts if prompts is None else prompts
     if target < 1 or not strategies:
@@ -124,7 +124,7 @@ def _select(log: Log, name: str, strategy: Strategy, *, prompts: int) -> _Made:
 
 
 def _refusal(strategy: Strategy, *, log: Log) -> str | None:
-    """What can be seen to be unanswerable before anything is run."""
+    """Returns why the log cannot answer, as far as that is known before anything is run."""
     if not isinstance(strategy.generate, Sample):
         kind = type(strategy.generate).__name__
         return (

@@ -1,4 +1,4 @@
-"""A recorded run as a log of complete rollouts, and what no log can answer."""
+"""Reads a recorded run as a log of complete rollouts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ from gfcr.types import FinishReason, Group, Rollout, Sampling
 
 
 class Unanswerable(GfcrError, ValueError):
-    """A strategy asks for something that the log does not hold; names the part and why."""
+    """A strategy asks for something that the log does not hold; names the part and the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,29 +28,29 @@ class LoggedUpdate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Log:
-    """A run's rollouts, and how they were made."""
+    """The rollouts of a run, with the settings they were made with."""
 
     folder: Path
     run_id: str
     strategy: str
     prompts: int
-    """Accepted groups an update trained on."""
+    """The number of accepted groups that an update trained on."""
     seed: int
     sampling: Sampling
     updates: tuple[LoggedUpdate, ...]
 
     @property
     def group_size(self) -> int:
-        """Rollouts that every group has at least."""
+        """The number of rollouts of the smallest group."""
         return min(len(g.rollouts) for u in self.updates for g in u.groups)
 
 
 def read_log(folder: Path | str) -> Log:
-    """Reads a run folder.
+    """Reads a run folder as a log.
 
     Raises:
-        CheckpointError: it is not a run folder.
-        ConfigError: it has no rollouts, or they were shaped while they were decoded.
+        CheckpointError: the folder is not a run folder.
+        ConfigError: it has no rollouts, or a part shaped them while they were decoded.
     """
     records = RunFolder(folder)
     spec: dict[str, Any] = dict(records.card().spec)
@@ -91,7 +91,7 @@ def _update(stored: StoredUpdate, *, where: str) -> LoggedUpdate:
 
 
 def _fresh(group: Group) -> Group:
-    """The group without replayed and incomplete rollouts, and without signals."""
+    """Returns the group without replayed and incomplete rollouts, and without signals."""
     kept = [r for r in group.rollouts if r.origin == "fresh" and r.complete]
     return replace(group, rollouts=tuple(kept), signals=(), rejected=None, values={})
 

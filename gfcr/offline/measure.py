@@ -1,4 +1,4 @@
-"""What a strategy selects from an update's rollouts, and how that differs from all of them."""
+"""Measures what a strategy selects from an update's rollouts, and the bias of the selection."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,7 @@ _KINDS = ("length", "difficulty")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bias:
-    """How the trained rollouts differ from all that were generated; means over updates."""
+    """How trained rollouts differ from all that were generated; values are means over updates."""
 
     generated: float
     trained: float
@@ -23,36 +23,36 @@ class Bias:
     """Trained minus generated, paired by update; the limits are NaN with one update."""
     p_value: float
     effect: float
-    """Difference in standard deviations of the generated rollouts."""
+    """The difference in standard deviations of the generated rollouts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """One update of one strategy."""
+    """The measurements of one update of one strategy."""
 
     begun: int
-    """Groups."""
+    """The number of groups begun."""
     accepted: int
     generated: int
-    """Rollouts begun."""
+    """The number of rollouts begun."""
     trained: int
     replayed: int
     signal: int
-    """Trained rollouts with an advantage other than 0."""
+    """The number of trained rollouts with an advantage other than 0."""
     mean_squared_advantage: float
-    """Over trained rollouts, of each rollout's mean squared advantage; NaN without any."""
+    """Mean over trained rollouts of each one's mean squared advantage; NaN without any."""
     effective_size: float
-    """(sum |a|)^2 / sum a^2 over trained rollouts, a the root mean square of a rollout's."""
+    """(sum |a|)^2 / sum a^2 over trained rollouts, where a is a rollout's root mean square."""
     tokens: int
-    """Generated."""
+    """The number of tokens generated."""
     rejected: Mapping[str, int]
-    """Generated rollouts turned down, by reason."""
+    """The number of generated rollouts rejected, by reason."""
     values: Mapping[str, tuple[NDArray[np.float64], NDArray[np.float64]]]
     """Length and difficulty of the generated and of the trained rollouts."""
 
     @property
     def signal_per_1k(self) -> float:
-        """Rollouts with signal for each 1,000 tokens generated."""
+        """Rollouts with an advantage other than 0, per 1,000 tokens generated."""
         return 1000 * self.signal / self.tokens if self.tokens else 0.0
 
 
@@ -62,9 +62,9 @@ def measure(
     """Measures one batch.
 
     Args:
-        batch: what the strategy made of the update.
+        batch: the batch that the strategy made from the update.
         served: the recorded rollouts it began, at full length, those cut short included.
-        hardness: difficulty by prompt id.
+        hardness: the difficulty of each prompt, by its id.
     """
 
     def hard(rollout: Rollout) -> float:
@@ -101,9 +101,9 @@ def measure(
 
 
 def biases(updates: Sequence[Measured]) -> dict[str, Bias]:
-    """Returns the selection bias by kind: over the updates that trained on something.
+    """Returns the selection bias by kind, over the updates that trained on something.
 
-    The rollouts of a group are no independent draws, so the test takes an update's means as one
+    The rollouts of a group are not independent draws, so the test takes an update's means as one
     observation: `statistics.compare`, the paired t test over updates.
     """
     found: dict[str, Bias] = {}

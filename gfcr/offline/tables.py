@@ -1,4 +1,4 @@
-"""A report as JSON and as terminal tables."""
+"""Shows a report as JSON and as terminal tables."""
 
 from functools import partial
 from typing import Any
@@ -14,7 +14,7 @@ from gfcr.shown.text import plain, span
 
 
 def to_dict(report: Report) -> dict[str, Any]:
-    """Returns everything as JSON values; what is not known (NaN) is null."""
+    """Returns the whole report as JSON values; NaN (not known) becomes null."""
     log = report.log
     return {
         "run": str(log.folder),
@@ -28,7 +28,7 @@ def to_dict(report: Report) -> dict[str, Any]:
 
 
 def to_rich(report: Report) -> Group:
-    """Returns what is selected, how it is biased, and what the log cannot answer."""
+    """Returns tables of what is selected and its bias, and what the log cannot answer."""
     log = report.log
     answered = [s for s in report.selections if s.refused is None]
     refused = [s for s in report.selections if s.refused is not None]
