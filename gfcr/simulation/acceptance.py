@@ -1,4 +1,4 @@
-"""How many drafted tokens a verification accepts."""
+"""Models how many drafted tokens a verification accepts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,14 +35,14 @@ class Acceptance:
 
     @property
     def longest(self) -> int:
-        """Longest draft it speaks of."""
+        """The length of the longest draft that acceptance is given for."""
         return len(self.by_position)
 
     def length(self, draft: int) -> float:
-        """Mean tokens a verification emits with `draft` drafted tokens (alpha).
+        """Returns the mean tokens that a verification of `draft` drafted tokens emits (alpha).
 
         Raises:
-            ConfigError: acceptance is not known that far.
+            ConfigError: acceptance is not given for a draft of that length.
         """
         if not 0 <= draft <= self.longest:
             raise ConfigError(
@@ -52,7 +52,7 @@ class Acceptance:
         return 1 + sum(self.by_position[:draft])
 
     def draw(self, draft_R: Counts, *, rng: np.random.Generator) -> Counts:
-        """Accepted tokens of one verification per request, each at most its draft length."""
+        """Draws the accepted tokens of one verification per request, at most its draft length."""
         if not draft_R.any():
             return np.zeros_like(draft_R)
         luck_R = rng.random(len(draft_R))
@@ -61,12 +61,12 @@ class Acceptance:
 
 
 def constant(probability: float, *, longest: int) -> Acceptance:
-    """Every position is accepted with the same probability, given those before: p_j = p^j."""
+    """Returns equal acceptance at every position, given those before: p_j = p^j."""
     return Acceptance(tuple(probability**j for j in range(1, longest + 1)))
 
 
 def constant_from_length(length: float, *, draft: int, longest: int) -> Acceptance:
-    """The constant acceptance whose mean length with `draft` drafted tokens is `length`.
+    """Returns the constant acceptance whose mean length with `draft` drafted tokens is `length`.
 
     Raises:
         ConfigError: `length` is not between 1 and draft + 1.
@@ -81,7 +81,7 @@ def constant_from_length(length: float, *, draft: int, longest: int) -> Acceptan
 
 
 def parse(values: Sequence[float], *, longest: int) -> Acceptance:
-    """One value: constant for every position. Several: shares accepted by position."""
+    """Reads one value as constant acceptance, and several as shares accepted by position."""
     if len(values) != 1:
         return Acceptance(tuple(values))
     return constant(values[0], longest=max(longest, 1))

@@ -1,4 +1,4 @@
-"""Several ways to draft and to overlap, on the same batches."""
+"""Compares ways to draft and policy lags on the same simulated batches."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,14 +19,14 @@ from gfcr.speculation.budget import LengthClasses, PassCost
 from gfcr.values.ranges import Checked, Large, NonNegative
 
 POLICIES = ("switch", "classes", "budget")
-"""Ways to draft besides a fixed length: by the number running, by class of length on line, by the
-closed-form budget with the true lengths known."""
+"""Ways to draft besides a fixed length: by the number of running requests, by class of length on
+line, by the closed-form budget with the true lengths known."""
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload(Checked):
-    """What is generated and learned from, update after update."""
+    """The work of each update: what is generated and learned from."""
 
     lengths: Lengths
     requests: Large
@@ -42,7 +42,7 @@ class Workload(Checked):
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arm:
-    """What one arm took; means over updates, speed-ups against no drafts and no lag."""
+    """The results of one arm: means over updates, speed-ups against no drafts and no lag."""
 
     draft: str
     lag: int
@@ -56,9 +56,9 @@ class Arm:
     generation_speedup: float
     step_speedup: float
     r_gen: float
-    """Share of generation in the synchronous step without drafts."""
+    """The share of generation in the synchronous step without drafts."""
     bound: float
-    """Largest step speed-up, were verifying drafts free."""
+    """The largest step speed-up that there could be if verifying drafts were free."""
 
 
 def simulate(work: Workload, *, drafts: Sequence[str], lags: Sequence[int]) -> list[Arm]:
@@ -88,14 +88,14 @@ def simulate(work: Workload, *, drafts: Sequence[str], lags: Sequence[int]) -> l
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:
-    """Recorded batches played again without drafts; means over updates."""
+    """Recorded batches simulated again without drafts; means over updates."""
 
     makespan_s: float
     forward_passes: float
 
 
 def replay(work: Workload, *, batches: Sequence[Counts]) -> Replayed:
-    """Plays batches of these lengths: what the recorded run itself should have taken."""
+    """Simulates batches of these lengths, which gives the times to expect of the recorded run."""
     made = _generations(work, batches=batches, draft="0")
     return Replayed(
         makespan_s=_mean([g.makespan_s for g in made]),
@@ -104,10 +104,10 @@ def replay(work: Workload, *, batches: Sequence[Counts]) -> Replayed:
 
 
 def drafting_of(draft: str, *, work: Workload, lengths_N: Counts) -> Drafting:
-    """Builds a way to draft by its name.
+    """Returns a way to draft by its name.
 
     Raises:
-        ConfigError: neither a number nor the name of a policy.
+        ConfigError: the name is neither a number nor that of a policy.
     """
     longest = work.acceptance.longest
     match draft:

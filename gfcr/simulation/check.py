@@ -1,4 +1,4 @@
-"""Our formulas against published measurements: what they reproduce, and what they do not.
+"""Compares our formulas with published measurements: what they reproduce, and what not.
 
 Each row says what was given to the formula. `arithmetic` rows ask whether the paper's figures agree
 with each other and with our formulas; `prediction` rows compute a measurement from *other* ones.
@@ -31,7 +31,7 @@ TOLERANCE: Final = 0.05
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One published figure, and ours."""
+    """One published figure and our value for it."""
 
     kind: Kind
     what: str
@@ -39,26 +39,26 @@ class Row:
     paper: float
     ours: float
     reason: str = ""
-    """Why it is not modelled."""
+    """Why the figure is not modelled."""
 
     @property
     def error(self) -> float:
-        """(ours - paper) / paper."""
+        """The relative error: (ours - paper) / paper."""
         return self.ours / self.paper - 1
 
     @property
     def decides(self) -> bool:
-        """Whether the check's answer depends on it."""
+        """Whether the result of the check depends on it."""
         return self.kind in ("arithmetic", "prediction")
 
     @property
     def holds(self) -> bool:
-        """Within the tolerance."""
+        """Whether it is within the tolerance."""
         return abs(self.error) <= TOLERANCE
 
 
 def rows() -> list[Row]:
-    """Every comparison, in the order of the paper."""
+    """Returns every comparison, in the order of the paper."""
     both = ((THINK, ZERO), (ZERO, THINK))
     return [
         *(row for w, _ in both for row in _step_rows(w)),
@@ -81,12 +81,12 @@ def rows() -> list[Row]:
 
 
 def pass_cost(row: Speculation) -> float:
-    """Cost of a verification in plain forward passes: generation speed = alpha / cost."""
+    """Returns the cost of a verification in plain forward passes: alpha / generation speed-up."""
     return row.alpha / row.speed
 
 
 def _predicted(what: str, *, given: str, paper: float, ours: float, missed: str = "") -> Row:
-    """A figure computed from other ones; `missed` says why it is not modelled."""
+    """Returns the row of a figure computed from others; `missed` says why it is not modelled."""
     kind = "not modelled" if missed else "prediction"
     return Row(kind=kind, what=what, given=given, paper=paper, ours=ours, reason=missed)
 

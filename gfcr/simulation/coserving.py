@@ -1,7 +1,7 @@
-"""Rollouts beside serving on one engine, iteration by iteration: what latency they cost.
+"""Simulates rollouts beside serving on one engine, and their effect on serving latency.
 
-An iteration decodes a token of every serving request that has one, computes a chunk of the prompts
-that wait, and carries as much rollout work as its arm lets in; it takes base + token x tokens.
+An iteration decodes a token of every serving request that has one, computes a chunk of the waiting
+prompts, and carries as much rollout work as its arm admits; it takes base + token x tokens.
 Arrivals are open-loop: they do not wait for answers. Rollouts never run out; one that is aborted
 comes back with what it had, whose computing again is counted.
 """
@@ -25,33 +25,33 @@ Arm: TypeAlias = Literal["serving", "split", "unadmitted", "rose"]
 ARMS: Final[tuple[Arm, ...]] = ("serving", "split", "unadmitted", "rose")
 _BLOCK: Final = 32
 _CHUNK: Final = 512
-"""Rollout prompt tokens an iteration computes, at most (ROSE)."""
+"""The most rollout prompt tokens that an iteration computes (ROSE)."""
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """What is asked of the engine."""
+    """The requests and rollouts that the engine is given."""
 
     arrivals: Sequence[Arrival]
     seconds: float
-    """Of the trace."""
+    """The length of the trace."""
     admission: Admission
     blocks: int
-    """Of KV memory."""
+    """The blocks of KV memory."""
     lengths: Lengths
-    """Of rollouts."""
+    """The lengths of rollouts."""
     seats: int
-    """Rollouts decoded together, at most."""
+    """The most rollouts that are decoded together."""
     update_s: float
-    """Seconds from one update to the next: then a frozen budget thaws."""
+    """Seconds from one update to the next, when a frozen budget thaws."""
     seed: int = 0
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What an arm came to. Latencies in seconds; percentiles over requests and over tokens."""
+    """The results of an arm. Latencies in seconds; percentiles over requests and over tokens."""
 
     arm: Arm
     ttft_p50: float
@@ -60,9 +60,9 @@ class Found:
     tpot_p99: float
     rollout_tokens: int
     rollout_rate: float
-    """Tokens a second of the trace."""
+    """Rollout tokens per second of the trace."""
     recomputed: int
-    """Tokens of rollouts that were computed again."""
+    """Tokens of rollouts that were computed again after an abort."""
     cuts: int
     iterations: int
 
@@ -72,9 +72,9 @@ class Found:
 class _Request:
     served: Served
     left: int
-    """Tokens it still asks for."""
+    """The number of tokens it still asks for."""
     held: int = 0
-    """Tokens in the cache."""
+    """The number of its tokens in the cache."""
 
 
 @final
@@ -83,19 +83,19 @@ class _Rollout:
     name: str
     left: int
     todo: int
-    """Tokens to compute before it decodes."""
+    """The number of tokens to compute before it decodes."""
     held: int = 0
 
 
 def simulate(work: Workload, *, arm: Arm) -> Found:
-    """Plays the trace to its end."""
+    """Simulates the trace to its end."""
     engine = _Engine(work=work, arm=arm)
     engine.play()
     return engine.found()
 
 
 def calibrated(work: Workload, *, margin: float) -> Workload:
-    """The workload with latency budgets of `margin` times what serving alone takes, at P99."""
+    """Returns the workload with latency budgets of `margin` times serving alone's P99."""
     alone = simulate(work, arm="serving")
     budgets = Objectives(ttft_s=margin * alone.ttft_p99, tpot_s=margin * alone.tpot_p99)
     return replace(work, admission=replace(work.admission, objectives=budgets))
@@ -109,9 +109,9 @@ class _Engine:
     now: float = 0.0
     requests: list[_Request] = field(default_factory=list[_Request])
     rollouts: dict[str, _Rollout] = field(default_factory=dict[str, _Rollout])
-    """In flight, the oldest first."""
+    """Rollouts in flight, the oldest first."""
     cut: deque[_Rollout] = field(default_factory=deque[_Rollout])
-    """Aborted: they come back first."""
+    """Aborted rollouts, which are resumed first."""
     first_s: list[float] = field(default_factory=list[float])
     next_s: list[float] = field(default_factory=list[float])
     sampled: int = 0
@@ -120,7 +120,7 @@ class _Engine:
     begun: int = 0
     thaws_s: float = 0.0
     apart_s: float = 0.0
-    """Of the half that rollouts have: seconds in which they have not computed yet."""
+    """Seconds of the rollouts' half of the machine that are not used yet."""
 
     def __post_init__(self) -> None:
         self.memory = KvBudget(blocks=self.work.blocks)
@@ -128,7 +128,7 @@ class _Engine:
         self.draw = rng(self.work.seed, "rollout lengths")
 
     def play(self) -> None:
-        """Iteration by iteration; rollouts that fill idle time jump to the next event at most."""
+        """Runs all iterations; rollouts that fill idle time jump at most to the next event."""
         while self.now < self.work.seconds:
             while self.coming and self.coming[0].at_s <= self.now:
                 self._arrive(self.coming.popleft())
@@ -146,7 +146,7 @@ class _Engine:
             self._answer()
 
     def found(self) -> Found:
-        """See `Found`."""
+        """Returns the results of the trace so far."""
         times: list[float] = []
         for each in (self.first_s, self.next_s):
             held: Any = np.percentile(each, [50, 99]) if each else (0.0, 0.0)
@@ -171,7 +171,7 @@ class _Engine:
         self.requests.append(_Request(served=served, left=arrival.output))
 
     def _serve(self) -> int:
-        """Tokens of serving in this iteration; their prompts are computed by its end."""
+        """Returns the serving tokens of this iteration, at whose end prompts are computed."""
         decoding = sum(r.served.last_s is not None for r in self.requests)
         room = self.work.admission.chunk
         for request in self.requests:
@@ -182,7 +182,7 @@ class _Engine:
         return decoding + self.work.admission.chunk - room
 
     def _answer(self) -> None:
-        """Whoever's prompt is computed has gained a token now."""
+        """Gives a token to each request whose prompt is computed."""
         for request in self.requests:
             served = request.served
             if served.waiting:
@@ -206,7 +206,7 @@ class _Engine:
     # ------------------------------------------------------------ rollouts
 
     def _roll(self, served: int) -> int:
-        """Tokens of rollouts in this iteration."""
+        """Returns the rollout tokens of this iteration."""
         if self.arm == "serving":
             return 0
         self._press()
@@ -220,7 +220,7 @@ class _Engine:
         return self._compute(most)
 
     def _roll_apart(self, served: int) -> int:
-        """As many passes on the other half as fit beside this one of serving."""
+        """Runs as many passes on the other half as fit beside this one of serving."""
         if not served:
             return self._compute(len(self.rollouts) + _CHUNK)
         self.apart_s += self._seconds(served, 0)
@@ -248,7 +248,7 @@ class _Engine:
         return most - left
 
     def _press(self) -> None:
-        """Serving may need memory that rollouts hold."""
+        """Aborts rollouts whose memory serving needs."""
         held = {name: _blocks(r.held + 1) for name, r in self.rollouts.items()}
         for name in self.memory.look(serving=self._serving_blocks(), held=held):
             rollout = self.rollouts.pop(name)

@@ -1,4 +1,4 @@
-"""How long a draft each running request gets in the next pass."""
+"""Chooses the draft length of each running request in the next pass."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -12,27 +12,27 @@ from gfcr.speculation.budget import LengthClasses, PassCost, Saturation, best_bu
 
 
 class Drafting(ABC):
-    """Decides on draft lengths."""
+    """A way to choose draft lengths."""
 
     @property
     @abstractmethod
     def longest(self) -> int:
-        """Longest draft it ever asks for."""
+        """The longest draft that it ever asks for."""
 
     @abstractmethod
     def lengths(self, running: Counts, *, emitted: Counts) -> Counts:
-        """Draft length of each running request.
+        """Returns the draft length of each running request, (R,).
 
         Args:
             running: indices of the requests in the pass, (R,).
-            emitted: tokens each has emitted, (R,).
+            emitted: tokens that each has emitted, (R,).
         """
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class PerRequest(Drafting):
-    """A fixed draft length for every request, (N,)."""
+    """Gives each request a fixed draft length, (N,)."""
 
     draft_N: Counts
 
@@ -51,13 +51,13 @@ class PerRequest(Drafting):
 
 
 def fixed(draft: int, *, requests: int) -> PerRequest:
-    """The same draft length for all."""
+    """Returns the same draft length for all requests."""
     return PerRequest(np.full(requests, draft))
 
 
 @final
 class Switch(Drafting):
-    """The draft length, 0 included, that emits most tokens a second at the number now running.
+    """Takes the draft length, 0 included, that emits most tokens a second at the number running.
 
     The adaptive switch of TLT, FastGRPO and ReSpec, with its table computed from the cost model:
     speed(R, k) = R alpha(k) / (c_base + c_tok R (k + 1)).
@@ -84,7 +84,7 @@ class Switch(Drafting):
 @final
 @dataclass(frozen=True, slots=True)
 class ByClass(Drafting):
-    """Draft lengths of `LengthClasses`, for prompts never seen: classes move up on line only."""
+    """Takes draft lengths of `LengthClasses` for new prompts: classes move up on line only."""
 
     classes: LengthClasses
 
@@ -102,7 +102,7 @@ class ByClass(Drafting):
 def budgeted(
     lengths_N: Counts, *, acceptance: Acceptance, cost: PassCost, longest: int
 ) -> PerRequest:
-    """Draft lengths from the closed-form budget, with the true lengths known: what DAS aims at.
+    """Returns draft lengths from DAS's closed-form budget, with the true lengths known.
 
     The budget is in drafted tokens over a request's life, A(p) in two constants: both are taken
     from the acceptance by position. The proposals p_i* spread over the passes p_i* leaves to the
@@ -123,7 +123,7 @@ def budgeted(
 
 
 def saturation_of(acceptance: Acceptance, *, longest: int) -> tuple[float, float]:
-    """Constants (k, alpha) of A(p) = k l (1 - exp(-alpha p / l)) for this acceptance.
+    """Returns the constants (k, alpha) of A(p) = k l (1 - exp(-alpha p / l)) for an acceptance.
 
     With draft length d a request of length l takes l / a(d) passes, a(d) its acceptance length, so
     p / l = d / a(d) and A / l = 1 - 1 / a(d). The curve is laid through the longest draft's point,

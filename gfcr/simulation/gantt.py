@@ -1,4 +1,4 @@
-"""Timelines of schedulers as a picture."""
+"""Draws timelines of schedulers."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +17,7 @@ _COLOURS: Final = {
 
 
 def draw(rows: Sequence[Row], *, path: Path) -> Path:
-    """Draws what each scheduler ran when: a bar a pipeline, as high as its share of the machine.
+    """Draws each scheduler's timeline: one bar per pipeline, as high as its share of the machine.
 
     Raises:
         ConfigError: as `picture.save`.

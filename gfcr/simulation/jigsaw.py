@@ -1,8 +1,8 @@
-"""Several RL pipelines on one machine at the scale of JigsawRL, simulated, by each scheduler.
+"""Simulates several RL pipelines on one machine, as in JigsawRL, by each scheduler.
 
-How two sub-stages slow each other down is a table when it was measured; here it is computed from
-how much each needs of compute and of memory bandwidth. That table, and what merging costs, are our
-reading: no text that we have gives either.
+The slowdown of two concurrent sub-stages is a table where it was measured; here it is computed from
+their needs of compute and memory bandwidth. That table, and the cost of merging, are our reading:
+no text that we have gives either.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ from gfcr.speculation.budget import PassCost
 from gfcr.values.ranges import Checked, Count, Seed, SomeShare
 
 EDGES: Final = (128, 1024)
-"""Tokens at which decoding is cut into bands (JigsawRL)."""
+"""Lengths in tokens at which decoding is cut into bands (JigsawRL)."""
 SHARES: Final = (0.25, 0.5, 0.75)
 _EVERY: Final = (None, *SHARES)
 
@@ -39,7 +39,7 @@ _EVERY: Final = (None, *SHARES)
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use(Checked):
-    """What a sub-stage needs of the machine while it runs alone."""
+    """The shares of the machine that a sub-stage needs while it runs alone."""
 
     compute: SomeShare
     bandwidth: SomeShare
@@ -59,33 +59,33 @@ USES: Final[Mapping[str, Use]] = {
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene(Checked):
-    """Equal pipelines, step after step."""
+    """Equal pipelines, each of several steps."""
 
     pipelines: Annotated[int, Interval(ge=2, le=8)] = 2
     steps: Annotated[int, Interval(ge=1, le=8)] = 2
     requests: Count = 256
-    """Rollouts a step."""
+    """The number of rollouts in a step."""
     depth: Annotated[int, Interval(ge=1, le=4)] = 2
-    """Decisions that look-ahead tries."""
+    """The number of decisions that look-ahead tries."""
     seed: Seed = 0
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """What a scheduler came to."""
+    """The results of one scheduler."""
 
     scheduler: str
     makespan_s: float
     faster: float
-    """Serial's makespan over its own."""
+    """The speed-up: serial's makespan over its own."""
     latency: float
-    """Seconds of the slowest pipeline over those of one that runs alone."""
+    """Seconds of the slowest pipeline over those of a pipeline that runs alone."""
     timeline: Timeline
 
 
 def rows(scene: Scene) -> list[Row]:
-    """Serial, unmanaged, greedy and look-ahead on the same pipelines."""
+    """Simulates serial, unmanaged, greedy and look-ahead scheduling of the same pipelines."""
     machine = Machine(graph=graph(scene), slowdown=slowdown(USES))
     every: dict[str, Scheduler] = {
         "serial": Serial(),
@@ -112,7 +112,7 @@ def rows(scene: Scene) -> list[Row]:
 
 
 def graph(scene: Scene) -> Graph:
-    """Decoding in bands, then log-probs, then the update; each step after the one before."""
+    """Returns steps in sequence: decoding in bands, then log-probs, then the update."""
     told = JIGSAW["step_s"]
     stages: list[SubStage] = []
     for pipeline in range(scene.pipelines):
@@ -139,7 +139,7 @@ def graph(scene: Scene) -> Graph:
 
 
 def _decoding(scene: Scene, *, pipeline: int, step: int, seconds: float) -> dict[str, float]:
-    """Seconds of each band, which sum to what the repository prints."""
+    """Returns the seconds of each band, which sum to those the repository prints."""
     lengths = Lognormal(median=500, tail=8.0, cap=8192)
     draw = rng(scene.seed, "lengths", pipeline, step)
     lengths_N = np.asarray(lengths.draw(scene.requests, rng=draw))
@@ -150,10 +150,10 @@ def _decoding(scene: Scene, *, pipeline: int, step: int, seconds: float) -> dict
 
 
 def slowdown(uses: Mapping[str, Use]) -> Slowdown:
-    """The table by arithmetic: compute is leased by share, bandwidth goes to whoever asks.
+    """Computes slowdowns: compute is leased by share, bandwidth is divided on demand.
 
-    Unleased, each gets compute in proportion to what it needs, as where kernels queue up, and
-    waits for the other's besides: a tenth more.
+    Without a lease, each gets compute in proportion to its needs, as where kernels queue up, and
+    also waits for the other's kernels, which takes a tenth more.
     """
     times: dict[tuple[str, str, float | None], float] = {}
     for a, first in uses.items():

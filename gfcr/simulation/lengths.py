@@ -1,4 +1,4 @@
-"""Response lengths: long-tailed by a formula, or drawn from those recorded."""
+"""Response lengths: drawn from a long-tailed formula, or from recorded ones."""
 
 from dataclasses import dataclass
 from typing import Annotated, Protocol, final
@@ -10,11 +10,11 @@ from gfcr.simulation.acceptance import Counts
 from gfcr.values.ranges import Checked, Large
 
 _Z99 = 2.3263478740408408
-"""99th percentile of the standard normal."""
+"""The 99th percentile of the standard normal distribution."""
 
 
 class Lengths(Protocol):
-    """Where the lengths of a batch come from."""
+    """A source of the lengths of a batch."""
 
     def draw(self, requests: int, *, rng: np.random.Generator) -> Counts:
         """Returns the lengths of one batch, (N,), each at least 1."""
@@ -28,7 +28,7 @@ class Lognormal(Checked):
 
     median: Annotated[float, Ge(1)]
     tail: Annotated[float, Ge(1)]
-    """99th percentile over median."""
+    """The 99th percentile over the median."""
     cap: Large
 
     def draw(self, requests: int, *, rng: np.random.Generator) -> Counts:

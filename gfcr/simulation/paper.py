@@ -19,15 +19,15 @@ class Speculation:
     """A measured row of an ablation."""
 
     alpha: float
-    """Tokens emitted a verification."""
+    """Mean tokens emitted per verification."""
     speed: float
-    """Generation speed-up against no drafts."""
+    """The generation speed-up against no drafts."""
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """What the paper measured on one of its two workloads."""
+    """The paper's measurements of one of its two workloads."""
 
     name: str
     plain: Stages
@@ -38,7 +38,7 @@ class Workload:
     generation_speed: float
     """As printed with the step times; the draft-length table prints 1.53 for RL-Think."""
     share: float
-    """R_gen as printed."""
+    """R_gen as the paper prints it."""
     by_draft: dict[int, Speculation]
     by_init: dict[str, Speculation]
     ngram: Speculation
@@ -47,7 +47,7 @@ class Workload:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lagged:
-    """RL-Think with policy lag 1, 12 generation and 4 training nodes."""
+    """RL-Think with policy lag 1, on 12 generation and 4 training nodes."""
 
     plain_s: float
     speculative_s: float
@@ -85,6 +85,6 @@ _HELD: Final[Mapping[str, Any]] = json.loads(
 )
 THINK, ZERO = map(_workload, _HELD["workloads"])
 BOUND: Final[float] = _HELD["bound"]
-"""Of RL-Zero's step, as printed."""
+"""The bound of RL-Zero's step, as the paper prints it."""
 LAGGED: Final = Lagged(**_HELD["lagged"])
 PROJECTIONS: Final = tuple(Projection(**row) for row in _HELD["projections"])

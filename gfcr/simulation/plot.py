@@ -1,4 +1,4 @@
-"""Arms as a picture."""
+"""Draws the arms of a simulation."""
 
 from collections.abc import Sequence
 from pathlib import Path

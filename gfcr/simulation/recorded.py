@@ -1,4 +1,4 @@
-"""Calibration from a run that `gfcr run` recorded: lengths, cost of a pass, stage times."""
+"""Calibrates a simulation on a recorded run: lengths, cost of a pass, stage times."""
 
 import importlib
 from collections.abc import Mapping
@@ -15,24 +15,24 @@ from gfcr.speculation.budget import PassCost, fit_pass_cost
 from gfcr.tracking.folder import RunFolder
 
 MIN_UPDATES = 4
-"""Updates to fit two constants to, after the first, which warms the engine up."""
+"""Updates needed to fit two constants, after the first, which warms up the engine."""
 MAX_COST_ERROR = 0.25
-"""Above it the cost does not describe the run (DAS reports about 0.12 for its own fit)."""
+"""Error above which the cost does not describe the run (DAS reports about 0.12 for its fit)."""
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """What a recorded run says about its machine, model and task; means over updates."""
+    """The properties of a recorded run's machine, model and task; means over updates."""
 
     run_id: str
     updates: int
     lengths: tuple[Counts, ...]
-    """Sampled tokens of every rollout, one entry an update."""
+    """Sampled tokens of every rollout, one entry per update."""
     max_running: int
     cost: PassCost
     cost_error: float
-    """Mean of |fitted - measured| / measured over updates."""
+    """The mean of |fitted - measured| / measured over updates."""
     generate_s: float
     forward_passes: float
     train_s: float
@@ -40,7 +40,7 @@ class Calibration:
 
     @property
     def doubts(self) -> list[str]:
-        """Why not to trust a projection from it; empty when there is no reason."""
+        """Reasons not to trust a projection from it; empty when there are none."""
         cost = self.cost
         doubts: list[str] = []
         if self.cost_error > MAX_COST_ERROR:
@@ -58,10 +58,10 @@ class Calibration:
 
 
 def calibrate(folder: Path) -> Calibration:
-    """Reads a run folder.
+    """Calibrates on a run folder.
 
     Raises:
-        CheckpointError: not a run folder, or one with too few updates to fit a cost to.
+        CheckpointError: it is no run folder, or has too few updates to fit a cost to.
     """
     records = RunFolder(folder)
     card = records.card()
@@ -104,7 +104,7 @@ def _seconds(metrics: Mapping[str, float]) -> float:
 
 
 def _tokens(metrics: Mapping[str, float]) -> float:
-    """Tokens that went through the model: those generated and the drafts turned down."""
+    """Returns the tokens that went through the model: those generated, and rejected drafts."""
     generated = metrics["rate/rollout_tokens_per_s"] * metrics["time/rollout_s"]
     drafted, accepted = (metrics.get(f"speculation/{k}", 0.0) for k in ("drafted", "accepted"))
     return generated + drafted - accepted
@@ -115,7 +115,7 @@ def _mean(lines: list[Mapping[str, float]], *, key: str) -> float:
 
 
 def _lengths(file: Path) -> NDArray[np.int64]:
-    """Lengths of the rollouts this update generated, aborted ones included."""
+    """Returns the lengths of the rollouts that this update generated, aborted ones included."""
     parquet: Any = importlib.import_module("pyarrow.parquet")
     rows = parquet.read_table(file, columns=["origin", "sampled_tokens"]).to_pylist()
     fresh = [r["sampled_tokens"] for r in rows if r["origin"] == "fresh" and r["sampled_tokens"]]

@@ -20,7 +20,7 @@ from gfcr.speculation.budget import PassCost
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generation:
-    """What generating a batch took."""
+    """The time and the passes that generating a batch took."""
 
     makespan_s: float
     forward_passes: int
@@ -31,12 +31,12 @@ class Generation:
 
     @property
     def emitted(self) -> int:
-        """Tokens of all responses."""
+        """The number of tokens of all responses."""
         return self.verifications + self.accepted
 
     @property
     def verified(self) -> int:
-        """Tokens that went through the model."""
+        """The number of tokens that went through the model."""
         return self.verifications + self.drafted
 
 
@@ -49,7 +49,7 @@ def generate(
     max_running: int,
     rng: np.random.Generator,
 ) -> Generation:
-    """Simulates one batch of responses of these lengths."""
+    """Simulates the generation of one batch of responses of these lengths."""
     if max_running < 1 or not len(lengths_N) or lengths_N.min() < 1:
         raise ConfigError(
             f"max_running={max_running}, {len(lengths_N)} lengths: give max_running >= 1 and at "

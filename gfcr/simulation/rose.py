@@ -1,4 +1,4 @@
-"""Rollouts on serving engines at the scale of ROSE, simulated: its arms on the same traces."""
+"""Simulates rollouts on serving engines, as in ROSE: its arms on the same traces."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,26 +18,26 @@ from gfcr.values.ranges import Checked, Count, Positive
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene(Checked):
-    """One GPU of a serving cluster, and the rollouts that borrow it. Made up, not measured."""
+    """One GPU of a serving cluster, and the rollouts that use it. Made up, not measured."""
 
     rate: Positive = 6.0
-    """Serving requests a second."""
+    """The serving requests per second."""
     seconds: Positive = 120.0
     base_ms: Positive = 8.0
-    """Cost of an iteration, and of each token in it."""
+    """The cost of an iteration; `token_ms` is that of each token in it."""
     token_ms: Positive = 0.4
     seats: Count = 64
-    """Rollouts decoded together."""
+    """The number of rollouts decoded together."""
     blocks: Count = 400
-    """Of 32 tokens of KV memory."""
+    """The blocks of KV memory, of 32 tokens each."""
     margin: Annotated[float, Interval(ge=1, le=1000)] = 1.5
-    """Latency budgets over what serving alone takes at P99."""
+    """The latency budgets over the latencies of serving alone, at P99."""
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """What an arm came to over the seeds: means, and in how many it kept both budgets."""
+    """The results of an arm over seeds: means, and the number that kept both latency budgets."""
 
     arm: Arm
     ttft_p99: float
@@ -46,13 +46,13 @@ class Row:
     seeds: int
     rollout_rate: float
     faster: float
-    """Rollout tokens a second over those of the fixed split, mean of the pairs; nan without."""
+    """Rollout tokens per second over those of the fixed split, mean of pairs; nan without."""
     recomputed: float
     cuts: float
 
 
 def rows(scene: Scene, *, seeds: int) -> list[Row]:
-    """All arms on `seeds` traces, each arm on the same ones."""
+    """Simulates all arms on the same `seeds` traces."""
     works = [calibrated(_workload(scene, seed=s), margin=scene.margin) for s in range(seeds)]
     found = {arm: [simulate(work, arm=arm) for work in works] for arm in ARMS}
     budgets = [work.admission.objectives for work in works]

@@ -1,4 +1,4 @@
-"""Step time from stage times: what a faster generation, or overlapping it, buys.
+"""Computes step time from stage times: the gain of faster generation, or of overlapping it.
 
 NVIDIA, arXiv 2604.26779 (formula of the bound); all times in seconds.
 
@@ -17,35 +17,35 @@ from gfcr.values.ranges import Checked, NonNegative
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stages(Checked):
-    """Seconds of one synchronous step by stage."""
+    """The seconds of each stage of one synchronous step."""
 
     generate_s: NonNegative
     train_s: NonNegative
     logprob_s: NonNegative = 0.0
     prepare_s: NonNegative = 0.0
-    """Weight sync and engine set-up: neither side works meanwhile."""
+    """Weight sync and engine set-up, during which neither side works."""
     data_s: NonNegative = 0.0
 
     @property
     def learn_s(self) -> float:
-        """What generation can hide behind: log-probabilities and training."""
+        """The stages that generation can overlap with: log-probs and training."""
         return self.logprob_s + self.train_s
 
     @property
     def serial_s(self) -> float:
-        """What nothing can overlap."""
+        """The stages that nothing can overlap with."""
         return self.data_s + self.prepare_s
 
     @property
     def share(self) -> float:
-        """R_gen: generation's share of the synchronous step."""
+        """R_gen: the share of generation in the synchronous step."""
         return self.generate_s / synchronous(self).total_s
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepTime:
-    """One step."""
+    """The time of one step."""
 
     total_s: float
     exposed_s: float
@@ -53,13 +53,13 @@ class StepTime:
 
 
 def synchronous(stages: Stages, *, speed: float = 1.0) -> StepTime:
-    """Generate, then learn. All of generation is exposed."""
+    """Returns the time of generating and then learning, with all of generation exposed."""
     generate_s = stages.generate_s / _positive(speed)
     return StepTime(total_s=stages.serial_s + generate_s + stages.learn_s, exposed_s=generate_s)
 
 
 def lagged(stages: Stages, *, speed: float = 1.0) -> StepTime:
-    """Generates the next batch while learning from this one.
+    """Returns the time of generating the next batch while learning from this one.
 
     With constant stage times one update of lag hides all that can be hidden; more lag only
     smooths times that vary (`gfcr.simulation.overlap`).
@@ -72,11 +72,11 @@ def lagged(stages: Stages, *, speed: float = 1.0) -> StepTime:
 
 
 def bound(share: float, *, acceptance_length: float) -> float:
-    """Largest speed-up of a synchronous step.
+    """Returns the largest speed-up of a synchronous step.
 
     Args:
-        share: R_gen in [0, 1].
-        acceptance_length: alpha, mean tokens emitted a verification: generation gains no more.
+        share: R_gen, in [0, 1].
+        acceptance_length: alpha, mean tokens per verification: generation gains no more.
     """
     return 1 / (share / _positive(acceptance_length) + 1 - share)
 

@@ -1,8 +1,8 @@
-"""What the published figures of ROSE and JigsawRL say of each other.
+"""Checks the published figures of ROSE and JigsawRL against each other.
 
 Only abstracts and third-party notes of both were at hand; nothing here was measured by gfcr. Each
 line is arithmetic on figures of one paper (`paper_assets/systems.json`). What does not follow from
-them is *not modelled*, with the reason; what is our reading says so.
+them is *not modelled*, with the reason; our own readings are marked as such.
 """
 
 import json
@@ -19,16 +19,16 @@ ROSE: Final[Mapping[str, Any]] = _HELD["rose"]
 JIGSAW: Final[Mapping[str, Any]] = _HELD["jigsaw"]
 _CLOSE: Final = 0.05
 _MOST: Final = 4.0
-"""How many times faster rollouts may have to be for Amdahl's law to be all that is at work."""
+"""How many times faster rollouts may have to be for Amdahl's law to be the whole explanation."""
 _BF16: Final = 2
 _COORDINATE: Final = 6
-"""Bytes of a changed element: an int32 place and bfloat16."""
+"""Bytes of a changed element: an int32 index and a bfloat16 value."""
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Derived:
-    """A figure computed from published ones, and whether the paper agrees with it, if it says."""
+    """A figure computed from published ones, and whether it agrees with the paper's, if any."""
 
     what: str
     given: str
@@ -36,16 +36,16 @@ class Derived:
     ours: str
     verdict: Verdict
     reason: str = ""
-    """Why it is not modelled, or what is our reading."""
+    """Why it is not modelled, or what our own reading is."""
 
 
 def rose() -> list[Derived]:
-    """ROSE, arXiv 2605.06534."""
+    """Returns the derived figures of ROSE, arXiv 2605.06534."""
     return [*_budgets(), *map(_amdahl, ROSE["faster"]), _traffic(), *_transfers()]
 
 
 def jigsaw() -> list[Derived]:
-    """JigsawRL, arXiv 2604.23838."""
+    """Returns the derived figures of JigsawRL, arXiv 2604.23838."""
     mfu, latency, faster = JIGSAW["mfu"], JIGSAW["latency"], JIGSAW["throughput"]
     gained = mfu["JigsawRL"] / mfu["Verl"]
     return [
@@ -63,7 +63,7 @@ def jigsaw() -> list[Derived]:
 
 
 def _budgets() -> Iterator[Derived]:
-    """Who keeps the latency budgets, read as (TPOT, TTFT)."""
+    """Yields which systems keep the latency budgets, read as (TPOT, TTFT)."""
     for model, (tpot, ttft) in ROSE["budgets_ms"].items():
         arms = [arm for arm in ROSE["arms"] if arm["model"] == model]
         keep = [a["system"] for a in arms if a["ttft_ms"] <= ttft and a["tpot_ms"] <= tpot]
@@ -79,7 +79,7 @@ def _budgets() -> Iterator[Derived]:
 
 
 def _amdahl(name: str) -> Derived:
-    """How much faster rollouts must be for a step to be so much faster, by Amdahl's law."""
+    """Returns how much faster rollouts must be for the step's speed-up, by Amdahl's law."""
     model, other = name.split(", ")
     share, speed = ROSE["share"][model], ROSE["faster"][name]
     left = 1 / speed - (1 - share)
@@ -95,7 +95,7 @@ def _amdahl(name: str) -> Derived:
 
 
 def _traffic() -> Derived:
-    """Density of a delta whose coordinates take so many times less than dense bfloat16."""
+    """Returns the density of a weight delta, from its traffic relative to dense bfloat16."""
     most, least = (_BF16 / _COORDINATE / times for times in ROSE["traffic"])
     return Derived(
         what="density of weight deltas",
@@ -120,7 +120,7 @@ def _transfers() -> Iterator[Derived]:
 
 
 def _two(name: str, *, latency: float, paper: float) -> Derived:
-    """Throughput of two equal pipelines whose own time grows by a factor."""
+    """Returns the throughput of two equal pipelines that slow each other down by a factor."""
     ours = 2 / latency
     close = abs(ours / paper - 1) <= _CLOSE
     return Derived(
@@ -134,7 +134,7 @@ def _two(name: str, *, latency: float, paper: float) -> Derived:
 
 
 def _stages() -> Derived:
-    """The parts of a step that a related public repository prints."""
+    """Compares the stages of a step that a related public repository prints with its total."""
     *parts, total = JIGSAW["step_s"].values()
     ours = sum(parts)
     return Derived(

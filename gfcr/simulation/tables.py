@@ -1,4 +1,4 @@
-"""What the simulator says, for the terminal."""
+"""Shows the simulator's results in the terminal."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -37,7 +37,7 @@ _CHECK: tuple[Column[Row], ...] = (
 
 
 def arms_table(arms: Sequence[Arm], *, title: str) -> Table[Arm]:
-    """One line an arm; the best step speed-up is green."""
+    """Returns a table with one row per arm; the best step speed-up is green."""
     best = max(arms, key=lambda arm: arm.step_speedup)
     return Table(
         rows=arms,
@@ -50,7 +50,7 @@ def arms_table(arms: Sequence[Arm], *, title: str) -> Table[Arm]:
 
 
 def calibration_lines(found: Calibration, *, replayed_s: float, replayed_passes: float) -> str:
-    """What was read from a run, and whether playing it again gives its times back."""
+    """Returns the figures read from a run, and whether simulating it gives its times back."""
     cost = found.cost
     return (
         f"calibrated on run {found.run_id}, {found.updates} updates (the first left out)\n"
@@ -65,7 +65,7 @@ def calibration_lines(found: Calibration, *, replayed_s: float, replayed_passes:
 
 
 def check_text(rows: Sequence[Row]) -> list[Any]:
-    """The published figures beside ours, by kind of comparison, and the verdict."""
+    """Returns published figures beside ours, by kind of comparison, and the verdict."""
     off = [row for row in rows if row.decides and not row.holds]
     deciding = sum(row.decides for row in rows)
     return [
@@ -94,7 +94,7 @@ def _check_table(kind: Kind, *, rows: Sequence[Row]) -> Table[Row]:
 
 
 def _missed_lines(rows: Sequence[Row]) -> list[str]:
-    """Why rows are not modelled, one line a reason."""
+    """Returns why rows are not modelled, one line per reason."""
     reasons: dict[str, list[str]] = {}
     for row in rows:
         if row.kind == "not modelled":
