@@ -144,7 +144,7 @@ class Pipeline:
         Args:
             step: the update that it was begun for.
             update: the one that learns from it, if it is another.
-            version: of the policy that learns from it, if it is not the engine's.
+            version: the policy version that learns from it, if it is not the engine's.
 
         Raises:
             BatchCannotFill, PartError: as `next_batch`.

@@ -49,7 +49,7 @@ _CELLS: tuple[Column[Cell], ...] = (
         lambda c: Text("refused" if c.refused else c.verdict, style=STYLES[c.verdict]),
         words=True,
     ),
-    Column("least likely test", lambda c: c.test + _law(c), words=True, wraps=True),
+    Column("least likely test", lambda c: c.test + _distribution(c), words=True, wraps=True),
     Column("statistic", lambda c: c.statistic, ".2f"),
     Column("p", lambda c: c.p_value, ".2g"),
     Column("power", lambda c: c.power, ".3f"),
@@ -59,6 +59,6 @@ _CELLS: tuple[Column[Cell], ...] = (
 )
 
 
-def _law(cell: Cell) -> str:
+def _distribution(cell: Cell) -> str:
     """Returns the distribution that the test's statistic is compared with."""
     return f" (chi2, {cell.df})" if cell.df > 0 else " (z)" if cell.test and cell.df == 0 else ""

@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> Outcome:
-    """Exit code 1 where a trial failed."""
+    """Answers for the claims; exit code 1 where a trial failed."""
     from gfcr.commands.claims_answer import answer
 
     return answer(options)

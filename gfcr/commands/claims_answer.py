@@ -40,7 +40,7 @@ def answer(options: argparse.Namespace) -> Outcome:
         if isinstance(each, Claim)
     ]
     planned = [power_of(each, claims=len(asked)) for each in asked]
-    failed = [str(end.problem) for each in asked for end in _made(each, run=options.run)]
+    failed = [str(end.problem) for each in asked for end in _run_missing(each, run=options.run)]
     made = [_entry(each) for each in asked]
     idle = [each for each in made if each is not None and entries.idle(each)]
     known = [each for each in made if each is not None and each not in idle]
@@ -82,7 +82,7 @@ def _changes(options: argparse.Namespace) -> dict[str, Any]:
     return given
 
 
-def _made(asked: Asked, *, run: bool) -> list[TrialEnd]:
+def _run_missing(asked: Asked, *, run: bool) -> list[TrialEnd]:
     """Makes missing runs where that is wanted; returns the trials that failed."""
     return problems(run_study(asked.study, fresh=False)) if run and asked.left else []
 

@@ -35,7 +35,7 @@ class Heldout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What is asked at every evaluation of a run."""
+    """The evaluation of a run: what is asked each time, the same in every arm."""
 
     prompts: tuple[Prompt, ...]
     samples: int

@@ -48,12 +48,14 @@ def rehearse(config: Experiment, *, fresh: bool, prompts: bool = True) -> Rehear
         found = _standing(resolved, fresh=fresh)
         if found.would == "be shown, finished" or not prompts:
             return found
-        return replace(found, detail="; ".join(filter(None, (found.detail, _asked(resolved)))))
+        return replace(
+            found, detail="; ".join(filter(None, (found.detail, _check_prompts(resolved))))
+        )
     except GfcrError as error:
         return Rehearsal(would="be refused", detail=str(error), folder=resolved.folder)
 
 
-def _asked(resolved: Resolved) -> str:
+def _check_prompts(resolved: Resolved) -> str:
     """Checks the prompts; returns why they could not be checked, or an empty text."""
     config = resolved.config
     if not resolved.engine.needs_model:
@@ -75,13 +77,13 @@ def _standing(resolved: Resolved, *, fresh: bool) -> Rehearsal:
         return replace(start, would="start over", detail=aside) if there else start
     if (records.result() or {}).get("status") == "finished":
         return replace(start, would="be shown, finished")
-    step = _step(resolved.folder / "checkpoints")
+    step = _resumed_step(resolved.folder / "checkpoints")
     if step is None:
         return start
     return replace(start, would="resume", detail=f"after update {step}")
 
 
-def _step(folder: Path) -> int | None:
+def _resumed_step(folder: Path) -> int | None:
     """Returns the update of the checkpoint it would resume from; errors as `checkpoint.resume`."""
     damaged: CheckpointError | None = None
     for found in reversed(checkpoint.complete(folder)):

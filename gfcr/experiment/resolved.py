@@ -52,7 +52,7 @@ class Resolved:
         return Path(config.folder) / config.study / config.name / name
 
     def card(self) -> RunCard:
-        """The run's identity, with versions, commit and code."""
+        """Returns the run's card: its identity, with versions, commit and code."""
         return card_of(self.config, spec=self.spec, run_id=self.run_id, code=self.code())
 
     @cached_property

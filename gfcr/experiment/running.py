@@ -102,7 +102,7 @@ def _open(
         resolved.tracker.finish(status="finished", result=done)
         # The store has the result as the run wrote it, which its digest is of.
         return done | ({"edited": changed} if changed else {})
-    if until is not None and done is not None and _there(done, until=until):
+    if until is not None and done is not None and _has_reached(done, until=until):
         say(f"already {until}: {resolved.folder}")
         return done
     try:
@@ -123,8 +123,8 @@ def _run(
     watch: Callable[[Progress], None],
     say: Callable[[str], None],
 ) -> dict[str, Any]:
-    config, held = resolved.config, _begun(records)
-    card, stands = _who(resolved, held=held)
+    config, held = resolved.config, _card_to_resume(records)
+    card, stands = _card_and_standing(resolved, held=held)
     records.create(card)
     write_atomic(resolved.folder / CONFIG, as_written(config))
     stands.keep(resolved.folder)
@@ -174,13 +174,13 @@ def _run(
     return result
 
 
-def _begun(records: RunFolder) -> RunCard | None:
+def _card_to_resume(records: RunFolder) -> RunCard | None:
     """Returns the card of a run that was left with a checkpoint to resume; else None."""
     left = checkpoint.newest(records.path / "checkpoints") is not None
     return records.card() if left and records.exists() else None
 
 
-def _who(resolved: Resolved, *, held: RunCard | None) -> tuple[RunCard, Standing]:
+def _card_and_standing(resolved: Resolved, *, held: RunCard | None) -> tuple[RunCard, Standing]:
     """Returns the run's card, and how its speculation stands under all it was made with."""
     card = resolved.card()
 
@@ -201,7 +201,7 @@ def _given(resolved: Resolved, *, asked: Question, model: str) -> dict[str, str]
     return {f"{DIGEST}{name}": value[:16] for name, value in found.items()}
 
 
-def _there(done: Mapping[str, Any], *, until: Pause) -> bool:
+def _has_reached(done: Mapping[str, Any], *, until: Pause) -> bool:
     curve = done.get("curve")
     return done.get("status") == "paused" and bool(curve) and until.reached(curve[-1])
 

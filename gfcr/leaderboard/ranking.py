@@ -49,13 +49,13 @@ def rank(
     arms, excluded = screen(kept, baseline=baseline)
     _check_baseline(baseline, arms=arms, excluded=excluded)
     usable = [run for runs in arms.values() for run in runs]
-    metric, own, notes = _stated(usable, margin=margin)
+    metric, own, notes = _metric_and_margin(usable, margin=margin)
     margin = own if margin is None else margin
     limits, expected = limits_of(usable), expected_of(records, asked=asked)
     rows = [row_of(arm, runs=runs, limits=limits) for arm, runs in arms.items()]
     _check_certified(baseline, rows=rows)
     base = [] if baseline is None else arms[baseline]
-    rows = _whole(rows, expected=expected, baseline=baseline)
+    rows = _unrank_incomplete(rows, expected=expected, baseline=baseline)
     biased = {row.arm for row in rows if row.certificate == "biased"}
     scored = [r for r in (*records, *others) if r.status == "finished" and r.arm not in biased]
     comparisons = 0
@@ -85,11 +85,13 @@ def rank(
         comparisons=comparisons,
         bounds=declared_bounds(usable) if usable else None,
         missing=missing_of(expected, records=records, by_file=bool(asked)),
-        notes=(*notes, *_taken_out(records, kept=kept), *_compares(usable, baseline=baseline)),
+        notes=(*notes, *_filter_notes(records, kept=kept), *_compares(usable, baseline=baseline)),
     )
 
 
-def _stated(runs: Sequence[RunRecord], *, margin: float | None) -> tuple[str, float, list[str]]:
+def _metric_and_margin(
+    runs: Sequence[RunRecord], *, margin: float | None
+) -> tuple[str, float, list[str]]:
     """Returns the study's metric and margin from the runs in the table, and notes on conflicts.
 
     Runs that are left out are not asked: a failed one of an earlier file must not change them.
@@ -110,7 +112,7 @@ def _stated(runs: Sequence[RunRecord], *, margin: float | None) -> tuple[str, fl
     return metric, said[0], notes
 
 
-def _whole(
+def _unrank_incomplete(
     rows: Sequence[Row],
     *,
     expected: Mapping[str, Collection[int]],
@@ -128,7 +130,7 @@ def _whole(
     return [whole(row) for row in rows]
 
 
-def _taken_out(records: Sequence[RunRecord], *, kept: Sequence[RunRecord]) -> list[str]:
+def _filter_notes(records: Sequence[RunRecord], *, kept: Sequence[RunRecord]) -> list[str]:
     """Returns a note on the arms and seeds that filter expressions took out beforehand."""
     arms = sorted({run.arm for run in records} - {run.arm for run in kept})
     seeds = sorted({run.seed for run in records} - {run.seed for run in kept})

@@ -24,7 +24,7 @@ def join(group: Group, *, rollouts: Iterable[Rollout]) -> Group:
 
 
 def samples(groups: Sequence[Group]) -> tuple[Sample, ...]:
-    """One sample per kept rollout of the accepted groups, in order."""
+    """Returns one sample per kept rollout of the accepted groups, in order."""
     return tuple(
         Sample(rollout=rollout, advantage_T=_advantage(group, rollout, signal))
         for group in groups
@@ -146,7 +146,7 @@ class Meter:
         self._began += time.perf_counter() - since._began
 
     def metrics(self, cost: Cost) -> dict[str, float]:
-        """Engine metrics of the batch; acceptance only where something was drafted."""
+        """Returns the batch's engine metrics, with acceptance only where something was drafted."""
         now, then = self._engine.stats(), self._before
         metrics = {
             "engine/forward_passes": float(cost.forward_passes),

@@ -117,7 +117,7 @@ def check_numbers(values: Mapping[Any, Any], *, by: str, what: str) -> None:
     """Checks that measurements map names to numbers; the numbers need not be finite.
 
     Raises:
-        PartError: one is not.
+        PartError: a name is no text, or a value is no number.
     """
     for key, value in values.items():
         if not isinstance(key, str) or not is_number(value):

@@ -8,7 +8,7 @@ import numpy as np
 from gfcr.stages import Harvest
 from gfcr.types import FinishReason, Rollout, Sample
 
-_WHOLE: Final = (FinishReason.STOP, FinishReason.HALTED)
+_COMPLETE: Final = (FinishReason.STOP, FinishReason.HALTED)
 
 
 def criteria(
@@ -32,10 +32,10 @@ def criteria(
 
 
 def _reliability(rollouts: Sequence[Rollout]) -> dict[str, float]:
-    """Share of rollouts that ended by themselves, and of those judged that got a verdict."""
+    """Returns shares of rollouts that ended by themselves, and of judged ones with a verdict."""
     judged = [r for r in rollouts if r.reward is not None or r.error is not None]
     return {
-        "reliability/whole": _share([r.finish in _WHOLE for r in rollouts]),
+        "reliability/whole": _share([r.finish in _COMPLETE for r in rollouts]),
         "reliability/scored": _share([r.reward is not None for r in judged]),
     }
 

@@ -11,7 +11,7 @@ from gfcr.stages import Abort, Cap, Halt, Job, Plan
 from gfcr.types import Prompt, Sampling
 from gfcr.values.numbers import MOST, is_count
 
-_LAW: Final = ("temperature", "top_p", "top_k", "min_p")
+_DISTRIBUTION: Final = ("temperature", "top_p", "top_k", "min_p")
 """The sampling parameters that decide the distribution of tokens."""
 
 
@@ -103,12 +103,12 @@ class Rules:
             problem = rollout_problem(rollout, prompt=job.prompt, known=self.known)
             if problem is not None:
                 raise misfit(by, f"{where} that resumes what cannot be continued: {problem}")
-        self._check_law(job, by=by, where=where)
+        self._check_distribution(job, by=by, where=where)
 
-    def _check_law(self, job: Job, *, by: str, where: str) -> None:
+    def _check_distribution(self, job: Job, *, by: str, where: str) -> None:
         """Refuses a distribution that the trainer does not assume, as ratios would be biased."""
         given, ours = job.sampling, self.sampling
-        other = [k for k in _LAW if getattr(given, k) != getattr(ours, k)]
+        other = [k for k in _DISTRIBUTION if getattr(given, k) != getattr(ours, k)]
         if not other or (other == ["temperature"] and given.temperature and self.corrected):
             return
         said = ", ".join(f"{k}={getattr(given, k)!r} (run: {getattr(ours, k)!r})" for k in other)

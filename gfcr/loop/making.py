@@ -187,7 +187,7 @@ class Making:
 
     @contextmanager
     def _sinking(self) -> Generator[None]:
-        """Where a batch fails, passes what was made for all open batches to the sink."""
+        """Passes what was made for all open batches to the sink, if one of them fails."""
         try:
             yield
         except BaseException:

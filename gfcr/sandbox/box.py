@@ -70,7 +70,7 @@ class Box:
         """
         self._limits = limits or Limits()
         self._started: subprocess.Popen[bytes] | None = None
-        spec = spec_of(source, self._limits, namespaces=not (fallback and _tried()))
+        spec = spec_of(source, self._limits, namespaces=not (fallback and _why_no_namespaces()))
         self._result = self._start(spec)
         self._over = time.monotonic() + self._limits.seconds + _CLEARING_S
         self._lines = {1: bytearray(), 2: bytearray()}
@@ -233,11 +233,11 @@ def why_not(*, fallback: bool = False) -> str | None:
     """Returns why no box can be made here, in words; None where one can."""
     if sys.platform != "linux" or os.uname().machine not in seccomp.ARCHITECTURES:
         return "the sandbox needs Linux on x86_64 or aarch64."
-    return None if fallback else _tried()
+    return None if fallback else _why_no_namespaces()
 
 
 @cache
-def _tried() -> str | None:
+def _why_no_namespaces() -> str | None:
     try:
         Box("").finish()
     except SandboxError as error:

@@ -43,16 +43,16 @@ def spec_of(source: str, limits: Limits, *, namespaces: bool) -> dict[str, Any]:
         "source": source,
         "parent": os.getpid(),
         "python": python(),
-        "read": _read(),
+        "read": _readable_paths(),
         "namespaces": namespaces,
         "seconds": limits.seconds,
         "file_bytes": limits.files_mib * mib,
-        "limits": {name: _lower(name, value) for name, value in bounds.items()},
+        "limits": {name: _at_most_own(name, value) for name, value in bounds.items()},
         "filter": seccomp.filter_for(machine, alone=not namespaces).hex(),
     }
 
 
-def _lower(name: str, value: int) -> int:
+def _at_most_own(name: str, value: int) -> int:
     """Returns a limit that is no more than this process may have itself."""
     hard = resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))[1]
     return value if hard == resource.RLIM_INFINITY else min(value, hard)
@@ -65,7 +65,7 @@ def python() -> str:
 
 
 @cache
-def _read() -> list[str]:
+def _readable_paths() -> list[str]:
     """Returns the paths a program can read: the interpreter, its library and the system's."""
     base = [f"{sys.base_prefix}/lib", f"{sys.base_exec_prefix}/lib", python()]
     wanted = ["/lib", "/lib64", "/usr/lib", "/usr/lib64", *base, "/etc/ld.so.cache"]

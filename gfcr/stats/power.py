@@ -68,7 +68,7 @@ def power(
 
     Args:
         effect: true difference, in the unit of the scores.
-        components: of one paired difference.
+        components: the variances of one paired difference.
         seeds: seeds that both arms have.
         prompts: held-out prompts.
         alpha: level of the two-sided test; for Holm over k arms the first step is 0.05 / k.

@@ -62,7 +62,7 @@ def shapley(design: Crossed, *, arm: str | None = None) -> list[Effect]:
     return corrected(
         [
             effect_of(
-                _value(design, factor, changed),
+                _shapley_value(design, factor, changed),
                 name=f"{factor}={level}",
                 order=1,
                 span=design.span,
@@ -100,7 +100,7 @@ def anova(design: Crossed) -> list[Variance]:
     ]
 
 
-def _value(design: Crossed, factor: str, changed: Mapping[str, str]) -> Table:
+def _shapley_value(design: Crossed, factor: str, changed: Mapping[str, str]) -> Table:
     """Returns the factor's Shapley value, seeds by prompts."""
     others = [f for f in changed if f != factor]
     value = np.zeros_like(design.at(design.reference))

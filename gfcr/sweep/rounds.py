@@ -62,9 +62,9 @@ class Sweep:
         trials = {t.name: t for t in self.study.trials if self._wanted(t, current)}
         open_trials: list[Trial] = []
         for trial in trials.values():
-            known = None if self._anew(trial) else RunFolder(trial.folder).result()
+            known = None if self._starts_over(trial) else RunFolder(trial.folder).result()
             # The last round asks finished trials too: they see to it that the store has them.
-            if not final and known is not None and _there(known, until=current.until):
+            if not final and known is not None and _has_reached(known, until=current.until):
                 self.ends[trial.name] = self._end(trial, result=known)
             else:
                 open_trials.append(trial)
@@ -106,7 +106,7 @@ class Sweep:
         alive = trial.config.name not in self.stopped and not failed
         return alive and trial.config.seed in current.seeds
 
-    def _anew(self, trial: Trial) -> bool:
+    def _starts_over(self, trial: Trial) -> bool:
         return self.fresh and trial.name not in self.ends
 
     def _job(self, trial: Trial, *, until: Pause | None) -> Job:
@@ -115,7 +115,7 @@ class Sweep:
             name=trial.name,
             config=config,
             folder=trial.folder,
-            fresh=self._anew(trial),
+            fresh=self._starts_over(trial),
             until=until,
         )
 
@@ -152,7 +152,7 @@ class Sweep:
             )
 
 
-def _there(result: Mapping[str, Any], *, until: Pause | None) -> bool:
+def _has_reached(result: Mapping[str, Any], *, until: Pause | None) -> bool:
     curve: Sequence[Sequence[float]] = result.get("curve", ())
     ended = result["status"] == "finished" or bool(result.get("complete"))
     return ended or (until is not None and bool(curve) and until.reached(curve[-1]))

@@ -37,7 +37,7 @@ def run(
     if study.search is None:
         return sweep.run(rounds_of(study))
     ends = sweep.run(rounds_of(study)[-1:])
-    hunt = _Hunt(study=study, searcher=_searcher(study), fresh=fresh, begin=begin, watch=watch)
+    hunt = _Search(study=study, searcher=_searcher(study), fresh=fresh, begin=begin, watch=watch)
     left = study.search.spec.trials
     while left:
         batch = min(left, study.search.spec.batch)
@@ -75,7 +75,7 @@ def _searcher(study: Study) -> Searcher:
 
 @final
 @dataclass(kw_only=True)
-class _Hunt:
+class _Search:
     """A search that is under way."""
 
     study: Study

@@ -55,7 +55,7 @@ class LookedAt:
 
 def look_at(file: Path) -> list[LookedAt]:
     """Returns an update's rollouts: those of groups in order, those cut short, then asides."""
-    return list(_every(read_update(file)))
+    return list(_all_rollouts(read_update(file)))
 
 
 def picked(rollouts: Collection[LookedAt], *, each: int = 1) -> dict[Pick, list[LookedAt]]:
@@ -74,14 +74,14 @@ def picked(rollouts: Collection[LookedAt], *, each: int = 1) -> dict[Pick, list[
     best = ranked[:each]
     worst = ranked[len(best) :][-each:][::-1]
     rejected = [r for r in rollouts if r.fate.startswith("rejected") and r not in [*best, *worst]]
-    return {"best": best, "worst": worst, "rejected": _turns(rejected)[:each]}
+    return {"best": best, "worst": worst, "rejected": _by_turns(rejected)[:each]}
 
 
 def _worth(looked_at: LookedAt) -> tuple[float, float]:
     return looked_at.rollout.reward or 0.0, looked_at.mean_advantage or 0.0
 
 
-def _turns(rejected: Sequence[LookedAt]) -> list[LookedAt]:
+def _by_turns(rejected: Sequence[LookedAt]) -> list[LookedAt]:
     """Orders rejected rollouts: the first of each reason, then the second of each, and so on."""
     seen: dict[str, int] = {}
     turns: list[int] = []
@@ -91,7 +91,7 @@ def _turns(rejected: Sequence[LookedAt]) -> list[LookedAt]:
     return [each for _, each in sorted(zip(turns, rejected, strict=True), key=lambda pair: pair[0])]
 
 
-def _every(stored: StoredUpdate) -> Iterator[LookedAt]:
+def _all_rollouts(stored: StoredUpdate) -> Iterator[LookedAt]:
     for group in stored.groups:
         for rollout, signal in zip(group.rollouts, group.signals, strict=True):
             fate = _fate(group, signal=signal, trained=rollout.id in stored.trained)

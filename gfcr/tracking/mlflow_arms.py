@@ -42,7 +42,7 @@ def average(client: "MlflowClient", experiment: str, *, study: str, arm: str) ->
     wanted = {name: _mean(client, ended, name=name) for name in map(encode_name, CURVES)}
     held = {name: _points(client, above, name=name) for name in above.data.metrics}
     if any(not _within(curve, whole=wanted.get(name, {})) for name, curve in held.items()):
-        above, held = _again(client, above, seeds=seeds), {}
+        above, held = _replace_arm(client, above, seeds=seeds), {}
     _log(client, above, wanted=wanted, held=held)
     numbers = sorted(int(seed.data.tags["gfcr.seed"]) for seed in ended)
     note = f"Means over seeds {', '.join(map(str, numbers))}, as far as all of them have come."
@@ -66,7 +66,7 @@ def _within(curve: dict[int, float], *, whole: dict[int, float]) -> bool:
     return all(at in whole and isclose(value, whole[at]) for at, value in curve.items())
 
 
-def _again(client: "MlflowClient", arm: "Run", *, seeds: "list[Run]") -> "Run":
+def _replace_arm(client: "MlflowClient", arm: "Run", *, seeds: "list[Run]") -> "Run":
     """Replaces an arm's run by one without points, and moves its seeds there."""
     made = client.create_run(
         arm.info.experiment_id, run_name=arm.info.run_name, tags=dict(arm.data.tags)
