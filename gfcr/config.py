@@ -216,6 +216,7 @@ def experiment(values: Mapping[str, Any], *, where: str) -> Experiment:
     defaults = asdict(Experiment())
     found = interpolation.resolved(values, over=defaults, where=where)
     if found != dict(values):
+        # Records hold resolved values; these lines let the run be asked for again as written.
         found.setdefault("written", reading.write(values).splitlines())
     values = {**defaults, **merging.spelt(found)}
     for part in merging.PARTS:

@@ -89,6 +89,7 @@ class Pipeline:
         """The update that the next batch is for."""
         self._samples: dict[int, Sequence[Sample]] = {}
         """Samples of the batches that have not been learned from yet, by update."""
+        # The engine may have generated before: those tokens are not of this run.
         self._generated_before = 0 - engine.stats().generated_tokens
         """Tokens generated in the sessions before a resume."""
 

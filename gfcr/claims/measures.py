@@ -136,6 +136,7 @@ def _costs(
     ours, theirs = ([how.spent(run, target) for run in runs] for runs in (arm, baseline))
     if any(not isfinite(s.cost) or s.cost <= 0 for s in (*ours, *theirs)):
         return None
+    # Swapped, so that a lower cost of the strategy is an effect above 0.
     gains = ([log(s.cost) for s in theirs], [log(s.cost) for s in ours])
     return Measured(
         seeds=seeds,

@@ -108,6 +108,7 @@ def question(problems: Problems, *, evaluation: Evaluation) -> Question:
     asked = {prompt.tokens for prompt in chosen}
     seen: dict[tuple[int, ...], Prompt] = {}
 
+    # One pass over the split, which may be too large to hold or to read twice.
     def looked_at() -> Iterable[Prompt]:
         for prompt in problems.train:
             if prompt.tokens in asked:

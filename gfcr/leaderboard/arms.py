@@ -87,6 +87,7 @@ def score_of(runs: Sequence[RunRecord], *, limits: Limits) -> Score:
     ends = [np.asarray(scores_of(runs, prompts=prompts, unscored=end)) for end in limits]
     bounds = declared_bounds(runs)
     around = [mean_interval(end, bounds=bounds) for end in ends]
+    # Halfway between both limits, since neither is known to be right.
     boot = bootstrap_interval(sum(ends) / 2)
     mean = fmean(_finals(runs))
     assert isfinite(mean)

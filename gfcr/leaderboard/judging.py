@@ -59,6 +59,7 @@ def corrected(
 ) -> dict[str, float]:
     """Returns Holm's p-values of the arms with a verdict, among `comparisons` comparisons."""
     told = {arm: c for arm, c in found.items() if c and c.shown.pairs > 1 and arm in ranked}
+    # An arm without a verdict has the largest p-value there is, which helps no other arm.
     absent = [1.0] * (comparisons - len(told))
     among = holm([*(c.p_value for c in told.values()), *absent])
     return dict(zip(told, among, strict=False))

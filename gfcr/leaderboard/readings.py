@@ -144,6 +144,7 @@ class _Pair:
                 return now
             return now - np.asarray(scores_of(runs, prompts=prompts, unscored=other, when=since))
 
+        # The arm's unscorable answers count at one limit, the baseline's at the other.
         ours, theirs = read(self.ours, *ends), read(self.theirs, *ends[::-1])
         span = self._span(ours, theirs, gain=since is not None)
         return compare(ours, baseline=theirs, span=span)

@@ -177,6 +177,7 @@ def _speculation(now: EngineStats, then: EngineStats) -> dict[str, float]:
     drafts = now.drafts - then.drafts
     drafted = now.drafted_tokens - then.drafted_tokens
     accepted = now.accepted_tokens - then.accepted_tokens
+    # An engine counts no positions before its first draft: the earlier list may be shorter.
     old = (*then.accepted_per_position, *[0] * len(now.accepted_per_position))
     places = enumerate(zip(now.accepted_per_position, old, strict=False), start=1)
     return {

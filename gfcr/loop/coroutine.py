@@ -81,6 +81,7 @@ class Run(Pending[T]):
             pending = self._coroutine.send(None)
         except StopIteration as end:
             self.resolve(end.value)
+        # A part that calls `exit` fails like any other; it must not end the run.
         except (Exception, SystemExit) as error:
             self.fail(error)
         else:

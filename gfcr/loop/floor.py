@@ -89,6 +89,7 @@ class Traffic(Generic[T]):
                 raise EngineError(
                     f"the engine's answer to request {delta.request_id!r}: {problem}."
                 )
+            # Before the yield, in which the asker may send its next request.
             if delta.finish is not None:
                 del self._asking[delta.request_id], self._ids[asker]
             yield asker, delta

@@ -123,6 +123,7 @@ class Known:
         kept = kept | lent
         self._held = {r.id: r for r in candidates if r.id in kept}
         ended = [*(r for g in harvest.groups for r in g.rollouts), *harvest.aborted]
+        # A rollout recalled for several batches is kept until the last of them has ended.
         self._joined -= Counter(r.id for r in ended)
         kept |= self._joined.keys()
         seen = {r.id: {s.request_id for s in r.spans} for r in ended}

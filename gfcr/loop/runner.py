@@ -105,6 +105,7 @@ class Runner:
         self._floor.desk.deliver()
         whole = all(i in groups for i in [*self._cells, *(cell.id for cell in self._ready)])
         if whole:
+            # Nothing else is in flight, so one call drops all requests, and a kept engine error.
             self._floor.traffic.clear()
         ready = [cell for cell in self._ready if cell.id in groups]
         unfinished = [cell for cell in self._cells.values() if cell.id in groups]

@@ -101,6 +101,7 @@ def _select(log: Log, name: str, strategy: Strategy, *, prompts: int) -> _Made:
         strategy,
         engine=engine,
         task=task,
+        # Never drawn from, as the stream gives the prompts; but a pipeline needs one.
         train=[log.updates[0].groups[0].prompt],
         codec=codec,
         prompts=prompts,

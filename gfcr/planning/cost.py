@@ -114,6 +114,7 @@ def _nearest(wanted: Family, families: Sequence[Family]) -> tuple[str, ...]:
 
 def _evaluations(trial: Trial) -> int:
     every = trial.config.evaluation.every
+    # Before and after training, and after every `every` updates in between.
     return 2 + ((trial.updates - 1) // every if every else 0)
 
 

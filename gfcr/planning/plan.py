@@ -56,6 +56,7 @@ def plan(
     variance = variance_of(study, history=history, seed_sd=guess.seed_sd, accuracy=guess.accuracy)
     evaluation = study.trials[0].config.evaluation
     comparisons, prompts = len(arms) - 1, evaluation.prompts
+    # The level of Holm's first step, which is the strictest.
     level, told = ALPHA / max(comparisons, 1), variance.components
     size = partial(detectable, told, prompts=prompts, alpha=level, at_power=POWER)
     needed = partial(seeds_needed, components=told, prompts=prompts, alpha=level, at_power=POWER)

@@ -52,6 +52,7 @@ def besides(view: Source, *, num: int, taken: Collection[str]) -> list[Prompt]:
     waiting: list[Prompt] = []
     while len(drawn) < num:
         (prompt,) = view.draw(1)
+        # Without the bound, a stream of only such prompts would be drawn from for ever.
         doubled = prompt.id in taken and len(waiting) < len(taken)
         (waiting if doubled else drawn).append(prompt)
     view.put_back(waiting)

@@ -61,6 +61,7 @@ def append(study: Study, line: Mapping[str, Any]) -> None:
         text = _whole(file)
         new = json.dumps({**line, "time": time.time()}) + "\n"
         with file.open("a", encoding="utf-8") as out:
+            # A last line that a kill has cut short would damage the one that follows.
             out.truncate(len(text.encode()))
             out.write(new)
 

@@ -20,6 +20,7 @@ def floored(result: Mapping[str, Any]) -> list[Point]:
     found: list[Point] = []
     for (update, tokens, seconds, score), num in zip(curve, lost, strict=True):
         share = num / total if num else 0.0
+        # The lowest reward is taken to be 0, or the mean where that is lower.
         floor = (1 - share) * score + share * min(0.0, score) if num else score
         found.append((update, tokens, seconds, floor))
     return found

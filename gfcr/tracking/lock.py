@@ -47,6 +47,7 @@ def locked(folder: Path | str, *, patience_s: float = 0.0) -> Generator[None]:
         yield
     finally:
         with suppress(OSError):
+            # Before the lock is released, as the next holder writes its own note there.
             holder.unlink()
         held.release()
 
