@@ -1,6 +1,6 @@
 """Speculation on the fake engine: fewer passes, the same tokens, budgets kept, ends reported."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -9,11 +9,12 @@ import pytest
 
 from gfcr.engine.base import Request
 from gfcr.engine.fake import Fake, FakeEngine
-from gfcr.errors import ConfigError
+from gfcr.errors import ConfigError, PartError
 from gfcr.speculation.base import Draft, Law, Proposer, Row, Step
 from gfcr.speculation.ngram import Ngram
 from gfcr.types import FinishReason, Sampling
 from tests.cases import over
+from tests.loops import run
 
 SCRIPT = [7, 8, 9, 7, 8, 9, 7, 8, 9, 1]
 
@@ -142,3 +143,51 @@ def test_point_mass_drafts_change_no_token_of_a_seeded_request() -> None:
 def test_the_fake_engine_has_no_drafter_built_in() -> None:
     with pytest.raises(ConfigError, match="no drafter built in"):
         Fake().start(model="x", seed=0, drafter=Ngram())
+
+
+# ---------------------------------------------------------------- drafters that fail
+
+
+@dataclass(kw_only=True)
+class Drafts(Proposer):
+    """Drafts what nobody accepts; answers one event as told."""
+
+    hook: str
+    answer: Callable[..., Any] | None = field(default=None, repr=False)
+
+    @property
+    def max_draft(self) -> int:
+        return 2
+
+    def propose(self, rows: Any) -> Any:
+        return self._asked("propose", [Draft(tokens=[5]) for _ in rows])
+
+    def pace(self, *, running: int) -> int:
+        return self._asked("pace", 2)
+
+    def finished(self, row: Any, *, law: Any) -> None:
+        self._asked("finished", None)
+
+    def saw(self, step: Any) -> None:
+        self._asked("saw", None)
+
+    def _asked(self, hook: str, usual: Any) -> Any:
+        if hook != self.hook:
+            return usual
+        if self.answer is None:
+            raise ValueError("no such thing")
+        return self.answer()
+
+
+@over("hook", ["propose", "pace", "finished", "saw"])
+def test_a_drafter_that_raises_stops_the_run_under_its_name(hook: str) -> None:
+    with pytest.raises(PartError, match=r"strategy\.drafter failed: ValueError: no such thing"):
+        run(drafter=Drafts(hook=hook)).next_batch()
+
+
+@over("value", [float("nan"), -0.5, 1.5])
+def test_a_draft_whose_law_is_none_is_not_verified(value: float) -> None:
+    law = Law(ids_TM=np.array([[5]], np.int32), probs_TM=np.array([[value]], np.float32))
+    drafter = Drafts(hook="propose", answer=lambda: [Draft(tokens=[5], law=law)] * 8)
+    with pytest.raises(PartError, match=r"strategy\.drafter failed: .*outside \[0, 1\]"):
+        run(drafter=drafter).next_batch()

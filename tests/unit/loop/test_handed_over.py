@@ -1,4 +1,4 @@
-"""Parts, engines and drafters that fail or hand over nonsense end a run under their name.
+"""Parts and engines that fail or hand over nonsense end a run under their name.
 
 What is wrong with a group, a job or a verdict is said value by value in `test_checks` and
 `test_scoring`; here, that each of them is looked at.
@@ -6,7 +6,7 @@ What is wrong with a group, a job or a verdict is said value by value in `test_c
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,6 @@ import pytest
 from gfcr.correction.truncated import Truncated
 from gfcr.errors import EngineError, GfcrError, PartError, TaskError
 from gfcr.loop.stream import PromptStream
-from gfcr.speculation.base import Draft, Law, Proposer
 from gfcr.stages import Generate, Halt, Session
 from gfcr.tasks.base import Verdict
 from gfcr.testing import factories as make
@@ -227,50 +226,6 @@ def test_a_prompt_that_leaves_no_room_stops_training_and_evaluation() -> None:
     for ask in (pipeline.next_batch, lambda: evaluate(pipeline)):
         with pytest.raises(TaskError, match=said):
             ask()
-
-
-# ---------------------------------------------------------------- drafters
-
-
-@dataclass(kw_only=True)
-class Drafts(Proposer):
-    """Drafts what nobody accepts; answers one event as told."""
-
-    hook: str
-    answer: Callable[..., Any] = field(default=broken, repr=False)
-
-    @property
-    def max_draft(self) -> int:
-        return 2
-
-    def propose(self, rows: Any) -> Any:
-        return self._asked("propose", [Draft(tokens=[5]) for _ in rows])
-
-    def pace(self, *, running: int) -> int:
-        return self._asked("pace", 2)
-
-    def finished(self, row: Any, *, law: Any) -> None:
-        self._asked("finished", None)
-
-    def saw(self, step: Any) -> None:
-        self._asked("saw", None)
-
-    def _asked(self, hook: str, usual: Any) -> Any:
-        return self.answer() if hook == self.hook else usual
-
-
-@over("hook", ["propose", "pace", "finished", "saw"])
-def test_a_drafter_that_raises_stops_the_run_under_its_name(hook: str) -> None:
-    with pytest.raises(PartError, match=r"strategy\.drafter failed: ValueError: no such thing"):
-        run(drafter=Drafts(hook=hook)).next_batch()
-
-
-@over("value", [NAN, -0.5, 1.5])
-def test_a_draft_whose_law_is_none_is_not_verified(value: float) -> None:
-    law = Law(ids_TM=np.array([[5]], np.int32), probs_TM=np.array([[value]], np.float32))
-    drafter = Drafts(hook="propose", answer=lambda: [Draft(tokens=[5], law=law)] * 8)
-    with pytest.raises(PartError, match=r"strategy\.drafter failed: .*outside \[0, 1\]"):
-        run(drafter=drafter).next_batch()
 
 
 # ---------------------------------------------------------------- the verifier
