@@ -92,7 +92,7 @@ def test_benchmarks_are_told_to_come_with_a_checkout(built: Built) -> None:
 def test_a_fresh_environment_runs_the_demo_away_from_a_checkout(
     built: Built, tmp_path: Path
 ) -> None:
-    fresh, folder, model = (tmp_path / name for name in ("fresh", "elsewhere", "model"))
+    fresh, folder = tmp_path / "fresh", tmp_path / "elsewhere"
     _done([sys.executable, "-m", "venv", "--without-pip", str(fresh)], cwd=tmp_path)
     pip = [sys.executable, "-m", "pip", "--python", str(fresh / "bin" / "python"), "install", "-q"]
     _done([*pip, "--no-deps", "--no-index", str(built.wheel)], cwd=tmp_path)
@@ -100,13 +100,12 @@ def test_a_fresh_environment_runs_the_demo_away_from_a_checkout(
     # that a .pth file names is not searched for further .pth files.
     (site,) = (fresh / "lib").glob("python3.*/site-packages")
     (site / "libraries.pth").write_text(sysconfig.get_path("purelib"))
-    folder.mkdir(), model.mkdir()
-    (model / "config.json").write_text("{}")
+    folder.mkdir()
     ask(folder)
     store = stores.sqlite(folder)
     command = [str(fresh / "bin" / "gfcr"), "demo", f"launcher={HERE}", *CHEAP]
     told = json.loads(
-        _done([*command, f"model={model}", f"tracking.uri={store}", "--json"], cwd=folder)
+        _done([*command, "model=demo", f"tracking.uri={store}", "--json"], cwd=folder)
     )
     assert {trial["arm"] for trial in told["trials"]} == {"grpo", "dapo", "pods"}
     assert (folder / "runs" / "quickstart" / "leaderboard.html").is_file()
