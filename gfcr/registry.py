@@ -10,12 +10,12 @@ import importlib
 import inspect
 import pkgutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import MISSING, dataclass
 from functools import lru_cache
 from importlib.metadata import EntryPoints, entry_points
 from pathlib import Path
-from typing import Any, cast, get_type_hints
+from typing import Any, get_type_hints
 
 from gfcr.code import described, loose
 from gfcr.errors import ConfigError, did_you_mean, shown, unknown_name
@@ -148,21 +148,6 @@ def name_of(kind: str, part: type[Part]) -> str:
             return name
     loosely = part.__module__.startswith(loose.PREFIX)
     return f"{inspect.getfile(part)}:{part.__qualname__}" if loosely else address
-
-
-def installed_names(value: object) -> Iterator[str]:
-    """Every name in a spec that an installed distribution answers to."""
-    inner: Iterable[object] = ()
-    if plain.is_mapping(value):
-        inner, name = value.values(), value.get("name")
-        groups = (*KINDS.values(), "gfcr.strategies")
-        theirs = {name for group in groups for name in installed(group)}
-        if isinstance(name, str) and name in theirs:
-            yield name
-    elif isinstance(value, list | tuple):
-        inner = cast(Sequence[object], value)
-    for each in inner:
-        yield from installed_names(each)
 
 
 def fields_of(part: type[Part]) -> list[dict[str, str]]:

@@ -6,7 +6,6 @@ python scripts/rooms.py --check    # print them; fail where one is above its lim
 
 import sys
 from collections.abc import Collection, Iterator
-from graphlib import CycleError, TopologicalSorter
 from html import escape
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from tests.contract.test_layers import LAYERS, gfcr_modules, place_of  # noqa: E
 PAGE = ROOT / "docs" / "rooms.svg"
 PARTS = ("generate", "filter", "control", "replay", "correction")
 """Packages of parts; everything else is machinery."""
-LIMITS = {"machinery": 52_800, "run": 24_200, "board": 7_700, "arrows": 390}
+LIMITS = {"machinery": 52_410, "run": 24_160, "board": 7_670, "arrows": 387}
 """None of the figures may grow: whoever makes one smaller lowers its limit."""
 RUN = (
     *("gfcr.experiment", "gfcr.engine.vllm", "gfcr.train.trl", "gfcr.train.seam"),
@@ -109,11 +108,6 @@ def figures() -> dict[str, int]:
     arrows = {(_room(a), _room(b)) for a, held in reach.items() for b in held} - {
         (room, room) for room in map(_room, lines)
     }
-    rooms = {room: {b for a, b in arrows if a == room} for room, _ in arrows}
-    try:
-        TopologicalSorter(rooms).prepare()
-    except CycleError as error:
-        print("rooms in a circle:", " -> ".join(error.args[1]))
     return {
         "machinery": sum(lines[name] for name in machinery),
         "run": sum(lines[name] for name in _reached(RUN, reach=reach)),

@@ -53,13 +53,6 @@ def ours() -> str:
     return digest(file for top in found for file in top.parent.rglob("*.py"))
 
 
-def addresses(value: object) -> Iterator[str]:
-    """Yields every address of code outside gfcr in a spec, whatever key it stands under."""
-    for text in _addresses(value):
-        if text.partition(".")[0] not in OURS:
-            yield text
-
-
 def roots(objects: Iterable[object], *, spec: object = None) -> set[str]:
     """Returns the modules that parts and functions lie in, and paths of those loaded by path.
 

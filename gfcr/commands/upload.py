@@ -25,7 +25,7 @@ def run(options: argparse.Namespace) -> Outcome:
     """
     tracker = Mlflow(uri=options.uri)
     found = {(f, card.parent) for f in options.folders for card in f.rglob("run.json")}
-    # Attempts that were set aside are told of by those that came after them.
+    # A folder that was set aside holds a run that was started over: the store holds the newer one.
     runs = sorted({run for given, run in found if run == given or ".old-" not in run.name})
     if not runs:
         given = ", ".join(map(str, options.folders))

@@ -4,13 +4,11 @@ An arm can be made to lose by changing a knob of its strategy, and a table would
 stock name: so the run's record says what differs, and the leaderboard repeats it.
 """
 
-import inspect
 from collections.abc import Mapping
 from typing import Any, Final
 
 from gfcr import strategy as strategies
 from gfcr.errors import shortened
-from gfcr.strategy import Strategy
 from gfcr.tracking.names import NOT_OURS, fit_param, flatten
 
 _ABSENT: Final = ("{}", "null")
@@ -25,12 +23,9 @@ def unlike_stock(spec: Mapping[str, Any], *, name: str) -> str:
         name: its name in the experiment; `NOT_OURS` is returned for one that is not gfcr's.
     """
     function = strategies.find(name)
-    needs = [p for p in inspect.signature(function).parameters.values() if p.default is p.empty]
-    if not function.__module__.startswith(f"{strategies.PACKAGE}.") or needs:
+    if not function.__module__.startswith(f"{strategies.PACKAGE}."):
         return NOT_OURS
-    stock = function()
-    assert isinstance(stock, Strategy), "every function in the package makes a strategy"
-    usual = stock.spec()
+    usual = strategies.load(name).spec()
     given, theirs = (
         {key: fit_param(value) for key, value in flatten(each).items()} for each in (spec, usual)
     )

@@ -51,8 +51,9 @@ class Known:
             PartError: one has the id of another, or was changed since it was handed out before.
         """
         for prompt in prompts:
-            self._prompts.setdefault(prompt.id, digest((prompt,)))
-        self.check_handed_out(prompts)
+            new = digest((prompt,))
+            if self._prompts.setdefault(prompt.id, new) != new:
+                raise _another(prompt)
         return list(prompts)
 
     def handed_out(self, prompt: Prompt) -> bool:
@@ -67,12 +68,7 @@ class Known:
         """
         for prompt in prompts:
             if not self.handed_out(prompt):
-                raise PartError(
-                    f"training prompt {prompt.id!r} is another one than it was before in this run "
-                    "(its tokens, answer or meta): two prompts of the task have one id, or a part "
-                    "changed its meta or made it up. Give each prompt its own id, leave prompts as "
-                    "they are, and make new ones with `view.prompt`."
-                )
+                raise _another(prompt)
 
     def may_return(self, rollout: Rollout) -> bool:
         """Tells whether a Replay part holds the rollout, and this run made or admitted it."""
@@ -158,6 +154,15 @@ def digest(prompts: Iterable[Prompt]) -> str:
         text = _PLAIN.encode([len(tokens), prompt.id, prompt.answer, dict(prompt.meta)])
         total.update(text.encode() + b"\n" + tokens)
     return total.hexdigest()
+
+
+def _another(prompt: Prompt) -> PartError:
+    return PartError(
+        f"training prompt {prompt.id!r} is another one than it was before in this run "
+        "(its tokens, answer or meta): two prompts of the task have one id, or a part "
+        "changed its meta or made it up. Give each prompt its own id, leave prompts as "
+        "they are, and make new ones with `view.prompt`."
+    )
 
 
 def _of_another(group: Group, *, run: str) -> Group:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from gfcr.tracking.checksum import TAG, contradiction
-from gfcr.tracking.folder import CERTIFICATE, RunFolder
+from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.names import flatten, spec_hash
 from gfcr.tracking.records import Curve, RunRecord
 
@@ -45,7 +45,6 @@ def read_folder(folder: RunFolder, *, series: Sequence[str] = ()) -> RunRecord:
         params=dict(sorted(flatten(card.spec).items())),
         result=result,
         spec=card.spec,
-        certificate=folder.read(CERTIFICATE),
         damage=contradiction(card, status=status, result=result, recorded=recorded) or "",
         series=_series(folder, names=series) if series else {},
     )

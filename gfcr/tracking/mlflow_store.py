@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from gfcr.errors import StoreError
 from gfcr.tracking.checksum import TAG, contradiction
-from gfcr.tracking.folder import CERTIFICATE
 from gfcr.tracking.mlflow_client import list_files, open_client, search, short
 from gfcr.tracking.names import decode_name
 from gfcr.tracking.records import Curve, RunRecord
@@ -105,7 +104,6 @@ def _record(client: "MlflowClient", *, run: "Run", series: Sequence[str]) -> Run
         params={decode_name(k): v for k, v in sorted(run.data.params.items())},
         result=result,
         spec=files.get("spec.yaml"),
-        certificate=files.get(CERTIFICATE),
         series={n: read_curve(client, run_id, held[n]) if n in held else () for n in series},
     )
     changed = contradiction(record, status=status, result=result, recorded=tags.get(TAG))
@@ -120,7 +118,7 @@ def _read_files(client: "MlflowClient", run_id: str) -> tuple[dict[str, dict[str
     damage: list[str] = []
     held = list_files(client, run_id=run_id)
     with tempfile.TemporaryDirectory() as folder:
-        for name in ("result.json", "spec.yaml", CERTIFICATE):
+        for name in ("result.json", "spec.yaml"):
             parse: Callable[[str], Any] = yaml.safe_load if name == "spec.yaml" else json.loads
             if name not in held:
                 continue

@@ -26,8 +26,6 @@ class RunRecord:
     """The run's `result.json`; None until it has ended."""
     spec: Mapping[str, Any] | None = None
     """The resolved spec as it was stored; None where it was not (the run did not end)."""
-    certificate: Mapping[str, Any] | None = None
-    """The certificate of the run's drafter, as it was stored; None where it has none."""
     damage: str = ""
     """What cannot be read or was changed after the run ended; empty where all is well."""
     series: Mapping[str, Curve] = field(default_factory=dict[str, Curve])

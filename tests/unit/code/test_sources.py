@@ -264,7 +264,7 @@ def test_what_has_no_file_is_unknown_and_texts_are_no_code() -> None:
 def test_a_run_begun_with_another_drafter_s_code_has_no_certificate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And its record does not contradict itself: tag, result and certificate say the same."""
+    """What the tag says is what the leaderboard shows."""
     file = tmp_path / "my_drafter.py"
     file.write_text((ROOT / "gfcr" / "speculation" / "das.py").read_text())
     changes: dict[str, Any] = {
@@ -298,3 +298,7 @@ def test_a_run_begun_with_another_drafter_s_code_has_no_certificate(
     assert state_of(ended) == ended.tags["gfcr.certificate"] == "uncertified"
     assert ended.damage == ""
     assert state_of(ran(tmp_path, arm="whole", **changes)) == "lossless"
+
+
+def test_every_name_of_a_file_that_asks_or_scores_is_of_one_that_there_is() -> None:
+    assert not [pattern for pattern in sources._ASKING if not any(sources._HOME.glob(pattern))]

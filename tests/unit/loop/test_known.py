@@ -13,7 +13,7 @@ from gfcr.loop.known import Known, digest
 from gfcr.stages import Harvest
 from gfcr.testing import factories as make
 from gfcr.types import Prompt, Rollout, Span
-from tests.loops import HELDOUT, Plans, Told, run
+from tests.loops import HELDOUT, Maps, Plans, Told, run
 
 
 def test_a_resumed_run_knows_what_it_handed_out_and_what_it_holds() -> None:
@@ -50,6 +50,15 @@ def known(*rollouts: Rollout, heldout: Sequence[Prompt] = ()) -> Known:
 def harvest(*rollouts: Rollout, aborted: Sequence[Rollout] = ()) -> Harvest:
     groups = (make.group_of(rollouts),) if rollouts else ()
     return Harvest(step=3, groups=groups, aborted=tuple(aborted), asides=())
+
+
+def test_a_part_that_writes_to_a_rollout_is_named() -> None:
+    def write(group: Any) -> Any:
+        group.rollouts[0].logprobs_T[0] += 1
+        return group
+
+    with pytest.raises(PartError, match=r"filters\.mine failed: ValueError: .*read-only"):
+        run(filters={"mine": Maps(answer=write)}).next_batch()
 
 
 def test_two_prompts_with_one_id_are_refused() -> None:
