@@ -34,7 +34,7 @@ _SCALARS: Final = {
 }
 
 
-# libyaml's parser reads a file in a tenth of the time; every wheel of PyYAML has it.
+# libyaml's parser takes an eighth of the time; every wheel of PyYAML has it.
 if TYPE_CHECKING or not yaml.__with_libyaml__:
     from yaml import SafeLoader
 else:
@@ -100,7 +100,7 @@ def parse(text: str, *, where: str) -> Any:
         # The last three: PyYAML, of `!!int ''`, `!!bool x`, `!!timestamp x`.
         at: Any = getattr(error, "problem_mark", None)
         open_ = at is not None and "${" in "".join(text.splitlines()[at.line : at.line + 1])
-        hint = " Within braces and brackets, `${...}` is quoted." if open_ else ""
+        hint = "; within braces and brackets, `${...}` is quoted" if open_ else ""
         raise ConfigError(f"{where} is not valid YAML: {error}{hint}") from error
     except RecursionError as error:
         raise _too_deep(where) from error

@@ -14,6 +14,7 @@ from gfcr import config as configs
 from gfcr import registry
 from gfcr import strategy as strategies
 from gfcr.control.judges.asked import Judged
+from tests.cases import over
 from tests.commands import gfcr
 from tests.launchers import HERE
 
@@ -36,6 +37,11 @@ async def waits(completions, prompts, *, run, **columns):
     import asyncio, os
     await asyncio.sleep(0.001)
     return [float(os.getpid() != run)]
+
+def remembers(completions, **columns):
+    """More with each question, which makes it no function of prompt and text."""
+    seen.append(completions)
+    return [float(len(seen)) for _ in completions]
 
 def nought(completions, **columns):
     """Nothing is right."""
@@ -106,6 +112,15 @@ def test_held_out_answers_are_scored_by_the_function_and_once_more(folder: Path)
     result = json.loads(done.stdout)
     assert result["heldout"]["before"]["disagreed"] == 0, "it is asked again"
     assert 0 < result["heldout"]["after"]["accuracy"] < 1 and result["reward_range"] is None
+
+
+@over(("verifier", "told"), [("exact", None), ("{folder}/mine.py:remembers", 4)])
+def test_only_a_function_of_one_s_own_is_asked_twice_and_one_that_remembers_is_told_of(
+    folder: Path, verifier: str, told: int | None
+) -> None:
+    done = gfcr("run", experiment(folder, verifier=verifier.format(folder=folder)), "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["heldout"]["before"]["disagreed"] == told
 
 
 @pytest.mark.slow

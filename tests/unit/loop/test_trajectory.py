@@ -565,6 +565,14 @@ def test_columns_that_were_changed_by_hand_are_dropped(name: str) -> None:
     assert len(rollout.logprobs_T) == len(rollout.versions_T) == 0
 
 
+def test_log_probs_that_are_not_finite_make_no_rollout() -> None:
+    trajectory = opened(Ground())
+    finished(trajectory, 5, 6)
+    assert trajectory.problem() is None
+    trajectory.logprobs[1] = float("nan")
+    assert "log-probs that are not finite" in str(trajectory.problem())
+
+
 def test_siblings_are_all_that_were_opened_and_say_how_they_ended() -> None:
     ground = Ground()
     first = opened(ground)

@@ -41,6 +41,14 @@ def test_values_are_read_as_written() -> None:
     }
 
 
+def test_an_interpolation_within_braces_is_to_be_quoted() -> None:
+    with pytest.raises(
+        ConfigError, match=r"(?s)not valid YAML: .*; within braces.*`\$\{\.\.\.\}` is quoted"
+    ):
+        reading.parse("a: {b: ${c}}\n", where="t")
+    assert reading.parse("a: {b: '${c}'}\nc: ${a}\n", where="t")["c"] == "${a}"
+
+
 @over(
     ("make", "values", "message"),
     [
