@@ -58,7 +58,7 @@ class Round:
     """What one round took."""
 
     whole: Part
-    tail: Part
+    tail: Part | None
     """The end of the round, see `Gate.tail`."""
     spent: EngineStats
 
@@ -99,12 +99,14 @@ class Gate:
         return deltas
 
     @property
-    def tail(self) -> Part:
+    def tail(self) -> Part | None:
         """What it took from when `TAIL` requests were left, in tokens of the longest of them.
 
-        Not in all tokens: how many share the tail's passes is chance.
+        Not in all tokens: how many share the tail's passes is chance. None where more than that
+        many ended in the last step, as they do at a cap that most of them reach.
         """
-        assert self.tail_from and self.ended
+        if not (self.tail_from and self.ended):
+            return None
         return replace(_part(self.tail_from, self.ended), tokens=max(self._tail.values()))
 
     def __getattr__(self, name: str) -> Any:

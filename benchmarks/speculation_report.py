@@ -1,6 +1,5 @@
 """The measured cells of `gfcr bench speculation`, as JSON, as a table, as a file for `auto`."""
 
-import platform
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from operator import attrgetter
@@ -10,6 +9,7 @@ from typing import Any, Final
 
 from benchmarks.rounds import TAIL, Round, acceptance_length, spread
 from benchmarks.speculation import Cell, Pair, Plan
+from gfcr.certificate.record import device_name
 from gfcr.engine.base import EngineStats
 from gfcr.errors import ConfigError
 from gfcr.shown.table import Column, Table
@@ -75,14 +75,16 @@ def row(cell: Cell, *, share: float | None = None, plain: float | None = None) -
             "accepted": sum(s.accepted_tokens for s in spent),
         },
     }
-    if cell.running > TAIL:
+    with_tail = [p for p in cell.pairs if p.drafting.tail and p.paused.tail]
+    if cell.running > TAIL and with_tail:
         found["tail"] = {
             "running": TAIL,
-            "ratio": spread(_gains(cell.pairs, "tail.rate")),
-            "passes_ratio": spread(_gains(cell.pairs, "tail.tokens_per_pass")),
+            "pairs": len(with_tail),
+            "ratio": spread(_gains(with_tail, "tail.rate")),
+            "passes_ratio": spread(_gains(with_tail, "tail.tokens_per_pass")),
             "seconds": {
-                "drafting": _median(rounds, "tail.seconds"),
-                "paused": _median(without, "tail.seconds"),
+                "drafting": _median([p.drafting for p in with_tail], "tail.seconds"),
+                "paused": _median([p.paused for p in with_tail], "tail.seconds"),
             },
         }
     if share is not None:
@@ -164,7 +166,7 @@ def write_table(cells: Sequence[Cell], *, plan: Plan, path: Path) -> None:
     measured = {
         "model": plan.model,
         "drafter": drafting[0].spec,
-        "device": platform.processor() or platform.machine(),
+        "device": device_name(),
         "engine": dict(plan.engine),
     }
     SpeedTable(speeds=speeds, measured=measured).write(path)

@@ -23,7 +23,7 @@ class Vllm(Settings):
     """vLLM in this process, on whatever device it finds."""
 
     alone: ClassVar[bool] = True
-    libraries: ClassVar[tuple[str, ...]] = ("vllm.entrypoints.llm", "vllm.v1.worker.cpu_worker")
+    libraries: ClassVar[tuple[str, ...]] = ("vllm.entrypoints.llm", "gfcr.engine.vllm_worker")
 
     def start(self, *, model: str, seed: int, drafter: Drafter | None = None) -> "VllmEngine":
         """Starts vLLM on a model folder, repaired where this device needs it, and warms it up.

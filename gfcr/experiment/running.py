@@ -274,7 +274,7 @@ def _result(
 
 
 def _model(resolved: Resolved, *, say: Callable[[str], None]) -> str:
-    if not resolved.engine.needs_model:
+    if not (resolved.engine.needs_model or resolved.trainer.needs_model):
         return resolved.config.model
     say(f"model {resolved.config.model}")
     return str(models.resolve(resolved.config.model))

@@ -89,6 +89,8 @@ class TrainResult:
 class TrainerConfig(Part):
     """A trainer by name: a dataclass whose fields are its settings. The file name is the name."""
 
+    needs_model: ClassVar[bool] = True
+    """Whether it loads a model; False for trainers that learn nothing."""
     spreads: ClassVar[bool] = False
     """Whether processes that were launched together can train with it."""
     max_steps: int

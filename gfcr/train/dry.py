@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 from gfcr.train import checkpoint
 from gfcr.train.base import TrainerConfig, TrainJob, TrainResult
@@ -20,6 +20,7 @@ class Dry(TrainerConfig):
     the rollout side cannot tell the difference. The policy never changes.
     """
 
+    needs_model: ClassVar[bool] = False
     max_steps: Count = 40
     save_every: Count = 10
     """Updates between checkpoints; the last update is always saved."""

@@ -10,7 +10,10 @@ import pytest
 from tests import small_chat
 
 pytestmark = [pytest.mark.gpu, pytest.mark.vllm]
-SMALL = ["model=small/model", "task.path=small/data", "prompts=8", "evaluation.prompts=32"]
+SMALL = [
+    *("model=small/model", "task.path=small/data", "prompts=8", "evaluation.prompts=32"),
+    "engine.kv_cache_gib=4",
+]
 
 
 def gfcr(*words: str, folder: Path) -> dict[str, object]:

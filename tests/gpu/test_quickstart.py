@@ -17,7 +17,7 @@ def test_the_same_yaml_trains_on_a_gpu(strategy: str, tmp_path: Path) -> None:
     command = [
         *(sys.executable, "-m", "gfcr", "run", "experiments/quickstart/grpo.yaml", "--json"),
         *(f"strategy={strategy}", "trainer.max_steps=5", "evaluation.prompts=64"),
-        *(f"folder={tmp_path}/runs", "tracking=local", "engine.gpu_memory_utilization=0.3"),
+        *(f"folder={tmp_path}/runs", "tracking=local", "engine.kv_cache_gib=4"),
     ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -1,7 +1,7 @@
 """Rounds on the fake engine: how many run at a time, and what counts as the tail."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import pytest
@@ -33,10 +33,10 @@ class Echo(Proposer):
         return [Draft(tokens=row.tokens_T[-1:].tolist()) for row in rows]
 
 
-def run(gate: Gate, *, requests: int) -> list[int]:
+def run(gate: Gate, *, requests: int, most: int | None = None) -> list[int]:
     """Runs requests to their end and returns how many gained tokens in each step."""
     for i in range(requests):
-        sampling = Sampling(max_tokens=3 + i)
+        sampling = Sampling(max_tokens=most or 3 + i)
         gate.submit(Request(id=str(i), tokens=(2, 3), sampling=sampling, seed=i))
     left, widths = requests, list[int]()
     while left:
@@ -68,9 +68,21 @@ def test_the_tail_is_measured_in_tokens_of_its_longest_request() -> None:
     gate = Gate(FakeEngine(Fake(mean_length=50), seed=0), running=20, draft=False)
     widths = run(gate, requests=20)
     # Without drafts each pass gives the longest request one token.
-    assert gate.tail.tokens == gate.tail.passes < len(widths)
+    assert gate.tail and gate.tail.tokens == gate.tail.passes < len(widths)
     small = Gate(FakeEngine(Fake(), seed=0), running=TAIL, draft=False)
-    assert len(run(small, requests=TAIL)) == small.tail.passes
+    widths = run(small, requests=TAIL)
+    assert small.tail and len(widths) == small.tail.passes
+
+
+def test_requests_that_all_end_in_one_step_have_no_tail() -> None:
+    gate = Gate(FakeEngine(Fake(mean_length=500), seed=0), running=20, draft=False)
+    run(gate, requests=20, most=3)
+    assert gate.tail is None
+    pairs = make_cell(running=64).pairs
+    ended = replace(pairs[0], paused=replace(pairs[0].paused, tail=None))
+    found = row(replace(make_cell(running=64), pairs=[ended, *pairs[1:]]))
+    assert found["tail"]["pairs"] == 2
+    assert "tail" not in row(replace(make_cell(running=64), pairs=[ended]))
 
 
 def make_round(*, seconds: float, passes: int, tokens: int = 100) -> Round:
