@@ -30,6 +30,8 @@ def find(place: str) -> ModuleType:
 def load(path: Path) -> Any:
     """Loads the module of a file; loading it twice gives the same module.
 
+    The modules beside it can be imported from then on, as by a script, after all others.
+
     Raises:
         FileNotFoundError: there is no such file.
     """
@@ -39,6 +41,8 @@ def load(path: Path) -> Any:
     if name not in sys.modules:
         module_spec = importlib.util.spec_from_file_location(name, path.resolve())
         assert module_spec is not None and module_spec.loader is not None
+        if (folder := str(path.resolve().parent)) not in sys.path:
+            sys.path.append(folder)
         sys.modules[name] = importlib.util.module_from_spec(module_spec)
         try:
             module_spec.loader.exec_module(sys.modules[name])

@@ -60,7 +60,10 @@ def _rehearsed(loaded: config.Experiment, *, fresh: bool) -> Outcome:
     if found.would == "be refused":
         raise ConfigError(found.detail)
     detail = f" ({found.detail})" if found.detail else ""
-    text = f"would {found.would}{detail}: {found.folder}"
+    first = f"first prompt: {found.first}" if found.first else ""
+    text = "\n".join(
+        filter(None, (f"would {found.would}{detail}: {found.folder}", found.data, first))
+    )
     return Outcome(data=asdict(found), plain=text)
 
 

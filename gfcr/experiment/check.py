@@ -43,8 +43,11 @@ def check(resolved: Resolved) -> None:
     _check_launched(resolved)
 
 
-def check_problems(resolved: Resolved, problems: Problems, *, codec: Codec, model: str) -> None:
+def check_problems(resolved: Resolved, problems: Problems, *, codec: Codec, model: str) -> str:
     """Refuses prompts that the model cannot answer in as many tokens as asked for.
+
+    Returns:
+        How long the longest prompt to train on is, beside the room that there is.
 
     Raises:
         ConfigError: an empty prompt, or one that leaves no room for `max_tokens`.
@@ -55,10 +58,13 @@ def check_problems(resolved: Resolved, problems: Problems, *, codec: Codec, mode
     room = resolved.engine.context(model)
     evaluation = resolved.config.evaluation
     asked = problems.heldout[: evaluation.prompts]
-    _check_room(problems.train, resolved.config.sampling, key="sampling", room=room)
+    longest = _check_room(problems.train, resolved.config.sampling, key="sampling", room=room)
     _check_room(asked, evaluation.sampling, key="evaluation.sampling", room=room)
     for generate in (resolved.strategy.generate, resolved.generate):
         generate.check(codec.encode)
+    some = f" of {_ENCODED:,} looked at" if len(problems.train) >= 2 * _ENCODED else ""
+    context = "" if room is None else f", of {room:,} for prompt and answer"
+    return f"longest prompt{some} {longest:,} tokens{context}"
 
 
 def _check_launched(resolved: Resolved) -> None:
@@ -95,7 +101,9 @@ def _check_metric(config: Experiment) -> None:
 
 def _check_room(
     prompts: Sequence[Prompt], sampling: Sampling, *, key: str, room: int | None
-) -> None:
+) -> int:
+    """Returns the number of tokens of the longest prompt."""
+    longest = 0
     for index in range(0, len(prompts), max(1, len(prompts) // _ENCODED)):
         prompt = prompts[index]
         if not prompt.tokens:
@@ -107,3 +115,5 @@ def _check_room(
                 f"the model's context). Give at most {max(0, room - len(prompt.tokens))}, or "
                 "shorter prompts."
             )
+        longest = max(longest, len(prompt.tokens))
+    return longest

@@ -1,6 +1,6 @@
 """The prompts of a run, encoded and checked before an engine starts."""
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from gfcr import registry
 from gfcr.errors import TaskError
@@ -10,6 +10,9 @@ from gfcr.experiment.resolved import Resolved
 from gfcr.tasks.base import Codec, Problems
 from gfcr.tasks.codec import CharCodec, HfCodec
 
+_SHOWN: Final = 64
+"""Most tokens of a prompt that are shown one by one."""
+
 
 class Prepared(NamedTuple):
     """The prompts of a run, with the codec that has encoded them."""
@@ -17,6 +20,17 @@ class Prepared(NamedTuple):
     codec: Codec
     problems: Problems
     question: Question
+    about: str
+    """What there is to train on and to evaluate on, in one line."""
+
+    @property
+    def first(self) -> str:
+        """The first prompt as the policy sees it: its text, and its tokens one by one."""
+        tokens = self.problems.train[0].tokens
+        pieces = self.codec.pieces(tokens)
+        each = " ".join(map(repr, pieces[:_SHOWN]))
+        more = f" and {len(tokens) - _SHOWN} more" if len(tokens) > _SHOWN else ""
+        return f"{''.join(pieces)!r}, {len(tokens)} tokens: {each}{more}"
 
 
 def prepare(resolved: Resolved, *, model: str) -> Prepared:
@@ -34,14 +48,24 @@ def prepare(resolved: Resolved, *, model: str) -> Prepared:
     problems = resolved.task.problems(codec)
     evaluation = resolved.config.evaluation
     asked = question(problems, evaluation=evaluation)
-    check_problems(resolved, problems, codec=codec, model=model)
-    return Prepared(codec=codec, problems=problems, question=asked)
+    longest = check_problems(resolved, problems, codec=codec, model=model)
+    read = problems.about or (
+        f"{len(problems.train):,} prompts to train on, {len(problems.heldout):,} held out"
+    )
+    return Prepared(
+        codec=codec, problems=problems, question=asked, about=f"data: {read}; {longest}"
+    )
 
 
 def _codec(resolved: Resolved, *, model: str) -> Codec:
     if resolved.engine.needs_model:
         task = resolved.task
-        return HfCodec(model, system=task.system, chat_template=task.chat_template)
+        return HfCodec(
+            model,
+            system=task.system,
+            chat_template=task.chat_template,
+            chat_template_kwargs=task.chat_template_kwargs,
+        )
     if resolved.task.system or resolved.task.chat_template:
         raise TaskError("task.system and task.chat_template need a model: this engine has none.")
     return CharCodec(alphabet=str(registry.spec("engine", resolved.engine)["alphabet"]))

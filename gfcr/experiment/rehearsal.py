@@ -25,6 +25,10 @@ class Rehearsal:
     detail: str
     """The update it would resume from, why it would be refused, and what was not checked."""
     folder: Path
+    data: str = ""
+    """What there is to train on and to evaluate on; empty where it was not looked at."""
+    first: str = ""
+    """The first prompt as the policy would see it, with its tokens."""
 
 
 def rehearse(config: Experiment, *, fresh: bool, prompts: bool = True) -> Rehearsal:
@@ -48,24 +52,20 @@ def rehearse(config: Experiment, *, fresh: bool, prompts: bool = True) -> Rehear
         found = _standing(resolved, fresh=fresh)
         if found.would == "be shown, finished" or not prompts:
             return found
-        return replace(
-            found, detail="; ".join(filter(None, (found.detail, _check_prompts(resolved))))
-        )
+        return _with_prompts(found, resolved)
     except GfcrError as error:
         return Rehearsal(would="be refused", detail=str(error), folder=resolved.folder)
 
 
-def _check_prompts(resolved: Resolved) -> str:
-    """Checks the prompts; returns why they could not be checked, or an empty text."""
-    config = resolved.config
-    if not resolved.engine.needs_model:
-        prepare(resolved, model=config.model)
-        return ""
-    found = models.here(config.model)
-    if found is None:
-        return f"prompts not checked: the model {config.model} would be made or downloaded first"
-    prepare(resolved, model=str(found))
-    return ""
+def _with_prompts(found: Rehearsal, resolved: Resolved) -> Rehearsal:
+    """Checks the prompts and tells of them, or why they could not be checked."""
+    config, needs = resolved.config, resolved.engine.needs_model
+    model = models.here(config.model) if needs else config.model
+    if model is None:
+        why = f"prompts not checked: the model {config.model} would be made or downloaded first"
+        return replace(found, detail="; ".join(filter(None, (found.detail, why))))
+    prepared = prepare(resolved, model=str(model))
+    return replace(found, data=prepared.about, first=prepared.first)
 
 
 def _standing(resolved: Resolved, *, fresh: bool) -> Rehearsal:

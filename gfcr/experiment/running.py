@@ -130,7 +130,9 @@ def _run(
     stands.keep(resolved.folder)
     with ExitStack() as stack:
         model = _model(resolved, say=say)
-        codec, problems, asked = prepare(resolved, model=model)
+        prepared = prepare(resolved, model=model)
+        codec, problems, asked = prepared.codec, prepared.problems, prepared.question
+        say(prepared.about)
         card = replace(card, tags={**card.tags, **_given(resolved, asked=asked, model=model)})
         records.create(went_on(card, held=held))
         if resolved.schedule.overlaps:

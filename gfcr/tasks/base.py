@@ -1,10 +1,11 @@
 """The task contract: prompts with verifiable answers, and the verifier."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from inspect import getdoc
-from typing import ClassVar, Protocol
+from types import MappingProxyType
+from typing import Any, ClassVar, Protocol
 
 from gfcr.errors import TaskError
 from gfcr.handles import Posed, Verdict
@@ -22,6 +23,8 @@ class Problems:
     heldout: Sequence[Prompt]
     in_order: bool = False
     """Whether training prompts keep their order, not shuffled each epoch: their mix may move."""
+    about: str = ""
+    """What was read and what was left out, for the start of a run to say in one line."""
 
 
 def first_line(documented: object) -> str:
@@ -49,6 +52,10 @@ class Codec(Protocol):
         """Decodes a completion without special tokens."""
         ...
 
+    def pieces(self, tokens: Sequence[int]) -> list[str]:
+        """Returns the text of each token, special ones included."""
+        ...
+
 
 class Task(Part):
     """A family of prompts and how to score a completion.
@@ -62,6 +69,8 @@ class Task(Part):
     """System prompt that a chat model gets before every prompt; empty gives none."""
     chat_template: str = ""
     """File of a Jinja template to use in place of the model's own; empty uses the model's."""
+    chat_template_kwargs: Mapping[str, Any] = MappingProxyType({})
+    """What the chat template is given besides, such as `enable_thinking`."""
     timeout_s: float = 10.0
     memory_gib: float = 4.0
     """GiB of data that a slow `verify`, and each process it starts, may have."""

@@ -3,10 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, final
 
 from gfcr.errors import TaskError, near_file, shown
+from gfcr.tasks.turns import Turn, missing
 
+NONE: Final = "none"
+"""Stands for no chat template, in place of a file."""
 SPECIAL_TOKENS: Final = ("<pad>", "<eos>", "<bos>", "<unk>")
 """Special tokens of character vocabularies, with ids 0 to 3; the alphabet follows in its order."""
 
@@ -53,18 +57,30 @@ class CharCodec:
         start = len(SPECIAL_TOKENS)
         return "".join(self.alphabet[t - start] for t in tokens if t >= start)
 
+    def pieces(self, tokens: Sequence[int]) -> list[str]:
+        """Returns the text of each token, special ones included."""
+        return [([*SPECIAL_TOKENS, *self.alphabet])[t] for t in tokens]
+
 
 @final
 class HfCodec:
     """The tokenizer saved in a model folder, through its chat template where it has one."""
 
-    def __init__(self, folder: str | Path, *, system: str = "", chat_template: str = "") -> None:
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        system: str = "",
+        chat_template: str = "",
+        chat_template_kwargs: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
         """Loads the tokenizer.
 
         Args:
             folder: folder of the model.
             system: system prompt before every prompt.
-            chat_template: file of a template in place of the tokenizer's own.
+            chat_template: file of a template in place of the tokenizer's own, or `none`.
+            chat_template_kwargs: what the template is given besides, such as `enable_thinking`.
 
         Raises:
             TaskError: the folder has no tokenizer, or one without end-of-sequence token, there is
@@ -90,7 +106,8 @@ class HfCodec:
         self._folder = str(folder)
         self._eos = int(tokenizer.eos_token_id)
         if chat_template:
-            tokenizer.chat_template = _read(chat_template)
+            tokenizer.chat_template = None if chat_template == NONE else _read(chat_template)
+        self._given = dict(chat_template_kwargs)
         self._before = [{"role": "system", "content": system}] if system else []
         if problem := self._unseen(system.strip()):
             asked = f"task.system={shown(system)}: " if system else ""
@@ -106,23 +123,48 @@ class HfCodec:
         return self._eos
 
     def prompt(self, text: str) -> tuple[int, ...]:
-        """Encodes a prompt with the tokenizer's special tokens, as a user turn of its template."""
-        if self._tokenizer.chat_template is None:
-            return self._ids(text, special=True)
-        return self._ids(self._rendered(text), special=False)
+        """Encodes a prompt with the tokenizer's special tokens, as a user turn of its template.
 
-    def conversation(self, before: Sequence[Mapping[str, str]], *, text: str) -> tuple[int, ...]:
-        """Encodes the user's next turn with those before it, whose system prompt is theirs.
+        A tokenizer that ends each text with its end-of-sequence token does not end a prompt so: a
+        policy would be asked to go on after an end.
+        """
+        if self._tokenizer.chat_template is None:
+            ids = self._ids(text, special=True)
+            return ids[:-1] if ids[-1:] == (self._eos,) else ids
+        return self._ids(self._rendered([{"role": "user", "content": text}]), special=False)
+
+    def conversation(
+        self, turns: Sequence[Turn], *, tools: Sequence[Mapping[str, Any]] = ()
+    ) -> tuple[int, ...]:
+        """Encodes a conversation as its template renders it, for the assistant to go on.
+
+        One that ends with a turn of the assistant is its answer's beginning, and is continued. The
+        system prompt is the conversation's own, where it has one.
 
         Raises:
-            TaskError: the tokenizer has no chat template.
+            TaskError: the tokenizer has no chat template, or one that leaves tools or their calls
+                out, or refuses a turn.
         """
         if self._tokenizer.chat_template is None:
             raise TaskError(
                 f"prompts are conversations, and the tokenizer in {self._folder} has no chat "
                 "template: give task.chat_template the file of one."
             )
-        return self._ids(self._rendered(text, before=before), special=False)
+        try:
+            rendered = self._rendered(turns, tools=tools)
+        except Exception as error:  # a template's own, for turns that it does not know
+            raise TaskError(f"the chat template refuses a conversation ({error}).") from error
+        if name := missing(rendered, turns=turns, tools=tools):
+            raise TaskError(
+                f"the chat template leaves the tool '{name}' out, so that the model would not see "
+                "it: give task.chat_template the file of one that renders tools."
+            )
+        return self._ids(rendered, special=False)
+
+    def marks(self, text: str) -> list[str]:
+        """Returns the special tokens that a text spells out, if a template goes around it."""
+        special = self._tokenizer.all_special_tokens if self._tokenizer.chat_template else ()
+        return [token for token in special if token in text]
 
     def encode(self, text: str) -> tuple[int, ...]:
         """Encodes text that continues a sequence: no special tokens."""
@@ -132,22 +174,34 @@ class HfCodec:
         """Decodes a completion without special tokens."""
         return str(self._tokenizer.decode(list(tokens), skip_special_tokens=True))
 
+    def pieces(self, tokens: Sequence[int]) -> list[str]:
+        """Returns the text of each token, special ones included."""
+        return [str(self._tokenizer.decode([token])) for token in tokens]
+
     def _unseen(self, system: str) -> str | None:
         """Returns why the model would not see its system prompt, or its prompt; else None."""
         if self._tokenizer.chat_template is None:
             return "is missing, so that the model would not see it" if system else None
         try:
-            rendered = self._rendered("-?-")
+            rendered = self._rendered([{"role": "user", "content": "-?-"}])
         except Exception as error:  # a template's own, for a role that it does not know
             return f"refuses it ({error})"
         left = [text for text in (system, "-?-") if text not in rendered]
         return f"leaves {shown(left[0])} out, so that the model would not see it" if left else None
 
-    def _rendered(self, text: str, *, before: Sequence[Mapping[str, str]] = ()) -> str:
-        own = () if any(turn["role"] == "system" for turn in before) else self._before
-        turns = [*own, *before, {"role": "user", "content": text}]
-        template = self._tokenizer.apply_chat_template
-        return str(template(turns, add_generation_prompt=True, tokenize=False))
+    def _rendered(self, turns: Sequence[Turn], *, tools: Sequence[Mapping[str, Any]] = ()) -> str:
+        own = () if any(turn["role"] == "system" for turn in turns) else self._before
+        begun = turns[-1]["role"] == "assistant"
+        return str(
+            self._tokenizer.apply_chat_template(
+                [*own, *turns],
+                tools=list(tools) or None,
+                add_generation_prompt=not begun,
+                continue_final_message=begun,
+                tokenize=False,
+                **self._given,
+            )
+        )
 
     def _ids(self, text: str, *, special: bool) -> tuple[int, ...]:
         """Encodes text, and refuses characters that the vocabulary lacks."""

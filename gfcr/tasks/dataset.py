@@ -1,6 +1,6 @@
 """Any Hugging Face dataset with a prompt and an answer column, scored by a named verifier."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Annotated, Any, final
@@ -14,7 +14,8 @@ from gfcr.tasks.codec import HfCodec
 from gfcr.tasks.functions import Function
 from gfcr.tasks.rewards import EVALUATED, Rewards, scorer
 from gfcr.tasks.rows import Row
-from gfcr.tasks.verifiers.base import Scorer
+from gfcr.tasks.table import Columns, Read, read
+from gfcr.tasks.verifiers.base import ANSWERS, TURNS, Scorer
 from gfcr.types import Prompt
 from gfcr.values.ranges import File, Finite, Fraction, Natural, Text, Word
 
@@ -24,8 +25,9 @@ from gfcr.values.ranges import File, Finite, Fraction, Natural, Text, Word
 class Dataset(Task):
     """Prompts and answers of a local file, a folder or the Hub.
 
-    Rows that repeat a prompt are left out, and no held-out prompt is left among those trained on.
-    Prompts are tokenised when they are used.
+    Rows that repeat another are left out, those with another answer to the same prompt are kept
+    apart, and no held-out prompt is left among those trained on. Prompts are tokenised when they
+    are used.
     """
 
     path: File
@@ -34,14 +36,21 @@ class Dataset(Task):
     """Configuration of the dataset on the Hub, if it has several."""
     split: Word = "train"
     prompt_column: Word = "prompt"
-    """Column of texts, or of conversations: lists of `{role, content}`, the last one a user's."""
+    """Column of texts, or of conversations: lists of `{role, content}`, the last one a user's, a
+    tool's, or the beginning of the answer. `COLUMN.FIELD` looks into a nested one."""
     answer_column: Word = "answer"
+    """Column of answers, or of lists of answers of which any will do; empty for none."""
+    tools_column: Word = "tools"
+    """Column of the tools that a chat template offers, JSON schemas, where the data has it."""
     template: Text = "{prompt}"
     """Prompt for the model; `{prompt}` is replaced by the prompt column."""
     system: Text = ""
     """System prompt that a chat model gets before every prompt; empty gives none."""
     chat_template: File = ""
-    """File of a Jinja template to use in place of the model's own; empty uses the model's."""
+    """File of a Jinja template to use in place of the model's own; empty uses the model's, and
+    `none` none at all, for prompts that are rendered already."""
+    chat_template_kwargs: dict[str, Any] = field(default_factory=dict[str, Any])  # pyright: ignore[reportIncompatibleVariableOverride] # a field of it
+    """What the chat template is given besides, such as `enable_thinking: false`."""
     verifier: File = "exact"
     """Scores held-out answers, and rollouts where there are no `rewards`: exact, numeric, regex,
     math_verify, unit_tests, sql, cascade, or a function of yours, `path/to/file.py:name` or
@@ -125,20 +134,21 @@ class Dataset(Task):
                 verifier cannot use, or characters that the model lacks.
         """
         table = self._table(self.split)
-        found = self._rows(table, self.split)
-        asked_of = table
+        read = self._read(table, self.split)
+        asked_of, held_of = table, read
         if self.heldout_split:
             asked_of = self._table(self.heldout_split)
-            heldout = self._rows(asked_of, self.heldout_split)
-            evaluated = {r.key for r in heldout}
-            train = [r for r in found if r.key not in evaluated]
+            held_of = self._read(asked_of, self.heldout_split)
+            heldout = held_of.rows
         else:
-            heldout = [r for r in found if rows.fraction(r.key) < self.heldout_fraction]
-            train = [r for r in found if rows.fraction(r.key) >= self.heldout_fraction]
+            heldout = [r for r in read.rows if rows.fraction(r.asked) < self.heldout_fraction]
+        evaluated = {r.asked for r in heldout}
+        train = [r for r in read.rows if r.asked not in evaluated]
         if not train:
             raise TaskError(
-                f"dataset.path={self.path}: of {len(found)} prompts in split '{self.split}' none "
-                "is left to train on, all are held out. Give another heldout_split or more rows."
+                f"dataset.path={self.path}: of {len(read.rows)} prompts in split '{self.split}' "
+                "none is left to train on, all are held out. Give another heldout_split or more "
+                "rows."
             )
         heldout = sorted(heldout, key=lambda r: r.key)[: self.num_heldout]
         rows.check_characters([*train, *heldout], codec=codec, template=self.template)
@@ -147,6 +157,9 @@ class Dataset(Task):
         return Problems(
             train=rows.LazyPrompts(rows=train, make=partial(make, table=table, meta={})),
             heldout=rows.LazyPrompts(rows=heldout, make=partial(make, table=asked_of, meta=marked)),
+            about=f"{read.about}; {len(train):,} to train on, {len(heldout):,} held out"
+            + (f" (of {held_of.about})" if held_of is not read else "")
+            + _marked(train, codec=codec),
         )
 
     def verify(self, prompt: Prompt, *, text: str) -> Verdict:
@@ -171,14 +184,15 @@ class Dataset(Task):
             )
         return table
 
-    def _rows(self, table: Any, split: str) -> list[Row]:
-        return rows.read(
-            table,
-            prompt_column=self.prompt_column,
-            answer_column=self.answer_column,
-            check=self._check,
-            where=f"dataset.path={self.path}, split '{split}'",
+    def _read(self, table: Any, split: str) -> Read:
+        columns = Columns(
+            prompt=self.prompt_column,
+            answer=self.answer_column,
+            tools=self.tools_column,
+            all=self._columns,
         )
+        where = f"dataset.path={self.path}, split '{split}'"
+        return read(table, columns=columns, check=self._check, where=where)
 
     def _check(self, answer: str) -> str | None:
         return next((said for made in self._scorers if (said := made.check(answer))), None)
@@ -186,18 +200,44 @@ class Dataset(Task):
     def _prompt(self, row: Row, *, codec: Codec, table: Any, meta: Mapping[str, object]) -> Prompt:
         text = self.template.replace("{prompt}", row.prompt)
         columns: dict[str, object] = table[row.number] if self._columns else {}
+        answer, *others = row.answers
+        more = {ANSWERS: row.answers} if others else {}
+        told = {TURNS: row.turns} if row.turns else {}
         return Prompt(
             id=row.key,
-            tokens=_encoded(row, text=text, codec=codec),
+            tokens=self._encoded(row, text=text, codec=codec),
             text=text,
-            answer=row.answer,
-            meta={**columns, **meta},
+            answer=answer,
+            meta={**columns, **more, **told, **meta},
         )
 
+    def _encoded(self, row: Row, *, text: str, codec: Codec) -> tuple[int, ...]:
+        if not row.turns:
+            return codec.prompt(text)
+        *before, last = row.turns
+        if last["role"] == "user":
+            last = {**last, "content": text}
+        elif text != row.prompt:
+            raise TaskError(
+                f"row {row.number}: dataset.template goes around what the user says last, and the "
+                f"conversation ends with a turn of '{last['role']}': leave the template out."
+            )
+        if not isinstance(codec, HfCodec):
+            raise TaskError("prompts are conversations, which need a model: this engine has none.")
+        try:
+            return codec.conversation([*before, last], tools=row.tools)
+        except TaskError as error:
+            raise TaskError(f"row {row.number}: {error}") from error
 
-def _encoded(row: Row, *, text: str, codec: Codec) -> tuple[int, ...]:
-    if not row.before:
-        return codec.prompt(text)
+
+def _marked(train: Sequence[Row], *, codec: Codec) -> str:
+    """Returns a warning if prompts spell out special tokens, as those rendered already do."""
     if not isinstance(codec, HfCodec):
-        raise TaskError("prompts are conversations, which need a model: this engine has none.")
-    return codec.conversation(row.before, text=text)
+        return ""
+    found = [marks for row in train if not row.turns and (marks := codec.marks(row.prompt))]
+    if not found:
+        return ""
+    return (
+        f". WARNING: {len(found):,} prompts hold special tokens ({', '.join(found[0])}), and the "
+        "chat template goes around them: give task.chat_template=none if they are rendered already"
+    )

@@ -1,15 +1,15 @@
 """Rows of a table as prompts: read, checked, and tokenised when used."""
 
 import hashlib
-import json
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, final, overload
 
-from gfcr.errors import TaskError, did_you_mean, near_file, shown
+from gfcr.errors import TaskError, did_you_mean, near_file
 from gfcr.tasks.base import Codec
+from gfcr.tasks.turns import Turn
 from gfcr.types import Prompt
 
 _FORMATS: Final = {".json": "json", ".jsonl": "json", ".csv": "csv", ".parquet": "parquet"}
@@ -20,13 +20,19 @@ class Row:
     """A prompt and its answer, before any template."""
 
     key: str
-    """Hash of the prompt: equal for equal prompts, and the prompt's id."""
+    """The prompt's id: a hash of the prompt, and of its answer where another row asks the same."""
+    asked: str
+    """Hash of the prompt alone, by which rows are held out: equal for equal prompts."""
     prompt: str
-    answer: str
+    """What is asked: the text, or that of a conversation's last turn before the answer."""
+    answers: tuple[str, ...]
+    """The right answers, any of which will do."""
     number: int = 0
     """Index of the row in its table."""
-    before: tuple[Mapping[str, str], ...] = ()
-    """Earlier turns of the conversation that the prompt continues, `{role, content}` each."""
+    turns: tuple[Turn, ...] = ()
+    """The conversation that the prompt is, if it is one."""
+    tools: tuple[Mapping[str, Any], ...] = ()
+    """JSON schemas of the tools that the model is offered."""
 
 
 @final
@@ -101,49 +107,6 @@ def open_table(path: str, *, subset: str, split: str) -> Any:
     return _split(found, split=split, path=path)
 
 
-def read(
-    table: Any,
-    *,
-    prompt_column: str,
-    answer_column: str,
-    check: Callable[[str], str | None],
-    where: str,
-) -> list[Row]:
-    """Reads the rows of a table, each prompt once.
-
-    Raises:
-        TaskError: a column is missing, there are no rows, or an answer is of no use.
-    """
-    wanted = [("prompt_column", prompt_column), ("answer_column", answer_column)]
-    for key, column in wanted if answer_column else wanted[:1]:
-        if column not in table.column_names:
-            near = did_you_mean(column, table.column_names)
-            raise TaskError(
-                f"{where}: there is no column '{column}' (dataset.{key}).{near} "
-                f"Columns: {', '.join(table.column_names)}."
-                + (" Give answer_column='' where no answer is needed." * (key == "answer_column"))
-            )
-    found: dict[str, Row] = {}
-    prompts = table[prompt_column]
-    answers = table[answer_column] if answer_column else [""] * len(prompts)
-    for number, (prompt, answer) in enumerate(zip(prompts, answers, strict=True)):
-        place = f"{where}, row {number}"
-        before, last = _turns(prompt, prompt_column, place)
-        text = _text(last, prompt_column, place)
-        key = content_key(json.dumps([*before, text]) if before else text)
-        row = Row(key, text, _text(answer, answer_column, place), number, before)
-        problem = check(row.answer)
-        if problem is not None:
-            raise TaskError(
-                f"{place}: the answer {row.answer!r} cannot be verified, {problem}. "
-                "Remove the row, or give another dataset.verifier or answer_column."
-            )
-        found.setdefault(row.key, row)
-    if not found:
-        raise TaskError(f"{where}: it has no rows.")
-    return list(found.values())
-
-
 def check_characters(rows: Sequence[Row], *, codec: Codec, template: str) -> None:
     """Encodes every character there is once, so that a model that lacks one fails at the start."""
     characters = set(template.replace("{prompt}", ""))
@@ -162,38 +125,6 @@ def _no_bars(library: Any) -> Generator[None]:
     finally:
         if shown:
             library.enable_progress_bars()
-
-
-def _turns(prompt: Any, column: str, place: str) -> tuple[tuple[Mapping[str, str], ...], Any]:
-    """Splits a conversation into its turns but the last, and the last one's text."""
-    if not isinstance(prompt, list):
-        return (), prompt
-    turns: list[Any] = prompt  # pyright: ignore[reportUnknownVariableType] # what the table holds
-    try:
-        kept = [{key: str(turn[key]) for key in ("role", "content")} for turn in turns]
-    except (TypeError, KeyError):
-        kept = []
-    if not kept:
-        raise TaskError(
-            f"{place}: column '{column}' holds {shown(turns)}: give a text, or a conversation, "
-            "which is a list of {role, content}."
-        )
-    *before, last = kept
-    if last["role"] != "user":
-        raise TaskError(
-            f"{place}: the conversation in column '{column}' ends with a turn of "
-            f"'{last['role']}': end it with the user's, which is to be answered."
-        )
-    return tuple(before), last["content"]
-
-
-def _text(value: Any, column: str, place: str) -> str:
-    if not isinstance(value, str | int | float):
-        raise TaskError(
-            f"{place}: column '{column}' holds {type(value).__name__}, not a text or a number: "
-            "fill it, or name another column."
-        )
-    return str(value)
 
 
 def _split(found: Any, *, split: str, path: str) -> Any:

@@ -29,7 +29,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("process", "values"),
     ("code", "part", "sandbox", "types"),
     ("handles", "ledger", "registry", "shown.picture", "stats"),
-    ("correction.base", "speculation.base", "tracking.base"),
+    ("correction.base", "speculation.base", "tasks.turns", "tracking.base"),
     ("engine.base", "stages", "tasks.base", "tasks.codec"),
     ("train.base",),
     ("generate", "filter", "control", "replay", "correction", "speculation", "tasks"),

@@ -2,13 +2,18 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Final, cast
 
 from gfcr import registry
 from gfcr.part import Part
 from gfcr.tasks.base import Verdict, first_line
 from gfcr.types import Prompt
 from gfcr.values import plain
+
+ANSWERS: Final = "gfcr.answers"
+"""Key in a prompt's `meta` of its right answers, where there are several."""
+TURNS: Final = "gfcr.turns"
+"""Key in a prompt's `meta` of the conversation that it is, where it is one."""
 
 
 class Scorer(ABC):
@@ -53,8 +58,18 @@ class Verifier(Part, Scorer):
         """
 
     def judge(self, prompt: Prompt, *, text: str) -> Verdict:
-        """Scores a completion of a prompt."""
-        return self.verify(text, answer=prompt.answer)
+        """Scores a completion of a prompt, by the best of its right answers.
+
+        One that cannot be judged leaves the score open, unless another is found right.
+        """
+        answers: Any = prompt.meta.get(ANSWERS, (prompt.answer,))
+        found = [self.verify(text, answer=answer) for answer in answers]
+        best = max(found, key=lambda v: -1.0 if v.reward is None else v.reward)
+        return (
+            best
+            if best.reward == 1
+            else min(found, key=lambda v: (v.reward is not None, v is not best))
+        )
 
     def describe(self) -> str:
         """Describes what it does, with its options."""

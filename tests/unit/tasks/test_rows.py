@@ -6,7 +6,8 @@ import pytest
 from gfcr.errors import TaskError
 from gfcr.tasks.codec import CharCodec
 from gfcr.tasks.dataset import Dataset
-from gfcr.tasks.rows import LazyPrompts, Row, check_characters, content_key, fraction, read
+from gfcr.tasks.rows import LazyPrompts, Row, check_characters, content_key, fraction
+from gfcr.tasks.table import Columns, Read, read
 from tests.cases import over
 
 CODEC = CharCodec(alphabet="abc? ")
@@ -22,17 +23,48 @@ class Table(dict[str, list[Any]]):
     def column_names(self) -> list[str]:
         return list(self)
 
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, str):
+            return super().__getitem__(key)
+        return {name: values[key] for name, values in self.items()}
 
-def rows(table: Table, *, prompt: str = "q", answer: str = "a") -> list[Row]:
+
+def read_all(table: Table, *, prompt: str = "q", answer: str = "a", whole: bool = False) -> Read:
     def check(text: str) -> str | None:
         return None if text else "it is empty"
 
-    return read(table, prompt_column=prompt, answer_column=answer, check=check, where="here")
+    columns = Columns(prompt=prompt, answer=answer, tools="tools", all=whole)
+    return read(table, columns=columns, check=check, where="here")
 
 
-def test_repeated_prompts_are_read_once_and_numbers_become_text() -> None:
-    found = rows(Table(q=["a", "b", "a"], a=[1, 2.5, 3]))
-    assert [(r.prompt, r.answer) for r in found] == [("a", "1"), ("b", "2.5")]
+def rows(table: Table, *, prompt: str = "q", answer: str = "a") -> list[Row]:
+    return read_all(table, prompt=prompt, answer=answer).rows
+
+
+def test_rows_that_repeat_one_are_left_out_and_counted_and_numbers_become_text() -> None:
+    found = read_all(Table(q=["a", "b", "a", "a"], a=[1, 2.5, 1, "1"]))
+    assert [(r.prompt, r.answers) for r in found.rows] == [("a", ("1",)), ("b", ("2.5",))]
+    assert found.about == "4 rows, 2 prompts; 2 repeat one and are left out"
+
+
+def test_one_prompt_with_two_answers_is_two_rows_of_one_side() -> None:
+    found = read_all(Table(q=["a", "a", "b"], a=["1", "2", "3"]))
+    assert "3 rows, 2 prompts; 1 ask one again" in found.about
+    first, second, third = found.rows
+    assert first.asked == second.asked == first.key != second.key and third.asked != first.asked
+    # Other columns make other rows only where somebody reads them.
+    table = Table(q=["a", "a"], a=["1", "1"], puzzle=[[0], [1]])
+    assert [len(read_all(table, whole=whole).rows) for whole in (False, True)] == [1, 2]
+
+
+def test_columns_may_be_nested_and_answers_several() -> None:
+    table = Table(q=["a", "b"], r=[{"style": {"truth": "1"}}, {"style": {"truth": ["2", 3]}}])
+    found = rows(table, answer="r.style.truth")
+    assert [r.answers for r in found] == [("1",), ("2", "3")]
+    with pytest.raises(TaskError, match=r"row 0: column 'r' holds several fields \(style\)"):
+        rows(table, answer="r")
+    with pytest.raises(TaskError, match=r"row 0: column 'r.truth' holds NoneType"):
+        rows(table, answer="r.truth")
 
 
 @over(
@@ -45,8 +77,9 @@ def test_repeated_prompts_are_read_once_and_numbers_become_text() -> None:
         (Table(q=["a", "b"], a=["1", None]), "row 1: column 'a' holds NoneType"),
         (Table(q=[["a"]], a=["1"]), r"row 0: column 'q' holds \['a'\]: give a text"),
         (Table(q=[[]], a=["1"]), r"row 0: column 'q' holds \[\]"),
-        (Table(q=[[ASKED, {"role": "assistant", "content": "b"}]], a=["1"]), "of 'assistant': end"),
-        (Table(q=[{"a": 1}], a=["1"]), "row 0: column 'q' holds dict"),
+        (Table(q=["a", " \n"], a=["1", "1"]), "row 1: column 'q' is blank"),
+        (Table(q=[[ASKED]], a=["1"], tools=["web"]), "row 0: column 'tools' holds 'web'"),
+        (Table(q=[{"a": 1}], a=["1"]), r"row 0: column 'q' holds several fields \(a\)"),
     ],
 )
 def test_what_cannot_be_used_is_named(table: Table, said: str) -> None:
@@ -56,8 +89,8 @@ def test_what_cannot_be_used_is_named(table: Table, said: str) -> None:
 
 def test_a_conversation_s_last_turn_is_what_is_asked() -> None:
     before = {"role": "system", "content": "a"}
-    found = rows(Table(q=[[before, ASKED], [ASKED], "b", [before, ASKED]], a=["1"] * 4))
-    assert [(r.prompt, len(r.before)) for r in found] == [("b", 1), ("b", 0)]
+    found = rows(Table(q=[[before, ASKED], [ASKED], "c", [before, ASKED]], a=["1"] * 4))
+    assert [(r.prompt, len(r.turns)) for r in found] == [("b", 2), ("b", 1), ("c", 0)]
     assert found[0].key != found[1].key == content_key("b")
     with pytest.raises(TaskError, match="conversations, which need a model"):
         Dataset(path="t.csv")._prompt(found[0], codec=CODEC, table=None, meta={})

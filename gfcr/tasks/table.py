@@ -1,0 +1,166 @@
+"""Reading of a table's rows as prompts with their answers, each question once."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, cast, final
+
+from gfcr.errors import TaskError, did_you_mean
+from gfcr.tasks import turns
+from gfcr.tasks.rows import Row, content_key
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """Where a table holds what: names of columns, or dotted paths into nested ones."""
+
+    prompt: str
+    answer: str
+    """Empty where no answer is needed."""
+    tools: str = ""
+    """Empty, or no column of the table, where no tools are offered."""
+    all: bool = False
+    """Whether all columns are read, so that rows that differ in any of them differ."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Read:
+    """The rows of a table, and what was made of them."""
+
+    rows: list[Row]
+    total: int
+    """Number of rows of the table."""
+    apart: int
+    """Rows kept that ask what an earlier one asks, with another answer."""
+
+    @property
+    def about(self) -> str:
+        """Says how many rows there were and what became of them."""
+        told = f"{self.total:,} rows, {len(self.rows) - self.apart:,} prompts"
+        if self.apart:
+            told += f"; {self.apart:,} ask one again with another answer and are kept apart"
+        if repeats := self.total - len(self.rows):
+            told += f"; {repeats:,} repeat one and are left out"
+        return told
+
+
+def read(table: Any, *, columns: Columns, check: Callable[[str], str | None], where: str) -> Read:
+    """Reads the rows of a table.
+
+    Args:
+        table: a loaded data set.
+        columns: where it holds what.
+        check: returns what is wrong with an answer, or None.
+        where: file and split, for messages.
+
+    Raises:
+        TaskError: a column is missing, there are no rows, a prompt is blank or no conversation, or
+            an answer is of no use; names the row.
+    """
+    given = _Given(
+        prompts=_column(table, columns.prompt, key="prompt_column", where=where),
+        answers=_column(table, columns.answer, key="answer_column", where=where),
+        tools=_column(table, columns.tools, where=where),
+    )
+    found, askings = dict[str, Row](), set[str]()
+    for number, prompt in enumerate(given.prompts):
+        place = f"{where}, row {number}"
+        row = _row(prompt, given, number=number, columns=columns, place=place)
+        for answer in row.answers:
+            if problem := check(answer):
+                raise TaskError(
+                    f"{place}: the answer {answer!r} cannot be verified, {problem}. "
+                    "Remove the row, or give another dataset.verifier or answer_column."
+                )
+        said = [*row.answers, *([table[number]] if columns.all else [])]
+        same = json.dumps([row.asked, said], sort_keys=True, default=str)
+        if same not in found:
+            again = row.asked in askings
+            askings.add(row.asked)
+            found[same] = row if not again else _apart(row, same)
+    if not found:
+        raise TaskError(f"{where}: it has no rows.")
+    return Read(rows=[*found.values()], total=len(given.prompts), apart=len(found) - len(askings))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Given:
+    prompts: Sequence[Any]
+    answers: Sequence[Any]
+    tools: Sequence[Any]
+
+
+def _row(prompt: Any, given: _Given, *, number: int, columns: Columns, place: str) -> Row:
+    asks = f"{place}: column '{columns.prompt}'"
+    told = turns.conversation(prompt, where=asks) if isinstance(prompt, list) else ()
+    text = turns.asked(told) if told else _text(prompt, where=asks)
+    if not text.strip():
+        raise TaskError(f"{asks} is blank: remove the row, or name another prompt_column.")
+    offered = given.tools[number] if given.tools else None
+    tools = turns.tools(offered, where=f"{place}: column '{columns.tools}'")
+    if tools and not told:
+        told = ({"role": "user", "content": text},)
+    key = content_key(_spelled(told, tools, text=text))
+    answers = _answers(given.answers[number] if given.answers else "", columns, place)
+    return Row(key, key, text, answers, number, told, tools)
+
+
+def _spelled(told: Sequence[turns.Turn], tools: Sequence[Any], *, text: str) -> str:
+    """Returns what a prompt's id depends on: the text of one that is a single turn of the user."""
+    if not tools and (not told or (len(told) == 1 and told[0]["role"] == "user")):
+        return text
+    begun = [*told[:-1], told[-1]["content"] if told[-1]["role"] == "user" else told[-1]]
+    return json.dumps([*begun, *tools])
+
+
+def _apart(row: Row, same: str) -> Row:
+    return Row(
+        content_key(same), row.asked, row.prompt, row.answers, row.number, row.turns, row.tools
+    )
+
+
+def _column(table: Any, path: str, *, key: str = "", where: str) -> Sequence[Any]:
+    """Returns a column, or what lies at a dotted path in each of its values; empty for none."""
+    names: Sequence[str] = table.column_names
+    first, _, rest = path.partition(".")
+    if path in names:
+        return table[path]
+    if rest and first in names:
+        return [_within(value, rest) for value in table[first]]
+    if path and key:
+        near = did_you_mean(path, names)
+        raise TaskError(
+            f"{where}: there is no column '{path}' (dataset.{key}).{near} "
+            f"Columns: {', '.join(names)}."
+            + (" Give answer_column='' where no answer is needed." * (key == "answer_column"))
+        )
+    return ()
+
+
+def _within(value: Any, path: str) -> Any:
+    for name in path.split("."):
+        value = cast("dict[str, Any]", value).get(name) if isinstance(value, dict) else None
+    return value
+
+
+def _answers(given: Any, columns: Columns, place: str) -> tuple[str, ...]:
+    where = f"{place}: column '{columns.answer}'"
+    if not isinstance(given, list) or not given:
+        return (_text(given, where=where),)
+    return tuple(_text(each, where=where) for each in cast("list[Any]", given))
+
+
+def _text(value: Any, *, where: str) -> str:
+    if isinstance(value, dict):
+        names = ", ".join(map(str, cast("dict[str, Any]", value)))
+        raise TaskError(
+            f"{where} holds several fields ({names}): give the path of one, as COLUMN.FIELD."
+        )
+    if not isinstance(value, str | int | float):
+        raise TaskError(
+            f"{where} holds {type(value).__name__}, not a text or a number: "
+            "fill it, or name another column."
+        )
+    return str(value)

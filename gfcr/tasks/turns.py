@@ -1,0 +1,131 @@
+"""Turns of a conversation, as data sets hold them and as chat templates take them."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeAlias, cast
+
+from gfcr.errors import TaskError, did_you_mean, shown
+
+Turn: TypeAlias = Mapping[str, Any]
+"""One message: `role`, `content`, and what else a chat template reads of it."""
+
+FIELDS: Final = (
+    *("role", "content", "name", "tool_calls", "tool_call_id"),
+    *("reasoning_content", "thinking"),
+)
+"""Fields of a turn that chat templates read."""
+
+
+def conversation(given: Any, *, where: str) -> tuple[Turn, ...]:
+    """Returns the turns of a conversation: text parts are joined, fields that are None left out.
+
+    Tables fill the fields that only some turns have with None, also those within tool calls.
+
+    Args:
+        given: what the table holds.
+        where: row and column, for messages.
+
+    Raises:
+        TaskError: it is no conversation, has what no text template can show, or ends with a system
+            prompt; names row and turn.
+    """
+    turns = cast("list[Any]", given) if isinstance(given, list) else []
+    if not turns or not all(isinstance(turn, Mapping) for turn in turns):
+        raise TaskError(
+            f"{where} holds {shown(turns)}: give a text, or a conversation, which is a list of "
+            "{role, content}."
+        )
+    made = tuple(_turn(turn, where=f"{where}, turn {n}") for n, turn in enumerate(turns))
+    last = made[-1]
+    if last["role"] not in ("user", "tool") and (last["role"] != "assistant" or _calls(last)):
+        raise TaskError(
+            f"{where}: the conversation ends with a turn of '{last['role']}': end it with the "
+            "user's or a tool's, which is to be answered, or with the beginning of the answer, a "
+            "text of the assistant."
+        )
+    return made
+
+
+def asked(turns: Sequence[Turn]) -> str:
+    """Returns the text of the last turn that is not the assistant's: what is to be answered."""
+    return next((t["content"] or "" for t in reversed(turns) if t["role"] != "assistant"), "")
+
+
+def tools(given: Any, *, where: str) -> tuple[Mapping[str, Any], ...]:
+    """Returns the tools of a row, JSON schemas as chat templates take them; none of None.
+
+    Raises:
+        TaskError: it is neither a list of schemas nor the JSON of one.
+    """
+    try:
+        held: list[Any] = json.loads(given or "[]") if isinstance(given, str) else given or []
+        found: list[Any] = [json.loads(one) if isinstance(one, str) else one for one in held]
+    except (TypeError, ValueError):
+        found = [None]
+    if not all(isinstance(each, Mapping) for each in found):
+        raise TaskError(
+            f"{where} holds {shown(given)}: give a list of JSON schemas, one for each tool, or "
+            "name another tools_column ('' for none)."
+        )
+    return tuple(_filled(each) for each in found)
+
+
+def missing(rendered: str, *, turns: Sequence[Turn], tools: Sequence[Mapping[str, Any]]) -> str:
+    """Returns the name of a tool, called or offered, that a rendered prompt does not show."""
+    called = [_name(call) for turn in turns for call in _calls(turn)]
+    return next((n for n in [*called, *map(_name, tools)] if n not in rendered), "")
+
+
+def _turn(given: Mapping[str, Any], *, where: str) -> Turn:
+    kept = _filled(given)
+    role = kept.get("role")
+    if not isinstance(role, str) or not role:
+        raise TaskError(f"{where} has no role: give 'system', 'user', 'assistant' or 'tool'.")
+    if unknown := [name for name in kept if name not in FIELDS]:
+        raise TaskError(
+            f"{where} ({role}) has '{unknown[0]}', which no chat template reads."
+            f"{did_you_mean(unknown[0], FIELDS)} Allowed: {', '.join(FIELDS)}."
+        )
+    if "content" in kept:
+        return {**kept, "content": _text(kept["content"], where=f"{where} ({role})")}
+    if not _calls(kept):
+        raise TaskError(f"{where} ({role}) has no content: give it a text, or tool_calls.")
+    return {**kept, "content": None} if "content" in given else kept
+
+
+def _text(content: Any, *, where: str) -> str:
+    """Returns a content's text, which may be a number, or a list of parts of text."""
+    if isinstance(content, str | int | float):
+        return str(content)
+    parts = cast("list[Any]", content) if isinstance(content, list) else [content]
+    for part in parts:
+        if not _is_text(part):
+            raise TaskError(
+                f"{where} holds {shown(part)}: prompts are of text; give a text, or parts of "
+                "{type: text, text}."
+            )
+    return "".join(part["text"] for part in parts)
+
+
+def _is_text(part: Any) -> bool:
+    fields = cast("dict[str, Any]", part) if isinstance(part, dict) else {}
+    return fields.get("type") == "text" and isinstance(fields.get("text"), str)
+
+
+def _calls(turn: Turn) -> Sequence[Any]:
+    return turn.get("tool_calls") or ()
+
+
+def _name(tool: Mapping[str, Any]) -> str:
+    """Returns the name of a tool or call, which most formats have within `function`."""
+    return str({**tool, **tool.get("function", {})}.get("name", ""))
+
+
+def _filled(given: Any) -> Any:
+    """Returns a value without those fields of its mappings that are None."""
+    if isinstance(given, Mapping):
+        held = cast("Mapping[str, Any]", given)
+        return {name: _filled(value) for name, value in held.items() if value is not None}
+    return (
+        [_filled(each) for each in cast("list[Any]", given)] if isinstance(given, list) else given
+    )
