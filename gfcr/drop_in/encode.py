@@ -70,20 +70,10 @@ class TrlCodec:
     def __init__(self, inner: HfCodec, *, trainer: Any) -> None:
         self.eos_id, self.prompt, self.encode = inner.eos_id, inner.prompt, inner.encode
         self._trainer = trainer
-        self._last: tuple[str, tuple[int, ...]] = ("", ())
+        self.pieces = inner.pieces
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Decodes a completion as TRL does."""
-        ids = tuple(map(int, tokens))
+        ids = [int(token) for token in tokens]
         (text,) = self._trainer.processing_class.batch_decode([ids], skip_special_tokens=True)
-        self._last = (text, ids)
         return text
-
-    def tokens_of(self, text: str) -> list[int]:
-        """Returns the tokens of the text that was decoded last; reward functions see both.
-
-        Encoding the text again would give others, and no end of sequence.
-        """
-        last, tokens = self._last
-        assert text is last, "a completion is scored when it has been decoded"
-        return list(tokens)

@@ -1,15 +1,16 @@
 """Makes a task of the rows and reward functions of a TRL script."""
 
-import inspect
 import math
-from collections.abc import Generator
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import wraps
-from typing import Any, final
+from typing import Any, ClassVar, final
+
+from torch import nn
 
 from gfcr.drop_in.encode import TrlCodec, prompt_of
-from gfcr.tasks.base import Codec, Problems, Task, Verdict
+from gfcr.tasks.base import Asked, Codec, Problems, Task, Verdict
+from gfcr.tasks.functions import is_coroutine
 from gfcr.tasks.rows import LazyPrompts
 from gfcr.train.rollout_func import TrlPrompt
 from gfcr.train.trl_logs import Extras, conversation, score_names
@@ -28,8 +29,9 @@ def rows_of(dataset: Any, *, trainer: Any) -> LazyPrompts:
 @final
 @dataclass(kw_only=True)
 class TrlRewards(Task):
-    """Scores by the trainer's reward functions, weighted as TRL does, one completion at a time."""
+    """Scores by the trainer's reward functions, called and weighted as TRL does."""
 
+    together: ClassVar[bool] = True
     trainer: Any
     rows: LazyPrompts
     codec: TrlCodec
@@ -41,16 +43,28 @@ class TrlRewards(Task):
         return Problems(train=self.rows, heldout=())
 
     def verify(self, prompt: Prompt, *, text: str) -> Verdict:
-        """Scores a completion; None of every function, and no number of any, are unscorable."""
+        """Scores one completion."""
+        tokens = tuple(self.codec.encode(text))
+        return self.verify_all([Asked(prompt=prompt, text=text, tokens=tokens)])[0]
+
+    def verify_all(self, asked: Sequence[Asked]) -> Sequence[Verdict]:
+        """Scores completions; None of every function, and no number of any, are unscorable."""
         trainer = self.trainer
-        row = self.row(prompt.id)
-        told = conversation(row["prompt"], text=text)
+        rows = [self.row(each.prompt.id) for each in asked]
+        prompts = [row["prompt"] for row in rows]
+        told = [conversation(p, text=a.text) for p, a in zip(prompts, asked, strict=True)]
         # TRL's own: functions, reward models and coroutines, columns and callbacks alike.
-        ids = self.codec.tokens_of(text)
+        ids = [[*each.tokens] for each in asked]
         with _heard(trainer) as given:
-            found = trainer._calculate_rewards([row], [row["prompt"]], [told], [ids])[0]
-        rewards: list[float] = found.tolist()
-        self._keep_extras(prompt, text=text)
+            found = trainer._calculate_rewards(rows, prompts, told, ids)
+        self._keep_extras(asked)
+        return [
+            self._verdict(rewards, given={f: values[i] for f, values in given.items()})
+            for i, rewards in enumerate(found.tolist())
+        ]
+
+    def _verdict(self, rewards: Sequence[float], *, given: Mapping[int, Any]) -> Verdict:
+        trainer = self.trainer
         names = score_names(trainer)
         for index, (name, reward) in enumerate(zip(names, rewards, strict=True)):
             none = math.isnan(reward) and index in given and given[index] is None
@@ -72,18 +86,19 @@ class TrlRewards(Task):
         """Returns a prompt as the dataset has it; the text of one that a part made."""
         return self.row(prompt.id)["prompt"] if prompt.id.isdecimal() else prompt.text
 
-    def _keep_extras(self, prompt: Prompt, *, text: str) -> None:
+    def _keep_extras(self, asked: Sequence[Asked]) -> None:
         """Keeps the columns of the table of `log_completions` until the batch is logged."""
         pending = self.trainer._pending_extra_logs
-        if pending:
-            self.extras[prompt.id, text] = {name: values[-1] for name, values in pending.items()}
-            pending.clear()
+        for name, values in pending.items():
+            for each, value in zip(reversed(asked), reversed(values), strict=False):
+                self.extras.setdefault((each.prompt.id, each.text), {})[name] = value
+        pending.clear()
 
 
 @contextmanager
-def _heard(trainer: Any) -> Generator[dict[int, Any]]:
+def _heard(trainer: Any) -> Generator[dict[int, list[Any]]]:
     """Records what each reward function returns, for TRL makes NaN of None."""
-    given: dict[int, Any] = {}
+    given: dict[int, list[Any]] = {}
     before = trainer.reward_funcs
     trainer.reward_funcs = [_recording(i, f, given=given) for i, f in enumerate(before)]
     try:
@@ -92,19 +107,17 @@ def _heard(trainer: Any) -> Generator[dict[int, Any]]:
         trainer.reward_funcs = before
 
 
-def _recording(index: int, function: Any, *, given: dict[int, Any]) -> Any:
+def _recording(index: int, function: Any, *, given: dict[int, list[Any]]) -> Any:
     """Wraps a function to record what it returns; TRL calls reward models otherwise."""
-    if not inspect.isroutine(function):
+    if isinstance(function, nn.Module):
         return function
 
-    @wraps(function)
     def note(**asked: Any) -> Any:
-        (given[index],) = found = list(function(**asked))
+        given[index] = found = list(function(**asked))
         return found
 
-    @wraps(function)
     async def note_later(**asked: Any) -> Any:
-        (given[index],) = found = list(await function(**asked))
+        given[index] = found = list(await function(**asked))
         return found
 
-    return note_later if inspect.iscoroutinefunction(function) else note
+    return note_later if is_coroutine(function) else note

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from gfcr.errors import described, shortened, shown
 from gfcr.loop import posing
 from gfcr.loop.coroutine import Pending
+from gfcr.loop.together import Together, Waiting, in_order
 from gfcr.stages import EPISODE
-from gfcr.tasks.base import Posed, Task, Verdict
+from gfcr.tasks.base import Asked, Posed, Task, Verdict
 from gfcr.types import Group, Prompt
 from gfcr.values.numbers import real
 
@@ -37,6 +38,9 @@ class Desk:
         self._asked: dict[int, tuple[Pending[Any], Callable[[str], Any]]] = {}
         """Calls of the task that run in processes: who waits, and how an error becomes an answer.
         """
+        self._together = Together(
+            task, pool=self._pool, answer=self._answer_one, failed=_unscorable
+        )
         self._calling: dict[int, Pending[Any]] = {}
         self.verifier_calls = 0
         self.waited_s = 0.0
@@ -44,11 +48,26 @@ class Desk:
     @property
     def busy(self) -> bool:
         """Whether results are outstanding."""
-        return bool(self._answers or self._asked or self._calling)
+        together = self._together.waits or self._together.asks
+        return bool(self._answers or self._asked or self._calling or together)
 
-    def verify(self, prompt: Prompt, *, text: str) -> Pending[Verdict]:
-        """Scores a completion; the verdict is available after a later `deliver`."""
+    def verify(
+        self, prompt: Prompt, *, text: str, tokens: Sequence[int] = (), place: str = ""
+    ) -> Pending[Verdict]:
+        """Scores a completion; the verdict is available after a later `deliver`.
+
+        Args:
+            prompt: what was asked.
+            text: the completion.
+            tokens: its tokens.
+            place: the rollout's id, by which completions that are scored together are ordered.
+        """
         self.verifier_calls += 1
+        if self.task.together:
+            pending = Pending[Verdict]()
+            asked = Asked(prompt=prompt, text=text, tokens=tuple(tokens))
+            self._together.add(Waiting(in_order(place), asked, pending))
+            return pending
         return self._asking(verify_safely, self.task, prompt, text, failed=_unscorable)
 
     def pose(self, prompt: Prompt, *, text: str) -> Pending[Posed]:
@@ -90,9 +109,11 @@ class Desk:
     def wait(self, seconds: float = 0.05) -> None:
         """Blocks for at most `seconds` for results; call when the engine has nothing to do."""
         began = time.perf_counter()
-        if self._calling and self._threads:
+        if self._together.waits:
+            self._together.ask()
+        elif self._calling and self._threads:
             self._threads.wait(seconds)
-        elif self._asked and self._processes:
+        elif (self._asked or self._together.asks) and self._processes:
             self._processes.wait(seconds)
         self.waited_s += time.perf_counter() - began
 
@@ -100,6 +121,7 @@ class Desk:
         """Drops outstanding work, when the batch that it was for is over."""
         for held in (self._answers, self._asked, self._calling):
             held.clear()
+        self._together.forget()
 
     def close(self) -> None:
         """Stops the pools."""
@@ -116,15 +138,23 @@ class Desk:
         if not task.slow:
             self._answers.append((pending, function(*args)))
             return pending
-        from gfcr.loop.pool import ProcessPool
-
-        self._processes = self._processes or ProcessPool(memory_gib=task.memory_gib)
-        handle = self._processes.submit(function, *args, timeout_s=task.timeout_s)
+        handle = self._pool().submit(function, *args, timeout_s=task.timeout_s)
         self._asked[handle] = pending, failed
         return pending
 
+    def _pool(self) -> "ProcessPool":
+        from gfcr.loop.pool import ProcessPool
+
+        self._processes = self._processes or ProcessPool(memory_gib=self.task.memory_gib)
+        return self._processes
+
+    def _answer_one(self, pending: Pending[Verdict], given: Any) -> None:
+        by = f"VerdictError: {type(self.task).__name__}.verify_all"
+        self._answers.append((pending, _checked(given, by=by)))
+
     def _poll_processes(self) -> None:
         for done in self._processes.poll() if self._processes else ():
+            self._together.heard(done.handle, result=done.result, error=done.error)
             if (asked := self._asked.pop(done.handle, None)) is not None:
                 pending, failed = asked
                 answer = done.result if done.error is None else failed(done.error)
@@ -183,7 +213,9 @@ def asked_again(groups: Sequence[Group], *, desk: Desk) -> int:
     """
     found = [r for g in groups for r in g.rollouts if r.reward is not None]
     given = [r for r in reversed(found) if EPISODE not in r.notes]
-    told = [desk.verify(r.prompt, text=r.text) for r in given]
+    told = [
+        desk.verify(r.prompt, text=r.text, tokens=r.tokens_T.tolist(), place=r.id) for r in given
+    ]
     while desk.busy:
         desk.wait()
         desk.deliver()

@@ -68,7 +68,10 @@ class SideSession:
     def verify(self, text: str, *, prompt: Prompt | None = None) -> Awaitable[Verdict]:
         """See `stages.Scratch.verify`."""
         asked = self._origin.job.prompt if prompt is None else prompt
-        return self._told(self._floor.desk.verify(asked, text=text))
+        tokens = self._floor.codec.encode(text) if self._floor.desk.task.together else ()
+        return self._told(
+            self._floor.desk.verify(asked, text=text, tokens=tokens, place=self._name)
+        )
 
     async def pose(self, rollout: Rollout) -> Posed:
         """See `stages.Scratch.pose`."""

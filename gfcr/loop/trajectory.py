@@ -277,7 +277,9 @@ class LiveTrajectory(Columns):
             return
         floor = self._origin.floor
         self._text = floor.codec.decode(self.tokens)
-        verdict = floor.desk.verify(self._origin.job.prompt, text=self._text)
+        verdict = floor.desk.verify(
+            self._origin.job.prompt, text=self._text, tokens=self.tokens, place=self.id
+        )
         verdict.when_done(lambda: self._verified(verdict.result()))
 
     def _verified(self, verdict: Verdict) -> None:

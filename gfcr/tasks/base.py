@@ -12,7 +12,17 @@ from gfcr.handles import Posed, Verdict
 from gfcr.part import Part
 from gfcr.types import Prompt
 
-__all__ = ["Codec", "Posed", "Problems", "Task", "Verdict"]
+__all__ = ["Asked", "Codec", "Posed", "Problems", "Task", "Verdict"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A completion that is to be scored."""
+
+    prompt: Prompt
+    text: str
+    tokens: tuple[int, ...] = ()
+    """The completion's tokens, with the one that ended it; those of the text where a part asks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +75,9 @@ class Task(Part):
 
     slow: ClassVar[bool] = False
     """True runs `verify` in a pool of killable processes with `timeout_s`, beside generation."""
+    together: ClassVar[bool] = False
+    """True scores all completions that wait for it in one call of `verify_all`, as soon as the
+    engine has nothing else to decode: for rewards that compare completions."""
     system: str = ""
     """System prompt that a chat model gets before every prompt; empty gives none."""
     chat_template: str = ""
@@ -101,6 +114,14 @@ class Task(Part):
         A completion for which it raises is recorded as unscorable. The first held-out answers are
         scored twice, and those whose reward differs the second time are counted and reported.
         """
+
+    def verify_all(self, asked: Sequence[Asked]) -> Sequence[Verdict]:
+        """Scores completions, those of one prompt one after another; a verdict for each.
+
+        Where it raises or takes longer than `timeout_s`, it is asked again prompt by prompt, and
+        the completions of those for which it does so again are unscorable.
+        """
+        return [self.verify(each.prompt, text=each.text) for each in asked]
 
     def at_level(self, codec: Codec, *, level: int, seed: int) -> Prompt:
         """Makes a new training problem, the harder the higher its level, from 0.

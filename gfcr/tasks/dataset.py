@@ -1,6 +1,6 @@
 """Any Hugging Face dataset with a prompt and an answer column, scored by a named verifier."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Annotated, Any, final
@@ -9,7 +9,7 @@ from annotated_types import Interval
 
 from gfcr.errors import ConfigError, TaskError
 from gfcr.tasks import rows
-from gfcr.tasks.base import Codec, Problems, Task, Verdict
+from gfcr.tasks.base import Asked, Codec, Problems, Task, Verdict
 from gfcr.tasks.codec import HfCodec
 from gfcr.tasks.functions import Function
 from gfcr.tasks.rewards import EVALUATED, Rewards, scorer
@@ -66,8 +66,12 @@ class Dataset(Task):
     heldout_fraction: Fraction = 0.1
     num_heldout: Natural = 256
     """Most held-out prompts to evaluate on."""
+    in_process: bool = False
+    """Whether functions of yours are called in the process of the run, where one that hangs cannot
+    be ended: for those that need what only it has."""
     timeout_s: Annotated[float, Interval(gt=0, le=86400)] = 10.0
-    """Seconds for one verification, for slow verifiers."""
+    """Seconds for one call of a slow verifier, as functions of yours are: one that takes lists is
+    called once for all completions, and prompt by prompt where that fails or takes longer."""
     memory_gib: Annotated[float, Interval(ge=0.1, le=1e6)] = 4.0
     """GiB of data that one verification may have, for slow verifiers."""
 
@@ -108,8 +112,14 @@ class Dataset(Task):
 
     @property
     def slow(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride] # depends on a field
-        """Whether any verifier is slow."""
-        return any(made.slow for made in self._scorers)
+        """Whether any verifier is slow: functions of the user's are, unless told otherwise."""
+        here = [made for made in self._scorers if isinstance(made, Function) and self.in_process]
+        return any(made.slow for made in self._scorers if made not in here)
+
+    @property
+    def together(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride] # depends on a field
+        """Whether any is a function of the user's that takes lists of completions, as TRL's do."""
+        return any(isinstance(made, Function) and made.together for made in self._scorers)
 
     @property
     def scoring(self) -> str:
@@ -164,10 +174,28 @@ class Dataset(Task):
 
     def verify(self, prompt: Prompt, *, text: str) -> Verdict:
         """Asks the verifier, and of what is trained on the rewards where there are any."""
-        rewarded = self.rewards and EVALUATED not in prompt.meta
-        if rewarded:
-            return self._trained_on.judge(prompt, text=text)
-        verdict, bounds = self._verifier.judge(prompt, text=text), self.verifier_range
+        return self.verify_all([Asked(prompt=prompt, text=text)])[0]
+
+    def verify_all(self, asked: Sequence[Asked]) -> Sequence[Verdict]:
+        """Asks the rewards, and the verifier where there are none and of held-out answers."""
+        trained = [bool(self.rewards) and EVALUATED not in a.prompt.meta for a in asked]
+        rewarded = iter(self._scored(self._trained_on.judge_all, asked, where=trained))
+        held = [not t for t in trained]
+        verified = iter(self._scored(self._verifier.judge_all, asked, where=held))
+        return [next(rewarded) if t else self._in_range(next(verified)) for t in trained]
+
+    @staticmethod
+    def _scored(
+        score: Callable[[Sequence[Asked]], list[Verdict]],
+        asked: Sequence[Asked],
+        *,
+        where: Sequence[bool],
+    ) -> list[Verdict]:
+        some = [each for each, wanted in zip(asked, where, strict=True) if wanted]
+        return score(some) if some else []
+
+    def _in_range(self, verdict: Verdict) -> Verdict:
+        bounds = self.verifier_range
         if bounds is None or verdict.reward is None or bounds[0] <= verdict.reward <= bounds[1]:
             return verdict
         told = f"VerdictError: {verdict.reward:g} is outside dataset.verifier_range={list(bounds)}"

@@ -1,32 +1,41 @@
-"""Reward functions of the user's own, called as TRL calls them."""
+"""Reward functions of the user's own, called as TRL or verl call them, or one by one."""
 
 import asyncio
 import inspect
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache, partial
+from pathlib import Path
+from types import CodeType
 from typing import Any, Final, final
 
 from gfcr import registry
 from gfcr.errors import ConfigError, shown
-from gfcr.tasks.base import Verdict, first_line
-from gfcr.tasks.verifiers.base import Scorer
+from gfcr.tasks.base import Asked, Verdict, first_line
+from gfcr.tasks.scores import listed, number
+from gfcr.tasks.verifiers.base import TURNS, Scorer
 from gfcr.types import Prompt
 
 _ONE: Final = ("prompt", "completion")
-_MANY: Final = ("prompts", "completions")
+_MANY: Final = ("prompts", "completions", "completion_ids")
+_LOGS: Final = ("log_extra", "log_metric")
+"""What TRL gives its functions to log with; what they log is not kept here."""
+_VERL: Final = ("solution_str", "ground_truth")
+_STATE: Final = "trainer_state"
 
 
 @final
 class Function(Scorer):
-    """Scores by a function's number; None is no score, and an exception makes it unscorable.
+    """Scores by a function's numbers; None is no score, and an exception makes it unscorable.
 
-    The function takes `prompts` and `completions` like TRL's, as lists of one, and returns a list
-    of one number; or a `prompt` and a `completion`, and returns a number. Columns of the dataset
-    are passed by name if it takes them (in TRL's form as lists, too). A coroutine is `slow`.
+    The function takes `prompts`, `completions` and `completion_ids` as TRL's do, lists of all that
+    is to be scored, and returns a number for each; or a `prompt` and a `completion`, or verl's
+    `solution_str` and `ground_truth`, and returns one number. Columns of the dataset are passed by
+    name if it takes them, in TRL's form as lists, too. Any callable will do, a coroutine as well.
     """
 
     columns = True
+    slow = True
 
     def __init__(self, address: str, *, options: Mapping[str, Any], where: str) -> None:
         """Loads `path/to/file.py:name` or `module:name`.
@@ -40,21 +49,31 @@ class Function(Scorer):
             ConfigError: it does not exist, or takes neither completions nor these options.
         """
         function = registry.load_object(address, where=where)
-        if not (inspect.isfunction(function) or inspect.ismethod(function)):
+        if not callable(function) or inspect.isclass(function):
             raise ConfigError(f"{where}={address} is {shown(function)}: give a function.")
         taken = inspect.signature(function).parameters
         own = {n for n, p in taken.items() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
         self._all = any(p.kind == p.VAR_KEYWORD for p in taken.values())
         self._taken = own - options.keys()
-        self._many = _MANY[1] in own
+        self._verl = _VERL[0] in own
+        looked_up = _constants(function) if self._all else set[str]()
+        self.together = not self._verl and (_MANY[1] in own or _MANY[1] in looked_up)
         self._function = partial(function, **options)
-        self.slow = inspect.iscoroutinefunction(function)
+        self._where = where
         self.address = address
+        known = {*_ONE, *_MANY, *_LOGS, *_VERL, *options}
         needed = {n for n in own if taken[n].default is inspect.Parameter.empty}
-        self._needed = sorted(needed - {*_ONE, *_MANY} - options.keys())
+        self._needed = sorted(needed - known)
         unknown = [n for n in options if n in (*_ONE, *_MANY) or not (self._all or n in own)]
         fixed = [n for n, p in taken.items() if p.kind == p.POSITIONAL_ONLY]
-        if unknown or fixed or not {_ONE[1], _MANY[1]} & own:
+        scores = self.together or self._verl or _ONE[1] in own
+        if _STATE in needed or _STATE in looked_up:
+            raise ConfigError(
+                f"{where}={address} takes '{_STATE}': a reward is a function of prompt and "
+                "completion alone here, whatever the update. Give it a default, or a schedule "
+                "to a part (gfcr list)."
+            )
+        if unknown or fixed or not scores:
             said = (
                 (unknown and f"no option {unknown[0]!r}")
                 or (fixed and f"{fixed[0]!r} by its place only")
@@ -66,19 +85,27 @@ class Function(Scorer):
                 "TRL's do, or of `prompt, completion, **columns` that returns a number."
             )
 
+    def __reduce__(self) -> Any:
+        """Loads the function anew in another process, where not all callables can be sent to."""
+        place, _, name = self.address.rpartition(":")
+        there = str(Path(place).resolve()) if place.endswith(".py") else place
+        return _again, (f"{there}:{name}", dict(self._function.keywords), self._where)
+
     def judge(self, prompt: Prompt, *, text: str) -> Verdict:
         """Calls the function with one completion."""
-        names = _MANY if self._many else _ONE
-        given = {**prompt.meta, **dict(zip(names, (prompt.text, text), strict=True))}
-        taken = {n: v for n, v in given.items() if n in self._taken or self._all_but(n)}
-        if not self._many:
-            return Verdict(reward=self._call(**taken))
-        found = self._call(**{name: [value] for name, value in taken.items()})
-        found = found.tolist() if hasattr(found, "tolist") else found
-        if not isinstance(found, list | tuple) or len(found) != 1:  # pyright: ignore[reportUnknownArgumentType] # the user's
-            told = f"{self.address} gave {shown(found)} for one completion: give a list of one"  # pyright: ignore[reportUnknownArgumentType]
-            return Verdict(reward=None, error=f"VerdictError: {told}")
-        return Verdict(reward=found[0])  # pyright: ignore[reportUnknownArgumentType]
+        return self.judge_all([Asked(prompt=prompt, text=text)])[0]
+
+    def judge_all(self, asked: Sequence[Asked]) -> list[Verdict]:
+        """Calls the function with all completions, or one after another by its form."""
+        if not self.together:
+            return [self._verdict(self._call(self._one(each))) for each in asked]
+        given = self._call(self._many(asked))
+        found = listed(given)
+        if found is None or len(found) != len(asked):
+            num = "one completion" if len(asked) == 1 else f"{len(asked)} completions"
+            told = f"{self.address} gave {shown(given)} for {num}: give a list of as many numbers"
+            return [Verdict(reward=None, error=f"VerdictError: {told}")] * len(asked)
+        return [self._verdict(value) for value in found]
 
     def describe(self) -> str:
         """Describes the function with its options, by its docstring."""
@@ -90,11 +117,35 @@ class Function(Scorer):
         missing = next((name for name in self._needed if name not in columns), None)
         return missing and f"{self.address} takes '{missing}'"
 
-    def _all_but(self, name: str) -> bool:
-        return self._all and name not in self._function.keywords
+    def _verdict(self, value: Any) -> Verdict:
+        return Verdict(reward=number(value))
 
-    def _call(self, **given: Any) -> Any:
-        found = self._function(**given)
+    def _many(self, asked: Sequence[Asked]) -> dict[str, Any]:
+        """Returns the arguments of TRL's form: messages where prompts are conversations."""
+        given: dict[str, Any] = dict.fromkeys(_LOGS, _nothing)
+        for name in dict.fromkeys(name for each in asked for name in each.prompt.meta):
+            given[name] = [each.prompt.meta.get(name) for each in asked]
+        given["prompts"] = [_asked(each.prompt) for each in asked]
+        given["completions"] = [_answered(each) for each in asked]
+        given["completion_ids"] = [[*each.tokens] for each in asked]
+        return given
+
+    def _one(self, each: Asked) -> dict[str, Any]:
+        prompt = each.prompt
+        if not self._verl:
+            return {**prompt.meta, **dict(zip(_ONE, (prompt.text, each.text), strict=True))}
+        nested: Any = prompt.meta.get("reward_model") or {}
+        truth = prompt.answer or nested.get("ground_truth")
+        return {"ground_truth": truth, **prompt.meta, "solution_str": each.text}
+
+    def _call(self, given: Mapping[str, Any]) -> Any:
+        own = self._function.keywords
+        taken = {
+            name: value
+            for name, value in given.items()
+            if name in self._taken or (self._all and name not in own and name.isidentifier())
+        }
+        found = self._function(**taken)
         if not inspect.isawaitable(found):
             return found
 
@@ -102,6 +153,45 @@ class Function(Scorer):
             return await found
 
         return _runner(os.getpid()).run(awaited())
+
+
+def is_coroutine(function: Any) -> bool:
+    """Returns whether a callable of any kind is a coroutine function."""
+    while isinstance(function, partial):
+        function = function.func
+    forms = (function, type(function).__call__)
+    return any(map(inspect.iscoroutinefunction, forms))
+
+
+def _asked(prompt: Prompt) -> Any:
+    """Returns a prompt as TRL hands it on: messages where it is a conversation, else its text."""
+    turns: Any = prompt.meta.get(TURNS, ())
+    return [*turns] or prompt.text
+
+
+def _answered(each: Asked) -> Any:
+    told = TURNS in each.prompt.meta
+    return [{"role": "assistant", "content": each.text}] if told else each.text
+
+
+def _again(address: str, options: Mapping[str, Any], where: str) -> Function:
+    return Function(address, options=options, where=where)
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    """Stands for a function of TRL's that logs."""
+
+
+def _constants(function: Any) -> set[str]:
+    """Returns the texts in a callable's code, the keys that it looks up among them."""
+    inner = inspect.unwrap(getattr(function, "func", function))
+    codes = [getattr(inner, "__code__", None) or getattr(type(inner).__call__, "__code__", None)]
+    found = set[str]()
+    while codes:  # comprehensions have code of their own
+        held: tuple[Any, ...] = getattr(codes.pop(), "co_consts", ())
+        codes += [each for each in held if isinstance(each, CodeType)]
+        found |= {each for each in held if isinstance(each, str)}
+    return found
 
 
 @cache

@@ -1,15 +1,14 @@
 """The training reward of a dataset's rollouts: one verifier, or several rewards by name."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, final
 
 from gfcr.errors import ConfigError
-from gfcr.tasks.base import Verdict
+from gfcr.tasks.base import Asked, Verdict
 from gfcr.tasks.functions import Function
 from gfcr.tasks.verifiers import base
 from gfcr.tasks.verifiers.base import Scorer
-from gfcr.types import Prompt
 from gfcr.values import plain
 from gfcr.values.ranges import Checked, File, Finite
 
@@ -67,14 +66,14 @@ class Rewards:
         """The rewards by name."""
         return {name: made for name, (made, _) in self._named.items()}
 
-    def judge(self, prompt: Prompt, *, text: str) -> Verdict:
-        """Returns the weighted sum of scores, without missing ones; one that fails fails all."""
-        total, scores = 0.0, dict[str, float]()
-        for name, (made, weight) in self._named.items():
-            verdict = made.judge(prompt, text=text)
-            if verdict.error is not None:
-                return Verdict(reward=None, error=verdict.error)
-            if verdict.reward is not None:
-                scores[name] = verdict.reward
-                total += weight * verdict.reward
+    def judge_all(self, asked: Sequence[Asked]) -> list[Verdict]:
+        """Returns the weighted sums of scores, without missing ones; one that fails fails all."""
+        found = {name: made.judge_all(asked) for name, (made, _) in self._named.items()}
+        return [self._sum({n: found[n][i] for n in found}) for i in range(len(asked))]
+
+    def _sum(self, verdicts: Mapping[str, Verdict]) -> Verdict:
+        if error := next((v.error for v in verdicts.values() if v.error is not None), None):
+            return Verdict(reward=None, error=error)
+        scores = {name: v.reward for name, v in verdicts.items() if v.reward is not None}
+        total = sum(self._named[name][1] * score for name, score in scores.items())
         return Verdict(reward=total if scores else None, scores=scores)

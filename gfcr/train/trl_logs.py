@@ -15,7 +15,7 @@ from gfcr.types import Rollout, RolloutBatch, Sample
 _NAN: Final = float("nan")
 
 
-class Extras(dict[tuple[str, str], Mapping[str, Any]]):
+class Extras(dict[tuple[str, str], dict[str, Any]]):
     """Columns that reward functions gave of completions, by id of the prompt and text."""
 
 

@@ -104,7 +104,7 @@ def test_what_reward_functions_log_is_training_s_in_training(model: str, tmp_pat
         per_device_eval_batch_size=8,
     )
     trainer.train()
-    assert logged(trainer, "asked_for") == [1.0, 1.0]  # one completion at a time
+    assert logged(trainer, "asked_for") == [16.0, 16.0]  # all completions of an update at once
     assert logged(trainer, "eval_asked_for") == [8.0, 8.0]
     assert not trainer._pending_metrics and not trainer._pending_extra_logs
     rewards = logged(trainer, "rewards/reward/mean")
@@ -116,7 +116,7 @@ def test_the_best_checkpoint_stays_and_comes_back(model: str, tmp_path: Path) ->
     scores = iter([1.0, 0.0, 0.0])
 
     def reward(completions: list[str], trainer_state: Any, **_: Any) -> list[float]:
-        evaluating = len(completions) > 1
+        evaluating = len(completions) == 4
         return [next(scores)] * len(completions) if evaluating else brief(completions)
 
     trainer = make(
@@ -178,33 +178,37 @@ def texts(folder: Path) -> list[str]:
     return [r.text for group in read_rollouts(folder) for r in group.rollouts]
 
 
-WRONG: dict[str, Callable[..., Any]] = {
-    "none": lambda completions, **_: [None] * len(completions),
-    "two": lambda completions, **_: [0.0, 1.0],
-    "nothing": lambda completions, **_: [],
-    "infinite": lambda completions, **_: [float("inf")],
-    "nan": lambda completions, **_: [float("nan")],
-    "text": lambda completions, **_: ["a"],
-    "error": lambda **_: 1 / 0,
+WRONG: dict[str, Callable[[list[Any], int], list[Any]]] = {
+    "none": lambda rewards, at: [*rewards[:at], None, *rewards[at + 1 :]],
+    "infinite": lambda rewards, at: [*rewards[:at], float("inf"), *rewards[at + 1 :]],
+    "nan": lambda rewards, at: [*rewards[:at], float("nan"), *rewards[at + 1 :]],
+    "text": lambda rewards, at: [*rewards[:at], "a", *rewards[at + 1 :]],
+    "more": lambda rewards, at: [*rewards, 1.0],
+    "nothing": lambda rewards, at: [],
+    "error": lambda rewards, at: [1 / 0],
 }
 
 
-@pytest.mark.parametrize("wrong", sample(WRONG, always=["none", "two", "nan", "error"]))
+@pytest.mark.parametrize("wrong", sample(WRONG, always=["none", "more", "nan", "error"]))
 def test_what_a_reward_function_gets_wrong_is_no_reward(
     model: str, tmp_path: Path, wrong: str
 ) -> None:
-    """A function that fails now and then leaves those rollouts out; the others are trained on."""
-    calls = iter(range(10**6))
+    """A function that fails for one text leaves its rollouts out; the others are trained on."""
+    bad = list[str]()
 
-    def sometimes(**given: Any) -> Any:
-        return WRONG[wrong](**given) if next(calls) % 5 == 0 else brief(**given)
+    def sometimes(completions: list[str], **_: Any) -> Any:
+        bad.extend(completions[:1] if not bad else [])
+        rewards: list[Any] = brief(completions)
+        for at, text in enumerate(completions):
+            rewards = WRONG[wrong](rewards, at) if text == bad[0] else rewards
+        return rewards
 
     trainer = make(model, tmp_path, reward=sometimes, max_steps=1)
     before = copy.deepcopy(trainer.model.state_dict())
     trainer.train()
-    rewards = [r.reward for g in read_rollouts(tmp_path / "rollouts") for r in g.rollouts]
-    assert rewards.count(None) == 4 and len(rewards) == 16
-    assert all(r is None or r == round(r) for r in rewards)
+    rollouts = [r for g in read_rollouts(tmp_path / "rollouts") for r in g.rollouts]
+    assert len(rollouts) == 16 and {r.text for r in rollouts if r.reward is None} == {*bad}
+    assert all(r.reward in (None, -len(r.text)) for r in rollouts)
     after = trainer.model.state_dict()
     assert all(torch.isfinite(t).all() for t in after.values())
     assert any(not torch.equal(before[n], after[n]) for n in before)

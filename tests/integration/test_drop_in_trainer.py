@@ -132,7 +132,7 @@ def test_reward_models_and_coroutines_score(model: str, tmp_path: Path) -> None:
     judge = AutoModelForSequenceClassification.from_pretrained(model, num_labels=1)
 
     async def later(completions: list[str], **_: Any) -> list[float]:
-        return [100.0 * len(completions)] * len(completions)
+        return [100.0] * len(completions)
 
     trainer = make(
         model,

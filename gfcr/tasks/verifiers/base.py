@@ -1,12 +1,12 @@
 """The verifier contract, and verifiers by name."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar, Final, cast
 
 from gfcr import registry
 from gfcr.part import Part
-from gfcr.tasks.base import Verdict, first_line
+from gfcr.tasks.base import Asked, Verdict, first_line
 from gfcr.types import Prompt
 from gfcr.values import plain
 
@@ -30,6 +30,10 @@ class Scorer(ABC):
     @abstractmethod
     def judge(self, prompt: Prompt, *, text: str) -> Verdict:
         """Scores a completion of a prompt."""
+
+    def judge_all(self, asked: Sequence[Asked]) -> list[Verdict]:
+        """Scores completions, in their order."""
+        return [self.judge(each.prompt, text=each.text) for each in asked]
 
     @abstractmethod
     def describe(self) -> str:

@@ -1,7 +1,7 @@
 """Verdicts: what is none, in which order they are given out, and whether a second asking agrees."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -11,9 +11,10 @@ import pytest
 
 from gfcr.errors import ConfigError
 from gfcr.loop import scoring
+from gfcr.loop.coroutine import Pending
 from gfcr.loop.pool import Done
 from gfcr.loop.scoring import Desk, verify_safely
-from gfcr.tasks.base import Verdict
+from gfcr.tasks.base import Asked, Verdict
 from gfcr.testing import factories as make
 from gfcr.types import Prompt
 from tests.cases import over
@@ -124,6 +125,66 @@ def test_verdicts_come_in_the_order_they_were_asked_for_and_when_they_are_delive
     assert came == [3, 1, 2] and not desk.busy and desk.verifier_calls == 3
     desk.deliver()
     assert came == [3, 1, 2]
+
+
+@dataclass(kw_only=True)
+class Ranks(make.CoinTask):
+    """Rewards the rank of an answer's length among all in the call; notes what it was given."""
+
+    together: ClassVar[bool] = True
+    calls: list[list[str]] = field(default_factory=list[list[str]])
+
+    def verify_all(self, asked: Sequence[Asked]) -> list[Verdict]:
+        self.calls.append([each.text for each in asked])
+        if any(each.text == "bad" for each in asked):
+            raise ValueError("no grader")
+        lengths = sorted(len(each.text) for each in asked)
+        return [Verdict(reward=lengths.index(len(each.text))) for each in asked]
+
+
+def asking(desk: Desk, *texts: str) -> list[Pending[Verdict]]:
+    """Asks for texts by place, `step:group:prompt/slot`, of the prompt that the place names."""
+    placed = [text.partition(" ") for text in texts]
+    return [
+        desk.verify(make.prompt(int(place.split(":")[1])), text=text, place=place)
+        for place, _, text in placed
+    ]
+
+
+def test_completions_scored_together_are_in_the_order_of_their_groups_and_slots() -> None:
+    task = Ranks()
+    desk = Desk(task)
+    told = asking(desk, "0:10:p/0 dddd", "0:2:p/10 ccc", "0:2:p/9 a")
+    desk.deliver()
+    assert not task.calls and desk.busy, "other completions may come as long as the engine decodes"
+    finished(desk)
+    assert task.calls == [["a", "ccc", "dddd"]]
+    assert [pending.result().reward for pending in told] == [2, 1, 0] and desk.verifier_calls == 3
+
+
+def test_where_one_call_fails_those_that_fail_alone_are_unscorable_and_left_out() -> None:
+    task = Ranks()
+    desk = Desk(task)
+    told = asking(desk, "0:1:p/0 a", "0:1:p/1 aa", "0:2:p/0 bbb", "0:2:p/1 bad", "0:2:p/2 b")
+    finished(desk)
+    assert task.calls[1:3] == [["a", "aa"], ["bbb", "bad", "b"]]
+    assert task.calls[3:] == [["bbb"], ["bad"], ["b"], ["bbb", "b"]]
+    assert [pending.result().reward for pending in told] == [0, 1, 1, None, 0]
+    assert "no grader" in str(told[3].result().error)
+
+
+def test_what_is_no_verdict_for_each_is_unscorable() -> None:
+    class Few(Ranks):
+        def verify_all(self, asked: Sequence[Asked]) -> list[Verdict]:
+            return [Verdict(reward=1.0)]
+
+    desk = Desk(Few())
+    told = asking(desk, "0:1:p/0 a", "0:1:p/1 aa")
+    finished(desk)
+    assert all("for 2 completions" in str(pending.result().error) for pending in told)
+    asking(desk, "0:1:p/0 a")
+    desk.forget()
+    assert not desk.busy
 
 
 def test_a_call_runs_beside_the_loop_and_its_error_is_raised_where_it_is_awaited() -> None:

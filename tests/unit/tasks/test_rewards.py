@@ -1,6 +1,8 @@
 """Reward functions and named rewards of a dataset."""
 
 import json
+import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +10,11 @@ import pytest
 
 from gfcr.errors import ConfigError, TaskError
 from gfcr.loop.scoring import verify_safely
+from gfcr.loop.together import verify_all
+from gfcr.tasks.base import Asked
 from gfcr.tasks.codec import CharCodec
 from gfcr.tasks.dataset import Dataset
+from gfcr.tasks.verifiers.base import TURNS
 from gfcr.types import Prompt
 
 CODEC = CharCodec(alphabet="abcdefgh +=?0123456789")
@@ -45,8 +50,60 @@ def blind(prompts, **columns):
 def placed(completion, /):
     return 1.0
 
-def needs(completions, trainer_state, target):
+def needs(completions, style, target):
     return [1.0]
+
+def annealed(completions, trainer_state, **columns):
+    return [trainer_state.global_step for _ in completions]
+
+def annealed_by_key(completions, **columns):
+    return [columns["trainer_state"].global_step for _ in completions]
+
+def ranked(completions, completion_ids, prompts, level, **columns):
+    assert len(completions) == len(prompts) == len(level) == len(columns["q"])
+    assert [len(ids) for ids in completion_ids] == [len(text) for text in completions]
+    lengths = sorted({len(text) for text in completions})
+    return [lengths.index(len(text)) for text in completions]
+
+def counted(completions, *, letter, **columns):
+    return [float(text.count(letter)) for text in completions]
+
+import functools
+part = functools.partial(counted, letter="a")
+
+class Counting:
+    def __call__(self, completions, **columns):
+        return counted(completions, letter="a")
+
+class Later:
+    async def __call__(self, completions, **columns):
+        return counted(completions, letter="a")
+
+instance, later_instance = Counting(), Later()
+
+def only_keys(**given):
+    return [float(len(text)) for text in given["completions"]]
+
+trl_list = lambda completions, log_metric: log_metric("a", 1) or part(completions)
+
+def messages(prompts, completions, **columns):
+    assert prompts[0][-1]["content"] == "3 + 3"
+    return [float(len(turns[0]["content"])) for turns in completions]
+
+def compute_score(data_source="", solution_str="", ground_truth="", extra_info=None):
+    return {"score": float(solution_str == ground_truth), "acc": 1.0}
+
+def kinds(completions, *, kind, **columns):
+    import decimal, torch, pandas
+    made = [float(len(text)) for text in completions]
+    whole = torch.tensor(made)
+    return {
+        "float": made, "bool": [bool(n) for n in made], "tensor": whole, "tensors": list(whole),
+        "column": whole[:, None], "nested": [[n] for n in made], "bf16": whole.bfloat16(),
+        "decimal": [decimal.Decimal(n) for n in made], "generator": (n for n in made),
+        "series": pandas.Series(made), "grad": whole.clone().requires_grad_(),
+        "mapping": [{"score": n, "acc": 1.0} for n in made],
+    }[kind]
 
 def gold(completion, q, *, target="none"):
     return float(q == "3 + 3" and target == "mine")
@@ -177,12 +234,65 @@ def test_an_option_is_given_in_the_place_of_a_column(folder: Path, name: str) ->
 
 
 def test_an_argument_that_nothing_gives_is_named_before_the_run(folder: Path) -> None:
-    with pytest.raises(TaskError, match="takes 'trainer_state', which is no column"):
+    with pytest.raises(TaskError, match="takes 'style', which is no column"):
         dataset(folder, verifier="needs").problems(CODEC)
+    for name in ("annealed", "annealed_by_key"):
+        with pytest.raises(ConfigError, match="takes 'trainer_state': a reward is a function of"):
+            dataset(folder, verifier=name)
 
 
-def test_a_coroutine_is_scored_beside_generation(folder: Path) -> None:
-    assert dataset(folder, verifier="later").slow and not dataset(folder, verifier="trl").slow
+def test_functions_are_called_where_a_hang_can_be_ended_unless_told_otherwise(folder: Path) -> None:
+    for name in ("later", "trl", "short"):
+        assert dataset(folder, verifier=name).slow
+        assert not dataset(folder, verifier=name, in_process=True).slow
+    assert not dataset(folder).slow
+
+
+def test_one_call_has_all_completions_in_order_with_their_columns_and_tokens(folder: Path) -> None:
+    task = dataset(folder, rewards={"rank": f"{folder}/mine.py:ranked", "right": "numeric"})
+    assert task.together and not dataset(folder, verifier="one").together
+    prompts = list(task.problems(CODEC).train)[:2]
+    asked = [
+        Asked(prompt=prompt, text=text, tokens=CODEC.encode(text))
+        for prompt in prompts
+        for text in ("a", "abc", "abcdef")
+    ]
+    found = verify_all(task, asked)
+    assert [v.scores["rank"] for v in found] == [0, 1, 2] * 2
+    assert all(v.scores["right"] == 0 and v.reward == v.scores["rank"] for v in found)
+
+
+@pytest.mark.parametrize("name", ["part", "instance", "later_instance", "only_keys", "trl_list"])
+def test_any_callable_scores_and_is_sent_to_other_processes_by_its_address(
+    folder: Path, name: str
+) -> None:
+    task = pickle.loads(pickle.dumps(dataset(folder, verifier=name)))
+    assert verify_safely(task, first(task), "aa").reward == 2.0
+
+
+def test_conversations_are_messages_in_trl_s_form(folder: Path) -> None:
+    task = dataset(folder, verifier="messages")
+    turns = ({"role": "user", "content": "3 + 3"},)
+    prompt = replace(first(task), meta={TURNS: turns})
+    assert verify_safely(task, prompt, "aaa").reward == 3.0
+
+
+def test_verl_s_signature_is_known(folder: Path) -> None:
+    task = dataset(folder, verifier="compute_score")
+    assert verify_safely(task, first(task), "6").reward == 1.0
+    nested = replace(first(task), answer="", meta={"reward_model": {"ground_truth": "7"}})
+    assert verify_safely(task, nested, "7").reward == 1.0
+
+
+def test_values_are_converted_as_trl_converts_them(folder: Path) -> None:
+    kinds = (
+        *("float", "bool", "tensor", "tensors", "column", "decimal", "generator", "series"),
+        *("nested", "bf16", "grad", "mapping"),
+    )
+    for kind in kinds:
+        task = dataset(folder, verifier="kinds", verifier_options={"kind": kind})
+        asked = [Asked(prompt=first(task), text=text) for text in ("", "a")]
+        assert [v.reward for v in verify_all(task, asked)] == [0.0, 1.0], kind
 
 
 def test_training_sums_rewards_and_held_out_answers_get_the_metric(folder: Path) -> None:

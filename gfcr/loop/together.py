@@ -1,0 +1,161 @@
+"""Completions that are scored in one call, for rewards that compare them with one another."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, cast, final
+
+from gfcr.errors import described, shown
+from gfcr.loop.coroutine import Pending
+from gfcr.tasks.base import Asked, Task, Verdict
+
+if TYPE_CHECKING:
+    from gfcr.loop.pool import ProcessPool
+
+
+class Waiting(NamedTuple):
+    """A completion that waits for its verdict."""
+
+    place: list[Any]
+    """The id of its rollout, as `in_order` reads it."""
+    asked: Asked
+    pending: Pending[Verdict]
+
+
+@dataclass(kw_only=True)
+class _Sieve:
+    """Finds those completions of a prompt that fail alone, too."""
+
+    left: int
+    """Completions not heard of yet."""
+    good: list[Waiting] = field(default_factory=list[Waiting])
+
+
+class _Call(NamedTuple):
+    waiting: list[Waiting]
+    sieve: _Sieve | None = None
+    """Set where one completion is asked alone; its score is then of no use."""
+    final: bool = False
+    """Whether those that fail alone are left out already."""
+
+
+def in_order(place: str) -> list[Any]:
+    """Returns a rollout's id with its numbers as numbers: groups and slots sort as they began."""
+    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", place)]
+
+
+def verify_all(task: Task, asked: Sequence[Asked]) -> list[Any]:
+    """Asks a task for the verdicts of completions.
+
+    Raises:
+        ValueError: there is not one for each; and whatever the task raises.
+    """
+    given: Any = task.verify_all(asked)
+    if not isinstance(given, Sequence) or len(cast("Sequence[Any]", given)) != len(asked):
+        by = f"{type(task).__name__}.verify_all"
+        raise ValueError(f"{by} returned {shown(cast(Any, given))} for {len(asked)} completions")
+    return list(cast("Sequence[Any]", given))
+
+
+@final
+class Together:
+    """Scores what waits in one call; where that fails, it is found out for whom.
+
+    Then each prompt's completions are asked for together, and of those that fail again each alone:
+    one that fails alone is unscorable, and the others are scored without it.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        *,
+        pool: "Callable[[], ProcessPool]",
+        answer: Callable[[Pending[Verdict], Any], None],
+        failed: Callable[[str], Verdict],
+    ) -> None:
+        """Begins with nothing that waits.
+
+        Args:
+            task: the task that scores.
+            pool: opens the processes of a slow task.
+            answer: takes what the task said of a completion.
+            failed: makes the verdict of an error.
+        """
+        self._task, self._pool, self._answer, self._failed = task, pool, answer, failed
+        self._waiting: list[Waiting] = []
+        self._calls: dict[int, _Call] = {}
+
+    @property
+    def waits(self) -> bool:
+        """Whether completions wait to be asked for."""
+        return bool(self._waiting)
+
+    @property
+    def asks(self) -> bool:
+        """Whether calls run in processes."""
+        return bool(self._calls)
+
+    def add(self, waiting: Waiting) -> None:
+        """Keeps a completion until all are asked for."""
+        self._waiting.append(waiting)
+
+    def ask(self) -> None:
+        """Asks for all that waits, in the order of groups and slots."""
+        waiting, self._waiting = sorted(self._waiting, key=lambda each: each.place), []
+        self._ask(_Call(waiting))
+
+    def heard(self, handle: int, *, result: Any, error: str | None) -> None:
+        """Takes the outcome of a call in a process, if it is one of these."""
+        call = self._calls.pop(handle, None)
+        if call is not None:
+            self._ended(call, result=result, error=error)
+
+    def forget(self) -> None:
+        """Drops what waits and what runs."""
+        self._waiting.clear()
+        self._calls.clear()
+
+    def _ask(self, call: _Call) -> None:
+        task, asked = self._task, [each.asked for each in call.waiting]
+        if task.slow:
+            handle = self._pool().submit(verify_all, task, asked, timeout_s=task.timeout_s)
+            self._calls[handle] = call
+            return
+        try:
+            result, error = verify_all(task, asked), None
+        except (Exception, SystemExit) as raised:
+            result, error = None, described(raised)
+        self._ended(call, result=result, error=error)
+
+    def _ended(self, call: _Call, *, result: Any, error: str | None) -> None:
+        if call.sieve is not None:
+            self._sift(call.sieve, call.waiting[0], error=error)
+        elif error is None:
+            for each, verdict in zip(call.waiting, result, strict=True):
+                self._answer(each.pending, verdict)
+        else:
+            self._find_out(call, error=error)
+
+    def _find_out(self, call: _Call, *, error: str) -> None:
+        by_prompt: dict[str, list[Waiting]] = {}
+        for each in call.waiting:
+            by_prompt.setdefault(each.asked.prompt.id, []).append(each)
+        if len(by_prompt) > 1:
+            for some in by_prompt.values():
+                self._ask(_Call(some))
+        elif call.final or len(call.waiting) == 1:
+            for each in call.waiting:
+                self._answer(each.pending, self._failed(error))
+        else:
+            sieve = _Sieve(left=len(call.waiting))
+            for each in call.waiting:
+                self._ask(_Call([each], sieve))
+
+    def _sift(self, sieve: _Sieve, each: Waiting, *, error: str | None) -> None:
+        sieve.left -= 1
+        if error is None:
+            sieve.good.append(each)
+        else:
+            self._answer(each.pending, self._failed(error))
+        if not sieve.left and sieve.good:
+            self._ask(_Call(sorted(sieve.good, key=lambda one: one.place), final=True))
