@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from gfcr.code import optional
 from gfcr.process.environment import set_defaults
-from gfcr.tracking.mlflow_sqlite import check_readable, check_writable
+from gfcr.tracking.mlflow_sqlite import check_readable, prepare
 from gfcr.tracking.names import digest
 
 if TYPE_CHECKING:
@@ -89,6 +89,8 @@ def find_run(
 def open_client(uri: str, *, reading: bool = False) -> "MlflowClient":
     """Opens the store without MLflow's own messages, and fails fast when it is down.
 
+    Who writes holds the store's lock meanwhile.
+
     Args:
         uri: MLflow tracking URI.
         reading: whether to make and migrate nothing, and refuse a store that is missing or old.
@@ -101,7 +103,7 @@ def open_client(uri: str, *, reading: bool = False) -> "MlflowClient":
 
     file = _sqlite_file(uri)
     if file is not None:
-        (check_readable if reading else check_writable)(file)
+        (check_readable if reading else prepare)(file)
     return MlflowClient(tracking_uri=full(uri))
 
 

@@ -1,69 +1,126 @@
-"""Checks a SQLite store before MLflow opens it: MLflow itself waits minutes, or migrates it."""
+"""Makes a SQLite store whole or not at all, and checks one before MLflow opens it.
+
+MLflow makes its tables one by one, some hundred statements, and cannot go on from the middle. One
+that is locked it waits for by the minute, and an older one it migrates.
+"""
 
 import os
+import shutil
 import sqlite3
 import time
 from contextlib import closing
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import quote
 
 from gfcr.errors import StoreError
 
 _BUSY_S = 20.0
-"""Seconds that another process may take to make the tables, or to write."""
+"""Seconds that another process may take to write."""
+_QUIET_S = 2.0
+"""Seconds after which a half-made store is being made by nobody."""
+_GIVEN = {"alembic_version", "workspaces"}
+"""Tables that have a row as soon as they are made."""
 
 
-def check_writable(file: Path) -> None:
-    """Checks that the file can be written to, or can be made.
+def prepare(file: Path) -> None:
+    """Checks that the store can be written to; makes it where there is none, or half of one.
+
+    The caller holds the store's lock.
 
     Raises:
         StoreError: it cannot; gives the reason.
     """
+    from mlflow.exceptions import MlflowException
+    from sqlalchemy.exc import SQLAlchemyError
+
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with closing(sqlite3.connect(file, timeout=_BUSY_S)) as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            connection.rollback()
-    except (OSError, sqlite3.Error) as error:
+        if file.exists():
+            with closing(sqlite3.connect(file, timeout=_BUSY_S)) as connection:
+                # Also undoes what a process that was killed had not written to its end.
+                connection.execute("BEGIN IMMEDIATE")
+                connection.rollback()
+        if not file.exists() or _left_half_made(file):
+            _make(file)
+    except (OSError, sqlite3.Error, SQLAlchemyError, MlflowException) as error:
         raise _unusable(file, error=error) from error
 
 
+def _make(file: Path) -> None:
+    """Makes an empty store beside its place, and moves it there when it is whole."""
+    from mlflow.store.tracking import DEFAULT_LOCAL_FILE_AND_ARTIFACT_PATH as ARTIFACTS
+    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+    folder = file.with_name(f".{file.name}.new")
+    shutil.rmtree(folder, ignore_errors=True)  # of one that was killed
+    folder.mkdir(parents=True)
+    try:
+        SqlAlchemyStore(f"sqlite:///{folder / file.name}", ARTIFACTS).engine.dispose()
+        (folder / file.name).replace(file)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _left_half_made(file: Path) -> bool:
+    """Tells whether a store is half-made; waits for another process that makes it just now."""
+    while _look(file).half_made:
+        if abs(time.time() - file.stat().st_mtime) > _QUIET_S:
+            return True
+        time.sleep(0.1)
+    return False
+
+
 def check_readable(file: Path) -> None:
-    """Checks that the file holds this MLflow's tables; waits while another process makes them.
+    """Checks that the file holds this MLflow's tables.
 
     Raises:
-        StoreError: it does not; gives the reason. Nothing was made or changed.
+        StoreError: it does not; gives the reason. Nothing was made.
     """
     if not file.exists():
         raise StoreError(
             f"tracking.uri: there is no file {file}. Run an experiment first, give the URI that it "
             "was tracked with, or bring runs tracked elsewhere there with `gfcr upload runs/`."
         )
-    began = time.monotonic()
-    while (held := _revision(file)) != _head():
-        # Perhaps somebody makes its tables just now.
-        young = held is None or time.time() - file.stat().st_mtime < _BUSY_S
-        if time.monotonic() - began > (_BUSY_S if young else 0.0):
-            raise StoreError(
-                f"{file} does not hold the tables of this MLflow (version {held}, and "
-                f"{_head()} is wanted): it is another database, or another MLflow made it. Give "
-                f"the URI of the store, or bring it up to date: mlflow db upgrade sqlite:///{file}."
-            )
-        time.sleep(0.2)
-
-
-def _revision(file: Path) -> str | None:
-    """Returns the version of the tables; None where there are none yet."""
-    place = f"file:{quote(str(file))}?mode=ro"
     try:
-        with closing(sqlite3.connect(place, uri=True, timeout=_BUSY_S)) as connection:
-            row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
-    except sqlite3.Error as error:
-        if "no such table" in str(error):
-            return None
+        found = _look(file)
+    except (OSError, sqlite3.Error) as error:
         raise _unusable(file, error=error) from error
-    return str(row[0]) if row else None
+    if found.half_made:
+        raise StoreError(
+            f"{file} does not hold the tables of a store: no run is in it, and whoever made it was "
+            "ended before they were there. An experiment that is tracked there makes it again, and "
+            f"so does `gfcr upload --uri sqlite:///{file} runs/`."
+        )
+    if found.version != _head():
+        raise StoreError(
+            f"{file} does not hold the tables of this MLflow (version {found.version}, and "
+            f"{_head()} is wanted): it is another database, or another MLflow made it. Give the "
+            f"URI of the store, or bring it up to date: mlflow db upgrade sqlite:///{file}."
+        )
+
+
+class _Look(NamedTuple):
+    """What there is of a store."""
+
+    half_made: bool
+    """Whether it is empty, or has tables of MLflow but no row: not one experiment."""
+    version: str | None
+    """The version of its tables; None where they are not MLflow's."""
+
+
+def _look(file: Path) -> _Look:
+    # Not `ro`: it could not undo what a process that was killed had begun to write.
+    place = f"file:{quote(str(file))}?mode=rw"
+    with closing(sqlite3.connect(place, uri=True, timeout=_BUSY_S)) as connection:
+        found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        names = {str(name) for (name,) in found}
+        ours = names if "experiments" in names else {"alembic_version"} & names
+        rows = {name: connection.execute(f'SELECT * FROM "{name}"').fetchone() for name in ours}
+    version = rows.get("alembic_version")
+    empty = not any(row for name, row in rows.items() if name not in _GIVEN)
+    half_made = empty and (not names or "experiments" in names)
+    return _Look(half_made=half_made, version=str(version[0]) if version else None)
 
 
 @cache
@@ -77,7 +134,8 @@ def _head() -> str:
 
 
 def _unusable(file: Path, *, error: Exception) -> StoreError:
-    left = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else error
+    left = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else None
+    left = left or str(error).partition("\n")[0]
     return StoreError(
         f"the store {file} cannot be used ({left}): give tracking.uri another file, on a disk with "
         "room that you may write to, or end the process that keeps it locked."

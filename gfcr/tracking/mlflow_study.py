@@ -27,8 +27,8 @@ def keep_report(uri: str, *, study: str, experiment: str | None, page: str) -> s
         StoreError: it cannot be reached.
     """
     with telling(uri):
-        client = open_client(uri)
         with store_lock(uri):
+            client = open_client(uri)
             where = find_experiment(client, name=experiment or study, uri=uri)
             run = find_run(client, where, kind="study", names=(study,))
         client.log_text(run.info.run_id, page, REPORT)

@@ -5,7 +5,7 @@ import shutil
 import sqlite3
 import time
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
 import pytest
@@ -299,20 +299,6 @@ def test_a_store_that_cannot_be_read_is_named_and_left_as_it_is(tmp_path, case, 
         leaderboard.build(f"sqlite:///{path}")
     assert str(path) in str(caught.value)
     assert (path.read_bytes() if path.is_file() else b"") == before
-
-
-def test_a_board_waits_for_the_tables_to_be_made(tmp_path):
-    path = tmp_path / "young.db"
-    sqlite_do(path, "CREATE TABLE half (x)")
-
-    def finish():
-        time.sleep(1)
-        shutil.copy(stores.empty(), tmp_path / "whole.db")
-        (tmp_path / "whole.db").replace(path)
-
-    with ThreadPoolExecutor(1) as pool:
-        pool.submit(finish)
-        assert read_runs(f"sqlite:///{path}") == []
 
 
 @pytest.mark.parametrize("place", ["file/mlflow.db", "folder.db", "text.db"])

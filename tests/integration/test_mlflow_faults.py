@@ -1,0 +1,73 @@
+"""What an MLflow store suffers: a kill while it is made or written to."""
+
+import os
+import sqlite3
+import time
+from importlib import import_module
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+
+from gfcr.errors import StoreError
+from gfcr.tracking import mlflow_sqlite
+from gfcr.tracking.mlflow_client import open_client
+from gfcr.tracking.mlflow_store import read_runs
+from tests import stores
+
+
+def kill(make, file, *, begun, after):
+    """Kills a process that makes a store, some seconds after the file `begun` is there."""
+    import_module("mlflow.store.tracking.sqlalchemy_store")  # takes longer than making one
+    process = get_context("fork").Process(target=make, args=(f"sqlite:///{file}",))
+    process.start()
+    while not begun.exists():
+        assert process.is_alive()
+        time.sleep(0.001)
+    process.join(after)
+    process.kill()
+    process.join()
+
+
+def of_mlflow(uri):
+    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+    SqlAlchemyStore(uri, "mlruns")
+
+
+def whole(*seconds):
+    return [pytest.param(after, marks=pytest.mark.whole) for after in seconds]
+
+
+@pytest.mark.parametrize("after", [0.1, *whole(0, 0.2, 0.4, 0.7, 1, 1.5, 2, 3)])
+def test_a_store_whose_making_was_killed_is_made_by_the_next(tmp_path, after):
+    file = tmp_path / "mlflow.db"
+    kill(open_client, file, begun=tmp_path / ".mlflow.db.new" / file.name, after=after)
+    assert after or not file.exists()
+    assert open_client(f"sqlite:///{file}").create_experiment("x") == "1"
+    assert [*tmp_path.iterdir()] == [file] and read_runs(f"sqlite:///{file}") == []
+
+
+@pytest.mark.parametrize("after", [0.05, *whole(0, 0.1, 0.2, 0.4, 0.7, 1, 1.5, 2, 3)])
+def test_one_that_mlflow_itself_left_half_made_is_made_again(tmp_path, monkeypatch, after):
+    monkeypatch.setattr(mlflow_sqlite, "_QUIET_S", 0.0)
+    file = tmp_path / "mlflow.db"
+    uri = f"sqlite:///{file}"
+    kill(of_mlflow, file, begun=file, after=after)
+    if after < 0.2:
+        with pytest.raises(StoreError, match=r"gfcr upload --uri sqlite:///.*runs/"):
+            read_runs(uri)
+    assert open_client(uri).create_experiment("x") == "1" and read_runs(uri) == []
+
+
+def test_a_board_is_read_after_a_kill_in_the_middle_of_writing(tmp_path):
+    uri, file = stores.sqlite(tmp_path), tmp_path / "mlflow.db"
+    if (child := os.fork()) == 0:
+        store = sqlite3.connect(file)
+        store.execute("PRAGMA cache_size = 1")
+        store.execute("CREATE TABLE big (x)")
+        store.executemany("INSERT INTO big VALUES (?)", [("x" * 3000,)] * 50)
+        os._exit(1)
+    os.waitpid(child, 0)
+    assert Path(f"{file}-journal").stat().st_size
+    assert read_runs(uri) == []
