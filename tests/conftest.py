@@ -27,7 +27,7 @@ os.environ.update(
     TOKENIZERS_PARALLELISM="false",
     # As the command line sets them: read when torch and MLflow are loaded.
     OMP_WAIT_POLICY="PASSIVE",
-    MLFLOW_LOGGING_LEVEL="WARNING",
+    MLFLOW_LOGGING_LEVEL="CRITICAL",
 )
 # Tests run side by side: more threads than one each would only wait for one another.
 os.environ.setdefault("OMP_NUM_THREADS", "1")

@@ -15,7 +15,7 @@ from gfcr.tracking.mlflow import Mlflow
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folders", nargs="+", type=Path, help="run folders, or folders of them")
-    parser.add_argument("--uri", default="sqlite:///mlflow.db", help="MLflow tracking URI")
+    parser.add_argument("--uri", default=Mlflow.uri, help="MLflow tracking URI")
 
 
 def run(options: argparse.Namespace) -> Outcome:

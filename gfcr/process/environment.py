@@ -22,10 +22,11 @@ _DEFAULTS: Final = {
     "TRITON_F32_DEFAULT": "ieee",
     "TORCH_CPP_LOG_LEVEL": "ERROR",
     "VLLM_LOGGING_LEVEL": "ERROR",
-    # Quiet, without a thread of its own, and quick to say when a store is down.
+    # Quiet, for what fails is raised too, without a thread of its own, and quick to say when a
+    # store is down.
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
-    "MLFLOW_LOGGING_LEVEL": "WARNING",
+    "MLFLOW_LOGGING_LEVEL": "CRITICAL",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
 }

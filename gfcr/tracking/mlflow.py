@@ -4,6 +4,7 @@ Runs are nested study -> arm -> seed. Every record is in the run folder first, s
 down costs nothing but the mirror, and `Mlflow.upload` fills it later.
 """
 
+import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, final
 from gfcr.errors import GfcrError
 from gfcr.tracking.base import RunCard, Tracker
 from gfcr.tracking.folder import RunFolder
-from gfcr.tracking.mlflow_client import short
+from gfcr.tracking.mlflow_client import is_full, remedy, short
 from gfcr.tracking.mlflow_mirror import Mirror
 from gfcr.tracking.mlflow_system import monitor
 from gfcr.values.ranges import File, Word
@@ -84,7 +85,7 @@ class Mlflow(Tracker):
         except Exception as error:
             # After an outage the user has already been told how to upload.
             if not lost:
-                self._lose(error)
+                self._lose(error, ended=True)
 
     def upload(self, folder: Path) -> str:
         """Brings the store up to date with a run folder; may be repeated without harm.
@@ -102,7 +103,7 @@ class Mlflow(Tracker):
         except Exception as error:
             raise GfcrError(
                 f"{folder} could not be uploaded to tracking.uri={self.uri}: {short(error)}. "
-                f"Start the server or correct the address, then upload again."
+                f"{remedy(error)}, then upload again."
             ) from error
 
     def _open(self, card: RunCard, *, folder: RunFolder) -> Mirror:
@@ -118,11 +119,14 @@ class Mlflow(Tracker):
         mirror.close(status=status, result=result, digest=folder.result_digest)
         return mirror.run_id
 
-    def _lose(self, error: Exception) -> None:
+    def _lose(self, error: Exception, *, ended: bool = False) -> None:
         self._mirror = None
+        upload = shlex.join(["gfcr", "upload", "--uri", self.uri, str(self._folder)])
+        when = "" if ended else "at the end of the run, or "
+        room = ", once there is room on the store's disk" if is_full(error) else ""
         print(
-            f"gfcr: MLflow at {self.uri} is not taking records ({short(error)}). The run goes on "
-            f"and keeps everything in {self._folder}; they are uploaded at the end of the run, or "
-            f"by `gfcr upload {self._folder}`.",
+            f"gfcr: MLflow at {self.uri} is not taking records ({short(error)}). That does not "
+            f"stop the run, and everything is in {self._folder}; it is uploaded {when}by "
+            f"`{upload}`{room}.",
             file=sys.stderr,
         )

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from gfcr.code import optional
+from gfcr.errors import GfcrError
 from gfcr.process.environment import set_defaults
 from gfcr.tracking.mlflow_sqlite import check_readable, prepare
 from gfcr.tracking.names import digest
@@ -22,6 +23,8 @@ NOTE = "mlflow.note.content"
 _KIND = "mlflow.experimentKind"
 _TRAINING = "custom_model_development"
 """The kind of experiment whose pages show runs; without it they show traces."""
+_FULL = ("disk is full", "No space left on device", "Disk quota exceeded")
+"""Words of SQLite and of the system in errors of a full disk."""
 _Item = TypeVar("_Item")
 
 
@@ -118,11 +121,24 @@ def _sqlite_file(uri: str) -> Path | None:
 
 
 def short(error: Exception) -> str:
-    """Returns an error's class and the first line of its message, or what to install."""
-    if isinstance(error, ModuleNotFoundError) and (told := optional.missing(error)) is not None:
+    """Returns what gfcr says of an error, or else its class and the first line of its message."""
+    told = optional.missing(error) if isinstance(error, ModuleNotFoundError) else error
+    if isinstance(told, GfcrError):
         return str(told).rstrip(".")
     lines = str(error).strip().splitlines() or [""]
     return f"{type(error).__name__}: {lines[0][:200]}"
+
+
+def remedy(error: Exception) -> str:
+    """Returns what to do about a store that fails with this error."""
+    if is_full(error):
+        return "Make room on the store's disk"
+    return "Start the server, correct the address, or put the store back from a copy"
+
+
+def is_full(error: Exception) -> bool:
+    """Tells whether a store fails for want of room, here or on its server."""
+    return any(words in str(error) for words in _FULL)
 
 
 def batches(items: Sequence[_Item], *, size: int) -> Iterator[Sequence[_Item]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gfcr.errors import StoreError
 from gfcr.tracking.checksum import TAG, contradiction
-from gfcr.tracking.mlflow_client import list_files, open_client, search, short
+from gfcr.tracking.mlflow_client import list_files, open_client, remedy, search, short
 from gfcr.tracking.names import decode_name
 from gfcr.tracking.records import Curve, RunRecord
 
@@ -56,8 +56,7 @@ def telling(uri: str) -> Generator[None]:
         yield
     except (MlflowException, SQLAlchemyError, OSError) as error:
         raise StoreError(
-            f"tracking.uri={uri!r} cannot be used ({short(error)}). Start the server, correct the "
-            "address, or put the store back from a copy."
+            f"tracking.uri={uri!r} cannot be used ({short(error)}). {remedy(error)}."
         ) from error
 
 

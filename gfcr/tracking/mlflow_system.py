@@ -1,6 +1,5 @@
 """System metrics beside a run's own: MLflow's monitor, which samples them in a thread."""
 
-import logging
 from typing import TYPE_CHECKING
 
 from gfcr.tracking.mlflow_client import full
@@ -20,8 +19,6 @@ def monitor(uri: str, *, run_id: str) -> "SystemMetricsMonitor | None":
 
     if ENABLED.is_set() and not ENABLED.get():
         return None
-    # A store that is down ends it, and is told of by the tracker.
-    logging.getLogger(system_metrics_monitor.__name__).setLevel(logging.ERROR)
     found = system_metrics_monitor.SystemMetricsMonitor(
         run_id, resume_logging=True, tracking_uri=full(uri)
     )

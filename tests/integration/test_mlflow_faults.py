@@ -1,19 +1,23 @@
-"""What an MLflow store suffers: a kill while it is made or written to."""
+"""What an MLflow store suffers: a kill while it is made or written to, and a full disk."""
 
+import errno
 import os
 import sqlite3
 import time
+from contextlib import contextmanager
 from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
 
-from gfcr.errors import StoreError
+from gfcr.errors import GfcrError, StoreError
 from gfcr.tracking import mlflow_sqlite
-from gfcr.tracking.mlflow_client import open_client
+from gfcr.tracking.mlflow import Mlflow
+from gfcr.tracking.mlflow_client import open_client, remedy
 from gfcr.tracking.mlflow_store import read_runs
 from tests import stores
+from tests.integration.mlflow_runs import make_card, write_run
 
 
 def kill(make, file, *, begun, after):
@@ -71,3 +75,56 @@ def test_a_board_is_read_after_a_kill_in_the_middle_of_writing(tmp_path):
     os.waitpid(child, 0)
     assert Path(f"{file}-journal").stat().st_size
     assert read_runs(uri) == []
+
+
+@contextmanager
+def full_disk():
+    """No SQLite store may grow, as on a disk without room: it says so in the same words."""
+    from sqlalchemy import event
+    from sqlalchemy.pool import Pool
+
+    def limit(connection, *_):
+        connection.execute("PRAGMA max_page_count = 1")
+
+    def free(connection, *_):
+        connection.execute("PRAGMA max_page_count = 4294967294")
+
+    event.listen(Pool, "checkout", limit)
+    event.listen(Pool, "checkin", free)
+    yield
+    event.remove(Pool, "checkout", limit)
+    event.remove(Pool, "checkin", free)
+
+
+def test_a_full_disk_is_said_in_a_sentence_and_what_to_do(tmp_path, capfd):
+    uri, card = stores.sqlite(tmp_path), make_card(prompt="x" * 5000)
+    with full_disk():
+        folder = write_run(tmp_path / "run", card, tracker=Mlflow(uri=uri))
+        words = capfd.readouterr().err
+        assert words.count("\n") == 1 and "database or disk is full" in words and uri in words
+        upload = f"`gfcr upload --uri {uri} {folder.path}`"
+        assert words.endswith(f"by {upload}, once there is room on the store's disk.\n")
+        assert folder.status == "finished"
+        with pytest.raises(GfcrError, match=r"is full.*Make room on the store's disk, then upload"):
+            Mlflow(uri=uri).upload(folder.path)
+    Mlflow(uri=uri).upload(folder.path)
+    (run,) = read_runs(uri, series=["length/all/mean"])
+    assert run.status == "finished" and len(run.series["length/all/mean"]) == 5
+    assert not capfd.readouterr().err
+
+
+def test_files_that_cannot_be_kept_are_said_when_the_run_has_ended(tmp_path, capfd):
+    uri = stores.sqlite(tmp_path)
+    (tmp_path / "mlartifacts").touch()
+    folder = write_run(tmp_path / "run", make_card(), tracker=Mlflow(uri=uri))
+    words = capfd.readouterr().err
+    assert words.count("\n") == 1 and "mlartifacts" in words
+    assert words.endswith(f"it is uploaded by `gfcr upload --uri {uri} {folder.path}`.\n")
+
+
+def test_want_of_room_is_told_from_other_faults():
+    full = [OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "mlartifacts/x")]
+    full += [OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))]
+    full += [sqlite3.OperationalError("database or disk is full")]
+    assert [remedy(error) for error in full] == ["Make room on the store's disk"] * 3
+    assert "Start the server" in remedy(ConnectionError("refused"))
