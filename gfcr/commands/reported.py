@@ -34,7 +34,7 @@ def report_study(study: sweep.Study) -> "tuple[Leaderboard, str]":
 def keep(board: "Leaderboard", *, uri: str, html: Path, experiment: str | None = None) -> str:
     """Writes a study's report to a file and its store; returns the address of MLflow's page."""
     from gfcr.leaderboard import report, shown_rollouts
-    from gfcr.tracking.mlflow_study import keep_report
+    from gfcr.tracking.mlflow_shown import keep_report
 
     rollouts = shown_rollouts.of_store(board, uri=uri)
     page = report.write(board, path=html, rollouts=rollouts).read_text("utf-8")

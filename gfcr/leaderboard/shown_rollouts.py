@@ -7,7 +7,7 @@ from typing import Any, Final, final
 from gfcr.leaderboard.board import Leaderboard
 from gfcr.shown.text import plain
 from gfcr.tracking.looked_at import LookedAt, picked
-from gfcr.tracking.mlflow_rollouts import newest_rollouts
+from gfcr.tracking.mlflow_store import newest_rollouts
 
 NONE: Final = (
     "The store holds no rollouts of these runs (tracking.artifacts: results leaves them in the run "

@@ -6,7 +6,8 @@ down costs nothing but the mirror, and `Mlflow.upload` fills it later.
 
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import time
@@ -14,10 +15,9 @@ from typing import TYPE_CHECKING, ClassVar, Literal, final
 
 from gfcr.errors import GfcrError
 from gfcr.tracking.base import RunCard, Tracker
-from gfcr.tracking.folder import RunFolder
-from gfcr.tracking.mlflow_client import is_full, remedy, short
+from gfcr.tracking.folder import MetricLine, RunFolder
+from gfcr.tracking.mlflow_client import cause, full
 from gfcr.tracking.mlflow_mirror import Mirror
-from gfcr.tracking.mlflow_system import monitor
 from gfcr.values.ranges import File, Word
 
 if TYPE_CHECKING:
@@ -54,38 +54,28 @@ class Mlflow(Tracker):
     def start(self, card: RunCard, *, folder: Path) -> None:
         """Opens the run in the store and brings it up to date with the folder's metrics."""
         self._folder = folder
-        try:
-            mirror = self._open(card, folder=RunFolder(folder))
-            mirror.reopen()
-            mirror.log_lines(RunFolder(folder))
-            self._mirror = mirror
-            self._monitor = self._monitor or monitor(self.uri, run_id=mirror.run_id)
-        except Exception as error:
-            self._lose(error)
+        with self._told():
+            self._mirror = Mirror.open(self.uri, folder=folder, experiment=self.experiment)
+            self._mirror.reopen()
+            self._mirror.log(self._mirror.folder.metrics())
+            self._monitor = self._monitor or _monitor(self.uri, run_id=self._mirror.run_id)
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Mirrors one line of metrics, in one request."""
-        if self._mirror is None:
-            return
-        try:
-            self._mirror.log(step, metrics=metrics, at=time())
-        except Exception as error:
-            self._lose(error)
+        if self._mirror is not None:
+            with self._told():
+                self._mirror.log([MetricLine(step=step, metrics=metrics, time=time())])
 
     def finish(self, *, status: str, result: Mapping[str, object]) -> None:
         """Closes the run and uploads artifacts; after an outage, fills the gap first."""
         if self._folder is None:
             return
-        lost = self._mirror is None
         if self._monitor is not None:
             self._monitor.finish()
             self._monitor = None
-        try:
-            self._upload(RunFolder(self._folder), status=status, result=result)
-        except Exception as error:
-            # After an outage the user has already been told how to upload.
-            if not lost:
-                self._lose(error, ended=True)
+        # After an outage the user has already been told how to upload.
+        with self._told() if self._mirror is not None else suppress(Exception):
+            self._upload(self._folder, status=status, result=result)
 
     def upload(self, folder: Path) -> str:
         """Brings the store up to date with a run folder; may be repeated without harm.
@@ -99,34 +89,47 @@ class Mlflow(Tracker):
         run = RunFolder(folder)
         run.card()
         try:
-            return self._upload(run, status=run.status or "running", result=run.result())
+            return self._upload(folder, status=run.status or "running", result=run.result())
         except Exception as error:
             raise GfcrError(
-                f"{folder} could not be uploaded to tracking.uri={self.uri}: {short(error)}. "
-                f"{remedy(error)}, then upload again."
+                f"{folder} could not be uploaded to tracking.uri={self.uri} ({cause(error)}). "
+                "Upload it again then."
             ) from error
 
-    def _open(self, card: RunCard, *, folder: RunFolder) -> Mirror:
-        experiment = self.experiment or card.study
-        return Mirror.open(self.uri, card=card, experiment=experiment, folder=folder)
-
-    def _upload(
-        self, folder: RunFolder, *, status: str, result: Mapping[str, object] | None
-    ) -> str:
-        mirror = self._open(folder.card(), folder=folder)
-        mirror.log_lines(folder)
-        mirror.log_files(folder, rollouts=self.artifacts == "all")
-        mirror.close(status=status, result=result, digest=folder.result_digest)
+    def _upload(self, folder: Path, *, status: str, result: Mapping[str, object] | None) -> str:
+        mirror = Mirror.open(self.uri, folder=folder, experiment=self.experiment)
+        mirror.log(mirror.folder.metrics())
+        mirror.log_files(rollouts=self.artifacts == "all")
+        mirror.close(status=status, result=result)
         return mirror.run_id
 
-    def _lose(self, error: Exception, *, ended: bool = False) -> None:
-        self._mirror = None
-        upload = shlex.join(["gfcr", "upload", "--uri", self.uri, str(self._folder)])
-        when = "" if ended else "at the end of the run, or "
-        room = ", once there is room on the store's disk" if is_full(error) else ""
-        print(
-            f"gfcr: MLflow at {self.uri} is not taking records ({short(error)}). That does not "
-            f"stop the run, and everything is in {self._folder}; it is uploaded {when}by "
-            f"`{upload}`{room}.",
-            file=sys.stderr,
-        )
+    @contextmanager
+    def _told(self) -> Generator[None]:
+        """Gives the mirror up where the store fails, and says so."""
+        try:
+            yield
+        except Exception as error:
+            self._mirror = None
+            upload = shlex.join(["gfcr", "upload", "--uri", self.uri, str(self._folder)])
+            print(
+                f"gfcr: MLflow at {self.uri} is not taking records ({cause(error)}). The run goes "
+                f"on and keeps everything in {self._folder}; where its end does not bring that to "
+                f"the store, `{upload}` does.",
+                file=sys.stderr,
+            )
+
+
+def _monitor(uri: str, *, run_id: str) -> "SystemMetricsMonitor | None":
+    """Starts MLflow's thread that samples processor, memory, disk, network and GPUs for a run.
+
+    MLflow decides how often (MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL, 10 s by default), and
+    whether at all: None where MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING is false.
+    """
+    from mlflow.environment_variables import MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING as ENABLED
+    from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
+
+    if ENABLED.is_set() and not ENABLED.get():
+        return None
+    found = SystemMetricsMonitor(run_id, resume_logging=True, tracking_uri=full(uri))
+    found.start()
+    return found

@@ -1,17 +1,16 @@
 """Makes a SQLite store whole or not at all, and checks one before MLflow opens it.
 
-MLflow makes its tables one by one, some hundred statements, and cannot go on from the middle. One
-that is locked it waits for by the minute, and an older one it migrates.
+MLflow makes its tables one by one, in some hundred statements, and cannot go on from the middle.
+For one that is locked it waits minutes, and an older one it migrates.
 """
 
-import os
 import shutil
 import sqlite3
 import time
 from contextlib import closing
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final
 from urllib.parse import quote
 
 from gfcr.errors import StoreError
@@ -19,31 +18,27 @@ from gfcr.errors import StoreError
 _BUSY_S = 20.0
 """Seconds that another process may take to write."""
 _QUIET_S = 2.0
-"""Seconds after which a half-made store is being made by nobody."""
-_GIVEN = {"alembic_version", "workspaces"}
+"""Seconds without a write after which nobody is making the rest of a half-made store."""
+_GIVEN: Final = {"alembic_version", "workspaces"}
 """Tables that have a row as soon as they are made."""
+_HALF_MADE: Final = "half-made"
 
 
 def prepare(file: Path) -> None:
     """Checks that the store can be written to; makes it where there is none, or half of one.
 
-    The caller holds the store's lock.
-
     Raises:
         StoreError: it cannot; gives the reason.
     """
-    from mlflow.exceptions import MlflowException
-    from sqlalchemy.exc import SQLAlchemyError
-
     try:
         if file.exists():
             with closing(sqlite3.connect(file, timeout=_BUSY_S)) as connection:
-                # Also undoes what a process that was killed had not written to its end.
                 connection.execute("BEGIN IMMEDIATE")
-                connection.rollback()
-        if not file.exists() or _left_half_made(file):
-            _make(file)
-    except (OSError, sqlite3.Error, SQLAlchemyError, MlflowException) as error:
+        while not file.exists() or _version(file) == _HALF_MADE:
+            if not file.exists() or abs(time.time() - file.stat().st_mtime) > _QUIET_S:
+                return _make(file)
+            time.sleep(0.1)
+    except Exception as error:
         raise _unusable(file, error=error) from error
 
 
@@ -62,15 +57,6 @@ def _make(file: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _left_half_made(file: Path) -> bool:
-    """Tells whether a store is half-made; waits for another process that makes it just now."""
-    while _look(file).half_made:
-        if abs(time.time() - file.stat().st_mtime) > _QUIET_S:
-            return True
-        time.sleep(0.1)
-    return False
-
-
 def check_readable(file: Path) -> None:
     """Checks that the file holds this MLflow's tables.
 
@@ -83,44 +69,42 @@ def check_readable(file: Path) -> None:
             "was tracked with, or bring runs tracked elsewhere there with `gfcr upload runs/`."
         )
     try:
-        found = _look(file)
+        version = _version(file)
     except (OSError, sqlite3.Error) as error:
         raise _unusable(file, error=error) from error
-    if found.half_made:
+    if version == _HALF_MADE:
         raise StoreError(
             f"{file} does not hold the tables of a store: no run is in it, and whoever made it was "
             "ended before they were there. An experiment that is tracked there makes it again, and "
             f"so does `gfcr upload --uri sqlite:///{file} runs/`."
         )
-    if found.version != _head():
+    if version != _head():
         raise StoreError(
-            f"{file} does not hold the tables of this MLflow (version {found.version}, and "
-            f"{_head()} is wanted): it is another database, or another MLflow made it. Give the "
-            f"URI of the store, or bring it up to date: mlflow db upgrade sqlite:///{file}."
+            f"{file} does not hold the tables of this MLflow (version {version}, and {_head()} is "
+            "wanted): it is another database, or another MLflow made it. Give the URI of the "
+            f"store, or bring it up to date: mlflow db upgrade sqlite:///{file}."
         )
 
 
-class _Look(NamedTuple):
-    """What there is of a store."""
+def _version(file: Path) -> str | None:
+    """Returns the version of the tables; None where they are not MLflow's.
 
-    half_made: bool
-    """Whether it is empty, or has tables of MLflow but no row: not one experiment."""
-    version: str | None
-    """The version of its tables; None where they are not MLflow's."""
-
-
-def _look(file: Path) -> _Look:
+    `_HALF_MADE` stands for no tables, and for those of MLflow without a row. Where it got to the
+    end there is an experiment.
+    """
     # Not `ro`: it could not undo what a process that was killed had begun to write.
     place = f"file:{quote(str(file))}?mode=rw"
     with closing(sqlite3.connect(place, uri=True, timeout=_BUSY_S)) as connection:
         found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
         names = {str(name) for (name,) in found}
-        ours = names if "experiments" in names else {"alembic_version"} & names
-        rows = {name: connection.execute(f'SELECT * FROM "{name}"').fetchone() for name in ours}
-    version = rows.get("alembic_version")
+        held = {"experiments", "alembic_version"} & names
+        asked = names if "experiments" in held else held
+        rows = {name: connection.execute(f'SELECT * FROM "{name}"').fetchone() for name in asked}
     empty = not any(row for name, row in rows.items() if name not in _GIVEN)
-    half_made = empty and (not names or "experiments" in names)
-    return _Look(half_made=half_made, version=str(version[0]) if version else None)
+    if empty and (not names or "experiments" in names):
+        return _HALF_MADE
+    version = rows.get("alembic_version")
+    return str(version[0]) if version else None
 
 
 @cache
@@ -134,8 +118,7 @@ def _head() -> str:
 
 
 def _unusable(file: Path, *, error: Exception) -> StoreError:
-    left = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else None
-    left = left or str(error).partition("\n")[0]
+    left = getattr(error, "strerror", None) or str(error).partition("\n")[0]
     return StoreError(
         f"the store {file} cannot be used ({left}): give tracking.uri another file, on a disk with "
         "room that you may write to, or end the process that keeps it locked."

@@ -1,17 +1,16 @@
-"""Reads runs of an MLflow store as records."""
+"""Reads runs of an MLflow store as records, and their rollouts."""
 
 import json
 import tempfile
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from gfcr.errors import StoreError
 from gfcr.tracking.checksum import TAG, contradiction
-from gfcr.tracking.mlflow_client import list_files, open_client, remedy, search, short
-from gfcr.tracking.names import decode_name
+from gfcr.tracking.looked_at import LookedAt, look_at
+from gfcr.tracking.mlflow_client import list_files, open_client, read_points, search, telling
+from gfcr.tracking.names import decode_name, encode_name
 from gfcr.tracking.records import Curve, RunRecord
 
 if TYPE_CHECKING:
@@ -27,37 +26,26 @@ OWN_TAGS = {
     for name in ("run_id", "study", "arm", "seed", "status", "kind", "key", "attempt")
 }
 """Tags by which the store finds runs; they become fields of a record and are not in its tags."""
+MOST_BYTES: Final = 16 << 20
+"""The largest rollout file that is downloaded to show it, in bytes."""
 
 
 def read_runs(uri: str, *, study: str | None = None, series: Sequence[str] = ()) -> list[RunRecord]:
     """Reads every run of a store (of one study, if named), sorted by study, arm, seed and id.
 
-    Args:
-        uri: MLflow tracking URI.
-        study: study to read; None reads all.
-        series: names of the metrics whose values over updates are wanted.
+    `series` names the metrics whose values over updates are wanted.
 
     Raises:
         StoreError: it cannot be reached or read; nothing was made or changed.
     """
     client = open_client(uri, reading=True)
-    with telling(uri):
-        found = [_read_run(client, run=run, series=series) for run in _seeds(client, study=study)]
+    with telling(f"tracking.uri={uri!r}"):
+        found = [
+            _read_run(client, run=run, series=series)
+            for run in search(client, "tags.`gfcr.kind` = 'seed'")
+            if study in (None, run.data.tags.get("gfcr.study"), run.data.params.get("study"))
+        ]
     return sorted(found, key=lambda r: (r.study, r.arm, r.seed, r.run_id))
-
-
-@contextmanager
-def telling(uri: str) -> Generator[None]:
-    """Turns the errors of a store into a `StoreError`."""
-    from mlflow.exceptions import MlflowException
-    from sqlalchemy.exc import SQLAlchemyError
-
-    try:
-        yield
-    except (MlflowException, SQLAlchemyError, OSError) as error:
-        raise StoreError(
-            f"tracking.uri={uri!r} cannot be used ({short(error)}). {remedy(error)}."
-        ) from error
 
 
 def _read_run(client: "MlflowClient", *, run: "Run", series: Sequence[str]) -> RunRecord:
@@ -82,16 +70,8 @@ def _named(run: "Run") -> dict[str, Any]:
     }
 
 
-def _seeds(client: "MlflowClient", *, study: str | None) -> "Iterator[Run]":
-    """Yields the runs of seeds, of one study if it is named."""
-    for run in search(client, "tags.`gfcr.kind` = 'seed'"):
-        if study in (None, run.data.tags.get("gfcr.study"), run.data.params.get("study")):
-            yield run
-
-
 def _record(client: "MlflowClient", *, run: "Run", series: Sequence[str]) -> RunRecord:
     tags, run_id = run.data.tags, run.info.run_id
-    held = {decode_name(key): key for key in run.data.metrics}
     files, damage = _read_files(client, run_id)
     named = _named(run)
     if str(named["seed"]) != (seed := tags.get("gfcr.seed", "")):
@@ -103,10 +83,16 @@ def _record(client: "MlflowClient", *, run: "Run", series: Sequence[str]) -> Run
         params={decode_name(k): v for k, v in sorted(run.data.params.items())},
         result=result,
         spec=files.get("spec.yaml"),
-        series={n: read_curve(client, run_id, held[n]) if n in held else () for n in series},
+        series={name: _curve(client, run, name=name) for name in series},
     )
     changed = contradiction(record, status=status, result=result, recorded=tags.get(TAG))
     return replace(record, damage="; ".join(damage) or changed or "")
+
+
+def _curve(client: "MlflowClient", run: "Run", *, name: str) -> Curve:
+    """Returns a metric's points, the latest of each step, in the order of steps."""
+    points = read_points(client, run, keys=[encode_name(name)])
+    return tuple(sorted((step, values[-1]) for (_, step), values in points.items()))
 
 
 def _read_files(client: "MlflowClient", run_id: str) -> tuple[dict[str, dict[str, Any]], list[str]]:
@@ -115,21 +101,33 @@ def _read_files(client: "MlflowClient", run_id: str) -> tuple[dict[str, dict[str
 
     found: dict[str, dict[str, Any]] = {}
     damage: list[str] = []
+    parsers: dict[str, Callable[[str], Any]]
+    parsers = {"result.json": json.loads, "spec.yaml": yaml.safe_load}
     held = list_files(client, run_id=run_id)
     with tempfile.TemporaryDirectory() as folder:
-        for name in ("result.json", "spec.yaml"):
-            parse: Callable[[str], Any] = yaml.safe_load if name == "spec.yaml" else json.loads
-            if name not in held:
-                continue
+        for name in [name for name in parsers if name in held]:
             path = client.download_artifacts(run_id, name, folder)
             try:
-                found[name] = dict(parse(Path(path).read_text("utf-8")))
+                found[name] = dict(parsers[name](Path(path).read_text("utf-8")))
             except (ValueError, TypeError, yaml.YAMLError):
                 damage.append(f"{name} cannot be read")
     return found, damage
 
 
-def read_curve(client: "MlflowClient", run_id: str, key: str) -> Curve:
-    """Returns a metric's points, the latest of each step, in the order of steps."""
-    points = sorted(client.get_metric_history(run_id, key), key=lambda p: p.timestamp)
-    return tuple(sorted({p.step: p.value for p in points}.items()))
+def newest_rollouts(uri: str, *, run_id: str) -> list[LookedAt]:
+    """Returns the rollouts of a run's newest update whose file has at most `MOST_BYTES`.
+
+    There are none where the store holds no rollout files (`tracking.artifacts: results`).
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    client = open_client(uri, reading=True)
+    with telling(f"tracking.uri={uri!r}"), tempfile.TemporaryDirectory() as folder:
+        for run in search(client, f"tags.`gfcr.run_id` = '{run_id}'"):
+            held = list_files(client, run_id=run.info.run_id, folder="rollouts")
+            fitting = [name for name, size in held.items() if (size or 0) <= MOST_BYTES]
+            if fitting:
+                file = client.download_artifacts(run.info.run_id, max(fitting), folder)
+                return look_at(Path(file))
+    return []

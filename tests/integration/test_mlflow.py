@@ -414,7 +414,7 @@ def test_a_run_outlives_its_server_and_is_uploaded_later_once(server, tmp_path, 
     checksum.end(folder, status="finished", result=result_of(card))
     tracker.finish(status="finished", result=result_of(card))
     assert capfd.readouterr().err.count("gfcr: MLflow at") == 1
-    with pytest.raises(GfcrError, match="Start the server"):
+    with pytest.raises(GfcrError, match="start the server"):
         tracker.upload(folder.path)
 
     server.start()

@@ -5,8 +5,8 @@ import pytest
 from gfcr import leaderboard
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.mlflow import Mlflow
-from gfcr.tracking.mlflow_client import open_client
-from gfcr.tracking.mlflow_store import read_curve, read_runs
+from gfcr.tracking.mlflow_client import open_client, read_points
+from gfcr.tracking.mlflow_store import read_runs
 from gfcr.tracking.names import HELDOUT
 from tests.integration.mlflow_runs import content, make_card, metrics_of, write_run
 from tests.stores import sqlite
@@ -20,7 +20,9 @@ def runs_of(uri, kind):
 
 def curve(uri, name=HELDOUT):
     (arm,) = runs_of(uri, "arm")
-    return dict(read_curve(open_client(uri), arm.info.run_id, name))
+    points = read_points(open_client(uri), arm, keys=[name])
+    assert all(len(values) == 1 for values in points.values())
+    return {step: value for (_, step), (value,) in points.items()}
 
 
 def mean(name, *, seeds, steps):

@@ -14,7 +14,7 @@ import pytest
 from gfcr.errors import GfcrError, StoreError
 from gfcr.tracking import mlflow_sqlite
 from gfcr.tracking.mlflow import Mlflow
-from gfcr.tracking.mlflow_client import open_client, remedy
+from gfcr.tracking.mlflow_client import cause, open_client
 from gfcr.tracking.mlflow_store import read_runs
 from tests import stores
 from tests.integration.mlflow_runs import make_card, write_run
@@ -103,9 +103,9 @@ def test_a_full_disk_is_said_in_a_sentence_and_what_to_do(tmp_path, capfd):
         words = capfd.readouterr().err
         assert words.count("\n") == 1 and "database or disk is full" in words and uri in words
         upload = f"`gfcr upload --uri {uri} {folder.path}`"
-        assert words.endswith(f"by {upload}, once there is room on the store's disk.\n")
+        assert words.endswith(f"{upload} does.\n") and "; make room on the store's disk)" in words
         assert folder.status == "finished"
-        with pytest.raises(GfcrError, match=r"is full.*Make room on the store's disk, then upload"):
+        with pytest.raises(GfcrError, match="is full; make room on the store's disk"):
             Mlflow(uri=uri).upload(folder.path)
     Mlflow(uri=uri).upload(folder.path)
     (run,) = read_runs(uri, series=["length/all/mean"])
@@ -113,18 +113,18 @@ def test_a_full_disk_is_said_in_a_sentence_and_what_to_do(tmp_path, capfd):
     assert not capfd.readouterr().err
 
 
-def test_files_that_cannot_be_kept_are_said_when_the_run_has_ended(tmp_path, capfd):
+def test_files_that_cannot_be_kept_are_said_once(tmp_path, capfd):
     uri = stores.sqlite(tmp_path)
     (tmp_path / "mlartifacts").touch()
     folder = write_run(tmp_path / "run", make_card(), tracker=Mlflow(uri=uri))
     words = capfd.readouterr().err
     assert words.count("\n") == 1 and "mlartifacts" in words
-    assert words.endswith(f"it is uploaded by `gfcr upload --uri {uri} {folder.path}`.\n")
+    assert words.endswith(f"`gfcr upload --uri {uri} {folder.path}` does.\n")
 
 
 def test_want_of_room_is_told_from_other_faults():
     full = [OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "mlartifacts/x")]
     full += [OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))]
     full += [sqlite3.OperationalError("database or disk is full")]
-    assert [remedy(error) for error in full] == ["Make room on the store's disk"] * 3
-    assert "Start the server" in remedy(ConnectionError("refused"))
+    assert all(cause(error).endswith("; make room on the store's disk") for error in full)
+    assert "; start the server" in cause(ConnectionError("refused"))
