@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.looked_at import LookedAt, look_at, picked
-from gfcr.tracking.mlflow_client import full, open_client, telling
+from gfcr.tracking.mlflow_client import open_client, telling
 from gfcr.tracking.mlflow_nested import find_experiment, find_run, store_lock
 from gfcr.tracking.names import DIGEST, SEVERAL
 
@@ -104,5 +104,5 @@ def keep_report(uri: str, *, study: str, experiment: str | None, page: str) -> s
             where = find_experiment(client, name=experiment or study, uri=uri)
             run = find_run(client, where, kind="study", names=(study,))
         client.log_text(run.info.run_id, page, REPORT)
-    server = full(uri) if uri.startswith("http") else _LOCAL
+    server = uri if uri.startswith("http") else _LOCAL
     return f"{server.rstrip('/')}/#/experiments/{where}/runs?workflowType=machine_learning"

@@ -63,10 +63,11 @@ def check_readable(file: Path) -> None:
     Raises:
         StoreError: it does not; gives the reason. Nothing was made.
     """
+    upload = f"`gfcr upload --uri sqlite:///{file} runs/`"
     if not file.exists():
         raise StoreError(
             f"tracking.uri: there is no file {file}. Run an experiment first, give the URI that it "
-            "was tracked with, or bring runs tracked elsewhere there with `gfcr upload runs/`."
+            f"was tracked with, or bring runs tracked elsewhere there with {upload}."
         )
     try:
         version = _version(file)
@@ -76,7 +77,7 @@ def check_readable(file: Path) -> None:
         raise StoreError(
             f"{file} does not hold the tables of a store: no run is in it, and whoever made it was "
             "ended before they were there. An experiment that is tracked there makes it again, and "
-            f"so does `gfcr upload --uri sqlite:///{file} runs/`."
+            f"so does {upload}."
         )
     if version != _head():
         raise StoreError(
