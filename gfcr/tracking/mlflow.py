@@ -93,7 +93,7 @@ class Mlflow(Tracker):
         except Exception as error:
             raise GfcrError(
                 f"{folder} could not be uploaded to tracking.uri={self.uri} ({cause(error)}). "
-                "Upload it again then."
+                "Then upload it again."
             ) from error
 
     def _upload(self, folder: Path, *, status: str, result: Mapping[str, object] | None) -> str:

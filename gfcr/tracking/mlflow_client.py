@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from gfcr.code import optional
 from gfcr.errors import GfcrError, StoreError
 from gfcr.process.environment import set_defaults
-from gfcr.tracking.mlflow_sqlite import check_readable, prepare
+from gfcr.tracking.mlflow_sqlite import check_readable, first_line, prepare
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -97,8 +97,7 @@ def cause(error: Exception) -> str:
     told = optional.missing(error) if isinstance(error, ModuleNotFoundError) else error
     if isinstance(told, GfcrError):
         return str(told).rstrip(".")
-    first = str(error).strip().partition("\n")[0][:200]
     remedy = "start the server, correct the address, or put the store back from a copy"
     if any(words in str(error) for words in _FULL):
         remedy = "make room on the store's disk"
-    return f"{type(error).__name__}: {first}; {remedy}"
+    return f"{type(error).__name__}: {first_line(error)}; {remedy}"

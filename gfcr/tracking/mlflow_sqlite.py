@@ -118,8 +118,14 @@ def _head() -> str:
     return str(ScriptDirectory(str(folder)).get_current_head())
 
 
+def first_line(error: Exception) -> str:
+    """Returns what failed: an error's first line, or the next where SQLAlchemy remarks on it."""
+    lines = str(error).strip().splitlines()
+    return next((line for line in lines if not line.startswith("(raised as a result")), "")[:200]
+
+
 def _unusable(file: Path, *, error: Exception) -> StoreError:
-    left = getattr(error, "strerror", None) or str(error).partition("\n")[0]
+    left = getattr(error, "strerror", None) or first_line(error)
     return StoreError(
         f"the store {file} cannot be used ({left}): give tracking.uri another file, on a disk with "
         "room that you may write to, or end the process that keeps it locked."

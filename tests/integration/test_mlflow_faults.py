@@ -127,4 +127,6 @@ def test_want_of_room_is_told_from_other_faults():
     full += [OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))]
     full += [sqlite3.OperationalError("database or disk is full")]
     assert all(cause(error).endswith("; make room on the store's disk") for error in full)
+    remarked = RuntimeError("(raised as a result of Query-invoked autoflush; ...)\ndisk is full\nx")
+    assert cause(remarked) == "RuntimeError: disk is full; make room on the store's disk"
     assert "; start the server" in cause(ConnectionError("refused"))
