@@ -19,6 +19,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="start over, keeping the old folder; once it had a score, for no verdict",
     )
+    parser.add_argument(
+        "--accept",
+        choices=["data"],
+        help="resume although prompts, answers, the model or your own code have changed",
+    )
     parser.add_argument("--dry-run", action="store_true", help=DRY_RUN)
     parser.add_argument(
         "--wait",
@@ -45,6 +50,7 @@ def run(options: argparse.Namespace) -> Outcome:
         result = experiment.run(
             loaded,
             fresh=options.fresh,
+            accept_data=options.accept == "data",
             until=until,
             patience_s=options.wait,
             watch=display.show,

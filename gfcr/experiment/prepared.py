@@ -1,14 +1,17 @@
 """The prompts of a run, encoded and checked before an engine starts."""
 
+from pathlib import Path
 from typing import Final, NamedTuple
 
-from gfcr import registry
+from gfcr import models, registry
 from gfcr.errors import TaskError
 from gfcr.experiment.check import check_problems
 from gfcr.experiment.heldout import Question, question
 from gfcr.experiment.resolved import Resolved
+from gfcr.loop.known import digest
 from gfcr.tasks.base import Codec, Problems
 from gfcr.tasks.codec import CharCodec, HfCodec
+from gfcr.tracking.names import DIGEST
 
 _SHOWN: Final = 64
 """Most tokens of a prompt that are shown one by one."""
@@ -22,6 +25,13 @@ class Prepared(NamedTuple):
     question: Question
     about: str
     """What there is to train on and to evaluate on, in one line."""
+
+    def tags(self, resolved: Resolved, *, model: str) -> dict[str, str]:
+        """Returns digests of the prompts and the model, which the spec only names."""
+        found = {"training": self.question.training, "heldout": digest(self.question.prompts)}
+        if resolved.engine.needs_model:
+            found["model"] = models.digest_of(Path(model))
+        return {f"{DIGEST}{name}": value[:16] for name, value in found.items()}
 
     @property
     def first(self) -> str:

@@ -10,6 +10,7 @@ from gfcr.errors import CheckpointError, ForeignCheckpointError, GfcrError
 from gfcr.experiment.check import check
 from gfcr.experiment.prepared import prepare
 from gfcr.experiment.resolved import Resolved, resolve
+from gfcr.experiment.resumed import card_to_resume, others, refused
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.lock import refuse_if_locked
 from gfcr.train import checkpoint
@@ -65,7 +66,15 @@ def _with_prompts(found: Rehearsal, resolved: Resolved) -> Rehearsal:
         why = f"prompts not checked: the model {config.model} would be made or downloaded first"
         return replace(found, detail="; ".join(filter(None, (found.detail, why))))
     prepared = prepare(resolved, model=str(model))
-    return replace(found, data=prepared.about, first=prepared.first)
+    told = replace(found, data=prepared.about, first=prepared.first)
+    if found.would != "resume":
+        return told
+    card = resolved.card()
+    card = replace(card, tags={**card.tags, **prepared.tags(resolved, model=str(model))})
+    changed = others(card, held=card_to_resume(RunFolder(resolved.folder)))
+    if not changed:
+        return told
+    raise refused(changed, folder=resolved.folder)
 
 
 def _standing(resolved: Resolved, *, fresh: bool) -> Rehearsal:

@@ -17,10 +17,10 @@ from gfcr.engine.server_process import THROUGH
 from gfcr.errors import ConfigError
 from gfcr.experiment import ending
 from gfcr.experiment.check import check
-from gfcr.experiment.heldout import Question, digest
 from gfcr.experiment.prepared import prepare
 from gfcr.experiment.provenance import edited, went_on
 from gfcr.experiment.resolved import Resolved, resolve
+from gfcr.experiment.resumed import card_to_resume, others, refused
 from gfcr.experiment.source import SPECULATION, Pause, Progress, RunSource
 from gfcr.loop.stream import PromptStream
 from gfcr.pipeline import Pipeline
@@ -32,9 +32,7 @@ from gfcr.tracking import checksum
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import RunFolder, write_atomic
 from gfcr.tracking.lock import locked
-from gfcr.tracking.names import DIGEST
 from gfcr.tracking.rollouts import read_rollouts, spelling
-from gfcr.train import checkpoint
 from gfcr.train.base import BatchSource, TrainJob, TrainResult
 
 
@@ -42,6 +40,7 @@ def run(
     config: Experiment,
     *,
     fresh: bool = False,
+    accept_data: bool = False,
     until: Pause | None = None,
     patience_s: float = 0.0,
     watch: Callable[[Progress], None] = lambda progress: None,
@@ -52,6 +51,7 @@ def run(
     Args:
         config: the experiment.
         fresh: forget an earlier run of the same experiment and start over.
+        accept_data: resume although prompts, model or code of the user's own have changed.
         until: where to stop for now, with status `paused`; a later call continues.
         patience_s: how long to wait for another process that runs it, in seconds.
         watch: called after each update.
@@ -71,7 +71,15 @@ def run(
         )
     with interruptible() as heard, locked(resolved.folder, patience_s=patience_s):
         try:
-            return _open(resolved, fresh=fresh, until=until, heard=heard, watch=watch, say=say)
+            return _open(
+                resolved,
+                fresh=fresh,
+                accept_data=accept_data,
+                until=until,
+                heard=heard,
+                watch=watch,
+                say=say,
+            )
         except Exception as error:
             if (problem := ending.disk_problem(error, folder=resolved.folder)) is not None:
                 raise problem from error
@@ -82,6 +90,7 @@ def _open(
     resolved: Resolved,
     *,
     fresh: bool,
+    accept_data: bool,
     until: Pause | None,
     heard: Heard,
     watch: Callable[[Progress], None],
@@ -106,7 +115,15 @@ def _open(
         say(f"already {until}: {resolved.folder}")
         return done
     try:
-        return _run(resolved, records=records, until=until, heard=heard, watch=watch, say=say)
+        return _run(
+            resolved,
+            records=records,
+            accept_data=accept_data,
+            until=until,
+            heard=heard,
+            watch=watch,
+            say=say,
+        )
     except KeyboardInterrupt as error:
         # Met outside of training.
         if records.exists() and records.status not in ("paused", "finished"):
@@ -118,23 +135,27 @@ def _run(
     resolved: Resolved,
     *,
     records: RunFolder,
+    accept_data: bool,
     until: Pause | None,
     heard: Heard,
     watch: Callable[[Progress], None],
     say: Callable[[str], None],
 ) -> dict[str, Any]:
-    config, held = resolved.config, _card_to_resume(records)
+    config, held = resolved.config, card_to_resume(records)
+    model = _model(resolved, say=say)
+    prepared = prepare(resolved, model=model)
+    codec, problems, asked = prepared.codec, prepared.problems, prepared.question
+    say(prepared.about)
     card, stands = _card_and_standing(resolved, held=held)
-    records.create(card)
+    card = replace(card, tags={**card.tags, **prepared.tags(resolved, model=model)})
+    if changed := others(card, held=held):
+        say(f"changed since the run was left: {', '.join(changed)}")
+        if not accept_data:
+            raise refused(changed, folder=resolved.folder)
+    records.create(went_on(card, held=held))
     write_atomic(resolved.folder / CONFIG, as_written(config))
     stands.keep(resolved.folder)
     with ExitStack() as stack:
-        model = _model(resolved, say=say)
-        prepared = prepare(resolved, model=model)
-        codec, problems, asked = prepared.codec, prepared.problems, prepared.question
-        say(prepared.about)
-        card = replace(card, tags={**card.tags, **_given(resolved, asked=asked, model=model)})
-        records.create(went_on(card, held=held))
         if resolved.schedule.overlaps:
             placed = THROUGH in os.environ  # by whoever started this process
             stack.enter_context(apart(servers=0 if placed else resolved.engine.servers))
@@ -176,12 +197,6 @@ def _run(
     return result
 
 
-def _card_to_resume(records: RunFolder) -> RunCard | None:
-    """Returns the card of a run that was left with a checkpoint to resume; else None."""
-    left = checkpoint.newest(records.path / "checkpoints") is not None
-    return records.card() if left and records.exists() else None
-
-
 def _card_and_standing(resolved: Resolved, *, held: RunCard | None) -> tuple[RunCard, Standing]:
     """Returns the run's card, and how its speculation stands under all it was made with."""
     card = resolved.card()
@@ -193,14 +208,6 @@ def _card_and_standing(resolved: Resolved, *, held: RunCard | None) -> tuple[Run
     if (under := circumstances(told(stands).tags)) != stands.under:  # it was begun under others
         stands = standing(resolved.spec, under=under)
     return told(stands), stands
-
-
-def _given(resolved: Resolved, *, asked: Question, model: str) -> dict[str, str]:
-    """Returns digests of the prompts and the model, which the spec only names."""
-    found = {"training": asked.training, "heldout": digest(asked.prompts)}
-    if resolved.engine.needs_model:
-        found["model"] = models.digest_of(Path(model))
-    return {f"{DIGEST}{name}": value[:16] for name, value in found.items()}
 
 
 def _has_reached(done: Mapping[str, Any], *, until: Pause) -> bool:

@@ -145,7 +145,11 @@ class Desk:
     def _pool(self) -> "ProcessPool":
         from gfcr.loop.pool import ProcessPool
 
-        self._processes = self._processes or ProcessPool(memory_gib=self.task.memory_gib)
+        # What a function keeps between its calls is in one process, as it is in TRL.
+        num = 1 if self.task.together else 2
+        self._processes = self._processes or ProcessPool(
+            num_processes=num, memory_gib=self.task.memory_gib
+        )
         return self._processes
 
     def _answer_one(self, pending: Pending[Verdict], given: Any) -> None:

@@ -275,11 +275,9 @@ class LiveTrajectory(Columns):
         self.finish, self.detail = finish, detail
         if self.role or self.is_verified or not self._verify:
             return
-        floor = self._origin.floor
-        self._text = floor.codec.decode(self.tokens)
-        verdict = floor.desk.verify(
-            self._origin.job.prompt, text=self._text, tokens=self.tokens, place=self.id
-        )
+        floor, asked = self._origin.floor, self._origin.job.prompt
+        self._text = text = floor.codec.decode(self.tokens)
+        verdict = floor.desk.verify(asked, text=text, tokens=self.tokens, place=self.id)
         verdict.when_done(lambda: self._verified(verdict.result()))
 
     def _verified(self, verdict: Verdict) -> None:

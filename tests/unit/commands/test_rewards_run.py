@@ -36,7 +36,7 @@ async def waits(completions, prompts, *, run, **columns):
     """Waits for others."""
     import asyncio, os
     await asyncio.sleep(0.001)
-    return [float(os.getpid() != run)]
+    return [float(os.getpid() != run) for _ in completions]
 
 def remembers(completions, **columns):
     """More with each question, which makes it no function of prompt and text."""

@@ -45,7 +45,7 @@ class Ground:
     def abort(self, request_ids: Iterable[str]) -> None:
         self.dropped.extend(request_ids)
 
-    def verify(self, prompt: Prompt, *, text: str) -> Pending[Verdict]:
+    def verify(self, prompt: Prompt, *, text: str, **_: Any) -> Pending[Verdict]:
         self.judged.append((prompt.id, text))
         self.verdicts.append(Pending())
         return self.verdicts[-1]

@@ -1,0 +1,73 @@
+"""A run goes on with the prompts, answers and code that it was left with, or is told to."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gfcr import config as configs
+from gfcr import experiment
+from gfcr.errors import CheckpointError
+from gfcr.experiment.rehearsal import rehearse
+from gfcr.experiment.source import Pause
+
+REWARD = "def reward(completion):\n    return float(len(completion))\n"
+
+
+def write(folder: Path, *, asked: str = "1+{}", answer: str = "{}") -> None:
+    rows = [{"prompt": asked.format(i), "answer": answer.format(i)} for i in range(24)]
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def config(folder: Path) -> Any:
+    reward = {"verifier": f"{folder}/reward.py:reward"}
+    values: dict[str, Any] = {
+        "model": "none",
+        "engine": {"name": "fake", "mean_length": 6},
+        "trainer": {"name": "dry", "max_steps": 4, "save_every": 2},
+        "tracking": {"name": "local"},
+        "task": {
+            **{"name": "dataset", "path": f"{folder}/rows.jsonl", "verifier": "numeric"},
+            **{"rewards": {"long": reward}, "heldout_fraction": 0.4, "in_process": True},
+        },
+        "prompts": 2,
+        "evaluation": {"prompts": 4, "every": 2},
+        "folder": str(folder / "runs"),
+    }
+    return configs.experiment(values, where="t")
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ("answers", "the prompts to train on or their answers and the held-out prompts"),
+        ("prompts", "the prompts to train on or their answers and the held-out prompts"),
+        ("code", "reward.py"),
+    ],
+)
+def test_what_was_exchanged_since_is_refused_before_training_unless_accepted(
+    tmp_path: Path, changed: str, said: str
+) -> None:
+    write(tmp_path)
+    (tmp_path / "reward.py").write_text(REWARD)
+    left = experiment.run(config(tmp_path), until=Pause.parse("updates=2"))
+    assert left["status"] == "paused"
+    assert rehearse(config(tmp_path), fresh=False).would == "resume"
+    if changed == "code":
+        (tmp_path / "reward.py").write_text(REWARD.replace("len", "2 * len"))
+    else:
+        write(tmp_path, **({"answer": "7{}"} if changed == "answers" else {"asked": "2+{}"}))
+    rehearsed = rehearse(config(tmp_path), fresh=False)
+    assert rehearsed.would == "be refused" and said in rehearsed.detail
+    with pytest.raises(CheckpointError, match="give --accept data to go on") as error:
+        experiment.run(config(tmp_path))
+    assert said in str(error.value)
+    assert experiment.run(config(tmp_path), accept_data=True)["status"] == "finished"
+
+
+def test_what_is_the_same_goes_on_unasked(tmp_path: Path) -> None:
+    write(tmp_path)
+    (tmp_path / "reward.py").write_text(REWARD)
+    experiment.run(config(tmp_path), until=Pause.parse("updates=2"))
+    assert experiment.run(config(tmp_path))["status"] == "finished"
