@@ -6,7 +6,7 @@ Every message says what was given, what is allowed and what to do. The command l
 
 import difflib
 import traceback
-from collections.abc import Generator, Iterable
+from collections.abc import Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -85,6 +85,30 @@ def unknown_name(given: str, *, kind: str, allowed: Iterable[str], where: str = 
     return ConfigError(
         f"unknown {kind} {shown(given)}{place}.{did_you_mean(given[:200], names)} "
         f"Allowed: {', '.join(names)}."
+    )
+
+
+def missing_part(
+    name: str, *, key: str, held: Mapping[str, Collection[str]], removes: bool
+) -> ConfigError:
+    """Builds the error for a part that is changed or removed, and that a strategy does not have.
+
+    Args:
+        name: the part's name in the mapping, as given.
+        key: the mapping's key: `filters`, `controls` or `replays`.
+        held: the names of the strategy's parts, by mapping.
+        removes: whether null was given, which removes.
+    """
+    own, stage = list(held[key]), key.removesuffix("s")
+    others = (other for other in held if other != key and name in held[other])
+    elsewhere = "".join(f" It is a {o.removesuffix('s')}: strategy.{o}.{name}." for o in others)
+    remedy = f"To add one, give `{name}: {{name: PART}}`."
+    if removes:
+        remedy = "Null removes a part that is there: give the name of one, or leave this key out."
+    return ConfigError(
+        f"strategy.{key}.{name}{'=null' if removes else ''}: this strategy has no {stage} "
+        f"'{name}'. It has: {', '.join(own) or 'none'}.{did_you_mean(name[:200], own)}{elsewhere} "
+        f"{remedy}"
     )
 
 

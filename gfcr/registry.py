@@ -48,6 +48,12 @@ KINDS = {kind: package for kind, (package, _) in _KINDS.items()}
 """Kind of part -> package that holds one file for each."""
 BASES = {kind: base for kind, (_, base) in _KINDS.items()}
 """Kind of part -> the class that its parts inherit."""
+_KEYS = {
+    **{kind: f"strategy.{kind}" for kind in ("generate", "drafter", "correction")},
+    **{kind: f"strategy.{kind}s" for kind in ("filter", "control", "replay")},
+    **{k: k for k in ("task", "engine", "trainer", "schedule", "tracking", "launcher", "stopping")},
+}
+"""Kind of part -> the key of an experiment that it is given under; others are parts of parts."""
 _SAID = ("paper", "cell", "origin")
 
 
@@ -91,10 +97,12 @@ def find(kind: str, name: str, *, where: str = "") -> type[Part]:
     elif name in _files(kind):
         found = getattr(importlib.import_module(f"{KINDS[kind]}.{name}"), class_name(name))
     else:
-        raise unknown_name(name, kind=kind, allowed=names(kind), where=where)
+        unknown = unknown_name(name, kind=kind, allowed=names(kind), where=where)
+        raise ConfigError(f"{unknown}{_elsewhere(kind, name)}")
     if lacking := _lacks(found, kind=kind):
         raise ConfigError(
             f"{where or kind}: {shown(name)} is no {kind}: give a dataclass that {lacking}."
+            + _misplaced(found)
         )
     return found
 
@@ -198,6 +206,26 @@ def _lacks(found: Any, *, kind: str) -> str:
     if missing := sorted(getattr(found, "__abstractmethods__", ())):
         return f"writes {', '.join(missing)}"
     return "" if "__dataclass_fields__" in dir(found) else "has the decorator @dataclass"
+
+
+def _elsewhere(kind: str, name: str) -> str:
+    """Returns which other kinds have a part of this name; empty where none has."""
+    others = (k for k in KINDS if k != kind and name in names(k))
+    return "".join(f" '{name}'{_belongs(k)}" for k in others)
+
+
+def _misplaced(found: object) -> str:
+    """Returns of which kind a class is a part; empty where it is of none."""
+    if not inspect.isclass(found) or not issubclass(found, Part):
+        return ""
+    kind = next((k for k in KINDS if issubclass(found, load_object(BASES[k]))), None)
+    return f" It{_belongs(kind)}" if kind else ""
+
+
+def _belongs(kind: str) -> str:
+    """Returns ` is a control: give it under ...` for the kind that a part is of."""
+    where = f"under `{_KEYS[kind]}`" if kind in _KEYS else "to a part that takes one"
+    return f" is {'an' if kind[0] in 'aeiou' else 'a'} {kind}: give it {where}."
 
 
 @lru_cache(maxsize=256)  # every group asks which hooks of its strategy's parts are wrapped

@@ -11,7 +11,7 @@ from rich.jupyter import JupyterMixin
 
 from gfcr import registry
 from gfcr.correction.base import Correction
-from gfcr.errors import ConfigError, shown, unknown_name
+from gfcr.errors import ConfigError, missing_part, shown, unknown_name
 from gfcr.part import Part
 from gfcr.shown.table import Column, Table
 from gfcr.speculation.base import Drafter
@@ -152,7 +152,7 @@ def load(name: str, **overrides: Any) -> Strategy:
         overrides: arguments of the strategy's function (its knobs), and `generate`, `filters`,
             `controls`, `replays`, `drafter`, `correction`, `loss`: mappings merged into the parts
             at that address. A new filter, control or replay is added with its `name`; null (for a
-            drafter also `none`) removes one.
+            drafter also `none`) removes one that is there.
 
     Raises:
         ConfigError: unknown name, knob, part or key, or a value of the wrong type.
@@ -197,7 +197,7 @@ def override(strategy: Strategy, changes: Mapping[str, Any]) -> Strategy:
     """Returns the strategy with parts changed by address, see `load`."""
     for key, change in changes.items():
         if key in _MAPS:
-            parts = _override_map(getattr(strategy, key), change, stage=key.removesuffix("s"))
+            parts = _override_map(strategy, change, key=key)
             strategy = replace(strategy, **{key: parts})
         elif key == "loss":
             values = plain.merge(Loss, asdict(strategy.loss), change, where="strategy.loss")
@@ -264,20 +264,15 @@ ADDRESSES = ("generate", *_MAPS, "drafter", "loss", "correction")
 """Keys of a strategy that are not its function's knobs."""
 
 
-def _override_map(parts: Mapping[str, Any], changes: Any, *, stage: str) -> dict[str, Any]:
-    result = dict(parts)
-    for name, change in mapping(changes, where=f"strategy.{stage}s").items():
-        where = f"{stage}s.{name}"
-        if change is None:
-            result.pop(name, None)
-        elif name in result or (is_mapping(change) and "name" in change):
-            result[name] = _override_part(result.get(name), change, stage=stage, where=where)
-        else:
-            raise ConfigError(
-                f"strategy.{where}: this strategy has no {stage} '{name}'. It has: "
-                f"{', '.join(parts) or 'none'}. To add one, give `{name}: {{name: PART}}`."
-            )
-    return result
+def _override_map(strategy: Strategy, changes: Any, *, key: str) -> dict[str, Any]:
+    parts = {other: dict(getattr(strategy, other)) for other in _MAPS}
+    stage, result = key.removesuffix("s"), parts[key]
+    for name, change in mapping(changes, where=f"strategy.{key}").items():
+        if name not in result and not (is_mapping(change) and "name" in change):
+            raise missing_part(str(name), key=key, held=parts, removes=change is None)
+        where = f"{key}.{name}"
+        result[name] = _override_part(result.get(name), change, stage=stage, where=where)
+    return {name: part for name, part in result.items() if part is not None}
 
 
 def _override_part(part: Part | None, change: Any, *, stage: str, where: str) -> Any:

@@ -58,7 +58,7 @@ def test_parts_are_added_at_the_end_replaced_and_removed() -> None:
 
 
 def test_loss_and_replay_have_addresses_too() -> None:
-    changed = strategies.load("dapo", loss={"clip_high": 0.3}, replays={"repo": None})
+    changed = strategies.load("repo", loss={"clip_high": 0.3}, replays={"repo": None})
     assert changed.loss.clip_high == 0.3 and changed.loss.clip_low == 0.2
     assert not changed.replays
 
@@ -97,6 +97,55 @@ def test_loss_and_replay_have_addresses_too() -> None:
 def test_a_wrong_override_is_named(overrides: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         strategies.load("dapo", **overrides)
+
+
+@over(
+    ("change", "message"),
+    [
+        (
+            {"filters": {"zero_varience": None}},
+            r"strategy\.filters\.zero_varience=null: .* no filter 'zero_varience'\. It has: "
+            r"zero_variance, soft_overlong, advantage\. Did you mean 'zero_variance'\?",
+        ),
+        ({"filters": {"refill": None}}, r"It is a control: strategy\.controls\.refill\."),
+        ({"controls": {"zero_variance": None}}, r"It is a filter: strategy\.filters\.zero_var"),
+        ({"controls": {"refil": None}}, r"It has: refill\. Did you mean 'refill'"),
+        ({"replays": {"kept": None}}, r"replays\.kept=null: .* no replay 'kept'\. It has: none"),
+        ({"filters": {"refill": {"oversample": 2}}}, r"strategy\.controls\.refill"),
+    ],
+)
+def test_what_is_not_there_cannot_be_removed(change: dict[str, Any], message: str) -> None:
+    """Else an ablation that is misspelt compares a strategy with itself."""
+    with pytest.raises(ConfigError, match=message):
+        strategies.load("dapo", **change)
+
+
+def test_null_removes_exactly_what_it_names() -> None:
+    plain = strategies.load("dapo")
+    for key in ("filters", "controls", "replays"):
+        for name in (held := getattr(plain, key)):
+            if name != "advantage":  # without which nothing is trained
+                left = getattr(strategies.load("dapo", **{key: {name: None}}), key)
+                assert list(left) == [other for other in held if other != name]
+
+
+@over(
+    ("change", "belongs"),
+    [
+        ({"filters": {"new": {"name": "refill"}}}, "a control: give it under `strategy.controls`"),
+        ({"controls": {"new": {"name": "group_replay"}}}, "a replay: .*`strategy.replays`"),
+        ({"replays": {"new": {"name": "zero_variance"}}}, "a filter: .*`strategy.filters`"),
+        ({"generate": "ngram"}, "a drafter: give it under `strategy.drafter`"),
+        ({"filters": {"new": {"name": "exact"}}}, "a verifier: give it to a part that takes one"),
+        (
+            {"controls": {"new": {"name": "gfcr.filter.zero_variance:ZeroVariance"}}},
+            "It is a filter: give it under `strategy.filters`",
+        ),
+    ],
+)
+def test_a_part_of_another_stage_is_told_its_own(change: dict[str, Any], belongs: str) -> None:
+    with pytest.raises(ConfigError, match=belongs):
+        strategies.load("dapo", **change)
 
 
 def test_an_unknown_strategy_is_named_with_the_nearest() -> None:

@@ -168,3 +168,36 @@ def test_several_values_on_the_command_line_are_crossed(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"strategy has several values, and .* has arms"):
         arms("strategy=grpo,dapo")
     assert arms("strategy=grpo,dapo", "~arms") == ["grpo", "dapo"]
+
+
+@over(
+    ("override", "message"),
+    [
+        ("arms.dapo=null", r"arms\.dapo=null .* There are: grpo, dapo\. .*~arms\.NAME"),
+        ("arms.dappo=null", r"There are: grpo, dapo\. Did you mean 'dapo'\?"),
+    ],
+)
+def test_null_makes_no_arm_that_equals_the_baseline(
+    override: str, message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "study.yaml"
+    arms: dict[str, Any] = {"grpo": None, "dapo": {"strategy": "dapo"}}
+    path.write_text(
+        yaml.safe_dump({**BASE, "folder": str(tmp_path), "arms": arms}, sort_keys=False)
+    )
+    with pytest.raises(ConfigError, match=message):
+        sweep.load(path, overrides=[override])
+    assert list(sweep.load(path, overrides=["~arms.dapo"]).arms) == ["grpo"]
+    above = tmp_path / "above.yaml"
+    key, _, name = override.removesuffix("=null").partition(".")
+    above.write_text(yaml.safe_dump({"base": "study.yaml", key: {name: None}}))
+    with pytest.raises(ConfigError, match=message):
+        sweep.load(above, overrides=[])
+
+
+def test_null_takes_no_settings_from_a_level(tmp_path: Path) -> None:
+    path = tmp_path / "study.yaml"
+    path.write_text(yaml.safe_dump({**BASE, "folder": str(tmp_path), "factors": FACTORS}))
+    for override in ("factors.filters.alive=null", "factors.filters=null", "factors.no=null"):
+        with pytest.raises(ConfigError, match=rf"{override[:-5]}=null is not allowed.*There are"):
+            sweep.load(path, overrides=[override])
