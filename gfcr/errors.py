@@ -55,6 +55,15 @@ class FolderInUse(GfcrError, RuntimeError):
     """Another process writes to the folder of a run."""
 
 
+class FolderLost(GfcrError, RuntimeError):
+    """The lock file of a folder was removed while its holder wrote there: the holder pauses."""
+
+    def __init__(self, message: str, *, regained: bool) -> None:
+        """Takes the message, and whether the holder has locked the folder again to say so there."""
+        super().__init__(message)
+        self.regained = regained
+
+
 def did_you_mean(given: str, allowed: Iterable[str]) -> str:
     """Returns ` Did you mean 'x'?` for the nearest allowed name, or an empty string."""
     near = difflib.get_close_matches(given, list(allowed), n=1, cutoff=0.5)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from gfcr.errors import StoreError
+from gfcr.errors import FolderLost, StoreError
 from gfcr.experiment.provenance import went_on
 from gfcr.experiment.resolved import Resolved
 from gfcr.experiment.source import RunSource
@@ -58,13 +58,20 @@ def end(resolved: Resolved, *, records: RunFolder, result: Mapping[str, Any]) ->
 def break_off(
     resolved: Resolved, *, records: RunFolder, source: RunSource | None, error: BaseException
 ) -> None:
-    """Writes the result of a run that was interrupted or has failed."""
+    """Writes the result of a run that was interrupted or has failed.
+
+    Nothing is written of a run that has lost its folder to another process.
+    """
+    if isinstance(error, FolderLost) and not error.regained:
+        return
     checkpoints = resolved.folder / "checkpoints"
     result: dict[str, Any] = {**identity(resolved), "folder": str(resolved.folder)}
     last = checkpoint.newest(checkpoints)
     updates = checkpoint.step_of(last) if last else 0
     if isinstance(error, KeyboardInterrupt):
         result |= {"status": "paused", "interrupted": str(error) or "SIGINT", "updates": updates}
+    elif isinstance(error, FolderLost):
+        result |= {"status": "paused", "interrupted": "lock file removed", "updates": updates}
     elif (problem := disk_problem(error, folder=resolved.folder)) is not None:
         # What the run will make again is no use to anyone, and its room is needed for these lines.
         # (A file that is still open keeps it.)

@@ -31,7 +31,7 @@ from gfcr.schedule.ahead import Ahead
 from gfcr.tracking import checksum
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import RunFolder, write_atomic
-from gfcr.tracking.lock import locked
+from gfcr.tracking.lock import locked, refuse_if_alive
 from gfcr.tracking.rollouts import read_rollouts, spelling
 from gfcr.train.base import BatchSource, TrainJob, TrainResult
 
@@ -60,6 +60,7 @@ def run(
     Raises:
         ConfigError: `until` is never reached, for nothing is evaluated on the way.
         FolderInUse: another process runs it.
+        FolderLost: its lock file was removed while it ran; it has paused.
         StoreError: the disk is full, or cannot be written to.
     """
     resolved = resolve(config)
@@ -69,10 +70,13 @@ def run(
             f"until {until}: a run stops for now at a held-out evaluation, and evaluation.every=0 "
             "makes none before its end. Give the updates between two, evaluation.every=10."
         )
-    with interruptible() as heard, locked(resolved.folder, patience_s=patience_s):
+    with interruptible() as heard, locked(resolved.folder, patience_s=patience_s) as held:
+        records = RunFolder(resolved.folder, guard=held.check)
+        refuse_if_alive(resolved.folder, by=records.runs_by)
         try:
             return _open(
                 resolved,
+                records=records,
                 fresh=fresh,
                 accept_data=accept_data,
                 until=until,
@@ -89,6 +93,7 @@ def run(
 def _open(
     resolved: Resolved,
     *,
+    records: RunFolder,
     fresh: bool,
     accept_data: bool,
     until: Pause | None,
@@ -96,7 +101,6 @@ def _open(
     watch: Callable[[Progress], None],
     say: Callable[[str], None],
 ) -> dict[str, Any]:
-    records = RunFolder(resolved.folder)
     if fresh and resolved.folder.exists():
         _set_aside(resolved.folder)
     records.drop_halves()
@@ -190,6 +194,7 @@ def _run(
             heard.check()
             result = _result(resolved, source=source, pipeline=pipeline, trained=trained)
             result["certificate"] = stands.word
+            records.guard()
         except BaseException as error:
             ending.break_off(resolved, records=records, source=source, error=error)
             raise

@@ -2,7 +2,8 @@
 
 run.json          who the run is (RunCard), written before anything is generated
 metrics.jsonl     one line per update: {"step": 3, "metrics": {...}, "time": 1700000000.0}
-status.json       how it stands (`Status`), and a digest of the result once it has ended
+status.json       how it stands (`Status`), the process that runs it, and a digest of the result
+                  once it has ended
 result.json       the summary, written once at the end (`gfcr.tracking.checksum`)
 attempt           tells this folder from others of the same run, see `RunFolder.attempt`
 certificate.json  of the drafter, where one holds (`gfcr.certificate.certify`)
@@ -21,6 +22,7 @@ from typing import Any, Literal, TypeAlias, final, get_args
 from uuid import uuid4
 
 from gfcr.errors import CheckpointError, near_file
+from gfcr.process.whose import whose
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.rollouts import rollout_files, write_rollouts
 from gfcr.types import RolloutBatch
@@ -65,10 +67,11 @@ class RunFolder:
 
     Args:
         path: the folder; made by `create`.
+        guard: called before anything is written; raises where the folder is no longer held.
     """
 
-    def __init__(self, path: Path | str) -> None:
-        self.path = Path(path)
+    def __init__(self, path: Path | str, *, guard: Callable[[], None] = lambda: None) -> None:
+        self.path, self.guard = Path(path), guard
         self._written: dict[str, str] = {}
 
     @property
@@ -93,6 +96,7 @@ class RunFolder:
         Raises:
             CheckpointError: the folder holds another run.
         """
+        self.guard()
         if self.exists():
             held = self.card()
             if held.run_id != card.run_id:
@@ -141,6 +145,7 @@ class RunFolder:
 
     def append(self, step: int, *, metrics: Mapping[str, float], time: float | None = None) -> None:
         """Appends one line to `metrics.jsonl` and flushes it to the operating system."""
+        self.guard()
         line = {"step": step, "metrics": dict(metrics), "time": time or clock.time()}
         self.path.mkdir(parents=True, exist_ok=True)
         with (self.path / "metrics.jsonl").open("a", encoding="utf-8") as file:
@@ -163,11 +168,13 @@ class RunFolder:
 
     def add_rollouts(self, batch: RolloutBatch, *, spell: Callable[[int], str]) -> None:
         """Writes the rollouts of an update; for `spell` see `write_rollouts`."""
+        self.guard()
         path = write_rollouts(self.rollouts, batch=batch, spell=spell)
         self._written[path.name] = _sha256(path.read_bytes())
 
     def mark(self) -> Mark:
         """Returns a mark of what the folder holds now."""
+        self.guard()
         held = self._metrics_bytes()
         return Mark(metrics=len(held), digest=_sha256(held), rollouts=dict(self._written))
 
@@ -227,8 +234,16 @@ class RunFolder:
 
     def set_status(self, status: Status, *, result: str | None = None) -> None:
         """Writes `status.json`, with the digest of the result where the run has ended."""
-        digest = {} if result is None else {"result": result}
-        write_atomic(self.path / "status.json", _dump({"status": status, **digest}))
+        self.guard()
+        more = {} if result is None else {"result": result}
+        by = {"by": whose()} if status == "running" else {}
+        write_atomic(self.path / "status.json", _dump({"status": status, **more, **by}))
+
+    @property
+    def runs_by(self) -> dict[str, Any] | None:
+        """Who said that it runs this, see `whose`; None of a run that has ended or not begun."""
+        held = self.read("status.json") or {}
+        return held.get("by") if held.get("status") == "running" else None
 
     def result(self) -> dict[str, Any] | None:
         """Returns `result.json`, or None when the run has not ended."""
@@ -241,6 +256,7 @@ class RunFolder:
 
     def write_result(self, result: Mapping[str, object]) -> None:
         """Writes `result.json`."""
+        self.guard()
         write_atomic(self.path / "result.json", _dump(result))
 
 

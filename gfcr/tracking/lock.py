@@ -3,23 +3,76 @@
 The lock lies beside the folder, not in it, so that a folder moved away takes no lock along. It is
 made by `flock`: on a network file system it holds between machines where that file system keeps
 locks (NFS 4, or NFS 3 with lockd).
+
+Somebody may remove the lock file while it is held. The holder then finds it gone (`Held.check`),
+and whoever comes next finds the holder named in the note beside it, or in the run's own record
+(`refuse_if_alive`), as long as that process lives.
 """
 
 import json
 import os
-import socket
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any, cast, final
 
 from filelock import FileLock, Timeout
 
-from gfcr.errors import FolderInUse, GfcrError
+from gfcr.errors import FolderInUse, FolderLost, GfcrError
+from gfcr.process.whose import is_alive, whose
+
+
+@final
+class Held:
+    """The lock that a process holds on a folder.
+
+    Args:
+        lock: the lock file, which is locked now.
+    """
+
+    def __init__(self, lock: Path) -> None:
+        self._lock = lock
+        self._at = _inode(lock)
+        self._again: FileLock | None = None
+
+    def check(self) -> None:
+        """Checks that the lock file is still the one that was locked.
+
+        Raises:
+            FolderLost: it was removed, or is another one. The folder is locked again if nobody
+                else has done so, so that the next call passes.
+        """
+        if (now := _inode(self._lock)) == self._at:
+            return
+        what = "was removed" if now is None else "was removed and made anew"
+        raise FolderLost(
+            f"{self._lock} {what} while this process held its folder by it: it stops here, paused, "
+            "so that no two write there. Leave lock files in place, see that nobody else writes to "
+            "the folder, then run the same command again.",
+            regained=self._regain(),
+        )
+
+    def release(self) -> None:
+        """Gives back a lock that was taken again."""
+        if self._again is not None:
+            self._again.release()
+
+    def _regain(self) -> bool:
+        if not self._lock.parent.is_dir():  # all of it was moved away
+            return False
+        self.release()
+        again = FileLock(self._lock, blocking=False)
+        try:
+            again.acquire()
+        except (Timeout, OSError):
+            return False
+        self._again, self._at = again, _inode(self._lock)
+        return True
 
 
 @contextmanager
-def locked(folder: Path | str, *, patience_s: float = 0.0) -> Generator[None]:
+def locked(folder: Path | str, *, patience_s: float = 0.0) -> Generator[Held]:
     """Holds the lock of a run folder, or of a trainer's output folder; it need not exist yet.
 
     Args:
@@ -36,20 +89,44 @@ def locked(folder: Path | str, *, patience_s: float = 0.0) -> Generator[None]:
         lock.parent.mkdir(parents=True, exist_ok=True)
         held.acquire()
     except Timeout:
-        raise FolderInUse(_in_use(folder, holder=holder, patience_s=patience_s)) from None
+        told = _in_use(folder, who=_noted(holder), patience_s=patience_s)
+        raise FolderInUse(told) from None
     except OSError as error:
         raise GfcrError(
             f"{lock} cannot be locked ({error}): give a folder that you may write to, on a file "
             "system that keeps locks."
         ) from error
     try:
+        # A holder whose lock file was removed is still named here, and lives.
+        refuse_if_alive(folder, by=_noted(holder))
+    except FolderInUse:
+        held.release()
+        raise
+    found = Held(lock)
+    try:
         _note(holder)
-        yield
+        yield found
     finally:
         with suppress(OSError):
             # Before the lock is released, as the next holder writes its own note there.
-            holder.unlink()
+            if (_noted(holder) or {}).get("pid") == os.getpid():
+                holder.unlink()
+        found.release()
         held.release()
+
+
+def refuse_if_alive(folder: Path | str, *, by: Mapping[str, Any] | None) -> None:
+    """Refuses a folder that another process of this machine writes to, by what it said of itself.
+
+    Args:
+        folder: the folder.
+        by: what `whose` gave in that process, None where nobody has said so.
+
+    Raises:
+        FolderInUse: that process lives, and is another one than this.
+    """
+    if by is not None and by.get("pid") != os.getpid() and is_alive(by):
+        raise FolderInUse(_in_use(folder, who=by, patience_s=0.0))
 
 
 def refuse_if_locked(folder: Path | str) -> None:
@@ -58,8 +135,10 @@ def refuse_if_locked(folder: Path | str) -> None:
     Raises:
         FolderInUse: another process holds it.
     """
+    who = _noted(_files(folder)[1])
     if is_locked(folder):
-        raise FolderInUse(_in_use(folder, holder=_files(folder)[1], patience_s=0.0))
+        raise FolderInUse(_in_use(folder, who=who, patience_s=0.0))
+    refuse_if_alive(folder, by=who)
 
 
 def is_locked(folder: Path | str) -> bool:
@@ -79,19 +158,35 @@ def _files(folder: Path | str) -> tuple[Path, Path]:
     return place.with_name(f"{place.name}.lock"), place.with_name(f"{place.name}.holder.json")
 
 
-def _note(holder: Path) -> None:
-    who = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.time()}
-    with suppress(OSError):  # only for the message; whatever is full or read-only is said later
-        holder.write_text(json.dumps(who) + "\n", encoding="utf-8")
-
-
-def _in_use(folder: Path | str, *, holder: Path, patience_s: float) -> str:
+def _inode(file: Path) -> tuple[int, int] | None:
+    """Returns what tells a file from another of its name; None where there is none."""
     try:
-        who = json.loads(holder.read_text("utf-8"))
-        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(who["since"]))
-        named = f"process {who['pid']} on {who['host']}, since {since}"
-    except (OSError, ValueError, KeyError, TypeError):
-        named = "another process"
+        found = file.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _note(holder: Path) -> None:
+    with suppress(OSError):  # only for the message; whatever is full or read-only is said later
+        holder.write_text(json.dumps(whose()) + "\n", encoding="utf-8")
+
+
+def _noted(holder: Path) -> dict[str, Any] | None:
+    """Returns what the holder of a folder said of itself; None where that cannot be read."""
+    try:
+        found = json.loads(holder.read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else None
+
+
+def _in_use(folder: Path | str, *, who: Mapping[str, Any] | None, patience_s: float) -> str:
+    named = "another process"
+    with suppress(KeyError, TypeError, ValueError):
+        if who is not None:
+            since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(who["since"]))
+            named = f"process {who['pid']} on {who['host']}, since {since}"
     waited = f" after {patience_s:g} s" if patience_s else ""
     return (
         f"{folder} is in use by {named}{waited}: two writers would damage it. Wait for that one or "

@@ -1,5 +1,6 @@
 """One writer to a folder, however it comes in."""
 
+import json
 import os
 import signal
 import socket
@@ -15,7 +16,9 @@ import pytest
 from gfcr import config, experiment, sweep
 from gfcr.commands import upload
 from gfcr.config import Experiment
-from gfcr.errors import FolderInUse
+from gfcr.errors import FolderInUse, FolderLost
+from gfcr.experiment.rehearsal import rehearse
+from gfcr.process.whose import is_alive, whose
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.lock import is_locked, locked
 from tests.cases import over
@@ -115,3 +118,94 @@ def test_a_run_that_runs_is_not_uploaded_and_the_others_are(
     assert list(outcome.data["uploaded"]) == [str(folders[1])]
     assert list(outcome.data["skipped"]) == [str(folders[0])] and "in use" in str(outcome.text)
     assert RunFolder(folders[0]).status == "finished"
+
+
+@over("beside", [[".lock"], [".lock", ".holder.json"]])
+def test_a_run_whose_lock_file_goes_pauses_and_goes_on_as_if_nothing_was(
+    beside: list[str], tmp_path: Path
+) -> None:
+    config = small(tmp_path, trainer={"name": "dry", "max_steps": 6, "save_every": 2})
+    folder = experiment.resolve(config).folder
+    files = [folder.with_name(folder.name + ending) for ending in beside]
+
+    def careless(progress: Any) -> None:
+        if progress.update == 3:
+            for file in files:
+                file.unlink()
+
+    with pytest.raises(FolderLost, match=r"\.lock was removed .*paused.*run the same command"):
+        experiment.run(config, watch=careless)
+    records = RunFolder(folder)
+    assert records.status == "paused" and (records.result() or {})["updates"] == 2
+    done = experiment.run(config)
+    assert (done["status"], done["resumed_from"]) == ("finished", 2)
+    steps = [line.step for line in records.metrics() if "rollouts/all" in line.metrics]
+    assert steps == sorted(set(steps)) == [1, 2, 3, 4, 5, 6]
+    experiment.run(config, fresh=True)  # leaves nothing behind that refuses
+
+
+RUN = """
+import sys
+from pathlib import Path
+from gfcr import config, experiment
+from gfcr.values import reading
+def wait(progress):
+    if progress.update == 2:
+        print("running", flush=True)
+        sys.stdin.readline()
+experiment.run(config.experiment(reading.read(Path(sys.argv[1])), where="t"), watch=wait)
+"""
+
+
+@pytest.mark.slow
+def test_without_its_lock_file_a_run_that_lives_is_not_run_a_second_time(tmp_path: Path) -> None:
+    values = values_of(tmp_path / "out")
+    config = small(tmp_path / "out")
+    (tmp_path / "e.yaml").write_text(json.dumps(values))
+    folder = experiment.resolve(config).folder
+    command = [sys.executable, "-c", RUN, str(tmp_path / "e.yaml")]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stdout is not None and process.stdout.readline() == "running\n"
+        for ending in (".lock", ".holder.json"):
+            folder.with_name(folder.name + ending).unlink()
+        held = tree(folder)
+        for way in WRITERS.values():
+            if way is not WRITERS["stopped by a rule"]:
+                with pytest.raises(FolderInUse, match=f"process {process.pid} "):
+                    way(config)
+        assert rehearse(config, fresh=False).would == "be refused"
+        assert tree(folder) == held
+        _, said = process.communicate("\n")
+        assert process.returncode and "FolderLost" in said
+    assert RunFolder(folder).status == "paused"
+    assert experiment.run(config)["status"] == "finished"
+
+
+def test_a_process_is_told_from_a_later_one_of_its_number(tmp_path: Path) -> None:
+    who = whose()
+    assert is_alive(who)
+    for other in ({"started": "1"}, {"host": "elsewhere"}, {"pid": 2**22 + 1}, {"pid": "x"}):
+        assert not is_alive({**who, **other})
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        ended = {**who, "pid": process.pid}
+    assert not is_alive(ended) and not is_alive({})
+
+
+def test_a_lock_that_another_took_is_not_taken_back(tmp_path: Path) -> None:
+    with locked(tmp_path / "run") as held:
+        held.check()
+        (tmp_path / "run.lock").unlink()
+        (tmp_path / "run.holder.json").unlink()
+        with holder(tmp_path / "run"):
+            for _ in range(2):
+                with pytest.raises(FolderLost, match="was removed and made anew") as caught:
+                    held.check()
+                assert not caught.value.regained
+    with locked(tmp_path / "run") as held:
+        (tmp_path / "run.lock").unlink()
+        with pytest.raises(FolderLost) as caught:
+            held.check()
+        assert caught.value.regained and is_locked(tmp_path / "run")
+        held.check()
+    assert not is_locked(tmp_path / "run")
