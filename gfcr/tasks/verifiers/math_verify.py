@@ -1,11 +1,13 @@
 """Equality of mathematical expressions, by the math-verify library."""
 
 from dataclasses import dataclass
+from itertools import product
 from typing import Annotated, Any, ClassVar, final
 
 from annotated_types import Interval
 
 from gfcr.tasks.base import Verdict
+from gfcr.tasks.verifiers import _expressions as expressions
 from gfcr.tasks.verifiers.base import Verifier
 
 
@@ -14,8 +16,12 @@ from gfcr.tasks.verifiers.base import Verifier
 class MathVerify(Verifier):
     r"""1 if the completion's expression equals the answer's (`\frac12` is 0.5).
 
-    Needs the extra `gfcr[tasks]`. The library's own time-outs use SIGALRM, which works in main
-    threads only and scores 0 when it fires: they are off, and the process pool keeps the time.
+    Needs the extra `gfcr[tasks]`. Beside what the library equates: quantities below a thousandth
+    are compared in their digits, not in their decimals; an answer of one letter, A to J, is a
+    choice, `(B)` and `The answer is B.`; one such as 12:00 is a time of the day.
+
+    The library's own time-outs use SIGALRM, which works in main threads only and scores 0 when it
+    fires: they are off, and the process pool keeps the time.
     """
 
     origin: ClassVar[str] = "ours"
@@ -23,21 +29,42 @@ class MathVerify(Verifier):
     slow = True
 
     precision: Annotated[int, Interval(ge=0, le=15)] = 6
-    """Decimals that floats are rounded to before they are compared."""
+    """Decimals that floats are rounded to before they are compared; digits of small ones."""
     strict: bool = True
     """False also equates sets with intervals and the like."""
 
     def verify(self, text: str, *, answer: str) -> Verdict:
         """Compares; an answer that cannot be parsed cannot be judged against."""
+        if letter := expressions.CHOICE.fullmatch(answer.strip()):
+            return Verdict(reward=float(expressions.choice(text) == letter[1]))
+        gold = _parsed(expressions.as_math(answer), strictly=True)
+        if not expressions.is_number_at_all(gold) and (time := expressions.clock(answer)):
+            return Verdict(reward=float(expressions.clock(text) == time))
+        if why := _unusable(gold):
+            return Verdict(reward=None, error=f"{why} in the answer {answer!r}")
+        # A completion with nothing to parse is wrong; only a failing comparison is unscorable.
+        given = _parsed(expressions.prepared(text), strictly=False)
+        return Verdict(reward=float(any(self._equal(*pair) for pair in product(gold, given))))
+
+    def check(self, answer: str) -> str | None:
+        """Returns why an answer cannot be parsed; plain numbers and choices are not tried."""
+        if not answer.strip():
+            return "it is empty"
+        if expressions.is_simple(answer) or expressions.CHOICE.fullmatch(answer.strip()):
+            return None
+        try:
+            gold = _parsed(expressions.as_math(answer), strictly=True)
+        except ModuleNotFoundError:
+            raise
+        except Exception as error:  # of whatever the library's grammar does
+            return f"math-verify cannot parse it ({type(error).__name__})"
+        timed = not expressions.is_number_at_all(gold) and expressions.clock(answer)
+        return None if timed else _unusable(gold)
+
+    def _equal(self, gold: Any, given: Any) -> bool:
         import math_verify  # pyright: ignore[reportMissingTypeStubs]
 
         library: Any = math_verify  # untyped
-        # Plain answers such as `1/2` are LaTeX only within dollars.
-        gold = library.parse(_as_math(answer), parsing_timeout=None, raise_on_error=True)
-        if not gold:
-            return Verdict(reward=None, error=f"math-verify finds nothing in the answer {answer!r}")
-        # A completion with nothing to parse is wrong; only a failing comparison is unscorable.
-        given = library.parse(text, parsing_timeout=None)
         equal = library.verify(
             gold,
             given,
@@ -46,8 +73,22 @@ class MathVerify(Verifier):
             timeout_seconds=None,
             raise_on_error=True,
         )
-        return Verdict(reward=float(equal))
+        texts = isinstance(gold, str) or isinstance(given, str)
+        return equal and (texts or not expressions.apart(gold, given, precision=self.precision))
 
 
-def _as_math(answer: str) -> str:
-    return answer if "$" in answer or "\\boxed" in answer else f"${answer}$"
+def _parsed(text: str, *, strictly: bool) -> list[Any]:
+    import math_verify  # pyright: ignore[reportMissingTypeStubs]
+
+    library: Any = math_verify  # untyped
+    found = library.parse(text, parsing_timeout=None, raise_on_error=strictly)
+    return found if expressions.is_whole(found) else []
+
+
+def _unusable(gold: list[Any]) -> str | None:
+    """Returns what is wrong with what the library has found in an answer, or None."""
+    if all(isinstance(found, str) for found in gold):
+        return "math-verify finds nothing that it can parse"
+    if not expressions.is_number_at_all(gold):
+        return "math-verify finds a division by zero"
+    return None

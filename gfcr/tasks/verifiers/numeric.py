@@ -10,26 +10,44 @@ from gfcr.tasks.verifiers.base import Verifier
 from gfcr.values.ranges import NonNegative, Word
 
 _NUMBER: Final = re.compile(
-    r"(?:(?<![\w)])[-+])?"  # a sign, unless it is an operator
-    r"(?:(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d*)?|\.\d+)"
-    r"(?:e[-+]?\d+)?(?:/\d+)?",
-    re.IGNORECASE,
+    r"""
+    (?P<sign>(?<![\w)])[-+])?  # unless it is an operator
+    (?P<digits>
+        (?: (?<![\d.,])(?<!\d[ ])\d{1,3}(?P<by>[,\ ])\d{3}(?:(?P=by)\d{3})*(?!\d) | \d+ )(?:\.\d*)?
+        | \.\d+
+    )
+    (?: e(?P<e>[-+]?\d+)
+        | \s*(?:\\times|\\cdot|[*x\u00d7\u00b7\u22c5])\s*10\^(?P<ten>[-+]?\d+)
+        | \^(?P<power>[-+]?\d+)
+    )?
+    (?:/(?P<under>\d+))?
+    """,
+    re.IGNORECASE | re.VERBOSE,
 )
+_MINUS: Final = str.maketrans(dict.fromkeys("\u2212\u2013\uff0d\ufe63", "-"))
+_SPACES: Final = re.compile(r"(?<=\d)(?:[\u00a0\u2007\u2009\u202f~]|\\[,;: ])(?=\d{3})")
+_RAISED: Final = re.compile(r"(?<=\d)([⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+)")
+_LOWERED: Final = str.maketrans("⁺⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "+-0123456789")
+_BRACED: Final = re.compile(r"\^\s*\{\s*([-+]?\s*\d+)\s*\}")
+_PART: Final = r"\s*(?:\{\s*(\d+)\s*\}|(\d))"
+_FRACTION: Final = re.compile(rf"(\d*)\s*\\[dt]?frac{_PART}{_PART}")
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class Numeric(Verifier):
-    """1 if the last number of the completion is the answer's last number, within a tolerance.
+    r"""1 if the last number of the completion is the answer's last number, within a tolerance.
 
-    Reads `1,234.5`, `-2e3` and `3/4`. With `marker`, only what follows its last occurrence counts
+    Reads `1,234.5`, `1 234.5`, `1{,}234`, `-2e3`, `3/4`, `\frac{3}{4}`, `2 \times 10^{-7}`, and
+    minus in any of its characters. With `marker`, only what follows its last occurrence counts
     (GSM8K answers end in `#### 42`: both sides then agree on the number meant).
     """
 
     origin: ClassVar[str] = "ours"
 
     tolerance: NonNegative = 0.0
-    """Largest difference allowed, absolute, or relative to the answer if that is larger."""
+    """Largest difference allowed: absolute, or relative to an answer beyond 1, and to one below the
+    tolerance itself, which would otherwise equal 0."""
     marker: Word = ""
 
     def verify(self, text: str, *, answer: str) -> Verdict:
@@ -42,29 +60,60 @@ class Numeric(Verifier):
         given = last_number(text.rpartition(self.marker)[2] if self.marker else text)
         if given is None:
             return Verdict(reward=0.0)
-        slack = Fraction(self.tolerance) * max(1, abs(right))
-        return Verdict(reward=float(abs(given - right) <= slack))
+        return Verdict(reward=float(abs(given - right) <= self._slack(abs(right))))
 
     def check(self, answer: str) -> str | None:
         """Returns what is wrong with an answer without a number."""
         return None if last_number(answer) is not None else "it holds no number"
 
+    def _slack(self, size: Fraction) -> Fraction:
+        allowed = Fraction(self.tolerance)
+        return allowed * (size if 0 < size <= allowed else max(1, size))
+
 
 def last_number(text: str) -> Fraction | None:
     """Returns the last number written in a text, exactly."""
-    for written in reversed(_NUMBER.findall(text)):
-        number = _parse(written.replace(",", ""))
+    for written in reversed([*_NUMBER.finditer(_plain(text))]):
+        number = _parse(written)
         if number is not None:
             return number
     return None
 
 
-def _parse(written: str) -> Fraction | None:
-    exponent = written.lower().partition("e")[2]
+def _plain(text: str) -> str:
+    """Returns a text with its numbers spelt in few ways, whatever typeset them."""
+    text = _SPACES.sub(" ", text.translate(_MINUS).replace("{,}", ","))
+    text = _RAISED.sub(lambda raised: "^" + raised[1].translate(_LOWERED), text)
+    text = _BRACED.sub(lambda braced: "^" + braced[1].replace(" ", ""), text)
+    return _FRACTION.sub(_over, text)
+
+
+def _over(written: re.Match[str]) -> str:
+    """Returns `a/b` for a fraction, of a mixed number too."""
+    whole, *parts = written.groups()
+    above, under = (part for part in parts if part)
+    return f"{int(whole or 0) * int(under) + int(above)}/{under}"
+
+
+def _parse(written: re.Match[str]) -> Fraction | None:
+    digits = re.sub("[, ]", "", written["digits"])
+    power = written["power"]
+    if power is not None and digits != "10":
+        return _parsed(power, exponent="", under="")  # of any other base, its last number
+    exponent = written["e"] or written["ten"] or ""
+    if power is not None:
+        digits, exponent = "1", power
+    return _parsed(
+        (written["sign"] or "") + digits, exponent=exponent, under=written["under"] or ""
+    )
+
+
+def _parsed(digits: str, *, exponent: str, under: str) -> Fraction | None:
     # 1e999999999 is a valid number that fills the memory.
     if len(exponent) > 4:
         return None
     try:
-        return Fraction(written)
+        scaled = Fraction(f"{digits}e{exponent}" if exponent else digits)
+        return scaled / Fraction(under) if under else scaled
     except (ValueError, ZeroDivisionError):
         return None

@@ -1,0 +1,135 @@
+"""What math-verify takes for equal and is not, and answers that it does not find."""
+
+import re
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, Final
+
+CHOICE: Final = re.compile(r"\$?\s*(?:\\text\s*\{)?\s*\(?([A-J])[).]?\s*\}?\s*\$?")
+"""A multiple-choice answer: a capital letter, maybe in parentheses."""
+_BOXED: Final = re.compile(r"\\boxed\s*\{((?:[^{}]|\{[^{}]*\})*)\}")
+_CHOSEN: Final = re.compile(
+    r"(?:answer|choice|option)(?:\s+is)?\s*:?\s*[*$\s]*\(?([A-J])\b|"
+    r"(?<![\w(])\(([A-J])\)(?![\w)])|\*\*\s*([A-J])[.)]?\s*\*\*|\$\s*([A-J])\s*\$",
+)
+_CLOCK: Final = re.compile(r"(?<![\d:])(\d{1,2}:\d{2}(?::\d{2})?)(?![\d:])")
+_E: Final = re.compile(r"(?<![\w.])(\d+(?:\.\d*)?|\.\d+)[eE]([-+]?\d+)(?!\w)")
+_UPRIGHT: Final = re.compile(r"\\(?:mathrm|operatorname)\s*\{\s*([ei])\s*\}")
+_MATH: Final = re.compile(r"\$[^$]+\$|\\boxed\s*\{[^{}]*\}|\\\(.+?\\\)|\\\[.+?\\\]", re.DOTALL)
+_DELIMITED: Final = re.compile(r"\$|\\boxed|\\\(|\\\[")
+_SIMPLE: Final = re.compile(r"\s*-?\d{1,30}(?:\.\d{1,30})?\s*")
+_SMALL: Final = 1e-3
+"""Quantities below this lose the digits that matter when they are rounded to decimals."""
+_DIGITS: Final = 30
+
+
+def choice(text: str) -> str | None:
+    """Returns the letter that a completion chooses: the last boxed, named or bracketed one."""
+    if boxed := _BOXED.findall(text):
+        found = CHOICE.fullmatch(re.sub(r"\\(?:text|mathrm|textbf)\s*", r"\\text", boxed[-1]))
+        return found[1] if found else None
+    if whole := CHOICE.fullmatch(text.strip()):
+        return whole[1]
+    named = [found[found.lastindex or 0] for found in _CHOSEN.finditer(text)]
+    return named[-1] if named else None
+
+
+def clock(text: str) -> str | None:
+    """Returns the last time of the day in a text, such as 12:00."""
+    found = _CLOCK.findall(text)
+    return found[-1].lstrip("0") if found else None
+
+
+def as_math(answer: str) -> str:
+    """Returns an answer as the LaTeX that the library reads: `1/2` is that within dollars only."""
+    text = answer if "$" in answer or "\\boxed" in answer else f"${answer}$"
+    return _spelt(text)
+
+
+def prepared(text: str) -> str:
+    """Returns a completion as the library reads it; one that is bare mathematics becomes LaTeX."""
+    text = text.replace("\u2212", "-")
+    bare = re.sub(r"\\[a-zA-Z]+", "", text).strip()
+    prose = "\n" in bare or "*" in bare or re.search("[A-Za-z]{2,}", bare)
+    if bare and not prose and not _DELIMITED.search(text):
+        return _spelt(f"${text.strip().rstrip('.')}$")
+    return _spelt(text)
+
+
+def is_simple(answer: str) -> bool:
+    """Whether an answer is a plain number, which the library reads without fail."""
+    return bool(_SIMPLE.fullmatch(answer))
+
+
+def is_whole(found: Sequence[Any]) -> bool:
+    """Whether the library has read all braces that an expression opens; else it is half of one."""
+    text = re.sub(r"\\[{}]", "", next((e for e in found if isinstance(e, str)), ""))
+    return text.count("{") == text.count("}")
+
+
+def is_number_at_all(found: Sequence[Any]) -> bool:
+    """Whether no expression divides by zero, as the library reads 12:00."""
+    return not any(
+        getattr(e, "is_finite", None) is False and str(e) in ("zoo", "nan") for e in found
+    )
+
+
+def apart(gold: Any, given: Any, *, precision: int) -> bool:
+    """Whether two expressions that the library calls equal are of different quantities.
+
+    It compares decimals, which all that is close to zero has none of. Here exact numbers are
+    compared in 15 digits, and floats below a thousandth in as many as the library has decimals.
+
+    Args:
+        gold: the expression of the answer.
+        given: the expression of the completion.
+        precision: the decimals that floats are rounded to.
+    """
+    ours, theirs = _quantities(gold), _quantities(given)
+    return len(ours) == len(theirs) and any(
+        _differ(one, other, precision=precision) for one, other in zip(ours, theirs, strict=True)
+    )
+
+
+def _spelt(text: str) -> str:
+    """Spells `1e-7` within mathematics as a power of ten, as e is Euler's number there.
+
+    An upright e or i is one: the library cuts the expression off before it.
+    """
+    power, text = r"\1 \\times 10^{\2}", _UPRIGHT.sub(r"\1", text.replace("\u2212", "-"))
+    return _MATH.sub(lambda math: _E.sub(power, math[0]), text)
+
+
+def _quantities(found: Any) -> list[Any]:
+    """Returns the numbers of an expression: itself, its members, or what it sets a name to."""
+    kind: Any = import_module("sympy")
+    if isinstance(found, kind.Eq):
+        return _quantities(found.rhs)
+    if isinstance(found, kind.MatrixBase):
+        return [*found.flat()]
+    if isinstance(found, kind.FiniteSet):
+        return sorted(found.args, key=lambda e: float(e) if e.is_real else 0.0)
+    if isinstance(found, kind.Tuple):
+        return [*found.args]
+    return [found]
+
+
+def _differ(one: Any, other: Any, *, precision: int) -> bool:
+    if not all(getattr(e, "is_number", False) and not _is_lenient(e) for e in (one, other)):
+        return False
+    a, b = (e.doit().evalf(_DIGITS) for e in (one, other))
+    larger = max(abs(a), abs(b))
+    if not larger.is_comparable or not larger.is_finite:
+        return False
+    if not any(_has_float(e) for e in (one, other)):
+        return bool(abs(a - b) > larger * 1e-15)
+    return bool(larger < _SMALL and abs(a - b) > larger * 5 * 10.0**-precision)
+
+
+def _is_lenient(found: Any) -> bool:
+    """Whether it is a percentage, which the library equates with its number: 9% and 9."""
+    return bool(found.has(import_module("sympy").UnevaluatedExpr))
+
+
+def _has_float(found: Any) -> bool:
+    return bool(found.atoms(import_module("sympy").Float))
