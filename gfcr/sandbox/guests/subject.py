@@ -7,11 +7,14 @@ import json
 import os
 import sys
 import types
+import typing
 from typing import Any
 
 from gfcr.sandbox.guests.wire import dumps, pack, unpack
 
 _MOST_ITEMS = 100_000
+_TYPES = ("Any", "Callable", "Dict", "List", "Optional", "Set", "Tuple", "Union")
+"""Names that programs annotate with, and that the judges of contests have imported."""
 
 
 class Subject:
@@ -22,12 +25,13 @@ class Subject:
         self._module = types.ModuleType("program")
         sys.modules["program"] = self._module
         self._held: list[Any] = []
+        vars(self._module).update({name: getattr(typing, name) for name in _TYPES})
         exec(compile(source, "program.py", "exec"), vars(self._module))
 
     def answer(self, request: dict[str, Any]) -> Any:
         """Makes one call; returns its value, and the arguments as they are afterwards."""
         of = request["of"]
-        target = vars(self._module)[of] if isinstance(of, str) else self._held[of]
+        target = self._named(of) if isinstance(of, str) else self._held[of]
         given = [unpack(a, held=self._held.__getitem__) for a in request["args"]]
         named = {n: unpack(a, held=self._held.__getitem__) for n, a in request["named"].items()}
         match request["do"]:
@@ -46,6 +50,13 @@ class Subject:
             case _:
                 value = [v for v, _ in zip(target, range(_MOST_ITEMS), strict=False)]
         return {"value": pack(value, keep=self._keep), "args": pack(given, keep=self._keep)}
+
+    def _named(self, name: str) -> Any:
+        """Returns what the program calls so, or that method of its class Solution."""
+        names = vars(self._module)
+        if name not in names and "Solution" in names:
+            return getattr(names["Solution"](), name)
+        return names[name]
 
     def _keep(self, value: Any) -> int:
         self._held.append(value)

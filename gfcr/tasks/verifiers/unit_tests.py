@@ -13,6 +13,7 @@ from gfcr.sandbox.box import Box, Outcome, SandboxError, why_not
 from gfcr.sandbox.exam import Result, examine
 from gfcr.sandbox.spec import Limits
 from gfcr.tasks.base import Verdict
+from gfcr.tasks.verifiers._test_forms import Calls, forms_of
 from gfcr.tasks.verifiers.base import Verifier
 from gfcr.types import Prompt
 from gfcr.values.fenced import last_block
@@ -27,7 +28,9 @@ class UnitTests(Verifier):
     The program is the last fenced block, or the whole text. The answer holds asserts that call its
     functions, a function `check(candidate)`, or JSON: a list of asserts, `{inputs, outputs}`, or a
     list of `{input, output}`, texts for standard input and output (compared line by line, without
-    white space at their ends).
+    white space at their ends). With `fn_name`, inputs are lists of arguments of that function, or
+    of that method of `class Solution`, and outputs its values (APPS, LiveCodeBench): compared as
+    JSON has them, a tuple as a list, floats within 1e-9. `List` and its like need no import.
 
     What compares runs apart from the program, which sees neither tests nor verdict: leaving early,
     printing success or answering objects equal to everything passes nothing. A program that fails,
@@ -96,7 +99,12 @@ class UnitTests(Verifier):
         return Verdict(reward=scores["tests_passed"] if self.share else float(right), scores=scores)
 
     def _run(self, program: str, *, tests: str, entry: str) -> Result:
-        found = pairs_of(tests)
+        found = forms_of(tests)
+        if isinstance(found, Calls):
+            entry = found.entry or entry
+            if not entry:
+                raise SandboxError("the tests call a function without a name: give entry_column.")
+            found = found.source(entry)
         if isinstance(found, str):
             return examine(
                 program,
@@ -106,8 +114,11 @@ class UnitTests(Verifier):
                 limits=self._limits(self.seconds),
                 fallback=self.fallback,
             )
+        return self._run_pairs(program, found)
+
+    def _run_pairs(self, program: str, pairs: list[tuple[str, str]]) -> Result:
         passed, failed, late, left = 0, "", False, self.seconds
-        for given, wanted in found:
+        for given, wanted in pairs:
             with Box(program, limits=self._limits(left), fallback=self.fallback) as box:
                 outcome = box.finish(given.encode())
             right, left = _is_right(outcome, wanted), left - outcome.seconds
@@ -116,44 +127,19 @@ class UnitTests(Verifier):
             late = outcome.ended == "timeout" or left <= 0
             if late or (failed and not self.share):
                 break
-        if late and passed < len(found):
+        if late and passed < len(pairs):
             failed = failed or "its time was over"
         late = late and bool(failed)
-        return Result(passed=passed, total=len(found), failed=failed, timed_out=late)
+        return Result(passed=passed, total=len(pairs), failed=failed, timed_out=late)
 
     def _limits(self, seconds: float) -> Limits:
         return Limits(seconds=seconds, memory_mib=self.memory_mib)
 
 
-def pairs_of(tests: str) -> str | list[tuple[str, str]]:
-    """Parses tests: asserts as one text, or pairs of input and output.
-
-    Raises:
-        ValueError: the JSON is neither.
-    """
-    try:
-        found: Any = json.loads(tests)
-    except ValueError:
-        return tests
-    try:
-        kind = type(found).__name__
-        if kind == "list" and found and all(type(test) is str for test in found):
-            return "\n".join(found)
-        if kind == "dict":
-            pairs: list[Any] = list(zip(found["inputs"], found["outputs"], strict=True))
-        else:
-            pairs = [(pair["input"], pair["output"]) for pair in found]
-    except (TypeError, KeyError, ValueError) as error:
-        raise ValueError("it is JSON of neither asserts nor inputs and outputs") from error
-    if not pairs or not all(isinstance(text, str) for pair in pairs for text in pair):
-        raise ValueError("inputs and outputs must be texts, one pair at least")
-    return pairs
-
-
 def problem(tests: str) -> str | None:
     """Returns why a text holds no tests, or None."""
     try:
-        found = pairs_of(tests)
+        found = forms_of(tests)
         if not isinstance(found, str):
             return None
         nodes = [*ast.walk(ast.parse(found))]

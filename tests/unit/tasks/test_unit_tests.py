@@ -8,7 +8,8 @@ import pytest
 from gfcr.errors import ConfigError, TaskError
 from gfcr.sandbox.box import why_not
 from gfcr.tasks.dataset import Dataset
-from gfcr.tasks.verifiers.unit_tests import UnitTests, pairs_of, problem
+from gfcr.tasks.verifiers._test_forms import Calls, forms_of
+from gfcr.tasks.verifiers.unit_tests import UnitTests, problem
 from gfcr.testing import factories as make
 from gfcr.types import Prompt
 from tests.cases import over
@@ -102,9 +103,117 @@ def test_library_names_that_tests_use_are_python_s_own() -> None:
 
 
 def test_forms_of_tests() -> None:
-    assert pairs_of('["assert a", "assert b"]') == "assert a\nassert b"
-    assert pairs_of(json.dumps(PAIRS)) == [("1\n", "2"), ("41", "42 \n\n")]
+    assert forms_of('["assert a", "assert b"]') == "assert a\nassert b"
+    assert forms_of(json.dumps(PAIRS)) == [("1\n", "2"), ("41", "42 \n\n")]
     assert problem("assert (") and problem("print(1)") and not problem("assert f()")
+
+
+CALLS = {"fn_name": "f", "inputs": [[1, 2], [3, 4]], "outputs": [3, 7]}
+METHOD = "class Solution:\n    def f(self, a: List[int], b=0) -> int:\n        return "
+
+
+@needs_one
+@over(
+    ("program", "reward", "share"),
+    [
+        ("def f(a, b): return a + b", 1.0, 1.0),
+        ("f = lambda a, b: a + b", 1.0, 1.0),
+        (f"{METHOD}a + b", 1.0, 1.0),
+        (f"{METHOD}a + b\ndef f(a, b): return 3", 0.0, 0.5),
+        ("def f(a, b): return float(a + b)", 1.0, 1.0),
+        ("def f(a, b): return [a + b]", 0.0, 0.0),
+        ("def f(a, b): return str(a + b)", 0.0, 0.0),
+        ("def f(a, b): print(a + b)", 0.0, 0.0),
+        ("def f(a): return a", 0.0, 0.0),
+        ("def g(a, b): return a + b", 0.0, 0.0),
+        ("class Yes:\n    def __eq__(self, o): return True\ndef f(a, b): return Yes()", 0.0, 0.0),
+        ("def f(a, b): raise SystemExit(0)", 0.0, 0.0),
+        ("def _alike(a, b): return True\n_right = _alike\ndef f(a, b): return 0", 0.0, 0.0),
+    ],
+)
+def test_calls_of_a_function_or_a_method(program: str, reward: float, share: float) -> None:
+    answer = json.dumps(CALLS)
+    assert UnitTests().check(answer) is None
+    assert UnitTests().verify(program, answer=answer).reward == reward
+    assert UnitTests(share=True).verify(program, answer=answer).reward == share
+
+
+@needs_one
+@over(
+    ("value", "wanted", "right"),
+    [
+        ("(1, [2, (3,)])", [1, [2, [3]]], 1),
+        ("[1, 2]", [2, 1], 0),
+        ("[1, 2]", [1, 2, 3], 0),
+        ("{1: (2,)}", {"1": [2]}, 1),
+        ("{'a': 1, 'b': 2}", {"a": 1}, 0),
+        ("0.1 + 0.2", 0.3, 1),
+        ("1", 1.0, 1),
+        ("0.3001", 0.3, 0),
+        ("None", None, 1),
+        ("0", None, 0),
+        ("''", "", 1),
+        ("'3'", 3, 0),
+        ("True", True, 1),
+        ("{1, 2}", [1, 2], 0),
+        ("object()", {}, 0),
+        ("10 ** 40", 10**40, 1),
+        ("float('nan')", 1.0, 0),
+    ],
+)
+def test_values_are_compared_as_json_has_them(value: str, wanted: Any, right: int) -> None:
+    """A second call, which gives something else, shows that no value is of a list of its own."""
+    answer = {"fn_name": "f", "inputs": [[0], [1]], "outputs": [wanted, [7, 7]]}
+    program = f"def f(n): return [7, 7] if n else {value}"
+    assert UnitTests().verify(program, answer=json.dumps(answer)).reward == right
+
+
+@needs_one
+def test_calls_as_data_sets_write_them() -> None:
+    program = "def f(words, n): return sorted(words)[:n]"
+    apps = {"fn_name": "f", "inputs": [[["b", "a"], 1], [["c"], 1]], "outputs": [[["a"]], [["c"]]]}
+    lines = {"input": '["b", "a"]\n1', "output": '["a"]', "testtype": "functional"}
+    named = {**lines, "metadata": {"func_name": "f"}}
+    livecode = {"fn_name": "f", "inputs": [lines["input"]], "outputs": [lines["output"]]}
+    for tests in (apps, livecode, [named, named]):
+        assert UnitTests().check(json.dumps(tests)) is None
+        assert UnitTests().verify(program, answer=json.dumps(tests)).reward == 1
+        wrong = UnitTests().verify("def f(words, n): return words", answer=json.dumps(tests))
+        assert wrong.reward == 0
+    nameless = json.dumps([lines])
+    prompt = Prompt(id="p", tokens=(), text="", answer=nameless, meta={"entry": "f"})
+    assert UnitTests(entry_column="entry").judge(prompt, text=program).reward == 1
+    verdict = UnitTests().verify(program, answer=nameless)
+    assert verdict.reward is None and "entry_column" in str(verdict.error)
+
+
+@needs_one
+def test_lines_of_input_may_be_a_list() -> None:
+    answer = json.dumps({"inputs": [["1", "2"]], "outputs": [["3"]]})
+    assert UnitTests().verify("print(int(input()) + int(input()))", answer=answer).reward == 1
+    assert UnitTests().verify("print(4)", answer=answer).reward == 0
+
+
+@over(
+    ("tests", "said"),
+    [
+        ({"inputs": [[1, 2]], "outputs": [3]}, "fn_name"),
+        ({"fn_name": "f(", "inputs": [[1]], "outputs": [3]}, "no name of a function"),
+        ({"fn_name": "class", "inputs": [[1]], "outputs": [3]}, "no name of a function"),
+        ({"fn_name": "f", "inputs": [1], "outputs": [3]}, "lists of arguments"),
+        ({"fn_name": "f", "inputs": [[1]], "outputs": []}, "neither asserts nor"),
+        ({"fn_name": "f", "inputs": [], "outputs": []}, "one pair at least"),
+        ([{"input": [1], "output": 3}], "fn_name"),
+        ([1], "neither asserts nor"),
+    ],
+)
+def test_calls_that_cannot_be_made_are_refused_before_the_run(tests: Any, said: str) -> None:
+    assert said in (UnitTests().check(json.dumps(tests)) or "")
+
+
+def test_a_call_is_one_test_each() -> None:
+    found = forms_of(json.dumps(CALLS))
+    assert isinstance(found, Calls) and found.source("f").count("assert ") == 2
 
 
 @over("seconds", [10.0, 60.0])
