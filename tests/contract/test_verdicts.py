@@ -4,7 +4,6 @@ What they remembered of training would help held-out answers, which they ask and
 """
 
 import json
-import pkgutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from gfcr.generate.environments.base import Environment
 from gfcr.generate.tools.base import ToolError
 from gfcr.loop.scoring import verify_safely
 from gfcr.strategy import Strategy
-from gfcr.tasks import verifiers
 from gfcr.tasks.base import Task
 from gfcr.tasks.codec import CharCodec
 from gfcr.tasks.demos.reasoning_gym import ALPHABET
@@ -27,7 +25,7 @@ from gfcr.testing import factories as make
 from gfcr.types import Prompt, Sampling
 from tests.cases import over
 
-VERIFIERS = [m.name for m in pkgutil.iter_modules(verifiers.__path__) if m.name != "base"]
+VERIFIERS = registry.names("verifier")
 ENVIRONMENTS = [name for name in registry.names("environment") if name != "openenv"]
 """Those played in this process: a server's memory is its own."""
 NEEDED: dict[str, dict[str, Any]] = {"regex": {"pattern": r"#(\d+)"}}
@@ -35,7 +33,12 @@ NEEDED: dict[str, dict[str, Any]] = {"regex": {"pattern": r"#(\d+)"}}
 ANSWERS = ("12", "1/2", "3.0", "no number")
 ANSWERS_OF = {
     "sql": ("SELECT 12", "SELECT 1 UNION SELECT 2", "nothing"),
-    "unit_tests": ("assert f(1) == 2", '{"inputs": ["3"], "outputs": ["4"]}', "nothing"),
+    "unit_tests": (
+        "assert f(1) == 2",
+        '{"inputs": ["3"], "outputs": ["4"]}',
+        '{"fn_name": "f", "inputs": [[1]], "outputs": [2]}',
+        "nothing",
+    ),
 }
 """Of those whose answers are no plain texts."""
 TEXTS_OF = {
