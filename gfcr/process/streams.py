@@ -74,7 +74,8 @@ def _dropping(name: str, descriptor: int) -> Generator[None]:
     with suppress(OSError, ValueError, AttributeError):
         getattr(sys, name).flush()
     raw = io.BufferedWriter(_Dropping(descriptor, "w", closefd=False))
-    made = io.TextIOWrapper(raw, encoding="utf-8", errors="backslashreplace", line_buffering=True)
+    written = getattr(before, "encoding", None) or "utf-8"
+    made = io.TextIOWrapper(raw, encoding=written, errors="backslashreplace", line_buffering=True)
     setattr(sys, name, made)
     try:
         yield

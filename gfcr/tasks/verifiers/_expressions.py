@@ -8,10 +8,11 @@ from typing import Any, Final
 CHOICE: Final = re.compile(r"\$?\s*(?:\\text\s*\{)?\s*\(?([A-J])[).]?\s*\}?\s*\$?")
 """A multiple-choice answer: a capital letter, maybe in parentheses."""
 _BOXED: Final = re.compile(r"\\boxed\s*\{((?:[^{}]|\{[^{}]*\})*)\}")
-_CHOSEN: Final = re.compile(
-    r"(?:answer|choice|option)(?:\s+is)?\s*:?\s*[*$\s]*\(?([A-J])\b|"
-    r"(?<![\w(])\(([A-J])\)(?![\w)])|\*\*\s*([A-J])[.)]?\s*\*\*|\$\s*([A-J])\s*\$",
+_NAMED: Final = re.compile(r"(?i:answer|choice|option)(?:\s+is)?\s*:?\s*[*$\s]*\(?([A-J])\b")
+_MARKED: Final = re.compile(
+    r"(?<![\w(])\(([A-J])\)(?![\w)])|\*\*\s*([A-J])[.)]?\s*\*\*|\$\s*([A-J])\s*\$"
 )
+_FIRST: Final = re.compile(r"\(?([A-J])[).:]\s.*", re.DOTALL)
 _CLOCK: Final = re.compile(r"(?<![\d:])(\d{1,2}:\d{2}(?::\d{2})?)(?![\d:])")
 _E: Final = re.compile(r"(?<![\w.])(\d+(?:\.\d*)?|\.\d+)[eE]([-+]?\d+)(?!\w)")
 _UPRIGHT: Final = re.compile(r"\\(?:mathrm|operatorname)\s*\{\s*([ei])\s*\}")
@@ -26,12 +27,13 @@ _DIGITS: Final = 30
 def choice(text: str) -> str | None:
     """Returns the letter that a completion chooses: the last boxed, named or bracketed one."""
     if boxed := _BOXED.findall(text):
-        found = CHOICE.fullmatch(re.sub(r"\\(?:text|mathrm|textbf)\s*", r"\\text", boxed[-1]))
+        inside = re.sub(r"\\(?:textbf|text|mathrm|mathbf)\s*", r"\\text", boxed[-1]).strip()
+        found = CHOICE.fullmatch(inside) or _FIRST.fullmatch(inside)
         return found[1] if found else None
     if whole := CHOICE.fullmatch(text.strip()):
         return whole[1]
-    named = [found[found.lastindex or 0] for found in _CHOSEN.finditer(text)]
-    return named[-1] if named else None
+    found = [*_NAMED.finditer(text)] or [*_MARKED.finditer(text)]
+    return found[-1][found[-1].lastindex or 0] if found else None
 
 
 def clock(text: str) -> str | None:
@@ -47,11 +49,11 @@ def as_math(answer: str) -> str:
 
 
 def prepared(text: str) -> str:
-    """Returns a completion as the library reads it; one that is bare mathematics becomes LaTeX."""
-    text = text.replace("\u2212", "-")
+    """Returns a completion as the library reads it; one that is bare LaTeX gets its dollars."""
     bare = re.sub(r"\\[a-zA-Z]+", "", text).strip()
     prose = "\n" in bare or "*" in bare or re.search("[A-Za-z]{2,}", bare)
-    if bare and not prose and not _DELIMITED.search(text):
+    latex = bool(re.search(r"\\[a-zA-Z]|[!^{]|\d[eE][-+]?\d", text))
+    if latex and not prose and not _DELIMITED.search(text):
         return _spelt(f"${text.strip().rstrip('.')}$")
     return _spelt(text)
 
