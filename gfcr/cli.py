@@ -100,15 +100,16 @@ def _unwritten(error: OSError, *, outcome: Outcome, options: argparse.Namespace)
 
 
 def _folder_of(data: object) -> str | None:
-    """Returns the folder with what a command has made: of a run, or of a study."""
+    """Returns the folder with what a command has made, of a run or a study; None without one."""
     if not isinstance(data, Mapping):
         return None
     held = cast("Mapping[str, Any]", data)
-    if "folder" in held:
-        return str(held["folder"])
-    trials: list[Mapping[str, Any]] = held.get("trials", [])
-    runs = [Path(trial["folder"]) for trial in trials if "folder" in trial]
-    return str(runs[0].parents[1]) if runs else None  # study/arm/run
+    found = held.get("folder")
+    trials = cast("list[Any]", held["trials"]) if isinstance(held.get("trials"), list) else []
+    for trial in trials:
+        if found is None and isinstance(trial, dict) and "folder" in trial:
+            found = Path(str(cast("Any", trial)["folder"])).parent.parent  # study/arm/run
+    return str(found) if found is not None and Path(str(found)).is_dir() else None
 
 
 def _finish_stdout() -> None:

@@ -12,7 +12,7 @@ from gfcr.experiment.prepared import prepare
 from gfcr.experiment.resolved import Resolved, resolve
 from gfcr.experiment.resumed import card_to_resume, others, refused
 from gfcr.tracking.folder import RunFolder
-from gfcr.tracking.lock import refuse_if_alive, refuse_if_locked
+from gfcr.tracking.lock import refuse_if_locked, refuse_if_running
 from gfcr.train import checkpoint
 
 Would: TypeAlias = Literal["start", "start over", "resume", "be shown, finished", "be refused"]
@@ -50,7 +50,7 @@ def rehearse(config: Experiment, *, fresh: bool, prompts: bool = True) -> Rehear
     try:
         check(resolved)
         refuse_if_locked(resolved.folder)
-        refuse_if_alive(resolved.folder, by=RunFolder(resolved.folder).runs_by)
+        refuse_if_running(resolved.folder)
         found = _standing(resolved, fresh=fresh)
         if found.would == "be shown, finished" or not prompts:
             return found

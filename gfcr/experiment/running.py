@@ -31,7 +31,7 @@ from gfcr.schedule.ahead import Ahead
 from gfcr.tracking import checksum
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import RunFolder, write_atomic
-from gfcr.tracking.lock import locked, refuse_if_alive
+from gfcr.tracking.lock import locked, refuse_if_running
 from gfcr.tracking.rollouts import read_rollouts, spelling
 from gfcr.train.base import BatchSource, TrainJob, TrainResult
 
@@ -72,7 +72,7 @@ def run(
         )
     with interruptible() as heard, locked(resolved.folder, patience_s=patience_s) as held:
         records = RunFolder(resolved.folder, guard=held.check)
-        refuse_if_alive(resolved.folder, by=records.runs_by)
+        refuse_if_running(resolved.folder)
         try:
             return _open(
                 resolved,

@@ -239,12 +239,6 @@ class RunFolder:
         by = {"by": whose()} if status == "running" else {}
         write_atomic(self.path / "status.json", _dump({"status": status, **more, **by}))
 
-    @property
-    def runs_by(self) -> dict[str, Any] | None:
-        """Who said that it runs this, see `whose`; None of a run that has ended or not begun."""
-        held = self.read("status.json") or {}
-        return held.get("by") if held.get("status") == "running" else None
-
     def result(self) -> dict[str, Any] | None:
         """Returns `result.json`, or None when the run has not ended."""
         return self.read("result.json")

@@ -6,7 +6,7 @@ locks (NFS 4, or NFS 3 with lockd).
 
 Somebody may remove the lock file while it is held. The holder then finds it gone (`Held.check`),
 and whoever comes next finds the holder named in the note beside it, or in the run's own record
-(`refuse_if_alive`), as long as that process lives.
+(`refuse_if_running`), as long as that process lives.
 """
 
 import json
@@ -127,6 +127,17 @@ def refuse_if_alive(folder: Path | str, *, by: Mapping[str, Any] | None) -> None
     """
     if by is not None and by.get("pid") != os.getpid() and is_alive(by):
         raise FolderInUse(_in_use(folder, who=by, patience_s=0.0))
+
+
+def refuse_if_running(folder: Path | str) -> None:
+    """Refuses a run that another process of this machine runs, by what its record says.
+
+    Raises:
+        FolderInUse: its status is `running`, and the process that wrote it lives.
+    """
+    held = _noted(Path(folder) / "status.json") or {}
+    if held.get("status") == "running" and isinstance(held.get("by"), dict):
+        refuse_if_alive(folder, by=held["by"])
 
 
 def refuse_if_locked(folder: Path | str) -> None:

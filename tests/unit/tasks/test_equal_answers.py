@@ -10,6 +10,7 @@ import pytest
 
 from gfcr.errors import TaskError
 from gfcr.tasks.dataset import Dataset
+from gfcr.tasks.verifiers._expressions import is_simple
 from gfcr.tasks.verifiers.math_verify import MathVerify
 from gfcr.tasks.verifiers.numeric import Numeric, last_number
 from gfcr.testing import factories as make
@@ -195,6 +196,15 @@ def test_an_answer_that_cannot_be_parsed_is_told_and_never_scores(answer: str) -
         assert MathVerify().verify("1", answer=answer).reward is None
     except Exception as error:  # the desk makes it unscorable
         assert not isinstance(error, AssertionError)
+
+
+@over(
+    "answer", ["3", "-0.5", "3/4", r"$\frac{-3}{4}$", r"\dfrac{3}{10}", r"2\sqrt{3}", r"\sqrt{2}"]
+)
+def test_what_is_not_tried_beforehand_can_be_parsed(answer: str) -> None:
+    assert is_simple(answer)
+    assert MathVerify().verify(f"${answer.strip('$')}$", answer=answer).reward == 1
+    assert MathVerify().verify("$7x$", answer=answer).reward == 0
 
 
 @over(("verifier", "answer"), [("math_verify", r"\frac{1}{"), ("numeric", "three")])

@@ -182,6 +182,14 @@ def test_without_its_lock_file_a_run_that_lives_is_not_run_a_second_time(tmp_pat
     assert experiment.run(config)["status"] == "finished"
 
 
+@over("held", ["", "[]", '{"status": "running", "by": 3}', '{"status": "running", "by": {}}'])
+def test_a_status_that_is_damaged_refuses_no_fresh_start(held: str, tmp_path: Path) -> None:
+    config = small(tmp_path)
+    folder = Path(experiment.run(config)["folder"])
+    (folder / "status.json").write_text(held)
+    assert experiment.run(config, fresh=True)["status"] == "finished"
+
+
 def test_a_process_is_told_from_a_later_one_of_its_number(tmp_path: Path) -> None:
     who = whose()
     assert is_alive(who)
