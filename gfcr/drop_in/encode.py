@@ -70,7 +70,7 @@ class TrlCodec:
     def __init__(self, inner: HfCodec, *, trainer: Any) -> None:
         self.eos_id, self.prompt, self.encode = inner.eos_id, inner.prompt, inner.encode
         self._trainer = trainer
-        self.pieces = inner.pieces
+        self.pieces, self.unsaid = inner.pieces, inner.unsaid
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Decodes a completion as TRL does."""

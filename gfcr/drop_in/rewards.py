@@ -38,6 +38,11 @@ class TrlRewards(Task):
     extras: Extras = field(default_factory=Extras)
     """The extra columns that reward functions gave for the table that TRL shows."""
 
+    @property
+    def scoring(self) -> str:
+        """Names the reward functions."""
+        return f"reward functions: {', '.join(score_names(self.trainer))}"
+
     def problems(self, codec: Codec) -> Problems:
         """Returns the rows of the training set; evaluation is TRL's."""
         return Problems(train=self.rows, heldout=())

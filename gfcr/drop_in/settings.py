@@ -207,7 +207,8 @@ def _values(args: Any) -> Iterator[str]:
 
 def _loading(given: Mapping[str, Any]) -> list[str]:
     """Returns the keys of `model_init_kwargs` that the engine could not follow."""
-    moot = (None, "main")  # TRL's own script gives revision="main"
+    # TRL's own script gives revision="main" and trust_remote_code=False: defaults ask for nothing.
+    moot = (None, "main", False)
     return sorted(k for k, v in given.items() if k not in _LOADING and v not in moot)
 
 

@@ -17,6 +17,7 @@ from gfcr.drop_in.model import known_as, saved
 from gfcr.drop_in.rewards import TrlRewards, rows_of
 from gfcr.errors import CheckpointError, ConfigError
 from gfcr.handles import REWARDS
+from gfcr.loop.alike import alike
 from gfcr.loop.stream import PromptStream
 from gfcr.pipeline import Pipeline
 from gfcr.strategy import Strategy
@@ -220,6 +221,8 @@ class _Source:
         met = {r.prompt.id: r.prompt for g in batch.groups for r in g.rollouts}
         prompts = {id: rewards.as_given(prompt) for id, prompt in met.items()}
         log_batch(self._trainer, batch=batch, prompts=prompts, extras=rewards.extras)
+        if not batch.step and (said := alike(batch, task=rewards)):
+            _say(said)
         return batch
 
     def updated(self, *, step: int, metrics: Mapping[str, float]) -> None:

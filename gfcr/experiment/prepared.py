@@ -75,6 +75,7 @@ def _codec(resolved: Resolved, *, model: str) -> Codec:
             system=task.system,
             chat_template=task.chat_template,
             chat_template_kwargs=task.chat_template_kwargs,
+            raw_text=task.raw_text,
         )
     if resolved.task.system or resolved.task.chat_template:
         raise TaskError("task.system and task.chat_template need a model: this engine has none.")

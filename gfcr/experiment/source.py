@@ -13,9 +13,9 @@ from gfcr.code import sources
 from gfcr.config import HELDOUT
 from gfcr.doctor import Finding, Watcher
 from gfcr.errors import ConfigError, ForeignCheckpointError, shown
-from gfcr.experiment.alike import alike
 from gfcr.experiment.heldout import Heldout, Question
 from gfcr.experiment.resolved import Resolved
+from gfcr.loop.alike import alike, left_out
 from gfcr.loop.scoring import asked_again
 from gfcr.pipeline import Pipeline
 from gfcr.process import lease
@@ -158,8 +158,10 @@ class RunSource:
 
     def made(self, batch: RolloutBatch) -> None:
         """See `schedule.base.Work.made`."""
-        if not batch.step and (said := alike(batch, task=self.pipeline.desk.task)):
-            print(f"gfcr: {said}", file=sys.stderr)
+        if not batch.step:
+            task, codec = self.pipeline.desk.task, self.pipeline.codec
+            for said in filter(None, (left_out(batch, codec=codec), alike(batch, task=task))):
+                print(f"gfcr: {said}", file=sys.stderr)
         self.memory.verifier_calls += batch.cost.verifier_calls
         self._made[batch.step] = batch
 

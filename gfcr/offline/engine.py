@@ -199,6 +199,14 @@ class LogCodec:
         """Returns a recorded completion's text; empty for one cut short, which is not scored."""
         return self._texts.get(tuple(tokens), "")
 
+    def pieces(self, tokens: Sequence[int]) -> list[str]:
+        """Returns the tokens' ids, since the log holds no text of single tokens."""
+        return [f"<{token}>" for token in tokens]
+
+    def unsaid(self, tokens: Sequence[int]) -> list[str]:
+        """Returns none: the log does not say which tokens are special."""
+        return []
+
 
 @final
 @dataclass(kw_only=True)

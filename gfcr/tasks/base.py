@@ -66,6 +66,10 @@ class Codec(Protocol):
         """Returns the text of each token, special ones included."""
         ...
 
+    def unsaid(self, tokens: Sequence[int]) -> list[str]:
+        """Returns the special tokens of a completion, its end aside, that `decode` leaves out."""
+        ...
+
 
 class Task(Part):
     """A family of prompts and how to score a completion.
@@ -84,6 +88,8 @@ class Task(Part):
     """File of a Jinja template to use in place of the model's own; empty uses the model's."""
     chat_template_kwargs: Mapping[str, Any] = MappingProxyType({})
     """What the chat template is given besides, such as `enable_thinking`."""
+    raw_text: bool = False
+    """Whether completions are scored with their special tokens, the last one aside."""
     timeout_s: float = 10.0
     memory_gib: float = 4.0
     """GiB of data that a slow `verify`, and each process it starts, may have."""

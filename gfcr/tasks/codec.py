@@ -61,6 +61,10 @@ class CharCodec:
         """Returns the text of each token, special ones included."""
         return [([*SPECIAL_TOKENS, *self.alphabet])[t] for t in tokens]
 
+    def unsaid(self, tokens: Sequence[int]) -> list[str]:
+        """Returns none: special tokens of characters are no words."""
+        return []
+
 
 @final
 class HfCodec:
@@ -73,6 +77,7 @@ class HfCodec:
         system: str = "",
         chat_template: str = "",
         chat_template_kwargs: Mapping[str, Any] = MappingProxyType({}),
+        raw_text: bool = False,
     ) -> None:
         """Loads the tokenizer.
 
@@ -81,6 +86,7 @@ class HfCodec:
             system: system prompt before every prompt.
             chat_template: file of a template in place of the tokenizer's own, or `none`.
             chat_template_kwargs: what the template is given besides, such as `enable_thinking`.
+            raw_text: whether decoded completions keep their special tokens, their end aside.
 
         Raises:
             TaskError: the folder has no tokenizer, or one without end-of-sequence token, there is
@@ -107,7 +113,7 @@ class HfCodec:
         self._eos = int(tokenizer.eos_token_id)
         if chat_template:
             tokenizer.chat_template = None if chat_template == NONE else _read(chat_template)
-        self._given = dict(chat_template_kwargs)
+        self._given, self._raw = dict(chat_template_kwargs), raw_text
         self._before = [{"role": "system", "content": system}] if system else []
         if problem := self._unseen(system.strip()):
             asked = f"task.system={shown(system)}: " if system else ""
@@ -163,7 +169,7 @@ class HfCodec:
 
     def marks(self, text: str) -> list[str]:
         """Returns the special tokens that a text spells out, if a template goes around it."""
-        special = self._tokenizer.all_special_tokens if self._tokenizer.chat_template else ()
+        special = self._special().values() if self._tokenizer.chat_template else ()
         return [token for token in special if token in text]
 
     def encode(self, text: str) -> tuple[int, ...]:
@@ -171,12 +177,29 @@ class HfCodec:
         return self._ids(text, special=False)
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """Decodes a completion without special tokens."""
-        return str(self._tokenizer.decode(list(tokens), skip_special_tokens=True))
+        """Decodes a completion without special tokens, or with all but its end."""
+        ids = [*tokens[:-1]] if self._raw and [*tokens[-1:]] == [self._eos] else [*tokens]
+        return str(self._tokenizer.decode(ids, skip_special_tokens=not self._raw))
 
     def pieces(self, tokens: Sequence[int]) -> list[str]:
         """Returns the text of each token, special ones included."""
         return [str(self._tokenizer.decode([token])) for token in tokens]
+
+    def unsaid(self, tokens: Sequence[int]) -> list[str]:
+        """Returns the special tokens of a completion, its end aside, that `decode` leaves out."""
+        if self._raw:
+            return []
+        special = self._special()
+        ends = (self._eos, self._tokenizer.pad_token_id)
+        return sorted({special[t] for t in tokens if t in special and t not in ends})
+
+    def _special(self) -> dict[int, str]:
+        """Returns the special tokens by id, with those that were added to the vocabulary."""
+        added: Mapping[int, Any] = self._tokenizer.added_tokens_decoder
+        named = zip(
+            self._tokenizer.all_special_ids, self._tokenizer.all_special_tokens, strict=True
+        )
+        return {**dict(named), **{i: str(t) for i, t in added.items() if t.special}}
 
     def _unseen(self, system: str) -> str | None:
         """Returns why the model would not see its system prompt, or its prompt; else None."""

@@ -66,6 +66,9 @@ class Dataset(Task):
     heldout_fraction: Fraction = 0.1
     num_heldout: Natural = 256
     """Most held-out prompts to evaluate on."""
+    raw_text: bool = False
+    """Whether completions are scored with their special tokens, such as `<think>` where it is one,
+    the one that ends them aside."""
     in_process: bool = False
     """Whether functions of yours are called in the process of the run, where one that hangs cannot
     be ended: for those that need what only it has."""

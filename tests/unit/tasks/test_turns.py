@@ -88,6 +88,14 @@ def test_templates_get_what_they_are_given_and_begun_answers_are_continued(model
         raw.conversation([USER])
 
 
+def test_special_tokens_are_left_out_of_a_completion_or_scored(model: Path) -> None:
+    plain, raw = HfCodec(model), HfCodec(model, raw_text=True)
+    tokens = [*plain.encode("a"), plain._tokenizer.bos_token_id, *plain.encode("b"), plain.eos_id]
+    assert plain.decode(tokens) == "ab" and raw.decode(tokens) == "a<bos>b"
+    assert plain.unsaid(tokens) == ["<bos>"] and not raw.unsaid(tokens)
+    assert not plain.unsaid(tokens[-1:]) and raw.pieces(tokens)[1] == "<bos>"
+
+
 TEXTS = st.text(st.characters(codec="ascii", exclude_categories=("Cc",)), max_size=12)
 CONTENTS = (
     TEXTS | st.none() | st.lists(st.fixed_dictionaries({"type": st.just("text"), "text": TEXTS}))

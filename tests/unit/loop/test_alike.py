@@ -1,0 +1,48 @@
+"""Warnings of the first update: rewards that are all one, and special tokens that no text shows."""
+
+from dataclasses import replace
+
+from gfcr.handles import REWARDS
+from gfcr.loop.alike import alike, left_out
+from gfcr.testing import factories as make
+from gfcr.types import Cost, RolloutBatch
+
+
+def batch(*rewards: float, notes: dict[str, list[float]] | None = None) -> RolloutBatch:
+    group = make.group(rewards)
+    named = [
+        replace(r, notes={f"{REWARDS}{n}": v[i] for n, v in (notes or {}).items()})
+        for i, r in enumerate(group.rollouts)
+    ]
+    return RolloutBatch(
+        step=0,
+        version=0,
+        samples=(),
+        groups=(replace(group, rollouts=tuple(named)),),
+        aborted=(),
+        cost=Cost(),
+        metrics={},
+    )
+
+
+def test_rewards_that_are_all_one_are_shown_with_a_rollout() -> None:
+    task = make.CoinTask()
+    assert "all 16 rollouts" in str(alike(batch(*[0.5] * 16), task=task))
+    assert alike(batch(*[0.5] * 15), task=task) is None, "so few may be alike by chance"
+    assert alike(batch(0.0, *[1.0] * 15), task=task) is None
+
+
+def test_a_named_reward_that_is_one_for_all_is_named_beside_others_that_vary() -> None:
+    varied = [float(i) for i in range(16)]
+    told = alike(batch(*varied, notes={"rank": [1.0] * 16, "length": varied}), task=make.CoinTask())
+    assert told and "rank is 1 for all 16 rollouts" in told and "length" not in told
+    assert alike(batch(*varied, notes={"length": varied}), task=make.CoinTask()) is None
+
+
+def test_special_tokens_that_the_text_lacks_are_named() -> None:
+    class Codec:
+        def unsaid(self, tokens: list[int]) -> list[str]:
+            return ["<think>"] if len(tokens) else []
+
+    told = left_out(batch(1.0, 0.0), codec=Codec())  # pyright: ignore[reportArgumentType]
+    assert told and "2 of 2 rollouts" in told and "(<think>)" in told and "task.raw_text" in told
