@@ -10,7 +10,7 @@ from gfcr.errors import CheckpointError, ForeignCheckpointError, GfcrError
 from gfcr.experiment.check import check
 from gfcr.experiment.prepared import prepare
 from gfcr.experiment.resolved import Resolved, resolve
-from gfcr.experiment.resumed import card_to_resume, others, refused
+from gfcr.experiment.resumed import card_to_resume, check_same
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.lock import refuse_if_locked, refuse_if_running
 from gfcr.train import checkpoint
@@ -70,12 +70,9 @@ def _with_prompts(found: Rehearsal, resolved: Resolved) -> Rehearsal:
     told = replace(found, data=prepared.about, first=prepared.first)
     if found.would != "resume":
         return told
-    card = resolved.card()
-    card = replace(card, tags={**card.tags, **prepared.tags(resolved, model=str(model))})
-    changed = others(card, held=card_to_resume(RunFolder(resolved.folder)))
-    if not changed:
-        return told
-    raise refused(changed, folder=resolved.folder)
+    held = card_to_resume(RunFolder(resolved.folder))
+    check_same(resolved, given=prepared.tags(resolved, model=str(model)), held=held)
+    return told
 
 
 def _standing(resolved: Resolved, *, fresh: bool) -> Rehearsal:

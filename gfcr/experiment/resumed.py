@@ -1,10 +1,13 @@
 """What a run may not have changed since it was left: its prompts, its model, its user's code."""
 
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Final
 
+from gfcr.certificate.certify import Standing, circumstances, standing
 from gfcr.errors import CheckpointError
-from gfcr.experiment.provenance import edited
+from gfcr.experiment.provenance import edited, went_on
+from gfcr.experiment.resolved import Resolved
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.names import DIGEST, SEVERAL
@@ -41,9 +44,49 @@ def others(card: RunCard, *, held: RunCard | None) -> list[str]:
     return [*changed, *edited(held, now=card.tags)]
 
 
-def refused(changed: list[str], *, folder: Path) -> CheckpointError:
-    """Returns the error of a run that would go on with something else."""
-    return CheckpointError(
-        f"{folder}: it was left with other {' and '.join(changed)}. Put them back, give "
-        "--accept data to go on all the same, which its record will say, or --fresh to start over."
-    )
+def check_same(
+    resolved: Resolved,
+    *,
+    given: Mapping[str, str],
+    held: RunCard | None,
+    accepted: bool = False,
+    say: Callable[[str], None] = lambda line: None,
+) -> None:
+    """Refuses to go on with other prompts, another model or edited code, unless that is accepted.
+
+    Args:
+        resolved: the experiment as of now.
+        given: digests of its prompts and model.
+        held: the card from when the run was left; None for a run that starts from nothing.
+        accepted: whether to go on all the same.
+        say: called with what has changed.
+
+    Raises:
+        CheckpointError: something has changed; names it.
+    """
+    card = resolved.card()
+    changed = others(replace(card, tags={**card.tags, **given}), held=held)
+    if not changed:
+        return
+    say(f"changed since the run was left: {', '.join(changed)}")
+    if not accepted:
+        raise CheckpointError(
+            f"{resolved.folder}: it was left with other {' and '.join(changed)}. Put them back, "
+            "give --accept data to go on all the same, which its record will say, or --fresh to "
+            "start over."
+        )
+
+
+def card_and_standing(
+    resolved: Resolved, *, given: Mapping[str, str], held: RunCard | None
+) -> tuple[RunCard, Standing]:
+    """Returns the run's card, and how its speculation stands under all it was made with."""
+    card = resolved.card()
+
+    def told(stands: Standing) -> RunCard:
+        return went_on(replace(card, tags={**card.tags, **stands.tags, **given}), held=held)
+
+    stands = standing(resolved.spec)
+    if (under := circumstances(told(stands).tags)) != stands.under:  # it was begun under others
+        stands = standing(resolved.spec, under=under)
+    return told(stands), stands

@@ -3,24 +3,24 @@
 import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from gfcr import models
-from gfcr.certificate.certify import Standing, circumstances, recertify, standing
+from gfcr.certificate.certify import recertify
 from gfcr.config import CONFIG, Experiment, as_written
 from gfcr.engine.base import Engine
 from gfcr.engine.server_process import THROUGH
 from gfcr.errors import ConfigError
 from gfcr.experiment import ending
 from gfcr.experiment.check import check
-from gfcr.experiment.prepared import prepare
-from gfcr.experiment.provenance import edited, went_on
+from gfcr.experiment.prepared import Prepared, prepare
+from gfcr.experiment.provenance import edited
 from gfcr.experiment.resolved import Resolved, resolve
-from gfcr.experiment.resumed import card_to_resume, others, refused
+from gfcr.experiment.resumed import card_and_standing, card_to_resume, check_same
 from gfcr.experiment.source import SPECULATION, Pause, Progress, RunSource
 from gfcr.loop.stream import PromptStream
 from gfcr.pipeline import Pipeline
@@ -29,7 +29,6 @@ from gfcr.process.environment import load
 from gfcr.process.signals import Heard, interruptible
 from gfcr.schedule.ahead import Ahead
 from gfcr.tracking import checksum
-from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import RunFolder, write_atomic
 from gfcr.tracking.lock import locked, refuse_if_running
 from gfcr.tracking.rollouts import read_rollouts, spelling
@@ -148,15 +147,11 @@ def _run(
     config, held = resolved.config, card_to_resume(records)
     model = _model(resolved, say=say)
     prepared = prepare(resolved, model=model)
-    codec, problems, asked = prepared.codec, prepared.problems, prepared.question
     say(prepared.about)
-    card, stands = _card_and_standing(resolved, held=held)
-    card = replace(card, tags={**card.tags, **prepared.tags(resolved, model=model)})
-    if changed := others(card, held=held):
-        say(f"changed since the run was left: {', '.join(changed)}")
-        if not accept_data:
-            raise refused(changed, folder=resolved.folder)
-    records.create(went_on(card, held=held))
+    given = prepared.tags(resolved, model=model)
+    check_same(resolved, given=given, held=held, accepted=accept_data, say=say)
+    card, stands = card_and_standing(resolved, given=given, held=held)
+    records.create(card)
     write_atomic(resolved.folder / CONFIG, as_written(config))
     stands.keep(resolved.folder)
     with ExitStack() as stack:
@@ -164,28 +159,12 @@ def _run(
             placed = THROUGH in os.environ  # by whoever started this process
             stack.enter_context(apart(servers=0 if placed else resolved.engine.servers))
         say("starting the engine")
-        pipeline = Pipeline(
-            resolved.strategy,
-            engine=stack.enter_context(closing(_engine(resolved, model=model))),
-            task=resolved.task,
-            train=problems.train,
-            heldout=problems.heldout,
-            stream=PromptStream(problems.train, seed=None) if problems.in_order else None,
-            records=read_rollouts,
-            sink=partial(records.add_rollouts, spell=spelling(codec.decode)),
-            codec=codec,
-            prompts=config.prompts,
-            sampling=config.sampling,
-            seed=config.seed,
-        )
+        engine = stack.enter_context(closing(_engine(resolved, model=model)))
+        pipeline = _pipeline(resolved, prepared, engine=engine, records=records)
         stack.enter_context(closing(pipeline))
+        asked = prepared.question
         source = RunSource(
-            pipeline,
-            of=resolved,
-            records=records,
-            question=asked,
-            pause=until,
-            watch=watch,
+            pipeline, of=resolved, records=records, question=asked, pause=until, watch=watch
         )
         records.set_status("running")
         try:
@@ -200,19 +179,6 @@ def _run(
             raise
     ending.end(resolved, records=records, result=result)
     return result
-
-
-def _card_and_standing(resolved: Resolved, *, held: RunCard | None) -> tuple[RunCard, Standing]:
-    """Returns the run's card, and how its speculation stands under all it was made with."""
-    card = resolved.card()
-
-    def told(stands: Standing) -> RunCard:
-        return went_on(replace(card, tags={**card.tags, **stands.tags}), held=held)
-
-    stands = standing(resolved.spec)
-    if (under := circumstances(told(stands).tags)) != stands.under:  # it was begun under others
-        stands = standing(resolved.spec, under=under)
-    return told(stands), stands
 
 
 def _has_reached(done: Mapping[str, Any], *, until: Pause) -> bool:
@@ -292,6 +258,26 @@ def _model(resolved: Resolved, *, say: Callable[[str], None]) -> str:
         return resolved.config.model
     say(f"model {resolved.config.model}")
     return str(models.resolve(resolved.config.model))
+
+
+def _pipeline(
+    resolved: Resolved, prepared: Prepared, *, engine: Engine, records: RunFolder
+) -> Pipeline:
+    config, problems, codec = resolved.config, prepared.problems, prepared.codec
+    return Pipeline(
+        resolved.strategy,
+        engine=engine,
+        task=resolved.task,
+        train=problems.train,
+        heldout=problems.heldout,
+        stream=PromptStream(problems.train, seed=None) if problems.in_order else None,
+        records=read_rollouts,
+        sink=partial(records.add_rollouts, spell=spelling(codec.decode)),
+        codec=codec,
+        prompts=config.prompts,
+        sampling=config.sampling,
+        seed=config.seed,
+    )
 
 
 def _engine(resolved: Resolved, *, model: str) -> Engine:

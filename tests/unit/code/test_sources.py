@@ -47,7 +47,7 @@ def ran(folder: Path, *, until: int | None = None, **changes: Any) -> RunRecord:
     forget("my_")
     config = configs.experiment(values_of(folder, **changes), where="t")
     stop = None if until is None else Pause(updates=until)
-    return read_folder(RunFolder(experiment.run(config, until=stop)["folder"]))
+    return read_folder(RunFolder(experiment.run(config, until=stop, accept_data=True)["folder"]))
 
 
 def using(name: str) -> dict[str, Any]:

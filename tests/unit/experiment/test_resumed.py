@@ -25,14 +25,14 @@ def config(folder: Path) -> Any:
     values: dict[str, Any] = {
         "model": "none",
         "engine": {"name": "fake", "mean_length": 6},
-        "trainer": {"name": "dry", "max_steps": 4, "save_every": 2},
+        "trainer": {"name": "dry", "max_steps": 4, "save_every": 1},
         "tracking": {"name": "local"},
         "task": {
             **{"name": "dataset", "path": f"{folder}/rows.jsonl", "verifier": "numeric"},
             **{"rewards": {"long": reward}, "heldout_fraction": 0.4, "in_process": True},
         },
         "prompts": 2,
-        "evaluation": {"prompts": 4, "every": 2},
+        "evaluation": {"prompts": 4, "every": 1},
         "folder": str(folder / "runs"),
     }
     return configs.experiment(values, where="t")
@@ -63,7 +63,8 @@ def test_what_was_exchanged_since_is_refused_before_training_unless_accepted(
     with pytest.raises(CheckpointError, match="give --accept data to go on") as error:
         experiment.run(config(tmp_path))
     assert said in str(error.value)
-    assert experiment.run(config(tmp_path), accept_data=True)["status"] == "finished"
+    left = experiment.run(config(tmp_path), accept_data=True, until=Pause.parse("updates=3"))
+    assert experiment.run(config(tmp_path))["status"] == "finished", "what was accepted stays so"
 
 
 def test_what_is_the_same_goes_on_unasked(tmp_path: Path) -> None:

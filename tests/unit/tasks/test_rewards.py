@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gfcr.errors import ConfigError, TaskError
-from gfcr.loop.scoring import verify_safely
+from gfcr.loop.scoring import Desk, verify_safely
 from gfcr.loop.together import verify_all
 from gfcr.tasks.base import Asked
 from gfcr.tasks.codec import CharCodec
@@ -62,6 +62,15 @@ def annealed_by_key(completions, **columns):
 def ranked(completions, completion_ids, prompts, level, **columns):
     assert len(completions) == len(prompts) == len(level) == len(columns["q"])
     assert [len(ids) for ids in completion_ids] == [len(text) for text in completions]
+    lengths = sorted({len(text) for text in completions})
+    return [lengths.index(len(text)) for text in completions]
+
+def hangs(completions, **columns):
+    import os, time
+    while "h" in completions:
+        time.sleep(1)
+    if "d" in completions:
+        os._exit(3)
     lengths = sorted({len(text) for text in completions})
     return [lengths.index(len(text)) for text in completions]
 
@@ -260,6 +269,28 @@ def test_one_call_has_all_completions_in_order_with_their_columns_and_tokens(fol
     found = verify_all(task, asked)
     assert [v.scores["rank"] for v in found] == [0, 1, 2] * 2
     assert all(v.scores["right"] == 0 and v.reward == v.scores["rank"] for v in found)
+
+
+@pytest.mark.slow
+def test_a_function_that_hangs_or_dies_costs_the_completion_it_does_so_for(folder: Path) -> None:
+    task = dataset(folder, verifier="hangs", timeout_s=1.0)
+    first_of, other = list(task.problems(CODEC).train)[:2]
+    desk = Desk(task)
+    texts = [(first_of, "a"), (first_of, "h"), (first_of, "abc"), (first_of, "d"), (other, "abcd")]
+    told = [
+        desk.verify(prompt, text=text, place=f"0:{prompt.id}/{slot}")
+        for slot, (prompt, text) in enumerate(texts)
+    ]
+    try:
+        while desk.busy:
+            desk.wait()
+            desk.deliver()
+    finally:
+        desk.close()
+    # The rank among those of the call, without those that fail.
+    assert [pending.result().reward for pending in told] == [0, None, 1, None, 0]
+    assert "timed out after 1 s" in str(told[1].result().error)
+    assert "process died" in str(told[3].result().error)
 
 
 @pytest.mark.parametrize("name", ["part", "instance", "later_instance", "only_keys", "trl_list"])
