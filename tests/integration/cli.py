@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from glob import glob
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ def gfcr(*arguments: object, folder: Path) -> Any:
 def wait_for(process: subprocess.Popen[str], pattern: str, *, folder: Path) -> None:
     """Waits until a file matching `pattern` appears below `folder`."""
     deadline = time.monotonic() + 300
-    while not list(folder.rglob(pattern)):
+    while not glob(f"{folder}/**/{pattern}", recursive=True):  # folders may vanish meanwhile
         assert process.poll() is None, (folder / "stderr").read_text()[-3000:]
         assert time.monotonic() < deadline, f"no {pattern} in {folder}"
         time.sleep(0.01)

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from glob import glob
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +139,7 @@ def children(pid: int) -> Iterator[int]:
 
 def wait_for(process: subprocess.Popen[str], pattern: str, *, folder: Path) -> None:
     deadline = time.monotonic() + 200
-    while not list(folder.rglob(pattern)):
+    while not glob(f"{folder}/**/{pattern}", recursive=True):  # folders may vanish meanwhile
         assert process.poll() is None, (folder / "stderr").read_text()[-3000:]
         assert time.monotonic() < deadline
         time.sleep(0.01)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from glob import glob
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ def command(folder: Path, *words: str, **changes: Any) -> list[str]:
 
 def wait_for(folder: Path, pattern: str) -> None:
     deadline = time.monotonic() + 120
-    while not list(folder.rglob(pattern)):
+    while not glob(f"{folder}/**/{pattern}", recursive=True):  # folders may vanish meanwhile
         assert time.monotonic() < deadline
         time.sleep(0.02)
 
