@@ -10,10 +10,9 @@ from torch import nn
 
 from gfcr.drop_in.encode import TrlCodec, prompt_of
 from gfcr.tasks.base import Asked, Codec, Problems, Task, Verdict
-from gfcr.tasks.functions import is_coroutine
 from gfcr.tasks.rows import LazyPrompts
 from gfcr.train.rollout_func import TrlPrompt
-from gfcr.train.trl_logs import Extras, conversation, score_names
+from gfcr.train.trl_logs import Extras, conversation, is_async, score_names
 from gfcr.types import Prompt
 
 
@@ -125,4 +124,4 @@ def _recording(index: int, function: Any, *, given: dict[int, list[Any]]) -> Any
         given[index] = found = list(await function(**asked))
         return found
 
-    return note_later if is_coroutine(function) else note
+    return note_later if is_async(function) else note

@@ -77,6 +77,7 @@ def _codec(resolved: Resolved, *, model: str) -> Codec:
             chat_template_kwargs=task.chat_template_kwargs,
             raw_text=task.raw_text,
         )
-    if resolved.task.system or resolved.task.chat_template:
-        raise TaskError("task.system and task.chat_template need a model: this engine has none.")
+    for name in ("system", "chat_template", "chat_template_kwargs", "raw_text"):
+        if getattr(resolved.task, name):
+            raise TaskError(f"task.{name} needs a model: this engine has none.")
     return CharCodec(alphabet=str(registry.spec("engine", resolved.engine)["alphabet"]))

@@ -215,15 +215,20 @@ class Dataset(Task):
             )
         return table
 
-    def _read(self, table: Any, split: str) -> Read:
-        columns = Columns(
+    @property
+    def columns(self) -> Columns:
+        """Where its tables hold what."""
+        return Columns(
             prompt=self.prompt_column,
             answer=self.answer_column,
             tools=self.tools_column,
+            tools_key="tools_column" if self.tools_column != type(self).tools_column else "",
             all=self._columns,
         )
+
+    def _read(self, table: Any, split: str) -> Read:
         where = f"dataset.path={self.path}, split '{split}'"
-        return read(table, columns=columns, check=self._check, where=where)
+        return read(table, columns=self.columns, check=self._check, where=where)
 
     def _check(self, answer: str) -> str | None:
         return next((said for made in self._scorers if (said := made.check(answer))), None)

@@ -13,7 +13,7 @@ from gfcr import registry
 from gfcr.errors import ConfigError, shown
 from gfcr.tasks.base import Asked, Verdict, first_line
 from gfcr.tasks.scores import listed, number
-from gfcr.tasks.verifiers.base import TURNS, Scorer
+from gfcr.tasks.verifiers.base import ANSWERS, TURNS, Scorer
 from gfcr.types import Prompt
 
 _ONE: Final = ("prompt", "completion")
@@ -98,14 +98,14 @@ class Function(Scorer):
     def judge_all(self, asked: Sequence[Asked]) -> list[Verdict]:
         """Calls the function with all completions, or one after another by its form."""
         if not self.together:
-            return [self._verdict(self._call(self._one(each))) for each in asked]
+            return [Verdict(reward=number(self._call(self._one(each)))) for each in asked]
         given = self._call(self._many(asked))
         found = listed(given)
         if found is None or len(found) != len(asked):
             num = "one completion" if len(asked) == 1 else f"{len(asked)} completions"
             told = f"{self.address} gave {shown(given)} for {num}: give a list of as many numbers"
             return [Verdict(reward=None, error=f"VerdictError: {told}")] * len(asked)
-        return [self._verdict(value) for value in found]
+        return [Verdict(reward=number(value)) for value in found]
 
     def describe(self) -> str:
         """Describes the function with its options, by its docstring."""
@@ -116,9 +116,6 @@ class Function(Scorer):
         """Returns an argument that it requires and that is no column; None if there is none."""
         missing = next((name for name in self._needed if name not in columns), None)
         return missing and f"{self.address} takes '{missing}'"
-
-    def _verdict(self, value: Any) -> Verdict:
-        return Verdict(reward=number(value))
 
     def _many(self, asked: Sequence[Asked]) -> dict[str, Any]:
         """Returns the arguments of TRL's form: messages where prompts are conversations."""
@@ -135,7 +132,8 @@ class Function(Scorer):
         if not self._verl:
             return {**prompt.meta, **dict(zip(_ONE, (prompt.text, each.text), strict=True))}
         nested: Any = prompt.meta.get("reward_model") or {}
-        truth = prompt.answer or nested.get("ground_truth")
+        several: Any = prompt.meta.get(ANSWERS, ())
+        truth = [*several] or prompt.answer or nested.get("ground_truth")
         return {"ground_truth": truth, **prompt.meta, "solution_str": each.text}
 
     def _call(self, given: Mapping[str, Any]) -> Any:
@@ -153,14 +151,6 @@ class Function(Scorer):
             return await found
 
         return _runner(os.getpid()).run(awaited())
-
-
-def is_coroutine(function: Any) -> bool:
-    """Returns whether a callable of any kind is a coroutine function."""
-    while isinstance(function, partial):
-        function = function.func
-    forms = (function, type(function).__call__)
-    return any(map(inspect.iscoroutinefunction, forms))
 
 
 def _asked(prompt: Prompt) -> Any:

@@ -19,7 +19,9 @@ class Columns:
     answer: str
     """Empty where no answer is needed."""
     tools: str = ""
-    """Empty, or no column of the table, where no tools are offered."""
+    """Empty where no tools are offered."""
+    tools_key: str = ""
+    """The key that names the column of tools, which must then be there; empty where it need not."""
     all: bool = False
     """Whether all columns are read, so that rows that differ in any of them differ."""
 
@@ -62,7 +64,7 @@ def read(table: Any, *, columns: Columns, check: Callable[[str], str | None], wh
     given = _Given(
         prompts=_column(table, columns.prompt, key="prompt_column", where=where),
         answers=_column(table, columns.answer, key="answer_column", where=where),
-        tools=_column(table, columns.tools, where=where),
+        tools=_column(table, columns.tools, key=columns.tools_key, where=where),
     )
     found, askings = dict[str, Row](), set[str]()
     for number, prompt in enumerate(given.prompts):

@@ -62,6 +62,14 @@ def score_names(trainer: Any) -> list[str]:
     return found
 
 
+def is_async(function: Any) -> bool:
+    """Returns whether TRL awaits what a reward function returns."""
+    from trl.trainer import utils
+
+    library: Any = utils  # untyped
+    return bool(library.is_async_callable(function))
+
+
 def conversation(prompt: TrlPrompt, *, text: str) -> str | list[dict[str, str]]:
     """Returns a completion as TRL shows it: a message if the prompt is messages."""
     return text if isinstance(prompt, str) else [{"role": "assistant", "content": text}]

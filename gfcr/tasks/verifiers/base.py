@@ -62,18 +62,8 @@ class Verifier(Part, Scorer):
         """
 
     def judge(self, prompt: Prompt, *, text: str) -> Verdict:
-        """Scores a completion of a prompt, by the best of its right answers.
-
-        One that cannot be judged leaves the score open, unless another is found right.
-        """
-        answers: Any = prompt.meta.get(ANSWERS, (prompt.answer,))
-        found = [self.verify(text, answer=answer) for answer in answers]
-        best = max(found, key=lambda v: -1.0 if v.reward is None else v.reward)
-        return (
-            best
-            if best.reward == 1
-            else min(found, key=lambda v: (v.reward is not None, v is not best))
-        )
+        """Scores a completion of a prompt, by the best of its right answers."""
+        return best([self.verify(text, answer=answer) for answer in answers_of(prompt)])
 
     def describe(self) -> str:
         """Describes what it does, with its options."""
@@ -82,6 +72,22 @@ class Verifier(Part, Scorer):
     def check(self, answer: str) -> str | None:
         """Returns what is wrong with a reference answer, or None; called for each at loading."""
         return None if answer.strip() else "it is empty"
+
+
+def answers_of(prompt: Prompt) -> tuple[str, ...]:
+    """Returns the right answers of a prompt, any of which will do."""
+    several: Any = prompt.meta.get(ANSWERS, ())
+    return tuple(several) or (prompt.answer,)
+
+
+def best(found: Sequence[Verdict]) -> Verdict:
+    """Returns the verdict by the best of several answers.
+
+    One that cannot be judged leaves the score open, unless another is found right.
+    """
+    right = [v for v in found if v.reward == 1]
+    unknown = [v for v in found if v.reward is None]
+    return [*right, *unknown, *sorted(found, key=lambda v: -(v.reward or 0.0))][0]
 
 
 def load(name: str, *, options: Mapping[str, Any], where: str) -> Verifier:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Final, final
 from annotated_types import Interval
 
 from gfcr.tasks.base import Verdict
-from gfcr.tasks.verifiers.base import Verifier
+from gfcr.tasks.verifiers.base import Verifier, answers_of, best
 from gfcr.types import Prompt
 from gfcr.values.fenced import last_block
 from gfcr.values.ranges import Count, Word
@@ -62,7 +62,8 @@ class Sql(Verifier):
         database = prompt.meta.get(self.database_column)
         if not isinstance(database, str):
             return Verdict(reward=None, error=f"column '{self.database_column}' holds no SQL")
-        return self._compare(text, answer=prompt.answer, database=database)
+        answers = answers_of(prompt)
+        return best([self._compare(text, answer=a, database=database) for a in answers])
 
     def lacks(self, columns: Collection[str]) -> str | None:
         """Returns the database column if it is missing, or None."""

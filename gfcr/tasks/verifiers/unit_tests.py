@@ -14,7 +14,7 @@ from gfcr.sandbox.exam import Result, examine
 from gfcr.sandbox.spec import Limits
 from gfcr.tasks.base import Verdict
 from gfcr.tasks.verifiers._test_forms import Calls, forms_of
-from gfcr.tasks.verifiers.base import Verifier
+from gfcr.tasks.verifiers.base import ANSWERS, Verifier
 from gfcr.types import Prompt
 from gfcr.values.fenced import last_block
 from gfcr.values.ranges import Word
@@ -66,8 +66,9 @@ class UnitTests(Verifier):
         return self._verdict(text, tests=answer, entry="")
 
     def judge(self, prompt: Prompt, *, text: str) -> Verdict:
-        """Runs the prompt's tests."""
-        given: Any = prompt.meta.get(self.tests_column) if self.tests_column else prompt.answer
+        """Runs the prompt's tests; several answers are asserts that have all to hold."""
+        own = prompt.meta.get(ANSWERS, prompt.answer)
+        given: Any = prompt.meta.get(self.tests_column) if self.tests_column else own
         tests = given if isinstance(given, str) else json.dumps(given)
         return self._verdict(text, tests=tests, entry=str(prompt.meta.get(self.entry_column, "")))
 

@@ -173,6 +173,40 @@ def test_where_one_call_fails_those_that_fail_alone_are_unscorable_and_left_out(
     assert "no grader" in str(told[3].result().error)
 
 
+def test_completions_that_only_take_their_time_are_scored_together_in_the_end() -> None:
+    """One call for all takes longer than one may, and none of them alone."""
+
+    class Slow(Ranks):
+        slow: ClassVar[bool] = True
+        timeout_s: float = 2.0
+
+    class Pool:
+        def __init__(self) -> None:
+            self.asked, self.done = list[tuple[int, float]](), list[Done]()
+
+        def submit(self, function: Any, task: Any, asked: Any, *, timeout_s: float) -> int:
+            handle = len(self.asked)
+            self.asked.append((len(asked), timeout_s))
+            late = 1.5 * len(asked) > timeout_s
+            result = None if late else function(task, asked)
+            self.done.append(Done(handle=handle, result=result, error="late" if late else None))
+            return handle
+
+        def poll(self) -> list[Done]:
+            done, self.done = self.done, []
+            return done
+
+        def wait(self, seconds: float) -> None:
+            """Everything is done when it is asked for."""
+
+    desk, pool = Desk(Slow()), Pool()
+    desk._processes = pool  # pyright: ignore[reportAttributeAccessIssue]
+    told = asking(desk, "0:1:p/0 a", "0:1:p/1 aa", "0:1:p/2 bbb")
+    finished(desk)
+    assert pool.asked == [(3, 2.0), (1, 2.0), (1, 2.0), (1, 2.0), (3, 6.0)]
+    assert [pending.result().reward for pending in told] == [0, 1, 2]
+
+
 def test_what_is_no_verdict_for_each_is_unscorable() -> None:
     class Few(Ranks):
         def verify_all(self, asked: Sequence[Asked]) -> list[Verdict]:

@@ -11,10 +11,10 @@ import pytest
 from gfcr.errors import ConfigError, TaskError
 from gfcr.loop.scoring import Desk, verify_safely
 from gfcr.loop.together import verify_all
-from gfcr.tasks.base import Asked
+from gfcr.tasks.base import Asked, Verdict
 from gfcr.tasks.codec import CharCodec
 from gfcr.tasks.dataset import Dataset
-from gfcr.tasks.verifiers.base import TURNS
+from gfcr.tasks.verifiers.base import ANSWERS, TURNS, best
 from gfcr.types import Prompt
 
 CODEC = CharCodec(alphabet="abcdefgh +=?0123456789")
@@ -101,6 +101,9 @@ def messages(prompts, completions, **columns):
 
 def compute_score(data_source="", solution_str="", ground_truth="", extra_info=None):
     return {"score": float(solution_str == ground_truth), "acc": 1.0}
+
+def among(solution_str, ground_truth):
+    return float(solution_str in ground_truth)
 
 def kinds(completions, *, kind, **columns):
     import decimal, torch, pandas
@@ -312,6 +315,16 @@ def test_verl_s_signature_is_known(folder: Path) -> None:
     assert verify_safely(task, first(task), "6").reward == 1.0
     nested = replace(first(task), answer="", meta={"reward_model": {"ground_truth": "7"}})
     assert verify_safely(task, nested, "7").reward == 1.0
+
+
+def test_of_several_answers_any_will_do_and_verl_s_function_gets_all(folder: Path) -> None:
+    prompt = replace(first(dataset(folder)), answer="7", meta={ANSWERS: ("7", "8")})
+    for text, right in (("7", 1.0), ("8", 1.0), ("9", 0.0)):
+        assert verify_safely(dataset(folder), prompt, text).reward == right
+    unknown, wrong = Verdict(reward=None, error="?"), Verdict(reward=0.0)
+    assert best([wrong, unknown]) is unknown and best([unknown, Verdict(reward=1.0)]).reward == 1
+    listed = dataset(folder, verifier="among")
+    assert [verify_safely(listed, prompt, text).reward for text in ("8", "9")] == [1.0, 0.0]
 
 
 def test_values_are_converted_as_trl_converts_them(folder: Path) -> None:

@@ -57,6 +57,19 @@ def test_one_prompt_with_two_answers_is_two_rows_of_one_side() -> None:
     assert [len(read_all(table, whole=whole).rows) for whole in (False, True)] == [1, 2]
 
 
+def test_a_column_of_tools_that_is_named_must_be_there() -> None:
+    def columns(path: str) -> Columns:
+        return Dataset(
+            path="t.csv", prompt_column="q", answer_column="a", tools_column=path
+        ).columns
+
+    table = Table(q=["a"], a=["1"])
+    for path in ("tools", ""):
+        assert read(table, columns=columns(path), check=lambda _: None, where="here").total == 1
+    with pytest.raises(TaskError, match=r"no column 'toolz' \(dataset.tools_column\)"):
+        read(table, columns=columns("toolz"), check=lambda _: None, where="here")
+
+
 def test_columns_may_be_nested_and_answers_several() -> None:
     table = Table(q=["a", "b"], r=[{"style": {"truth": "1"}}, {"style": {"truth": ["2", 3]}}])
     found = rows(table, answer="r.style.truth")
