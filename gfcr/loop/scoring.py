@@ -48,8 +48,7 @@ class Desk:
     @property
     def busy(self) -> bool:
         """Whether results are outstanding."""
-        together = self._together.waits or self._together.asks
-        return bool(self._answers or self._asked or self._calling or together)
+        return bool(self._answers or self._asked or self._calling) or self._together.busy
 
     def verify(
         self, prompt: Prompt, *, text: str, tokens: Sequence[int] = (), place: str = ""
@@ -109,12 +108,11 @@ class Desk:
     def wait(self, seconds: float = 0.05) -> None:
         """Blocks for at most `seconds` for results; call when the engine has nothing to do."""
         began = time.perf_counter()
-        if self._together.waits:
-            self._together.ask()
-        elif self._calling and self._threads:
-            self._threads.wait(seconds)
-        elif (self._asked or self._together.asks) and self._processes:
-            self._processes.wait(seconds)
+        if not self._together.ask():
+            if self._calling and self._threads:
+                self._threads.wait(seconds)
+            elif (self._asked or self._together.busy) and self._processes:
+                self._processes.wait(seconds)
         self.waited_s += time.perf_counter() - began
 
     def forget(self) -> None:

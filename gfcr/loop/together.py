@@ -86,23 +86,20 @@ class Together:
         self._calls: dict[int, _Call] = {}
 
     @property
-    def waits(self) -> bool:
-        """Whether completions wait to be asked for."""
-        return bool(self._waiting)
-
-    @property
-    def asks(self) -> bool:
-        """Whether calls run in processes."""
-        return bool(self._calls)
+    def busy(self) -> bool:
+        """Whether completions wait, to be asked for or for the end of a call in a process."""
+        return bool(self._waiting or self._calls)
 
     def add(self, waiting: Waiting) -> None:
         """Keeps a completion until all are asked for."""
         self._waiting.append(waiting)
 
-    def ask(self) -> None:
-        """Asks for all that waits, in the order of groups and slots."""
+    def ask(self) -> bool:
+        """Asks for all that waits, in the order of groups and slots; tells whether anything did."""
         waiting, self._waiting = sorted(self._waiting, key=lambda each: each.place), []
-        self._ask(_Call(waiting))
+        if waiting:
+            self._ask(_Call(waiting))
+        return bool(waiting)
 
     def heard(self, handle: int, *, result: Any, error: str | None) -> None:
         """Takes the outcome of a call in a process, if it is one of these."""

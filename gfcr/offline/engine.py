@@ -168,7 +168,7 @@ class LogEngine:
 
 
 @final
-class LogCodec:
+class LogCodec(Codec):
     """Decodes the log's completions and cannot encode new text, see `tasks.base.Codec`."""
 
     def __init__(self) -> None:
@@ -198,14 +198,6 @@ class LogCodec:
     def decode(self, tokens: Sequence[int]) -> str:
         """Returns a recorded completion's text; empty for one cut short, which is not scored."""
         return self._texts.get(tuple(tokens), "")
-
-    def pieces(self, tokens: Sequence[int]) -> list[str]:
-        """Returns the tokens' ids, since the log holds no text of single tokens."""
-        return [f"<{token}>" for token in tokens]
-
-    def unsaid(self, tokens: Sequence[int]) -> list[str]:
-        """Returns none: the log does not say which tokens are special."""
-        return []
 
 
 @final

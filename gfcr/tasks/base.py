@@ -64,11 +64,11 @@ class Codec(Protocol):
 
     def pieces(self, tokens: Sequence[int]) -> list[str]:
         """Returns the text of each token, special ones included."""
-        ...
+        return [self.decode([token]) for token in tokens]
 
     def unsaid(self, tokens: Sequence[int]) -> list[str]:
         """Returns the special tokens of a completion, its end aside, that `decode` leaves out."""
-        ...
+        return []
 
 
 class Task(Part):

@@ -1,6 +1,6 @@
 """Any Hugging Face dataset with a prompt and an answer column, scored by a named verifier."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Annotated, Any, final
@@ -182,20 +182,14 @@ class Dataset(Task):
     def verify_all(self, asked: Sequence[Asked]) -> Sequence[Verdict]:
         """Asks the rewards, and the verifier where there are none and of held-out answers."""
         trained = [bool(self.rewards) and EVALUATED not in a.prompt.meta for a in asked]
-        rewarded = iter(self._scored(self._trained_on.judge_all, asked, where=trained))
-        held = [not t for t in trained]
-        verified = iter(self._scored(self._verifier.judge_all, asked, where=held))
-        return [next(rewarded) if t else self._in_range(next(verified)) for t in trained]
-
-    @staticmethod
-    def _scored(
-        score: Callable[[Sequence[Asked]], list[Verdict]],
-        asked: Sequence[Asked],
-        *,
-        where: Sequence[bool],
-    ) -> list[Verdict]:
-        some = [each for each, wanted in zip(asked, where, strict=True) if wanted]
-        return score(some) if some else []
+        found = dict[int, Verdict]()
+        for rewarded, score in (
+            (True, self._trained_on.judge_all),
+            (False, self._verifier.judge_all),
+        ):
+            if some := [i for i, is_trained in enumerate(trained) if is_trained == rewarded]:
+                found |= zip(some, score([asked[i] for i in some]), strict=True)
+        return [found[i] if t else self._in_range(found[i]) for i, t in enumerate(trained)]
 
     def _in_range(self, verdict: Verdict) -> Verdict:
         bounds = self.verifier_range

@@ -89,7 +89,8 @@ class Function(Scorer):
         """Loads the function anew in another process, where not all callables can be sent to."""
         place, _, name = self.address.rpartition(":")
         there = str(Path(place).resolve()) if place.endswith(".py") else place
-        return _again, (f"{there}:{name}", dict(self._function.keywords), self._where)
+        again = partial(Function, options=dict(self._function.keywords), where=self._where)
+        return again, (f"{there}:{name}",)
 
     def judge(self, prompt: Prompt, *, text: str) -> Verdict:
         """Calls the function with one completion."""
@@ -162,10 +163,6 @@ def _asked(prompt: Prompt) -> Any:
 def _answered(each: Asked) -> Any:
     told = TURNS in each.prompt.meta
     return [{"role": "assistant", "content": each.text}] if told else each.text
-
-
-def _again(address: str, options: Mapping[str, Any], where: str) -> Function:
-    return Function(address, options=options, where=where)
 
 
 def _nothing(*_: Any, **__: Any) -> None:
