@@ -22,7 +22,16 @@ EXPERIMENT: dict[str, Any] = {
     "sampling": {"max_tokens": 32},
 }
 TRL = {"name": "trl"}
+ROWS = "nowhere.jsonl"  # refused before it is looked for
 BAD: dict[str, tuple[dict[str, Any], str]] = {
+    "a chat template's arguments without a model": (
+        {"task": {"name": "dataset", "path": ROWS, "chat_template_kwargs": {"think": False}}},
+        r"task\.chat_template_kwargs needs a model",
+    ),
+    "special tokens without a model": (
+        {"task": {"name": "dataset", "path": ROWS, "raw_text": True}},
+        r"task\.raw_text needs a model",
+    ),
     "more tokens than the context": (
         {"sampling": {"max_tokens": 1024}},
         r"sampling\.max_tokens=1024 does not fit: prompt .* at most 1024 .* Give at most 10",

@@ -1,13 +1,14 @@
 """What is imported once is left out of every later collection."""
 
 import gc
+import os
 import sys
 import warnings
 from pathlib import Path
 
 import pytest
 
-from gfcr.process.environment import left_frozen, load
+from gfcr.process.environment import left_frozen, load, set_defaults
 
 LIBRARY = "gfcr_test_library"
 
@@ -33,6 +34,17 @@ def test_what_is_loaded_is_frozen_once_and_the_collector_goes_on(library: str) -
     kept = [[] for _ in range(50)]
     load([library])
     assert gc.get_freeze_count() <= before and len(kept) == 50, "nothing was imported"
+
+
+def test_float32_is_not_multiplied_as_tf32_unless_the_user_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("os.environ", {})
+    set_defaults()
+    assert os.environ["TRITON_F32_DEFAULT"] == "ieee"
+    monkeypatch.setattr("os.environ", {"TRITON_F32_DEFAULT": "tf32"})
+    set_defaults()
+    assert os.environ["TRITON_F32_DEFAULT"] == "tf32"
 
 
 def test_a_collector_that_was_off_stays_off(library: str) -> None:

@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers.processors import TemplateProcessing
 
 from gfcr.errors import TaskError
 from gfcr.tasks.codec import CharCodec, HfCodec
@@ -73,6 +74,18 @@ def test_a_template_that_no_prompt_comes_through_is_refused(
     file.write_text(template)
     with pytest.raises(TaskError, match=rf"own.jinja {said}"):
         HfCodec(model, chat_template=str(file))
+
+
+def test_no_prompt_ends_with_an_end_that_its_tokenizer_adds(model: Path, tmp_path: Path) -> None:
+    tokenizer = sft.char_tokenizer(CODEC.alphabet)
+    ended = [(tokenizer.eos_token, tokenizer.eos_token_id)]
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single=f"$A {tokenizer.eos_token}", special_tokens=ended
+    )
+    tokenizer.save_pretrained(tmp_path)
+    codec = HfCodec(tmp_path)
+    assert codec._tokenizer("1+2")["input_ids"][-1] == codec.eos_id, "the situation is there"
+    assert codec.prompt("1+2") == HfCodec(model).prompt("1+2") == CODEC.encode("1+2")
 
 
 def test_a_template_that_is_not_there_is_named(model: Path) -> None:

@@ -317,6 +317,15 @@ def test_verl_s_signature_is_known(folder: Path) -> None:
     assert verify_safely(task, nested, "7").reward == 1.0
 
 
+def test_rows_that_ask_the_same_are_all_on_one_side(folder: Path) -> None:
+    rows = [{"q": f"{i} + {i}", "target": 2 * i + j} for i in range(40) for j in range(3)]
+    (folder / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = dataset(folder).problems(CODEC)
+    sides = [[prompt.text for prompt in side] for side in (found.train, found.heldout)]
+    assert len(sides[0]) + len(sides[1]) == 120 and not set(sides[0]) & set(sides[1])
+    assert all(side and side.count(text) == 3 for side in sides for text in side)
+
+
 def test_of_several_answers_any_will_do_and_verl_s_function_gets_all(folder: Path) -> None:
     prompt = replace(first(dataset(folder)), answer="7", meta={ANSWERS: ("7", "8")})
     for text, right in (("7", 1.0), ("8", 1.0), ("9", 0.0)):

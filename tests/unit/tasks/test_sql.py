@@ -1,8 +1,10 @@
 """Queries against a reference: rows, their order, and what a query may not do."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
+from gfcr.tasks.verifiers.base import ANSWERS
 from gfcr.tasks.verifiers.sql import Sql, is_ordered
 from gfcr.types import Prompt
 from tests.cases import over
@@ -92,3 +94,14 @@ def test_the_order_counts_where_the_outermost_query_has_one() -> None:
 def test_the_column_must_be_there() -> None:
     assert Sql().lacks(["prompt"]) == "sql.database_column is 'database'"
     assert Sql(database_column="db").lacks(["db"]) is None and Sql().columns
+
+
+def test_of_several_right_queries_any_will_do() -> None:
+    prompt = Prompt(id="p", tokens=(), text="", answer=OLD, meta={"database": DATABASE})
+    several = replace(prompt, meta={**prompt.meta, ANSWERS: (OLD, ALL)})
+    assert Sql().judge(prompt, text=ALL).reward == 0
+    assert [Sql().judge(several, text=query).reward for query in (OLD, ALL, "SELECT 1")] == [
+        1,
+        1,
+        0,
+    ]

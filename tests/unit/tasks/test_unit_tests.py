@@ -9,6 +9,7 @@ from gfcr.errors import ConfigError, TaskError
 from gfcr.sandbox.box import why_not
 from gfcr.tasks.dataset import Dataset
 from gfcr.tasks.verifiers._test_forms import Calls, forms_of
+from gfcr.tasks.verifiers.base import ANSWERS
 from gfcr.tasks.verifiers.unit_tests import UnitTests, problem
 from gfcr.testing import factories as make
 from gfcr.types import Prompt
@@ -238,3 +239,10 @@ def test_a_dataset_hands_it_columns(tmp_path: Any) -> None:
     given["verifier_options"] = {"tests_column": "test"}
     with pytest.raises(TaskError, match=r"unit_tests\.tests_column is 'test', which is no column"):
         Dataset(**given).problems(make.CODEC)
+
+
+def test_a_list_in_the_answer_column_is_asserts_that_have_all_to_hold() -> None:
+    asserts = ("assert f(1) == 2", "assert f(2) == 4")
+    prompt = Prompt(id="p", tokens=(), text="", answer=asserts[0], meta={ANSWERS: asserts})
+    for program, reward in (("def f(x): return 2 * x", 1), ("def f(x): return x + 1", 0)):
+        assert UnitTests().judge(prompt, text=program).reward == reward
