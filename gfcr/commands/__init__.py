@@ -13,6 +13,7 @@ from gfcr.values.overrides import parse_overrides
 from gfcr.values.ranges import describe
 from gfcr.values.types import adapter
 
+ACCEPT: Final = "resume although prompts, answers, the model or your own code have changed"
 DRY_RUN: Final = "say what would start, resume or be refused; write nothing, start no engine"
 ENGINE: Final = "engine.KEY=VALUE, e.g. engine.compile=true"
 

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from gfcr import config
-from gfcr.commands import DRY_RUN, Outcome, within
+from gfcr.commands import ACCEPT, DRY_RUN, Outcome, within
 from gfcr.commands.display import RunDisplay
 from gfcr.errors import ConfigError
 from gfcr.values.ranges import NonNegative
@@ -19,11 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="start over, keeping the old folder; once it had a score, for no verdict",
     )
-    parser.add_argument(
-        "--accept",
-        choices=["data"],
-        help="resume although prompts, answers, the model or your own code have changed",
-    )
+    parser.add_argument("--accept", choices=["data"], help=ACCEPT)
     parser.add_argument("--dry-run", action="store_true", help=DRY_RUN)
     parser.add_argument(
         "--wait",

@@ -4,13 +4,13 @@ import argparse
 import shlex
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from rich.markup import escape
 
 from gfcr import registry, sweep
-from gfcr.commands import DRY_RUN, Outcome
+from gfcr.commands import ACCEPT, DRY_RUN, Outcome
 from gfcr.commands.reported import report_study
 from gfcr.commands.sweep_display import SweepDisplay
 from gfcr.errors import GfcrError
@@ -26,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="run finished trials again; by the same code, they have no verdict",
     )
+    parser.add_argument("--accept", choices=["data"], help=ACCEPT)
     parser.add_argument("--dry-run", action="store_true", help=DRY_RUN)
     parser.add_argument("--arms", help="run only these arms, as in --arms grpo,dapo")
     known = ", ".join(registry.names("launcher"))
@@ -43,7 +44,8 @@ def run(options: argparse.Namespace) -> Outcome:
         study = study.only(options.arms.split(","))
     if options.dry_run:
         return _rehearsed(study, fresh=options.fresh)
-    ends = run_study(study, fresh=options.fresh)
+    accepting = replace(study, accept_data=options.accept == "data")
+    ends = run_study(accepting, fresh=options.fresh)
     text = "\n".join([_text(ends), *sweep.notes(study, ends=ends), *_reported(study, ends=ends)])
     code = 1 if sweep.problems(ends) else 0
     return Outcome(data=data_of(study, ends=ends), text=text, code=code)

@@ -4,7 +4,7 @@ import copy
 import logging
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -14,8 +14,9 @@ from gfcr import strategy as strategies
 from gfcr.drop_in import given, settings
 from gfcr.drop_in.encode import TrlCodec, sampling_of
 from gfcr.drop_in.model import known_as, saved
+from gfcr.drop_in.resumed import Identity, checkpoint_of, clear
 from gfcr.drop_in.rewards import TrlRewards, rows_of
-from gfcr.errors import CheckpointError, ConfigError
+from gfcr.errors import ConfigError
 from gfcr.handles import REWARDS
 from gfcr.loop.alike import alike
 from gfcr.loop.stream import PromptStream
@@ -23,7 +24,7 @@ from gfcr.pipeline import Pipeline
 from gfcr.strategy import Strategy
 from gfcr.tasks.codec import HfCodec
 from gfcr.tracking.lock import locked
-from gfcr.tracking.rollouts import rollout_files, spelling, write_rollouts
+from gfcr.tracking.rollouts import spelling, write_rollouts
 from gfcr.train import checkpoint
 from gfcr.train.base import TrainJob
 from gfcr.train.seam import Feed, SeamMixin
@@ -113,27 +114,42 @@ class GRPOTrainer(SeamMixin, _Trl):
         except Exception as error:
             raise ConfigError(f"the prompt of row 0 cannot be encoded: {error}") from error
 
-    def train(self, resume_from_checkpoint: str | bool | None = None, **trl: Any) -> Any:
+    def train(
+        self,
+        resume_from_checkpoint: str | bool | None = None,
+        *,
+        accept_data: bool = False,
+        **trl: Any,
+    ) -> Any:
         """Trains, as TRL's `train`.
 
+        Args:
+            resume_from_checkpoint: as TRL's.
+            accept_data: resume although rows, chat template or reward functions have changed; what
+                the strategy remembers of prompts and rollouts is forgotten then.
+            trl: what else TRL's `train` takes.
+
         Raises:
-            CheckpointError: the checkpoint has no rollout side, or that of another strategy, seed
-                or dataset.
+            CheckpointError: the checkpoint has no rollout side, or that of another strategy or
+                seed, or of other rows, another chat template or other rewards.
             ConfigError: `trainer.args` was changed to what is not honoured.
             EngineError: the engine cannot start.
             FolderInUse: another trainer writes to `output_dir`.
         """
         given.check_args(self.args, strategy=self.strategy)
         with locked(self.args.output_dir):
-            return self._train(resume_from_checkpoint, **trl)
+            return self._train(resume_from_checkpoint, accept_data=accept_data, **trl)
 
-    def _train(self, resume_from_checkpoint: str | bool | None, **trl: Any) -> Any:
+    def _train(
+        self, resume_from_checkpoint: str | bool | None, *, accept_data: bool, **trl: Any
+    ) -> Any:
         folder = Path(self.args.output_dir)
-        resumed = _checkpoint(resume_from_checkpoint, folder=folder)
-        state = self._resumed(resumed) if resumed else None
+        resumed = checkpoint_of(resume_from_checkpoint, folder=folder)
+        of = Identity.of_trainer(self)
+        state = of.state(resumed, accept_data=accept_data) if resumed else None
         steps = given.steps_of(self.args)
         batches = checkpoint.step_of(resumed) // steps.number if resumed else 0
-        _clear(folder / "rollouts", batches=batches)
+        clear(folder / "rollouts", batches=batches)
         if self.strategy.drafter is not None:
             self.strategy.drafter.fetch(models.resolve)
         start = self._engine_config.start
@@ -141,7 +157,7 @@ class GRPOTrainer(SeamMixin, _Trl):
         rows = rows_of(self.train_dataset, trainer=self)
         rewards = TrlRewards(trainer=self, rows=rows, codec=self._codec)
         with closing(engine), closing(self._pipeline(engine, task=rewards)) as pipeline:
-            source = _Source(pipeline, trainer=self, rewards=rewards)
+            source = _Source(pipeline, trainer=self, rewards=rewards, of=of)
             if state is not None:
                 source.load_state_dict(state)
             job = TrainJob(
@@ -161,27 +177,6 @@ class GRPOTrainer(SeamMixin, _Trl):
             )
             with feed.feeding(self):
                 return _Trl.train(self, str(resumed) if resumed else None, **trl)
-
-    def identity(self) -> dict[str, Any]:
-        """Returns what a resumed run must have in common with the one that it continues."""
-        return {
-            "strategy": self.strategy.spec(),
-            "seed": self.args.seed,
-            "rows": len(self.train_dataset),
-            "steps of a batch": given.steps_of(self.args).number,
-        }
-
-    def _resumed(self, folder: Path) -> dict[str, Any]:
-        state = checkpoint.load(folder)
-        held, own = state["of"], self.identity()
-        told = {key: (own[key], held.get(key)) for key in own}
-        changed = [f"{key}={a!r}, not {b!r}" for key, (a, b) in told.items() if a != b]
-        if changed:
-            raise CheckpointError(
-                f"{folder} is of another run: this one has {'; '.join(changed)}. Give what it was "
-                "written with, or train from the start."
-            )
-        return state
 
     def _prepare_inputs(self, generation_batch: Any) -> dict[str, Any]:
         """Returns the strategy's micro-batches in training; in evaluation TRL generates itself."""
@@ -208,8 +203,11 @@ class GRPOTrainer(SeamMixin, _Trl):
 class _Source:
     """Feeds TRL from the pipeline, and logs its metrics and completions as TRL's."""
 
-    def __init__(self, pipeline: Pipeline, *, trainer: Any, rewards: TrlRewards) -> None:
+    def __init__(
+        self, pipeline: Pipeline, *, trainer: Any, rewards: TrlRewards, of: Identity
+    ) -> None:
         self._pipeline, self._trainer, self._rewards = pipeline, trainer, rewards
+        self._of = of
         self.sync, self.masked = pipeline.sync, pipeline.masked
 
     def next_batch(self) -> RolloutBatch:
@@ -229,10 +227,10 @@ class _Source:
         self._pipeline.updated(metrics)
 
     def state_dict(self) -> dict[str, Any]:
-        return {"of": self._trainer.identity(), "pipeline": self._pipeline.state_dict()}
+        return {**asdict(self._of), "pipeline": self._pipeline.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self._pipeline.load_state_dict(state["pipeline"])
+        self._pipeline.load_state_dict({**self._pipeline.state_dict(), **state})
 
 
 @cache
@@ -246,27 +244,3 @@ def _load(asked: str | Mapping[str, Any], *, args: Any) -> Strategy:
     loaded = strategies.load(str(knobs.pop("name", "")), **knobs)
     size = getattr(args, "num_generations", None)
     return loaded if "group_size" in knobs or size is None else replace(loaded, group_size=size)
-
-
-def _checkpoint(asked: str | bool | None, *, folder: Path) -> Path | None:
-    if not asked:
-        return None
-    found = checkpoint.newest(folder) if asked is True else Path(asked)
-    if found is None or not (found / checkpoint.MARKER).exists():
-        raise CheckpointError(
-            f"{found or folder} holds no checkpoint of this trainer ({checkpoint.MARKER} is "
-            "missing): give one, or train from the start."
-        )
-    return found
-
-
-def _clear(rollouts: Path, *, batches: int) -> None:
-    """Moves rollouts aside that are not of this run: all but those of its first batches."""
-    later = [file for update, file in rollout_files(rollouts).items() if update >= batches]
-    if not later:
-        return
-    taken = len(list(rollouts.parent.glob("rollouts.before-*")))
-    aside = rollouts.with_name(f"rollouts.before-{taken + 1}")
-    aside.mkdir()
-    for path in later:
-        path.rename(aside / path.name)

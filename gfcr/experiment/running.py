@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from math import isfinite
 from pathlib import Path
@@ -33,6 +33,18 @@ from gfcr.tracking.folder import RunFolder, write_atomic
 from gfcr.tracking.lock import locked, refuse_if_running
 from gfcr.tracking.rollouts import read_rollouts, spelling
 from gfcr.train.base import BatchSource, TrainJob, TrainResult
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Asked:
+    """The arguments of `run`, and the signals that have come since."""
+
+    fresh: bool
+    accept_data: bool
+    until: Pause | None
+    heard: Heard
+    watch: Callable[[Progress], None]
+    say: Callable[[str], None]
 
 
 def run(
@@ -73,34 +85,19 @@ def run(
         records = RunFolder(resolved.folder, guard=held.check)
         refuse_if_running(resolved.folder)
         try:
-            return _open(
-                resolved,
-                records=records,
-                fresh=fresh,
-                accept_data=accept_data,
-                until=until,
-                heard=heard,
-                watch=watch,
-                say=say,
+            asked = _Asked(
+                fresh=fresh, accept_data=accept_data, until=until, heard=heard, watch=watch, say=say
             )
+            return _open(resolved, records=records, asked=asked)
         except Exception as error:
             if (problem := ending.disk_problem(error, folder=resolved.folder)) is not None:
                 raise problem from error
             raise
 
 
-def _open(
-    resolved: Resolved,
-    *,
-    records: RunFolder,
-    fresh: bool,
-    accept_data: bool,
-    until: Pause | None,
-    heard: Heard,
-    watch: Callable[[Progress], None],
-    say: Callable[[str], None],
-) -> dict[str, Any]:
-    if fresh and resolved.folder.exists():
+def _open(resolved: Resolved, *, records: RunFolder, asked: _Asked) -> dict[str, Any]:
+    until, say = asked.until, asked.say
+    if asked.fresh and resolved.folder.exists():
         _set_aside(resolved.folder)
     records.drop_halves()
     if (done := records.result()) is not None and done.get("status") == "finished":
@@ -118,15 +115,7 @@ def _open(
         say(f"already {until}: {resolved.folder}")
         return done
     try:
-        return _run(
-            resolved,
-            records=records,
-            accept_data=accept_data,
-            until=until,
-            heard=heard,
-            watch=watch,
-            say=say,
-        )
+        return _run(resolved, records=records, asked=asked)
     except KeyboardInterrupt as error:
         # Met outside of training.
         if records.exists() and records.status not in ("paused", "finished"):
@@ -134,22 +123,13 @@ def _open(
         raise
 
 
-def _run(
-    resolved: Resolved,
-    *,
-    records: RunFolder,
-    accept_data: bool,
-    until: Pause | None,
-    heard: Heard,
-    watch: Callable[[Progress], None],
-    say: Callable[[str], None],
-) -> dict[str, Any]:
-    config, held = resolved.config, card_to_resume(records)
+def _run(resolved: Resolved, *, records: RunFolder, asked: _Asked) -> dict[str, Any]:
+    config, held, say = resolved.config, card_to_resume(records), asked.say
     model = _model(resolved, say=say)
     prepared = prepare(resolved, model=model)
     say(prepared.about)
     given = prepared.tags(resolved, model=model)
-    check_same(resolved, given=given, held=held, accepted=accept_data, say=say)
+    check_same(resolved, given=given, held=held, accepted=asked.accept_data, say=say)
     card, stands = card_and_standing(resolved, given=given, held=held)
     records.create(card)
     write_atomic(resolved.folder / CONFIG, as_written(config))
@@ -162,15 +142,19 @@ def _run(
         engine = stack.enter_context(closing(_engine(resolved, model=model)))
         pipeline = _pipeline(resolved, prepared, engine=engine, records=records)
         stack.enter_context(closing(pipeline))
-        asked = prepared.question
         source = RunSource(
-            pipeline, of=resolved, records=records, question=asked, pause=until, watch=watch
+            pipeline,
+            of=resolved,
+            records=records,
+            question=prepared.question,
+            pause=asked.until,
+            watch=asked.watch,
         )
         records.set_status("running")
         try:
             with _scheduled(resolved, work=source) as fed:
-                trained = _train(resolved, source=fed, model=model, heard=heard, say=say)
-            heard.check()
+                trained = _train(resolved, source=fed, model=model, asked=asked)
+            asked.heard.check()
             result = _result(resolved, source=source, pipeline=pipeline, trained=trained)
             result["certificate"] = stands.word
             records.guard()
@@ -186,10 +170,8 @@ def _has_reached(done: Mapping[str, Any], *, until: Pause) -> bool:
     return done.get("status") == "paused" and bool(curve) and until.reached(curve[-1])
 
 
-def _train(
-    resolved: Resolved, *, source: BatchSource, model: str, heard: Heard, say: Callable[[str], None]
-) -> TrainResult:
-    say(f"training {resolved.config.name} (seed {resolved.config.seed}) in {resolved.folder}")
+def _train(resolved: Resolved, *, source: BatchSource, model: str, asked: _Asked) -> TrainResult:
+    asked.say(f"training {resolved.config.name} (seed {resolved.config.seed}) in {resolved.folder}")
     job = TrainJob(
         model=model,
         source=source,
@@ -198,7 +180,7 @@ def _train(
         seed=resolved.config.seed,
         folder=resolved.folder / "checkpoints",
         sampling=resolved.config.sampling,
-        should_stop=heard.asked,
+        should_stop=asked.heard.asked,
     )
     return resolved.trainer.train(job)
 

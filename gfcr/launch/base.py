@@ -27,6 +27,8 @@ class Job:
     """Run folder of the trial."""
     fresh: bool = False
     """Whether to discard an earlier run of the trial."""
+    accept_data: bool = False
+    """Whether to resume although prompts, the model or code of the user's own have changed."""
     until: Pause | None = None
     """Point at which the trial pauses; None runs it to its end."""
 

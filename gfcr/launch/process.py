@@ -53,6 +53,7 @@ class TrialProcess:
         file.write_text(reading.write(job.config))
         arguments = ["run", str(file), "--json", "--wait", str(_PATIENCE_S)]
         arguments += ["--fresh"] if job.fresh else []
+        arguments += ["--accept", "data"] if job.accept_data else []
         arguments += ["--until", str(job.until)] if job.until is not None else []
         # To a file: a pipe that nobody reads blocks the process once it is full.
         self._answer = tempfile.NamedTemporaryFile()  # noqa: SIM115 - closed by wait or stop

@@ -1,7 +1,7 @@
 """A study as an object for notebooks."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
@@ -87,18 +87,21 @@ class StudyHandle(JupyterMixin):
         """Returns cost and detectable difference, see `gfcr.planning.plan`."""
         return plan(self.study, effect=effect, calibrated=calibrated, assumed=assumed)
 
-    def run(self, *, arms: Sequence[str] = (), fresh: bool = False) -> "StudyHandle":
+    def run(
+        self, *, arms: Sequence[str] = (), fresh: bool = False, accept_data: bool = False
+    ) -> "StudyHandle":
         """Runs what has not finished, with progress; a failed trial does not stop the others.
 
         Args:
             arms: the arms to run; all of them by default.
             fresh: also run what has finished, again.
+            accept_data: also resume what was left with other prompts, another model or other code.
 
         Raises:
             ConfigError: as `Study.only`.
         """
         study = self.study.only(arms) if arms else self.study
-        opened.run_shown(study, fresh=fresh)
+        opened.run_shown(replace(study, accept_data=accept_data), fresh=fresh)
         return self
 
     def frame(self) -> "DataFrame":

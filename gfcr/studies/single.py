@@ -27,6 +27,7 @@ def run(
     *,
     overrides: Sequence[str] = (),
     fresh: bool = False,
+    accept_data: bool = False,
     **values: Any,
 ) -> "RunHandle":
     """Runs an experiment to its end, as `gfcr run` does, and returns a handle on its results.
@@ -42,6 +43,7 @@ def run(
         source: an experiment's YAML file, or the values of one.
         overrides: `key=value`, as on the command line.
         fresh: whether to start over, keeping the old folder.
+        accept_data: whether to resume although prompts, the model or your own code have changed.
         values: the file's keys, over those of `source`; `base` names a YAML file to start from.
 
     Raises:
@@ -52,7 +54,8 @@ def run(
     given = opened.changed(opened.read(source, where=where), values=values, overrides=overrides)
     trial = sweep.trial_of(configs.experiment(given, where=where))
     name = trial.config.name
-    alone = sweep.Study(name=trial.config.study, baseline=name, trials=(trial,))
+    study = trial.config.study
+    alone = sweep.Study(name=study, baseline=name, trials=(trial,), accept_data=accept_data)
     (end,) = opened.run_shown(alone, fresh=fresh)
     if end.problem is not None:
         raise GfcrError(f"run {trial.name} failed: {end.problem} Its folder: {trial.folder}")

@@ -116,6 +116,7 @@ class Sweep:
             config=config,
             folder=trial.folder,
             fresh=self._starts_over(trial),
+            accept_data=self.study.accept_data,
             until=until,
         )
 

@@ -55,6 +55,8 @@ class Study:
     launcher: Launcher = field(default_factory=Local)
     search: Candidates | None = None
     """The search that chooses arms beside the baseline, which is then the only one in `trials`."""
+    accept_data: bool = False
+    """Whether trials resume although prompts, the model or code of the user's own have changed."""
 
     @property
     def arms(self) -> dict[str, list[Trial]]:

@@ -219,13 +219,34 @@ def test_a_checkpoint_of_another_run_is_refused(model: str, tmp_path: Path) -> N
     others = {
         "strategy=": {"strategy": "dr_grpo"},
         "seed=3, not 42": {"seed": 3},
-        "rows=6, not 4": {"prompts": ["1+2="] * 6},
         "steps of a batch=2, not 1": {"num_iterations": 2},
     }
     for words, changes in others.items():
         with pytest.raises(CheckpointError, match=f"is of another run: this one has {words}"):
             make(model, tmp_path, **changes).train(resume_from_checkpoint=True)
     assert len(list((tmp_path / "rollouts").iterdir())) == 2  # nothing was touched
+
+
+def test_other_rows_templates_and_rewards_are_named_and_resumed_only_where_accepted(
+    model: str, tmp_path: Path
+) -> None:
+    make(model, tmp_path, save_strategy="steps", save_steps=1, max_steps=1, strategy="repo").train()
+
+    def other(completions: list[str], **_: Any) -> list[float]:
+        return [1.0 + len(text) for text in completions]
+
+    other.__name__ = brief.__name__
+    others = {
+        "dataset": {"prompts": [*ROWS["prompt"][:3], "2+2="]},
+        "reward function 'brief'": {"reward": other},
+    }
+    for words, changes in others.items():
+        trainer = make(model, tmp_path, strategy="repo", **changes)
+        with pytest.raises(CheckpointError, match=f"was left with another {words}.*accept_data"):
+            trainer.train(resume_from_checkpoint=True)
+        trainer.train(resume_from_checkpoint=True, accept_data=True)
+        assert trainer.state.global_step == 2
+    assert len(list((tmp_path / "rollouts").iterdir())) == 2
 
 
 @pytest.mark.parametrize("strategy", ["repo", "april"])

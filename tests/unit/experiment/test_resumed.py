@@ -1,13 +1,14 @@
 """A run goes on with the prompts, answers and code that it was left with, or is told to."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gfcr import config as configs
-from gfcr import experiment
+from gfcr import experiment, sweep
 from gfcr.errors import CheckpointError
 from gfcr.experiment.rehearsal import rehearse
 from gfcr.experiment.source import Pause
@@ -20,9 +21,9 @@ def write(folder: Path, *, asked: str = "1+{}", answer: str = "{}") -> None:
     (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-def config(folder: Path) -> Any:
+def values_of(folder: Path) -> dict[str, Any]:
     reward = {"verifier": f"{folder}/reward.py:reward"}
-    values: dict[str, Any] = {
+    return {
         "model": "none",
         "engine": {"name": "fake", "mean_length": 6},
         "trainer": {"name": "dry", "max_steps": 4, "save_every": 1},
@@ -35,7 +36,10 @@ def config(folder: Path) -> Any:
         "evaluation": {"prompts": 4, "every": 1},
         "folder": str(folder / "runs"),
     }
-    return configs.experiment(values, where="t")
+
+
+def config(folder: Path) -> Any:
+    return configs.experiment(values_of(folder), where="t")
 
 
 @pytest.mark.parametrize(
@@ -72,3 +76,15 @@ def test_what_is_the_same_goes_on_unasked(tmp_path: Path) -> None:
     (tmp_path / "reward.py").write_text(REWARD)
     experiment.run(config(tmp_path), until=Pause.parse("updates=2"))
     assert experiment.run(config(tmp_path))["status"] == "finished"
+
+
+def test_a_sweep_goes_on_with_other_prompts_where_it_is_told_to(tmp_path: Path) -> None:
+    write(tmp_path)
+    (tmp_path / "reward.py").write_text(REWARD)
+    study = sweep.from_values({**values_of(tmp_path), "arms": {"a": {}}, "study": "s"}, where="t")
+    experiment.run(study.trials[0].config, until=Pause.parse("updates=2"))
+    write(tmp_path, asked="2+{}")
+    (refused,) = sweep.run(study)
+    assert refused.status == "failed" and "give --accept data" in str(refused.problem)
+    (accepted,) = sweep.run(replace(study, accept_data=True))
+    assert accepted.status == "finished"
