@@ -8,6 +8,7 @@ from benchmarks.commands import (
     aurora,
     jigsaw,
     pairs,
+    published,
     ranking,
     rose,
     speculation,
@@ -38,6 +39,7 @@ COMMANDS: Final[Mapping[str, tuple[Command, str]]] = {
     "rose": (rose, "rollouts on the core of a serving engine, as slack allows"),
     "aurora": (aurora, "drafts that learn from a stream whose domain shifts"),
     "jigsaw": (jigsaw, "a study's trials sub-stage by sub-stage, and in turn"),
+    "published": (published, "the simulator's formulas against published measurements"),
     "updates": (updates, "an experiment's updates: seconds by phase, memory"),
 }
 """By name, in the order in which the help lists them, with what is said of each there."""

@@ -28,7 +28,6 @@ _SYNTHETIC: dict[str, tuple[Any, str]] = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--check", action="store_true", help="compare with published measurements")
     parser.add_argument("--from", dest="run", type=Path, metavar="RUN", help="calibrate on a run")
     parser.add_argument(
         "--draft",
@@ -54,7 +53,7 @@ def run(options: argparse.Namespace) -> Outcome:
     if options.system:
         _refuse_own(options)
         return simulate_systems.run(options)
-    return _check() if options.check else _simulate(options)
+    return _simulate(options)
 
 
 def _refuse_own(options: argparse.Namespace) -> None:
@@ -69,19 +68,6 @@ def _refuse_own(options: argparse.Namespace) -> None:
             f"--{flag} does not go with `gfcr simulate {options.system}`: leave it out, or see "
             f"`gfcr simulate {options.system} --help`."
         )
-
-
-def _check() -> Outcome:
-    from gfcr.simulation import check, tables
-
-    rows = check.rows()
-    off = [row.what for row in rows if row.decides and not row.holds]
-    data = {
-        "ok": not off,
-        "off": off,
-        "rows": [{**asdict(r), "error": r.error, "holds": r.holds} for r in rows],
-    }
-    return Outcome(data=data, text=tables.check_text(rows), code=1 if off else 0)
 
 
 def _simulate(options: argparse.Namespace) -> Outcome:

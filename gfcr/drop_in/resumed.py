@@ -64,7 +64,9 @@ class Identity:
                 f"{folder} is of another run: this one has {'; '.join(changed)}. Give what it was "
                 "written with, or train from the start."
             )
-        others = [name for name, now in self.given.items() if state.get("given", {}).get(name) != now]
+        others = [
+            name for name, now in self.given.items() if state.get("given", {}).get(name) != now
+        ]
         if not others:
             return state["pipeline"]
         said = f"{folder} was left with another {' and another '.join(others)}"

@@ -156,7 +156,7 @@ def test_the_commands_answer(tmp_path: Path) -> None:
     [
         (("--lag", "2", "jigsaw"), "--lag does not go with `gfcr simulate jigsaw`"),
         (("--seed", "7", "jigsaw"), "--seed does not go with"),
-        (("--check", "rose"), "--check does not go with `gfcr simulate rose`"),
+        (("--updates", "3", "rose"), "--updates does not go with `gfcr simulate rose`"),
         (("rose", "--margin", "0.5"), "'0.5' is not allowed"),
         (("jigsaw", "--depth", "9"), "an integer from 1 to 4"),
     ],

@@ -1,7 +1,7 @@
 """Published figures: NVIDIA, speculative decoding in NeMo-RL, arXiv 2604.26779.
 
 Qwen3-8B, GRPO, EAGLE-3 with 3 drafted tokens unless said, 32 GB200; taken from third-party notes on
-the paper's tables into `paper_assets/nemo_rl.json`. Nothing here was measured by gfcr.
+the paper's tables into `nemo_rl.json`. Nothing here was measured by gfcr.
 """
 
 import json
@@ -81,7 +81,7 @@ def _workload(held: Mapping[str, Any]) -> Workload:
 
 
 _HELD: Final[Mapping[str, Any]] = json.loads(
-    (files("gfcr.simulation") / "paper_assets" / "nemo_rl.json").read_text("utf-8")
+    (files("benchmarks.published") / "nemo_rl.json").read_text("utf-8")
 )
 THINK, ZERO = map(_workload, _HELD["workloads"])
 BOUND: Final[float] = _HELD["bound"]

@@ -4,13 +4,13 @@ import json
 
 import pytest
 
+from benchmarks.published import check
 from gfcr.cli import main
-from gfcr.simulation import check
 from tests.commands import gfcr
 
 
 def test_the_check_passes_and_prints_one_json_object() -> None:
-    done = gfcr("simulate", "--check", "--json")
+    done = gfcr("bench", "published", "--json")
     assert done.returncode == 0, done.stderr
     data = json.loads(done.stdout)
     assert data["ok"] and not data["off"]
@@ -35,7 +35,7 @@ def test_a_measured_figure_off_by_more_than_five_percent_fails(
     factor: float, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(check, "BOUND", check.BOUND * factor)
-    assert main(["simulate", "--check", "--json"]) == 1
+    assert main(["bench", "published", "--json"]) == 1
     data = json.loads(capfd.readouterr().out)
     assert data["off"] == ["RL-Zero bound of the step speed-up"] and not data["ok"]
 
@@ -51,17 +51,3 @@ def test_predictions_do_not_depend_on_the_figure_they_are_compared_with(
     for draft, alpha in ((5, 3.23), (7, 3.48)):
         monkeypatch.setitem(check.THINK.by_draft, draft, check.Speculation(alpha=alpha, speed=9.0))
     assert {row.what: row.ours for row in check.rows() if row.decides} == before
-
-
-def test_bad_input_says_what_is_allowed() -> None:
-    for arguments, words in (
-        (["--draft", "fast"], "unknown draft 'fast'"),
-        (["--lag", "-1"], "--lag"),
-        (["--acceptance", "much"], "0.85,0.72,0.58"),
-        (["--acceptance", "0.5,0.4", "--draft", "3"], "0 to 2 tokens"),
-        (["--from", "nowhere"], "nowhere"),
-        (["--from", "nowhere", "--median", "3"], "--median"),
-        (["--plot", "/no/such/folder/arms.png", "--draft", "0", "--requests", "4"], "--plot"),
-    ):
-        done = gfcr("simulate", *arguments)
-        assert done.returncode == 2 and words in done.stderr

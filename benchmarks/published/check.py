@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, final
 
-from gfcr.simulation.acceptance import constant_from_length
-from gfcr.simulation.paper import (
+from benchmarks.published.paper import (
     BOUND,
     LAGGED,
     PROJECTIONS,
@@ -22,6 +21,7 @@ from gfcr.simulation.paper import (
     Speculation,
     Workload,
 )
+from gfcr.simulation.acceptance import constant_from_length
 from gfcr.simulation.stages import Stages, bound, lagged, synchronous
 
 Kind: TypeAlias = Literal["arithmetic", "prediction", "not modelled", "projection"]

@@ -1,0 +1,1 @@
+"""Published measurements beside what the simulator's formulas make of them."""
