@@ -56,7 +56,10 @@ class RunDisplay(Bar):
         self.told = text
         self.update(self.task, completed=progress.update)
         for found in progress.findings:
-            self.say(f"update {progress.update}: {found.rule}: {found.says} See `gfcr doctor`.")
+            helps = " or ".join(" ".join(lever.overrides) for lever in found.levers[:2])
+            tried = f"Try {helps}, see" if helps else "See"
+            said = f"{found.rule}: {found.says} {tried} `gfcr doctor`."
+            self.say(f"update {progress.update}: {said}")
         worth_a_line = progress.update in (1, self._total) or progress.update % 10 == 0
         if worth_a_line and not sys.stderr.isatty():
             self.say(f"update {progress.update}: {text}")

@@ -59,8 +59,11 @@ def _text(given: str, found: Diagnosis) -> str:
     lines = [head, *(_finding(finding) for finding in found.findings)]
     asked = len(found.findings) + len(found.silent)
     lines.append(f"{len(found.findings)} of {asked} rules that could be asked find something.")
+    if found.later:
+        later = (f"{name} (update {update})" for name, update in found.later.items())
+        lines.append(f"[dim]Asked later: {', '.join(later)}.[/]")
     if found.unmeasured:
-        lines.append(f"[dim]Not measured (yet): {', '.join(found.unmeasured)}.[/]")
+        lines.append(f"[dim]Not measured: {', '.join(found.unmeasured)}.[/]")
     return "\n".join(lines)
 
 

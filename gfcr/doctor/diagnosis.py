@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, final
 
 from gfcr.doctor import rules
-from gfcr.doctor.history import History
+from gfcr.doctor.history import FEWEST, History
 from gfcr.doctor.levers import fitting
 from gfcr.doctor.rule import Finding, Rule
 from gfcr.tracking.folder import RunFolder
@@ -27,8 +27,10 @@ class Diagnosis:
     findings: tuple[Finding, ...]
     silent: Mapping[str, float]
     """The figures of the rules that found nothing, by rule."""
+    later: Mapping[str, int]
+    """The rules that want more updates, and the update from which each can be asked."""
     unmeasured: tuple[str, ...]
-    """The rules whose metrics the run did not log, or not in enough updates."""
+    """The rules whose metrics the run did not log."""
 
 
 @cache
@@ -82,6 +84,7 @@ def of_run(path: Path | str) -> Diagnosis:
     folder = RunFolder(path)
     card, history = folder.card(), history_of(folder)
     measured = figures(history)
+    later = {r.name: n for r in every() if r not in measured and (n := _asked_from(r, history))}
     findings = treated(diagnose(history), spec=card.spec)
     return Diagnosis(
         arm=card.arm,
@@ -89,8 +92,18 @@ def of_run(path: Path | str) -> Diagnosis:
         updates=history.updates,
         findings=findings,
         silent={r.name: f for r, f in measured.items() if f < r.limit},
-        unmeasured=tuple(rule.name for rule in every() if rule not in measured),
+        later=later,
+        unmeasured=tuple(r.name for r in every() if r not in measured and r.name not in later),
     )
+
+
+def _asked_from(rule: Rule, history: History) -> int | None:
+    """Returns how many updates such as the last a rule wants; None where no number is enough."""
+    for wanted in (n for n in (2, FEWEST, 2 * FEWEST) if n > history.updates):
+        more = wanted - history.updates
+        if rule.figure(History([*history.lines, *history.lines[-1:] * more])) is not None:
+            return wanted
+    return None
 
 
 def history_of(folder: RunFolder) -> History:

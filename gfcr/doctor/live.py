@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import final
 
-from gfcr.doctor.diagnosis import diagnose
+from gfcr.doctor.diagnosis import diagnose, treated
 from gfcr.doctor.history import History
 from gfcr.doctor.rule import Finding
 from gfcr.tracking.folder import RunFolder
@@ -18,6 +18,7 @@ class Watcher:
     """
 
     def __init__(self, folder: RunFolder) -> None:
+        self._folder = folder
         self._lines = [(line.step, line.metrics) for line in folder.metrics()]
         self._told = {finding.rule for finding in self._now()}
 
@@ -26,7 +27,7 @@ class Watcher:
         self._lines.append((update, metrics))
         new = [finding for finding in self._now() if finding.rule not in self._told]
         self._told |= {finding.rule for finding in new}
-        return new
+        return treated(new, spec=self._folder.card().spec) if new else ()
 
     def _now(self) -> Sequence[Finding]:
         return diagnose(History(self._lines))

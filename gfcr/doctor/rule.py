@@ -34,7 +34,7 @@ class Finding:
     """The figure from which the rule finds something."""
     says: str
     levers: tuple[Lever, ...] = ()
-    """Those that the run's own experiment can be given, the best first; none while it runs."""
+    """Those that the run's own experiment can be given, the best first."""
 
 
 Spec: TypeAlias = Mapping[str, Any]

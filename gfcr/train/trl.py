@@ -36,7 +36,7 @@ class Trl(TrainerConfig):
     spreads: ClassVar[bool] = True
     libraries: ClassVar[tuple[str, ...]] = ("trl.trainer.grpo_trainer",)
     max_steps: Count = 40
-    learning_rate: Annotated[float, Interval(gt=0, le=1000.0)] = 2e-4
+    learning_rate: Annotated[float, Interval(gt=0, le=1000.0)] = 1e-6
     schedule: Schedule = "constant"
     warmup_steps: Natural = 0
     optimizer: Word = "adamw_torch_fused"

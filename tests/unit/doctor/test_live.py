@@ -2,24 +2,43 @@
 
 from pathlib import Path
 
+from gfcr import config
 from gfcr.doctor import Watcher
+from gfcr.experiment.resolved import resolve
 from gfcr.tracking.folder import RunFolder
 
+SICK = Path(__file__).parents[3] / "experiments" / "doctor" / "entropy_jump.yaml"
 CUT = {"rollouts/all": 8.0, "length/trained/truncated": 0.5}
 WHOLE = {**CUT, "length/trained/truncated": 0.0}
 
 
+def begun(folder: Path) -> RunFolder:
+    made = RunFolder(folder)
+    made.create(resolve(config.read_experiment(SICK, overrides=[])).card())
+    return made
+
+
 def test_a_finding_is_told_once(tmp_path: Path) -> None:
-    watcher = Watcher(RunFolder(tmp_path))
+    watcher = Watcher(begun(tmp_path))
     told = [[f.rule for f in watcher.heed(i, metrics=CUT)] for i in range(1, 9)]
     assert told == [[]] * 4 + [["truncation"]] + [[]] * 3
 
 
 def test_what_was_told_before_a_run_was_left_is_not_told_again(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path)
+    folder = begun(tmp_path)
     for step in range(1, 6):
         folder.append(step, metrics=CUT)
     assert not Watcher(folder).heed(6, metrics=CUT)
     for step in range(6, 30):
         folder.append(step, metrics=WHOLE)
     assert not Watcher(folder).heed(30, metrics=WHOLE)
+
+
+def test_a_step_that_breaks_the_policy_is_told_in_its_update_with_what_helps(
+    tmp_path: Path,
+) -> None:
+    watcher = Watcher(begun(tmp_path))
+    assert not watcher.heed(1, metrics={"train/entropy": 1.66, "coverage/solved": 0.0})
+    (found,) = watcher.heed(2, metrics={"train/entropy": 0.17, "coverage/solved": 0.0})
+    assert found.rule == "entropy_jump"
+    assert found.levers[0].overrides == ("trainer.learning_rate=0.002",)

@@ -75,7 +75,8 @@ def test_the_page_says_each_rule_its_cell_and_limit() -> None:
 
 def test_short_runs_are_not_judged() -> None:
     history, _ = recorded("dead_groups-sick")
-    assert not figures(History(history.lines[:5]))
+    early = {rule.name for rule in figures(History(history.lines[:5]))}
+    assert early <= {"entropy_jump", "policy_jump"}
 
 
 @over("metric", ["off_policy/share", "off_policy/moved"])
