@@ -95,7 +95,7 @@ class TrlRewards(Task):
         pending = self.trainer._pending_extra_logs
         for name, values in pending.items():
             for each, value in zip(reversed(asked), reversed(values), strict=False):
-                self.extras.setdefault((each.prompt.id, each.text), {})[name] = value
+                self.extras.setdefault((each.prompt.id, each.tokens), {})[name] = value
         pending.clear()
 
 

@@ -47,8 +47,8 @@ class GRPOTrainer(SeamMixin, _Trl):
     optimizer, schedule, logging and checkpoints remain TRL's. A batch is the groups of
     per_device_train_batch_size x steps_per_generation / num_generations prompts, and there are as
     many steps as TRL would make. `loss_type`, `epsilon` and `epsilon_high` are the
-    strategy's. Reward functions see one completion at a time. Every rollout is written to
-    `output_dir/rollouts` before it is used; a run resumes with `resume_from_checkpoint`.
+    strategy's. Reward functions see all completions of a batch at once. Every rollout is written
+    to `output_dir/rollouts` before it is used; a run resumes with `resume_from_checkpoint`.
     """
 
     def __init__(

@@ -15,8 +15,8 @@ from gfcr.types import Rollout, RolloutBatch, Sample
 _NAN: Final = float("nan")
 
 
-class Extras(dict[tuple[str, str], dict[str, Any]]):
-    """Columns that reward functions gave of completions, by id of the prompt and text."""
+class Extras(dict[tuple[str, tuple[int, ...]], dict[str, Any]]):
+    """Columns that reward functions gave of completions, by id of the prompt and tokens."""
 
 
 def log_batch(
@@ -147,7 +147,7 @@ def _table(
     """Replaces the rows that TRL's `log` prints, writes and sends by those of this update."""
     samples, logs = batch.samples, trainer._logs
     rollouts = [s.rollout for s in samples]
-    told = [extras.get((r.prompt.id, r.text), {}) for r in rollouts]
+    told = [extras.get((r.prompt.id, tuple(r.tokens_T.tolist())), {}) for r in rollouts]
     size = max(trainer.args.generation_batch_size, len(samples))
     asked = [prompts[r.prompt.id] for r in rollouts]
 
