@@ -78,11 +78,10 @@ def generated(completions: list[str], **_: Any) -> Any:
     return (len(text) / 7 for text in completions)
 
 
-def ranked(prompts: list[str], completions: list[str], **_: Any) -> list[float]:
+def ranked(completions: list[str], **_: Any) -> list[float]:
     """The share of a prompt's completions, which come one after another, that are shorter."""
     given: list[float] = []
-    for at in range(0, len(prompts), SIZE):
-        assert len({*prompts[at : at + SIZE]}) == 1
+    for at in range(0, len(completions), SIZE):
         group = [len(text) for text in completions[at : at + SIZE]]
         given += [sum(other < own for other in group) / SIZE for own in group]
     return given
