@@ -93,7 +93,7 @@ def rewards_are_recorded(
     functions: list[Any],
     weights: Sequence[float] | None = None,
 ) -> None:
-    """Asserts that there are two updates, whose rewards are what the functions say of the stored completions."""
+    """Asserts that each reward of two updates is what its function says of what is stored."""
     updates, logged = stored(folder), [entry for entry in log if "loss" in entry]
     assert len(updates) == len(logged) == 2 and all(len(made) == 16 for made in updates)
     for made, entry in zip(updates, logged, strict=True):
