@@ -12,7 +12,7 @@ import numpy as np
 from annotated_types import Interval
 from numpy.typing import NDArray
 
-from gfcr.values.ranges import Checked, Clip, Count, Natural, SomeShare, Temperature
+from gfcr.values.ranges import Checked, Clip, Count, Natural, SomeShare, SomeWord, Temperature
 
 Floats: TypeAlias = NDArray[np.float32]
 Ints: TypeAlias = NDArray[np.int32]
@@ -44,6 +44,11 @@ class Sampling(Checked):
     top_k: Natural = 0
     """0 keeps the whole vocabulary."""
     min_p: Annotated[float, Interval(ge=0, lt=1)] = 0.0
+    stop: tuple[SomeWord, ...] = ()
+    """Texts each of which ends a completion, wherever in its text they come to stand."""
+    stop_token_ids: tuple[Natural, ...] = ()
+    include_stop: bool = False
+    """Whether the stop is part of the text that is scored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,16 +166,12 @@ class Group:
     @property
     def rewards_N(self) -> Floats:
         """Shaped rewards, NaN where unscorable."""
-        return np.array(
-            [np.nan if s.reward is None else s.reward for s in self.signals], np.float32
-        )
+        return np.array([s.reward for s in self.signals], np.float32)
 
     @property
     def raw_rewards_N(self) -> Floats:
         """The verifier's rewards, NaN where unscorable."""
-        return np.array(
-            [np.nan if r.reward is None else r.reward for r in self.rollouts], np.float32
-        )
+        return np.array([r.reward for r in self.rollouts], np.float32)
 
     @property
     def kept_N(self) -> Bools:
@@ -187,12 +188,11 @@ class Group:
     def reject_rollouts(self, which: Sequence[int], *, reason: str) -> "Group":
         """Returns the group with the rollouts at the indices `which` rejected."""
         chosen = set(which)
-        return self.with_signals(
-            [
-                replace(s, rejected=reason) if i in chosen and s.rejected is None else s
-                for i, s in enumerate(self.signals)
-            ]
-        )
+        signals = [
+            replace(s, rejected=reason) if i in chosen and s.rejected is None else s
+            for i, s in enumerate(self.signals)
+        ]
+        return self.with_signals(signals)
 
     def judged(self, rewards: Sequence[float | None]) -> "Group":
         """Returns the group with the rollouts' own rewards replaced; for Evaluators.

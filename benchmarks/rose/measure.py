@@ -10,7 +10,7 @@ from annotated_types import Interval
 from benchmarks.rose.live import ARMS, Played, Scene, started
 from gfcr.cluster.slack import Objectives
 from gfcr.cluster.trace import Trace
-from gfcr.speculation.budget import PassCost
+from gfcr.speculation.cost import PassCost
 from gfcr.values.ranges import Checked, Count, Positive, SomeShare
 
 _WARM: Final = 10_000

@@ -19,7 +19,7 @@ from gfcr.cluster.trace import Trace
 from gfcr.cluster.watch import Watch
 from gfcr.errors import EngineError
 from gfcr.process.worker import Worker
-from gfcr.speculation.budget import PassCost
+from gfcr.speculation.cost import PassCost
 
 _MODULE: Final = "benchmarks.rose.traffic"
 

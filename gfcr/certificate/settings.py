@@ -67,13 +67,14 @@ SETTINGS: Final = {
 """Filters come one at a time: engines disagree on the order in which several apply."""
 
 
+_ENDS: Final = ("max_tokens", "stop", "stop_token_ids", "include_stop")
 RUN: Final = "run"
 """Name of the setting that a run itself would use."""
 
 
 def law_of(sampling: Sampling) -> dict[str, float]:
-    """Temperature and filters: every field of a sampling but its length."""
-    return {k: v for k, v in asdict(sampling).items() if k != "max_tokens"}
+    """Temperature and filters: every field of a sampling but those that say where it ends."""
+    return {k: v for k, v in asdict(sampling).items() if k not in _ENDS}
 
 
 def named(names: str) -> list[Setting]:

@@ -7,7 +7,7 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from gfcr.speculation.budget import PassCost
+from gfcr.speculation.cost import PassCost
 
 _NUMBERS: Final = ("due_s", "held", "base_s", "token_s", "shut_s", "steps")
 

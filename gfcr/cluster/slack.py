@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import final
 
-from gfcr.speculation.budget import PassCost
+from gfcr.speculation.cost import PassCost
 from gfcr.values.ranges import Checked, Count, Positive, Share
 
 

@@ -92,7 +92,7 @@ def _workload(
     """Returns the workload's description, and the workload."""
     from gfcr.simulation.arms import Workload
     from gfcr.simulation.lengths import Lognormal
-    from gfcr.speculation.budget import PassCost
+    from gfcr.speculation.cost import PassCost
 
     given = {k: v for k in _SYNTHETIC if (v := getattr(options, k)) is not None}
     if options.run is not None:

@@ -13,12 +13,28 @@ import numpy as np
 from gfcr.errors import PartError, shown
 from gfcr.loop.known import Known
 from gfcr.types import Floats, Group, Prompt, Rollout, Signal
-from gfcr.values.numbers import LARGEST, is_number, real
+from gfcr.values.numbers import LARGEST, is_note, is_number, real
 
 
 def misfit(address: str, problem: str) -> PartError:
     """Returns the error for a part at `address` that gave back something it must not."""
     return PartError(f"strategy.{address}: {problem}.")
+
+
+def flaw(
+    mask: Sequence[bool],
+    *,
+    logprobs: Sequence[float],
+    notes: Mapping[str, float],
+    detail: str,
+) -> str | None:
+    """Returns why these columns and notes are no rollout; None if they are one."""
+    if not any(mask):
+        return "no token was sampled for it" + (f" ({detail})" if detail else "")
+    if not np.isfinite(logprobs).all():
+        return "the engine gave log-probs that are not finite: the model's numbers overflow"
+    odd = {k: v for k, v in notes.items() if not is_note(k, v)}
+    return f"its notes are no numbers: {shown(odd)}" if odd else None
 
 
 def check_group(group: Any, *, before: Group, by: str) -> Group:

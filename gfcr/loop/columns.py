@@ -1,7 +1,10 @@
-"""The tokens of a trajectory with the log-prob, policy version and mask of each."""
+"""The tokens of a trajectory with log-prob, policy version, mask and request of each."""
 
 from collections.abc import Sequence
 from typing import Any
+
+from gfcr.engine.base import Delta
+from gfcr.types import Span
 
 
 class Columns:
@@ -10,6 +13,15 @@ class Columns:
     def __init__(self) -> None:
         self._clear()
         self._filled = 0
+        self._spans: list[Span] = []
+        self._request, self._gained = "", 0
+        """The last request that gave tokens, and how many; it is not in `_spans` yet."""
+
+    @property
+    def spans(self) -> list[Span]:
+        """The spans of tokens by the request that generated them, in order."""
+        last = Span(request_id=self._request, start=0, stop=self._gained)
+        return [*self._spans, last] if self._gained else list(self._spans)
 
     def _clear(self) -> None:
         self.tokens: list[int] = []
@@ -24,6 +36,23 @@ class Columns:
         self.versions += new[2]
         self.mask += new[3]
         self._filled += len(new[0])
+
+    def extend(self, delta: Delta, *, version: int) -> None:
+        """Appends the tokens that the engine sampled under policy `version`."""
+        if not (num := len(delta.tokens)):
+            return
+        self._fill(delta.tokens, delta.logprobs, (version,) * num, (True,) * num)
+        if delta.request_id != self._request:
+            self._spans, self._request, self._gained = self.spans, delta.request_id, 0
+        self._gained += num
+
+    def _take_back(self, num: int) -> Span:
+        """Removes the last `num` tokens, of the last request, and returns where they were."""
+        for column in self._columns:
+            del column[len(column) - num :]
+        self._filled -= num
+        self._gained -= num
+        return Span(request_id=self._request, start=self._gained, stop=self._gained + num)
 
     @property
     def _columns(self) -> tuple[list[int], list[float], list[int], list[bool]]:

@@ -175,6 +175,8 @@ class Runner:
         floor = self._floor
         floor.ledger.generated(delta.request_id, num=len(delta.tokens))
         trajectory.extend(delta, version=version)
+        if trajectory.stop(new=len(delta.tokens)):
+            return
         if delta.finish is not None:
             trajectory.close_request(delta.finish)
             return

@@ -6,17 +6,19 @@ from typing import Literal, final
 
 import numpy as np
 
-from gfcr.engine.base import Delta, Request
-from gfcr.errors import PartError, shown
+from gfcr.engine.base import Request
+from gfcr.errors import PartError
 from gfcr.handles import REWARDS
-from gfcr.ledger import cut_spans
+from gfcr.ledger import ABORTED, cut_spans
+from gfcr.loop.checks import flaw
 from gfcr.loop.columns import Columns
 from gfcr.loop.coroutine import Pending
 from gfcr.loop.floor import Origin
+from gfcr.loop.stops import ends_at, text_of
 from gfcr.seeds import seed_of
 from gfcr.stages import BATCH_FULL, Sampled
 from gfcr.tasks.base import Verdict
-from gfcr.types import FinishReason, Prompt, Rollout, Sampling, Span
+from gfcr.types import FinishReason, Prompt, Rollout, Sampling
 from gfcr.values.numbers import is_note
 
 
@@ -55,9 +57,6 @@ class LiveTrajectory(Columns):
         """The verdict of the verifier or an environment, or of the finished rollout it resumes."""
         self._text: str | None = None
         """The text that the verifier was shown."""
-        self._spans: list[Span] = []
-        self._request, self._gained = "", 0
-        """The last request that gave tokens, and how many; it is not in `_spans` yet."""
         self._wait: Pending[Sampled] | None = None
         self._from = self._until = 0
         """Token counts at which the continuation being sampled begins, and at which it must end."""
@@ -74,12 +73,6 @@ class LiveTrajectory(Columns):
     def siblings(self) -> tuple["LiveTrajectory", ...]:
         """See `stages.Trajectory.siblings`."""
         return tuple(self._siblings)
-
-    @property
-    def spans(self) -> list[Span]:
-        """The spans of tokens by the request that generated them, in order."""
-        last = Span(request_id=self._request, start=0, stop=self._gained)
-        return [*self._spans, last] if self._gained else list(self._spans)
 
     @property
     def _room(self) -> int:
@@ -111,7 +104,7 @@ class LiveTrajectory(Columns):
             id=f"{self.id}#{self.turns}",
             tokens=(*self._prompt.tokens, *self.tokens),
             sampling=self._capped(),
-            stop=self._stops,
+            stop=(*self._stops, *self.sampling.stop_token_ids),
             seed=seed_of(self._origin.floor.seed, "generate", *key),
             priority=self._origin.priority,
             draft_budget=job.draft_budget,
@@ -168,25 +161,31 @@ class LiveTrajectory(Columns):
                 self.verdict = Verdict(reward=rollout.reward, error=rollout.error)
             self._end(rollout.finish, detail=rollout.detail)
 
-    def extend(self, delta: Delta, *, version: int) -> None:
-        """Appends the tokens that the engine sampled under policy `version`."""
-        if not (num := len(delta.tokens)):
-            return
-        self._fill(delta.tokens, delta.logprobs, (version,) * num, (True,) * num)
-        if delta.request_id != self._request:
-            self._spans, self._request, self._gained = self.spans, delta.request_id, 0
-        self._gained += num
-
     def limit(self, max_tokens: int) -> int:
         """Bounds the tokens the continuation may still gain; returns the cap of its request."""
         self._until = len(self.tokens) + max_tokens
         return self._gained + max_tokens
 
-    def close_request(self, finish: FinishReason) -> None:
-        """Ends the continuation, which the engine has finished, and resumes whoever awaits it."""
+    def stop(self, *, new: int) -> bool:
+        """Ends the continuation if the last `new` tokens complete a stop; tells whether they do.
+
+        Tokens behind it, which a step that verifies drafts may bring, are nobody's.
+        """
+        floor = self._origin.floor
+        at = ends_at(self.tokens, new=new, sampling=self.sampling, codec=floor.codec)
+        if at is None:
+            return False
+        floor.ledger.settle([self._take_back(len(self.tokens) - at)], bin=ABORTED)
+        floor.traffic.withdraw(self)
+        self.close_request(FinishReason.STOP, at_stop=True)
+        return True
+
+    def close_request(self, finish: FinishReason, *, at_stop: bool = False) -> None:
+        """Ends the continuation, which has finished, and resumes whoever awaits it."""
         self.stopped = finish == FinishReason.STOP
-        eos = self._origin.floor.codec.eos_id
-        if self._ends and self.stopped and self.tokens and self.tokens[-1] == eos:
+        ends = (self._origin.floor.codec.eos_id, *self.sampling.stop_token_ids)
+        ended = at_stop or (bool(self.tokens) and self.tokens[-1] in ends)
+        if self._ends and self.stopped and ended:
             self._end(FinishReason.STOP)
         elif not self.stopped and self._room <= 0:
             self._end(FinishReason.LENGTH)
@@ -210,13 +209,8 @@ class LiveTrajectory(Columns):
             self._clear()
             self._text = None
             return "its tokens were changed by hand: use `sample`, `append` and `fork` only"
-        if not any(self.mask):
-            why = (self.verdict and self.verdict.error) or self.detail
-            return "no token was sampled for it" + (f" ({why})" if why else "")
-        if not np.isfinite(self.logprobs).all():
-            return "the engine gave log-probs that are not finite: the model's numbers overflow"
-        odd = {k: v for k, v in self.notes.items() if not is_note(k, v)}
-        return f"its notes are no numbers: {shown(odd)}" if odd else None
+        why = (self.verdict and self.verdict.error) or self.detail
+        return flaw(self.mask, logprobs=self.logprobs, notes=self.notes, detail=why)
 
     def judge(self, verdict: Verdict) -> None:
         """See `stages.Trajectory.judge`."""
@@ -256,7 +250,7 @@ class LiveTrajectory(Columns):
             versions_T=np.array(self.versions, np.int32),
             mask_T=np.array(self.mask, np.bool_),
             spans=tuple(self.spans),
-            text=self._origin.floor.codec.decode(self.tokens) if self._text is None else self._text,
+            text=self._said() if self._text is None else self._text,
             finish=self.finish or FinishReason.ABORTED,
             detail=self.detail if self.finish else BATCH_FULL,
             step=self._origin.job.step,
@@ -276,13 +270,16 @@ class LiveTrajectory(Columns):
         if self.role or self.is_verified or not self._verify:
             return
         floor, asked = self._origin.floor, self._origin.job.prompt
-        self._text = text = floor.codec.decode(self.tokens)
+        self._text = text = self._said()
         verdict = floor.desk.verify(asked, text=text, tokens=self.tokens, place=self.id)
         verdict.when_done(lambda: self._verified(verdict.result()))
 
     def _verified(self, verdict: Verdict) -> None:
         self.verdict = verdict
         self._origin.touch()
+
+    def _said(self) -> str:
+        return text_of(self.tokens, sampling=self.sampling, codec=self._origin.floor.codec)
 
     def _answer(self) -> None:
         wait, self._wait = self._wait, None

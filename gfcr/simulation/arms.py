@@ -15,7 +15,8 @@ from gfcr.simulation.lengths import Lengths
 from gfcr.simulation.overlap import overlap
 from gfcr.simulation.rollout import Generation, generate
 from gfcr.simulation.stages import Stages, lagged, synchronous
-from gfcr.speculation.budget import LengthClasses, PassCost
+from gfcr.speculation.budget import LengthClasses
+from gfcr.speculation.cost import PassCost
 from gfcr.values.ranges import Checked, Large, NonNegative
 
 POLICIES = ("switch", "classes", "budget")

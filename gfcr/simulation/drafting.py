@@ -8,7 +8,8 @@ import numpy as np
 
 from gfcr.errors import ConfigError
 from gfcr.simulation.acceptance import Acceptance, Counts
-from gfcr.speculation.budget import LengthClasses, PassCost, Saturation, best_budget
+from gfcr.speculation.budget import LengthClasses, Saturation, best_budget
+from gfcr.speculation.cost import PassCost
 
 
 class Drafting(ABC):

@@ -27,7 +27,7 @@ from gfcr.cluster.jigsaw.substages import Graph, Merged, Slowdown, SubStage
 from gfcr.seeds import rng
 from gfcr.simulation.lengths import Lognormal
 from gfcr.simulation.systems import JIGSAW
-from gfcr.speculation.budget import PassCost
+from gfcr.speculation.cost import PassCost
 from gfcr.values.ranges import Checked, Count, Seed, SomeShare
 
 EDGES: Final = (128, 1024)

@@ -14,7 +14,7 @@ import numpy as np
 from gfcr.errors import ConfigError
 from gfcr.simulation.acceptance import Acceptance, Counts
 from gfcr.simulation.drafting import Drafting
-from gfcr.speculation.budget import PassCost
+from gfcr.speculation.cost import PassCost
 
 
 @final

@@ -11,7 +11,7 @@ from gfcr.cluster.slack import Admission, Objectives
 from gfcr.cluster.trace import Trace
 from gfcr.simulation.coserving import ARMS, Arm, Found, Workload, calibrated, simulate
 from gfcr.simulation.lengths import Lognormal
-from gfcr.speculation.budget import PassCost
+from gfcr.speculation.cost import PassCost
 from gfcr.values.ranges import Checked, Count, Positive
 
 

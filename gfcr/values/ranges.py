@@ -52,6 +52,7 @@ Text: TypeAlias = Annotated[str, Len(0, 10_000)]
 """Free text: templates, patterns, addresses."""
 Word: TypeAlias = Annotated[str, Len(0, 200)]
 """The name of something, in gfcr or elsewhere."""
+SomeWord: TypeAlias = Annotated[str, Len(1, 200)]
 File: TypeAlias = Annotated[str, Len(0, 2_000)]
 """A path, a Hub id or an address; empty stands for none."""
 

@@ -8,7 +8,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from gfcr.speculation.budget import PassCost
+from gfcr.speculation.cost import PassCost
 
 Counts = NDArray[np.int64]
 

@@ -22,7 +22,7 @@ from gfcr.cluster.jigsaw.schedulers import (
 )
 from gfcr.cluster.jigsaw.substages import Graph, Merged, Slowdown, SubStage
 from gfcr.errors import ConfigError
-from gfcr.speculation.budget import PassCost
+from gfcr.speculation.cost import PassCost
 
 KINDS = ("train", "decode", "tail", "few")
 TIMES = {

@@ -11,7 +11,7 @@ from gfcr.cluster.memory import KvBudget
 from gfcr.cluster.slack import Admission, Objectives, Served
 from gfcr.cluster.trace import Trace
 from gfcr.errors import ConfigError
-from gfcr.speculation.budget import PassCost
+from gfcr.speculation.cost import PassCost
 
 COST = PassCost(base_s=0.01, token_s=0.001)
 ADMISSION = Admission(

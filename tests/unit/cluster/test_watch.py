@@ -15,7 +15,7 @@ from gfcr.cluster.trace import Arrival, Trace
 from gfcr.cluster.watch import Watch
 from gfcr.engine.vllm_gate import gated
 from gfcr.errors import EngineError
-from gfcr.speculation.budget import PassCost
+from gfcr.speculation.cost import PassCost
 from tests.cases import over
 from tests.unit.engine.served import VOCAB, Served
 

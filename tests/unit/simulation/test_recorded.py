@@ -10,7 +10,7 @@ import yaml
 
 from gfcr.errors import CheckpointError
 from gfcr.simulation.recorded import calibrate
-from gfcr.speculation.budget import PassCost
+from gfcr.speculation.cost import PassCost
 from tests.commands import gfcr
 
 STEP_S, TOKEN_S = 0.02, 0.0005

@@ -14,7 +14,7 @@ from gfcr.simulation.arms import Workload, simulate
 from gfcr.simulation.drafting import Drafting, Switch, budgeted, fixed, saturation_of
 from gfcr.simulation.lengths import Lognormal, Recorded
 from gfcr.simulation.rollout import Generation, generate
-from gfcr.speculation.budget import PassCost
+from gfcr.speculation.cost import PassCost
 from tests.cases import over
 
 COST = PassCost(base_s=1.0, token_s=0.01)

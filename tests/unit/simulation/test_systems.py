@@ -11,7 +11,7 @@ from gfcr.cluster.trace import Arrival
 from gfcr.simulation import coserving, jigsaw, rose, systems
 from gfcr.simulation.coserving import ARMS, Arm, Workload, simulate
 from gfcr.simulation.lengths import Lognormal
-from gfcr.speculation.budget import PassCost
+from gfcr.speculation.cost import PassCost
 from tests.cases import over
 from tests.commands import gfcr
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gfcr.speculation.base import Row, Step
-from gfcr.speculation.budget import PassCost
+from gfcr.speculation.cost import PassCost
 from gfcr.speculation.limits import FEWEST, PROBE, Acceptance, Ask, Limits, Mode
 from gfcr.types import Sampling
 from tests.cases import over
