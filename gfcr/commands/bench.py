@@ -14,14 +14,14 @@ CHECKOUT = Path(__file__).parents[2]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    if (benchmarks := _benchmarks()) is None:
+    if (benchmarks := beside("parser")) is None:
         parser.add_argument("words", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     else:
         benchmarks.add_arguments(parser)
 
 
 def run(options: argparse.Namespace) -> Outcome:
-    if (benchmarks := _benchmarks()) is None:
+    if (benchmarks := beside("parser")) is None:
         raise ConfigError(
             "benchmarks are not installed with gfcr, they come with a checkout of it: "
             "`git clone REPOSITORY gfcr`, `make setup` in there, and give the same words to "
@@ -30,11 +30,11 @@ def run(options: argparse.Namespace) -> Outcome:
     return benchmarks.run(options)
 
 
-def _benchmarks() -> Any:
-    """Imports the command lines of the benchmarks; None where this gfcr is of no checkout."""
-    # This file, as another distribution may bring a package of the same name.
-    if not (CHECKOUT / "benchmarks" / "commands" / "parser.py").is_file():
+def beside(module: str) -> Any:
+    """Imports a module of `benchmarks.commands`; None where this gfcr is of no checkout."""
+    # A file, as another distribution may bring a package of the same name.
+    if not (CHECKOUT / "benchmarks" / "commands" / f"{module}.py").is_file():
         return None
     if str(CHECKOUT) not in sys.path:  # an editable install maps the packages of a wheel alone
         sys.path.insert(0, str(CHECKOUT))
-    return importlib.import_module("benchmarks.commands.parser")
+    return importlib.import_module(f"benchmarks.commands.{module}")

@@ -5,7 +5,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gfcr.commands import Outcome, simulate_systems, to_write, within
+from gfcr.commands import Outcome, to_write, within
+from gfcr.commands.bench import beside
 from gfcr.errors import ConfigError
 from gfcr.values.ranges import Count, NonNegative, Seed
 
@@ -46,13 +47,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         kind, flag = Count if isinstance(default, int) else NonNegative, name.replace("_", "-")
         parser.add_argument(f"--{flag}", type=within(kind), help=f"{text} ({default})")
     parser.add_argument("--plot", type=to_write, metavar="FILE.png", help="draw the arms there")
-    simulate_systems.add_arguments(parser)
+    parser.set_defaults(system=None)
+    if (systems := beside("simulate_systems")) is not None:
+        systems.add_arguments(parser)
 
 
 def run(options: argparse.Namespace) -> Outcome:
     if options.system:
         _refuse_own(options)
-        return simulate_systems.run(options)
+        return beside("simulate_systems").run(options)
     return _simulate(options)
 
 

@@ -1,7 +1,7 @@
 """Checks the published figures of ROSE and JigsawRL against each other.
 
 Only abstracts and third-party notes of both were at hand; nothing here was measured by gfcr. Each
-line is arithmetic on figures of one paper (`paper_assets/systems.json`). What does not follow from
+line is arithmetic on figures of one paper (`published.json`). What does not follow from
 them is *not modelled*, with the reason; our own readings are marked as such.
 """
 
@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeAlias, final
 
 Verdict: TypeAlias = Literal["agrees", "differs", "derived", "not modelled"]
 _HELD: Final[Mapping[str, Any]] = json.loads(
-    (files("gfcr.simulation") / "paper_assets" / "systems.json").read_text("utf-8")
+    (files("benchmarks.systems") / "published.json").read_text("utf-8")
 )
 ROSE: Final[Mapping[str, Any]] = _HELD["rose"]
 JIGSAW: Final[Mapping[str, Any]] = _HELD["jigsaw"]

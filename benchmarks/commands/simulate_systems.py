@@ -10,7 +10,7 @@ from gfcr.shown.table import Column, Table
 from gfcr.values.ranges import Count
 
 if TYPE_CHECKING:
-    from gfcr.simulation.systems import Derived
+    from benchmarks.systems.published import Derived
 
 _HELPS: Final = {
     "rose": "rollouts on serving GPUs, under latency budgets (ROSE)",
@@ -73,18 +73,18 @@ def _dest(name: str) -> str:
 
 def _scene(system: str) -> Any:
     if system == "rose":
-        from gfcr.simulation.rose import Scene as RoseScene
+        from benchmarks.systems.rose import Scene as RoseScene
 
         return RoseScene
-    from gfcr.simulation.jigsaw import Scene as JigsawScene
+    from benchmarks.systems.jigsaw import Scene as JigsawScene
 
     return JigsawScene
 
 
 def _rose(scene: Any, options: argparse.Namespace) -> Outcome:
-    from gfcr.simulation import rose, systems
+    from benchmarks.systems import published, rose
 
-    found, derived = rose.rows(scene, seeds=options.seeds), systems.rose()
+    found, derived = rose.rows(scene, seeds=options.seeds), published.rose()
     columns: tuple[Column[rose.Row], ...] = (
         Column("arm", lambda row: row.arm, words=True),
         Column("P99 TTFT ms", lambda row: row.ttft_p99 * 1e3, ".0f"),
@@ -103,13 +103,13 @@ def _rose(scene: Any, options: argparse.Namespace) -> Outcome:
 
 
 def _jigsaw(scene: Any, options: argparse.Namespace) -> Outcome:
+    from benchmarks.systems import gantt, jigsaw, published
     from gfcr.shown import picture
-    from gfcr.simulation import gantt, jigsaw, systems
 
     plot = getattr(options, _dest("plot"))
     if plot is not None:
         picture.check(plot)
-    found, derived = jigsaw.rows(scene), systems.jigsaw()
+    found, derived = jigsaw.rows(scene), published.jigsaw()
     if plot is not None:
         gantt.draw(found, path=plot)
     columns: tuple[Column[jigsaw.Row], ...] = (

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.systems.jigsaw import Row
 from gfcr.cluster.jigsaw.schedulers import Span
 from gfcr.shown import picture
-from gfcr.simulation.jigsaw import Row
 
 _COLOURS: Final = {
     "train": "tab:red",

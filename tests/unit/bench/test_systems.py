@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.systems import coserving, jigsaw, published, rose
+from benchmarks.systems.coserving import ARMS, Arm, Workload, simulate
 from gfcr.cluster.slack import Admission, Objectives
 from gfcr.cluster.trace import Arrival
-from gfcr.simulation import coserving, jigsaw, rose, systems
-from gfcr.simulation.coserving import ARMS, Arm, Workload, simulate
 from gfcr.simulation.lengths import Lognormal
 from gfcr.speculation.cost import PassCost
 from tests.cases import over
@@ -110,7 +110,7 @@ def test_a_step_decodes_for_the_seconds_that_are_printed() -> None:
 
 
 def test_what_follows_from_the_published_figures() -> None:
-    rows = {row.what: row for row in (*systems.rose(), *systems.jigsaw())}
+    rows = {row.what: row for row in (*published.rose(), *published.jigsaw())}
     assert not [row.what for row in rows.values() if row.verdict == "differs"]
     assert rows["8B, ROLL-GRPO: rollouts faster"].ours == "1.37x"
     assert rows["32B, ROLL-GRPO: rollouts faster"].ours == "1.81x"
@@ -120,13 +120,13 @@ def test_what_follows_from_the_published_figures() -> None:
     missed = [row for row in rows.values() if row.verdict == "not modelled"]
     assert len(missed) == 5 and all(row.reason for row in missed)
     # Read as printed, ROSE itself breaks its budgets: 338 ms to the first token, of 150.
-    (own,) = [a for a in systems.ROSE["arms"] if (a["model"], a["system"]) == ("8B", "ROSE")]
-    assert own["ttft_ms"] > systems.ROSE["budgets_ms"]["8B"][0]
+    (own,) = [a for a in published.ROSE["arms"] if (a["model"], a["system"]) == ("8B", "ROSE")]
+    assert own["ttft_ms"] > published.ROSE["budgets_ms"]["8B"][0]
 
 
 def test_a_delta_twice_as_dense_would_not_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(systems, "ROSE", {**systems.ROSE, "traffic": [4.5, 6]})
-    (row,) = [r for r in systems.rose() if r.what == "density of weight deltas"]
+    monkeypatch.setattr(published, "ROSE", {**published.ROSE, "traffic": [4.5, 6]})
+    (row,) = [r for r in published.rose() if r.what == "density of weight deltas"]
     assert row.verdict == "differs"
     done = gfcr("simulate", "rose", "--seconds", "5", "--seeds", "1", "--json")
     assert done.returncode == 1 and not json.loads(done.stdout)["ok"]

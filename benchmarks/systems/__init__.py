@@ -1,0 +1,1 @@
+"""Simulated systems: rollouts on serving devices, and pipelines that share a machine."""
