@@ -160,7 +160,9 @@ def _text(value: Any, *, where: str) -> str:
         raise TaskError(
             f"{where} holds several fields ({names}): give the path of one, as COLUMN.FIELD."
         )
-    if not isinstance(value, str | int | float):
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return str(int(value))  # tables hold 7 as 7.0 beside 8.5, or beside none
+    if not isinstance(value, str | int | float) or value != value:
         raise TaskError(
             f"{where} holds {type(value).__name__}, not a text or a number: "
             "fill it, or name another column."

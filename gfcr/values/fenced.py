@@ -1,12 +1,26 @@
-"""Extracts code from a model's Markdown answer."""
+"""Extracts what a completion says at last: its answer, code or box."""
 
 import re
+from textwrap import dedent
 from typing import Final
 
-_FENCED: Final = re.compile(r"```[^\n`]*\n(.*?)(?:```|\Z)", re.DOTALL)
+_FENCED: Final = re.compile(r"(```|~~~)([^\n`]*)\n(.*?)(?:\1|\Z)", re.DOTALL)
+_BOXED: Final = re.compile(r"\\f?boxed\s*\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}")
+_CODE: Final = ("python", "python3", "py", "sql", "sqlite")
+
+
+def said(text: str) -> str:
+    """Returns what follows the thoughts of a completion, or what its last answer tags hold."""
+    return text.rpartition("</think>")[2].rpartition("<answer>")[2].partition("</answer>")[0]
+
+
+def last_box(text: str) -> str | None:
+    """Returns what the last box holds, None where there is none."""
+    return next(reversed(_BOXED.findall(text)), None)
 
 
 def last_block(text: str) -> str:
-    """Returns the last fenced code block, closed or not; the whole text where there is none."""
-    blocks = _FENCED.findall(text)
-    return blocks[-1] if blocks else text
+    """Returns the last fenced block, closed or not, one of code if any is; else the whole text."""
+    blocks = [(name.strip().lower(), dedent(code)) for _, name, code in _FENCED.findall(said(text))]
+    code = [block for name, block in blocks if name in _CODE] or [block for _, block in blocks]
+    return code[-1] if code else said(text)
