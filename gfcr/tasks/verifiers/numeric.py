@@ -7,6 +7,7 @@ from typing import ClassVar, Final, final
 
 from gfcr.tasks.base import Verdict
 from gfcr.tasks.verifiers.base import Verifier
+from gfcr.values.fenced import last_box, said
 from gfcr.values.ranges import NonNegative, Word
 
 _NUMBER: Final = re.compile(
@@ -31,6 +32,12 @@ _LOWERED: Final = str.maketrans("⁺⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "+-01234567
 _BRACED: Final = re.compile(r"\^\s*\{\s*([-+]?\s*\d+)\s*\}")
 _PART: Final = r"\s*(?:\{\s*(\d+)\s*\}|(\d))"
 _FRACTION: Final = re.compile(rf"(\d*)\s*\\[dt]?frac{_PART}{_PART}")
+_MIXED: Final = re.compile(r"(?<![\d.,/])(\d+) (\d+)/(\d+)")
+_UNIT: Final = re.compile(r"(?<=[A-Za-z}])\s*\^\s*(?:\d|\{\d\})")
+_MORE: Final = re.compile(
+    r"\\(?:sqrt|pi|overline)|[√π]|\d[:!_-]|(?<=\d)(?<!\b10)\^|\d,\d\d?(?!\d)|\b[a-z][-+*/]"
+)
+"""Within an answer of one word what makes it more than a number: 12:30, 3!, x+3, a date, a list."""
 
 
 @final
@@ -39,8 +46,9 @@ class Numeric(Verifier):
     r"""1 if the last number of the completion is the answer's last number, within a tolerance.
 
     Reads `1,234.5`, `1 234.5`, `1{,}234`, `-2e3`, `3/4`, `\frac{3}{4}`, `2 \times 10^{-7}`, and
-    minus in any of its characters. With `marker`, only what follows its last occurrence counts
-    (GSM8K answers end in `#### 42`: both sides then agree on the number meant).
+    minus in any of its characters, `1 1/2`. With `marker`, only what follows its last occurrence
+    counts, the first line with a number (GSM8K answers end in `#### 42`: both sides then agree on
+    the number meant); else the last box, or what follows `</think>` or is in `<answer>`.
     """
 
     origin: ClassVar[str] = "ours"
@@ -55,16 +63,21 @@ class Numeric(Verifier):
         right = last_number(answer)
         if right is None:
             return Verdict(reward=None, error=f"the answer {answer!r} holds no number")
-        if self.marker and self.marker not in text:
-            return Verdict(reward=0.0)
-        given = last_number(text.rpartition(self.marker)[2] if self.marker else text)
-        if given is None:
-            return Verdict(reward=0.0)
-        return Verdict(reward=float(abs(given - right) <= self._slack(abs(right))))
+        given = self._given(text)
+        near = given is not None and abs(given - right) <= self._slack(abs(right))
+        return Verdict(reward=float(near))
 
     def check(self, answer: str) -> str | None:
-        """Returns what is wrong with an answer without a number."""
+        """Returns what is wrong with an answer that is no number, or more than one."""
+        if " " not in answer and _MORE.search(answer):
+            return "it is more than a number"
         return None if last_number(answer) is not None else "it holds no number"
+
+    def _given(self, text: str) -> Fraction | None:
+        if not self.marker:
+            return last_number(last_box(said(text)) or said(text))
+        lines = text.rpartition(self.marker)[2].splitlines() if self.marker in text else ()
+        return next((found for found in map(last_number, lines) if found is not None), None)
 
     def _slack(self, size: Fraction) -> Fraction:
         allowed = Fraction(self.tolerance)
@@ -85,7 +98,7 @@ def _plain(text: str) -> str:
     text = _SPACES.sub(" ", text.translate(_MINUS).replace("{,}", ","))
     text = _RAISED.sub(lambda raised: "^" + raised[1].translate(_LOWERED), text)
     text = _BRACED.sub(lambda braced: "^" + braced[1].replace(" ", ""), text)
-    return _FRACTION.sub(_over, text)
+    return _MIXED.sub(_over, _FRACTION.sub(_over, _UNIT.sub("", text)))
 
 
 def _over(written: re.Match[str]) -> str:
