@@ -1,18 +1,20 @@
 """What math-verify takes for equal and is not, and answers that it does not find."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
+from math import log10
 from typing import Any, Final
 
-CHOICE: Final = re.compile(r"\$?\s*(?:\\text\s*\{)?\s*\(?([A-J])[).]?\s*\}?\s*\$?")
+from gfcr.values.fenced import last_box
+
+CHOICE: Final = re.compile(r"\$?\s*(?:\\text\s*\{)?\s*\(?([A-Z])[).]?\s*\}?\s*\$?")
 """A multiple-choice answer: a capital letter, maybe in parentheses."""
-_BOXED: Final = re.compile(r"\\boxed\s*\{((?:[^{}]|\{[^{}]*\})*)\}")
-_NAMED: Final = re.compile(r"(?i:answer|choice|option)(?:\s+is)?\s*:?\s*[*$\s]*\(?([A-J])\b")
+_NAMED: Final = re.compile(r"(?i:answer|choice|option)(?:\s+is)?\s*:?\s*[*$\s]*\(?([A-Z])\b")
 _MARKED: Final = re.compile(
-    r"(?<![\w(])\(([A-J])\)(?![\w)])|\*\*\s*([A-J])[.)]?\s*\*\*|\$\s*([A-J])\s*\$"
+    r"(?<![\w(])\(([A-Z])\)(?![\w)])|\*\*\s*([A-Z])[.)]?\s*\*\*|\$\s*([A-Z])\s*\$"
 )
-_FIRST: Final = re.compile(r"\(?([A-J])[).:]\s.*", re.DOTALL)
+_FIRST: Final = re.compile(r"\(?([A-Z])[).:]\s.*", re.DOTALL)
 _CLOCK: Final = re.compile(r"(?<![\d:])(\d{1,2}:\d{2}(?::\d{2})?)(?![\d:])")
 _E: Final = re.compile(r"(?<![\w.])(\d+(?:\.\d*)?|\.\d+)[eE]([-+]?\d+)(?!\w)")
 _UPRIGHT: Final = re.compile(r"\\(?:mathrm|operatorname)\s*\{\s*([ei])\s*\}")
@@ -22,6 +24,19 @@ _SIMPLE: Final = re.compile(
     r"-?(?:\d{1,30}(?:\.\d{1,30})?|\d{1,9}/[1-9]\d{0,9}"
     r"|\\[dt]?frac\{-?\d{1,9}\}\{[1-9]\d{0,9}\}|\d{0,9}\\sqrt\{\d{1,9}\})"
 )
+_SIGNS: Final = {0x2212: "-", 0x221E: r"\infty ", 0xB7: r"\cdot ", 0x22C5: r"\cdot ", 0xB2: "^{2}"}
+_WIDE: Final = {0xFF10 + digit: str(digit) for digit in range(10)}
+_SPELLINGS: Final[tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]] = (
+    (re.compile(r"(?<=\d)(?:\\[,;:! ]|[\u2009\u202f])(?=\d{3}(?!\d))"), ""),
+    (re.compile(r"√\s*(?:\(([^()]*)\)|(\w+))"), lambda root: rf"\sqrt{{{root[1] or root[2]}}}"),
+    (re.compile(r"(\d+)\.(\d*)\\overline\s*\{(\d+)\}"), lambda found: _repeating(found)),
+    (re.compile(r"(?<![\d.,/])(\d+) (\d+)/(\d+)(?!\d)"), r"$\\frac{\1*\3+\2}{\3}$"),
+)
+_JOINED: Final = re.compile(r"[\s$\\()\[\]]*(?:,|;|and|or|,\s*and)[\s$\\()\[\]]*")
+_ROUND: Final = str.maketrans("{}", "()")
+_TOWER: Final = re.compile(r"\d\)*\^\(*(?=(\d+)\^\(*(\d+))")
+_HUGE: Final = re.compile(r"\d\)*\^\(*(?:\d{9}|\d+\^\(*\d+\^)|\d{6}!|\\binom\(?\d{6}")
+_KIND: Final = re.compile(r"^\s*(?:\\left\s*)?(\\\{|\()|(?<=\d)_\{?(\d+)")
 _SMALL: Final = 1e-3
 """Quantities below this lose the digits that matter when they are rounded to decimals."""
 _DIGITS: Final = 30
@@ -29,14 +44,19 @@ _DIGITS: Final = 30
 
 def choice(text: str) -> str | None:
     """Returns the letter that a completion chooses: the last boxed, named or bracketed one."""
-    if boxed := _BOXED.findall(text):
-        inside = re.sub(r"\\(?:textbf|text|mathrm|mathbf)\s*", r"\\text", boxed[-1]).strip()
-        found = CHOICE.fullmatch(inside) or _FIRST.fullmatch(inside)
-        return found[1] if found else None
-    if whole := CHOICE.fullmatch(text.strip()):
-        return whole[1]
+    box = last_box(text)
+    shown = _plain(box or text.strip().rpartition("\n")[2])
+    if alone := CHOICE.fullmatch(shown.upper()) or (box and _FIRST.fullmatch(shown)):
+        return alone[1]
+    text = shown if box else text
     found = [*_NAMED.finditer(text)] or [*_MARKED.finditer(text)]
     return found[-1][found[-1].lastindex or 0] if found else None
+
+
+def is_written(answer: str, text: str) -> bool:
+    """Whether a completion's last box, or its last line, is the answer letter by letter."""
+    shown = last_box(text) or text.strip().rpartition("\n")[2]
+    return _plain(shown).strip("$. ").casefold() == _plain(answer).strip("$. ").casefold()
 
 
 def clock(text: str) -> str | None:
@@ -47,12 +67,13 @@ def clock(text: str) -> str | None:
 
 def as_math(answer: str) -> str:
     """Returns an answer as the LaTeX that the library reads: `1/2` is that within dollars only."""
-    text = answer if "$" in answer or "\\boxed" in answer else f"${answer}$"
-    return _spelt(text)
+    bare = answer.replace(r"\$", "")
+    return _spelt(bare if "$" in bare or "\\boxed" in bare else f"${bare}$")
 
 
 def prepared(text: str) -> str:
     """Returns a completion as the library reads it; one that is bare LaTeX gets its dollars."""
+    text = _listed(text.replace(r"\$", ""))
     bare = re.sub(r"\\[a-zA-Z]+", "", text).strip()
     prose = "\n" in bare or "*" in bare or re.search("[A-Za-z]{2,}", bare)
     latex = bool(re.search(r"\\[a-zA-Z]|[!^{]|\d[eE][-+]?\d", text))
@@ -73,6 +94,20 @@ def is_whole(found: Sequence[Any]) -> bool:
     """Whether the library has read all braces that an expression opens; else it is half of one."""
     text = re.sub(r"\\[{}]", "", next((e for e in found if isinstance(e, str)), ""))
     return text.count("{") == text.count("}")
+
+
+def is_huge(text: str) -> bool:
+    """Whether a text has a power or factorial of so many digits that reading it never ends."""
+    flat = re.sub(r"\\left|\\right|\s", "", text).replace("**", "^").translate(_ROUND)
+    towers = (tuple(map(int, found)) for found in _TOWER.findall(flat))
+    return bool(_HUGE.search(flat)) or any(c and d * log10(c) > 6 for c, d in towers)
+
+
+def of_two_kinds(gold: Sequence[Any], given: Sequence[Any]) -> bool:
+    """Whether one text is a set in braces and the other a tuple, or numbers of another base."""
+    texts = (next((e for e in found if isinstance(e, str)), "") for found in (gold, given))
+    one, other = ({m[1] or m[2] for m in _KIND.finditer(text)} for text in texts)
+    return bool(one and other and one != other)
 
 
 def is_number_at_all(found: Sequence[Any]) -> bool:
@@ -104,8 +139,31 @@ def _spelt(text: str) -> str:
 
     An upright e or i is one: the library cuts the expression off before it.
     """
-    power, text = r"\1 \\times 10^{\2}", _UPRIGHT.sub(r"\1", text.replace("\u2212", "-"))
+    power, text = r"\1 \\times 10^{\2}", _UPRIGHT.sub(r"\1", text.translate(_SIGNS | _WIDE))
+    for pattern, put in _SPELLINGS:
+        text = pattern.sub(put, text)
     return _MATH.sub(lambda math: _E.sub(power, math[0]), text)
+
+
+def _plain(text: str) -> str:
+    """Returns a text without the commands that set it upright or in bold."""
+    return re.sub(r"\\(?:textbf|text|mathrm|mathbf)\s*\{([^{}]*)\}", r"\1", text).strip()
+
+
+def _listed(text: str) -> str:
+    """Returns a completion from its last box on, with those before that it is in a list with."""
+    parts = text.split(r"\boxed")
+    first = len(parts) - 1
+    while first > 1 and _JOINED.fullmatch(parts[first - 1].rpartition("}")[2]):
+        first -= 1
+    return text if first <= 1 else r"\boxed" + r"\boxed".join(parts[first:])
+
+
+def _repeating(written: re.Match[str]) -> str:
+    """Returns a repeating decimal as a fraction."""
+    whole, once, again = written.groups()
+    above = int(whole + once + again) - int(whole + once)
+    return rf"\frac{{{above}}}{{{(10 ** len(again) - 1) * 10 ** len(once)}}}"
 
 
 def _quantities(found: Any) -> list[Any]:
@@ -116,7 +174,7 @@ def _quantities(found: Any) -> list[Any]:
     if isinstance(found, kind.MatrixBase):
         return [*found.flat()]
     if isinstance(found, kind.FiniteSet):
-        return sorted(found.args, key=lambda e: float(e) if e.is_real else 0.0)
+        return sorted(found.args, key=lambda e: float(e) if e.is_number and e.is_real else 0.0)
     if isinstance(found, kind.Tuple):
         return [*found.args]
     return [found]

@@ -9,6 +9,7 @@ from annotated_types import Interval
 from gfcr.tasks.base import Verdict
 from gfcr.tasks.verifiers import _expressions as expressions
 from gfcr.tasks.verifiers.base import Verifier
+from gfcr.values.fenced import said
 
 
 @final
@@ -17,7 +18,7 @@ class MathVerify(Verifier):
     r"""1 if the completion's expression equals the answer's (`\frac12` is 0.5).
 
     Needs the extra `gfcr[tasks]`. Beside what the library equates: quantities below a thousandth
-    are compared in their digits, not in their decimals; an answer of one letter, A to J, is a
+    are compared in their digits, not in their decimals; an answer of one letter, A to Z, is a
     choice, `(B)` and `The answer is B.`; one such as 12:00 is a time of the day.
 
     The library's own time-outs use SIGALRM, which works in main threads only and scores 0 when it
@@ -31,10 +32,11 @@ class MathVerify(Verifier):
     precision: Annotated[int, Interval(ge=0, le=15)] = 6
     """Decimals that floats are rounded to before they are compared; digits of small ones."""
     strict: bool = True
-    """False also equates sets with intervals and the like."""
+    r"""False also equates sets with intervals, `(-\infty, 3)` with `x < 3`, and the like."""
 
     def verify(self, text: str, *, answer: str) -> Verdict:
         """Compares; an answer that cannot be parsed cannot be judged against."""
+        text = said(text)
         if letter := expressions.CHOICE.fullmatch(answer.strip()):
             return Verdict(reward=float(expressions.choice(text) == letter[1]))
         gold = _parsed(expressions.as_math(answer), strictly=True)
@@ -42,9 +44,12 @@ class MathVerify(Verifier):
             return Verdict(reward=float(expressions.clock(text) == time))
         if why := _unusable(gold):
             return Verdict(reward=None, error=f"{why} in the answer {answer!r}")
+        if expressions.is_written(answer, text):
+            return Verdict(reward=1.0)
         # A completion with nothing to parse is wrong; only a failing comparison is unscorable.
         given = _parsed(expressions.prepared(text), strictly=False)
-        return Verdict(reward=float(any(self._equal(*pair) for pair in product(gold, given))))
+        same = any(self._equal(*pair) for pair in product(gold, given))
+        return Verdict(reward=float(same and not expressions.of_two_kinds(gold, given)))
 
     def check(self, answer: str) -> str | None:
         """Returns why an answer cannot be parsed; plain numbers and choices are not tried."""
@@ -70,6 +75,7 @@ class MathVerify(Verifier):
             given,
             float_rounding=self.precision,
             strict=self.strict,
+            allow_set_relation_comp=not self.strict,
             timeout_seconds=None,
             raise_on_error=True,
         )
@@ -81,6 +87,8 @@ def _parsed(text: str, *, strictly: bool) -> list[Any]:
     import math_verify  # pyright: ignore[reportMissingTypeStubs]
 
     library: Any = math_verify  # untyped
+    if expressions.is_huge(text):
+        return []
     found = library.parse(text, parsing_timeout=None, raise_on_error=strictly)
     return found if expressions.is_whole(found) else []
 
