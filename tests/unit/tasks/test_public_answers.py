@@ -1,0 +1,152 @@
+"""Situations from public issues since 2025, a row each: what is the answer, and what it equals."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gfcr.errors import TaskError
+from gfcr.tasks.dataset import Dataset
+from gfcr.tasks.verifiers._expressions import is_huge
+from gfcr.tasks.verifiers._test_forms import forms_of
+from gfcr.tasks.verifiers.math_verify import MathVerify
+from gfcr.tasks.verifiers.numeric import Numeric
+from gfcr.tasks.verifiers.sql import Sql
+from gfcr.testing import factories as make
+from gfcr.values.fenced import last_block
+from tests.cases import over
+
+EXPRESSIONS = [
+    ("42", "<think>maybe 41</think><answer>42</answer>", 1),  # maxtext 4150
+    (r"\frac12", "<answer>1/2</answer>", 1),
+    ("42", r"<think>\boxed{42}</think> It is 41.", 0),  # verifiers 1028
+    ("42", r"\boxed{41}. Wait: \boxed{42}", 1),  # Gym 1844
+    ("41", r"\boxed{41}. Wait: \boxed{42}", 0),
+    ("3,5,7", r"\boxed{3}, \boxed{5} and \boxed{7}", 1),
+    ("42", r"\fbox{42}", 1),  # slime 2150
+    ("B", r"\boxed{b}", 1),  # verl 6793
+    ("B", "so 4 is left.\n\nB", 1),  # AssetOpsBench 477
+    ("B", r"\boxed{\text{Answer: B}}", 1),  # Gym 1945
+    ("E", r"\boxed{E: A polygenic risk score}", 1),  # Gym 1844
+    ("B", "The answer is B. Note that A is a common distractor.", 1),  # omlx 3668
+    ("K", "(K)", 1),  # AReaL 1129
+    ("A,C", r"\boxed{C, A}", 1),
+    ("A,C", r"\boxed{A, B}", 0),
+    ("Paris", "Paris", 1),  # open-r1 56
+    ("True", r"\boxed{\text{True}}", 1),
+    ("True", "False", 0),
+    (r"\$18.90", r"\boxed{\$18.90}", 1),
+    (r"\$1,000", r"\boxed{1\,000}", 1),
+    ("1 1/2", r"\boxed{\frac32}", 1),  # Math-Verify 81
+    ("71/6", "11 5/6", 1),
+    ("2", "2 2/3", 0),
+    ("10", "4 10/3", 0),
+    (r"0.\overline{3}", r"\boxed{\frac{1}{3}}", 1),
+    (r"0.\overline{3}", r"\boxed{0}", 0),
+    (r"\frac16", r"\boxed{0.1\overline{6}}", 1),
+    ("120_8", r"\boxed{120_8}", 1),
+    ("120_8", r"\boxed{120_9}", 0),
+    ("(1,2)", r"$\{1,2\}$", 0),
+    (r"\{1,2\}", "$(1,2)$", 0),
+    (r"\{1,2\}", "$2,1$", 1),
+    (r"10-2\sqrt{5}", r"\boxed{10 - 2√5}", 1),  # open-r1 503
+    ("x^2", r"\boxed{x²}", 1),
+    ("12", "\\boxed{\uff11\uff12}", 1),
+    (r"-\infty", "\\boxed{\u2212∞}", 1),
+    ("1", r"\boxed{9^{9^{9}}}", 0),  # Math-Verify 65
+    ("1", "9**9**9", 0),
+    (r"7.41\%", r"\boxed{7.41\%}", 1),  # Math-Verify 50
+    (r"m \geq \sqrt{2}", r"$m \in [\sqrt{2}, +\infty)$", 1),  # Math-Verify 25
+]
+
+NUMBERS = [
+    ("12", r"\boxed{12}. Check: 3 * 4", 1),
+    ("12", "<think>12</think>I do not know.", 0),
+    ("12", "<answer>12</answer> (of 30)", 1),
+    ("1 1/2", "1.5", 1),
+    ("1.5", "1 1/2", 1),
+    ("0.5", "1 1/2", 0),
+    ("5", "5 m^2", 1),
+    ("3", "x^3", 0),
+]
+
+
+@over(("answer", "text", "right"), EXPRESSIONS)
+def test_expressions(answer: str, text: str, right: int) -> None:
+    assert MathVerify().check(answer) is None
+    assert MathVerify().verify(text, answer=answer).reward == right
+
+
+@over(("answer", "text", "right"), NUMBERS)
+def test_numbers(answer: str, text: str, right: int) -> None:
+    assert Numeric().check(answer) is None
+    assert Numeric().verify(text, answer=answer).reward == right
+
+
+def test_a_marked_number_is_that_of_its_line_whatever_follows() -> None:  # verl 7274
+    marked = Numeric(marker="####")
+    for text in (
+        "#### 42\n\nQuestion: 5 + 5?\nAnswer: 10",
+        "####\n42",
+        "#### 42\n" + "so 7. " * 99,
+    ):
+        assert marked.verify(text, answer="#### 42").reward == 1, text
+    assert marked.verify("42", answer="42").reward == 0
+
+
+@over("answer", ["12:30", "2024-01-02", r"2\sqrt{3}", r"3\pi", "x+3", "1,2,3", "2^{10}", "3!"])
+def test_an_answer_that_is_more_than_a_number_is_refused(answer: str) -> None:
+    """Its last number would be compared alone: 11:30 is not 12:30."""
+    assert Numeric().check(answer) == "it is more than a number"
+
+
+@over("answer", [r"10^{10^{10}}", r"5^{\left(5^{\left(5^{(5^5)}\right)} - 4\right)}", "100000000!"])
+def test_a_quantity_without_end_is_refused_and_does_not_hang(answer: str) -> None:
+    assert MathVerify().check(answer)  # Math-Verify 65
+
+
+@over("text", [r"2^{2^{10}}", r"10^{10}x^{2}", r"2^{10}3^{4}", "1/2006!", "2^{99}", "x^{10^{10}}"])
+def test_what_can_be_computed_is(text: str) -> None:
+    assert not is_huge(text)
+
+
+@over(
+    "text",
+    [
+        "```python\nX\n```\nFor example:\n```\n>>> f(1)\n```",
+        "```python\nX\n```\nOutput:\n```text\n3\n```",
+        "<think>```py\nY\n```</think>```py\nX\n```",
+        "1. Code:\n   ```python\n   X\n   ```",
+        "~~~python\nX\n~~~",
+        "<answer>X</answer>",
+        "<answer>```\nX\n```</answer>",
+    ],
+)
+def test_code_is_what_is_labelled_so_and_said_at_last(text: str) -> None:
+    assert last_block(text).strip() == "X"
+
+
+def test_thoughts_are_no_queries() -> None:
+    for text in ("<think>SELECT 2</think>SELECT 1", "<answer>SELECT 1</answer>"):
+        assert Sql().verify(text, answer="SELECT 1").reward == 1
+
+
+def test_functions_that_pytest_would_call_are_called() -> None:
+    """Else nothing of them runs, and every program is right."""
+    tests = forms_of("from solution import f\n\ndef test_a():\n    assert f(1) == 2\n")
+    assert isinstance(tests, str)
+    called = list[int]()
+    exec(tests, {"f": lambda x: called.append(x) or 2})
+    assert called == [1]
+
+
+def test_numbers_of_tables_are_as_they_were_written(tmp_path: Path) -> None:
+    """A column of 7 and 8.5 holds floats, and `exact` compares texts."""
+    path = tmp_path / "q.jsonl"
+    rows = [{"prompt": f"{n:.0f}", "answer": n} for n in (7, 8.5, 9)]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    problems = Dataset(path=str(path), heldout_fraction=0.01).problems(make.CODEC)
+    assert {p.answer for p in [*problems.train, *problems.heldout]} == {"7", "8.5", "9"}
+    path.write_text('{"prompt": "1", "answer": NaN}\n{"prompt": "2", "answer": 1.5}')
+    with pytest.raises(TaskError, match="row 0: column 'answer'"):
+        Dataset(path=str(path), heldout_fraction=0.01).problems(make.CODEC)
