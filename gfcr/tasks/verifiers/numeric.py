@@ -35,7 +35,7 @@ _FRACTION: Final = re.compile(rf"(\d*)\s*\\[dt]?frac{_PART}{_PART}")
 _MIXED: Final = re.compile(r"(?<![\d.,/])(\d+) (\d+)/(\d+)")
 _UNIT: Final = re.compile(r"(?<=[A-Za-z}])\s*\^\s*(?:\d|\{\d\})")
 _MORE: Final = re.compile(
-    r"\\(?:sqrt|pi|overline)|[√π]|\d[:!_-]|(?<=\d)(?<!\b10)\^|\d,\d\d?(?!\d)|\b[a-z][-+*/]"
+    r"\\(?:sqrt|pi|overline)|[√π]|\d[:!_-]|(?<=\d)(?<!(?<!\d)10)\^|\d,\d\d?(?!\d)|\b[a-z][-+*/]"
 )
 """Within an answer of one word what makes it more than a number: 12:30, 3!, x+3, a date, a list."""
 
