@@ -1,4 +1,4 @@
-"""Situations from public issues since 2025, a row each: what is the answer, and what it equals."""
+"""Answers as people bring them, many from public issues (named behind the row) since 2025."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ from tests.cases import over
 EXPRESSIONS = [
     ("42", "<think>maybe 41</think><answer>42</answer>", 1),  # maxtext 4150
     (r"\frac12", "<answer>1/2</answer>", 1),
-    ("42", r"<think>\boxed{42}</think> It is 41.", 0),  # verifiers 1028
+    ("42", r"<think>\boxed{42}</think> It is 41.", 0),
     ("42", r"\boxed{41}. Wait: \boxed{42}", 1),  # Gym 1844
     ("41", r"\boxed{41}. Wait: \boxed{42}", 0),
     ("3,5,7", r"\boxed{3}, \boxed{5} and \boxed{7}", 1),
