@@ -11,7 +11,6 @@ from gfcr.types import Prompt, Sampling
 
 UNSAMPLED: Final = {
     "repetition_penalty": 1.0,
-    "generation_kwargs": None,
     "vllm_structured_outputs_regex": None,
 }
 """The fields of `GRPOConfig` that would change what is sampled in another way -> their defaults."""
@@ -54,7 +53,15 @@ def sampling_of(args: Any) -> Sampling:
         given = getattr(args, name)
         if given not in (plain, {}):
             raise ConfigError(f"{name}={given!r}: {WHY_UNSAMPLED}.")
+    stops = dict(args.generation_kwargs or {})
+    stop = stops.pop("stop", stops.pop("stop_strings", None)) or ()
+    ids = stops.pop("stop_token_ids", None) or ()
+    if stops:
+        raise ConfigError(f"generation_kwargs={stops!r}: {WHY_UNSAMPLED}; stops are.")
     return Sampling(
+        stop=(stop,) if isinstance(stop, str) else tuple(stop),
+        stop_token_ids=tuple(ids),
+        include_stop=True,  # TRL scores the text of all tokens
         max_tokens=args.max_completion_length,
         temperature=args.temperature,
         top_p=args.top_p,

@@ -5,12 +5,16 @@ and a test compares the names with the class that is installed.
 """
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, Field, fields
-from typing import Any, Final
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import MISSING, Field, fields, replace
+from typing import Any, Final, TypeGuard, get_args, get_type_hints
 
 from gfcr.drop_in.encode import UNSAMPLED, WHY_UNSAMPLED
+from gfcr.filter.group_advantage import GroupAdvantage
+from gfcr.filter.truncation_gate import TruncationGate
+from gfcr.part import Part
 from gfcr.strategy import Strategy
+from gfcr.types import Loss
 
 _AS_IN_TRL: Final = """
     output_dir num_train_epochs max_steps learning_rate lr_scheduler_type lr_scheduler_kwargs
@@ -54,6 +58,7 @@ _AS_HERE: Final = """
     generation_batch_size num_iterations num_generations max_completion_length temperature
     top_p top_k min_p chat_template_kwargs shuffle_dataset seed reward_weights loss_type epsilon
     epsilon_high beta model_init_kwargs router_aux_loss_coef pad_to_multiple_of
+    scale_rewards mask_truncated_completions use_vllm vllm_mode generation_kwargs
 """
 HONOURED_HERE: Final = frozenset(_AS_HERE.split())
 """What gfcr does itself, within the limits that `refused` knows."""
@@ -71,8 +76,8 @@ REASONS: Final[Mapping[str, str]] = {
         "the correction for old rollouts is the strategy's: "
         "strategy={'name': ..., 'correction': {'name': 'truncated', 'cap': ...}}"
     ),
-    "use_vllm|vllm_.*": "the engine is the strategy's: GRPOTrainer(..., engine={...}) sets it",
-    "scale_rewards|multi_objective_aggregation": (
+    "vllm_.*": "the engine is the strategy's: GRPOTrainer(..., engine={...}) sets it",
+    "multi_objective_aggregation": (
         "advantages are the strategy's: choose one, such as dr_grpo, or give a filter, "
         "strategy={'name': ..., 'filters': {'advantage': {'name': 'group_advantage', 'kind': ...}}}"
     ),
@@ -86,9 +91,6 @@ REASONS: Final[Mapping[str, str]] = {
     ),
     "ignore_data_skip|data_seed": (
         "a resumed run goes on with its own prompts and draws: leave it out"
-    ),
-    "mask_truncated_completions": (
-        "a rollout cut at the cap is trained on; the strategy dapo punishes it: leave it out"
     ),
     "log_multimodal": "prompts are text here: leave it out",
     "fp16": "an update without rollouts has no gradient to scale: give bf16",
@@ -104,6 +106,12 @@ REASONS: Final[Mapping[str, str]] = {
 
 The first pattern that matches a name counts."""
 
+_OF_LOSS: Final = {
+    "loss_type": "aggregation",
+    "epsilon": "clip_low",
+    "epsilon_high": "clip_high",
+}
+"""Fields of `GRPOConfig` -> those of a strategy's loss."""
 _LOADING: Final = ("dtype", "torch_dtype", "attn_implementation")
 
 
@@ -124,7 +132,35 @@ def refused(args: Any, *, strategy: Strategy) -> list[str]:
     wrong += _groups(args, strategy=strategy)
     wrong += _steps(args)
     wrong += _values(args)
+    wrong += _rollouts(args, strategy=strategy)
     return [*wrong, *_loss_settings(args, strategy=strategy)]
+
+
+def adopted(strategy: Strategy, *, args: Any, own: Collection[str]) -> Strategy:
+    """Returns the strategy with the settings of a `GRPOConfig` that it has too.
+
+    Args:
+        strategy: the strategy.
+        args: the settings; one at its default asks for nothing.
+        own: the keys of the strategy that the script gives itself, which stay as they are.
+    """
+    defaults = {field.name: _default(field) for field in fields(args)}
+    asked = {k: v for k in defaults if not _same(v := getattr(args, k), defaults[k])}
+    if "loss" not in own:
+        given = {ours: asked[k] for k, ours in _OF_LOSS.items() if k in asked}
+        if given.get("aggregation") in (None, *get_args(get_type_hints(Loss)["aggregation"])):
+            strategy = replace(strategy, loss=replace(strategy.loss, **given))
+    filters = dict(strategy.filters)
+    if "filters" not in own and asked.get("scale_rewards") == "none":
+        unscaled = {n: replace(f, kind="dr_grpo") for n, f in filters.items() if _is_scaled(f)}
+        filters |= unscaled
+    if asked.get("mask_truncated_completions"):  # behind the advantages, which compare all
+        filters.setdefault("truncated", TruncationGate())
+    return replace(strategy, filters=filters)
+
+
+def _is_scaled(part: Part) -> TypeGuard[GroupAdvantage]:
+    return isinstance(part, GroupAdvantage) and part.kind == "grpo"
 
 
 def overruled(args: Any, *, strategy: Strategy) -> str:
@@ -138,12 +174,7 @@ def overruled(args: Any, *, strategy: Strategy) -> str:
 
 def of_loss(strategy: Strategy) -> dict[str, Any]:
     """Returns the strategy's loss as fields of `GRPOConfig`."""
-    loss = strategy.loss
-    return {
-        "loss_type": loss.aggregation,
-        "epsilon": loss.clip_low,
-        "epsilon_high": loss.clip_high,
-    }
+    return {theirs: getattr(strategy.loss, ours) for theirs, ours in _OF_LOSS.items()}
 
 
 def _groups(args: Any, *, strategy: Strategy) -> Iterator[str]:
@@ -203,6 +234,27 @@ def _values(args: Any) -> Iterator[str]:
         )
     if args.world_size != 1:
         yield f"{args.world_size} processes: {_ONE_PROCESS}"
+
+
+def _rollouts(args: Any, *, strategy: Strategy) -> Iterator[str]:
+    """Names what the strategy or the engine does otherwise."""
+    if args.use_vllm and args.vllm_mode != "colocate":
+        yield (
+            f"vllm_mode={args.vllm_mode!r}: the engine runs beside the trainer: give 'colocate', "
+            "or leave use_vllm out and give GRPOTrainer(..., engine={'name': 'vllm_server'})"
+        )
+    if args.generation_kwargs and args.eval_strategy != "no":
+        yield (
+            f"generation_kwargs={args.generation_kwargs!r}: TRL's evaluation, which generates "
+            "itself, knows no stops: give eval_strategy='no'"
+        )
+    scaled = any(map(_is_scaled, strategy.filters.values()))
+    if args.scale_rewards == "batch" or (args.scale_rewards == "none" and scaled):
+        yield (
+            f"scale_rewards={args.scale_rewards!r}: advantages are the strategy's: leave it out, "
+            "or give a filter, strategy={'name': ..., 'filters': {'advantage': {'name': "
+            "'group_advantage', 'kind': ...}}}"
+        )
 
 
 def _loading(given: Mapping[str, Any]) -> list[str]:

@@ -18,7 +18,7 @@ from gfcr.drop_in.resumed import Identity, checkpoint_of, clear
 from gfcr.drop_in.rewards import TrlRewards, rows_of
 from gfcr.errors import ConfigError
 from gfcr.handles import REWARDS
-from gfcr.loop.alike import alike
+from gfcr.loop.alike import alike, cut
 from gfcr.loop.stream import PromptStream
 from gfcr.pipeline import Pipeline
 from gfcr.strategy import Strategy
@@ -88,11 +88,13 @@ class GRPOTrainer(SeamMixin, _Trl):
         )
         self.strategy.check()
         loss, correction = self.strategy.loss, self.strategy.correction
-        Trl(beta=args.beta).check(loss, correction=correction, sampling=sampling_of(args))
+        self._sampling = sampling_of(args)
+        Trl(beta=args.beta).check(loss, correction=correction, sampling=self._sampling)
         self._engine_config = registry.build("engine", {"name": "vllm", **(engine or {})})
         if changed := settings.overruled(args, strategy=self.strategy):
             _say(f"the loss is that of strategy '{self.strategy.name}': {changed}")
         args = copy.copy(args)
+        args.use_vllm, args.generation_kwargs = False, None  # ours are honoured by the engine
         for name, value in settings.of_loss(self.strategy).items():
             setattr(args, name, value)
         if isinstance(model, str | Path):
@@ -107,8 +109,6 @@ class GRPOTrainer(SeamMixin, _Trl):
         vouch(self)
         self._codec = TrlCodec(HfCodec(self._folder), trainer=self)
         given.check_loaded(self, folder=self._folder)
-        # TRL copies these out of its arguments too: later changes of `trainer.args` are none.
-        self._sampling = sampling_of(args)
         try:
             rows_of(self.train_dataset, trainer=self)[0]
         except Exception as error:
@@ -219,7 +219,7 @@ class _Source:
         met = {r.prompt.id: r.prompt for g in batch.groups for r in g.rollouts}
         prompts = {id: rewards.as_given(prompt) for id, prompt in met.items()}
         log_batch(self._trainer, batch=batch, prompts=prompts, extras=rewards.extras)
-        if not batch.step and (said := alike(batch, task=rewards)):
+        for said in filter(None, () if batch.step else (cut(batch), alike(batch, task=rewards))):
             _say(said)
         return batch
 
@@ -243,4 +243,7 @@ def _load(asked: str | Mapping[str, Any], *, args: Any) -> Strategy:
     knobs: dict[str, Any] = {"name": asked} if isinstance(asked, str) else dict(asked)
     loaded = strategies.load(str(knobs.pop("name", "")), **knobs)
     size = getattr(args, "num_generations", None)
-    return loaded if "group_size" in knobs or size is None else replace(loaded, group_size=size)
+    if size is None:
+        return loaded  # no `GRPOConfig`, which is refused
+    sized = loaded if "group_size" in knobs else replace(loaded, group_size=size)
+    return settings.adopted(sized, args=args, own=knobs)

@@ -15,7 +15,7 @@ from gfcr.doctor import Finding, Watcher
 from gfcr.errors import ConfigError, ForeignCheckpointError, shown
 from gfcr.experiment.heldout import Heldout, Question
 from gfcr.experiment.resolved import Resolved
-from gfcr.loop.alike import alike, left_out
+from gfcr.loop.alike import alike, cut, left_out
 from gfcr.loop.scoring import asked_again
 from gfcr.pipeline import Pipeline
 from gfcr.process import lease
@@ -160,7 +160,8 @@ class RunSource:
         """See `schedule.base.Work.made`."""
         if not batch.step:
             task, codec = self.pipeline.desk.task, self.pipeline.codec
-            for said in filter(None, (left_out(batch, codec=codec), alike(batch, task=task))):
+            found = (cut(batch), left_out(batch, codec=codec), alike(batch, task=task))
+            for said in filter(None, found):
                 print(f"gfcr: {said}", file=sys.stderr)
         self.memory.verifier_calls += batch.cost.verifier_calls
         self._made[batch.step] = batch

@@ -1,4 +1,4 @@
-"""Detects a first batch in which rewards are equal, mostly because a verifier is wrong."""
+"""Detects a first batch whose rewards are all equal, or whose rollouts are mostly cut."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from gfcr.errors import shown
 from gfcr.handles import REWARDS
 from gfcr.tasks.base import Codec, Task
-from gfcr.types import Rollout, RolloutBatch
+from gfcr.types import FinishReason, Rollout, RolloutBatch
 
 _FEW: Final = 16
 """The least number of rollouts whose equal rewards are unlikely to be chance."""
@@ -45,6 +45,20 @@ def _constant(scored: Sequence[Rollout]) -> str | None:
     return (
         f"of the rewards in the first update, {told} for all {len(scored)} rollouts: nothing is "
         "learned from that. Does it compare what it should?"
+    )
+
+
+def cut(batch: RolloutBatch) -> str | None:
+    """Returns a warning if most rollouts were cut at the cap; None if not."""
+    fresh = [r for g in batch.groups for r in g.rollouts if r.origin == "fresh"]
+    ended = [r for r in fresh if r.finish != FinishReason.LENGTH]
+    if len(fresh) < _FEW or 2 * len(ended) >= len(fresh):
+        return None
+    return (
+        f"{len(fresh) - len(ended)} of {len(fresh)} rollouts of the first update were cut at "
+        "sampling.max_tokens: their answers have no end of their own. Give more tokens, a text "
+        "that ends them (sampling.stop=['\\n\\n'], as base models need), or a prompt that asks for "
+        "less."
     )
 
 

@@ -94,7 +94,10 @@ CASES = {
     ),
     "the trainer's state": Case(rewards=[growing]),
     "weights": Case(rewards=[lengths, later, ended], settings=WEIGHED),
-    "no scale": Case(rewards=[lengths], filter=UNSCALED, stock={"scale_rewards": "none"}),
+    "no scale": Case(rewards=[lengths], settings={"scale_rewards": "none"}),
+    "no scale, by a filter": Case(
+        rewards=[lengths], filter=UNSCALED, stock={"scale_rewards": "none"}
+    ),
     "each scaled by itself": Case(
         rewards=[lengths, later, ended],
         settings=WEIGHED,
@@ -247,6 +250,6 @@ def test_rewards_are_worth_what_they_are_in_stock_trl(
 
 def test_a_scale_over_the_batch_is_refused_with_what_to_give(model: str, tmp_path: Path) -> None:
     case = Case(rewards=[lengths], settings={"scale_rewards": "batch"})
-    words = "scale_rewards='batch': advantages are the strategy's: choose one"
+    words = "scale_rewards='batch': advantages are the strategy's: leave it out"
     with pytest.raises(ConfigError, match=re.escape(words)):
         train_ours(model, case, folder=tmp_path)

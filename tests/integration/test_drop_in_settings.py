@@ -17,6 +17,7 @@ from trl import GRPOConfig
 from gfcr import strategy as strategies
 from gfcr.config import Evaluation, Experiment
 from gfcr.drop_in import GRPOTrainer, settings, trainer
+from gfcr.drop_in.encode import sampling_of
 from gfcr.engine.vllm import Vllm
 from gfcr.errors import ConfigError
 from gfcr.strategy import Strategy
@@ -80,6 +81,34 @@ def test_defaults_go_with_every_strategy_of_grpo_s_loss(name: str, tmp_path: Pat
     assert bool(words) == (strategy.loss.estimator != "grpo"), words
 
 
+def test_what_a_strategy_has_too_is_taken_from_the_settings(tmp_path: Path) -> None:
+    asked = {
+        **{"loss_type": "dr_grpo", "epsilon": 0.3, "epsilon_high": 0.4, "scale_rewards": "none"},
+        **{"mask_truncated_completions": True, "use_vllm": True, "vllm_mode": "colocate"},
+    }
+    args = config(tmp_path, **asked)
+    taken = settings.adopted(GRPO, args=args, own=())
+    assert (taken.loss.aggregation, taken.loss.clip_low, taken.loss.clip_high) == (
+        *("dr_grpo", 0.3, 0.4),
+    )
+    assert taken.filters["advantage"].kind == "dr_grpo"
+    assert [*taken.filters] == ["advantage", "truncated"], "those cut are compared with, too"
+    assert not settings.refused(args, strategy=taken)
+    own = settings.adopted(GRPO, args=args, own=("loss", "filters"))
+    assert (own.loss, own.filters["advantage"]) == (GRPO.loss, GRPO.filters["advantage"])
+    assert len(settings.refused(args, strategy=own)) == 4
+    assert settings.adopted(GRPO, args=config(tmp_path), own=()) == GRPO
+
+
+def test_stops_are_taken_and_nothing_else_that_changes_what_is_sampled(tmp_path: Path) -> None:
+    kinds = ({"stop": "a"}, {"stop_strings": ["a", "b"]}, {"stop_token_ids": [3]})
+    found = [sampling_of(config(tmp_path, generation_kwargs=given)) for given in kinds]
+    assert [s.stop for s in found] == [("a",), ("a", "b"), ()]
+    assert found[2].stop_token_ids == (3,) and all(s.include_stop for s in found)
+    with pytest.raises(ConfigError, match="bad_words"):
+        sampling_of(config(tmp_path, generation_kwargs={"stop": "a", "bad_words": ["b"]}))
+
+
 @over("name", REFUSED)
 def test_any_other_value_of_a_field_that_is_not_honoured_is_named(
     name: str, tmp_path: Path
@@ -116,6 +145,9 @@ def test_any_other_value_of_a_field_that_is_not_honoured_is_named(
         ({"num_generations": 8}, "num_generations=8 and group_size=4"),
         ({"gradient_accumulation_steps": 3, "per_device_train_batch_size": 4,
           "generation_batch_size": 4 * 4}, "steps_per_generation=4, and an optimizer step takes"),
+        ({"use_vllm": True, "vllm_mode": "server"}, "vllm_mode='server'"),
+        ({"generation_kwargs": {"stop": "a"}, "eval_strategy": "steps", "eval_steps": 1},
+          "TRL's evaluation, which generates itself, knows no stops"),
         ({"loss_type": "bnpo"}, "loss_type='bnpo', and strategy 'grpo' has 'dapo'"),
         ({"loss_type": "cispo"}, "loss_type='cispo'"),
         ({"epsilon": 0.3}, "epsilon=0.3"),

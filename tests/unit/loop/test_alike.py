@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from gfcr.handles import REWARDS
-from gfcr.loop.alike import alike, left_out
+from gfcr.loop.alike import alike, cut, left_out
 from gfcr.testing import factories as make
-from gfcr.types import Cost, RolloutBatch
+from gfcr.types import Cost, FinishReason, RolloutBatch
 
 
 def batch(*rewards: float, notes: dict[str, list[float]] | None = None) -> RolloutBatch:
@@ -30,6 +30,21 @@ def test_rewards_that_are_all_one_are_shown_with_a_rollout() -> None:
     assert "all 16 rollouts" in str(alike(batch(*[0.5] * 16), task=task))
     assert alike(batch(*[0.5] * 15), task=task) is None, "so few may be alike by chance"
     assert alike(batch(0.0, *[1.0] * 15), task=task) is None
+
+
+def test_rollouts_that_are_mostly_cut_are_named_with_what_ends_them() -> None:
+    def ending(*finish: str) -> RolloutBatch:
+        plain = batch(*[float(i) for i in range(len(finish))])
+        (group,) = plain.groups
+        ended = [
+            replace(r, finish=FinishReason(f)) for r, f in zip(group.rollouts, finish, strict=True)
+        ]
+        return replace(plain, groups=(replace(group, rollouts=tuple(ended)),))
+
+    told = cut(ending(*["length"] * 9, *["stop"] * 7))
+    assert told and told.startswith("9 of 16 rollouts") and "sampling.stop" in told
+    assert cut(ending(*["length"] * 8, *["stop"] * 8)) is None
+    assert cut(ending(*["length"] * 15)) is None, "so few may be long by chance"
 
 
 def test_a_named_reward_that_is_one_for_all_is_named_beside_others_that_vary() -> None:
