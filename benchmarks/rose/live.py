@@ -23,7 +23,8 @@ from gfcr.engine.vllm_rest import REST
 from gfcr.errors import ConfigError
 from gfcr.process import cores
 from gfcr.seeds import rng
-from gfcr.speculation.cost import PassCost, fit_pass_cost
+from gfcr.speculation.budget import fit_pass_cost
+from gfcr.speculation.cost import PassCost
 from gfcr.types import Sampling
 
 Arm: TypeAlias = Literal["serving", "split", "unadmitted", "rose"]

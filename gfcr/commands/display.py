@@ -1,6 +1,7 @@
 """Live progress on stderr: a bar for one run, a table for a sweep."""
 
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, final
 
@@ -10,6 +11,8 @@ from rich.text import Text
 
 from gfcr.experiment import source
 
+_SLOW_S: Final = 5.0
+"""Seconds between updates from which each has a line, on a terminal too."""
 _WORTH_SAYING: Final = 0.1
 """The share of unscorable rollouts from which the display mentions them."""
 
@@ -35,7 +38,7 @@ class Bar(Progress):
     def get_renderables(self) -> Iterator[RenderableType]:
         """Yields the bar and the text below it."""
         yield from super().get_renderables()
-        yield Text(self.told)
+        yield Text(f"{source.NOW}  {self.told}".strip())
 
 
 @final
@@ -45,6 +48,7 @@ class RunDisplay(Bar):
     def __init__(self, *, total: int | None) -> None:
         super().__init__("update", total=total)
         self._total = total
+        self._said_at = time.monotonic()
 
     def say(self, line: str) -> None:
         """Prints a line above the bar."""
@@ -60,8 +64,10 @@ class RunDisplay(Bar):
             tried = f"Try {helps}, see" if helps else "See"
             said = f"{found.rule}: {found.says} {tried} `gfcr doctor`."
             self.say(f"update {progress.update}: {said}")
+        now = time.monotonic()
+        slow, self._said_at = now - self._said_at > _SLOW_S, now
         worth_a_line = progress.update in (1, self._total) or progress.update % 10 == 0
-        if worth_a_line and not sys.stderr.isatty():
+        if slow or (worth_a_line and not sys.stderr.isatty()):
             self.say(f"update {progress.update}: {text}")
 
 
@@ -73,6 +79,7 @@ def figures(metrics: Mapping[str, Any], *, heldout: float | None) -> str:
         ("trained", "rollouts/trained", "{:.0f}"),
         ("length", "length/all/mean", "{:.0f}"),
         ("tok/s", "rate/rollout_tokens_per_s", "{:.0f}"),
+        ("seconds", "time/step_s", "{:.3g}"),
     ):
         if key in metrics:
             parts.append(f"{label} {form.format(metrics[key])}")

@@ -19,6 +19,7 @@ from gfcr.loop.alike import alike, cut, left_out
 from gfcr.loop.scoring import asked_again
 from gfcr.pipeline import Pipeline
 from gfcr.process import lease
+from gfcr.process.phase import NOW
 from gfcr.tracking.curve import Point
 from gfcr.tracking.folder import Mark, RunFolder
 from gfcr.types import Cost, RolloutBatch
@@ -136,6 +137,7 @@ class RunSource:
         if not self.goes_on():
             return None
         lease.enter("decode")
+        NOW.enter("generating", of=self._config.prompts * self.pipeline.strategy.group_size)
         batch = self.pipeline.next_batch()
         self.made(batch)
         lease.enter("train")
@@ -236,6 +238,7 @@ class RunSource:
     def evaluate(self, *, update: int) -> Heldout:
         """Measures the held-out reward of the engine's policy and adds a point to the curve."""
         lease.enter("evaluate")
+        NOW.enter("evaluating", of=len(self.question.prompts) * self.question.samples)
         began = time.perf_counter()
         groups = self.pipeline.evaluate(
             self.question.prompts,

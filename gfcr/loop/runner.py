@@ -13,6 +13,7 @@ from gfcr.loop.cell import Begun, Cell
 from gfcr.loop.floor import Floor, Origin
 from gfcr.loop.jobs import check_fits, check_watched
 from gfcr.loop.trajectory import LiveTrajectory
+from gfcr.process.phase import NOW
 from gfcr.stages import Cap, Evaluator, Generate, Halt, Job, SampleMore, View, Watcher
 from gfcr.types import FinishReason, Group, Rollout
 
@@ -80,6 +81,7 @@ class Runner:
             PartError: a Watcher failed.
         """
         traffic, desk = self._floor.traffic, self._floor.desk
+        NOW.scores = not len(traffic)
         if len(traffic):
             version = self._floor.engine.version
             for trajectory, delta in traffic.step():

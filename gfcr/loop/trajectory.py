@@ -15,6 +15,7 @@ from gfcr.loop.columns import Columns
 from gfcr.loop.coroutine import Pending
 from gfcr.loop.floor import Origin
 from gfcr.loop.stops import ends_at, text_of
+from gfcr.process.phase import NOW
 from gfcr.seeds import seed_of
 from gfcr.stages import BATCH_FULL, Sampled
 from gfcr.tasks.base import Verdict
@@ -269,6 +270,7 @@ class LiveTrajectory(Columns):
         self.finish, self.detail = finish, detail
         if self.role or self.is_verified or not self._verify:
             return
+        NOW.advance()
         floor, asked = self._origin.floor, self._origin.job.prompt
         self._text = text = self._said()
         verdict = floor.desk.verify(asked, text=text, tokens=self.tokens, place=self.id)

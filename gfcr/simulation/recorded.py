@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from gfcr.errors import CheckpointError
 from gfcr.simulation.acceptance import Counts
-from gfcr.speculation.cost import PassCost, fit_pass_cost
+from gfcr.speculation.budget import fit_pass_cost
+from gfcr.speculation.cost import PassCost
 from gfcr.tracking.folder import RunFolder
 
 MIN_UPDATES = 4

@@ -31,6 +31,31 @@ from gfcr.values.ranges import Checked
 Reals = NDArray[np.float64]
 
 
+def fit_pass_cost(*, passes_U: ArrayLike, tokens_U: ArrayLike, seconds_U: ArrayLike) -> PassCost:
+    """Fits seconds = c_base passes + c_tok tokens by least squares, neither below 0.
+
+    Args:
+        passes_U: forward passes of each measurement.
+        tokens_U: tokens in these passes, drafted ones included.
+        seconds_U: time they took.
+
+    Raises:
+        ConfigError: fewer than two measurements, or none took any time.
+    """
+    counts_U2 = np.stack([np.asarray(passes_U, float), np.asarray(tokens_U, float)], axis=1)
+    times_U = np.asarray(seconds_U, float)
+    if len(times_U) < 2 or not times_U.max() > 0:
+        raise ConfigError(
+            f"a pass cost cannot be fitted to {len(times_U)} measurements with seconds "
+            f"{times_U.tolist()}: give at least two, one of them above 0."
+        )
+    # Columns of equal size: passes and tokens differ by orders of magnitude.
+    scale_2 = np.maximum(np.linalg.norm(counts_U2, axis=0), 1e-300)
+    optimize: Any = importlib.import_module("scipy.optimize")
+    costs_2 = optimize.nnls(counts_U2 / scale_2, times_U)[0] / scale_2
+    return PassCost(base_s=float(costs_2[0]), token_s=float(costs_2[1]))
+
+
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saturation:

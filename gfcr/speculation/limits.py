@@ -12,8 +12,15 @@ from typing import Any, Final, final
 import numpy as np
 
 from gfcr.speculation.base import Row, Step
-from gfcr.speculation.budget import LengthClass, LengthClasses, Reals, Saturation, best_budget
-from gfcr.speculation.cost import PassCost, fit_pass_cost
+from gfcr.speculation.budget import (
+    LengthClass,
+    LengthClasses,
+    Reals,
+    Saturation,
+    best_budget,
+    fit_pass_cost,
+)
+from gfcr.speculation.cost import PassCost
 
 CLASSES: Final = tuple(LengthClass)
 FEWEST: Final = 64

@@ -18,6 +18,7 @@ from transformers import PrinterCallback, TrainerCallback
 from gfcr import seeds
 from gfcr.errors import ConfigError
 from gfcr.process import lease
+from gfcr.process.phase import NOW
 from gfcr.train import checkpoint
 from gfcr.train.adapters import is_adapted, policy_weights
 from gfcr.train.base import Steps, TrainJob
@@ -149,6 +150,7 @@ class Feed(TrainerCallback):
                 self._begin_update(trainer)
             self._begin_step()
         self._current, inputs, self._samples, self._scale, self._offset = self._queue.popleft()
+        NOW.advance()
         return inputs
 
     def counted(self, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -178,6 +180,7 @@ class Feed(TrainerCallback):
         made = steps_of(trainer, share, loss=self._job.loss, steps=self._steps, size=ranks.size)
         self._empty = all(step.empty for step in made)
         self._ahead.extend(made)
+        NOW.enter("training", of=self._steps.number * self._steps.micro_batches)
 
     def _begin_step(self) -> None:
         step = self._ahead.popleft()
@@ -275,6 +278,7 @@ class Feed(TrainerCallback):
                 f"a checkpoint was asked for after step {state.global_step}, and an update has "
                 f"{self._steps.number} steps: ask for one after a multiple of them."
             )
+        NOW.enter("saving")
         self._ranks.wait()
         if self._ranks.leads:
             self._commit(checkpoint.path_of(self._job.folder, step=state.global_step), state=state)
@@ -288,11 +292,7 @@ class Feed(TrainerCallback):
         checkpoint.commit(folder, state=self._job.source.state_dict(), keep=self._keep)
 
     def _metrics(self, logs: Mapping[str, Any]) -> dict[str, float]:
-        base = {
-            **self._timing,
-            "learning_rate": logs["learning_rate"],
-            "skipped": float(self._empty),
-        }
+        base = {**self._timing, "learning_rate": logs["learning_rate"]}
         if self._empty:
-            return base
-        return base | figures(self._ranks.sum(self._sums), logs=logs)
+            return base | {"skipped": 1.0}
+        return base | {"skipped": 0.0} | figures(self._ranks.sum(self._sums), logs=logs)

@@ -6,8 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gfcr.errors import ConfigError
-from gfcr.speculation.budget import LengthClass, LengthClasses, Saturation, best_budget
-from gfcr.speculation.cost import PassCost, fit_pass_cost
+from gfcr.speculation.budget import (
+    LengthClass,
+    LengthClasses,
+    Saturation,
+    best_budget,
+    fit_pass_cost,
+)
+from gfcr.speculation.cost import PassCost
 from tests.cases import over
 
 REQUEST = st.tuples(st.floats(5, 200), st.floats(0.1, 1.0), st.floats(0.2, 2.0))
