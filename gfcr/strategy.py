@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rich.jupyter import JupyterMixin
+from rich.markup import escape
+from rich.table import Table
 
 from gfcr import registry
 from gfcr.correction.base import Correction
 from gfcr.errors import ConfigError, missing_part, shown, unknown_name
 from gfcr.part import Part
-from gfcr.shown.table import Column, Table
 from gfcr.speculation.base import Drafter
 from gfcr.stages import BatchMap, Control, Filter, Generate, Referee, Replay, Selector
 from gfcr.types import Loss
@@ -79,16 +80,13 @@ class Strategy(Checked, JupyterMixin):
     def __repr__(self) -> str:
         return f"strategy {self.name}, groups of {self.group_size}: {', '.join(self.parts)}"
 
-    def __rich__(self) -> Table[tuple[str, Part]]:
-        """What notebooks show: its parts."""
-        address: Column[tuple[str, Part]] = Column("part", lambda row: row[0], words=True)
-        values: Column[tuple[str, Part]] = Column("", lambda row: row[1], words=True, wraps=True)
-        return Table(
-            rows=list(self.parts.items()),
-            columns=(address, values),
-            caption=f"{self.loss}",
-            title=f"strategy {self.name}, groups of {self.group_size}",
-        )
+    def __rich__(self) -> Table:
+        """Returns what notebooks show: its parts."""
+        head = f"strategy {self.name}, groups of {self.group_size}"
+        table = Table("part", "", title=head, caption=escape(f"{self.loss}"))
+        for address, part in self.parts.items():
+            table.add_row(address, escape(repr(part)))
+        return table
 
     def check(self) -> None:
         """Refuses parts that do not fit each other, and what leaves nothing to train on.

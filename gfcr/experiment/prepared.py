@@ -62,9 +62,9 @@ def prepare(resolved: Resolved, *, model: str) -> Prepared:
     read = problems.about or (
         f"{len(problems.train):,} prompts to train on, {len(problems.heldout):,} held out"
     )
-    return Prepared(
-        codec=codec, problems=problems, question=asked, about=f"data: {read}; {longest}"
-    )
+    lacks = codec.unbegun(problems.train[0].tokens) if isinstance(codec, HfCodec) else ""
+    about = "\n".join(filter(None, (f"data: {read}; {longest}", lacks)))
+    return Prepared(codec=codec, problems=problems, question=asked, about=about)
 
 
 def _codec(resolved: Resolved, *, model: str) -> Codec:

@@ -1,5 +1,6 @@
 """Conversion of text to tokens: a Hugging Face tokenizer, or one token per character."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -127,6 +128,26 @@ class HfCodec:
     def eos_id(self) -> int:
         """The token that ends a completion."""
         return self._eos
+
+    def unbegun(self, prompt: Sequence[int]) -> str:
+        """Returns a warning if a prompt lacks the token that its model has met at each beginning.
+
+        Empty where it has the token, or the model was trained without one, as Qwen's were.
+        """
+        bos = self._tokenizer.bos_token_id
+        file = Path(self._folder) / "config.json"
+        config: dict[str, Any] = json.loads(file.read_text("utf-8")) if file.is_file() else {}
+        family, told = str(config.get("model_type", "")), config.get("bos_token_id")
+        if bos in (None, self._eos, *prompt[:1]) or told != bos or family.startswith("qwen"):
+            return ""
+        name = self._tokenizer.bos_token
+        where = "write {{ bos_token }} into the chat template"
+        if self._tokenizer.chat_template is None:
+            where = "save the tokenizer with add_bos_token=True"
+        return (
+            f"prompts do not begin with {name}, and models of the kind {family} are trained with "
+            f"it at each beginning; without, what they say is noise: {where}."
+        )
 
     def prompt(self, text: str) -> tuple[int, ...]:
         """Encodes a prompt with the tokenizer's special tokens, as a user turn of its template.

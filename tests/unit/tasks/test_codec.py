@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -91,3 +92,19 @@ def test_no_prompt_ends_with_an_end_that_its_tokenizer_adds(model: Path, tmp_pat
 def test_a_template_that_is_not_there_is_named(model: Path) -> None:
     with pytest.raises(TaskError, match=r"task.chat_template=nowhere.jinja cannot be read"):
         HfCodec(model, chat_template="nowhere.jinja")
+
+
+def test_a_beginning_of_sequence_token_that_prompts_lack_is_named(tmp_path: Path) -> None:
+    def codec(family: str, **config: object) -> HfCodec:
+        tokenizer = sft.char_tokenizer(CODEC.alphabet)
+        tokenizer.save_pretrained(tmp_path)
+        held = {"model_type": family, "bos_token_id": tokenizer.bos_token_id, **config}
+        (tmp_path / "config.json").write_text(json.dumps(held))
+        return HfCodec(tmp_path)
+
+    gemma = codec("gemma3_text")
+    said = gemma.unbegun(gemma.prompt("1+2="))
+    assert said.startswith("prompts do not begin with <bos>") and "add_bos_token=True" in said
+    assert not gemma.unbegun((2, *gemma.prompt("1+2=")))
+    assert not codec("qwen3").unbegun((5,)), "which were trained without"
+    assert not codec("llama", bos_token_id=None).unbegun((5,))
