@@ -63,9 +63,8 @@ def _rehearsed(loaded: config.Experiment, *, fresh: bool) -> Outcome:
         raise ConfigError(found.detail)
     detail = f" ({found.detail})" if found.detail else ""
     first = f"first prompt: {found.first}" if found.first else ""
-    text = "\n".join(
-        filter(None, (f"would {found.would}{detail}: {found.folder}", found.data, first))
-    )
+    head = f"would {found.would}{detail}: {found.folder}"
+    text = "\n".join(filter(None, (head, found.data, found.size, first)))
     return Outcome(data=asdict(found), plain=text)
 
 

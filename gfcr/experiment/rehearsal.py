@@ -11,6 +11,7 @@ from gfcr.experiment.check import check
 from gfcr.experiment.prepared import prepare
 from gfcr.experiment.resolved import Resolved, resolve
 from gfcr.experiment.resumed import card_to_resume, check_same
+from gfcr.experiment.size import size_of
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.lock import refuse_if_locked, refuse_if_running
 from gfcr.train import checkpoint
@@ -30,6 +31,8 @@ class Rehearsal:
     """What there is to train on and to evaluate on; empty where it was not looked at."""
     first: str = ""
     """The first prompt as the policy would see it, with its tokens."""
+    size: str = ""
+    """The memory and disk that its model takes; empty where it has none."""
 
 
 def rehearse(config: Experiment, *, fresh: bool, prompts: bool = True) -> Rehearsal:
@@ -67,7 +70,8 @@ def _with_prompts(found: Rehearsal, resolved: Resolved) -> Rehearsal:
         why = f"prompts not checked: the model {config.model} would be made or downloaded first"
         return replace(found, detail="; ".join(filter(None, (found.detail, why))))
     prepared = prepare(resolved, model=str(model))
-    told = replace(found, data=prepared.about, first=prepared.first)
+    size = size_of(resolved, model=str(model))
+    told = replace(found, data=prepared.about, first=prepared.first, size=size)
     if found.would != "resume":
         return told
     held = card_to_resume(RunFolder(resolved.folder))

@@ -103,6 +103,13 @@ class TrainerConfig(Part):
             ConfigError: it cannot; names the settings.
         """
 
+    def finished(self, folder: Path) -> None:
+        """Removes what only a run that goes on needs, after one has its result.
+
+        Args:
+            folder: the folder of its checkpoints.
+        """
+
     @abstractmethod
     def train(self, job: TrainJob) -> TrainResult:
         """Trains, resuming from the newest complete checkpoint in `job.folder`."""

@@ -13,6 +13,7 @@ import re
 import shutil
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -48,15 +49,23 @@ def commit(checkpoint: Path, *, state: Mapping[str, Any], keep: int) -> None:
     text = _manifest({name: _digest(checkpoint / name) for name in _files(checkpoint)})
     for path in checkpoint.rglob("*"):
         _flush(path)
-    draft = checkpoint / f".{MARKER}"
-    with draft.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(checkpoint / MARKER)
-    _flush(checkpoint)  # the marker's directory entry, too
+    _mark(checkpoint, text)
     _flush(checkpoint.parent)
     _drop_old(checkpoint.parent, keep=keep)
+
+
+def drop_optimizers(folder: Path) -> None:
+    """Removes the optimizers' state, two thirds of a checkpoint, once nothing is resumed any more.
+
+    A checkpoint that is damaged stays as it is.
+    """
+    for found in complete(folder):
+        with suppress(CheckpointError):
+            held = _digests(found)
+            kept = {n: digest for n, digest in held.items() if not n.startswith("optimizer")}
+            _mark(found, _manifest(kept))  # first, so that no file of the marker is missing
+            for name in held.keys() - kept.keys():
+                (found / name).unlink()
 
 
 def complete(folder: Path) -> list[Path]:
@@ -142,6 +151,17 @@ def _digests(checkpoint: Path) -> dict[str, str]:
     if not whole:
         raise CheckpointError(f"{path} is damaged or missing.{_other(checkpoint)}")
     return files
+
+
+def _mark(checkpoint: Path, text: str) -> None:
+    """Writes the marker, whole or not at all."""
+    draft = checkpoint / f".{MARKER}"
+    with draft.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(checkpoint / MARKER)
+    _flush(checkpoint)  # the marker's directory entry, too
 
 
 def _manifest(files: Mapping[str, str]) -> str:

@@ -57,6 +57,8 @@ class Trl(TrainerConfig):
     save_every: Count = 10
     """Updates between checkpoints; the last update is always saved."""
     keep_checkpoints: Count = 2
+    keep_optimizer: bool = False
+    """Whether the checkpoints of a finished run keep the optimizer's state, two thirds of them."""
     bf16: bool = False
     """Whether the forward pass autocasts to bfloat16; weights and optimizer stay float32."""
     gradient_checkpointing: bool = False
@@ -145,6 +147,11 @@ class Trl(TrainerConfig):
             mini_batches=self.mini_batches,
             iterations=self.iterations,
         )
+
+    def finished(self, folder: Path) -> None:
+        """See `TrainerConfig.finished`."""
+        if not self.keep_optimizer:
+            checkpoint.drop_optimizers(folder)
 
     def check(self, loss: Loss, *, correction: Correction | None, sampling: Sampling) -> None:
         """See `TrainerConfig.check`. Checks the optimizer's name too."""

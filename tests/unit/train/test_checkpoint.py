@@ -1,4 +1,5 @@
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -123,3 +124,18 @@ def test_what_a_kill_left_undropped_is_dropped_when_resumed(tmp_path):
         made(tmp_path, step=step)
     assert checkpoint.resume(tmp_path, source=Source(), keep=2) == tmp_path / "checkpoint-3"
     assert list(map(checkpoint.step_of, checkpoint.complete(tmp_path))) == [2, 3]
+
+
+def test_optimizers_of_a_finished_run_go_and_its_checkpoints_stay_whole(tmp_path: Path) -> None:
+    for step in (1, 2):
+        made = tmp_path / f"checkpoint-{step}"
+        (made / "optimizer_0").mkdir(parents=True)
+        for name in ("optimizer.pt", "optimizer_0/part", "model.safetensors"):
+            (made / name).write_bytes(bytes(range(256)))
+        checkpoint.commit(made, state={"step": step}, keep=2)
+    (tmp_path / "checkpoint-1" / checkpoint.MARKER).write_text("damaged")
+    checkpoint.drop_optimizers(tmp_path)
+    held = {p.name for p in (tmp_path / "checkpoint-2").rglob("*") if p.is_file()}
+    assert "model.safetensors" in held and not held & {"optimizer.pt", "part"}
+    assert checkpoint.load(tmp_path / "checkpoint-2") == {"step": 2}
+    assert (tmp_path / "checkpoint-1" / "optimizer.pt").exists()
