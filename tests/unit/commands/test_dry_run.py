@@ -6,12 +6,10 @@ from typing import Any
 
 import pytest
 import yaml
-from transformers import AutoModelForCausalLM
 
 from gfcr.tracking.lock import locked
 from tests.cases import over
 from tests.commands import gfcr
-from tests.integration.tiny_model import tiny_chain_sum
 from tests.launchers import HERE
 
 EXPERIMENT: dict[str, Any] = {
@@ -100,14 +98,3 @@ def test_a_sweep_says_it_of_each_trial(tmp_path: Path) -> None:
     short = "task={name: chain_sum, num_heldout: 4}"
     refused = would("sweep", study, short, folder=tmp_path, code=1)["trials"]
     assert [t["would"] for t in refused] == ["be refused", "be refused", "start", "start"]
-
-
-def test_the_size_of_a_model_is_foretold(tmp_path: Path) -> None:
-    tiny_chain_sum(tmp_path / "model")
-    model = AutoModelForCausalLM.from_pretrained(tmp_path / "model")
-    real = {"engine": {"name": "vllm", "kv_cache_gib": 2}, "trainer": {"name": "trl"}}
-    path = written(tmp_path, model=str(tmp_path / "model"), **real)
-    gib = sum(p.numel() for p in model.parameters()) * 4 / 2**30
-    for changes, trained in (([], 4), (["trainer.beta=0.1"], 5), (["trainer.lora={rank: 2}"], 1)):
-        found = would("run", path, *changes, folder=tmp_path)["size"]
-        assert f"trainer {trained * gib:.1f}, engine {gib:.1f} and its cache 2.0 GiB" in found
