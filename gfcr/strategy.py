@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from gfcr import registry
+from gfcr.code import loose
 from gfcr.correction.base import Correction
 from gfcr.errors import ConfigError, missing_part, shown, unknown_name
 from gfcr.part import Part
@@ -48,9 +49,7 @@ class Strategy(Checked, JupyterMixin):
     def parts(self) -> dict[str, Part]:
         """Every part by its address, such as `generate`, `filters.<name>`, `drafter.drafter`."""
         named: dict[str, Part] = {"generate": self.generate}
-        named |= {f"filters.{n}": p for n, p in self.filters.items()}
-        named |= {f"controls.{n}": p for n, p in self.controls.items()}
-        named |= {f"replays.{n}": p for n, p in self.replays.items()}
+        named |= {f"{at}.{n}": p for at in _MAPS for n, p in getattr(self, at).items()}
         named |= {"drafter": self.drafter} if self.drafter else {}
         named |= {"correction": self.correction} if self.correction else {}
         nests = [registry.nested(part, at=address) for address, part in named.items()]
@@ -82,8 +81,7 @@ class Strategy(Checked, JupyterMixin):
 
     def __rich__(self) -> Table:
         """Returns what notebooks show: its parts."""
-        head = f"strategy {self.name}, groups of {self.group_size}"
-        table = Table("part", "", title=head, caption=escape(f"{self.loss}"))
+        table = Table("part", "", title=self.name, caption=escape(f"{self.loss}"))
         for address, part in self.parts.items():
             table.add_row(address, escape(repr(part)))
         return table
@@ -146,7 +144,7 @@ def load(name: str, **overrides: Any) -> Strategy:
 
     Args:
         name: file name in `strategies/`, an installed entry point, `package.module:function` or
-            `path/to/file.py:function`.
+            `path/to/file.py:function`; either may name a `Strategy` too.
         overrides: arguments of the strategy's function (its knobs), and `generate`, `filters`,
             `controls`, `replays`, `drafter`, `correction`, `loss`: mappings merged into the parts
             at that address. A new filter, control or replay is added with its `name`; null (for a
@@ -160,8 +158,8 @@ def load(name: str, **overrides: Any) -> Strategy:
     allowed = inspect.signature(function).parameters
     for key in knobs:
         if key not in allowed:
-            options = [*allowed, *ADDRESSES]
-            raise unknown_name(key, kind="key", allowed=options, where=f"strategy '{name}'")
+            where = f"strategy '{name}'"
+            raise unknown_name(key, kind="key", allowed=[*allowed, *ADDRESSES], where=where)
     knobs = plain.typed(function, knobs, where=f"strategy.{name}")
     for key, parameter in allowed.items():
         if parameter.default is parameter.empty and key not in knobs:
@@ -218,7 +216,9 @@ def find(name: str) -> Callable[..., object]:
 
 
 def makes(function: object) -> bool:
-    """Whether it says of itself that it makes a strategy: nothing else is called."""
+    """Whether it is a strategy, or says of itself that it makes one: nothing else is called."""
+    if isinstance(function, Strategy):
+        return True
     try:
         made = inspect.signature(function, eval_str=True).return_annotation  # pyright: ignore[reportArgumentType]
     except (TypeError, ValueError, NameError):
@@ -229,10 +229,17 @@ def makes(function: object) -> bool:
 def _announced(function: Any, *, name: str) -> Callable[..., object]:
     if not makes(function):
         raise ConfigError(
-            f"strategy.name={shown(name)} is not allowed: give a function whose annotation says "
-            "`-> gfcr.strategy.Strategy`."
+            f"strategy.name={shown(name)} is not allowed: give a `gfcr.strategy.Strategy`, or a "
+            "function whose annotation says `-> gfcr.strategy.Strategy`."
         )
-    return function
+    if not isinstance(function, Strategy):
+        return function
+
+    def given(*, group_size: int = function.group_size) -> Strategy:
+        return replace(function, group_size=group_size)
+
+    given.__doc__, given.__module__ = f"{function!r}.", loose.find(name.rpartition(":")[0]).__name__
+    return given
 
 
 def names() -> list[str]:

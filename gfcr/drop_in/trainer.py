@@ -58,7 +58,7 @@ class GRPOTrainer(SeamMixin, _Trl):
         args: Any = None,
         train_dataset: Any = None,
         *,
-        strategy: str | Mapping[str, Any] = "grpo",
+        strategy: str | Mapping[str, Any] | Strategy = "grpo",
         engine: Mapping[str, Any] | None = None,
         **trl: Any,
     ) -> None:
@@ -70,7 +70,8 @@ class GRPOTrainer(SeamMixin, _Trl):
             reward_funcs: as TRL's.
             args: a `GRPOConfig`; `use_vllm` stays False, the engine is ours.
             train_dataset: with a `prompt` column; of known length.
-            strategy: a name, or as an experiment's `strategy`: `{"name": "dapo", "replay": ...}`.
+            strategy: a name, a `Strategy`, whose group size is `num_generations`, or as an
+                experiment's `strategy`: `{"name": "dapo", "replay": ...}`.
             engine: settings of the engine, `{"dtype": "bfloat16"}`; vLLM unless it has a `name`.
             trl: what else TRL's trainer takes.
 
@@ -239,9 +240,12 @@ def _say(words: str) -> None:
     log.warning(words)
 
 
-def _load(asked: str | Mapping[str, Any], *, args: Any) -> Strategy:
-    knobs: dict[str, Any] = {"name": asked} if isinstance(asked, str) else dict(asked)
-    loaded = strategies.load(str(knobs.pop("name", "")), **knobs)
+def _load(asked: str | Mapping[str, Any] | Strategy, *, args: Any) -> Strategy:
+    if isinstance(asked, Strategy):
+        loaded, knobs = asked, dict.fromkeys(("loss", "filters"))
+    else:
+        knobs = {"name": asked} if isinstance(asked, str) else dict(asked)
+        loaded = strategies.load(str(knobs.pop("name", "")), **knobs)
     size = getattr(args, "num_generations", None)
     if size is None:
         return loaded  # no `GRPOConfig`, which is refused
