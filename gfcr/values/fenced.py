@@ -6,6 +6,7 @@ from typing import Final
 
 _FENCED: Final = re.compile(r"(```|~~~)([^\n`]*)\n(.*?)(?:\1|\Z)", re.DOTALL)
 _BOXED: Final = re.compile(r"\\f?boxed\s*\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}")
+_GAP: Final = re.compile(r"\s{9,}")
 _CODE: Final = ("python", "python3", "py", "sql", "sqlite")
 
 
@@ -14,9 +15,19 @@ def said(text: str) -> str:
     return text.rpartition("</think>")[2].rpartition("<answer>")[2].partition("</answer>")[0]
 
 
+def close(text: str) -> str:
+    """Returns a text without long gaps, over which patterns take seconds."""
+    return _GAP.sub(lambda gap: "\n\n" if "\n" in gap[0] else "  ", text)
+
+
+def boxes(text: str) -> list[str]:
+    """Returns what each box holds."""
+    return _BOXED.findall(text)
+
+
 def last_box(text: str) -> str | None:
     """Returns what the last box holds, None where there is none."""
-    return next(reversed(_BOXED.findall(text)), None)
+    return next(reversed(boxes(text)), None)
 
 
 def last_block(text: str) -> str:

@@ -6,7 +6,7 @@ from importlib import import_module
 from math import log10
 from typing import Any, Final
 
-from gfcr.values.fenced import last_box
+from gfcr.values.fenced import boxes, close, last_box
 
 CHOICE: Final = re.compile(r"\$?\s*(?:\\text\s*\{)?\s*\(?([A-Z])[).]?\s*\}?\s*\$?")
 """A multiple-choice answer: a capital letter, maybe in parentheses."""
@@ -15,11 +15,27 @@ _MARKED: Final = re.compile(
     r"(?<![\w(])\(([A-Z])\)(?![\w)])|\*\*\s*([A-Z])[.)]?\s*\*\*|\$\s*([A-Z])\s*\$"
 )
 _FIRST: Final = re.compile(r"\(?([A-Z])[).:]\s.*", re.DOTALL)
+_NEXT: Final = r"(?:[\s*$(]*+(?i:option|choice)\b)?[\s*$(]*+[A-Z]\b[)*$]*+"
+_ROW: Final = re.compile(
+    rf"(?<![\w*$(])[*$(]*+[A-Z]\b[)*$]*+[.:]?(?:"
+    rf"\s*+(?:,?\s*+(?i:or|and/or)\b|/)(?!\s*+I\s+[a-z]){_NEXT}"
+    rf"|\s*+(?:[,;&]|,?\s*+(?i:and)\b){_NEXT}"
+    rf"(?!\s+(?!and\b|or\b|both\b|are (?:both|all|right|correct|possible))[a-z]))+"
+    rf"(?!\s*+(?:,|,?\s*+and\b){_NEXT}\s+[a-z])"
+)
+"""Choices in a row, `A or B`, `(A), (B)`, but not `A, and B is wrong`."""
+_BEHIND: Final = re.compile(
+    r"(?<![A-Z])(?<![A-Z][).:])(?:\s+(?:or|and)\b|[,;\n])\s*\(?[A-Z](?:[):]\s|\.\s(?=[A-Z\d$]))"
+)
+"""A choice behind the text of another, `A. Paris or B. London`; not `D. (A) and (B)`."""
 _CLOCK: Final = re.compile(r"(?<![\d:])(\d{1,2}:\d{2}(?::\d{2})?)(?![\d:])")
 _E: Final = re.compile(r"(?<![\w.])(\d+(?:\.\d*)?|\.\d+)[eE]([-+]?\d+)(?!\w)")
 _UPRIGHT: Final = re.compile(r"\\(?:mathrm|operatorname)\s*\{\s*([ei])\s*\}")
 _MATH: Final = re.compile(r"\$[^$]+\$|\\boxed\s*\{[^{}]*\}|\\\(.+?\\\)|\\\[.+?\\\]", re.DOTALL)
 _DELIMITED: Final = re.compile(r"\$|\\boxed|\\\(|\\\[")
+_EITHER: Final = re.compile(
+    r"(?<![\w.,])((?:[a-z] ?= ?)?-?\d[\d./]*) or ((?:[a-z] ?= ?)?-?\d[\d./]*?)(?=[.*\s]*\Z)"
+)
 _SIMPLE: Final = re.compile(
     r"-?(?:\d{1,30}(?:\.\d{1,30})?|\d{1,9}/[1-9]\d{0,9}"
     r"|\\[dt]?frac\{-?\d{1,9}\}\{[1-9]\d{0,9}\}|\d{0,9}\\sqrt\{\d{1,9}\})"
@@ -43,20 +59,33 @@ _DIGITS: Final = 30
 
 
 def choice(text: str) -> str | None:
-    """Returns the letter that a completion chooses: the last boxed, named or bracketed one."""
+    """Returns the letter that a completion chooses: the last boxed, named or bracketed one.
+
+    Several in a row, `A or B`, are no choice.
+    """
+    text = close(text)
     box = last_box(text)
     shown = _plain(box or text.strip().rpartition("\n")[2])
-    if alone := CHOICE.fullmatch(shown.upper()) or (box and _FIRST.fullmatch(shown)):
+    if _several(text) or _is_row(_ROW.fullmatch(shown.upper().rstrip(" ."))):
+        return None
+    if alone := CHOICE.fullmatch(shown.upper()):
         return alone[1]
+    if box and (first := _FIRST.fullmatch(shown)) and not _is_row(_ROW.match(shown)):
+        return None if _BEHIND.search(shown) else first[1]
     text = shown if box else text
     found = [*_NAMED.finditer(text)] or [*_MARKED.finditer(text)]
-    return found[-1][found[-1].lastindex or 0] if found else None
+    at = found[-1].start(found[-1].lastindex or 0) if found else -1
+    rows = (row for row in _ROW.finditer(text) if row.start() <= at < row.end())
+    return None if not found or any(map(_is_row, rows)) else text[at]
 
 
 def is_written(answer: str, text: str) -> bool:
     """Whether a completion's last box, or its last line, is the answer letter by letter."""
     shown = last_box(text) or text.strip().rpartition("\n")[2]
-    return _plain(shown).strip("$. ").casefold() == _plain(answer).strip("$. ").casefold()
+    return (
+        not _several(text)
+        and _plain(shown).strip("$. ").casefold() == _plain(answer).strip("$. ").casefold()
+    )
 
 
 def clock(text: str) -> str | None:
@@ -74,6 +103,8 @@ def as_math(answer: str) -> str:
 def prepared(text: str) -> str:
     """Returns a completion as the library reads it; one that is bare LaTeX gets its dollars."""
     text = _listed(text.replace(r"\$", ""))
+    if not _DELIMITED.search(text):
+        text = _EITHER.sub(r"$\1, \2$", text)
     bare = re.sub(r"\\[a-zA-Z]+", "", text).strip()
     prose = "\n" in bare or "*" in bare or re.search("[A-Za-z]{2,}", bare)
     latex = bool(re.search(r"\\[a-zA-Z]|[!^{]|\d[eE][-+]?\d", text))
@@ -148,6 +179,16 @@ def _spelt(text: str) -> str:
 def _plain(text: str) -> str:
     """Returns a text without the commands that set it upright or in bold."""
     return re.sub(r"\\(?:textbf|text|mathrm|mathbf)\s*\{([^{}]*)\}", r"\1", text).strip()
+
+
+def _is_row(row: re.Match[str] | None) -> bool:
+    """Whether choices in a row are of different letters."""
+    return bool(row and len(set(re.findall(r"\b[A-Z]\b", row[0]))) > 1)
+
+
+def _several(text: str) -> bool:
+    """Whether the last box is in a list with others that hold something else."""
+    return len(set(map(_plain, boxes(_listed(text))))) > 1 and text.count(r"\boxed") > 1
 
 
 def _listed(text: str) -> str:

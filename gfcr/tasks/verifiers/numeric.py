@@ -7,7 +7,7 @@ from typing import ClassVar, Final, final
 
 from gfcr.tasks.base import Verdict
 from gfcr.tasks.verifiers.base import Verifier
-from gfcr.values.fenced import last_box, said
+from gfcr.values.fenced import close, last_box, said
 from gfcr.values.ranges import NonNegative, Word
 
 _NUMBER: Final = re.compile(
@@ -22,6 +22,7 @@ _NUMBER: Final = re.compile(
         | \^(?P<power>[-+]?\d+)
     )?
     (?:/(?P<under>\d+))?
+    (?:[\s~]*+(?:\\text\s*+\{\s*+)?(?P<scale>thousand|million|billion|trillion)s?\b)?
     """,
     re.IGNORECASE | re.VERBOSE,
 )
@@ -34,6 +35,15 @@ _PART: Final = r"\s*(?:\{\s*(\d+)\s*\}|(\d))"
 _FRACTION: Final = re.compile(rf"(\d*)\s*\\[dt]?frac{_PART}{_PART}")
 _MIXED: Final = re.compile(r"(?<![\d.,/])(\d+) (\d+)/(\d+)")
 _UNIT: Final = re.compile(r"(?<=[A-Za-z}])\s*\^\s*(?:\d|\{\d\})")
+_APART: Final = re.compile(
+    r"(\A\s*-|[=:\u2248][^\S\n]?-|[({$*]-|\bis -)[^\S\n]+(?=[\d.])", re.IGNORECASE
+)
+"""A minus that stands apart from its number, and is neither an operator nor marks an item."""
+_OR: Final = re.compile(
+    r"[\s$*})]*(?:[a-z]{1,3}\s+)?(?:or|\\text\s*\{\s*or\s*\})[\s$*{(]*(?:[a-z]\s*=\s*)?"
+)
+"""What stands between two numbers of which a completion leaves open which it means."""
+_SCALES: Final = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 _MORE: Final = re.compile(
     r"\\(?:sqrt|pi|overline)|[√π]|\d[:!_-]|(?<=\d)(?<!(?<!\d)10)\^|\d,\d\d?(?!\d)|\b[a-z][-+*/]"
 )
@@ -46,9 +56,10 @@ class Numeric(Verifier):
     r"""1 if the last number of the completion is the answer's last number, within a tolerance.
 
     Reads `1,234.5`, `1 234.5`, `1{,}234`, `-2e3`, `3/4`, `\frac{3}{4}`, `2 \times 10^{-7}`, and
-    minus in any of its characters, `1 1/2`. With `marker`, only what follows its last occurrence
-    counts, the first line with a number (GSM8K answers end in `#### 42`: both sides then agree on
-    the number meant); else the last box, or what follows `</think>` or is in `<answer>`.
+    minus in any of its characters, `1 1/2`, `- 3`, `1 million`; `50%` is 50, and `4 or 5` is none.
+    With `marker`, only what follows its last occurrence counts, the first line with a number (GSM8K
+    answers end in `#### 42`: both sides then agree on the number meant); else the last box, or what
+    follows `</think>` or is in `<answer>`.
     """
 
     origin: ClassVar[str] = "ours"
@@ -85,18 +96,22 @@ class Numeric(Verifier):
 
 
 def last_number(text: str) -> Fraction | None:
-    """Returns the last number written in a text, exactly."""
-    for written in reversed([*_NUMBER.finditer(_plain(text))]):
-        number = _parse(written)
-        if number is not None:
-            return number
-    return None
+    """Returns the last number written in a text, exactly; None of one that may be another."""
+    plain = _plain(text)
+    found = [(w, n) for w in _NUMBER.finditer(plain) if (n := _parse(w)) is not None]
+    if not found:
+        return None
+    last, number = found[-1]
+    before, other = found[-2] if len(found) > 1 else found[-1]
+    is_open = other != number and _OR.fullmatch(plain, before.end(), last.start())
+    return None if is_open and "%" not in plain else number
 
 
 def _plain(text: str) -> str:
     """Returns a text with its numbers spelt in few ways, whatever typeset them."""
-    text = _SPACES.sub(" ", text.translate(_MINUS).replace("{,}", ","))
+    text = _SPACES.sub(" ", close(text).translate(_MINUS).replace("{,}", ","))
     text = _RAISED.sub(lambda raised: "^" + raised[1].translate(_LOWERED), text)
+    text = _APART.sub(r"\1", text)
     text = _BRACED.sub(lambda braced: "^" + braced[1].replace(" ", ""), text)
     return _MIXED.sub(_over, _FRACTION.sub(_over, _UNIT.sub("", text)))
 
@@ -116,9 +131,10 @@ def _parse(written: re.Match[str]) -> Fraction | None:
     exponent = written["e"] or written["ten"] or ""
     if power is not None:
         digits, exponent = "1", power
-    return _parsed(
+    found = _parsed(
         (written["sign"] or "") + digits, exponent=exponent, under=written["under"] or ""
     )
+    return found and found * _SCALES.get((written["scale"] or "").lower(), 1)
 
 
 def _parsed(digits: str, *, exponent: str, under: str) -> Fraction | None:

@@ -1,16 +1,17 @@
 """Answers as people bring them, many from public issues (named behind the row) since 2025."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
 
 from gfcr.errors import TaskError
 from gfcr.tasks.dataset import Dataset
-from gfcr.tasks.verifiers._expressions import is_huge
+from gfcr.tasks.verifiers._expressions import choice, is_huge
 from gfcr.tasks.verifiers._test_forms import forms_of
 from gfcr.tasks.verifiers.math_verify import MathVerify
-from gfcr.tasks.verifiers.numeric import Numeric
+from gfcr.tasks.verifiers.numeric import Numeric, last_number
 from gfcr.tasks.verifiers.sql import Sql
 from gfcr.testing import factories as make
 from gfcr.values.fenced import last_block
@@ -56,6 +57,10 @@ EXPRESSIONS = [
     ("1", r"\boxed{9^{9^{9}}}", 0),  # Math-Verify 65
     ("1", "9**9**9", 0),
     (r"7.41\%", r"\boxed{7.41\%}", 1),  # Math-Verify 50
+    ("5", r"\boxed{4} or \boxed{5}", 0),
+    ("5", "It is 4 or 5.", 0),
+    ("x=5", "x=4 or x=5", 0),
+    ("4,5", "4 or 5", 1),
     (r"m \geq \sqrt{2}", r"$m \in [\sqrt{2}, +\infty)$", 1),  # Math-Verify 25
 ]
 
@@ -72,6 +77,56 @@ NUMBERS = [
     ("$1,234", "1234", 1),
     ("-3/4", "-0.75", 1),
     ("x=5", "5", 1),
+    ("-3", "x = - 3", 1),
+    ("-3", r"\boxed{- 3}", 1),
+    ("- 3", "-3", 1),
+    ("3", "x = - 3", 0),
+    ("3", "5 - 3", 1),
+    ("3", "Of these:\n- 3", 1),
+    ("1000000", "1 million", 1),
+    ("1.5 million", "1,500,000", 1),
+    ("1", "1 million", 0),
+    ("50", "50%", 1),
+    ("0.5", "50%", 0),
+    ("5", "4 or 5", 0),
+    ("5", r"\boxed{4 \text{ or } 5}", 0),
+    ("5", "Is it 4 or 5? It is 5.", 1),
+    ("5", "5 or 5.0", 1),
+]
+
+HEDGES = [
+    "The answer is A or B.",
+    "The answer is B or A.",
+    "The answer is A and B",
+    "The answer is A and B are correct",
+    "The answer is A, B, C or D",
+    "Answer: A/B",
+    "Answer: **A** or **B**",
+    "either (B) or (A)",
+    "$B$ and/or $A$",
+    "option B or option A",
+    "The answer is A.\n\nA or B",
+    r"\boxed{A} or \boxed{B}",
+    r"\boxed{B}, \boxed{A}",
+    r"\boxed{\text{B or A}}",
+    r"\boxed{Answer: A or B}",
+    r"\boxed{A. or B.}",
+    r"\boxed{A. Paris or B. London}",
+]
+CHOSEN = [
+    "The answer is A, and B is wrong.",
+    "The answer is A, B and C are wrong.",
+    "The answer is A, I think.",
+    "The answer is A, not B.",
+    "The answer is A, option A.",
+    "The answer is (A), for (B) and (C) are too small.",
+    "Between (B) and (C), (A) is right",
+    "It is (A) or (B). I choose (A).",
+    "The answer is A or B. No: the answer is A.",
+    "B or C?\nA",
+    r"\boxed{A. Both (B) and (C)}",
+    r"\boxed{A. Salmonella and E. coli}",
+    r"\boxed{B} is tempting, but \boxed{A}",
 ]
 
 
@@ -85,6 +140,20 @@ def test_expressions(answer: str, text: str, right: int) -> None:
 def test_numbers(answer: str, text: str, right: int) -> None:
     assert Numeric().check(answer) is None
     assert Numeric().verify(text, answer=answer).reward == right
+
+
+@over(("text", "right"), [*((t, 0) for t in HEDGES), *((t, 1) for t in CHOSEN)])
+def test_several_choices_are_none_and_others_may_be_mentioned(text: str, right: int) -> None:
+    """Else a policy learns to name them all."""
+    assert MathVerify().verify(text, answer="A").reward == right
+
+
+@over("text", ["A" + " " * 30_000 + "x", "1" + " " * 30_000, "A, " * 9_000, "(" * 20_000])
+def test_no_completion_takes_long_to_read(text: str) -> None:
+    began = time.process_time()
+    assert choice(text) is None
+    assert last_number(text) in (1, None)
+    assert time.process_time() - began < 3
 
 
 def test_a_marked_number_is_that_of_its_line_whatever_follows() -> None:  # verl 7274
