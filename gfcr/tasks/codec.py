@@ -183,8 +183,8 @@ class HfCodec:
             raise TaskError(f"the chat template refuses a conversation ({error}).") from error
         if name := missing(rendered, turns=turns, tools=tools):
             raise TaskError(
-                f"the chat template leaves the tool '{name}' out, so that the model would not see "
-                "it: give task.chat_template the file of one that renders tools."
+                f"the chat template leaves {name} out, so that the model would not see it: give "
+                "task.chat_template the file of one that renders it, or change the row."
             )
         return self._ids(rendered, special=False)
 

@@ -222,6 +222,9 @@ class Dataset(Task):
 
     def _read(self, table: Any, split: str) -> Read:
         where = f"dataset.path={self.path}, split '{split}'"
+        if self.path.endswith(".csv"):  # functions get the numbers of `table`
+            names = table.column_names
+            table = rows.open_table(self.path, subset=self.subset, split=split, texts=names)
         return read(table, columns=self.columns, check=self._check, where=where)
 
     def _check(self, answer: str) -> str | None:

@@ -67,8 +67,10 @@ def fraction(key: str) -> float:
     return int(key[:8], 16) / 16**8
 
 
-def open_table(path: str, *, subset: str, split: str) -> Any:
+def open_table(path: str, *, subset: str, split: str, texts: Sequence[str] = ()) -> Any:
     """Opens one split of a local file, a saved folder or a Hub dataset.
+
+    With its columns as `texts`, a CSV file's cells are as written: 007 is no 7, NA not missing.
 
     Raises:
         TaskError: it does not exist, or cannot be read.
@@ -91,7 +93,11 @@ def open_table(path: str, *, subset: str, split: str) -> Any:
     try:
         if where.is_file():
             with _no_bars(library):
-                found = library.load_dataset(_FORMATS[where.suffix], data_files=str(where))
+                more: dict[str, Any] = {"keep_default_na": False, "na_values": [""]}
+                more["features"] = library.Features(dict.fromkeys(texts, library.Value("string")))
+                found = library.load_dataset(
+                    _FORMATS[where.suffix], data_files=str(where), **(more if texts else {})
+                )
         elif (where / "dataset_dict.json").is_file() or (where / "state.json").is_file():
             found = library.load_from_disk(str(where))
         else:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Any, cast, final
 
 from gfcr.errors import TaskError, did_you_mean
@@ -36,6 +37,10 @@ class Read:
     """Number of rows of the table."""
     apart: int
     """Rows kept that ask what an earlier one asks, with another answer."""
+    written: int = 0
+    """Prompts that are conversations written as text."""
+    cut: int = 0
+    """Answers whose last digits the file may have lost."""
 
     @property
     def about(self) -> str:
@@ -45,6 +50,15 @@ class Read:
             told += f"; {self.apart:,} ask one again with another answer and are kept apart"
         if repeats := self.total - len(self.rows):
             told += f"; {repeats:,} repeat one and are left out"
+        if self.written:
+            told += f"; {self.written:,} are conversations written as text, read as conversations"
+        if begun := sum(bool(r.turns) and r.turns[-1]["role"] == "assistant" for r in self.rows):
+            told += f"; {begun:,} end with the assistant's words, which the policy continues"
+        if self.cut:
+            told += (
+                f". WARNING: {self.cut:,} answers are whole numbers beyond 2**53 that the file "
+                "gives as floats, so that their last digits may be lost: write them as texts"
+            )
         return told
 
 
@@ -84,7 +98,13 @@ def read(table: Any, *, columns: Columns, check: Callable[[str], str | None], wh
             found[same] = row if not again else _apart(row, same)
     if not found:
         raise TaskError(f"{where}: it has no rows.")
-    return Read(rows=[*found.values()], total=len(given.prompts), apart=len(found) - len(askings))
+    return Read(
+        rows=[*found.values()],
+        total=len(given.prompts),
+        apart=len(found) - len(askings),
+        written=sum(isinstance(p, str) and turns.written(p) is not None for p in given.prompts),
+        cut=sum(isinstance(a, float) and a.is_integer() and abs(a) >= 2**53 for a in given.answers),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +116,7 @@ class _Given:
 
 def _row(prompt: Any, given: _Given, *, number: int, columns: Columns, place: str) -> Row:
     asks = f"{place}: column '{columns.prompt}'"
+    prompt = (isinstance(prompt, str) and turns.written(prompt)) or prompt
     told = turns.conversation(prompt, where=asks) if isinstance(prompt, list) else ()
     text = turns.asked(told) if told else _text(prompt, where=asks)
     if not text.strip():
@@ -162,6 +183,11 @@ def _text(value: Any, *, where: str) -> str:
         )
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return str(int(value))  # tables hold 7 as 7.0 beside 8.5, or beside none
+    if isinstance(value, date):
+        raise TaskError(
+            f"{where} holds the date {value}, as which JSON's texts such as '2024-01-02' are read: "
+            "convert the file to .csv or .parquet, where they stay texts."
+        )
     if not isinstance(value, str | int | float) or value != value:
         raise TaskError(
             f"{where} holds {type(value).__name__}, not a text or a number: "

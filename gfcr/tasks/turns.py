@@ -1,5 +1,6 @@
 """Turns of a conversation, as data sets hold them and as chat templates take them."""
 
+import ast
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias, cast
@@ -14,6 +15,26 @@ FIELDS: Final = (
     *("reasoning_content", "thinking"),
 )
 """Fields of a turn that chat templates read."""
+_FORMS: Final = ({"role", "content"}, {"from", "value"})
+SHAREGPT: Final = {
+    **{"human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant"},
+    **{"system": "system", "tool": "tool", "observation": "tool"},
+}
+"""Roles by the names that turns of `{from, value}` have for them."""
+
+
+def written(text: str) -> list[Any] | None:
+    """Returns the conversation that a text is in JSON or Python, as exports to CSV write it."""
+    if not (text.lstrip().startswith("[{") and text.rstrip().endswith("}]")):
+        return None
+    for read in (json.loads, ast.literal_eval):
+        try:
+            found: list[Any] = read(text.strip())
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+        if all(isinstance(t, dict) and any(f <= {*t} for f in _FORMS) for t in found):
+            return found
+    return None
 
 
 def conversation(given: Any, *, where: str) -> tuple[Turn, ...]:
@@ -48,7 +69,7 @@ def conversation(given: Any, *, where: str) -> tuple[Turn, ...]:
 
 def asked(turns: Sequence[Turn]) -> str:
     """Returns the text of the last turn that is not the assistant's: what is to be answered."""
-    return next((t["content"] or "" for t in reversed(turns) if t["role"] != "assistant"), "")
+    return next((t.get("content") or "" for t in reversed(turns) if t["role"] != "assistant"), "")
 
 
 def tools(given: Any, *, where: str) -> tuple[Mapping[str, Any], ...]:
@@ -71,13 +92,32 @@ def tools(given: Any, *, where: str) -> tuple[Mapping[str, Any], ...]:
 
 
 def missing(rendered: str, *, turns: Sequence[Turn], tools: Sequence[Mapping[str, Any]]) -> str:
-    """Returns the name of a tool, called or offered, that a rendered prompt does not show."""
+    """Names a tool, called or offered, or a turn that a rendered prompt does not show; or nothing.
+
+    Templates trim texts, write some as JSON, and leave out what the assistant has thought.
+    """
     called = [_name(call) for turn in turns for call in _calls(turn)]
-    return next((n for n in [*called, *map(_name, tools)] if n not in rendered), "")
+    for name in [*called, *map(_name, tools)]:
+        if name not in rendered:
+            return f"the tool '{name}'"
+    for number, turn in enumerate(turns):
+        said = (turn.get("content") or "").rpartition("</think>")[2].strip()
+        spelt = (said, *(json.dumps(said, ensure_ascii=a)[1:-1] for a in (False, True)))
+        if not any(text in rendered for text in spelt):
+            return f"turn {number}, of the role '{turn['role']}',"
+    return ""
 
 
 def _turn(given: Mapping[str, Any], *, where: str) -> Turn:
     kept = _filled(given)
+    if _FORMS[1] <= kept.keys() and not _FORMS[0] & kept.keys():
+        if (role := SHAREGPT.get(str(kept["from"]))) is None:
+            raise TaskError(
+                f"{where} is from {shown(kept['from'])}: give one of {', '.join(SHAREGPT)}, or "
+                "turns of {role, content}."
+            )
+        rest = {name: value for name, value in kept.items() if name not in _FORMS[1]}
+        kept = {"role": role, "content": kept["value"], **rest}
     role = kept.get("role")
     if not isinstance(role, str) or not role:
         raise TaskError(f"{where} has no role: give 'system', 'user', 'assistant' or 'tool'.")

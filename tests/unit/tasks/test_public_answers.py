@@ -223,3 +223,24 @@ def test_numbers_of_tables_are_as_they_were_written(tmp_path: Path) -> None:
     path.write_text('{"prompt": "1", "answer": NaN}\n{"prompt": "2", "answer": 1.5}')
     with pytest.raises(TaskError, match="row 0: column 'answer'"):
         Dataset(path=str(path), heldout_fraction=0.01).problems(make.CODEC)
+
+
+def test_cells_of_csv_are_as_they_were_written_and_functions_get_numbers(tmp_path: Path) -> None:
+    path, cells = tmp_path / "q.csv", ["007", "1.50", "NA", "true"]
+    path.write_text("prompt,answer,n\n" + "".join(f"{i},{c},1\n" for i, c in enumerate(cells)))
+    (tmp_path / "f.py").write_text("def f(completion, n): return n + 1")
+    task = Dataset(path=str(path), heldout_fraction=0.01, verifier=str(tmp_path / "f.py") + ":f")
+    found = task.problems(make.CODEC)
+    both = [*found.train, *found.heldout]
+    assert sorted(p.answer for p in both) == sorted(cells)
+    assert task.verify(both[0], text="").reward == 2
+    path.write_text("prompt,answer\n1,1\n2,\n")
+    with pytest.raises(TaskError, match="row 1: column 'answer' holds NoneType"):
+        Dataset(path=str(path)).problems(make.CODEC)
+
+
+def test_dates_of_json_are_refused_with_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "q.jsonl"
+    path.write_text('{"prompt": "1", "answer": "2024-01-02"}')
+    with pytest.raises(TaskError, match=r"holds the date 2024-01-02.*convert the file to .csv"):
+        Dataset(path=str(path)).problems(make.CODEC)

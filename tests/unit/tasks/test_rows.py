@@ -1,3 +1,5 @@
+import json
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -92,6 +94,7 @@ def test_columns_may_be_nested_and_answers_several() -> None:
         (Table(q=[[]], a=["1"]), r"row 0: column 'q' holds \[\]"),
         (Table(q=["a", " \n"], a=["1", "1"]), "row 1: column 'q' is blank"),
         (Table(q=[[ASKED]], a=["1"], tools=["web"]), "row 0: column 'tools' holds 'web'"),
+        (Table(q=["a"], a=[datetime(2024, 1, 2)]), "holds the date 2024-01-02.*JSON.*convert"),
         (Table(q=[{"a": 1}], a=["1"]), r"row 0: column 'q' holds several fields \(a\)"),
     ],
 )
@@ -107,6 +110,23 @@ def test_a_conversation_s_last_turn_is_what_is_asked() -> None:
     assert found[0].key != found[1].key == content_key("b")
     with pytest.raises(TaskError, match="conversations, which need a model"):
         Dataset(path="t.csv")._prompt(found[0], codec=CODEC, table=None, meta={})
+
+
+def test_what_is_made_of_rows_is_said() -> None:
+    begun = [ASKED, {"role": "assistant", "content": "so"}]
+    spelt = [json.dumps([ASKED]), repr(begun), '[{"from": "human", "value": "c"}]', "[1]"]
+    found = read_all(Table(q=[*spelt, begun], a=[1, 2, 3, 4, 2]))
+    assert [(r.prompt, len(r.turns)) for r in found.rows] == [
+        ("b", 1),
+        ("b", 2),
+        ("c", 1),
+        ("[1]", 0),
+    ]
+    assert "3 are conversations written as text, read as conversations" in found.about
+    assert "1 end with the assistant's words, which the policy continues" in found.about
+    large = read_all(Table(q=["a", "b", "c"], a=[2.0**53, 1.5, 2**60]))
+    assert "WARNING: 1 answers are whole numbers beyond 2**53" in large.about
+    assert "WARNING" not in found.about
 
 
 def test_prompts_are_tokenised_when_looked_at() -> None:

@@ -1,10 +1,11 @@
 """What a conversation may hold, and that a policy is asked what its chat template renders."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from gfcr.errors import TaskError
@@ -33,6 +34,11 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tokenizer.chat_template = TEMPLATE
     tokenizer.save_pretrained(folder)
     return folder
+
+
+@pytest.fixture(scope="module")
+def codec(model: Path) -> HfCodec:
+    return HfCodec(model)
 
 
 @over(
@@ -96,25 +102,110 @@ def test_special_tokens_are_left_out_of_a_completion_or_scored(model: Path) -> N
     assert not plain.unsaid(tokens[-1:]) and raw.pieces(tokens)[1] == "<bos>"
 
 
-TEXTS = st.text(st.characters(codec="ascii", exclude_categories=("Cc",)), max_size=12)
-CONTENTS = (
-    TEXTS | st.none() | st.lists(st.fixed_dictionaries({"type": st.just("text"), "text": TEXTS}))
-)
-SPOKEN = st.fixed_dictionaries(
-    {"role": st.sampled_from(["system", "user", "assistant", "tool"]), "content": CONTENTS},
-    optional={
-        "tool_calls": st.none() | st.just([CALL]),
-        "name": st.none() | TEXTS,
-        "likes": st.none() | st.integers(),
-    },
+# Turns of known roles alone, the first system's, without thoughts, tools' contents as JSON.
+NARROW = (
+    "{% for m in messages %}"
+    "{% if m.role == 'system' %}{% if loop.first %}{{ m.content }}{% endif %}"
+    "{% elif m.role == 'tool' %}{{ m.content | tojson }}"
+    "{% elif m.role == 'assistant' %}{{ m.content.split('</think>')[-1] | trim }}"
+    "{% elif m.role == 'user' %}<{{ m.content | trim }}>{% endif %}{% endfor %}"
 )
 
 
-@given(asked=st.lists(SPOKEN, max_size=5))
-def test_the_policy_is_asked_what_the_template_renders_of_the_row_or_the_row_is_refused(
-    model: Path, asked: list[dict[str, Any]]
+def said(role: str, content: str) -> dict[str, Any]:
+    return {"role": role, "content": content}
+
+
+@over(
+    ("asked", "left"),
+    [
+        ([said("developer", "be brief"), USER], "turn 0, of the role 'developer',"),
+        ([said("human", "a"), said("bot", "zzz"), USER], "turn 1, of the role 'bot',"),
+        ([said("system", "b"), said("system", "be brief"), USER], "turn 1, of the role 'system',"),
+        ([said("system", "b"), USER], ""),
+        ([said("user", "  a \n"), said("assistant", "<think>why</think> b"), USER], ""),
+        ([USER, said("tool", 'a "b"\n\u00e9')], ""),
+        ([said("developer", " "), USER], ""),
+    ],
+)
+def test_a_turn_that_does_not_reach_the_prompt_is_refused(
+    asked: list[dict[str, Any]], left: str, model: Path, tmp_path: Path
 ) -> None:
-    codec = HfCodec(model)
+    (tmp_path / "narrow.jinja").write_text(NARROW)
+    codec = HfCodec(model, chat_template=str(tmp_path / "narrow.jinja"))
+    told = turns.conversation(asked, where="row")
+    assert turns.missing(codec._rendered(told), turns=told, tools=()) == left
+    if left:
+        with pytest.raises(TaskError, match=f"leaves {left} out"):
+            codec.conversation(told)
+
+
+def test_turns_of_sharegpt_are_read_and_others_of_its_form_named() -> None:
+    names = {"system": "system", "human": "user", "gpt": "assistant"}
+    given = [{"from": n, "value": n, "weight": None} for n in ("system", "human", "gpt", "human")]
+    found = turns.conversation(given, where="")
+    assert found == tuple({"role": names[n["from"]], "content": n["from"]} for n in given)
+    assert turns.conversation([USER, {"from": "observation", "value": 3}], where="")[1] == {
+        "role": "tool",
+        "content": "3",
+    }
+    with pytest.raises(TaskError, match="turn 0 is from 'narrator': give one of human, user, gpt"):
+        turns.conversation([{"from": "narrator", "value": "a"}], where="row 3")
+
+
+@over(
+    ("text", "read"),
+    [
+        (json.dumps([USER]), [USER]),
+        (f" {[USER, CALLS]!r}\n", [USER, CALLS]),
+        ('[{"from": "human", "value": "a"}]', [{"from": "human", "value": "a"}]),
+        ('[{"role": "user"}]', None),
+        ('[{"role": "user", "content": "a"}, 3]', None),
+        ("[{a}]", None),
+        ("[]", None),
+        ("a", None),
+    ],
+)
+def test_a_conversation_is_known_where_it_is_written_as_text(text: str, read: Any) -> None:
+    assert turns.written(text) == read
+
+
+TEXTS = st.text(st.characters(codec="ascii", exclude_categories=("Cc",)), max_size=12)
+WORDS = TEXTS | st.lists(st.fixed_dictionaries({"type": st.just("text"), "text": TEXTS}))
+NAMES = {"name": st.none() | TEXTS}
+CALLING = st.fixed_dictionaries(
+    {"role": st.just("assistant"), "content": st.none() | TEXTS, "tool_calls": st.just([CALL])}
+)
+
+
+def spoken(*roles: str) -> st.SearchStrategy[dict[str, Any]]:
+    needed = {"role": st.sampled_from(roles), "content": WORDS}
+    return st.fixed_dictionaries(needed, optional={**NAMES, "tool_calls": st.none()})
+
+
+GOOD = st.tuples(
+    st.lists(spoken("system", "user", "assistant", "tool") | CALLING, max_size=4),
+    spoken("user", "assistant").map(lambda turn: [turn])
+    | st.tuples(CALLING, spoken("tool")).map(list),
+).map(lambda parts: [*parts[0], *parts[1]])
+ODD = st.lists(
+    st.fixed_dictionaries(
+        {
+            "role": st.sampled_from(["system", "user", "assistant", "tool"]),
+            "content": WORDS | st.none(),
+        },
+        optional={
+            **NAMES,
+            "tool_calls": st.none() | st.just([CALL]),
+            "likes": st.none() | st.integers(),
+        },
+    ),
+    max_size=5,
+)
+ASKED = st.sampled_from([GOOD, GOOD, GOOD, ODD]).flatmap(lambda strategy: strategy)
+
+
+def asked_as_rendered(codec: HfCodec, asked: list[dict[str, Any]]) -> None:
     try:
         told = codec.conversation(turns.conversation(asked, where="row"))
     except TaskError as error:
@@ -133,3 +224,33 @@ def test_the_policy_is_asked_what_the_template_renders_of_the_row_or_the_row_is_
     )
     # Where tables fill in None, a call's arguments have none.
     assert codec.decode(told) == rendered.replace(', "of": null', "")
+
+
+@given(asked=ASKED)
+def test_the_policy_is_asked_what_the_template_renders_of_the_row_or_the_row_is_refused(
+    codec: HfCodec, asked: list[dict[str, Any]]
+) -> None:
+    asked_as_rendered(codec, asked)
+
+
+@pytest.mark.whole
+@settings(max_examples=2000)
+@given(asked=ASKED)
+def test_so_it_is_in_many_examples(codec: HfCodec, asked: list[dict[str, Any]]) -> None:
+    asked_as_rendered(codec, asked)
+
+
+def test_most_of_these_rows_are_not_refused() -> None:
+    """Else the law above is about refusals."""
+    taken = list[bool]()
+
+    @settings(max_examples=200, database=None, phases=[Phase.generate])
+    @given(asked=ASKED)
+    def tried(asked: list[dict[str, Any]]) -> None:
+        try:
+            taken.append(bool(turns.conversation(asked, where="row")))
+        except TaskError:
+            taken.append(False)
+
+    tried()
+    assert len(taken) >= 200 and sum(taken) >= 0.6 * len(taken)
