@@ -1,6 +1,6 @@
 """The numbers that reward functions return, read as TRL reads them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from decimal import Decimal
 from typing import Any, cast
 
@@ -8,11 +8,13 @@ from typing import Any, cast
 def listed(found: Any) -> list[Any] | None:
     """Returns what a function gave for many completions as a list; None if it is none.
 
-    Arrays, tensors, series and generators are lists of their elements.
+    Arrays, tensors, series and generators are lists of their elements; sets have no order.
     """
     if hasattr(found, "tolist"):
         found = found.tolist()
-    if isinstance(found, str | bytes | Mapping) or not isinstance(found, Iterable):
+    if isinstance(found, str | bytes | bytearray | Mapping | Set) or not isinstance(
+        found, Iterable
+    ):
         return None
     return list(cast("Iterable[Any]", found))
 

@@ -260,6 +260,32 @@ def test_functions_are_called_where_a_hang_can_be_ended_unless_told_otherwise(fo
     assert not dataset(folder).slow
 
 
+def test_verifiers_that_may_hang_are_asked_where_a_hang_can_be_ended() -> None:
+    tiers = [{"verifier": "exact"}, {"verifier": "math_verify"}]
+    for given in (
+        {"verifier": "math_verify"},
+        {"verifier": "cascade", "verifier_options": {"tiers": tiers}},
+        {"verifier": "numeric", "rewards": {"right": "math_verify"}},
+        {"verifier": "regex", "verifier_options": {"pattern": "(a+)+b"}},
+    ):
+        assert Dataset(path="q.csv", **given).slow, given
+
+
+@pytest.mark.whole
+def test_an_expression_without_end_costs_its_own_completion(folder: Path) -> None:
+    task = dataset(folder, timeout_s=10.0, rewards={"r": "math_verify"})
+    desk = Desk(task)
+    told = [desk.verify(first(task), text=text) for text in (r"$2^{(10+1)^{10}}$", "$6$", "$5$")]
+    try:
+        while desk.busy:
+            desk.wait()
+            desk.deliver()
+    finally:
+        desk.close()
+    assert [pending.result().reward for pending in told] == [None, 1, 0]
+    assert "timed out after 10 s" in str(told[0].result().error)
+
+
 def test_one_call_has_all_completions_in_order_with_their_columns_and_tokens(folder: Path) -> None:
     task = dataset(folder, rewards={"rank": f"{folder}/mine.py:ranked", "right": "numeric"})
     assert task.together and not dataset(folder, verifier="one").together
