@@ -15,7 +15,10 @@ _MARKED: Final = re.compile(
     r"(?<![\w(])\(([A-Z])\)(?![\w)])|\*\*\s*([A-Z])[.)]?\s*\*\*|\$\s*([A-Z])\s*\$"
 )
 _FIRST: Final = re.compile(r"\(?([A-Z])[).:]\s.*", re.DOTALL)
-_NEXT: Final = r"(?:[\s*$(]*+(?i:option|choice)\b)?[\s*$(]*+[A-Z]\b[)*$]*+"
+_NEXT: Final = (
+    r"(?:[\s*$(]*+(?i:option|choice)\b)?[\s*$(]*+[A-Z]\b[)*$]*+"
+    r"(?![-'\u2019+^_=<>(]|\s+[+=<>^]|\.\w)"  # I'm, X-rays, U.S., V = 3
+)
 _ROW: Final = re.compile(
     rf"(?<![\w*$(])[*$(]*+[A-Z]\b[)*$]*+[.:]?(?:"
     rf"\s*+(?:,?\s*+(?i:or|and/or)\b|/)(?!\s*+I\s+[a-z]){_NEXT}"

@@ -98,13 +98,13 @@ class Numeric(Verifier):
 def last_number(text: str) -> Fraction | None:
     """Returns the last number written in a text, exactly; None of one that may be another."""
     plain = _plain(text)
-    found = [(w, n) for w in _NUMBER.finditer(plain) if (n := _parse(w)) is not None]
-    if not found:
+    written = reversed([*_NUMBER.finditer(plain)])
+    found = ((each, number) for each in written if (number := _parse(each)) is not None)
+    if (last := next(found, None)) is None:
         return None
-    last, number = found[-1]
-    before, other = found[-2] if len(found) > 1 else found[-1]
-    is_open = other != number and _OR.fullmatch(plain, before.end(), last.start())
-    return None if is_open and "%" not in plain else number
+    before, other = next(found, last)
+    is_open = other != last[1] and _OR.fullmatch(plain, before.end(), last[0].start())
+    return None if is_open and "%" not in plain else last[1]
 
 
 def _plain(text: str) -> str:
