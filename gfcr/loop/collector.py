@@ -284,5 +284,6 @@ def check_scorable(rollouts: Iterable[Rollout], *, where: str) -> None:
         raise GfcrError(
             f"{where}: none of {len(fresh)} rollouts could be scored; the first error was: "
             f"{fresh[0].error or 'the verifier gave no reward and no reason'}. Mend the verifier "
-            "or the Generate part and run the same command again."
+            "or the Generate part and run the same command again, with `--accept data` where a "
+            "checkpoint was written by the code before."
         )
