@@ -153,11 +153,12 @@ class HfCodec:
         """Encodes a prompt with the tokenizer's special tokens, as a user turn of its template.
 
         A tokenizer that ends each text with its end-of-sequence token does not end a prompt so: a
-        policy would be asked to go on after an end.
+        policy would be asked to go on after an end. Nor does a prompt begin twice.
         """
         if self._tokenizer.chat_template is None:
             ids = self._ids(text, special=True)
-            return ids[:-1] if ids[-1:] == (self._eos,) else ids
+            begun = ids[:2] == (self._tokenizer.bos_token_id,) * 2  # the text's own, and another
+            return ids[begun : len(ids) - (ids[-1:] == (self._eos,))]
         return self._ids(self._rendered([{"role": "user", "content": text}]), special=False)
 
     def conversation(

@@ -89,6 +89,18 @@ def test_no_prompt_ends_with_an_end_that_its_tokenizer_adds(model: Path, tmp_pat
     assert codec.prompt("1+2") == HfCodec(model).prompt("1+2") == CODEC.encode("1+2")
 
 
+def test_no_prompt_begins_twice(tmp_path: Path) -> None:
+    tokenizer = sft.char_tokenizer(CODEC.alphabet)
+    begins = [(tokenizer.bos_token, tokenizer.bos_token_id)]
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single=f"{tokenizer.bos_token} $A", special_tokens=begins
+    )
+    tokenizer.save_pretrained(tmp_path)
+    codec, once = HfCodec(tmp_path), (tokenizer.bos_token_id, *CODEC.encode("1+2"))
+    assert codec._tokenizer("<bos>1+2")["input_ids"][:2] == [2, 2], "the situation is there"
+    assert codec.prompt("1+2") == codec.prompt("<bos>1+2") == once
+
+
 def test_a_template_that_is_not_there_is_named(model: Path) -> None:
     with pytest.raises(TaskError, match=r"task.chat_template=nowhere.jinja cannot be read"):
         HfCodec(model, chat_template="nowhere.jinja")
