@@ -23,7 +23,7 @@ class FinishReason(StrEnum):
     """Why a trajectory ended."""
 
     STOP = "stop"
-    """End-of-sequence or a stop token was sampled."""
+    """End-of-sequence or a stop was sampled."""
     LENGTH = "length"
     """The token cap was reached."""
     HALTED = "halted"
@@ -49,6 +49,10 @@ class Sampling(Checked):
     stop_token_ids: tuple[Natural, ...] = ()
     include_stop: bool = False
     """Whether the stop is part of the text that is scored."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "stop", tuple(self.stop))  # lists, as records of runs have them
+        object.__setattr__(self, "stop_token_ids", tuple(self.stop_token_ids))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,10 +180,8 @@ class Group:
     @property
     def kept_N(self) -> Bools:
         """True for rollouts neither rejected nor unscorable, in a group not rejected."""
-        alive = self.rejected is None
-        return np.array(
-            [alive and s.rejected is None and s.reward is not None for s in self.signals], np.bool_
-        )
+        kept = [s.rejected is None and s.reward is not None for s in self.signals]
+        return np.array(kept, np.bool_) & (self.rejected is None)
 
     def reject(self, reason: str) -> "Group":
         """Returns the group rejected for `reason` (the first reason stays)."""
@@ -187,9 +189,8 @@ class Group:
 
     def reject_rollouts(self, which: Sequence[int], *, reason: str) -> "Group":
         """Returns the group with the rollouts at the indices `which` rejected."""
-        chosen = set(which)
         signals = [
-            replace(s, rejected=reason) if i in chosen and s.rejected is None else s
+            replace(s, rejected=reason) if i in which and s.rejected is None else s
             for i, s in enumerate(self.signals)
         ]
         return self.with_signals(signals)
@@ -199,9 +200,8 @@ class Group:
 
         None leaves a rollout not judged. One that Generate failed to make stays as it is.
         """
-        failed = FinishReason.ERROR
         rollouts = tuple(
-            r if r.finish == failed else replace(r, reward=reward, error=None)
+            r if r.finish == FinishReason.ERROR else replace(r, reward=reward, error=None)
             for r, reward in zip(self.rollouts, rewards, strict=True)
         )
         pairs = zip(rollouts, self.signals, strict=True)

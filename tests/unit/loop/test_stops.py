@@ -1,6 +1,8 @@
 """Stops are those of vLLM and transformers, and what lies behind one is nobody's."""
 
+import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +123,12 @@ def test_stop_tokens_end_a_rollout_and_are_no_text() -> None:
     held = [r for r in found if token in r.tokens_T]
     assert held and all(list(r.tokens_T).index(token) == len(r) - 1 for r in held)
     assert all("5" not in r.text and r.finish == FinishReason.STOP for r in held)
+
+
+def test_stops_read_from_a_record_are_those_written() -> None:
+    sampling = Sampling(stop=("a", "b"), stop_token_ids=(3,))
+    read = Sampling(**json.loads(json.dumps(asdict(sampling))))
+    assert read == sampling and hash(read) == hash(sampling)
 
 
 @pytest.mark.parametrize("stop", ["", ["a", ""], 3])
