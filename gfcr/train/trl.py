@@ -105,8 +105,7 @@ class Trl(TrainerConfig):
             merged = job.folder / adapters.MERGED
             with quiet_transformers(), memory_told():
                 model = adapters.save_merged(policy, start=job.model, folder=merged)
-        updates = checkpoint.step_of(last)
-        return TrainResult(updates=updates, resumed_from=resumed, model=str(model))
+        return TrainResult(updates=checkpoint.step_of(last), resumed_from=resumed, model=str(model))
 
     def run(self, job: TrainJob, *, found: Path | None) -> Any:
         """Trains as one of the processes that train together, and returns the model.
@@ -245,20 +244,17 @@ class Trl(TrainerConfig):
     def _common(self, *, folder: Path, seed: int) -> dict[str, Any]:
         import torch
 
+        same = ("learning_rate", "adam_beta2", "weight_decay", "max_grad_norm", "bf16")
         return {
             "output_dir": str(folder),
             "seed": seed,
             "max_steps": self.max_steps * self.steps.number,
-            "learning_rate": self.learning_rate,
+            **{name: getattr(self, name) for name in same},
+            "gradient_checkpointing": self.gradient_checkpointing,
             "lr_scheduler_type": self.schedule,
             "warmup_steps": self.warmup_steps * self.steps.number,
             "optim": self.optimizer,
-            "adam_beta2": self.adam_beta2,
-            "weight_decay": self.weight_decay,
-            "max_grad_norm": self.max_grad_norm,
-            "bf16": self.bf16,
             "use_cpu": not torch.cuda.is_available(),  # else bf16 is refused without a GPU
-            "gradient_checkpointing": self.gradient_checkpointing,
             "model_init_kwargs": {"dtype": "float32"},
             "gradient_accumulation_steps": self.micro_batches,
             "save_strategy": "no",
@@ -275,7 +271,6 @@ class Trl(TrainerConfig):
         """Returns TRL's settings, by which an epoch of the placeholder dataset is one update."""
         loss = job.loss
         if loss.estimator in ONLINE:
-            grpo = {"loss_type": loss.aggregation} if loss.estimator == "grpo" else {}
             return {
                 **self.arguments(folder=job.folder, seed=job.seed, sampling=job.sampling),
                 "epsilon": loss.clip_low,
@@ -283,7 +278,7 @@ class Trl(TrainerConfig):
                 "per_device_train_batch_size": 2,
                 "num_generations": 2,
                 "shuffle_dataset": False,
-                **grpo,
+                **({"loss_type": loss.aggregation} if loss.estimator == "grpo" else {}),
             }
         own = {"beta": loss.beta, "disable_dropout": True} if loss.estimator == "dpo" else {}
         common = self._common(folder=job.folder, seed=job.seed)
