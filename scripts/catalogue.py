@@ -12,13 +12,13 @@ from gfcr.shown.table import Table
 from gfcr.taxonomy import CELLS, ORIGINS
 
 PAGE = Path(__file__).parents[1] / "docs" / "catalogue.md"
-HEAD = """<!-- scripts/catalogue.py wrote this from what `gfcr list` tells -->
+HEAD = """<!-- scripts/catalogue.py wrote this from what `gfcr list --all` tells -->
 
 # Catalogue
 
 Every part of the pipeline, under its cell of the survey's tree (Generate, Filter, Control, Replay,
-[2605.02913](https://arxiv.org/abs/2605.02913); cells are called by its sections). `gfcr list`
-prints it, `gfcr show PART` what a part does, its settings and when it hurts;
+[2605.02913](https://arxiv.org/abs/2605.02913); cells are called by its sections).
+`gfcr list --all` prints it, `gfcr show PART` what a part does, its settings and when it hurts;
 [Strategies](strategies.md) are made of them.
 """
 LEAVES: Mapping[str, Mapping[str, tuple[str, ...]]] = {

@@ -13,11 +13,20 @@ from gfcr import strategy as strategies
 from gfcr.commands import Outcome
 from gfcr.errors import unknown_name
 from gfcr.registry import Entry
+from gfcr.shown.folded import Folded
 from gfcr.shown.table import Column, Table
 from gfcr.taxonomy import CELLS, PLACED
 
 Found: TypeAlias = Mapping[str, Sequence[Entry]]
 """The entries of each kind."""
+
+
+_MORE = (
+    "",
+    "gfcr list strategy   what each does, and its paper; so for every kind",
+    "gfcr list --all      everything, under its cell of the survey's tree",
+    "gfcr show NAME       what one does: its formula, its settings, when it hurts",
+)
 
 
 class Row(NamedTuple):
@@ -30,6 +39,7 @@ class Row(NamedTuple):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("stage", nargs="?", help="strategy, " + ", ".join(registry.KINDS))
+    parser.add_argument("--all", action="store_true", help="every part, with what it does")
 
 
 def run(options: argparse.Namespace) -> Outcome:
@@ -39,7 +49,7 @@ def run(options: argparse.Namespace) -> Outcome:
         raise unknown_name(options.stage, kind="stage", allowed=kinds)
     found = entries([options.stage] if options.stage else kinds)
     data = {kind: [asdict(entry) for entry in listed] for kind, listed in found.items()}
-    text = plain(found) if options.stage else whole(found)
+    text = plain(found) if options.stage else whole(found) if options.all else brief(found)
     return Outcome(data=data if options.stage else data | {"cells": coverage(found)}, text=text)
 
 
@@ -58,6 +68,25 @@ def coverage(found: Found) -> dict[str, dict[str, Any]]:
         code: {"branch": cell.branch, "title": cell.title, "parts": placed.count(code)}
         for code, cell in CELLS.items()
     }
+
+
+def brief(found: Found) -> Folded:
+    """Returns one screen: the names of all strategies, and how many parts there are of each kind.
+
+    A kind's parts are not named: there are more of them than a screen has room for.
+    """
+    parts = {kind: len(listed) for kind, listed in found.items() if kind != "strategy"}
+    named = ", ".join(entry.name for entry in found["strategy"])
+    counts = [f"{number:>6} {kind:<11}" for kind, number in parts.items()]
+    return Folded(
+        [
+            f"[bold]{len(found['strategy'])} strategies[/]",
+            f"  {named}",
+            f"[bold]{sum(parts.values())} parts, by kind[/]",
+            *("".join(counts[at : at + 4]) for at in range(0, len(counts), 4)),
+            *_MORE,
+        ]
+    )
 
 
 def whole(found: Found) -> Group:

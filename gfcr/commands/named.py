@@ -12,7 +12,7 @@ from gfcr.errors import ConfigError, shown, unknown_name
 from gfcr.part import Part
 
 STRATEGY = "strategy"
-HELP = "a name `gfcr list` gives, KIND/NAME such as filter/pods, or `file.py:NAME`"
+HELP = "a name that `gfcr list --all` gives, KIND/NAME such as filter/pods, or `file.py:NAME`"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from gfcr import registry
 from tests.cases import over
 from tests.commands import gfcr
 from tests.launchers import HERE
@@ -236,6 +237,23 @@ def test_list_and_show() -> None:
     assert "2503.14476" in shown["doc"] and shown["knobs"]["group_size"]["default"] == 8
     assert {p["address"] for p in shown["parts"]} >= {"generate", "filters.zero_variance"}
     assert os.linesep in gfcr("show", "refill").stdout
+
+
+def test_what_there_is_fits_a_screen_and_says_how_to_see_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = gfcr("list").stdout.splitlines()
+    assert len(lines) < 24 and max(map(len, lines)) <= 80
+    words = " ".join(lines).replace(",", "").split()
+    listed = json.loads(gfcr("list", "--json").stdout)
+    assert {entry["name"] for entry in listed["strategy"]} <= {*words}
+    for kind in registry.KINDS:
+        assert words[words.index(kind) - 1] == str(len(listed[kind])), kind
+    for more in ("gfcr list --all", "gfcr list strategy", "gfcr show NAME"):
+        assert more in " ".join(words)
+    whole = gfcr("list", "--all").stdout
+    assert all(e["name"] in whole for k in ("filter", "engine") for e in listed[k])
 
 
 @pytest.mark.slow

@@ -71,6 +71,8 @@ def test_an_answer_that_is_lost_is_told_in_one_sentence(command: str, tmp_path: 
 
 @pytest.mark.slow
 def test_a_reader_of_help_may_leave_early(tmp_path: Path) -> None:
-    for line in ("gfcr show dapo | head -n 1", "gfcr --help 2>&1 | true"):
+    lines = ["gfcr show dapo | head -n 1", "gfcr --help 2>&1 | true", "gfcr list | head -n 3"]
+    for line in [*lines, "gfcr list --all | head -n 3"]:
         done = shell(line, cwd=tmp_path)
         assert "Traceback" not in done.stderr and "ignored" not in done.stderr and not done.stderr
+        assert done.returncode in ((74,) if "--all" in line else (0, 74)), line
