@@ -64,10 +64,10 @@ class FolderLost(GfcrError, RuntimeError):
         self.regained = regained
 
 
-def did_you_mean(given: str, allowed: Iterable[str]) -> str:
-    """Returns ` Did you mean 'x'?` for the nearest allowed name, or an empty string."""
-    near = difflib.get_close_matches(given, list(allowed), n=1, cutoff=0.5)
-    return f" Did you mean '{near[0]}'?" if near else ""
+def did_you_mean(given: str, allowed: Iterable[str], *, most: int = 1) -> str:
+    """Returns ` Did you mean 'x'?` for the nearest allowed names, or an empty string."""
+    near = difflib.get_close_matches(given[:200], list(allowed), n=most, cutoff=0.5)
+    return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 
 def near_file(path: Path) -> str:
@@ -92,7 +92,7 @@ def unknown_name(given: str, *, kind: str, allowed: Iterable[str], where: str = 
     names = sorted(allowed)
     place = f" in {where}" if where else ""
     return ConfigError(
-        f"unknown {kind} {shown(given)}{place}.{did_you_mean(given[:200], names)} "
+        f"unknown {kind} {shown(given)}{place}.{did_you_mean(given, names)} "
         f"Allowed: {', '.join(names)}."
     )
 
@@ -116,7 +116,7 @@ def missing_part(
         remedy = "Null removes a part that is there: give the name of one, or leave this key out."
     return ConfigError(
         f"strategy.{key}.{name}{'=null' if removes else ''}: this strategy has no {stage} "
-        f"'{name}'. It has: {', '.join(own) or 'none'}.{did_you_mean(name[:200], own)}{elsewhere} "
+        f"'{name}'. It has: {', '.join(own) or 'none'}.{did_you_mean(name, own)}{elsewhere} "
         f"{remedy}"
     )
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 from gfcr import registry
 from gfcr import strategy as strategies
 from gfcr.code import loose
-from gfcr.errors import ConfigError, shown, unknown_name
+from gfcr.errors import ConfigError, did_you_mean, shown
 from gfcr.part import Part
 
 STRATEGY = "strategy"
@@ -53,16 +53,22 @@ def find(text: str, *, parts_first: bool = False) -> Named:
     kind, sign, name = text.partition("/")
     if sign and kind in kinds():
         if name not in names(kind):
-            raise unknown_name(name, kind=kind, allowed=names(kind))
+            raise _unknown(name, kind=kind, among=names(kind), listed=kind)
         return Named(kind=kind, name=name)
     found = [kind for kind in kinds() if text in names(kind)]
     if not found:
         every = {name for kind in kinds() for name in names(kind)}
-        raise unknown_name(text, kind="name", allowed=every)
+        raise _unknown(text, kind="name", among=every, listed="--all")
     if parts_first:
         found.sort(key=lambda kind: kind == STRATEGY)
     also = tuple(f"{kind}/{text}" for kind in found[1:])
     return Named(kind=found[0], name=text, also=also)
+
+
+def _unknown(text: str, *, kind: str, among: Iterable[str], listed: str) -> ConfigError:
+    """Builds an error with the nearest names: there are more than anybody reads."""
+    near = did_you_mean(text, sorted(among), most=5)
+    return ConfigError(f"unknown {kind} {shown(text)}.{near} `gfcr list {listed}` names all.")
 
 
 def names(kind: str) -> Iterable[str]:

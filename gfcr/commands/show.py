@@ -12,6 +12,10 @@ from gfcr import strategy as strategies
 from gfcr.commands import Outcome, named
 from gfcr.commands.named import Named
 from gfcr.part import Part
+from gfcr.shown.folded import Folded
+
+_FULL = 90
+"""Columns of a docstring's line that no other word would have gone into."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,8 +27,8 @@ def run(options: argparse.Namespace) -> Outcome:
     found = named.find(str(options.name))
     shown = _part(found) if found.is_part else _strategy(found)
     also = [f"gfcr show {other}" for other in found.also]
-    text = f"\n{found.name} is also something else: {', '.join(also)}" if also else ""
-    return replace(shown, text=f"{shown.text}{text}")
+    told = [f"{found.name} is also something else: {', '.join(also)}"] if also else []
+    return replace(shown, text=Folded([*shown.text, *told]))
 
 
 def _strategy(found: Named) -> Outcome:
@@ -36,13 +40,16 @@ def _strategy(found: Named) -> Outcome:
         for p in inspect.signature(function).parameters.values()
     }
     parts = [_described(address, part) for address, part in built.parts.items()]
+    loss = built.spec()["loss"]
+    if loss["estimator"] != "dpo":  # nobody else reads it
+        del loss["beta"]
     data = {
         "name": name,
         "kind": "strategy",
         "doc": inspect.getdoc(function) or "",
         "knobs": knobs,
         "parts": parts,
-        "loss": built.spec()["loss"],
+        "loss": loss,
         "spec": built.spec(),
         "also": found.also,
     }
@@ -67,24 +74,37 @@ def _part(found: Named) -> Outcome:
     doc, fields = inspect.getdoc(part) or "", registry.fields_of(part)
     data: dict[str, Any] = {"name": name, "kind": kind, "paper": part.paper, "doc": doc}
     data |= {"fields": fields, "also": found.also}
-    lines = [
-        f"  [bold]{f['name']}[/] = {escape(f['default'])}  [dim]{escape(f['type'])}[/]  "
-        f"{escape(f['doc'])}"
-        for f in fields
-    ]
-    head = f"[bold]{name}[/] ({kind}" + (f", arXiv {part.paper})" if part.paper else ")")
-    return Outcome(data=data, text="\n".join([head, "", escape(doc), "", *lines]))
+    lines = [f"[bold]{name}[/] ({kind}" + (f", arXiv {part.paper})" if part.paper else ")"), ""]
+    lines += [*map(escape, _flowing(doc)), ""]
+    for f in fields:
+        lines += [f"  [bold]{f['name']}[/] = {escape(f['default'])}  [dim]{escape(f['type'])}[/]"]
+        lines += [f"    {escape(' '.join(f['doc'].split()))}"] if f["doc"] else []
+    return Outcome(data=data, text=lines)
 
 
-def _text(data: dict[str, Any]) -> str:
-    lines = [f"[bold]{data['name']}[/] (strategy)", "", escape(data["doc"]), "", "[bold]Knobs[/]"]
+def _text(data: dict[str, Any]) -> list[str]:
+    lines = [f"[bold]{data['name']}[/] (strategy)", "", *map(escape, _flowing(data["doc"]))]
+    lines += ["", "[bold]Knobs[/]"]
     lines += [
         f"  {k} = {v['default']}  [dim]{escape(v['type'])}[/]" for k, v in data["knobs"].items()
     ]
     for part in data["parts"]:
         paper = f"  arXiv {part['paper']}" if part["paper"] else ""
         lines += ["", f"[bold]{part['address']}[/]: {part['name']}{paper}"]
-        lines += [f"  [dim]{escape(line)}[/]" for line in part["doc"].splitlines()]
-        lines += [f"  {key} = {value!r}" for key, value in part["values"].items()]
+        lines += [f"  [dim]{escape(line)}[/]" for line in _flowing(part["doc"])]
+        lines += [f"  {key} = {escape(repr(value))}" for key, value in part["values"].items()]
     loss = ", ".join(f"{k}={v}" for k, v in data["loss"].items())
-    return "\n".join([*lines, "", f"[bold]loss[/]: {loss}"])
+    return [*lines, "", f"[bold]loss[/]: {loss}"]
+
+
+def _flowing(doc: str) -> list[str]:
+    """Returns lines, each with those behind it that a file's width alone has broken off."""
+    lines, last = list[str](), ""
+    for line in doc.splitlines():
+        word = next(iter(line.split()), ":")  # nothing, or a label, begins a line of its own
+        if last and not word.endswith(":") and len(f"{last} {word}") > _FULL:
+            lines[-1] += f" {line.strip()}"
+        else:
+            lines.append(line)
+        last = line
+    return lines

@@ -84,6 +84,37 @@ def test_parts_and_strategies_of_ones_own_file(own: Path) -> None:
     assert "(strategy)" in strategy.stdout and "size = 4" in strategy.stdout
 
 
+def test_no_word_is_broken_on_a_narrow_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("dapo", "arpo", "refill", "vllm", "filter/pods"):
+        shown: dict[int, list[str]] = {}
+        for width in (80, 2000):
+            monkeypatch.setenv("COLUMNS", str(width))
+            shown[width] = gfcr("show", name).stdout.splitlines()
+        assert max(map(len, shown[80])) <= 80 and len(shown[80]) > len(shown[2000])
+        assert " ".join(shown[80]).split() == " ".join(shown[2000]).split()
+
+
+def test_a_sentence_goes_on_where_only_its_file_broke_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "2000")
+    shown = gfcr("show", "arpo").stdout.splitlines()
+    (formula,) = [line for line in shown if line.startswith("Formula: ")]
+    assert formula.endswith("moved yet).") and "Knobs" not in formula
+    assert "      grpo     A_i = (r_i - m) / (s + epsilon)               (2402.03300)" in shown
+
+
+def test_only_what_dpo_reads_is_shown_of_dpo_alone() -> None:
+    for name, reads in (("dapo", False), ("dpo", True)):
+        assert ("beta=0.1" in gfcr("show", name).stdout.splitlines()[-1]) == reads
+        assert ("beta" in json.loads(gfcr("show", name, "--json").stdout)["loss"]) == reads
+
+
+def test_an_unknown_name_gets_the_nearest_and_not_all() -> None:
+    said = gfcr("show", "zerovariance").stderr
+    assert "Did you mean 'zero_variance' or " in said and "`gfcr list --all`" in said
+    assert said.count("'") < 10 and gfcr("show", "step_tree").stderr.count("' or '") == 4
+    assert "`gfcr list filter`" in gfcr("show", "filter/qqqqqqqq").stderr
+
+
 WRONG = {
     "{own}:Idle": ["no filter", "writes apply"],
     "{own}:Halve": ["has no 'Halve'", "Did you mean 'Halves'"],
