@@ -1,7 +1,7 @@
 """`gfcr leaderboard`."""
 
 import argparse
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
@@ -10,6 +10,7 @@ from gfcr.commands import Outcome, to_write, within
 from gfcr.values.ranges import Finite, NonNegative
 
 if TYPE_CHECKING:
+    from gfcr.leaderboard import Leaderboard
     from gfcr.leaderboard.rows import ArmSeed
 
 
@@ -60,8 +61,14 @@ def run(options: argparse.Namespace) -> Outcome:
     if options.html is not None:
         rollouts = shown_rollouts.of_store(board, uri=options.uri)
         report.write(board, path=options.html, rollouts=rollouts)
-    table = leaderboard.to_rich(board)
-    return Outcome(data=leaderboard.to_dict(board), text=[table, Text(leaderboard.remarks(board))])
+    return Outcome(data=leaderboard.to_dict(board), text=table_of(board))
+
+
+def table_of(board: "Leaderboard") -> list[Any]:
+    """Returns a board as a terminal shows it: the table, and the remarks below it."""
+    from gfcr import leaderboard
+
+    return [leaderboard.to_rich(board), Text(leaderboard.remarks(board))]
 
 
 def asked(given: str | None) -> "tuple[str | None, dict[str, ArmSeed]]":

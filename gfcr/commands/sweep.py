@@ -11,9 +11,10 @@ from rich.markup import escape
 
 from gfcr import registry, sweep
 from gfcr.commands import ACCEPT, DRY_RUN, Outcome
+from gfcr.commands.leaderboard import table_of
 from gfcr.commands.reported import report_study
 from gfcr.commands.sweep_display import SweepDisplay
-from gfcr.errors import GfcrError
+from gfcr.errors import GfcrError, described
 from gfcr.experiment.rehearsal import Rehearsal, rehearse
 from gfcr.shown.table import Column, Table
 
@@ -46,9 +47,10 @@ def run(options: argparse.Namespace) -> Outcome:
         return _rehearsed(study, fresh=options.fresh)
     accepting = replace(study, accept_data=options.accept == "data")
     ends = run_study(accepting, fresh=options.fresh)
-    text = "\n".join([_text(ends), *sweep.notes(study, ends=ends), *_reported(study, ends=ends)])
+    text = "\n".join([_text(ends), *sweep.notes(study, ends=ends)])
     code = 1 if sweep.problems(ends) else 0
-    return Outcome(data=data_of(study, ends=ends), text=text, code=code)
+    data = data_of(study, ends=ends)
+    return Outcome(data=data, text=[text, *_reported(study, ends=ends)], code=code)
 
 
 def _rehearsed(study: sweep.Study, *, fresh: bool) -> Outcome:
@@ -98,18 +100,20 @@ def data_of(study: sweep.Study, *, ends: list[sweep.TrialEnd]) -> dict[str, Any]
     }
 
 
-def _reported(study: sweep.Study, *, ends: list[sweep.TrialEnd]) -> list[str]:
-    """Returns where the report is, once a trial has a score."""
-    if not any(end.status == "finished" for end in ends):
+def _reported(study: sweep.Study, *, ends: list[sweep.TrialEnd]) -> list[Any]:
+    """Returns the leaderboard and where its report is, once a trial has a score."""
+    if not any(end.status in ("finished", "cached") for end in ends):
         return []
     config = study.trials[0].config
     if (tracker := config.tracking["name"]) != "mlflow":
         runs = shlex.quote(f"{config.folder}/{study.name}")
         return [f"tracking={tracker}: `gfcr upload {runs}` brings it to MLflow and its leaderboard"]
     try:
-        return [report_study(study)[1]]
-    except GfcrError as error:
-        return [f"no report: {escape(str(error))}"]
+        board, where = report_study(study)
+        return [*table_of(board), where]
+    except Exception as error:  # the trials are done, whatever becomes of their table
+        told = str(error) if isinstance(error, GfcrError) else described(error)
+        return [f"no leaderboard: {escape(told)}"]
 
 
 def _text(ends: list[sweep.TrialEnd]) -> str:

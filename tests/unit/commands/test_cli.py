@@ -276,6 +276,33 @@ def test_a_study_file_ranks_the_runs_it_asks_for(tmp_path: Path) -> None:
     assert {row["arm"]: row["cost"]["generated_tokens"] for row in board["rows"]} == made
 
 
+@pytest.mark.slow
+def test_a_sweep_ends_with_its_leaderboard(tmp_path: Path) -> None:
+    """Once a trial has a score, today's or an earlier one; what fails there fails no sweep."""
+    uri = f"sqlite:///{tmp_path}/store.db"
+    study = tmp_path / "study.yaml"
+    place = {"launcher": HERE, "folder": str(tmp_path / "runs")}
+    arms = {"grpo": {"strategy": "grpo"}, "rloo": {"strategy": "rloo"}}
+    tracking = {"name": "mlflow", "uri": uri}
+    study.write_text(yaml.safe_dump({**EXPERIMENT, **place, "tracking": tracking, "arms": arms}))
+    swept = [gfcr("sweep", study).stdout for _ in range(2)]
+    board = gfcr("leaderboard", study, "--uri", uri).stdout.rstrip()
+    assert "rloo" in board and [text.partition("\n")[0] for text in swept] == [
+        "2 finished",
+        "2 cached",
+    ]
+    for text in swept:
+        assert board in text and text.index(board) < text.index("HTML report: ")
+    report = tmp_path / "runs" / "t" / "leaderboard.html"
+    report.unlink()
+    for spoil in (report.mkdir, lambda: (tmp_path / "store.db").write_text("no store")):
+        spoil()
+        done = gfcr("sweep", study)
+        assert done.returncode == 0 and "no leaderboard: " in done.stdout, done.stderr
+    told = json.loads(gfcr("sweep", study, "--json").stdout)
+    assert {*told} == {"study", "baseline", "metric", "notes", "trials", "decisions"}
+
+
 def test_it_tells_its_version() -> None:
     done = gfcr("--version")
     assert done.returncode == 0 and done.stdout.startswith("gfcr 0.")
