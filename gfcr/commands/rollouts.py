@@ -15,7 +15,7 @@ from gfcr.errors import ConfigError, unknown_name
 from gfcr.shown.text import number, plain
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.looked_at import LookedAt, Pick, look_at, picked
-from gfcr.values.ranges import Count, Natural
+from gfcr.values.ranges import Count
 
 _PICKS: tuple[Pick, ...] = ("best", "worst", "rejected")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -25,7 +25,9 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", type=Path, help="run folder, run id, or ARM/SEED or STUDY/ARM/SEED")
     parser.add_argument("--folder", type=Path, default="runs", help="where run folders are (runs)")
-    parser.add_argument("--update", type=within(Natural), metavar="N", help="the latest by default")
+    parser.add_argument(
+        "--update", type=within(Count), metavar="N", help="from 1; the latest by default"
+    )
     parser.add_argument("--prompt", metavar="ID", help="of this prompt alone, in every update")
     for pick in _PICKS:
         parser.add_argument(f"--{pick}", action="store_true", help=f"the {pick} ones")
@@ -82,7 +84,7 @@ def folder_of(text: str, *, below: Path) -> Path:
 
 
 def _looked_at(folder: Path, *, update: int | None, prompt: str | None) -> list[LookedAt]:
-    files = RunFolder(folder).updates
+    files = {before + 1: file for before, file in RunFolder(folder).updates.items()}
     if not files:
         raise ConfigError(f"{folder} has no rollouts yet: its first update has not ended.")
     if update is not None and update not in files:

@@ -58,9 +58,9 @@ class Refill(Control, Planner):
         reasons = Counter(g.rejected for g in view.groups if g.rejected)
         counted = ", ".join(f"{num} {reason}" for reason, num in reasons.most_common())
         raise BatchCannotFill(
-            f"update {view.step}: {view.num_accepted} of {view.target} groups were accepted after "
-            f"{len(view.groups)} groups in all (refill.max_rounds={self.max_rounds} batches); "
-            f"rejected: {counted}. The task may be too easy or too hard for the "
+            f"update {view.step + 1}: {view.num_accepted} of {view.target} groups were accepted "
+            f"after {len(view.groups)} groups in all (refill.max_rounds={self.max_rounds} batches)"
+            f"; rejected: {counted}. The task may be too easy or too hard for the "
             "model: raise strategy.group_size, loosen the filter, raise "
             "strategy.controls.refill.max_rounds or set strategy.controls.refill.when_spent=short."
         )

@@ -69,10 +69,10 @@ class Speed(Control, Planner, Referee, Observer):
         if self.begun >= self.patience * plan.target:
             if not view.num_accepted and not plan.in_flight:
                 raise BatchCannotFill(
-                    f"update {view.step}: none of {self.begun} prompts had both right and wrong "
-                    f"answers among {view.group_size} rollouts (speed.patience={self.patience} for "
-                    "each one wanted). The task may be too easy or too hard for the model: raise "
-                    "strategy.group_size or strategy.controls.speed.patience."
+                    f"update {view.step + 1}: none of {self.begun} prompts had both right and "
+                    f"wrong answers among {view.group_size} rollouts (speed.patience="
+                    f"{self.patience} for each one wanted). The task may be too easy or too hard "
+                    "for the model: raise strategy.group_size or strategy.controls.speed.patience."
                 )
             return plan
         num_groups = max(plan.num_groups, plan.missing + self.ahead)

@@ -267,7 +267,7 @@ def check_harvest(harvest: Harvest) -> None:
         GfcrError: no rollout could be scored.
         BatchCannotFill: no group was completed.
     """
-    where = f"update {harvest.step}"
+    where = f"update {harvest.step + 1}"
     check_scorable((r for g in harvest.groups for r in g.rollouts), where=where)
     if not harvest.groups:
         raise BatchCannotFill(f"{where}: no group was completed.")

@@ -60,7 +60,7 @@ class LogEngine:
 
     def begin(self, update: LoggedUpdate) -> None:
         """Switches to an update of the log."""
-        self._step, self._version = update.step, update.version
+        self._step, self._version = update.step + 1, update.version
         self._free, self._taken, self.served = {}, {}, []
         for group in update.groups:
             self._free.setdefault(group.prompt.id, deque()).append(group)
@@ -237,7 +237,7 @@ class LogStream:
     def begin(self, update: LoggedUpdate) -> None:
         """Switches to an update of the log."""
         self._prompts = deque(g.prompt for g in update.groups)
-        self._num, self._step = len(self._prompts), update.step
+        self._num, self._step = len(self._prompts), update.step + 1
 
     def draw(self, num: int) -> list[Prompt]:
         """See `Prompts.draw`.

@@ -67,6 +67,8 @@ def curves_frame(study: Study, *, metrics: Sequence[str] | None = None) -> "Data
 def rollouts_frame(study: Study, *, columns: Sequence[str] = COLUMNS) -> "DataFrame":
     """Returns every rollout, with its arm and seed; `columns` are those of the rollout files.
 
+    Updates are counted from 1, as in curves.
+
     Raises:
         ConfigError: no run has made rollouts yet, or they have no such column.
     """
@@ -80,6 +82,8 @@ def rollouts_frame(study: Study, *, columns: Sequence[str] = COLUMNS) -> "DataFr
                 if name not in held:
                     raise unknown_name(name, kind="column", allowed=held, where="rollouts")
             frame = parquet.read_table(file, columns=list(columns)).to_pandas()
+            if "update" in frame:
+                frame["update"] += 1
             frame.insert(0, "arm", trial.config.name)
             frame.insert(1, "seed", trial.config.seed)
             found.append(frame)

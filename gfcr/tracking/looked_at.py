@@ -20,6 +20,7 @@ class LookedAt:
     """A rollout with all that the rollout file of its update says of it."""
 
     update: int
+    """Counted from 1, as metrics are; files and their column count from 0."""
     rollout: Rollout
     signal: Signal | None
     """The rollout's signal; None for a rollout outside groups: cut short or asked on the side."""
@@ -107,7 +108,7 @@ def _seen(
     rollout: Rollout, *, of: StoredUpdate, fate: str, signal: Signal | None = None
 ) -> LookedAt:
     pieces = of.pieces.get(rollout.id, ())
-    return LookedAt(update=of.step, rollout=rollout, signal=signal, fate=fate, pieces=pieces)
+    return LookedAt(update=of.step + 1, rollout=rollout, signal=signal, fate=fate, pieces=pieces)
 
 
 def _fate(group: Group, *, signal: Signal, trained: bool) -> str:

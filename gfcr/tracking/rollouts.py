@@ -1,6 +1,6 @@
 """Every rollout of every update as Parquet, for people, for `datasets` and for offline comparison.
 
-One file per update, one row per rollout: of groups, cut short, or asked on the side (`role`):
+One file per update (from 0), one row per rollout: in a group, cut short, or aside (`role`):
 
     datasets.load_dataset("parquet", data_files="RUN/rollouts/*.parquet")
 """

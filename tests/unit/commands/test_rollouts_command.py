@@ -44,7 +44,8 @@ def test_it_shows_what_the_files_hold(run: Path) -> None:
     files = sorted((run / "rollouts").glob("*.parquet"))
     latest = look_at(files[-1])
     found = told(run, "--limit", 100)
-    assert found["updates"] == [latest[0].update] and sum(found["counts"].values()) == len(latest)
+    assert files[-1].stem == "update-000002" and found["updates"] == [3]
+    assert sum(found["counts"].values()) == len(latest)
     for each, held in zip(found["rollouts"], latest, strict=True):
         rollout = held.rollout
         assert (each["rollout_id"], each["fate"]) == (rollout.id, held.fate)
@@ -54,15 +55,15 @@ def test_it_shows_what_the_files_hold(run: Path) -> None:
 
 
 def test_it_shows_those_that_are_asked_for(run: Path) -> None:
-    rejected = told(run, "--rejected", "--update", 1)
-    assert rejected["updates"] == [1] and len(rejected["rollouts"]) == 8
+    rejected = told(run, "--rejected", "--update", 2)
+    assert rejected["updates"] == [2] and len(rejected["rollouts"]) == 8
     assert {each["fate"] for each in rejected["rollouts"]} == {"rejected: pods"}
     both = told(run, "--best", "--worst", "--limit", 2)["rollouts"]
     assert len(both) == 2 and both[0]["advantage"] >= both[1]["advantage"]
     prompt = rejected["rollouts"][0]["prompt_id"]
     of_prompt = told(run, "--prompt", prompt)
     assert {each["prompt_id"] for each in of_prompt["rollouts"]} == {prompt}
-    assert 1 in of_prompt["updates"]
+    assert 2 in of_prompt["updates"]
 
 
 def test_a_run_is_found_by_name_and_id(run: Path) -> None:
@@ -73,7 +74,15 @@ def test_a_run_is_found_by_name_and_id(run: Path) -> None:
 
 def test_people_read_it_without_obeying_what_it_says(run: Path) -> None:
     shown = gfcr("rollouts", run, "--limit", 1)
-    for word in ("update 2", "prompt:", "completion:", "answer:", "reward ", "advantage "):
+    for word in (
+        "update 3: ",
+        "--- update 3,",
+        "prompt:",
+        "completion:",
+        "answer:",
+        "reward ",
+        "advantage ",
+    ):
         assert word in shown.stdout
     each = {**told(run)["rollouts"][0], "completion": "1\x1b[2J\n2"}
     assert "1\\x1b[2J\n  2" in text_of(each)
@@ -81,7 +90,8 @@ def test_people_read_it_without_obeying_what_it_says(run: Path) -> None:
 
 WRONG = {
     "pods/1": ([], "unknown run 'pods/1'"),
-    "{run}": (["--update", "9"], "It has 0 to 2"),
+    "{run}": (["--update", "9"], "It has 1 to 3"),
+    "{run}  ": (["--update", "0"], "give an integer from 1"),
     "{run} ": (["--prompt", "chain"], "unknown prompt 'chain'"),
     "{run}/..": ([], "holds no rollouts"),
     "elsewhere": (["--folder", "none"], "none with rollouts below none"),
@@ -106,7 +116,7 @@ def test_it_shows_who_proposed_a_problem(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     run = Path(json.loads(done.stdout)["folder"])
     proposed = [e for e in told(run, "--limit", 100)["rollouts"] if e["proposed_by"]]
-    earlier = {e["rollout_id"]: e for e in told(run, "--update", 1, "--limit", 100)["rollouts"]}
+    earlier = {e["rollout_id"]: e for e in told(run, "--update", 2, "--limit", 100)["rollouts"]}
     asked = [e for e in proposed if e["proposed_by"] in earlier]
     assert asked and {e["proposed_at"] for e in asked} == {1}
     shown = text_of(asked[0])

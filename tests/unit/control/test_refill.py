@@ -65,7 +65,7 @@ def test_small_rounds_count_for_their_share_of_a_batch() -> None:
     part = Refill(max_rounds=2)
     late = part.plan(_later(), view=_view(accepted=7, begun=15, round=9))
     assert late.num_groups == 1 and part.metrics() == {"rounds": 10.0, "batches": 2.0}
-    with pytest.raises(BatchCannotFill, match=r"7 of 8 .* after 16 groups in all"):
+    with pytest.raises(BatchCannotFill, match=r"^update 1: 7 of 8 .* after 16 groups in all"):
         part.plan(_later(), view=_view(accepted=7, begun=16, round=10))
 
 

@@ -142,7 +142,7 @@ def test_patience_ends_a_batch_short_or_with_an_error_that_says_what_to_do() -> 
     with pytest.raises(BatchCannotFill, match=r"none of 8 prompts .*speed.patience=1"):
         _plan(part, accepted=0, round=1)
     task = make.CoinTask(rates=(0.0,), num_train=50)
-    with pytest.raises(BatchCannotFill, match="both right and wrong"):
+    with pytest.raises(BatchCannotFill, match=r"^update 1: .* both right and wrong"):
         chosen.run("speed", updates=1, task=task)
 
 

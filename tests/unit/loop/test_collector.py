@@ -229,10 +229,10 @@ def harvest(*groups: Group) -> Harvest:
 
 
 def test_a_batch_with_nothing_to_learn_from_says_why() -> None:
-    with pytest.raises(BatchCannotFill, match=r"^update 4: no group was completed\.$"):
+    with pytest.raises(BatchCannotFill, match=r"^update 5: no group was completed\.$"):
         check_harvest(harvest())
     broken = make.group_of([make.rollout(i, reward=None, error=f"e{i}") for i in range(2)])
-    said = r"^update 4: none of 2 rollouts could be scored; the first error was: e0\. Mend the"
+    said = r"^update 5: none of 2 rollouts could be scored; the first error was: e0\. Mend the"
     with pytest.raises(GfcrError, match=said):
         check_harvest(harvest(broken))
     with pytest.raises(GfcrError, match=r"first error was: the verifier gave no reward and no rea"):

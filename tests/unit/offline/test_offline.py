@@ -157,10 +157,13 @@ REFUSED: dict[str, tuple[Any, tuple[str, ...]]] = {
         ("controls.stop", "truncated"),
     ),
     "group": (lambda: strategies.load("grpo", group_size=13), ("group_size=13", "12")),
-    "refill": (lambda: strategies.load("dapo", group_size=2), ("controls.refill", "16 prompts")),
+    "refill": (
+        lambda: strategies.load("dapo", group_size=2),
+        ("update 1: controls.refill", "16 prompts"),
+    ),
     "more": (
         lambda: strategies.load("reinforce_ada", group_size=8),
-        ("controls.reinforce_ada", "rollout 13", "12 are recorded"),
+        ("update 1: controls.reinforce_ada", "rollout 13", "12 are recorded"),
     ),
     "resume": (lambda: strategies.load("april", group_size=4), ("replays",)),
 }

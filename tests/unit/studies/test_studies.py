@@ -73,7 +73,8 @@ def test_rollouts_are_all_there(study: StudyHandle) -> None:
     rollouts, frame = study.rollouts(), study.frame().set_index(["arm", "seed"])
     trained = rollouts.groupby(["arm", "seed"])["trained_tokens"].sum()
     assert trained.to_dict() == frame["tokens/trained"].to_dict()
-    assert len(study.rollouts(columns=["update"]).columns) == 3
+    made = study.rollouts(columns=["update"])
+    assert len(made.columns) == 3 and {*made["update"]} == {1, 2, 3}
 
 
 def test_the_leaderboard_needs_no_store(study: StudyHandle) -> None:

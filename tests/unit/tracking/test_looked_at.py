@@ -71,7 +71,7 @@ def test_every_rollout_has_one_fate(tmp_path):
         ("late", "not trained"),
         ("judge", "aside: judge"),
     ]
-    assert {r.update for r in found} == {3} and found[3].advantage_T is None
+    assert {r.update for r in found} == {4} and found[3].advantage_T is None
     gone = looked(tmp_path, plain("a", 0.0), plain("b", 0.0, rejected="own"), rejected="dead")
     assert [r.fate for r in gone] == ["rejected: dead", "rejected: own"]
 
