@@ -42,7 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> Outcome:
     from gfcr import leaderboard
-    from gfcr.leaderboard import report, shown_rollouts
+    from gfcr.commands import rendered
+    from gfcr.leaderboard import report
 
     study, runs_asked = asked(options.study)
     board = leaderboard.build(
@@ -59,7 +60,7 @@ def run(options: argparse.Namespace) -> Outcome:
     if options.csv is not None:
         options.csv.write_text(leaderboard.to_csv(board), encoding="utf-8")
     if options.html is not None:
-        rollouts = shown_rollouts.of_store(board, uri=options.uri)
+        rollouts = rendered.of_board(board, uri=options.uri)
         report.write(board, path=options.html, rollouts=rollouts)
     return Outcome(data=leaderboard.to_dict(board), text=table_of(board))
 

@@ -33,9 +33,10 @@ def report_study(study: sweep.Study) -> "tuple[Leaderboard, str]":
 
 def keep(board: "Leaderboard", *, uri: str, html: Path, experiment: str | None = None) -> str:
     """Writes a study's report to a file and its store; returns the address of MLflow's page."""
-    from gfcr.leaderboard import report, shown_rollouts
+    from gfcr.commands import rendered
+    from gfcr.leaderboard import report
     from gfcr.tracking.mlflow_shown import keep_report
 
-    rollouts = shown_rollouts.of_store(board, uri=uri)
+    rollouts = rendered.of_board(board, uri=uri)
     page = report.write(board, path=html, rollouts=rollouts).read_text("utf-8")
     return keep_report(uri, study=board.study or "", experiment=experiment, page=page)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gfcr.commands import Outcome, within
-from gfcr.errors import ConfigError, unknown_name
+from gfcr.errors import ConfigError, GfcrError, unknown_name
 from gfcr.shown.text import number, plain
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.looked_at import LookedAt, Pick, look_at, picked
@@ -31,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--prompt", metavar="ID", help="of this prompt alone, in every update")
     for pick in _PICKS:
         parser.add_argument(f"--{pick}", action="store_true", help=f"the {pick} ones")
+    parser.add_argument("--rendered", action="store_true", help="prompts with special tokens")
     parser.add_argument("--limit", type=within(Count), default=8, help="most rollouts shown (8)")
 
 
@@ -38,13 +39,23 @@ def run(options: argparse.Namespace) -> Outcome:
     """Prints plain text, to be read in a pager."""
     folder = folder_of(str(options.run), below=options.folder)
     every = _looked_at(folder, update=options.update, prompt=options.prompt)
-    chosen = [described(each) for each in _chosen(every, options=options)]
+    looked, unsaid = _chosen(every, options=options), ""
+    try:
+        if options.rendered:
+            from gfcr.commands import rendered
+
+            looked = rendered.of_run(folder, looked)
+    except GfcrError as error:
+        unsaid = f"prompts are without their special tokens: {error}"
+    chosen = [described(each) for each in looked]
     counts = Counter(each.fate for each in every)
     updates = sorted({each.update for each in every})
     data = {"folder": str(folder), "updates": updates, "counts": counts, "rollouts": chosen}
+    data |= {"note": unsaid} if unsaid else {}
     told = ", ".join(f"{n} {fate}" for fate, n in counts.most_common())
     where = ", ".join(map(str, updates))
     head = f"{folder}\nupdate {where}: {told}; {len(chosen)} shown (--limit {options.limit})"
+    head = "\n".join(filter(None, (head, unsaid)))
     return Outcome(data=data, plain="\n\n".join([head, *map(text_of, chosen)]))
 
 

@@ -1,7 +1,8 @@
 """The prompts of a run, encoded and checked before an engine starts."""
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from gfcr import models, registry
 from gfcr.errors import TaskError
@@ -10,11 +11,13 @@ from gfcr.experiment.heldout import Question, question
 from gfcr.experiment.resolved import Resolved
 from gfcr.loop.known import digest
 from gfcr.tasks.base import Codec, Problems
-from gfcr.tasks.codec import CharCodec, HfCodec
+from gfcr.tasks.codec import NONE, CharCodec, HfCodec
 from gfcr.tracking.names import DIGEST
 
 _SHOWN: Final = 64
 """Most tokens of a prompt that are shown one by one."""
+_GIVEN: Final = ("system", "chat_template", "chat_template_kwargs", "raw_text")
+"""Fields of a task that a model's tokenizer is given."""
 
 
 class Prepared(NamedTuple):
@@ -67,17 +70,18 @@ def prepare(resolved: Resolved, *, model: str) -> Prepared:
     return Prepared(codec=codec, problems=problems, question=asked, about=about)
 
 
+def speller(model: Path | None, *, alphabet: str = "") -> Callable[[Sequence[int]], str]:
+    """Returns a function for the text of tokens, special ones too: a model's, or characters."""
+    if model is None:
+        return lambda tokens: "".join(CharCodec(alphabet=alphabet).pieces(tokens))
+    codec = HfCodec(model, chat_template=NONE, raw_text=True)
+    return lambda tokens: codec.decode([*tokens, codec.eos_id])  # which leaves out the last end
+
+
 def _codec(resolved: Resolved, *, model: str) -> Codec:
+    given: dict[str, Any] = {name: getattr(resolved.task, name) for name in _GIVEN}
     if resolved.engine.needs_model:
-        task = resolved.task
-        return HfCodec(
-            model,
-            system=task.system,
-            chat_template=task.chat_template,
-            chat_template_kwargs=task.chat_template_kwargs,
-            raw_text=task.raw_text,
-        )
-    for name in ("system", "chat_template", "chat_template_kwargs", "raw_text"):
-        if getattr(resolved.task, name):
-            raise TaskError(f"task.{name} needs a model: this engine has none.")
+        return HfCodec(model, **given)
+    for name in (name for name, value in given.items() if value):
+        raise TaskError(f"task.{name} needs a model: this engine has none.")
     return CharCodec(alphabet=str(registry.spec("engine", resolved.engine)["alphabet"]))

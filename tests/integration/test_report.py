@@ -13,12 +13,15 @@ import pytest
 
 from gfcr import config as configs
 from gfcr import experiment, leaderboard
+from gfcr.commands import rendered
+from gfcr.engine.fake import Fake
 from gfcr.leaderboard import report, shown_rollouts
 from gfcr.leaderboard.shown_rollouts import ShownRun
 from gfcr.shown.palette import BASELINE, arm_looks, bin_looks
 from gfcr.tracking.folder_store import find_folders
 from gfcr.tracking.looked_at import LookedAt, look_at
 from gfcr.tracking.records import RunRecord
+from gfcr.train import sft
 from gfcr.types import FinishReason, Prompt, Rollout, Signal
 from tests import stores
 from tests.cases import over
@@ -475,6 +478,33 @@ def test_rollouts_are_read_from_the_store_where_it_holds_them(tmp_path, kept):
     (card, *_) = json.loads(Page(text).data)["rollouts"]["grpo"]["shown"]
     assert "".join(card["pieces"]) in {r.rollout.text for r in own}
     assert card["reward"] == max(r.rollout.reward for r in own)
+
+
+def test_prompts_of_the_report_are_what_the_policy_saw(tmp_path):
+    """By the arm's model; the tokenizer here has its letters in another order, so that it shows."""
+    uri = stores.sqlite(tmp_path)
+    values = values_of(tmp_path / "runs", arm="grpo", study="s", trainer=ONE_UPDATE)
+    values["tracking"] = {"name": "mlflow", "uri": uri, "artifacts": "all"}
+    experiment.run(configs.experiment(values, where="test"))
+    board = leaderboard.build(uri)
+    plain = shown_rollouts.of_store(board, uri=uri)["grpo"].rollouts
+    assert rendered.of_board(board, uri=uri)["grpo"].rollouts[0].rollout.prompt.text in {
+        each.rollout.prompt.text for each in plain
+    }
+    model, alphabet = tmp_path / "model", Fake().alphabet
+    sft.char_tokenizer(alphabet[::-1]).save_pretrained(model)
+    (model / "config.json").write_text("{}")
+    turned = str.maketrans(alphabet, alphabet[::-1])
+    for place in (model, tmp_path / "gone"):
+        (row,) = board.rows
+        made = {**row.provenance, "model": str(place), "digest.model": "x"}
+        found = rendered.of_board(replace(board, rows=(replace(row, provenance=made),)), uri=uri)
+        for each, own in zip(found["grpo"].rollouts, plain, strict=True):
+            told, asked = each.rollout.prompt.text, own.rollout.prompt.text
+            if place == model:
+                assert told == asked.translate(turned) != asked
+            else:
+                assert told.startswith("(Without special tokens: ") and told.endswith(asked)
 
 
 def test_a_link_shows_what_was_chosen(page, written):
