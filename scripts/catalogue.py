@@ -66,7 +66,7 @@ def page() -> str:
     for code, cell in CELLS.items():
         lines += [f"## {cell.branch}\n"] if cell.branch != branch else []
         branch = cell.branch
-        rows = [row for row in table.rows if row.cell == code and row.entry]
+        rows = [row for row in table.rows if row.cell == code and row.entry.name]
         lines.append(f"### {code} {cell.title}\n\n{cell.gloss.capitalize()}.\n")
         lines += leaves(code)
         parts = Table(rows=rows, columns=table.columns[1:]).markdown()

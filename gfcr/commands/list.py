@@ -13,7 +13,7 @@ from gfcr import strategy as strategies
 from gfcr.commands import Outcome
 from gfcr.errors import unknown_name
 from gfcr.registry import Entry
-from gfcr.shown.folded import Folded
+from gfcr.shown.folded import folded
 from gfcr.shown.table import Column, Table
 from gfcr.taxonomy import CELLS, PLACED
 
@@ -27,14 +27,15 @@ _MORE = (
     "gfcr list --all      everything, under its cell of the survey's tree",
     "gfcr show NAME       what one does: its formula, its settings, when it hurts",
 )
+_NONE = Entry(name="", kind="", summary="no part yet", source="")
 
 
 class Row(NamedTuple):
-    """A part in its cell; the entry is None where the cell is empty."""
+    """A part in its cell, with the cell's title before its first one."""
 
     cell: str
-    first: bool
-    entry: Entry | None
+    title: str
+    entry: Entry
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,23 +71,15 @@ def coverage(found: Found) -> dict[str, dict[str, Any]]:
     }
 
 
-def brief(found: Found) -> Folded:
-    """Returns one screen: the names of all strategies, and how many parts there are of each kind.
-
-    A kind's parts are not named: there are more of them than a screen has room for.
-    """
+def brief(found: Found) -> Group:
+    """Returns one screen: the names of strategies, and how many parts there are of each kind."""
     parts = {kind: len(listed) for kind, listed in found.items() if kind != "strategy"}
-    named = ", ".join(entry.name for entry in found["strategy"])
     counts = [f"{number:>6} {kind:<11}" for kind, number in parts.items()]
-    return Folded(
-        [
-            f"[bold]{len(found['strategy'])} strategies[/]",
-            f"  {named}",
-            f"[bold]{sum(parts.values())} parts, by kind[/]",
-            *("".join(counts[at : at + 4]) for at in range(0, len(counts), 4)),
-            *_MORE,
-        ]
-    )
+    lines = [f"[bold]{len(found['strategy'])} strategies[/]"]
+    lines += ["  " + ", ".join(entry.name for entry in found["strategy"])]
+    lines += [f"[bold]{sum(parts.values())} parts, by kind[/]"]
+    lines += ["".join(counts[at : at + 4]) for at in range(0, len(counts), 4)]
+    return folded([*lines, *_MORE])
 
 
 def whole(found: Found) -> Group:
@@ -99,20 +92,20 @@ def tree(found: Found) -> Table[Row]:
     """Returns a table of every part of the pipeline under its cell."""
     parts = sorted((e for kind in PLACED for e in found[kind]), key=lambda e: (e.kind, e.name))
     rows = [
-        Row(code, number == 0, entry)
-        for code in CELLS
-        for number, entry in enumerate([e for e in parts if e.cell == code] or [None])
+        Row(code, "" if number else f"{code} {cell.title}", entry)
+        for code, cell in CELLS.items()
+        for number, entry in enumerate([e for e in parts if e.cell == code] or [_NONE])
     ]
     covered = len({e.cell for e in parts})
     return Table(
         rows=rows,
         columns=(
-            Column("cell", _place, words=True, wraps=True),
-            Column("kind", lambda row: row.entry and row.entry.kind, words=True),
-            Column("part", lambda row: row.entry and row.entry.name, words=True),
-            Column("paper", lambda row: row.entry and row.entry.paper, words=True),
-            Column("defaults", lambda row: row.entry and row.entry.origin, words=True),
-            Column("what it does", _does, words=True, wraps=True),
+            Column("cell", lambda row: Text(row.title, "bold"), words=True, wraps=True),
+            Column("kind", lambda row: row.entry.kind, words=True),
+            Column("part", lambda row: row.entry.name, words=True),
+            Column("paper", lambda row: row.entry.paper, words=True),
+            Column("defaults", lambda row: row.entry.origin, words=True),
+            Column("what it does", lambda row: row.entry.summary, words=True, wraps=True),
         ),
         title="Generate, Filter, Control, Replay (2605.02913)",
         caption=f"{len(parts)} parts in {covered} of {len(CELLS)} cells. Defaults: P the paper's "
@@ -122,25 +115,12 @@ def tree(found: Found) -> Table[Row]:
 
 def plain(found: Found) -> Table[tuple[int, Entry]]:
     """Returns a table of entries by kind."""
-
-    def stage(row: tuple[int, Entry]) -> Text:
-        return Text("" if row[0] else row[1].kind, style="bold")
-
     return Table(
         rows=[row for listed in found.values() for row in enumerate(listed)],
         columns=(
-            Column("stage", stage, words=True),
+            Column("stage", lambda row: Text("" if row[0] else row[1].kind, "bold"), words=True),
             Column("name", lambda row: row[1].name, words=True),
             Column("paper", lambda row: row[1].paper, words=True),
             Column("what it does", lambda row: row[1].summary, words=True, wraps=True),
         ),
     )
-
-
-def _place(row: Row) -> Text:
-    title = f"{row.cell} {CELLS[row.cell].title}" if row.first else ""
-    return Text(title, style="bold")
-
-
-def _does(row: Row) -> str:
-    return row.entry.summary if row.entry else "no part yet"

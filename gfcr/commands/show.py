@@ -3,6 +3,7 @@
 import argparse
 import inspect
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from rich.markup import escape
@@ -12,7 +13,7 @@ from gfcr import strategy as strategies
 from gfcr.commands import Outcome, named
 from gfcr.commands.named import Named
 from gfcr.part import Part
-from gfcr.shown.folded import Folded
+from gfcr.shown.folded import folded
 
 _FULL = 90
 """Columns of a docstring's line that no other word would have gone into."""
@@ -28,7 +29,7 @@ def run(options: argparse.Namespace) -> Outcome:
     shown = _part(found) if found.is_part else _strategy(found)
     also = [f"gfcr show {other}" for other in found.also]
     told = [f"{found.name} is also something else: {', '.join(also)}"] if also else []
-    return replace(shown, text=Folded([*shown.text, *told]))
+    return replace(shown, text=folded([*shown.text, *told]))
 
 
 def _strategy(found: Named) -> Outcome:
@@ -91,7 +92,7 @@ def _text(data: dict[str, Any]) -> list[str]:
     for part in data["parts"]:
         paper = f"  arXiv {part['paper']}" if part["paper"] else ""
         lines += ["", f"[bold]{part['address']}[/]: {part['name']}{paper}"]
-        lines += [f"  [dim]{escape(line)}[/]" for line in _flowing(part["doc"])]
+        lines += [f"  {escape(line)}" for line in _flowing(part["doc"])]
         lines += [f"  {key} = {escape(repr(value))}" for key, value in part["values"].items()]
     loss = ", ".join(f"{k}={v}" for k, v in data["loss"].items())
     return [*lines, "", f"[bold]loss[/]: {loss}"]
@@ -99,12 +100,11 @@ def _text(data: dict[str, Any]) -> list[str]:
 
 def _flowing(doc: str) -> list[str]:
     """Returns lines, each with those behind it that a file's width alone has broken off."""
-    lines, last = list[str](), ""
-    for line in doc.splitlines():
+    lines = list[str]()
+    for last, line in pairwise(["", *doc.splitlines()]):
         word = next(iter(line.split()), ":")  # nothing, or a label, begins a line of its own
         if last and not word.endswith(":") and len(f"{last} {word}") > _FULL:
             lines[-1] += f" {line.strip()}"
         else:
             lines.append(line)
-        last = line
     return lines

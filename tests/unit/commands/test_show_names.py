@@ -96,7 +96,7 @@ def test_no_word_is_broken_on_a_narrow_screen(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_sentence_goes_on_where_only_its_file_broke_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "2000")
-    shown = gfcr("show", "arpo").stdout.splitlines()
+    shown = [line.rstrip() for line in gfcr("show", "arpo").stdout.splitlines()]
     (formula,) = [line for line in shown if line.startswith("Formula: ")]
     assert formula.endswith("moved yet).") and "Knobs" not in formula
     assert "      grpo     A_i = (r_i - m) / (s + epsilon)               (2402.03300)" in shown
