@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, final
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +23,6 @@ class Band:
     work_s: float
     running: float
     """Mean number of rollouts in a forward pass."""
-
-
-def quantile_edges(lengths_N: Counts, *, shares: Sequence[float]) -> list[int]:
-    """Returns the token counts at which these shares of the rollouts have ended, for `bands`."""
-    found: Any = np.quantile(lengths_N, [*shares], method="inverted_cdf")
-    return sorted({int(edge) for edge in found})
 
 
 def bands(lengths_N: Counts, *, edges: Sequence[int], cost: PassCost) -> list[Band]:

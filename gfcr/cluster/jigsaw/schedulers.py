@@ -1,16 +1,12 @@
-"""Schedulers that decide what runs together: serial, unmanaged, greedy, look-ahead, brute force."""
+"""Schedulers that decide what runs together: serial, unmanaged, greedy, look-ahead."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol, TypeAlias, final
+from typing import Protocol, final
 
 from gfcr.cluster.jigsaw.machine import Action, Machine, State
-from gfcr.errors import ConfigError
 from gfcr.values.ranges import Checked, Count
-
-MOST_STAGES: Final = 6
-"""Most sub-stages for which brute force searches."""
 
 
 class Scheduler(Protocol):
@@ -136,44 +132,3 @@ class LookAhead(Checked):
 
         options = [*machine.actions(state)]
         return min(options, key=lambda a: finish_s(step(state, a), depth=self.depth - 1))
-
-
-_Best: TypeAlias = tuple[float, Action | None]
-
-
-@final
-class BruteForce:
-    """Finds the least makespan, for at most `MOST_STAGES` sub-stages: an oracle for tests."""
-
-    def choose(self, machine: Machine, *, state: State) -> Action:
-        """See `Scheduler.choose`.
-
-        Raises:
-            ConfigError: there are too many sub-stages.
-        """
-        if len(machine.graph.stages) > MOST_STAGES:
-            raise ConfigError(
-                f"brute force takes at most {MOST_STAGES} sub-stages, not "
-                f"{len(machine.graph.stages)}: use look-ahead."
-            )
-        action = _searcher(machine)(state)[1]
-        assert action is not None
-        return action
-
-
-def _searcher(machine: Machine) -> Callable[[State], _Best]:
-    known: dict[tuple[object, ...], _Best] = {}
-
-    def best(state: State) -> _Best:
-        """Returns the least seconds to the end, and the first action of that course."""
-        if not state.left_s:
-            return 0.0, None
-        if (found := known.get(state.key)) is None:
-            tried: list[_Best] = []
-            for action in machine.actions(state):
-                then = machine.advance(state, action=action)
-                tried.append((then.now_s - state.now_s + best(then)[0], action))
-            found = known[state.key] = min(tried, key=lambda each: each[0])
-        return found
-
-    return best

@@ -118,16 +118,6 @@ class Slowdown:
             raise ConfigError(f"no slowdown of {missing[0]} was measured: measure the pair.")
         return self.times[keys[0]], self.times[keys[1]]
 
-    @property
-    def best_rate(self) -> float:
-        """Most seconds of work alone that any two sub-stages together do per second."""
-        pairs = [
-            1 / times + 1 / self.times[other, kind, _rest(share)]
-            for (kind, other, share), times in self.times.items()
-            if (other, kind, _rest(share)) in self.times
-        ]
-        return max([1.0, *pairs])
-
 
 def _rest(share: Share) -> Share:
     return None if share is None else round(1 - share, 9)

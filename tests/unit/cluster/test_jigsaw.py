@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gfcr.cluster.jigsaw.bands import bands, quantile_edges
+from gfcr.cluster.jigsaw.bands import bands
 from gfcr.cluster.jigsaw.machine import Machine
 from gfcr.cluster.jigsaw.schedulers import (
-    BruteForce,
     Greedy,
     LookAhead,
     Scheduler,
@@ -23,6 +22,7 @@ from gfcr.cluster.jigsaw.schedulers import (
 from gfcr.cluster.jigsaw.substages import Graph, Merged, Slowdown, SubStage
 from gfcr.errors import ConfigError
 from gfcr.speculation.cost import PassCost
+from tests.unit.cluster.brute_force import BruteForce, best_rate
 
 KINDS = ("train", "decode", "tail", "few")
 TIMES = {
@@ -178,7 +178,7 @@ def test_looking_ahead_is_never_worse_than_greedy_and_far_enough_the_best(
     total = sum(stage.work_s for stage in of.graph.stages.values())
     assert ends["serial"] == pytest.approx(total)
     assert ends["best"] >= max(of.graph.paths_s.values()) - slack
-    assert ends["best"] >= total / of.slowdown.best_rate - slack
+    assert ends["best"] >= total / best_rate(of.slowdown) - slack
 
 
 def test_brute_force_is_the_best_of_all_orders_without_sharing() -> None:
@@ -201,8 +201,6 @@ def test_graphs_that_are_none_are_refused() -> None:
         Slowdown(times={("a", "b", 0.5): 0.9})
     with pytest.raises(ConfigError, match="no slowdown of"):
         Slowdown(times={}).pair("a", other="b", share=0.5)
-    with pytest.raises(ConfigError, match="at most 6 sub-stages, not 9"):
-        play(machine(STEP, STEP, STEP), scheduler=BruteForce())
 
 
 def test_bands_cut_the_seconds_of_decoding_and_lose_none() -> None:
@@ -214,5 +212,3 @@ def test_bands_cut_the_seconds_of_decoding_and_lose_none() -> None:
     assert [b.work_s for b in found] == pytest.approx([3 + 1.2, 2 + 0.6, 4 + 0.4])
     whole = cost.seconds(passes=9, tokens=float(lengths.sum()))
     assert sum(b.work_s for b in found) == pytest.approx(whole)
-    assert quantile_edges(lengths, shares=[0.25, 0.75]) == [3, 5]
-    assert quantile_edges(lengths, shares=[0.0, 0.9]) == [3, 9]
