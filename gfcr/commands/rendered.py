@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
     from gfcr.leaderboard import Leaderboard
     from gfcr.leaderboard.shown_rollouts import ShownRun
 
-_MODEL = f"{DIGEST}model"
-"""Tag of a run whose engine has a model; other engines' tokens are characters."""
+_MODEL = f"{DIGEST}model".removeprefix("gfcr.")
+"""What a row says of runs whose engine has a model; other engines' tokens are characters."""
 
 
 def of_run(folder: Path, rollouts: Collection[LookedAt]) -> list[LookedAt]:
@@ -27,11 +28,10 @@ def of_run(folder: Path, rollouts: Collection[LookedAt]) -> list[LookedAt]:
         GfcrError: the folder has no card, or the run's model is not on this machine.
     """
     card = RunFolder(folder).card()
-    if _MODEL in card.tags:
-        return _told(rollouts, text=_whole(str(card.spec["model"])))
     engine: Any = card.spec["engine"]
-    spell = speller(None, alphabet=str(engine["alphabet"]))
-    return _told(rollouts, text=lambda prompt: spell(prompt.tokens))
+    if (alphabet := engine.get("alphabet")) is not None:
+        return _told(rollouts, text=speller(None, alphabet=str(alphabet)))
+    return _told(rollouts, text=_of_model(str(card.spec["model"])))
 
 
 def of_board(board: "Leaderboard", *, uri: str) -> "dict[str, ShownRun]":
@@ -40,26 +40,25 @@ def of_board(board: "Leaderboard", *, uri: str) -> "dict[str, ShownRun]":
 
     found = shown_rollouts.of_store(board, uri=uri)
     for row in board.rows:
-        if row.arm in found and _MODEL.removeprefix("gfcr.") in row.provenance:
+        if row.arm in found and _MODEL in row.provenance:
             try:
-                text = _whole(row.provenance["model"])
+                text = _of_model(row.provenance["model"])
             except GfcrError as error:
-                text = f"(Without special tokens: {error})\n{{.text}}".format
+                text = partial("(Without special tokens: {})\n{.text}".format, error)
             run = found[row.arm]
             found[row.arm] = replace(run, rollouts=_told(run.rollouts, text=text))
     return found
 
 
-def _whole(model: str) -> Callable[[Any], str]:
-    """Returns a function for a prompt's text by a model; none is made or downloaded."""
+def _of_model(model: str) -> Callable[[Any], str]:
     if (folder := models.here(model)) is None:
         raise ConfigError(f"the model {model} is not on this machine.")
-    spell = speller(folder)
-    return lambda prompt: spell(prompt.tokens)
+    return speller(folder)
 
 
 def _told(rollouts: Collection[LookedAt], *, text: Callable[[Any], str]) -> list[LookedAt]:
     """Returns rollouts with another text of their prompts."""
-    prompts = [(each, each.rollout.prompt) for each in rollouts]
-    told = [(each, replace(prompt, text=text(prompt))) for each, prompt in prompts]
-    return [replace(e, rollout=replace(e.rollout, prompt=prompt)) for e, prompt in told]
+    told = [
+        (e, e.rollout, replace(e.rollout.prompt, text=text(e.rollout.prompt))) for e in rollouts
+    ]
+    return [replace(e, rollout=replace(rollout, prompt=prompt)) for e, rollout, prompt in told]

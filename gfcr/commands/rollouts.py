@@ -25,9 +25,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", type=Path, help="run folder, run id, or ARM/SEED or STUDY/ARM/SEED")
     parser.add_argument("--folder", type=Path, default="runs", help="where run folders are (runs)")
-    parser.add_argument(
-        "--update", type=within(Count), metavar="N", help="from 1; the latest by default"
-    )
+    parser.add_argument("--update", type=within(Count), metavar="N", help="from 1; or the latest")
     parser.add_argument("--prompt", metavar="ID", help="of this prompt alone, in every update")
     for pick in _PICKS:
         parser.add_argument(f"--{pick}", action="store_true", help=f"the {pick} ones")

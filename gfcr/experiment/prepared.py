@@ -1,6 +1,6 @@
 """The prompts of a run, encoded and checked before an engine starts."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -13,11 +13,10 @@ from gfcr.loop.known import digest
 from gfcr.tasks.base import Codec, Problems
 from gfcr.tasks.codec import NONE, CharCodec, HfCodec
 from gfcr.tracking.names import DIGEST
+from gfcr.types import Prompt
 
 _SHOWN: Final = 64
 """Most tokens of a prompt that are shown one by one."""
-_GIVEN: Final = ("system", "chat_template", "chat_template_kwargs", "raw_text")
-"""Fields of a task that a model's tokenizer is given."""
 
 
 class Prepared(NamedTuple):
@@ -70,16 +69,17 @@ def prepare(resolved: Resolved, *, model: str) -> Prepared:
     return Prepared(codec=codec, problems=problems, question=asked, about=about)
 
 
-def speller(model: Path | None, *, alphabet: str = "") -> Callable[[Sequence[int]], str]:
-    """Returns a function for the text of tokens, special ones too: a model's, or characters."""
+def speller(model: Path | None, *, alphabet: str = "") -> Callable[[Prompt], str]:
+    """Returns a function for a prompt's text, special tokens too, by a model or an alphabet."""
     if model is None:
-        return lambda tokens: "".join(CharCodec(alphabet=alphabet).pieces(tokens))
+        return lambda prompt: "".join(CharCodec(alphabet=alphabet).pieces(prompt.tokens))
     codec = HfCodec(model, chat_template=NONE, raw_text=True)
-    return lambda tokens: codec.decode([*tokens, codec.eos_id])  # which leaves out the last end
+    return lambda prompt: codec.decode([*prompt.tokens, codec.eos_id])  # it leaves out the last end
 
 
 def _codec(resolved: Resolved, *, model: str) -> Codec:
-    given: dict[str, Any] = {name: getattr(resolved.task, name) for name in _GIVEN}
+    names = ("system", "chat_template", "chat_template_kwargs", "raw_text")
+    given: dict[str, Any] = {name: getattr(resolved.task, name) for name in names}
     if resolved.engine.needs_model:
         return HfCodec(model, **given)
     for name in (name for name, value in given.items() if value):

@@ -495,7 +495,7 @@ def test_prompts_of_the_report_are_what_the_policy_saw(tmp_path):
     sft.char_tokenizer(alphabet[::-1]).save_pretrained(model)
     (model / "config.json").write_text("{}")
     turned = str.maketrans(alphabet, alphabet[::-1])
-    for place in (model, tmp_path / "gone"):
+    for place in (model, tmp_path / "{gone}"):
         (row,) = board.rows
         made = {**row.provenance, "model": str(place), "digest.model": "x"}
         found = rendered.of_board(replace(board, rows=(replace(row, provenance=made),)), uri=uri)

@@ -28,8 +28,8 @@ def _model(folder: Path) -> Path:
     return folder
 
 
-def _run(folder: Path, *, tokens: tuple[int, ...], spec: dict[str, Any], **tags: str) -> Path:
-    card = RunCard(run_id="r", study="s", arm="a", seed=0, spec=spec, tags=tags)
+def _run(folder: Path, *, tokens: tuple[int, ...], spec: dict[str, Any]) -> Path:
+    card = RunCard(run_id="r", study="s", arm="a", seed=0, spec=spec)
     asked = Prompt(id="p", tokens=tokens, text="1+2", answer="3")
     groups = (make.group([1.0, 0.0], of=asked),)
     held = {"samples": (), "groups": groups, "aborted": (), "metrics": {}}
@@ -49,7 +49,7 @@ def test_a_prompt_is_shown_as_its_template_made_it(tmp_path: Path) -> None:
     model = _model(tmp_path / "model")
     tokens = HfCodec(model).prompt("1+2")
     spec = {"model": str(model), "engine": {"name": "vllm"}}
-    run = _run(tmp_path / "run", tokens=tokens, spec=spec, **{"gfcr.digest.model": "x"})
+    run = _run(tmp_path / "run", tokens=tokens, spec=spec)
     assert _prompts(run) == {"1+2"}
     assert _prompts(run, "--rendered") == {f"{MARK}1+2={MARK}"}
     shutil.rmtree(model)
@@ -68,6 +68,6 @@ def test_an_engine_without_a_model_has_characters(tmp_path: Path) -> None:
 
 def test_a_demo_model_is_found_by_its_name(tmp_path: Path) -> None:
     spec = {"model": "demo", "engine": {"name": "vllm"}}
-    run = _run(tmp_path / "run", tokens=(1, 5, 6), spec=spec, **{"gfcr.digest.model": "x"})
+    run = _run(tmp_path / "run", tokens=(1, 5, 6), spec=spec)
     (prompt,) = _prompts(run, "--rendered")
     assert prompt == "".join(HfCodec(models.resolve("demo")).pieces((1, 5, 6))) != "1+2"
