@@ -1,19 +1,16 @@
 """Pathologies that the Control stage can act on."""
 
-from collections.abc import Mapping
 from itertools import pairwise
 from typing import Final
 
 from gfcr.doctor.history import History
-from gfcr.doctor.rule import Overrides, Rule, Spec
+from gfcr.doctor.rule import Rule, Spec
 from gfcr.doctor.shapes import kept, mean, rest, scaled
 
-_SOME_ENTROPY: Final = 0.1
-"""Nats a token; a policy with less is all but decided, and halves what is left easily."""
-_SMALLER: Final[Mapping[Overrides, str]] = {
-    scaled("trainer.learning_rate", by=0.1): "smaller steps: pretrained models take about 1e-6",
-    scaled("prompts", by=2): "an update over more prompts",
-}
+_SOME: Final = 0.05
+"""A reward, or an entropy, below which a change by a factor says nothing."""
+_FORM: Final = ("train/entropy", "length/all/mean")
+_SHAPE: Final = {"reward/all", *_FORM}
 _UNFILTERED: Final = {"top_p": 1.0, "top_k": 0, "min_p": 0.0}
 
 
@@ -36,25 +33,24 @@ def _entropy_lost(history: History) -> float | None:
     return 0.0 if solved > 0.9 else gone
 
 
-def _fell_at_once(history: History) -> float | None:
-    """Returns the largest share of the entropy that went from one update to the next.
+def _broken_at_once(history: History) -> float | None:
+    """Returns the largest share of the reward that went from one update to the next.
 
-    Updates before which there was next to none, or in which nine groups in ten are solved, do not
-    count.
+    It counts only where entropy or length changed by a factor of two with it: other prompts may be
+    harder, and are answered in the same manner.
     """
-    logged = [m for _, m in history.lines if "train/entropy" in m]
-    pairs = [
-        (before["train/entropy"], now["train/entropy"])
+    logged = [m for _, m in history.lines if m.keys() >= _SHAPE]
+    lost = [
+        1 - now["reward/all"] / before["reward/all"]
         for before, now in pairwise(logged)
-        if before["train/entropy"] > _SOME_ENTROPY and now.get("coverage/solved", 0.0) <= 0.9
+        if before["reward/all"] > _SOME and any(_halved(before[k], now[k]) for k in _FORM)
     ]
-    return max((1 - now / before for before, now in pairs), default=0.0) if logged[1:] else None
+    return max(lost, default=0.0) if logged[1:] else None
 
 
-def _moved_at_once(history: History) -> float | None:
-    """Returns the largest distance, in nats a token, that the policy had from its own samples."""
-    gaps = history.series("train/logprob_gap").values
-    return max(gaps) if gaps[1:] else None
+def _halved(before: float, now: float) -> bool:
+    low, high = sorted((before, now))
+    return high > _SOME and high >= 2 * low
 
 
 def _warmer(spec: Spec) -> tuple[str, ...]:
@@ -159,25 +155,21 @@ RULES: Final = (
         },
     ),
     Rule(
-        # A step that is too large for the model ends most of its entropy, and what it has learned,
-        # in one update.
-        name="entropy_jump",
-        cell="C6.4",
-        says="the entropy lost {figure:.0%} in one update: the step was too large for the model.",
-        figure=_fell_at_once,
-        limit=0.5,
-        metrics=("train/entropy",),
-        advice=_SMALLER,
-    ),
-    Rule(
-        # e^1: where a mean token is so much more, or less, likely, its weight says nothing.
+        # A step that is too large for a model takes what it could, and makes it another: sure of
+        # itself or babbling, brief or without an end.
         name="policy_jump",
-        cell="C6.7",
-        says="the policy moved {figure:.2f} nats a token away from what it learned from.",
-        figure=_moved_at_once,
-        limit=1.0,
-        metrics=("train/logprob_gap",),
-        advice=_SMALLER,
+        cell="C6.4",
+        says=(
+            "{figure:.0%} of the reward went in one update, and rollouts became others: the step "
+            "was too large for the model."
+        ),
+        figure=_broken_at_once,
+        limit=0.8,
+        metrics=("reward/all", "train/entropy", "length/all/mean"),
+        advice={
+            scaled("trainer.learning_rate", by=0.1): "pretrained models take about 1e-6",
+            scaled("prompts", by=2): "an update over more prompts",
+        },
     ),
     Rule(
         # Where the policy has moved away from what sampled the batch, few tokens carry an

@@ -7,7 +7,7 @@ from gfcr.doctor import Watcher
 from gfcr.experiment.resolved import resolve
 from gfcr.tracking.folder import RunFolder
 
-SICK = Path(__file__).parents[3] / "experiments" / "doctor" / "entropy_jump.yaml"
+SICK = Path(__file__).parents[3] / "experiments" / "doctor" / "policy_jump.yaml"
 CUT = {"rollouts/all": 8.0, "length/trained/truncated": 0.5}
 WHOLE = {**CUT, "length/trained/truncated": 0.0}
 
@@ -38,7 +38,8 @@ def test_a_step_that_breaks_the_policy_is_told_in_its_update_with_what_helps(
     tmp_path: Path,
 ) -> None:
     watcher = Watcher(begun(tmp_path))
-    assert not watcher.heed(1, metrics={"train/entropy": 1.66, "coverage/solved": 0.0})
-    (found,) = watcher.heed(2, metrics={"train/entropy": 0.17, "coverage/solved": 0.0})
-    assert found.rule == "entropy_jump"
+    sound = {"reward/all": 0.5, "train/entropy": 1.66, "length/all/mean": 12.0}
+    assert not watcher.heed(1, metrics=sound)
+    (found,) = watcher.heed(2, metrics={**sound, "reward/all": 0.0, "train/entropy": 0.17})
+    assert found.rule == "policy_jump"
     assert found.levers[0].overrides == ("trainer.learning_rate=0.002",)

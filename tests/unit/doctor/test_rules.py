@@ -76,7 +76,20 @@ def test_the_page_says_each_rule_its_cell_and_limit() -> None:
 def test_short_runs_are_not_judged() -> None:
     history, _ = recorded("dead_groups-sick")
     early = {rule.name for rule in figures(History(history.lines[:5]))}
-    assert early <= {"entropy_jump", "policy_jump"}
+    assert early <= {"policy_jump"}
+
+
+def test_harder_prompts_are_no_broken_policy() -> None:
+    def jumped(**now: float) -> float | None:
+        before = {"reward/all": 0.5, "train/entropy": 0.8, "length/all/mean": 8.6}
+        after = {**before, "reward/all": 0.0, **now}
+        return figures(History([(1, before), (2, after)])).get(RULES["policy_jump"])
+
+    assert jumped() == 0.0, "answered in the same manner"
+    assert jumped(**{"train/entropy": 1.3}) == 0.0
+    assert jumped(**{"length/all/mean": 24.0}) == 1.0, "as on a pretrained model at 2e-4"
+    assert jumped(**{"train/entropy": 0.17}) == 1.0
+    assert jumped(**{"train/entropy": 0.17, "reward/all": 0.4}) < RULES["policy_jump"].limit
 
 
 @over("metric", ["off_policy/share", "off_policy/moved"])
