@@ -42,4 +42,4 @@ def test_a_step_that_breaks_the_policy_is_told_in_its_update_with_what_helps(
     assert not watcher.heed(1, metrics=sound)
     (found,) = watcher.heed(2, metrics={**sound, "reward/all": 0.0, "train/entropy": 0.17})
     assert found.rule == "policy_jump"
-    assert found.levers[0].overrides == ("trainer.learning_rate=0.002",)
+    assert found.levers[0].overrides == ("trainer.learning_rate=0.0002",)
