@@ -67,7 +67,8 @@ class FolderLost(GfcrError, RuntimeError):
 def did_you_mean(given: str, allowed: Iterable[str], *, most: int = 1) -> str:
     """Returns ` Did you mean 'x'?` for the nearest allowed names, or an empty string."""
     near = difflib.get_close_matches(given[:200], list(allowed), n=most, cutoff=0.5)
-    return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+    named = " or ".join(f"'{name}'" for name in near)
+    return f" Did you mean {named}?" if near else ""
 
 
 def near_file(path: Path) -> str:

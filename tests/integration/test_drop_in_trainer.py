@@ -194,7 +194,7 @@ def test_evaluation_is_trl_s_and_changes_no_update(
 @over(
     ("changes", "words"),
     [
-        ({"use_vllm": True}, "use_vllm=True"),
+        ({"use_vllm": True, "vllm_mode": "server"}, "vllm_mode='server'"),
         ({"num_iterations": 2}, "max_steps=3: rollouts last for 2 optimizer steps"),
         ({"strategy": {"name": "grpo", "group_size": 8}}, "give one of them"),
         ({"strategy": "rloo"}, "loss is rloo"),

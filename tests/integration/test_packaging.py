@@ -25,7 +25,7 @@ QUICKSTART = "experiments/quickstart"
 FOLDERS = {"gfcr": "gfcr", "strategies": "gfcr_strategies", QUICKSTART: "gfcr_quickstart"}
 IGNORED = shutil.ignore_patterns("__pycache__")
 SOURCES = {
-    *(".py", ".md", ".yaml", ".toml", ".json", ".ipynb", ".sh", ".lock", ".typed"),
+    *(".py", ".md", ".yaml", ".toml", ".json", ".jsonl", ".ipynb", ".sh", ".lock", ".typed"),
     *(".html", ".css", ".js", ".png", ".svg", ".safetensors"),
 }
 BARE = {"LICENSE", "Makefile", "run", ".gitignore"}

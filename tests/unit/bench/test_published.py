@@ -1,4 +1,4 @@
-"""The comparison with published figures: what decides, and that it can fail."""
+"""The comparison of docs/simulate.md with published figures: what decides, and that it can fail."""
 
 import json
 
