@@ -53,7 +53,7 @@ def sampling_of(args: Any) -> Sampling:
         given = getattr(args, name)
         if given not in (plain, {}):
             raise ConfigError(f"{name}={given!r}: {WHY_UNSAMPLED}.")
-    stops = dict(args.generation_kwargs or {})
+    stops = dict(getattr(args, "generation_kwargs", None) or {})
     stop = stops.pop("stop", stops.pop("stop_strings", None)) or ()
     ids = stops.pop("stop_token_ids", None) or ()
     if stops:
