@@ -67,8 +67,7 @@ class FolderLost(GfcrError, RuntimeError):
 def did_you_mean(given: str, allowed: Iterable[str], *, most: int = 1) -> str:
     """Returns ` Did you mean 'x'?` for the nearest allowed names, or an empty string."""
     near = difflib.get_close_matches(given[:200], list(allowed), n=most, cutoff=0.5)
-    named = " or ".join(f"'{name}'" for name in near)
-    return f" Did you mean {named}?" if near else ""
+    return " Did you mean {}?".format(" or ".join(f"'{n}'" for n in near)) if near else ""
 
 
 def near_file(path: Path) -> str:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from rich.jupyter import JupyterMixin
 from rich.markup import escape
-from rich.table import Table
+from rich.tree import Tree
 
 from gfcr import registry
 from gfcr.code import loose
@@ -79,12 +79,12 @@ class Strategy(Checked, JupyterMixin):
     def __repr__(self) -> str:
         return f"strategy {self.name}, groups of {self.group_size}: {', '.join(self.parts)}"
 
-    def __rich__(self) -> Table:
+    def __rich__(self) -> Tree:
         """Returns what notebooks show: its parts."""
-        table = Table("part", "", title=self.name, caption=escape(f"{self.loss}"))
+        tree = Tree(escape(f"strategy {self.name}, groups of {self.group_size}, {self.loss}"))
         for address, part in self.parts.items():
-            table.add_row(address, escape(repr(part)))
-        return table
+            tree.add(f"{address}  {escape(repr(part))}")
+        return tree
 
     def check(self) -> None:
         """Refuses parts that do not fit each other, and what leaves nothing to train on.

@@ -20,6 +20,7 @@ from gfcr.strategy import Strategy
 from gfcr.tasks.base import Task
 from gfcr.tracking.base import RunCard, Tracker
 from gfcr.train.base import TrainerConfig
+from gfcr.types import Sampling
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,9 +103,11 @@ def resolve(config: Experiment) -> Resolved:
         # Runs in turn are what they were before there was another way.
         **({"schedule": registry.spec("schedule", schedule)} if schedule.overlaps else {}),
         "strategy": strategy.spec(),
-        **{key: asdict(getattr(config, key)) for key in ("sampling", "budget")},
+        "sampling": _sampled(config.sampling),
+        "budget": asdict(config.budget),
         "evaluation": {
             **asdict(config.evaluation),
+            "sampling": _sampled(config.evaluation.sampling),
             "generate": registry.spec("generate", generate),
         },
     }
@@ -117,3 +120,10 @@ def resolve(config: Experiment) -> Resolved:
         spec=spec,
         **parts,
     )
+
+
+def _sampled(sampling: Sampling) -> dict[str, Any]:
+    """Returns a sampling as plain values; one without stops is what it was before there were."""
+    values: dict[str, Any] = json.loads(json.dumps(asdict(sampling)))
+    stops = sampling.stop or sampling.stop_token_ids
+    return values if stops else {k: v for k, v in values.items() if "stop" not in k}
