@@ -256,11 +256,12 @@ def _evaluation(given: dict[str, Any], *, trained: Sampling, where: str) -> dict
                 f"(sampling.max_tokens) and the default cuts held-out answers at {usual}. Give the "
                 "evaluation's own, the same for all arms."
             )
-        if "stop" not in asked and trained.stop:
-            raise ConfigError(
-                f"{place}.stop is missing: rollouts end at {list(trained.stop)} (sampling.stop). "
-                "Give held-out answers the same, or [] for none."
-            )
+        for key in ("stop", "stop_token_ids"):
+            if key not in asked and (ends := [*getattr(trained, key)]):
+                raise ConfigError(
+                    f"{place}.{key} is missing: rollouts end at {ends} (sampling.{key}). Give "
+                    "held-out answers the same, or [] for none."
+                )
         asked = Sampling(**plain.merge(Sampling, {}, asked, where=place))
     part = given.get("generate", {"name": "sample"})
     part = {"name": part} if isinstance(part, str) else part

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, final
 
 from gfcr.doctor import rules
-from gfcr.doctor.history import FEWEST, History
+from gfcr.doctor.history import FEWEST, UPDATE, History
 from gfcr.doctor.levers import fitting
 from gfcr.doctor.rule import Finding, Rule
 from gfcr.tracking.folder import RunFolder
@@ -99,9 +99,10 @@ def of_run(path: Path | str) -> Diagnosis:
 
 def _asked_from(rule: Rule, history: History) -> int | None:
     """Returns how many updates such as the last a rule wants; None where no number is enough."""
+    updates = [line for line in history.lines if UPDATE in line[1]]  # and not an evaluation alone
     for wanted in (n for n in (2, FEWEST, 2 * FEWEST) if n > history.updates):
-        more = wanted - history.updates
-        if rule.figure(History([*history.lines, *history.lines[-1:] * more])) is not None:
+        more = updates[-1:] * (wanted - history.updates)
+        if rule.figure(History([*history.lines, *more])) is not None:
             return wanted
     return None
 

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Final, final
 
+UPDATE: Final = "rollouts/all"
+"""A metric that each update logs."""
 FEWEST: Final = 5
 """A window has at least so many updates: one batch says little."""
 
@@ -30,7 +32,7 @@ class History:
 
     def __init__(self, lines: Iterable[tuple[int, Mapping[str, float]]]) -> None:
         self.lines = list(lines)
-        self.updates = len(self.series("rollouts/all").steps)
+        self.updates = len(self.series(UPDATE).steps)
 
     def series(self, name: str, *, over: str | None = None) -> Series:
         """Returns a metric's values, or its ratios to another's where this is above 0."""

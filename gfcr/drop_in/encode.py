@@ -54,12 +54,13 @@ def sampling_of(args: Any) -> Sampling:
         if given not in (plain, {}):
             raise ConfigError(f"{name}={given!r}: {WHY_UNSAMPLED}.")
     stops = dict(getattr(args, "generation_kwargs", None) or {})
-    stop = stops.pop("stop", stops.pop("stop_strings", None)) or ()
+    given = [stops.pop(name, None) or () for name in ("stop", "stop_strings")]
+    stop = [text for each in given for text in ((each,) if isinstance(each, str) else each)]
     ids = stops.pop("stop_token_ids", None) or ()
     if stops:
         raise ConfigError(f"generation_kwargs={stops!r}: {WHY_UNSAMPLED}; stops are.")
     return Sampling(
-        stop=(stop,) if isinstance(stop, str) else tuple(stop),
+        stop=tuple(stop),
         stop_token_ids=tuple(ids),
         include_stop=True,  # TRL scores the text of all tokens
         max_tokens=args.max_completion_length,

@@ -64,9 +64,9 @@ class Identity:
                 f"{folder} is of another run: this one has {'; '.join(changed)}. Give what it was "
                 "written with, or train from the start."
             )
-        others = [
-            name for name, now in self.given.items() if state.get("given", {}).get(name) != now
-        ]
+        held = state.get("given", {})
+        names = dict.fromkeys((*self.given, *held))
+        others = [name for name in names if held.get(name) != self.given.get(name)]
         if not others:
             return state["pipeline"]
         said = f"{folder} was left with another {' and another '.join(others)}"

@@ -248,8 +248,9 @@ def _rollouts(args: Any, *, strategy: Strategy) -> Iterator[str]:
             f"generation_kwargs={args.generation_kwargs!r}: TRL's evaluation, which generates "
             "itself, knows no stops: give eval_strategy='no'"
         )
-    scaled = any(map(_is_scaled, strategy.filters.values()))
-    if args.scale_rewards == "batch" or (args.scale_rewards == "none" and scaled):
+    maps = [part for part in strategy.filters.values() if part.gives_advantages]
+    unscaled = all(isinstance(m, GroupAdvantage) and not _is_scaled(m) for m in maps)
+    if args.scale_rewards == "batch" or (args.scale_rewards == "none" and not unscaled):
         yield (
             f"scale_rewards={args.scale_rewards!r}: advantages are the strategy's: leave it out, "
             "or give a filter, strategy={'name': ..., 'filters': {'advantage': {'name': "

@@ -46,9 +46,10 @@ class GRPOTrainer(SeamMixin, _Trl):
     Model, reward functions, dataset, `GRPOConfig` and callbacks are those of the script; loss,
     optimizer, schedule, logging and checkpoints remain TRL's. A batch is the groups of
     per_device_train_batch_size x steps_per_generation / num_generations prompts, and there are as
-    many steps as TRL would make. `loss_type`, `epsilon` and `epsilon_high` are the
-    strategy's. Reward functions see all completions of a batch at once. Every rollout is written
-    to `output_dir/rollouts` before it is used; a run resumes with `resume_from_checkpoint`.
+    many steps as TRL would make. `loss_type`, `epsilon`, `epsilon_high`, `scale_rewards` and
+    `mask_truncated_completions` become the strategy's. Reward functions see all completions of a
+    batch at once. Every rollout is written to `output_dir/rollouts` before it is used; a run
+    resumes with `resume_from_checkpoint`.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class GRPOTrainer(SeamMixin, _Trl):
             model: a folder, a Hub id, a demo model, or a transformers model, which is trained
                 itself and saved in `output_dir` for the engine to start from.
             reward_funcs: as TRL's.
-            args: a `GRPOConfig`; `use_vllm` stays False, the engine is ours.
+            args: a `GRPOConfig`; the engine is ours, whether `use_vllm` is set or not.
             train_dataset: with a `prompt` column; of known length.
             strategy: a name, a `Strategy`, whose group size is `num_generations`, or as an
                 experiment's `strategy`: `{"name": "dapo", "replay": ...}`.

@@ -23,11 +23,12 @@ def size_of(resolved: Resolved, *, model: str) -> str:
     adapted = bool(getattr(trainer, "lora", None))
     trained = (1 if adapted else 4) * whole + bool(getattr(trainer, "beta", 0.0)) * whole
     served = whole if getattr(engine, "dtype", "float32") == "float32" else whole / 2
-    cache = getattr(engine, "kv_cache_gib", None) or 1.0
+    given = getattr(engine, "kv_cache_gib", None)
+    cache = f"its cache {given or 1.0:.1f} GiB" + ("" if given else " (on a CPU)")
     saved = "adapters alone" if adapted else f"{3 * whole:.1f} GiB, {whole:.1f} once it has ended"
     return (
         f"size: {count / 1e6:,.0f} million parameters; memory for trainer {trained:.1f}, engine "
-        f"{served:.1f} and its cache {cache:.1f} GiB, and more for each pass; a checkpoint: {saved}"
+        f"{served:.1f} and {cache}, and more for each pass; a checkpoint: {saved}"
     )
 
 

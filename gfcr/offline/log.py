@@ -71,7 +71,8 @@ def read_log(folder: Path | str) -> Log:
         strategy=str(spec["strategy"]["name"]),
         prompts=int(spec["prompts"]),
         seed=int(spec["seed"]),
-        sampling=Sampling(**spec["sampling"]),
+        # What the log holds has ended, and its texts are those that were scored.
+        sampling=replace(Sampling(**spec["sampling"]), stop=(), stop_token_ids=()),
         updates=kept,
     )
 

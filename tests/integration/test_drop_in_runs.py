@@ -230,18 +230,22 @@ def test_a_checkpoint_of_another_run_is_refused(model: str, tmp_path: Path) -> N
 def test_other_rows_templates_and_rewards_are_named_and_resumed_only_where_accepted(
     model: str, tmp_path: Path
 ) -> None:
-    make(model, tmp_path, save_strategy="steps", save_steps=1, max_steps=1, strategy="repo").train()
-
-    def other(completions: list[str], **_: Any) -> list[float]:
+    def more(completions: list[str], **_: Any) -> list[float]:
         return [1.0 + len(text) for text in completions]
 
+    def other(completions: list[str], **_: Any) -> list[float]:
+        return [2.0 + len(text) for text in completions]
+
+    given = {"strategy": "repo", "reward": [brief, more]}
+    make(model, tmp_path, save_strategy="steps", save_steps=1, max_steps=1, **given).train()
     other.__name__ = brief.__name__
     others = {
         "dataset": {"prompts": [*ROWS["prompt"][:3], "2+2="]},
-        "reward function 'brief'": {"reward": other},
+        "reward function 'brief'": {"reward": [other, more]},
+        "reward function 'more'": {"reward": [brief]},
     }
     for words, changes in others.items():
-        trainer = make(model, tmp_path, strategy="repo", **changes)
+        trainer = make(model, tmp_path, **{**given, **changes})
         with pytest.raises(CheckpointError, match=f"was left with another {words}.*accept_data"):
             trainer.train(resume_from_checkpoint=True)
         trainer.train(resume_from_checkpoint=True, accept_data=True)

@@ -3,7 +3,7 @@
 import copy
 import gc
 import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,14 @@ from peft import IA3Config, LoraConfig
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
 from trl import GRPOConfig
 
+from gfcr import registry
 from gfcr import strategy as strategies
 from gfcr.config import Evaluation, Experiment
 from gfcr.drop_in import GRPOTrainer, settings, trainer
 from gfcr.drop_in.encode import sampling_of
 from gfcr.engine.vllm import Vllm
 from gfcr.errors import ConfigError
+from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.strategy import Strategy
 from gfcr.train.loading import load_tokenizer
 from gfcr.train.trl import Trl
@@ -100,8 +102,21 @@ def test_what_a_strategy_has_too_is_taken_from_the_settings(tmp_path: Path) -> N
     assert settings.adopted(GRPO, args=config(tmp_path), own=()) == GRPO
 
 
+@over("name", ["repo", "rloo", "gdpo"])
+def test_a_scale_that_a_strategy_has_in_its_own_map_is_not_taken_off_unsaid(
+    name: str, tmp_path: Path
+) -> None:
+    args = config(tmp_path, scale_rewards="none")
+    maps = {"repo": "split_advantage", "rloo": "group_advantage", "gdpo": "gdpo"}
+    strategy = replace(GRPO, filters={"advantage": registry.build("filter", {"name": maps[name]})})
+    if name == "rloo":
+        strategy = replace(GRPO, filters={"advantage": GroupAdvantage(kind="rloo")})
+    words = settings.refused(args, strategy=settings.adopted(strategy, args=args, own=()))
+    assert bool(words) == (name != "rloo"), "which has no scale"
+
+
 def test_stops_are_taken_and_nothing_else_that_changes_what_is_sampled(tmp_path: Path) -> None:
-    kinds = ({"stop": "a"}, {"stop_strings": ["a", "b"]}, {"stop_token_ids": [3]})
+    kinds = ({"stop": "a"}, {"stop": "a", "stop_strings": ["b"]}, {"stop_token_ids": [3]})
     found = [sampling_of(config(tmp_path, generation_kwargs=given)) for given in kinds]
     assert [s.stop for s in found] == [("a",), ("a", "b"), ()]
     assert found[2].stop_token_ids == (3,) and all(s.include_stop for s in found)

@@ -40,6 +40,19 @@ def test_findings_come_with_levers_and_exit_code_1(cut: tuple[Path, str]) -> Non
     assert "'strategy.filters.truncation={name: truncation_gate}'" in text
 
 
+def test_rules_that_want_more_updates_say_how_many(tmp_path: Path) -> None:
+    values = values_of(tmp_path / "runs", trainer={"name": "dry", "max_steps": 2})
+    (tmp_path / "brief.yaml").write_text(reading.write(values))
+    folder = json.loads(gfcr("run", tmp_path / "brief.yaml", "--json", cwd=tmp_path).stdout)[
+        "folder"
+    ]
+    (told,) = json.loads(gfcr("doctor", folder, "--json", cwd=tmp_path).stdout)
+    # Its log ends with an evaluation, which has none of an update's metrics.
+    assert told["later"]["truncation"] == 5 and told["later"]["length_inflation"] == 10
+    assert "wasted_drafts" in told["unmeasured"]
+    assert "truncation (update 5)" in gfcr("doctor", folder, cwd=tmp_path).stdout
+
+
 def test_a_picture_is_drawn_of_one_run(cut: tuple[Path, str], tmp_path: Path) -> None:
     folder, _ = cut
     done = gfcr("doctor", folder, "--plot", tmp_path / "a.svg", cwd=folder)

@@ -53,6 +53,12 @@ def test_the_default_follows_no_training_and_longer_training_must_say_so() -> No
         configs.experiment({"sampling": {"max_tokens": 4096}}, where="t")
     own = {"sampling": {"max_tokens": 4096}, "evaluation": {"sampling": {"max_tokens": 7}}}
     assert configs.experiment(own, where="t").evaluation.sampling.max_tokens == 7
+    for ends in ({"stop": ["a"]}, {"stop_token_ids": [3]}):
+        (key,) = ends
+        with pytest.raises(ConfigError, match=rf"evaluation\.sampling\.{key} is missing"):
+            configs.experiment({"sampling": ends}, where="t")
+        both = {"sampling": ends, "evaluation": {"sampling": {key: []}}}
+        assert not getattr(configs.experiment(both, where="t").evaluation.sampling, key)
 
 
 @over("key", ["temperature", "top_k", "max_tokens"])

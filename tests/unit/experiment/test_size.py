@@ -12,10 +12,10 @@ from gfcr.experiment.resolved import resolve
 from tests.integration.tiny_model import tiny_chain_sum
 
 
-def told(**trainer: Any) -> str:
+def told(kv_cache_gib: float | None = 2, **trainer: Any) -> str:
     values = {
         "model": "m",
-        "engine": {"name": "vllm", "kv_cache_gib": 2, "dtype": "bfloat16"},
+        "engine": {"name": "vllm", "kv_cache_gib": kv_cache_gib, "dtype": "bfloat16"},
         "trainer": {"name": "trl", **trainer},
     }
     return size.size_of(resolve(configs.experiment(values, where="t")), model="m")
@@ -31,6 +31,7 @@ def test_memory_and_checkpoints_follow_from_the_number_of_parameters(
     )
     assert "trainer 5.0" in told(beta=0.1), "a reference"
     assert "trainer 1.0" in told(lora={"rank": 2}) and "adapters alone" in told(lora={"rank": 2})
+    assert "cache 1.0 GiB (on a CPU)," in told(kv_cache_gib=None)
     monkeypatch.setattr(size, "_parameters", lambda folder: 0)
     assert not told()
 

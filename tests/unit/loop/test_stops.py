@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from transformers import PreTrainedTokenizerFast
 from transformers.generation.stopping_criteria import StopStringCriteria
 from vllm.v1.engine.detokenizer import check_stop_strings
 
+from gfcr.engine.base import Delta, Engine
 from gfcr.errors import ConfigError
 from gfcr.loop.stops import ends_at, text_of
 from gfcr.strategy import load
@@ -115,6 +116,44 @@ def test_tokens_behind_a_stop_are_never_trained_and_counted(included: bool) -> N
         assert sum(s.stop - s.start for s in each.spans) == len(each)
     assert ended > len(found) / 4
     assert sum(pipeline.tokens().values()) == 2 * pipeline.tokens()["generated"]
+
+
+class Hasty:
+    """An engine whose steps bring four tokens of a request, as accepted drafts do."""
+
+    def __init__(self, inner: Engine) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def step(self) -> list[Delta]:
+        came: dict[str, Delta] = {}
+        for delta in (d for _ in range(4) for d in self._inner.step()):
+            last = came.get(
+                delta.request_id, Delta(request_id=delta.request_id, tokens=(), logprobs=())
+            )
+            came[delta.request_id] = replace(
+                delta, tokens=last.tokens + delta.tokens, logprobs=last.logprobs + delta.logprobs
+            )
+        return [*came.values()]
+
+
+def test_what_a_step_brings_behind_a_stop_is_aborted() -> None:
+    says = make.CODEC.encode("12345678")
+    pipeline = make.pipeline(load("grpo"), script=lambda request: says, on=Hasty)
+    pipeline.sampling = Sampling(max_tokens=8, stop=("45",))
+    batch = pipeline.next_batch()
+    found = [r for g in batch.groups for r in g.rollouts]
+    assert {r.text for r in found} == {"123"} and {len(r) for r in found} == {5}
+    assert pipeline.tokens()["aborted"] == 3 * len(found), "678 of each"
+
+
+def test_a_stop_that_was_complete_before_ends_nothing() -> None:
+    sampling = Sampling(stop=("45",))
+    told = make.CODEC.encode("12345")
+    assert ends_at((*told, 9), new=1, sampling=sampling, codec=make.CODEC) is None
+    assert text_of((*told, 9), sampling=sampling, codec=make.CODEC) == "123455"
 
 
 def test_stop_tokens_end_a_rollout_and_are_no_text() -> None:

@@ -17,7 +17,7 @@ from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.generate.sample import Sample
 from gfcr.stages import Filter, View
 from gfcr.strategy import Strategy
-from gfcr.testing.factories import CoinTask, pipeline
+from gfcr.testing.factories import CODEC, CoinTask, pipeline
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.rollouts import read_update, write_rollouts
@@ -29,7 +29,13 @@ UPDATES = 6
 
 
 def record(
-    folder: Path, strategy: Strategy, *, prompts: int = 8, num_train: int = 64, **changes: Any
+    folder: Path,
+    strategy: Strategy,
+    *,
+    prompts: int = 8,
+    num_train: int = 64,
+    stops: tuple[int, ...] = (),
+    **changes: Any,
 ) -> dict[str, int]:
     """Records a run of the strategy; returns its token ledger."""
     task = CoinTask(num_train=num_train)
@@ -40,6 +46,7 @@ def record(
         sink=lambda batch: (write_rollouts(folder / "rollouts", batch=batch), None)[1],
         **changes,
     )
+    made.sampling = replace(made.sampling, stop_token_ids=stops)
     spec = {
         "strategy": strategy.spec(),
         "prompts": prompts,
@@ -90,6 +97,16 @@ def test_a_strategy_makes_of_its_own_log_what_it_made_of_its_run(name: str, tmp_
     assert found.rollouts_trained == len(trained)
     assert found.rollouts_replayed == sum(r.origin == "replay" for r, s in pairs if not s.rejected)
     assert (found.rollouts_replayed > 0) == (name == "repo")
+
+
+def test_what_a_stop_ended_is_scored_by_its_recorded_text(tmp_path: Path) -> None:
+    stops = CODEC.encode("5")
+    ledger = record(tmp_path, strategies.load("dapo"), stops=stops)
+    found = only(offline.read_log(tmp_path), strategies.load("dapo"))
+    stored = [read_update(f) for f in (tmp_path / "rollouts").glob("*.parquet")]
+    ended = [r for u in stored for g in u.groups for r in g.rollouts if r.tokens_T[-1] in stops]
+    assert ended and all(r.text for r in ended if len(r) > 1)
+    assert found.refused is None and found.tokens == ledger
 
 
 @pytest.fixture(scope="module")
