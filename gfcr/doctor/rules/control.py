@@ -189,7 +189,9 @@ RULES: Final = (
                 "drops what is older than one update"
             ),
             "strategy.replays.group_replay.max_age=2": "forgets groups after two updates",
-            "trainer.learning_rate=1e-5": "a policy that moves less between sampling and use",
+            scaled("trainer.learning_rate", by=0.1): (
+                "a policy that moves less between sampling and use"
+            ),
         },
     ),
     Rule(

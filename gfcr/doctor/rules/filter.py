@@ -130,7 +130,7 @@ RULES: Final = (
         advice={
             "trainer.beta=0.04": "a KL term holds the policy near to where it began",
             scaled("prompts", by=2): "more prompts in an update, each of which weighs less",
-            "trainer.learning_rate=1e-5": "smaller steps, of which fewer are lost",
+            scaled("trainer.learning_rate", by=0.1): "smaller steps, of which fewer are lost",
         },
     ),
     Rule(
