@@ -8,11 +8,11 @@ from itertools import dropwhile
 from pathlib import Path
 from typing import Any
 
+from benchmarks.claims import claim, entry, plot, regime
+from benchmarks.claims.claim import Claim, Untestable
+from benchmarks.claims.display import effect, measured, replication, scored
+from benchmarks.claims.verdict import FDR
 from gfcr import strategy as strategies
-from gfcr.claims import claim, entry, plot, regime
-from gfcr.claims.claim import Claim, Untestable
-from gfcr.claims.verdict import FDR
-from gfcr.commands.claims_display import effect, measured
 from gfcr.shown.table import Column, Table
 
 ROOT = Path(__file__).parents[1]
@@ -27,24 +27,45 @@ What papers claim of their strategies, and what was seen of it here, with a mode
 parameters on sums: [Claims](../claims.md) says how, and what the verdicts mean. Effects are above 0
 in the claimed direction, with their 95 % interval; costs are shares of the baseline's that are
 saved. A difference is real where q < {fdr}: a false discovery rate of 5 % over all entries of this
-page.
+page, and over both parts of claims that save something: that it is saved, and that the held-out
+score is kept. The score is that before training, the strategy's after it, and the baseline's, with
+the difference of the last two.
 """
 PICTURE = """![Effects over their minimum, with 95 % intervals, by verdict](claims.svg)
 
 Grey is what would not matter: effects below the claim's minimum. Intervals are cut where the
-picture ends.
+picture ends. To the right: held-out scores over the run, of the strategy in colour and of its
+baseline in black.
+"""
+AGAIN = """## Made again
+
+Three seeds more, which had no say in the verdict, and what their estimates say by themselves. Of
+{num} replications {same} agree, of {seen} that were called *seen* {kept}.
+"""
+OLD = """## To be made again
+
+Figures of runs whose score was not recorded beside what they saved: no verdict is drawn from them.
 """
 
 
 def page() -> str:
     """The whole page of results."""
-    made = entry.read_all(ROOT / entry.FOLDER)
+    every = entry.read_all(ROOT / entry.FOLDER)
+    old = [each for each in every if entry.half_measured(each)]
+    made = [each for each in every if each not in old]
     told = {name: claim.read(name) for name in strategies.names()}
-    known = {each["strategy"] for each in made}
+    known = {each["strategy"] for each in every}
     tested = Table(rows=_tested(made), columns=_TESTED).markdown() if made else "None yet.\n"
     left = [c for c in told.values() if isinstance(c, Claim) and c.strategy not in known]
     never = [c for c in told.values() if isinstance(c, Untestable)]
     parts = [HEAD.format(fdr=FDR), *([PICTURE] if made else []), tested]
+    if again := [each for each in made if each.get("replication")]:
+        parts += [
+            _agreement(again, among=made),
+            Table(rows=_again(again, made), columns=_AGAIN).markdown(),
+        ]
+    if old:
+        parts += [OLD, Table(rows=_tested(old), columns=_OLD).markdown()]
     if left:
         parts += ["## Not measured yet\n", Table(rows=left, columns=_LEFT).markdown()]
     if never:
@@ -79,12 +100,35 @@ def _tested(made: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 "published": f"{asked.published.size} [{asked.published.source}]",
                 "minimum": effect(each["minimum"], claim=asked).lstrip("+"),
                 "measured": measured(each, claim=asked),
+                "score": scored(each),
                 "seeds": len(each["measured"]["seeds"]),
-                "q": judged.q_value,
+                "q": max(judged.q_value, judged.score_q or 0.0),
                 "verdict": judged.verdict,
             }
         )
     return rows
+
+
+def _again(again: list[dict[str, Any]], made: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    said = {each.strategy: each.verdict for each in entry.judged(made)}
+    return [
+        {
+            "strategy": each["strategy"],
+            "verdict": said[each["strategy"]],
+            "replication": replication(each, claim=entry.claim_of(each)),
+        }
+        for each in again
+    ]
+
+
+def _agreement(again: list[dict[str, Any]], *, among: list[dict[str, Any]]) -> str:
+    pairs = [
+        (j.verdict, entry.replicated(e)) for e, j in zip(among, entry.judged(among), strict=True)
+    ]
+    told = [(first, then) for first, then in pairs if then and first != "inconclusive"]
+    seen = [then == "seen" for first, then in told if first == "seen"]
+    same = sum(entry.agree(*pair) for pair in told)
+    return AGAIN.format(num=len(told), same=same, seen=len(seen), kept=sum(seen))
 
 
 def _columns(*names: str) -> list[Column[dict[str, Any]]]:
@@ -92,11 +136,13 @@ def _columns(*names: str) -> list[Column[dict[str, Any]]]:
 
 
 _TESTED: list[Column[dict[str, Any]]] = [
-    *_columns("strategy", "claim", "published", "minimum", "measured"),
+    *_columns("strategy", "claim", "published", "minimum", "measured", "score"),
     Column("seeds", lambda row: row["seeds"]),
     Column("q", lambda row: row["q"], ".3f"),
     *_columns("verdict"),
 ]
+_OLD = [column for column in _TESTED if column.head not in ("score", "q", "verdict")]
+_AGAIN = _columns("strategy", "verdict", "replication")
 _LEFT: list[Column[Claim]] = [
     Column("strategy", lambda c: c.strategy, words=True),
     Column("claim", lambda c: f"{c.measure.replace('_', ' ')} in {c.regime}", words=True),
@@ -141,6 +187,6 @@ def _noise(card: dict[str, Any]) -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(page())
-    if made := entry.read_all(ROOT / entry.FOLDER):
+    if made := [e for e in entry.read_all(ROOT / entry.FOLDER) if not entry.half_measured(e)]:
         plot.draw(made, path=PAGE.with_suffix(".svg"))
     REGIMES.write_text(regimes(REGIMES.read_text()))

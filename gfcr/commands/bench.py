@@ -14,20 +14,34 @@ CHECKOUT = Path(__file__).parents[2]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    if (benchmarks := beside("parser")) is None:
-        parser.add_argument("words", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
-    else:
-        benchmarks.add_arguments(parser)
+    hand_over(parser, to="parser")
 
 
 def run(options: argparse.Namespace) -> Outcome:
-    if (benchmarks := beside("parser")) is None:
+    return answer(options, by="parser")
+
+
+def hand_over(parser: argparse.ArgumentParser, *, to: str) -> None:
+    """Adds the options of a module of `benchmarks.commands`, or takes any words without one."""
+    if (module := beside(to)) is None:
+        parser.add_argument("words", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    else:
+        module.add_arguments(parser)
+
+
+def answer(options: argparse.Namespace, *, by: str) -> Outcome:
+    """Answers by a module of `benchmarks.commands`.
+
+    Raises:
+        ConfigError: this gfcr is of no checkout.
+    """
+    if (module := beside(by)) is None:
         raise ConfigError(
-            "benchmarks are not installed with gfcr, they come with a checkout of it: "
-            "`git clone REPOSITORY gfcr`, `make setup` in there, and give the same words to "
-            "`.venv/bin/gfcr bench`."
+            "benchmarks, claims and regimes are not installed with gfcr, they come with a checkout "
+            "of it: `git clone REPOSITORY gfcr`, `make setup` in there, and give the same words to "
+            "`.venv/bin/gfcr`."
         )
-    return benchmarks.run(options)
+    return module.run(options)
 
 
 def beside(module: str) -> Any:

@@ -1,33 +1,13 @@
-"""`gfcr claims`."""
+"""`gfcr claims`: comes with a checkout, as the regimes do in which claims are tested."""
 
 import argparse
-from pathlib import Path
 
-from gfcr.claims import regime
-from gfcr.commands import Outcome, to_write, within
-from gfcr.values.ranges import Count
+from gfcr.commands import Outcome, bench
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("strategies", nargs="*", help="names; all that have a claim without")
-    parser.add_argument("--regime", help="claims of this regime alone")
-    parser.add_argument("--seeds", type=within(Count), default=5, help="of each arm; 5")
-    parser.add_argument("--run", action="store_true", help="make the runs that are missing")
-    parser.add_argument("--write", type=Path, metavar="FOLDER", help="write an entry of each there")
-    parser.add_argument("--plot", type=to_write, metavar="FILE.svg", help="draw the effects there")
-    parser.add_argument("--regimes", type=Path, default=regime.FOLDER, help="folder of the regimes")
-    parser.add_argument("--launcher", help="where trials run, as 'local parallel=1'")
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="for every arm; then it is another study than the claim's",
-    )
+    bench.hand_over(parser, to="claims")
 
 
 def run(options: argparse.Namespace) -> Outcome:
-    """Answers for the claims; exit code 1 where a trial failed."""
-    from gfcr.commands.claims_answer import answer
-
-    return answer(options)
+    return bench.answer(options, by="claims")

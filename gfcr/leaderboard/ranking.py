@@ -179,7 +179,7 @@ def _ordered(rows: Sequence[Row]) -> list[Row]:
     points = {
         row.arm: (row.score.floor, row.cost.rollout_tokens, row.cost.wall_s)
         for row in rows
-        if row.rank is not None
+        if row.rank is not None and not (row.versus and row.versus.verdict == "worse")
     }
     fronts, off = pareto(points), Pareto(tokens=False, seconds=False)
     return [

@@ -69,14 +69,17 @@ class ToTarget:
     reached: int
     runs: int
     tokens: float
-    """Tokens generated for training by the first evaluation at or above the target."""
+    """Tokens generated for training when the target was reached, see `curve.reached`."""
     seconds: float
     updates: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pareto:
-    """Whether an arm is on a Pareto front: no ranked arm scores at least as much for less."""
+    """Whether an arm is on a Pareto front: no ranked arm scores at least as much for less.
+
+    An arm with the verdict *worse* is on none: whoever learns nothing is cheap.
+    """
 
     tokens: bool
     seconds: bool

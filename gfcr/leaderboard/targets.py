@@ -6,16 +6,15 @@ from statistics import median
 
 from gfcr.leaderboard.measure import result_of
 from gfcr.leaderboard.rows import Pareto, ToTarget
-from gfcr.tracking.curve import floored
+from gfcr.tracking.curve import floored, reached
 from gfcr.tracking.records import RunRecord
 
 
 def to_target(runs: Sequence[RunRecord], *, target: float) -> ToTarget:
     """Returns what the runs took to reach a held-out score.
 
-    A run reaches it at its first evaluation not below it, unscorable answers at the lowest reward;
+    Where a run reaches it says `curve.reached`, with unscorable answers at the lowest reward;
     nothing is interpolated. A run that never does counts as infinite in the median over runs.
-    runs counts.
     """
     points = [_reached(run, target=target) for run in runs]
     updates, tokens, seconds = (_median([p[i] for p in points]) for i in range(3))
@@ -54,10 +53,9 @@ def _front(points: Mapping[str, tuple[float, float]]) -> set[str]:
 
 
 def _reached(run: RunRecord, *, target: float) -> tuple[float, float, float]:
-    for update, tokens, seconds, score in floored(result_of(run)):
-        if score >= target:
-            return float(update), float(tokens), float(seconds)
-    return inf, inf, inf
+    there = reached(floored(result_of(run)), target=target)
+    update, tokens, seconds = there[:3] if there else (inf, inf, inf)
+    return float(update), float(tokens), float(seconds)
 
 
 def _median(values: Sequence[float]) -> float:

@@ -24,3 +24,14 @@ def floored(result: Mapping[str, Any]) -> list[Point]:
         floor = (1 - share) * score + share * min(0.0, score) if num else score
         found.append((update, tokens, seconds, floor))
     return found
+
+
+def reached(points: Sequence[Point], *, target: float) -> Point | None:
+    """Returns the first evaluation at the target whose mean with the next one is there too.
+
+    One evaluation may be there by luck, as they are many; the last one, by which nothing is won,
+    counts by itself. None where no evaluation is there.
+    """
+    beside = [*points[1:], *points[-1:]]
+    pairs = zip(points, beside, strict=True)
+    return next((a for a, b in pairs if min(a[3], (a[3] + b[3]) / 2) >= target), None)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from gfcr.claims.regime import ENDING
+from benchmarks.claims.regime import ENDING
 
 ROOT = Path(__file__).parents[2]
 

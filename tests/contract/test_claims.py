@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.claims import claim, entry, regime
+from benchmarks.claims.claim import Claim
+from benchmarks.claims.measures import HOW
+from benchmarks.claims.study import ask
 from gfcr import strategy as strategies
-from gfcr.claims import claim, entry, regime
-from gfcr.claims.claim import Claim
-from gfcr.claims.measures import HOW
-from gfcr.claims.study import ask
 from tests.cases import over
 
 ROOT = Path(__file__).parents[2]

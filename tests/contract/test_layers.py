@@ -43,7 +43,6 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("audit", "launch", "search"),
     ("sweep",),
     ("planning",),
-    ("claims",),
     ("commands",),
     ("cli", "studies"),
     ("__main__",),

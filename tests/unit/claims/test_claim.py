@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from gfcr.claims import claim
-from gfcr.claims.claim import Claim, Published, Untestable, of_values
+from benchmarks.claims import claim
+from benchmarks.claims.claim import Claim, Published, Untestable, of_values
 from gfcr.errors import ConfigError
 from tests.cases import over
 

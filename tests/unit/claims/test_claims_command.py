@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from benchmarks.claims import entry
 from gfcr import strategy as strategies
-from gfcr.claims import entry
 from gfcr.errors import ConfigError
 from gfcr.values import reading
 from tests.commands import gfcr

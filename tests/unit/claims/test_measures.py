@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gfcr.claims.claim import Measure
-from gfcr.claims.measures import CALLS, Measured, drop, least, measure
+from benchmarks.claims.claim import Claim, Measure, Published
+from benchmarks.claims.measures import CALLS, HOW, Measured, drop, least, measure
 from gfcr.stats.scipy_stats import false_discovery
 from gfcr.tracking.records import RunRecord
 from tests.cases import over
@@ -20,18 +20,26 @@ from tests.records import record
 PROMPTS = [f"p{n}" for n in range(8)]
 
 
+def _claim(how: Measure, **more: Any) -> Claim:
+    published = Published(size="much", where="elsewhere", source="ours")
+    given = {"minimum_effect": 0.1, "published": published, **more}
+    return Claim(strategy="a", regime="r", measure=how, **given)
+
+
 def _run(
     arm: str, seed: int, *, curve: Sequence[tuple[float, ...]] = ((0, 0, 0, 0.0),), **more: Any
 ) -> RunRecord:
     """A run with a curve of (update, tokens, seconds, score)."""
     scores = more.pop("scores", dict.fromkeys(PROMPTS, 0.5))
     held = {"asked": asked(len(scores)), "after": measured(scores, **more.pop("lost", {}))}
+    if before := more.pop("before", None):
+        held["before"] = measured(before)
     result = {"curve": [list(p) for p in curve], "heldout": held, "reward_range": [0.0, 1.0]}
     return record(arm, seed, result={**result, **more})
 
 
 def _found(how: Measure, arm: list[RunRecord], baseline: list[RunRecord]) -> Measured:
-    found = measure(how, arm=arm, baseline=baseline, target=0.5)
+    found = measure(_claim(how), arm=arm, baseline=baseline, target=0.5)
     assert found is not None
     return found
 
@@ -93,7 +101,7 @@ def test_all_tokens_and_seconds_of_generation_of_the_run() -> None:
     saved = _found("generation_saved", arm, base).comparison.difference.value
     assert saved == pytest.approx(log(2))
     base[0] = _run("b", 0, time={})
-    assert measure("generation_saved", arm=arm, baseline=base, target=0) is None
+    assert measure(_claim("generation_saved"), arm=arm, baseline=base, target=0) is None
 
 
 def test_forward_passes_are_those_of_the_run() -> None:
@@ -103,7 +111,7 @@ def test_forward_passes_are_those_of_the_run() -> None:
     saved = _found("passes_saved", arm, base)
     assert saved.arm == (3, 3) and saved.comparison.difference.value == pytest.approx(log(4 / 3))
     without = [_run("a", s) for s in (0, 1)]
-    assert measure("passes_saved", arm=without, baseline=base, target=0) is None
+    assert measure(_claim("passes_saved"), arm=without, baseline=base, target=0) is None
 
 
 def test_calls_are_those_of_the_run() -> None:
@@ -113,7 +121,7 @@ def test_calls_are_those_of_the_run() -> None:
 
     found = _found("calls_saved", runs("a", 10, 30), runs("b", 20, 40))
     assert found.arm == (30, 30) and found.comparison.difference.value == pytest.approx(log(4 / 3))
-    assert measure("calls_saved", arm=runs("a"), baseline=runs("b", 1), target=0) is None
+    assert measure(_claim("calls_saved"), arm=runs("a"), baseline=runs("b", 1), target=0) is None
 
 
 def test_answers_are_shortened_by_the_tokens_of_all_evaluations() -> None:
@@ -137,9 +145,59 @@ def test_stability_is_the_largest_drop_below_the_best() -> None:
     assert found.comparison.difference.value == pytest.approx(0.3)
 
 
+def test_a_target_is_not_reached_by_the_luck_of_one_evaluation() -> None:
+    scores = [0.1, 0.6, 0.2, 0.5, 0.55, 0.3]
+    lucky = [(i, 10 * i, i, score) for i, score in enumerate(scores)]
+    arm = [_run("a", s, curve=lucky) for s in (0, 1)]
+    base = [_run("b", s, curve=lucky[:2]) for s in (0, 1)]
+    found = _found("tokens_to_target", arm, base)
+    # 0.6 is followed by 0.2: only 0.5 and 0.55 are there together.
+    assert found.arm == (30, 30)
+    # The last evaluation counts by itself.
+    assert not found.at_least and found.baseline == (10, 10)
+
+
+@over("how", [how for how in HOW if how != "calls_saved"])
+def test_every_measure_has_the_scores_of_both_arms_beside_it(how: Measure) -> None:
+    half = [float(n % 2) for n in range(8)]
+    spent = {"forward_passes": 4, "tokens": {"evaluation": 5}, "time": {"generate_s": 2.0}}
+
+    def runs(arm: str, right: Sequence[float]) -> list[RunRecord]:
+        scores = dict(zip(PROMPTS, right, strict=True))
+        begun = dict.fromkeys(PROMPTS, 0.0)
+        curve = [(0, 1, 1, 0.0), (4, 9, 9, float(np.mean(right)))]
+        return [_run(arm, s, scores=scores, before=begun, curve=curve, **spent) for s in (0, 1, 2)]
+
+    found = measure(
+        _claim(how, margin=0.2), arm=runs("a", half), baseline=runs("b", [1.0] * 8), target=0.1
+    )
+    assert found is not None and (score := found.score) is not None
+    assert score.arm == (0.5,) * 3 and score.baseline == (1.0,) * 3 and score.before == (0.0,) * 3
+    assert score.margin == (0.1 if how.startswith("score") else 0.2)
+    assert score.difference.value == -0.5 and score.gain.value == 1.0
+    assert score.curves[0] == (((0, 0.0), (4, 0.5)),) * 3
+
+
+def test_the_score_s_p_value_is_of_a_loss_of_the_margin() -> None:
+    def runs(arm: str, means: Sequence[float]) -> list[RunRecord]:
+        # One mean a run, as where no prompts are shared.
+        spent = ((0, 4, 4, 0.0),)
+        return [_run(arm, s, scores={f"p{s}": mean}, curve=spent) for s, mean in enumerate(means)]
+
+    ours, theirs = [0.50, 0.55, 0.53, 0.48], [0.52, 0.54, 0.57, 0.50]
+    for margin in (0.001, 0.03, 0.2):
+        claim = _claim("tokens_saved", margin=margin)
+        found = measure(claim, arm=runs("a", ours), baseline=runs("b", theirs), target=0.5)
+        assert found is not None and found.score is not None
+        gaps = np.subtract(ours, theirs)
+        side = "greater" if gaps.mean() > -margin else "less"
+        expected = stats.ttest_1samp(gaps, -margin, alternative=side).pvalue
+        assert found.score.p_value == pytest.approx(expected)
+
+
 def test_one_seed_is_no_measurement() -> None:
     arm, base = [_run("a", 0), _run("a", 1)], [_run("b", 1), _run("b", 2)]
-    assert measure("score_at_tokens", arm=arm, baseline=base, target=0) is None
+    assert measure(_claim("score_at_tokens"), arm=arm, baseline=base, target=0) is None
 
 
 def test_a_minimum_is_in_the_unit_of_its_measure() -> None:

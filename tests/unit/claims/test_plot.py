@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gfcr.claims import plot
+from benchmarks.claims import plot
 from gfcr.errors import ConfigError
 from tests.cases import over
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.claims import regime
+from benchmarks.claims.card import settings_of
+from benchmarks.claims.regime import Condition
 from gfcr import config, experiment, registry
-from gfcr.claims import regime
-from gfcr.claims.card import settings_of
-from gfcr.claims.regime import Condition
 from gfcr.errors import ConfigError, TaskError
 from gfcr.generate.multi_turn import MultiTurn
 from gfcr.tasks.chain_sum import ChainSum

@@ -4,7 +4,7 @@ from itertools import product
 from math import inf, nan
 from typing import Any
 
-from gfcr.claims.verdict import FDR, Effect, judge
+from benchmarks.claims.verdict import FDR, Effect, Kept, joined, judge, told
 from tests.cases import over
 
 REAL, UNREAL = FDR - 1e-9, FDR
@@ -106,3 +106,44 @@ def test_every_verdict_is_said_of_some_effect() -> None:
     values = [-0.2, -0.05, 0.0, 0.05, 0.2]
     found = {_judged(v, half=h, q=q) for v, h, q in product(values, (0.01, 0.3), (REAL, UNREAL))}
     assert found == {"seen", "smaller", "not seen", "contradicted", "inconclusive"}
+
+
+@over(
+    ("first", "loss", "q", "verdict"),
+    [
+        ("seen", 0.0, REAL, "seen"),
+        ("smaller", -0.2, REAL, "smaller"),
+        ("seen", 0.0299, REAL, "seen"),
+        ("seen", 0.03, REAL, "saved but worse"),
+        ("smaller", 0.3, REAL, "saved but worse"),
+        ("seen", 0.0, UNREAL, "inconclusive"),
+        ("seen", 0.3, UNREAL, "inconclusive"),
+        ("seen", 0.0, nan, "inconclusive"),
+        ("not seen", 0.3, REAL, "not seen"),
+        ("contradicted", 0.3, REAL, "contradicted"),
+        ("inconclusive", 0.0, REAL, "inconclusive"),
+    ],
+)
+def test_what_is_saved_must_not_be_paid_in_score(
+    first: Any, loss: float, q: float, verdict: str
+) -> None:
+    assert joined(first, kept=Kept(loss=loss, margin=0.03, q_value=q)) == verdict
+
+
+def test_a_saving_whose_scores_nobody_recorded_is_not_seen() -> None:
+    assert joined("seen", kept=None) == "inconclusive"
+
+
+@over(
+    ("first", "gain", "verdict"),
+    [
+        ("seen", 0.031, "seen"),
+        ("seen", 0.03, "inconclusive"),
+        ("smaller", -inf, "inconclusive"),
+        ("seen", nan, "inconclusive"),
+        ("saved but worse", 0.0, "saved but worse"),
+        ("not seen", 0.0, "not seen"),
+    ],
+)
+def test_where_nobody_learns_no_score_is_kept(first: Any, gain: float, verdict: str) -> None:
+    assert told(first, gain=gain, margin=0.03) == verdict

@@ -5,21 +5,15 @@ baseline / strategy, one per seed: 0.69 is half the cost.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, isfinite, log
 from typing import Final, Literal, TypeAlias
 
-from gfcr.claims.claim import Measure
-from gfcr.leaderboard.measure import (
-    declared_bounds,
-    result_of,
-    scores_of,
-    shared_prompts,
-    unscorable,
-)
-from gfcr.stats import Comparison, bounds_of, compare
-from gfcr.stats.interval import table
-from gfcr.tracking.curve import floored
+from benchmarks.claims.claim import Claim, Measure
+from benchmarks.claims.score import Score, score_of, scores
+from gfcr.leaderboard.measure import result_of, unscorable
+from gfcr.stats import Comparison, compare
+from gfcr.tracking.curve import floored, reached
 from gfcr.tracking.records import RunRecord
 
 CALLS: Final = "generate/tool_calls"
@@ -48,6 +42,8 @@ class Measured:
     at_least: bool = False
     """Whether the effect is a lower bound, see `verdict.Effect`."""
     at_most: bool = False
+    score: Score | None = None
+    """The held-out scores beside it, for measures of something else as well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,12 +68,12 @@ def least(measure: Measure, *, minimum: float) -> float:
 
 
 def measure(
-    how: Measure, *, arm: Sequence[RunRecord], baseline: Sequence[RunRecord], target: float
+    claim: Claim, *, arm: Sequence[RunRecord], baseline: Sequence[RunRecord], target: float
 ) -> Measured | None:
     """Measures the effect over the seeds that both have; None with fewer than two.
 
     Args:
-        how: the measure to take.
+        claim: what is claimed: its measure, and the margin of the score.
         arm: finished runs of the strategy.
         baseline: finished runs of the baseline.
         target: the held-out score to reach, for measures of the cost of reaching it.
@@ -87,13 +83,31 @@ def measure(
     if len(seeds) < 2:
         return None
     pair = [ours[s] for s in seeds], [theirs[s] for s in seeds]
-    match HOW[how].of:
+    found = _effect(HOW[claim.measure], seeds, *pair, target=target)
+    kept = score_of(pair[0], baseline=pair[1], margin=margin_of(claim))
+    return None if found is None else replace(found, score=kept)
+
+
+def margin_of(claim: Claim) -> float:
+    """Returns the loss of score that would not matter: where scores are claimed, their minimum."""
+    return claim.minimum_effect if HOW[claim.measure].of == "score" else claim.margin
+
+
+def _effect(
+    how: How,
+    seeds: tuple[int, ...],
+    arm: Sequence[RunRecord],
+    baseline: Sequence[RunRecord],
+    *,
+    target: float,
+) -> Measured | None:
+    match how.of:
         case "score":
-            return _scores(seeds, *pair)
+            return _scores(seeds, arm, baseline)
         case "cost":
-            return _costs(seeds, *pair, how=HOW[how], target=target)
+            return _costs(seeds, arm, baseline, how=how, target=target)
         case "drop":
-            return _drops(seeds, *pair)
+            return _drops(seeds, arm, baseline)
 
 
 def drop(run: RunRecord) -> float:
@@ -108,19 +122,13 @@ def drop(run: RunRecord) -> float:
 def _scores(
     seeds: tuple[int, ...], arm: Sequence[RunRecord], baseline: Sequence[RunRecord]
 ) -> Measured:
-    """Compares scores; unscorable answers count against the strategy in both arms."""
-    runs = [*arm, *baseline]
-    prompts, declared = shared_prompts(runs), declared_bounds(runs)
-    low, high = declared or (0.0, 1.0)
-    ours = table(scores_of(arm, prompts=prompts, unscored=low if isfinite(low) else 0.0))
-    theirs = table(scores_of(baseline, prompts=prompts, unscored=high if isfinite(high) else 1.0))
-    low, high = bounds_of(ours, theirs, declared=declared)
+    found = scores(arm, baseline=baseline)
     return Measured(
         seeds=seeds,
-        arm=tuple(map(float, ours.mean(1))),
-        baseline=tuple(map(float, theirs.mean(1))),
-        comparison=compare(ours, baseline=theirs, span=high - low),
-        at_least=any(map(unscorable, runs)),
+        arm=tuple(map(float, found.arm.mean(1))),
+        baseline=tuple(map(float, found.baseline.mean(1))),
+        comparison=compare(found.arm, baseline=found.baseline, span=found.span),
+        at_least=any(map(unscorable, [*arm, *baseline])),
     )
 
 
@@ -161,13 +169,12 @@ def _drops(
 
 
 def _to_target(column: int) -> Callable[[RunRecord, float], Spent]:
-    """Returns what reads a curve's column at the first score at the target, else at its end."""
+    """Returns what reads a curve's column where the target is reached, else at its end."""
 
     def spent(run: RunRecord, target: float) -> Spent:
         points = floored(result_of(run))
-        there = next((point for point in points if point[3] >= target), None)
-        at = there or points[-1]
-        return Spent(cost=float(at[column]), reached=there is not None)
+        there = reached(points, target=target)
+        return Spent(cost=float((there or points[-1])[column]), reached=there is not None)
 
     return spent
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from gfcr.claims.regime import FIRST
+from benchmarks.claims.regime import FIRST
 from gfcr.errors import ConfigError
 from gfcr.handles import REWARDS
 from gfcr.loop.metrics import not_judged, reason_of
@@ -117,7 +117,7 @@ def _answers(groups: Sequence[Group], *, scale: Scale) -> dict[str, Any]:
         "groups": groups_by_kind(groups, scale=scale),
         "success": scale.share(rewards) if rewards else None,
         "prompts": histogram(rates),
-        "length": _lengths(_rollouts(groups)),
+        "length": {**_lengths(_rollouts(groups)), "spare": _spare(groups, scale=scale)},
         "decided_early": decided_early(groups),
     }
 
@@ -151,6 +151,15 @@ def _lengths(rollouts: Sequence[Rollout]) -> dict[str, float]:
     cut = fmean(r.finish == FinishReason.LENGTH for r in rollouts)
     p50, p90, p99 = (float(np.percentile(lengths_N, q)) for q in (50, 90, 99))
     return {"p50": p50, "p90": p90, "p99": p99, "tail": p99 / max(p50, 1.0), "cut": cut}
+
+
+def _spare(groups: Iterable[Group], *, scale: Scale) -> float | None:
+    """Returns the share of their tokens that right answers would save if as short as the shortest.
+
+    That is the mean of 1 - shortest / mean over groups with two right rollouts or more.
+    """
+    right = [[len(r) for r in g.rollouts if r.reward == scale.right] for g in groups]
+    return fmean(found) if (found := [1 - min(n) / fmean(n) for n in right if n[1:]]) else None
 
 
 def _visits(groups: Sequence[Group]) -> dict[str, float]:

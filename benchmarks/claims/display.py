@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, isfinite
+from statistics import fmean
 from typing import Any
 
-from gfcr.claims import entry as entries
-from gfcr.claims.claim import Claim, Untestable
-from gfcr.claims.measures import HOW
-from gfcr.claims.planned import Power
+from benchmarks.claims import entry as entries
+from benchmarks.claims.claim import Claim, Untestable
+from benchmarks.claims.measures import HOW
+from benchmarks.claims.planned import Power
 from gfcr.shown.table import Column, Table
 
 
@@ -51,7 +52,7 @@ def table(
 
 _COLUMNS = (
     *("strategy", "regime", "measure", "published", "minimum", "detectable", "runs left"),
-    *("measured", "verdict"),
+    *("measured", "score", "verdict", "replication"),
 )
 
 
@@ -66,7 +67,9 @@ def _row(line: Line) -> dict[str, Any]:
         "detectable": effect(power.detectable, claim=claim).lstrip("+") + f" ({power.source})",
         "runs left": str(power.left),
         "measured": "" if line.entry is None else measured(line.entry, claim=claim),
+        "score": "" if line.entry is None else scored(line.entry),
         "verdict": "" if line.judged is None else line.judged.verdict,
+        "replication": "" if line.entry is None else replication(line.entry, claim=claim),
     }
 
 
@@ -79,3 +82,29 @@ def measured(entry: dict[str, Any], *, claim: Claim) -> str:
         "?" if limits[end] is None else effect(limits[end], claim=claim) for end in ("low", "high")
     )
     return f"{sign}{effect(limits['value'], claim=claim)} [{low}, {high}]"
+
+
+def scored(entry: dict[str, Any]) -> str:
+    """Writes the held-out score before and after training, and the baseline's beside it."""
+    found = entry["measured"]
+    score = found.get("score") or {"before": (), **found}
+    before, ours, theirs = (_mean(score[key]) for key in ("before", "arm", "baseline"))
+    text = f"{before}{' to ' * bool(before)}{ours}, not {theirs}"
+    if not (gap := score.get("difference")):
+        return text
+    low, high = ("?" if gap[end] is None else f"{gap[end]:+.3f}" for end in ("low", "high"))
+    return f"{text}: {gap['value']:+.3f} [{low}, {high}]"
+
+
+def _mean(scores: Sequence[float | None]) -> str:
+    known = [score for score in scores if score is not None]
+    return f"{fmean(known):.2f}" if known else ""
+
+
+def replication(entry: dict[str, Any], *, claim: Claim) -> str:
+    """Writes what the replication measured, and what its estimates say by themselves."""
+    if not (found := entry.get("replication")):
+        return ""
+    said, value = entries.replicated(entry), found["comparison"]["difference"]["value"]
+    gap = found["score"]["difference"]["value"]
+    return f"{effect(value, claim=claim)}, score {gap:+.3f}: {said}"

@@ -55,6 +55,8 @@ class Claim(Checked):
     baseline: Word = "grpo"
     direction: Literal["better", "equal"] = "better"
     """`better`, or `equal`, which claims that nothing is lost."""
+    margin: Annotated[float, Interval(gt=0, lt=1)] = 0.03
+    """The largest loss of held-out score that a saving may cost."""
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
     """The strategy's knobs and parts for models of the size used here."""
 

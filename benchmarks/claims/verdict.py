@@ -9,7 +9,13 @@ from math import isfinite
 from typing import Final, Literal, TypeAlias
 
 Verdict: TypeAlias = Literal[
-    "seen", "smaller", "not seen", "contradicted", "inconclusive", "not testable here"
+    "seen",
+    "saved but worse",
+    "smaller",
+    "not seen",
+    "contradicted",
+    "inconclusive",
+    "not testable here",
 ]
 FDR: Final = 0.05
 """The false discovery rate of all effects that a table calls real."""
@@ -29,6 +35,18 @@ class Effect:
     """Whether the effect is a lower bound: some run of the baseline never reached the target."""
     at_most: bool = False
     """Whether the effect is an upper bound: some run of the strategy never reached the target."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What is known of the score beside something else that a strategy is better at."""
+
+    loss: float
+    """How much lower the strategy's score ends than the baseline's."""
+    margin: float
+    """The largest loss that would not matter."""
+    q_value: float
+    """The one-sided p-value of a loss of the margin, adjusted as `Effect.q_value` is."""
 
 
 def judge(effect: Effect, *, minimum: float, claim: Literal["better", "equal"]) -> Verdict:
@@ -65,6 +83,33 @@ def judge(effect: Effect, *, minimum: float, claim: Literal["better", "equal"]) 
     if real and effect.value < 0 and not effect.at_least:
         return "contradicted"
     return "inconclusive"
+
+
+def joined(verdict: Verdict, *, kept: Kept | None) -> Verdict:
+    """Returns the verdict on a claim of two parts: better at something, and the score kept.
+
+    - saved but worse: better, and the score lost is the margin or more (q < 0.05).
+    - inconclusive: better, and whether the score is kept these runs cannot tell.
+    """
+    if verdict not in ("seen", "smaller"):
+        return verdict
+    if kept is None or not kept.q_value < FDR:
+        return "inconclusive"
+    return "saved but worse" if kept.loss >= kept.margin else verdict
+
+
+def told(verdict: Verdict, *, gain: float, margin: float) -> Verdict:
+    """Takes back that a score was kept where the baseline did not learn more than the margin.
+
+    Whoever learns nothing loses nothing there: trials of non-inferiority call it assay sensitivity
+    (ICH E10).
+
+    Args:
+        verdict: the verdict so far, which needs a score that is kept.
+        gain: the lower 95 % limit of what the baseline itself learned.
+        margin: the largest loss that would not matter.
+    """
+    return "inconclusive" if verdict in ("seen", "smaller") and not gain > margin else verdict
 
 
 def _beyond(effect: Effect, minimum: float) -> bool:

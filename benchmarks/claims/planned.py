@@ -6,10 +6,10 @@ from typing import Final
 
 import numpy as np
 
+from benchmarks.claims.measures import HOW, least
+from benchmarks.claims.study import Asked
+from benchmarks.claims.verdict import FDR
 from gfcr import planning
-from gfcr.claims.measures import HOW, least
-from gfcr.claims.study import Asked
-from gfcr.claims.verdict import FDR
 from gfcr.stats import Components, components, detectable, seeds_needed
 
 SPREAD: Final = {"cost": 0.2, "drop": 0.03}

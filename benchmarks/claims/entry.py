@@ -3,13 +3,14 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any, Final
 
-from gfcr.claims.claim import Claim, of_values
-from gfcr.claims.measures import HOW, Measured, least
-from gfcr.claims.study import Asked
-from gfcr.claims.verdict import Effect, Verdict, judge
+from benchmarks.claims.claim import Claim, of_values
+from benchmarks.claims.measures import HOW, Measured, least
+from benchmarks.claims.study import Asked
+from benchmarks.claims.verdict import Effect, Kept, Verdict, joined, judge, told
 from gfcr.errors import ConfigError, near_file
 from gfcr.leaderboard.measure import provenance_of
 from gfcr.shown.text import plain
@@ -27,11 +28,19 @@ class Judged:
 
     strategy: str
     verdict: Verdict
-    q_value: float | None
+    q_value: float
+    score_q: float | None
+    """The q-value of the score's part, of claims of two parts whose scores were recorded."""
 
 
-def of_asked(asked: Asked, *, found: Measured) -> dict[str, Any]:
-    """Returns the entry of a claim: all that a verdict needs, with the provenance of the runs."""
+def of_asked(asked: Asked, *, found: Measured, replication: Asked) -> dict[str, Any]:
+    """Returns the entry of a claim: all that a verdict needs, with the provenance of the runs.
+
+    Args:
+        asked: the claim with the study that decides.
+        found: what that study measured.
+        replication: the claim with the study of its replication.
+    """
     ours, theirs = asked.arms
     claim = asked.claim
     entry = plain(
@@ -43,6 +52,7 @@ def of_asked(asked: Asked, *, found: Measured) -> dict[str, Any]:
             "unit": HOW[claim.measure].unit,
             "minimum": least(claim.measure, minimum=claim.minimum_effect),
             "measured": found,
+            "replication": replication.measured(),
             "arms": {
                 claim.strategy: _arm(ours, seeds=found.seeds),
                 claim.baseline: _arm(theirs, seeds=found.seeds),
@@ -93,26 +103,81 @@ def idle(entry: Mapping[str, Any]) -> bool:
 
 
 def judged(entries: Sequence[Mapping[str, Any]]) -> list[Judged]:
-    """Judges claims together: their false discovery rate is over all that are given."""
-    p_values = [float(entry["measured"]["comparison"]["p_value"]) for entry in entries]
-    adjusted = false_discovery(p_values)
-    return [_judged(entry, q_value=q) for entry, q in zip(entries, adjusted, strict=True)]
+    """Judges claims together: one false discovery rate is over both parts of all that are given."""
+    effects = [float(entry["measured"]["comparison"]["p_value"]) for entry in entries]
+    joint = [num for num, entry in enumerate(entries) if _joint(entry) and _score(entry)]
+    scores = [float(_score(entries[num])["p_value"]) for num in joint]
+    adjusted = false_discovery([*effects, *scores])
+    kept = dict(zip(joint, adjusted[len(effects) :], strict=True))
+    return [
+        Judged(
+            strategy=entry["strategy"],
+            verdict=_verdict(entry, entry["measured"], q_value=q, kept=kept.get(num)),
+            q_value=q,
+            score_q=kept.get(num),
+        )
+        for num, (entry, q) in enumerate(zip(entries, adjusted, strict=False))
+    ]
 
 
-def _judged(entry: Mapping[str, Any], *, q_value: float) -> Judged:
-    measured = entry["measured"]
-    inner = measured["comparison"]["inner"]
+def replicated(entry: Mapping[str, Any]) -> Verdict | None:
+    """Returns what the estimates of an entry's replication say by themselves; None without one."""
+    found = entry.get("replication")
+    if not found:
+        return None
+    value = found["comparison"]["difference"]["value"]
+    exact = {**found["comparison"], "inner": {"value": value, "low": value, "high": value}}
+    return _verdict(entry, {**found, "comparison": exact}, q_value=0.0, kept=0.0)
+
+
+def agree(verdict: Verdict, again: Verdict) -> bool:
+    """Tells whether a replication's estimates say the same; both small effects are the same."""
+    return verdict == again or {verdict, again} == {"smaller", "not seen"}
+
+
+def half_measured(entry: Mapping[str, Any]) -> bool:
+    """Tells whether an entry lacks the scores that its claim is judged by besides its measure."""
+    return (_joint(entry) or entry["claim"]["direction"] == "equal") and not _score(entry)
+
+
+def _joint(entry: Mapping[str, Any]) -> bool:
+    """Tells whether the claim is of something else than the score, which has to be kept then."""
+    return HOW[entry["claim"]["measure"]].of != "score"
+
+
+def _score(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns the scores of an entry; empty for one of the time when they were not recorded."""
+    return entry["measured"].get("score") or {}
+
+
+def _verdict(
+    entry: Mapping[str, Any], found: Mapping[str, Any], *, q_value: float, kept: float | None
+) -> Verdict:
+    """Judges what was measured, given the adjusted p-values of both parts."""
+    inner = found["comparison"]["inner"]
     low, high = (float("nan") if inner[k] is None else inner[k] for k in ("low", "high"))
     effect = Effect(
         value=inner["value"],
         low=low,
         high=high,
         q_value=q_value,
-        at_least=measured["at_least"],
-        at_most=measured["at_most"],
+        at_least=found["at_least"],
+        at_most=found["at_most"],
     )
-    verdict = judge(effect, minimum=entry["minimum"], claim=entry["claim"]["direction"])
-    return Judged(strategy=entry["strategy"], verdict=verdict, q_value=q_value)
+    claimed, score = entry["claim"]["direction"], _score(entry)
+    verdict = judge(effect, minimum=entry["minimum"], claim=claimed)
+    if _joint(entry):
+        verdict = joined(verdict, kept=_kept(found, q_value=kept))
+    elif claimed == "better":
+        return verdict
+    gain = score["gain"]["low"] if score else None
+    return told(verdict, gain=-inf if gain is None else gain, margin=score.get("margin", inf))
+
+
+def _kept(found: Mapping[str, Any], *, q_value: float | None) -> Kept | None:
+    if q_value is None or not (score := found.get("score")):
+        return None
+    return Kept(loss=-score["difference"]["value"], margin=score["margin"], q_value=q_value)
 
 
 def _arm(runs: Sequence[RunRecord], *, seeds: Sequence[int]) -> dict[str, Any]:

@@ -1,16 +1,21 @@
-"""Draws measured claims: effects beside the smallest effect that matters."""
+"""Draws measured claims: effects beside the smallest effect that matters, and what was learned."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
-from gfcr.claims.entry import judged
-from gfcr.claims.verdict import Verdict
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.claims.entry import judged
+from benchmarks.claims.verdict import Verdict
 from gfcr.errors import ConfigError
 from gfcr.shown import picture
 
+Doubles: TypeAlias = NDArray[np.float64]
 COLOURS: Final[Mapping[Verdict, str]] = {
     "seen": "tab:green",
+    "saved but worse": "tab:orange",
     "smaller": "tab:olive",
     "not seen": "tab:blue",
     "contradicted": "tab:red",
@@ -22,6 +27,8 @@ _MOST: Final = 6.0
 
 def draw(entries: Sequence[Mapping[str, Any]], *, path: Path) -> Path:
     """Draws each effect with its 95 % interval, in units of its claim's minimum effect.
+
+    To its right are the held-out scores of strategy (coloured) and baseline (black) over the run.
 
     Args:
         entries: what `claims.entry.read_all` returned; they are judged together.
@@ -39,15 +46,19 @@ def draw(entries: Sequence[Mapping[str, Any]], *, path: Path) -> Path:
         zip(entries, judged(entries), strict=True),
         key=lambda pair: (pair[0]["claim"]["regime"], _limits(pair[0])[1]),
     )
-    figure = picture.new(8, 1.2 + 0.24 * len(pairs))
-    axes = figure.subplots()
+    figure = picture.new(9, 1.2 + 0.3 * len(pairs))
+    axes, beside = figure.subplots(1, 2, sharey=True, width_ratios=[5, 1])
     for row, (entry, said) in enumerate(pairs):
         low, value, high = (min(max(x, -_MOST), _MOST) for x in _limits(entry))
         colour = COLOURS[said.verdict]
         axes.plot([low, high], [row, row], color=colour, linewidth=2)
         axes.plot([value], [row], "o", color=colour, markersize=5)
+        for arm, shade in zip(_curves(entry), (colour, "black"), strict=False):
+            beside.plot(*_placed(arm, row=row), color=shade, linewidth=1)
     axes.axvspan(-1, 1, color="black", alpha=0.06)
     axes.axvline(0, color="black", linewidth=0.8)
+    beside.set_xticks([0, 1], ["start", "end"], fontsize=8)
+    beside.set_xlabel("score, 0 to 1 a row")
     axes.set_yticks(range(len(pairs)), [_name(entry) for entry, _ in pairs], fontsize=8)
     axes.set_xlim(-_MOST, _MOST)
     axes.set_xlabel("effect / minimum effect; above 0 in the claimed direction")
@@ -55,6 +66,22 @@ def draw(entries: Sequence[Mapping[str, Any]], *, path: Path) -> Path:
         axes.plot([], [], "o-", color=colour, label=verdict)
     figure.legend(loc="outside upper center", ncols=len(COLOURS), fontsize=8)
     return picture.save(figure, path=path)
+
+
+def _curves(entry: Mapping[str, Any]) -> list[list[list[tuple[float, float]]]]:
+    """Returns the curves of both arms by seed; none where they were not recorded."""
+    score: Mapping[str, Any] | None = entry["measured"].get("score")
+    return score["curves"] if score else []
+
+
+def _placed(
+    curves: Sequence[Sequence[tuple[float, float]]], *, row: int
+) -> tuple[Doubles, Doubles]:
+    """Returns the mean over seeds at shares of the run, within its row of the picture."""
+    shares = np.linspace(0, 1, 21)
+    points = [np.asarray(one, np.float64) for one in curves]
+    lines: list[Doubles] = [np.interp(shares * one[-1, 0], one[:, 0], one[:, 1]) for one in points]
+    return shares, row - 0.4 + 0.8 * np.mean(lines, axis=0)
 
 
 def _limits(entry: Mapping[str, Any]) -> tuple[float, float, float]:

@@ -4,15 +4,15 @@ import argparse
 from dataclasses import asdict
 from typing import Any
 
+from benchmarks.claims import claim as claims
+from benchmarks.claims import entry as entries
+from benchmarks.claims import plot, regime
+from benchmarks.claims.claim import Claim, Untestable
+from benchmarks.claims.display import Line, table
+from benchmarks.claims.planned import power_of
+from benchmarks.claims.study import REPLICATION, Asked, ask
 from gfcr import strategy as strategies
-from gfcr.claims import claim as claims
-from gfcr.claims import entry as entries
-from gfcr.claims import plot, regime
-from gfcr.claims.claim import Claim, Untestable
-from gfcr.claims.planned import power_of
-from gfcr.claims.study import Asked, ask
 from gfcr.commands import Outcome, spoken
-from gfcr.commands.claims_display import Line, table
 from gfcr.commands.sweep import run_study
 from gfcr.errors import ConfigError, unknown_name
 from gfcr.shown import picture
@@ -20,6 +20,7 @@ from gfcr.shown.text import plain
 from gfcr.sweep import TrialEnd, problems
 from gfcr.values.overrides import parse_overrides
 
+_UNJUDGED = {"verdict": None, "q_value": None, "score_q": None}
 _IDLE = (
     "{strategy}: its runs cost or score what those of {baseline} do, seed by seed. It did nothing "
     "in {regime}, which says nothing of the claim: change settings or regime in its claim.yaml."
@@ -39,9 +40,15 @@ def answer(options: argparse.Namespace) -> Outcome:
         for each in found
         if isinstance(each, Claim)
     ]
+    again = [
+        ask(each.claim, seeds=REPLICATION, folder=options.regimes, changes=_changes(options))
+        for each in asked
+    ]
     planned = [power_of(each, claims=len(asked)) for each in asked]
-    failed = [str(end.problem) for each in asked for end in _run_missing(each, run=options.run)]
-    made = [_entry(each) for each in asked]
+    wanted = [(each, options.run) for each in asked]
+    wanted += [(each, options.replicate) for each in again]
+    failed = [str(end.problem) for each, run in wanted for end in _run_missing(each, run=run)]
+    made = [_entry(*pair) for pair in zip(asked, again, strict=True)]
     idle = [each for each in made if each is not None and entries.idle(each)]
     known = [each for each in made if each is not None and each not in idle]
     failed += [_IDLE.format(**each["claim"]) for each in idle]
@@ -87,9 +94,9 @@ def _run_missing(asked: Asked, *, run: bool) -> list[TrialEnd]:
     return problems(run_study(asked.study, fresh=False)) if run and asked.left else []
 
 
-def _entry(asked: Asked) -> dict[str, Any] | None:
+def _entry(asked: Asked, again: Asked) -> dict[str, Any] | None:
     found = asked.measured()
-    return None if found is None else entries.of_asked(asked, found=found)
+    return None if found is None else entries.of_asked(asked, found=found, replication=again)
 
 
 def _data(lines: list[Line], untestable: list[Untestable], failed: list[str]) -> dict[str, Any]:
@@ -98,8 +105,8 @@ def _data(lines: list[Line], untestable: list[Untestable], failed: list[str]) ->
             **asdict(line.claim),
             "power": asdict(line.power),
             "measured": line.entry and line.entry["measured"],
-            "verdict": line.judged and line.judged.verdict,
-            "q_value": line.judged and line.judged.q_value,
+            "replication": line.entry and line.entry["replication"],
+            **(asdict(line.judged) if line.judged else _UNJUDGED),
         }
         for line in lines
     ]

@@ -3,19 +3,21 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+from benchmarks.claims import regime as regimes
+from benchmarks.claims.claim import Claim
+from benchmarks.claims.measures import CALLS, HOW, Bound, Measured, bound_of, measure
+from benchmarks.claims.regime import Regime
 from gfcr import sweep
-from gfcr.claims import regime as regimes
-from gfcr.claims.claim import Claim
-from gfcr.claims.measures import CALLS, HOW, Bound, Measured, bound_of, measure
-from gfcr.claims.regime import Regime
 from gfcr.errors import ConfigError
 from gfcr.sweep import Study
 from gfcr.tracking.folder_store import read_folders
 from gfcr.tracking.records import RunRecord
 from gfcr.values import merging
 
+REPLICATION: Final = range(1000, 1003)
+"""The seeds of replications, which no study that decides has."""
 _MOST_UPDATES = 100_000
 """Updates of runs that another bound ends."""
 
@@ -48,7 +50,7 @@ class Asked:
     def measured(self) -> Measured | None:
         """Returns the effect that the present runs show; None below two seeds in both arms."""
         ours, theirs = self.arms
-        return measure(self.claim.measure, arm=ours, baseline=theirs, target=self.regime.target)
+        return measure(self.claim, arm=ours, baseline=theirs, target=self.regime.target)
 
 
 def ask(
