@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from io import BytesIO
+from math import inf
 from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any, Final, final
@@ -27,6 +28,8 @@ MOST_PROCESSES: Final = 64
 """The most processes that one call may have running at a time."""
 MOST_BYTES: Final = 1 << 20
 """The largest pickled result, in bytes."""
+_READY: Final = b""
+"""What a child says once it has imported the code of a call."""
 
 _LOOK_S: Final = 0.1
 """Seconds between two checks of the processes that a running call has started."""
@@ -62,18 +65,21 @@ def keep() -> None:
     signal.signal(signal.SIGTERM, _leave)
 
 
-def run(call: bytes, memory: int) -> bytes:
+def run(call: bytes, memory: int, seconds: float) -> bytes:
     """Does a packed call in the child; returns the pickled (result, error).
 
     Args:
         call: the bytes that `pack` returned.
         memory: the most bytes of data for the child, and for each process it forks.
+        seconds: how long the call may take once its code is imported, which a new child has to do.
     """
     global _child
     child = _child = _child or _fork(memory)
     with contextlib.suppress(OSError):  # it died: seen below
         child.pipe.send_bytes(call)
-    answer = _wait(child)
+    answer = _wait(child, seconds=inf)
+    if answer == _READY:
+        answer = _wait(child, seconds=seconds)
     if isinstance(answer, bytes):
         _kill_below(spare=child.pid)
         return answer
@@ -81,14 +87,17 @@ def run(call: bytes, memory: int) -> bytes:
     return pickle.dumps((None, answer or f"its process died ({ended})"))
 
 
-def _wait(child: _Child) -> bytes | str:
+def _wait(child: _Child, *, seconds: float) -> bytes | str:
     """Returns the answer, or why there is none as text, which is empty where the child has died."""
+    end = time.monotonic() + seconds
     while not child.pipe.poll(_LOOK_S):
         # What it left behind may hold the pipe open.
         if _state(child.pid) in ("Z", "") and not child.pipe.poll():
             return ""
         if len(list(_below(os.getpid()))) > MOST_PROCESSES:
             return f"it started more than {MOST_PROCESSES} processes and was killed"
+        if time.monotonic() > end:
+            return f"timed out after {seconds:g} s and was killed"
     try:
         return child.pipe.recv_bytes(2 * MOST_BYTES)
     except (EOFError, OSError):
@@ -120,15 +129,17 @@ def _serve(pipe: Any, *, memory: int) -> None:
     os.closerange(pipe.fileno() + 1, 4096)
     own = os.getpid()
     while True:
-        answer = _answer(pipe.recv_bytes(), memory=memory)
+        answer = _answer(pipe, memory=memory)
         if os.getpid() != own:  # a fork of the call that came back with it
             os._exit(0)
         pipe.send_bytes(answer)
 
 
-def _answer(call: bytes, *, memory: int) -> bytes:
+def _answer(pipe: Any, *, memory: int) -> bytes:
+    call = pipe.recv_bytes()
     try:
         function, args = unpack(call)
+        pipe.send_bytes(_READY)
         answer = pickle.dumps((function(*args), None))
     except MemoryError:
         return pickle.dumps((None, f"MemoryError: more than {memory / 2**30:g} GiB of data"))

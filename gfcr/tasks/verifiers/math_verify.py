@@ -1,6 +1,7 @@
 """Equality of mathematical expressions, by the math-verify library."""
 
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import product
 from typing import Annotated, Any, ClassVar, final
 
@@ -33,6 +34,11 @@ class MathVerify(Verifier):
     """Decimals that floats are rounded to before they are compared; digits of small ones."""
     strict: bool = True
     r"""False also equates sets with intervals, `(-\infty, 3)` with `x < 3`, and the like."""
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Imports the library where the verifier arrives in a process: no answer's time goes by."""
+        vars(self).update(state)
+        import_module("math_verify")
 
     def verify(self, text: str, *, answer: str) -> Verdict:
         """Compares; an answer that cannot be parsed cannot be judged against."""

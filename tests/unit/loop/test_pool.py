@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from gfcr import registry
+from gfcr.loop import pool as pools
 from gfcr.loop.pool import Done, ProcessPool, ThreadPool
 from gfcr.loop.scoring import verify_safely
 from gfcr.tasks.base import Verdict
@@ -261,3 +262,53 @@ def test_closing_does_not_wait_for_what_hangs() -> None:
     pool.close()
     processes.close()
     assert time.monotonic() - began < 10.0
+
+
+SLOW = """
+import time
+
+time.sleep(1.0)
+
+
+def first(seconds):
+    time.sleep(seconds)
+    return "done"
+"""
+
+
+@pytest.mark.slow
+def test_importing_a_call_s_code_takes_nothing_of_its_time(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(SLOW)
+    function = registry.load_object(f"{tmp_path}/slow.py:first")
+    pool = ProcessPool(num_processes=1)
+    handles = [pool.submit(function, s, timeout_s=0.5) for s in (0.0, 300.0, 0.0, 0.0)]
+    done = {d.handle: d for d in drain(pool, num=4)}
+    pool.close()
+    said = [done[h].error or done[h].result for h in handles]
+    assert said == ["done", "timed out after 0.5 s and was killed", "done", "done"]
+
+
+SLEEPS_ELSEWHERE = """
+import os, time
+
+if os.getpid() != {}:
+    time.sleep(300)
+
+def f():
+    return 1
+"""
+
+
+@pytest.mark.slow
+def test_code_that_never_ends_importing_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "once.py").write_text(SLEEPS_ELSEWHERE.format(os.getpid()))
+    function = registry.load_object(f"{tmp_path}/once.py:f")
+    monkeypatch.setattr(pools, "_IMPORTING_S", 1.0)
+    pool = ProcessPool(num_processes=1)
+    pool.submit(function, timeout_s=0.5)
+    pool.submit(add, 1, 2, timeout_s=10.0)
+    told = {d.handle: d.error or d.result for d in drain(pool, num=2)}
+    pool.close()
+    assert told == {1: "timed out after 1.5 s and was killed", 2: 3}

@@ -104,16 +104,16 @@ def test_a_call_ends_with_a_result_or_the_words_of_its_end(
         future.set_exception(end)
     else:
         future.set_result(end)
-    queue = pools._Queue(decode=lambda outcome: outcome)
-    assert queue.add(future, timeout_s=2.5) == 1
+    queue = pools._Pool(None, decode=lambda outcome: outcome)
+    assert queue._add(future, most_s=2.5) == 1
     assert queue.poll() == [Done(handle=1, result=result, error=error)] and queue.poll() == []
 
 
 def test_what_was_cancelled_says_that_the_pool_was_closed() -> None:
     future: Future[Any] = Future()
     future.cancel()
-    queue = pools._Queue(decode=lambda outcome: outcome)
-    queue.add(future)
+    queue = pools._Pool(None, decode=lambda outcome: outcome)
+    queue._add(future)
     assert queue.poll() == [Done(handle=1, error="cancelled: the pool was closed")]
 
 
@@ -123,8 +123,8 @@ def test_what_cannot_be_read_is_an_error() -> None:
 
     future: Future[Any] = Future()
     future.set_result(b"")
-    queue = pools._Queue(decode=unreadable)
-    queue.add(future)
+    queue = pools._Pool(None, decode=unreadable)
+    queue._add(future)
     assert queue.poll() == [Done(handle=1, error="EOFError: half of it")]
 
 

@@ -1,4 +1,7 @@
 import math
+import pickle
+import subprocess
+import sys
 from fractions import Fraction
 
 import pytest
@@ -115,3 +118,10 @@ def test_a_verifier_is_loaded_by_name_with_strict_options() -> None:
         load("numerc", options={}, where="dataset.verifier")
     with pytest.raises(ConfigError, match="Did you mean 'tolerance'"):
         load("numeric", options={"tolerence": 0.5}, where="dataset.verifier")
+
+
+def test_the_library_is_imported_where_the_verifier_arrives() -> None:
+    held = f"pickle.loads({pickle.dumps(MathVerify(precision=4))!r})"
+    words = f"import pickle, sys; print({held}.precision, 'math_verify' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True)
+    assert done.stdout == "4 True\n"
