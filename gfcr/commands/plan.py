@@ -2,6 +2,8 @@
 
 import argparse
 
+from rich.markup import escape
+
 from gfcr import sweep
 from gfcr.commands import Outcome, within
 from gfcr.values.ranges import Fraction, Positive, Share
@@ -29,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> Outcome:
     from gfcr import planning
+    from gfcr.experiment.size import size_here
 
     study = sweep.load(options.study, overrides=options.overrides)
     made = planning.plan(
@@ -37,4 +40,10 @@ def run(options: argparse.Namespace) -> Outcome:
         calibrated=options.calibrate,
         assumed=planning.Assumed(seed_sd=options.seed_sd, accuracy=options.accuracy),
     )
-    return Outcome(data=made.data(), text=made)
+    sizes = {arm: size_here(trial.config) for arm, (trial, *_) in study.arms.items()}
+    alike = {text: [arm for arm in sizes if sizes[arm] == text] for text in sizes.values() if text}
+    told = [
+        escape(f"Runs of {', '.join(arms) if len(alike) > 1 else 'every arm'}: {text}.")
+        for text, arms in alike.items()
+    ]
+    return Outcome(data={**made.data(), "sizes": sizes}, text=[made, *told])

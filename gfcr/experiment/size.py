@@ -4,9 +4,18 @@ from math import prod
 from pathlib import Path
 from typing import Any, Final
 
-from gfcr.experiment.resolved import Resolved
+from gfcr import models
+from gfcr.config import Experiment
+from gfcr.experiment.resolved import Resolved, resolve
 
 _GIB: Final = 2**30
+
+
+def size_here(config: Experiment) -> str:
+    """Returns the size of an experiment's run; empty too where its model is not on this machine."""
+    resolved = resolve(config)
+    model = models.here(config.model) if resolved.engine.needs_model else None
+    return size_of(resolved, model=str(model)) if model else ""
 
 
 def size_of(resolved: Resolved, *, model: str) -> str:

@@ -204,3 +204,16 @@ def test_the_command_prints_one_json_object(tmp_path: Path) -> None:
     assert data["seeds_for_effect"] > 2 and data["by_seeds"]["2"] == data["detectable"]
     shown = gfcr(*command)
     assert "Seeds needed" in shown.stdout and "unknown" in shown.stdout
+
+
+def test_the_command_foretells_what_a_run_takes_of_memory_and_disk(tmp_path: Path) -> None:
+    real = {"model": "demo", "engine": "vllm", "trainer": {"name": "trl", "max_steps": 2}}
+    path = file(tmp_path, **real)
+    done = gfcr("plan", path)
+    said = done.stdout.replace("\n", " ").partition("Runs of ")[2]
+    assert said.startswith("every arm: size: 1 million parameters; memory for trainer"), done.stderr
+    arms = {"full": {}, "lora": {"trainer": {"lora": {"rank": 8}}}}
+    told = json.loads(gfcr("plan", file(tmp_path, **real, arms=arms), "--json").stdout)["sizes"]
+    assert told["lora"].endswith("adapters alone")
+    assert told["full"] != told["lora"]
+    assert set(json.loads(gfcr("plan", file(tmp_path), "--json").stdout)["sizes"].values()) == {""}
