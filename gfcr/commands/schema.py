@@ -14,7 +14,6 @@ from gfcr.code.described import field_docs
 from gfcr.commands import Outcome
 from gfcr.search.space import Search
 from gfcr.sweep.factors import DESIGNS
-from gfcr.types import Loss
 from gfcr.values import merging, types
 from gfcr.values.ranges import hints_of
 from gfcr.values.types import Schema
@@ -89,7 +88,7 @@ def _strategy(kinds: Mapping[Any, Schema]) -> Schema:
         **{f"{kind}s": mapped(kind) for kind in ("filter", "control", "replay")},
         "drafter": {"anyOf": [{"enum": ["none", None]}, _ref("drafter")]},
         "correction": _or_null(_ref("correction")),
-        "loss": _record(Loss),
+        "loss": _record(strategies.Loss),
     }
     found: dict[str, Schema] = {}
     for name in strategies.names():

@@ -16,7 +16,7 @@ from gfcr.sweep import factors
 from gfcr.values import merging, reading
 from gfcr.values.interpolation import is_open, literal
 from gfcr.values.overrides import said as said_by
-from gfcr.values.plain import is_mapping, leaves
+from gfcr.values.plain import at, is_mapping, leaves
 
 Key: TypeAlias = tuple[str, ...]
 """The keys that lead to a value."""
@@ -36,10 +36,7 @@ class Layer:
 
     def inner(self, path: Key) -> "Layer | None":
         """Returns the layer of the values at a path; None where there are none."""
-        values: Any = self.values
-        for key in path:
-            values = values.get(key) if is_mapping(values) else None
-        if not is_mapping(values):
+        if not is_mapping(values := at(self.values, path)):
             return None
         depth = len(path)
         lines = {k[depth:]: n for k, n in self.lines.items() if k[:depth] == path}

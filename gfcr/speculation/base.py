@@ -169,6 +169,14 @@ class Drafter(Part):
 class BuiltIn(Drafter):
     """A speculation method of the engine itself, which is only configured here."""
 
+    draft_length: int
+    """Most tokens drafted for one verification; each method has a field of this name."""
+
+    @property
+    def max_draft(self) -> int:
+        """See `Drafter.max_draft`."""
+        return self.draft_length
+
     @abstractmethod
     def settings(self) -> Mapping[str, Any]:
         """Returns vLLM's `speculative_config` for the method."""

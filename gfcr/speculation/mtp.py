@@ -16,11 +16,6 @@ class Mtp(BuiltIn):
     draft_length: DraftLength = 1
     """Tokens drafted for one verification (k)."""
 
-    @property
-    def max_draft(self) -> int:
-        """See `Drafter.max_draft`."""
-        return self.draft_length
-
     def settings(self) -> Mapping[str, Any]:
         """See `BuiltIn.settings`."""
         return {"method": "mtp", "num_speculative_tokens": self.draft_length}

@@ -30,11 +30,6 @@ class Ngram(BuiltIn):
                 "give shortest <= longest."
             )
 
-    @property
-    def max_draft(self) -> int:
-        """See `Drafter.max_draft`."""
-        return self.draft_length
-
     def settings(self) -> Mapping[str, Any]:
         """See `BuiltIn.settings`."""
         return {

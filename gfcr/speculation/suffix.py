@@ -29,11 +29,6 @@ class Suffix(BuiltIn):
     cached: Large = 10000
     """Number of finished requests kept; 0 keeps none."""
 
-    @property
-    def max_draft(self) -> int:
-        """See `Drafter.max_draft`."""
-        return self.draft_length
-
     def check(self, target: Target) -> None:
         """See `Drafter.check`."""
         super().check(target)

@@ -29,11 +29,6 @@ class VllmMethod(BuiltIn):
                 self.method, kind="method", allowed=METHODS, where="drafter.vllm_method.method"
             )
 
-    @property
-    def max_draft(self) -> int:
-        """See `Drafter.max_draft`."""
-        return self.draft_length
-
     def settings(self) -> Mapping[str, Any]:
         """See `BuiltIn.settings`."""
         own = {"method": self.method, "num_speculative_tokens": self.draft_length}

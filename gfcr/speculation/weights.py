@@ -26,11 +26,6 @@ class DraftWeights(BuiltIn):
         self._folder = Path(self.model).expanduser()
 
     @property
-    def max_draft(self) -> int:
-        """See `Drafter.max_draft`."""
-        return self.draft_length
-
-    @property
     def folder(self) -> Path:
         """Folder of the weights, after `fetch` resolved the name."""
         return self._folder
