@@ -1,13 +1,16 @@
 """Reads the arguments of `gfcr.study` and `gfcr.run`, and runs trials with progress."""
 
-from collections.abc import Mapping, Sequence
+import importlib
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from gfcr import config as configs
 from gfcr import sweep
 from gfcr.commands.sweep import run_study
-from gfcr.studies import progress
+from gfcr.shown.table import Table
+from gfcr.sweep import composed
 from gfcr.values import merging
 from gfcr.values.overrides import apply_overrides
 
@@ -24,7 +27,7 @@ def read(source: Source, *, where: str) -> dict[str, Any]:
 
 def based(values: Mapping[str, Any]) -> dict[str, Any]:
     """Returns values merged over those of the YAML files that their `base` names."""
-    own = dict(values)
+    own = composed.written(values, at="values")
     merged: dict[str, Any] = {}
     for base in merging.bases_of(own.pop("base", None) or None, where="values"):
         merged = merging.merge(merged, merging.read(base))
@@ -40,4 +43,14 @@ def changed(
 
 def run_shown(study: sweep.Study, *, fresh: bool) -> list[sweep.TrialEnd]:
     """Runs the trials that have not finished, with progress in the terminal or notebook cell."""
-    return run_study(study, fresh=fresh, show=progress.notebook())
+    return run_study(study, fresh=fresh, show=_cell())
+
+
+def _cell() -> Callable[[Table[Any]], None] | None:
+    """Returns a function that updates a table in the running notebook cell; None elsewhere."""
+    ipython: Any = sys.modules.get("IPython")
+    shell: Any = ipython.get_ipython() if ipython is not None else None
+    if shell is None or not hasattr(shell, "kernel"):
+        return None
+    handle: Any = importlib.import_module("IPython.display").display("", display_id=True)
+    return handle.update

@@ -14,7 +14,7 @@ from typing import Any, cast
 from gfcr.errors import ConfigError, unknown_name
 from gfcr.search.space import nested
 from gfcr.sweep import designs
-from gfcr.values import merging
+from gfcr.values import merging, names
 from gfcr.values.plain import is_mapping, mapping
 
 DESIGNS = ("full", "fractional", "screening", "one_at_a_time")
@@ -103,7 +103,7 @@ def levels_of(factor: str, levels: object, *, where: str) -> dict[str, dict[str,
 def _name_of(value: object) -> str:
     """Returns a level's name: that of the part it gives, or the value itself."""
     named = value.get("name") if is_mapping(value) else value
-    return str(named).rpartition("/")[2]
+    return names.of_object(str(named)).rpartition("/")[2]
 
 
 def changes_of(level: object, *, where: str) -> dict[str, Any]:

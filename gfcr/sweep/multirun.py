@@ -3,11 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gfcr.config import STUDY
 from gfcr.errors import ConfigError
 from gfcr.values import reading
 from gfcr.values.overrides import apply_overrides
-
-_ARMS = ("arms", "factors", "search")
 
 
 def applied(values: Mapping[str, Any], overrides: Sequence[str], *, where: str) -> dict[str, Any]:
@@ -21,7 +20,7 @@ def applied(values: Mapping[str, Any], overrides: Sequence[str], *, where: str) 
     if "seed" in several:
         made["seeds"] = several.pop("seed")
         made.pop("seed", None)
-    if several and (own := [key for key in _ARMS if key in made]):
+    if several and (own := [key for key in STUDY if key in made]):
         raise ConfigError(
             f"{next(iter(several))} has several values, and {where} has {own[0]}: give one value, "
             f"or leave {own[0]} out with ~{own[0]}."
