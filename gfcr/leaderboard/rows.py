@@ -61,10 +61,7 @@ class ArmCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToTarget:
-    """What it took to reach a held-out score: medians over all runs, also those that did not.
-
-    NaN where half of the runs or more did not reach it.
-    """
+    """What it took to reach a held-out score: medians over runs, NaN where half of them did not."""
 
     reached: int
     runs: int
@@ -76,10 +73,7 @@ class ToTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pareto:
-    """Whether an arm is on a Pareto front: no ranked arm scores at least as much for less.
-
-    An arm with the verdict *worse* is on none: whoever learns nothing is cheap.
-    """
+    """Whether an arm that is not worse is on a Pareto front: none scores as much for less."""
 
     tokens: bool
     seconds: bool

@@ -16,10 +16,10 @@ def to_target(runs: Sequence[RunRecord], *, target: float) -> ToTarget:
     Where a run reaches it says `curve.reached`, with unscorable answers at the lowest reward;
     nothing is interpolated. A run that never does counts as infinite in the median over runs.
     """
-    points = [_reached(run, target=target) for run in runs]
-    updates, tokens, seconds = (_median([p[i] for p in points]) for i in range(3))
+    there = [reached(floored(result_of(run)), target=target) for run in runs]
+    updates, tokens, seconds = (_median([p[i] if p else inf for p in there]) for i in range(3))
     return ToTarget(
-        reached=sum(isfinite(point[0]) for point in points),
+        reached=sum(point is not None for point in there),
         runs=len(runs),
         tokens=tokens,
         seconds=seconds,
@@ -50,12 +50,6 @@ def _front(points: Mapping[str, tuple[float, float]]) -> set[str]:
             if other != arm
         )
     }
-
-
-def _reached(run: RunRecord, *, target: float) -> tuple[float, float, float]:
-    there = reached(floored(result_of(run)), target=target)
-    update, tokens, seconds = there[:3] if there else (inf, inf, inf)
-    return float(update), float(tokens), float(seconds)
 
 
 def _median(values: Sequence[float]) -> float:

@@ -29,9 +29,7 @@ def floored(result: Mapping[str, Any]) -> list[Point]:
 def reached(points: Sequence[Point], *, target: float) -> Point | None:
     """Returns the first evaluation at the target whose mean with the next one is there too.
 
-    One evaluation may be there by luck, as they are many; the last one, by which nothing is won,
-    counts by itself. None where no evaluation is there.
+    One of many may be there by luck. The last one, by which nothing is won, counts by itself.
     """
-    beside = [*points[1:], *points[-1:]]
-    pairs = zip(points, beside, strict=True)
+    pairs = zip(points, [*points[1:], *points[-1:]], strict=True)
     return next((a for a, b in pairs if min(a[3], (a[3] + b[3]) / 2) >= target), None)

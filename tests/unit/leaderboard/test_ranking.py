@@ -221,6 +221,16 @@ def test_fronts_are_of_ranked_arms_by_tokens_for_training_and_by_seconds():
     }
 
 
+def test_an_arm_that_is_worse_is_on_no_front_however_little_it_spends():
+    cheap = {"generated": 10, "trained": 10, "evaluation": 0}
+    dear = {"generated": 1000, "trained": 1000, "evaluation": 0}
+    board = ranked([*some("a", 0.9, tokens=dear), *some("b", 0.3, tokens=cheap, wall_s=0.1)])
+    idle = only(board, "b")
+    assert idle.versus.verdict == "worse" and idle.rank == 2
+    assert not (idle.pareto.tokens or idle.pareto.seconds)
+    assert only(board, "a").pareto.tokens
+
+
 # ---------------------------------------------------------------- as the study planned it
 
 

@@ -25,6 +25,14 @@ def test_a_target_is_reached_at_the_first_evaluation_at_it_and_never_counts_as_f
     assert (even.reached, even.updates, even.tokens, even.seconds) == (2, 0.5, 50.0, 2.5)
 
 
+def test_the_luck_of_one_evaluation_among_many_reaches_no_target():
+    lucky = climbing(0.1, 0.6, 0.2, 0.5, 0.55, 0.3)
+    # 0.6 is followed by 0.2: only 0.5 and 0.55 are there together.
+    assert to_target([lucky], target=0.5).updates == 3
+    assert to_target([climbing(0.1, 0.6, 0.2)], target=0.5).reached == 0
+    assert to_target([climbing(0.1, 0.2, 0.6)], target=0.5).updates == 2
+
+
 def fronts(**points):
     """Arms on the front of tokens, and on that of seconds."""
     found = pareto(points)
