@@ -4,18 +4,21 @@ python scripts/claims.py
 """
 
 import json
+import sys
 from itertools import dropwhile
 from pathlib import Path
 from typing import Any
 
-from benchmarks.claims import claim, entry, plot, regime
-from benchmarks.claims.claim import Claim, Untestable
-from benchmarks.claims.display import effect, measured, replication, scored
-from benchmarks.claims.verdict import FDR
-from gfcr import strategy as strategies
-from gfcr.shown.table import Column, Table
-
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.claims import claim, entry, plot, regime  # noqa: E402
+from benchmarks.claims.claim import Claim, Untestable  # noqa: E402
+from benchmarks.claims.display import effect, measured, replication, scored  # noqa: E402
+from benchmarks.claims.verdict import FDR  # noqa: E402
+from gfcr import strategy as strategies  # noqa: E402
+from gfcr.shown.table import Column, Table  # noqa: E402
+
 PAGE = ROOT / "docs" / "results" / "claims.md"
 REGIMES = ROOT / regime.FOLDER / "README.md"
 MARK = "<!-- scripts/claims.py wrote this table from the cards -->\n"

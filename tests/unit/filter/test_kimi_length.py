@@ -64,4 +64,9 @@ def test_the_strategy_trains_all_right_groups_for_length() -> None:
         middle = np.mean([len(s.rollout) for s in own])
         gap = middle - len(sample.rollout)
         assert abs(gap) < 1e-6 or np.sign(sample.advantage_T[0]) == np.sign(gap)
+        # Rewards less their mean, as in the paper: over their deviation, length would count for as
+        # much here as being right does elsewhere.
+        lengths = [len(s.rollout) for s in own]
+        wanted = gap / max(np.ptp(lengths), 1)
+        assert sample.advantage_T[0] == pytest.approx(wanted, abs=1e-6)
     assert any(s.advantage_T.any() for s in batch.samples)

@@ -126,6 +126,18 @@ def test_without_slips_every_step_is_true(seed: int) -> None:
 
 
 @given(st.integers(0, 10**6))
+def test_who_lingers_repeats_the_last_step_and_changes_nothing_else(seed: int) -> None:
+    terms = ChainSum().draw(random.Random(seed))
+    brief, long = (
+        Styles(direct=0.0, linger=share).work(terms, rng=random.Random(seed)) for share in (0, 0.9)
+    )
+    steps, _, answer = brief.partition("#")
+    last = re.split(r"[,?]", steps)[-1]
+    more = long.removeprefix(steps).removesuffix(f"#{answer}")
+    assert more == f"?{last}" * more.count("?")
+
+
+@given(st.integers(0, 10**6))
 def test_even_carried_slips_keep_totals_in_range(seed: int) -> None:
     rng = random.Random(seed)
     worked = Styles(direct=0.0, slip=1.0, notice=0.3).work(ChainSum().draw(rng), rng=rng)
