@@ -1,6 +1,7 @@
 """Composes the answer of `gfcr claims`."""
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -17,7 +18,7 @@ from gfcr.commands.sweep import run_study
 from gfcr.errors import ConfigError, unknown_name
 from gfcr.shown import picture
 from gfcr.shown.text import plain
-from gfcr.sweep import TrialEnd, problems
+from gfcr.sweep import problems
 from gfcr.values.overrides import parse_overrides
 
 _UNJUDGED = {"verdict": None, "q_value": None, "score_q": None}
@@ -35,20 +36,11 @@ def answer(options: argparse.Namespace) -> Outcome:
     if options.write is not None and options.write.is_file():
         raise ConfigError(f"--write {options.write} is a file: give a folder.")
     untestable = [each for each in found if isinstance(each, Untestable)]
-    asked = [
-        ask(each, seeds=range(options.seeds), folder=options.regimes, changes=_changes(options))
-        for each in found
-        if isinstance(each, Claim)
-    ]
-    again = [
-        ask(each.claim, seeds=REPLICATION, folder=options.regimes, changes=_changes(options))
-        for each in asked
-    ]
+    asked = _studies(found, seeds=range(options.seeds), options=options)
+    again = _studies(found, seeds=REPLICATION, options=options)
     planned = [power_of(each, claims=len(asked)) for each in asked]
-    wanted = [(each, options.run) for each in asked]
-    wanted += [(each, options.replicate) for each in again]
-    failed = [str(end.problem) for each, run in wanted for end in _run_missing(each, run=run)]
-    made = [_entry(*pair) for pair in zip(asked, again, strict=True)]
+    failed = [*_run_missing(asked, run=options.run), *_run_missing(again, run=options.replicate)]
+    made = [_entry(one, replication=other) for one, other in zip(asked, again, strict=True)]
     idle = [each for each in made if each is not None and entries.idle(each)]
     known = [each for each in made if each is not None and each not in idle]
     failed += [_IDLE.format(**each["claim"]) for each in idle]
@@ -82,6 +74,17 @@ def _chosen(options: argparse.Namespace) -> list[Claim | Untestable]:
     return [e for e in found if isinstance(e, Claim) and e.regime == options.regime]
 
 
+def _studies(
+    found: Sequence[Claim | Untestable], *, seeds: Sequence[int], options: argparse.Namespace
+) -> list[Asked]:
+    changes = _changes(options)
+    return [
+        ask(each, seeds=seeds, folder=options.regimes, changes=changes)
+        for each in found
+        if isinstance(each, Claim)
+    ]
+
+
 def _changes(options: argparse.Namespace) -> dict[str, Any]:
     given = parse_overrides(options.set)
     if options.launcher is not None:
@@ -89,14 +92,15 @@ def _changes(options: argparse.Namespace) -> dict[str, Any]:
     return given
 
 
-def _run_missing(asked: Asked, *, run: bool) -> list[TrialEnd]:
-    """Makes missing runs where that is wanted; returns the trials that failed."""
-    return problems(run_study(asked.study, fresh=False)) if run and asked.left else []
+def _run_missing(asked: Sequence[Asked], *, run: bool) -> list[str]:
+    """Makes missing runs where that is wanted; returns what the trials that failed say."""
+    made = [run_study(each.study, fresh=False) for each in asked if run and each.left]
+    return [str(end.problem) for ends in made for end in problems(ends)]
 
 
-def _entry(asked: Asked, again: Asked) -> dict[str, Any] | None:
+def _entry(asked: Asked, *, replication: Asked) -> dict[str, Any] | None:
     found = asked.measured()
-    return None if found is None else entries.of_asked(asked, found=found, replication=again)
+    return None if found is None else entries.of_asked(asked, found=found, replication=replication)
 
 
 def _data(lines: list[Line], untestable: list[Untestable], failed: list[str]) -> dict[str, Any]:

@@ -33,7 +33,7 @@ def blocks(page: Path, *, language: str) -> list[str]:
 def pasted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the checkout with the page's Python examples pasted as the files they name."""
     folder = tmp_path_factory.mktemp("checkout")
-    for name in ("gfcr", "strategies", "experiments", "tests"):
+    for name in ("gfcr", "strategies", "benchmarks", "experiments", "tests"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     (folder / "gfcr_strategies").symlink_to("strategies")
     for code in blocks(ROOT / "docs" / "add-a-part.md", language="python"):

@@ -29,8 +29,6 @@ class Styles:
     notice: float = 0.70
     """Share of the slips that are redone; the others are carried on, if totals stay in range."""
     recheck: float = 0.05
-    linger: float = 0.0
-    """Probability that the last step is written once more, drawn again after each."""
     lowest: int = 0
     """Least total that a slip may lead to; the greatest is 99."""
 
@@ -46,9 +44,6 @@ class Styles:
                 taken.append(rest.pop(0))
             step, total = self._step(total, taken, rest=rest, rng=rng)
             steps.append(step)
-        last = steps[-1].rpartition("?")[2]
-        while self.linger and rng.random() < self.linger:
-            steps.append(f"{steps.pop()}?{last}")
         return f"{','.join(steps)}#{total}"
 
     def _step(

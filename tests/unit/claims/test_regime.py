@@ -1,5 +1,7 @@
 """Regimes: their conditions, their files, and the committed cards that must satisfy them."""
 
+import hashlib
+import importlib.util
 import json
 from itertools import product
 from pathlib import Path
@@ -150,3 +152,14 @@ def test_growing_sums_have_a_tool_where_they_are_measured(monkeypatch: pytest.Mo
     )
     with pytest.raises(TaskError, match=r"growing\.max_terms=2 makes \d+ different sums of 512"):
         few.problems(make.CODEC)
+
+
+def test_the_overthinking_model_is_of_its_recipe() -> None:
+    spec = importlib.util.spec_from_file_location("overthinking", FOLDER / "overthinking.py")
+    assert spec and spec.loader
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    card = json.loads((script.FOLDER / "gfcr_demo.json").read_text())
+    weights = (script.FOLDER / "model.safetensors").read_bytes()
+    assert card["key"] == script.RECIPE.key, "run experiments/regimes/overthinking.py"
+    assert card["sha256"] == hashlib.sha256(weights).hexdigest()

@@ -10,6 +10,7 @@ from gfcr.errors import ConfigError, TaskError
 from gfcr.tasks.chain_sum import ALPHABET, MAX_TOTAL, ChainSum, is_heldout, question
 from gfcr.tasks.codec import CharCodec
 from gfcr.tasks.demos.chain_sum import ChainSumDemonstrations, Styles
+from gfcr.tasks.demos.overthinking import OverthinkingChainSums
 from gfcr.types import Prompt
 from tests.cases import over
 
@@ -126,15 +127,13 @@ def test_without_slips_every_step_is_true(seed: int) -> None:
 
 
 @given(st.integers(0, 10**6))
-def test_who_lingers_repeats_the_last_step_and_changes_nothing_else(seed: int) -> None:
-    terms = ChainSum().draw(random.Random(seed))
-    brief, long = (
-        Styles(direct=0.0, linger=share).work(terms, rng=random.Random(seed)) for share in (0, 0.9)
-    )
-    steps, _, answer = brief.partition("#")
-    last = re.split(r"[,?]", steps)[-1]
-    more = long.removeprefix(steps).removesuffix(f"#{answer}")
-    assert more == f"?{last}" * more.count("?")
+def test_who_overthinks_repeats_the_last_step_and_changes_nothing_else(seed: int) -> None:
+    made = OverthinkingChainSums(again=0.9)
+    rng = random.Random(seed)
+    worked = made.styles.work(ChainSum().draw(rng), rng=rng)
+    steps, _, answer = worked.partition("#")
+    more = made.linger(worked, rng=rng).removeprefix(steps).removesuffix(f"#{answer}")
+    assert more == f"?{steps.rpartition(',')[2]}" * more.count("?")
 
 
 @given(st.integers(0, 10**6))
