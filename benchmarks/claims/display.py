@@ -64,7 +64,9 @@ def _row(line: Line) -> dict[str, Any]:
         "measure": claim.measure.replace("_", " "),
         "published": f"{claim.published.size} [{claim.published.source}]",
         "minimum": effect(power.minimum, claim=claim).lstrip("+"),
-        "detectable": effect(power.detectable, claim=claim).lstrip("+") + f" ({power.source})",
+        "detectable": effect(power.detectable, claim=claim).lstrip("+")
+        + f" ({power.source})"
+        + (f"; score kept: {power.kept_by} seeds" if power.kept_by else ""),
         "runs left": str(power.left),
         "measured": "" if line.entry is None else measured(line.entry, claim=claim),
         "score": "" if line.entry is None else scored(line.entry),

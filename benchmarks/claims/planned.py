@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from benchmarks.claims.measures import HOW, least
+from benchmarks.claims.measures import HOW, least, margin_of
 from benchmarks.claims.study import Asked
 from benchmarks.claims.verdict import FDR
 from gfcr import planning
@@ -26,6 +26,9 @@ class Power:
     """The smallest effect found with 80 % power with these seeds."""
     seeds: int | None
     """The fewest seeds that find the minimum with 80 % power."""
+    kept_by: int | None
+    """The fewest seeds that show with 80 % power that a score that is equal is kept; None too where
+    the score is what is claimed."""
     source: str
     """The source of the variance: `paired runs`, `runs` or `assumed`."""
     left: int
@@ -46,16 +49,20 @@ def power_of(asked: Asked, *, claims: int) -> Power:
     """
     made = planning.plan(asked.study)
     told, source, prompts = made.variance.components, made.variance.source, made.prompts
-    if HOW[asked.claim.measure].of != "score":
-        told, source, prompts = *_of_pairs(asked), 1
     smallest = least(asked.claim.measure, minimum=asked.claim.minimum_effect)
-    level = FDR / max(claims, 1)
+    level, kept = FDR / max(claims, 1), None
+    if HOW[asked.claim.measure].of != "score":
+        # One-sided: twice the level of the two-sided test.
+        margin, one_sided = margin_of(asked.claim), 2 * level
+        kept = seeds_needed(margin, components=told, prompts=prompts, alpha=one_sided)
+        told, source, prompts = *_of_pairs(asked), 1
     return Power(
         minimum=smallest,
         detectable=detectable(told, seeds=made.seeds, prompts=prompts, alpha=level)
         if made.seeds > 1
         else nan,
         seeds=seeds_needed(smallest, components=told, prompts=prompts, alpha=level, most=1000),
+        kept_by=kept,
         source=source,
         left=asked.left,
         tokens=made.tokens,

@@ -43,6 +43,7 @@ def test_a_claim_is_planned_run_and_judged(folder: Path) -> None:
     (planned,) = _told(_claims(folder, "--seeds", 3))["claims"]
     assert planned["verdict"] is None and planned["power"]["source"] == "assumed"
     assert planned["power"]["left"] == 6 and planned["power"]["detectable"] > 0
+    assert planned["power"]["kept_by"] is None, "the score is what is claimed"
     made = _told(
         _claims(
             folder,
@@ -71,6 +72,17 @@ def test_a_claim_is_planned_run_and_judged(folder: Path) -> None:
     assert "rloo: score at updates, dense" in (folder / "a.svg").read_text()
     (judged,) = entry.judged([written])
     assert judged.verdict == found["verdict"] and judged.q_value == found["q_value"]
+
+
+def test_a_saving_is_planned_for_both_of_its_parts(folder: Path) -> None:
+    (folder / "saturated.yaml").write_text((folder / "dense.yaml").read_text())
+    (folder / "saturated.regime.yaml").write_text((folder / "dense.regime.yaml").read_text())
+    many = ("--set", "evaluation.prompts=1000")
+    asked = ("claims", "selective_rollout", "--regimes", folder, *many, "--json")
+    (planned,) = _told(gfcr(*asked, cwd=folder))["claims"]
+    assert planned["margin"] == 0.03
+    # A score that is equal is harder to show than a saving of that size is to find.
+    assert planned["power"]["kept_by"] > 5
 
 
 def test_an_entry_changed_by_hand_is_refused(folder: Path) -> None:
