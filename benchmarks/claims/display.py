@@ -44,6 +44,7 @@ def table(
         columns=[
             Column(name, lambda row, name=name: row.get(name), words=name != "measured", wraps=True)
             for name in _COLUMNS
+            if any(row.get(name) for row in rows)
         ],
         caption=f"{seeds} seeds, paired; effects above 0 are in the claimed direction. Real is "
         "what has q < 0.05: a false discovery rate of 5 % over the claims of this table.",
@@ -52,7 +53,7 @@ def table(
 
 _COLUMNS = (
     *("strategy", "regime", "measure", "published", "minimum", "detectable", "runs left"),
-    *("measured", "score", "verdict", "replication"),
+    *("measured", "score", "verdict", "again"),
 )
 
 
@@ -71,7 +72,7 @@ def _row(line: Line) -> dict[str, Any]:
         "measured": "" if line.entry is None else measured(line.entry, claim=claim),
         "score": "" if line.entry is None else scored(line.entry),
         "verdict": "" if line.judged is None else line.judged.verdict,
-        "replication": "" if line.entry is None else replication(line.entry, claim=claim),
+        "again": "" if line.entry is None else replication(line.entry, claim=claim),
     }
 
 
@@ -105,7 +106,7 @@ def _mean(scores: Sequence[float | None]) -> str:
 
 def replication(entry: dict[str, Any], *, claim: Claim) -> str:
     """Writes what the replication measured, and what its estimates say by themselves."""
-    if not (found := entry.get("replication")):
+    if not (found := entry.get("again")):
         return ""
     said, value = entries.replicated(entry), found["comparison"]["difference"]["value"]
     gap = found["score"]["difference"]["value"]

@@ -58,7 +58,7 @@ def draw(entries: Sequence[Mapping[str, Any]], *, path: Path) -> Path:
     axes.axvspan(-1, 1, color="black", alpha=0.06)
     axes.axvline(0, color="black", linewidth=0.8)
     beside.set_xticks([0, 1], ["start", "end"], fontsize=8)
-    beside.set_xlabel("score, 0 to 1 a row")
+    beside.set_xlabel("score")
     axes.set_yticks(range(len(pairs)), [_name(entry) for entry, _ in pairs], fontsize=8)
     axes.set_xlim(-_MOST, _MOST)
     axes.set_xlabel("effect / minimum effect; above 0 in the claimed direction")
