@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
+from math import nan
 from statistics import fmean
 from typing import Any, final
 
@@ -95,9 +96,12 @@ class Searcher:
         state = lost if values is None else states.COMPLETE
         self._study.tell(self._trials[number], values, state=state)
 
-    def best(self) -> list[int]:
-        """Returns the numbers of the Pareto-optimal candidates; with one objective, of the best."""
-        return sorted(trial.number for trial in self._study.best_trials)
+    def best(self, *, least: float = nan) -> list[int]:
+        """Returns the best candidate's number, or those of the front that score `least` or more."""
+        trials, aims = self._study.best_trials, self._search.objectives
+        if len(aims) > 1:
+            trials = [t for t in trials if not t.values[aims.index("score")] < least]
+        return sorted(trial.number for trial in trials)
 
 
 def _suggest(trial: Any, key: str, values: Any) -> Any:

@@ -25,7 +25,7 @@ class Search(Checked):
     """The number of candidates, each run with all seeds."""
     sampler: Literal["tpe", "nsga2", "random"] = "tpe"
     objectives: list[Word] = field(default_factory=lambda: ["score"])
-    """What is optimised; several objectives give a Pareto front in place of one best candidate."""
+    """`score`, alone or with others, which give a Pareto front in place of one best candidate."""
     batch: Count = 1
     """How many candidates are chosen at a time, for launchers that run many trials at once."""
     seed: Seed = 0
@@ -35,10 +35,10 @@ class Search(Checked):
         for name in self.objectives:
             if name not in OBJECTIVES:
                 raise unknown_name(name, kind="objective", allowed=OBJECTIVES, where="search")
-        if not self.objectives or not self.space:
+        if "score" not in self.objectives or not self.space:
             raise ConfigError(
-                f"search: objectives={self.objectives}, space={self.space}: give one or more of "
-                "each."
+                f"search: objectives={self.objectives}, space={self.space}: give `score`, alone or "
+                "with others (whoever learns nothing is cheap), and a space of one key or more."
             )
         for key, values in self.space.items():
             _check(key, values)

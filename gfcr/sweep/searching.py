@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import isfinite
+from math import isfinite, nan
 from statistics import fmean
 from typing import Any, final
 
@@ -43,7 +43,7 @@ def run(
         batch = min(left, study.search.spec.batch)
         ends += hunt.run_batch(batch)
         left -= batch
-    hunt.write_best()
+    hunt.write_best(least=_mean(ends[: len(study.trials)]) - (study.minimum_effect or 0.02))
     return ends
 
 
@@ -112,10 +112,10 @@ class _Search:
             self.searcher.tell(number, self._objectives(own), stopped=stopped)
         return ends
 
-    def write_best(self) -> None:
-        """Records the best candidates, or the Pareto front."""
+    def write_best(self, *, least: float) -> None:
+        """Records the best candidates, or the Pareto front of those that score `least` or more."""
         assert self.study.search is not None
-        best = [_name(number) for number in self.searcher.best()]
+        best = [_name(number) for number in self.searcher.best(least=least)]
         aims = self.study.search.spec.objectives
         decisions.append(self.study, {"decision": "best", "objectives": aims, "arms": best})
 
@@ -123,19 +123,20 @@ class _Search:
         assert self.study.search is not None
         if any(e.status not in ("finished", "cached") or e.problem for e in ends):
             return None
-        found: list[float] = []
-        for aim in self.study.search.spec.objectives:
-            values = [_value(e, aim) for e in ends]
-            if not all(v is not None and isfinite(v) for v in values):
-                return None
-            found.append(fmean(v for v in values if v is not None))
-        return found
+        means = [_mean(ends, aim=aim) for aim in self.study.search.spec.objectives]
+        return means if all(map(isfinite, means)) else None
 
 
-def _value(end: TrialEnd, aim: str) -> float | None:
+def _mean(ends: Sequence[TrialEnd], *, aim: str = "score") -> float:
+    """Returns an objective's mean over trials; NaN where one has none."""
+    return fmean(_value(end, aim) for end in ends)
+
+
+def _value(end: TrialEnd, aim: str) -> float:
     result: Mapping[str, Any] = end.result
     if aim == "score":
-        return score_at(end.trial, result=result, until=None)
+        score = score_at(end.trial, result=result, until=None)
+        return nan if score is None else score
     return result["curve"][-1][{"tokens": 1, "seconds": 2}[aim]]
 
 

@@ -70,6 +70,17 @@ def test_several_objectives_give_the_front() -> None:
     assert set(searcher.best()) == front
 
 
+def test_whoever_learns_nothing_is_on_no_front() -> None:
+    search = Search(space=SPACE, sampler="nsga2", objectives=["tokens", "score"])
+    points = iter([[9.0, 0.7], [1.0, 0.3], [5.0, 0.66], [6.0, 0.65]])
+    searcher = Searcher(search)
+    for tokens_and_score in points:
+        searcher.tell(searcher.ask()[0], tokens_and_score)
+    assert searcher.best() == searcher.best(least=float("nan")) == [0, 1, 2]
+    assert searcher.best(least=0.65) == [0, 2]
+    assert searcher.best(least=0.8) == []
+
+
 def test_halving_judges_each_against_those_before_it() -> None:
     searcher = Searcher(Search(space=SPACE, sampler="random"), halving=(2, 2))
     scores = [9.0, 1.0, 8.0, 2.0, 7.0, 3.0, 6.0, 10.0]
@@ -108,6 +119,7 @@ BAD = {
     "nothing": {"space": {}},
     "no trials": {"space": SPACE, "trials": 0},
     "objective": {"space": SPACE, "objectives": ["scores"]},
+    "costs alone": {"space": SPACE, "objectives": ["tokens"]},
     "sampler": {"space": SPACE, "sampler": "tp"},
 }
 
