@@ -63,6 +63,7 @@ def row(cell: Cell, *, share: float | None = None, plain: float | None = None) -
         "first_epoch_ratio": _gains([cell.first], "whole.rate")[0],
         "cpu_ratio": spread(_gains(cell.pairs, "whole.cpu_rate")),
         "passes_ratio": spread(_gains(cell.pairs, "whole.tokens_per_pass")),
+        "tokens_ratio": spread(_gains(cell.pairs, "whole.tokens")),
         "tokens_per_s": {"drafting": _median(rounds, "whole.rate"), "paused": paused},
         "paused_to_plain": paused / plain if plain else None,
         "acceptance_length": alpha,
@@ -101,14 +102,24 @@ def text(found: dict[str, Any]) -> list[Any]:
     head = (
         f"{found['model']}: {found['pairs']} pairs of {found['requests']} requests, from the "
         f"second epoch of {found['prompts']} prompts; speed and passes are ratios to the same "
-        f"engine without drafts (goals {SPEED_GOAL:g} and {PASSES_GOAL:g}), accepted is tokens a "
-        "verification"
+        f"engine without drafts (goals {SPEED_GOAL:g} and {PASSES_GOAL:g}), so are the tokens "
+        "made, accepted is tokens a verification"
     )
     plain = [
         f"none, {p['running']} at a time: {_told(p['tokens_per_s'], '.0f')} tokens/s"
         for p in found["plain"]
     ]
-    return [head, *plain, Table(rows=found["cells"], columns=_CELLS)]
+    return [head, *plain, Table(rows=found["cells"], columns=_CELLS), *_of_other_text(found)]
+
+
+def _of_other_text(found: Mapping[str, Any]) -> list[str]:
+    """Names the arms whose speed may be that of another text than the policy's."""
+    arms = {c["arm"]: c["certificate"] for c in found["cells"] if c["certificate"] != "lossless"}
+    return [
+        f"{arm}: certificate {held}, so that this may be the speed of another text than the "
+        "policy's; `gfcr audit --drafter` tells"
+        for arm, held in arms.items()
+    ]
 
 
 def _told(found: Mapping[str, float], form: str = ".2f") -> str:
@@ -127,6 +138,8 @@ _CELLS: tuple[Column[Mapping[str, Any]], ...] = (
     Column("first\nepoch", lambda c: c["first_epoch_ratio"], ".2f"),
     Column("passes /", lambda c: c["passes_ratio"]["median"], ".2f"),
     Column("accepted", lambda c: c["acceptance_length"], ".2f"),
+    Column("made /", lambda c: c["tokens_ratio"]["median"], ".2f"),
+    Column("certificate", lambda c: c["certificate"], words=True),
     Column("tokens/s", lambda c: c["tokens_per_s"]["drafting"], ".0f"),
     Column("without", lambda c: c["tokens_per_s"]["paused"], ".0f"),
     Column("tail", lambda c: _tail(c, "ratio"), ".2f", spare=1),

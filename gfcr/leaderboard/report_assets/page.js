@@ -87,7 +87,7 @@ function series() {
   const found = [...new Set(board.rows.flatMap((row) => Object.keys(row.series)))].sort((a, b) => (b === "length/all/mean") - (a === "length/all/mean") || a.localeCompare(b));
   if (!found.length) return byId("series").remove();
   let metric = state.one("metric", found);
-  const units = { length: "tokens a rollout", reward: "mean reward", "group/dead_share": "share of groups", "engine/forward_passes": "passes an update", "speculation/acceptance_length": "tokens a pass" };
+  const units = { length: "tokens a rollout", reward: "mean reward", "group/dead_share": "share of groups", "engine/forward_passes": "passes an update", "speculation/acceptance_length": "tokens a verification" };
   const unit = () => units[metric] || units[metric.split("/")[0]];
   chart(
     byId("series"),

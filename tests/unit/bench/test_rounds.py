@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.rounds import TAIL, Gate, Part, Round
 from benchmarks.speculation import Cell, Pair, Plan
-from benchmarks.speculation_report import check_table, row
+from benchmarks.speculation_report import check_table, data, row, text
 from gfcr.engine.base import EngineStats, Request
 from gfcr.engine.fake import Fake, FakeEngine
 from gfcr.errors import ConfigError
@@ -114,6 +114,22 @@ def test_a_row_compares_each_pair_with_itself() -> None:
     assert found["paused_to_plain"] == pytest.approx(100 / 3 / 50)
     assert found["step"]["bound"] == found["step"]["estimate"] == pytest.approx(1 / (0.5 / 3 + 0.5))
     assert "tail" not in found and "tail" in row(make_cell(running=64))
+
+
+@over("certificate", ["none", "biased", "inconclusive", "lossless"])
+def test_a_speed_of_another_text_says_so(certificate: str) -> None:
+    plan = Plan(model="demo", running=(8,))
+    cell = replace(make_cell(), certificate=certificate)
+    said = [line for line in text(data([cell], plan=plan, share=None)) if isinstance(line, str)]
+    assert any("another text" in line for line in said) == (certificate != "lossless")
+
+
+def test_fewer_tokens_are_told_beside_the_speed() -> None:
+    short = make_round(seconds=0.5, passes=5, tokens=50)
+    cell = make_cell()
+    cell = replace(cell, pairs=[replace(pair, drafting=short) for pair in cell.pairs])
+    assert row(cell)["tokens_ratio"]["median"] == 0.5
+    assert row(make_cell())["tokens_ratio"] == {"median": 1.0, "min": 1.0, "max": 1.0}
 
 
 def test_a_table_is_of_one_drafter() -> None:
