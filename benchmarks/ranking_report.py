@@ -57,6 +57,7 @@ def measure(
         for rule in rules or rules_for(recorded)
     ]
     best, near = _cheapest(rows, by="winner_kept"), _cheapest(rows, by="within_margin")
+    enough = arms >= ARMS and len(recorded.seeds) >= SEEDS
     agreement = winner_agreement(recorded, arms=arms, resamples=max(resamples, 1000))
     data: dict[str, Any] = {
         "study": recorded.study,
@@ -67,13 +68,13 @@ def measure(
         "resamples": resamples,
         "restart_s": restart_s,
         "margin": margin,
-        "enough": arms >= ARMS and len(recorded.seeds) >= SEEDS,
+        "enough": enough,
         "winner_agreement": agreement,
         "rules": rows,
         "best": best,
         "best_within_margin": near,
         "goal": {"time_ratio": GOAL_SECONDS, "winner_kept": GOAL_KEPT},
-        "reached": best is not None and best["time_ratio"] <= GOAL_SECONDS,
+        "reached": enough and best is not None and best["time_ratio"] <= GOAL_SECONDS,
         "left_out": list(recorded.left_out),
     }
     data["limits"] = _limits(data, recorded=recorded)

@@ -12,6 +12,7 @@ from gfcr.config import Experiment
 from gfcr.errors import ConfigError
 from gfcr.loop.scoring import verify_safely
 from gfcr.tasks.base import Codec, Task
+from gfcr.tracking.curve import reached
 from gfcr.train.loading import load_tokenizer, quiet_transformers
 from gfcr.train.trl import Trl, classes
 from gfcr.types import Prompt
@@ -34,7 +35,7 @@ class StockJob:
     engine: dict[str, Any]
     """Arguments of `vllm.LLM` that TRL has no settings for: memory, precision, block size."""
     target: float
-    """Held-out reward at which training ends."""
+    """Held-out reward at which training ends, once two evaluations are there: `curve.reached`."""
 
     def score(self, prompt: Prompt, tokens: Sequence[int]) -> float | None:
         """The reward of a completion; None where it cannot be scored."""
@@ -156,7 +157,7 @@ def _callback(
 ) -> Any:
     from transformers import TrainerCallback
 
-    def measure(update: int) -> float:
+    def measure(update: int) -> None:
         began = time.perf_counter()
         engine = trainer.vllm_generation
         engine.sync_weights()
@@ -170,7 +171,6 @@ def _callback(
         course.aside_s += time.perf_counter() - began
         course.curve.append((update, course.tokens, course.seconds, accuracy))
         watch(f"update {update}: {course.tokens:,} tokens, held-out {accuracy:.3f}")
-        return accuracy
 
     every = job.config.evaluation.every or job.trainer.max_steps
     most = job.config.budget.generated_tokens
@@ -187,7 +187,11 @@ def _callback(
                 return
             spent = most is not None and course.tokens >= most
             due = update % every == 0 or spent or update >= job.trainer.max_steps
-            if due and (measure(update) >= job.target or spent):
-                control.should_training_stop = True
+            if due:
+                measure(update)
+                there = reached(course.curve, target=job.target)
+                # The evaluation after it has to confirm it.
+                if spent or there not in (None, course.curve[-1]):
+                    control.should_training_stop = True
 
     return Follow()

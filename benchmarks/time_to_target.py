@@ -2,7 +2,7 @@
 
 Seed by seed, stock TRL and then each arm, every one in a process of its own, so that a pair meets
 the machine in the same mood. Seconds run from the first update (engine and trainer are up), without
-evaluations. A run is there at its first evaluation at or above the target.
+evaluations. Where a run is there says `curve.reached`: one evaluation may be at the target by luck.
 """
 
 import json
@@ -23,7 +23,7 @@ from gfcr.launch.local import Local
 from gfcr.process.worker import Worker, no_answer
 from gfcr.stats import UNBOUNDED, Interval, mean_interval
 from gfcr.sweep.study import Study, Trial
-from gfcr.tracking.curve import Point, floored
+from gfcr.tracking.curve import Point, floored, reached
 from gfcr.tracking.folder import RunFolder, write_atomic
 
 STOCK = "stock TRL"
@@ -120,6 +120,7 @@ def stock(trial: Trial, *, group_size: int, target: float) -> Spent | str:
         "folder": str(folder),
         "group_size": group_size,
         "target": target,
+        "ends": "two evaluations there",
     }
     answer = _kept(folder, spec=spec)
     if answer is None:
@@ -149,17 +150,17 @@ def course(folder: Path) -> list[Point]:
 
 
 def spent_by(curve: Sequence[Point], *, target: float, wall_s: float) -> Spent:
-    """Reads what was spent by the first evaluation at or above the target.
+    """Reads what was spent when the target was reached, see `curve.reached`.
 
     Raises:
-        ConfigError: that one is before training: there is nothing to compare.
+        ConfigError: it is met before training: there is nothing to compare.
     """
     if curve[0][3] >= target:
         raise ConfigError(
             f"target={target:g} is met before the first update (held-out reward "
             f"{curve[0][3]:.3f}): give a higher one."
         )
-    point = next((p for p in curve if p[3] >= target), None)
+    point = reached(curve, target=target)
     updates, tokens, seconds, _ = point or curve[-1]
     return Spent(
         there=point is not None,

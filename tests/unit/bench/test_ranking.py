@@ -171,7 +171,8 @@ def test_a_rule_that_misses_by_less_than_the_margin_is_named() -> None:
 
 def test_a_small_study_is_measured_and_said_to_be_small() -> None:
     data = measure(ranking.read(records(RATES[:3], seeds=2)), resamples=2)
-    assert not data["enough"] and any("3 arms and 2 seeds" in line for line in data["limits"])
+    assert not data["enough"] and not data["reached"]
+    assert any("3 arms and 2 seeds" in line for line in data["limits"])
 
 
 def test_runs_that_cannot_be_used_are_named() -> None:
