@@ -31,6 +31,18 @@ def kept(metric: str, *, floor: float = 0.0) -> Figure:
     return figure
 
 
+def excused(figure: Figure, *, by: str, above: float) -> Figure:
+    """Makes the figure: 0 where the last window's mean of another metric is above a limit."""
+
+    def judged(history: History) -> float | None:
+        found, other = figure(history), history.last(by)
+        if found is None or other is None:
+            return None
+        return 0.0 if other > above else found
+
+    return judged
+
+
 def rest(part: Figure) -> Figure:
     """Makes the figure: what another one, a share, leaves of 1."""
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from gfcr.doctor.history import History
 from gfcr.doctor.rule import Rule, Spec
-from gfcr.doctor.shapes import kept, mean, rest, scaled
+from gfcr.doctor.shapes import excused, kept, mean, rest, scaled
 
 _SOME: Final = 0.05
 """A reward, or an entropy, below which a change by a factor says nothing."""
@@ -23,14 +23,6 @@ def _own_gap(history: History) -> float | None:
 def _unfiltered(spec: Spec) -> tuple[str, ...]:
     own = spec["sampling"]
     return tuple(f"sampling.{key}={off}" for key, off in _UNFILTERED.items() if own[key] != off)
-
-
-def _entropy_lost(history: History) -> float | None:
-    """Returns the share of the entropy that is gone; 0 where nine groups in ten are solved."""
-    gone, solved = rest(kept("train/entropy"))(history), history.last("coverage/solved")
-    if gone is None or solved is None:
-        return None
-    return 0.0 if solved > 0.9 else gone
 
 
 def _broken_at_once(history: History) -> float | None:
@@ -128,9 +120,7 @@ RULES: Final = (
         advice={
             _unfiltered: "samples from the policy that is trained",
             "engine.dtype=float32": "the trainer's precision",
-            "strategy.correction=truncated": (
-                "weighs each token by what the trainer's policy gives it"
-            ),
+            "strategy.correction=truncated": "weighs each token by the trainer's own law",
         },
     ),
     Rule(
@@ -142,7 +132,7 @@ RULES: Final = (
             "the entropy has lost {figure:.0%} of what it was, and more than one group in ten is "
             "unsolved."
         ),
-        figure=_entropy_lost,
+        figure=excused(rest(kept("train/entropy")), by="coverage/solved", above=0.9),
         limit=0.7,
         metrics=("train/entropy",),
         advice={
@@ -185,13 +175,9 @@ RULES: Final = (
         metrics=("train/effective_share",),
         advice={
             "strategy.correction=truncated": "weighs each token by min(pi / pi_sampled, cap)",
-            "strategy.replays.partial_rollouts.max_staleness=1": (
-                "drops what is older than one update"
-            ),
+            "strategy.replays.partial_rollouts.max_staleness=1": "drops what is older than that",
             "strategy.replays.group_replay.max_age=2": "forgets groups after two updates",
-            scaled("trainer.learning_rate", by=0.1): (
-                "a policy that moves less between sampling and use"
-            ),
+            scaled("trainer.learning_rate", by=0.1): "smaller steps between sampling and use",
         },
     ),
     Rule(
@@ -222,33 +208,31 @@ RULES: Final = (
         limit=0.7,
         metrics=("engine/forward_passes", "length/all/p99", "length/all/p50"),
         advice={
-            "strategy.controls.refill.oversample=2.0": (
-                "replacements are begun in one round in place of several"
-            ),
+            "strategy.controls.refill.oversample=2.0": "replacements are begun in one round",
             (
                 "strategy.controls.oversample={name: oversample, factor: 2.0}",
                 "strategy.replays.partial_rollouts={name: partial_rollouts}",
                 "strategy.correction=truncated",
             ): "APRIL: the first to finish are trained, the others go on in the next update",
             "strategy=rollpacker": "prompts with long answers wait for a batch of their own",
-            "strategy.drafter=das": (
-                "speculation: several tokens of a long rollout a pass, the same distribution"
-            ),
+            "strategy.drafter=das": "speculation: several tokens of a long rollout a pass",
         },
     ),
     Rule(
         # Each rejected token took a place in a forward pass: speculation pays where several tokens
-        # of a draft are accepted.
+        # of a draft are accepted, however long the draft was.
         name="wasted_drafts",
         cell="C6.8",
         says="{figure:.0%} of the drafted tokens are rejected.",
-        figure=rest(mean("speculation/accepted", over="speculation/drafted")),
+        figure=excused(
+            rest(mean("speculation/accepted", over="speculation/drafted")),
+            by="speculation/acceptance_length",
+            above=2.0,
+        ),
         limit=0.8,
         metrics=("speculation/drafted", "speculation/accepted"),
         advice={
-            "strategy.drafter=das": (
-                "drafts from this run's own rollouts, as long as they are accepted"
-            ),
+            "strategy.drafter=das": "drafts from this run's own rollouts",
             "strategy.drafter=none": "no speculation",
         },
     ),

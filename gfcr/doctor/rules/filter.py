@@ -1,6 +1,7 @@
 """Pathologies that the Filter stage can act on."""
 
 from itertools import pairwise
+from math import inf
 from statistics import fmean
 from typing import Final
 
@@ -43,12 +44,17 @@ def _growth(history: History) -> float | None:
 
 
 def _below_its_best(history: History) -> float | None:
-    """Returns what the held-out score, as means of two evaluations, has lost of its best."""
+    """Returns what the held-out score, as means of two evaluations, has lost of its best.
+
+    0 where the reward has not risen by 0.02, and where so few answers waver by as much: three
+    standard errors of a difference of two such means, as the best of many is good by luck.
+    """
     gain, held = history.gain("reward/all"), history.series(HELDOUT).values
     if gain is None or len(held) < 4:
         return None
-    means = [fmean(pair) for pair in pairwise(held)]
-    return max(means) - means[-1] if gain > 0 else 0.0
+    means, answers = [fmean(pair) for pair in pairwise(held)], history.series("heldout/n").values
+    lost, luck = max(means) - means[-1], 1.5 / max(1.0, min(answers, default=inf)) ** 0.5
+    return lost if gain > 0.02 and lost > luck else 0.0
 
 
 RULES: Final = (
@@ -109,9 +115,7 @@ RULES: Final = (
         limit=0.5,
         metrics=("length/all/mean",),
         advice={
-            "strategy.loss.aggregation=dr_grpo": (
-                "no division by length: long wrong answers are discouraged in full"
-            ),
+            "strategy.loss.aggregation=dr_grpo": "long wrong answers are discouraged in full",
             "strategy=kimi_length": "prefers the shorter ones of the right answers",
             "strategy=gfpo": "trains on the answers that earn most per token",
         },

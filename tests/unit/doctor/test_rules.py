@@ -7,9 +7,11 @@ engine a script: one that has the pathology and one that is `well`.
 
 import importlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from gfcr import config
 from gfcr.doctor.diagnosis import diagnose, every, figures, treated
@@ -90,6 +92,36 @@ def test_harder_prompts_are_no_broken_policy() -> None:
     assert jumped(**{"length/all/mean": 24.0}) == 1.0, "as on a pretrained model at 2e-4"
     assert jumped(**{"train/entropy": 0.17}) == 1.0
     assert jumped(**{"train/entropy": 0.17, "reward/all": 0.4}) < RULES["policy_jump"].limit
+
+
+def test_a_score_that_wavers_is_not_hacked() -> None:
+    rng = np.random.default_rng(0)
+
+    def found(scores: Sequence[float], *, answers: int, rise: float = 0.2) -> bool:
+        lines = [
+            (n, {"reward/all": 0.4 + rise * n / 20, "heldout/accuracy": s, "heldout/n": answers})
+            for n, s in enumerate(scores)
+        ]
+        return figures(History(lines))[RULES["reward_hacking"]] >= RULES["reward_hacking"].limit
+
+    flat = [rng.binomial(32, 0.5, 20) / 32 for _ in range(200)]
+    assert sum(found(scores, answers=32) for scores in flat) <= 10
+    assert sum(found(scores, answers=10**6) for scores in flat) > 60, "the best of many is lucky"
+    fallen = [0.5] * 10 + [0.2] * 10
+    assert found(fallen, answers=32) and not found(fallen, answers=32, rise=0.0)
+
+
+def test_long_drafts_are_not_wasted_where_several_tokens_are_accepted() -> None:
+    def wasted(accepted: float) -> float:
+        metrics = {
+            "speculation/drafted": 1600.0,
+            "speculation/accepted": 100 * accepted,
+            "speculation/acceptance_length": 1 + accepted,
+        }
+        return figures(History((n, metrics) for n in range(5)))[RULES["wasted_drafts"]]
+
+    assert wasted(3.0) == 0.0, "four tokens a pass, of drafts of 16"
+    assert wasted(0.5) >= RULES["wasted_drafts"].limit
 
 
 @over("metric", ["off_policy/share", "off_policy/moved"])
