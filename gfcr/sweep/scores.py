@@ -1,6 +1,7 @@
 """The score of a trial at one point of its course."""
 
 from collections.abc import Mapping
+from statistics import fmean
 from typing import Any
 
 from gfcr.config import HELDOUT
@@ -14,7 +15,8 @@ def score_at(trial: Trial, *, result: Mapping[str, Any], until: Pause | None) ->
     """Returns the study's metric where the run paused, or at its end; None where it is missing.
 
     Held-out answers that nobody could score count as the lowest reward: see `floored`.
-    A metric other than the held-out score counts with its latest value at that update.
+    Another metric counts with its latest value at that update, one of training with the mean of the
+    last five, as one batch may be good by luck.
     """
     curve = floored(result)
     if not curve:
@@ -27,4 +29,5 @@ def score_at(trial: Trial, *, result: Mapping[str, Any], until: Pause | None) ->
         for line in RunFolder(trial.folder).metrics()
         if line.step <= point[0] and trial.config.metric in line.metrics
     ]
-    return found[-1] if found else None
+    latest = 1 if trial.config.metric.startswith("heldout/") else 5
+    return fmean(found[-latest:]) if found else None

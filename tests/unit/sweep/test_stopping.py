@@ -152,6 +152,17 @@ def test_an_arm_that_crashes_is_named_and_the_others_go_on(tmp_path: Path) -> No
     assert not any(line["arm"] == "bad" for line in decisions.read(study))
 
 
+def test_one_lucky_batch_decides_nothing(tmp_path: Path) -> None:
+    trial = load(tmp_path, metric="reward/all").trials[0]
+    for update in range(1, 11):
+        luck = float(update == 10)
+        RunFolder(trial.folder).append(update, metrics={"reward/all": luck, "heldout/n": luck})
+    result = {"curve": [[0, 0, 0.0, 0.0], [9, 90, 9.0, 0.0], [10, 100, 10.0, 0.0]]}
+    assert sweep.score_at(trial, result=result, until=None) == 0.2
+    asked = replace(trial, config=replace(trial.config, metric="heldout/n"))
+    assert sweep.score_at(asked, result=result, until=None) == 1.0, "an evaluation is no batch"
+
+
 def test_a_missing_metric_is_a_problem_of_each_run(tmp_path: Path) -> None:
     study = load(tmp_path, metric="reward/none", stopping=None, seeds=[0])
     ends = sweep.run(study)
