@@ -10,7 +10,7 @@ from gfcr.leaderboard.certificates import NOTES
 from gfcr.leaderboard.design import added_seeds, compared_with, differences
 from gfcr.leaderboard.expected import expected_of, lack, missing_of
 from gfcr.leaderboard.judging import Terms, judged, without_rank
-from gfcr.leaderboard.measure import declared_bounds, heldout, mean_of, scores_of, shared_prompts
+from gfcr.leaderboard.measure import declared_bounds, mean_of, result_of, scores_of, shared_prompts
 from gfcr.leaderboard.readings import limits_of
 from gfcr.leaderboard.rows import ArmSeed, Excluded, Pareto, Row
 from gfcr.leaderboard.screen import compares_of, screen
@@ -19,6 +19,7 @@ from gfcr.leaderboard.settings import settings_of
 from gfcr.leaderboard.targets import pareto, to_target
 from gfcr.leaderboard.where import Where
 from gfcr.stats import noise_floor
+from gfcr.tracking.curve import floored
 from gfcr.tracking.names import HELDOUT
 from gfcr.tracking.records import RunRecord
 
@@ -67,7 +68,7 @@ def rank(
         study = Terms(baseline=baseline, margin=margin, limits=limits, comparisons=comparisons)
         rows = judged(rows, arms=arms, study=study)
     if target is None and baseline is not None:
-        target = mean_of(heldout(run)["accuracy"] for run in arms[baseline])
+        target = mean_of(p[3] for run in base for p in floored(result_of(run))[-1:])
     if target is not None:
         rows = [replace(row, to_target=to_target(arms[row.arm], target=target)) for row in rows]
     rows = keep_rows(_ordered(rows), where=expressions.of_rows, arms=arms, baseline=baseline)

@@ -72,6 +72,16 @@ def test_nor_does_it_make_the_baseline_worse_or_two_arms_equivalent():
     assert only(judged(same, margin=0.2), "b").versus.verdict == "equivalent"
 
 
+def test_a_baseline_with_unscorable_answers_reaches_its_own_score():
+    right = [1.0] * 6 + [0.0] * 4
+    runs = [answered("a", seed, right=right, lost=[6, 7, 8]) for seed in range(2)]
+    runs += [answered("b", seed, right=right) for seed in range(2)]
+    board = judged(runs)
+    assert board.target == pytest.approx(only(board, "a").score.floor)
+    assert board.target < only(board, "a").score.value
+    assert [row.to_target.reached for row in board.rows] == [2, 2]
+
+
 def test_ranks_fronts_and_targets_count_them_as_the_lowest_reward():
     runs = [answered("a", s, right=[1.0] * 6 + [0.0] * 4) for s in range(3)]
     runs += [answered("b", s, right=[1.0] * 6 + [0.0] * 4, lost=[6, 7, 8]) for s in range(3)]
