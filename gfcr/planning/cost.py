@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isfinite, isnan, nan
 from statistics import fmean
 
 from gfcr.leaderboard.measure import heldout, result_of
@@ -14,7 +15,7 @@ from gfcr.tracking.records import RunRecord
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitCost:
-    """The cost of an update and of a held-out answer, as means over finished runs."""
+    """The cost of an update and of a held-out answer; seconds are NaN if all runs shared cores."""
 
     runs: int
     tokens_per_update: float
@@ -76,8 +77,9 @@ def plan_arm(trials: Sequence[Trial], *, history: Sequence[RunRecord], probes: b
             b is not None for b in (budget.generated_tokens, budget.seconds, budget.verifier_calls)
         ),
         tokens=unit and first.updates * unit.tokens_per_update + answers * unit.tokens_per_answer,
-        seconds=unit
-        and first.updates * unit.seconds_per_update + answers * unit.seconds_per_answer,
+        seconds=None
+        if unit is None or isnan(unit.seconds_per_update)
+        else first.updates * unit.seconds_per_update + answers * unit.seconds_per_answer,
         source=_source(unit, probes=probes),
         nearest=() if unit else _nearest(wanted, [family(r.params) for r in ended]),
     )
@@ -96,15 +98,21 @@ def unit_cost(runs: Sequence[RunRecord]) -> UnitCost | None:
     trained_s = [result["time"].get("step_s", 0.0) for result, _ in results]
     spent = [result["tokens"].get(EVALUATION, 0) for result, _ in results]
     rows = list(zip((result for result, _ in results), answered, trained_s, spent, strict=True))
+    # Others added to the seconds of a run that shared cores with them.
+    alone = [row for row in rows if isfinite(row[0]["wall_s"])]
     return UnitCost(
         runs=len(rows),
         tokens_per_update=fmean(
             (r["tokens"]["generated"] - e) / r["updates"] for r, _, _, e in rows
         ),
-        seconds_per_update=fmean(s / r["updates"] for r, _, s, _ in rows),
+        seconds_per_update=_mean([s / r["updates"] for r, _, s, _ in alone]),
         tokens_per_answer=fmean(e / n for _, n, _, e in rows),
-        seconds_per_answer=fmean(max(0.0, r["wall_s"] - s) / n for r, n, s, _ in rows),
+        seconds_per_answer=_mean([max(0.0, r["wall_s"] - s) / n for r, n, s, _ in alone]),
     )
+
+
+def _mean(values: Sequence[float]) -> float:
+    return fmean(values) if values else nan
 
 
 def _nearest(wanted: Family, families: Sequence[Family]) -> tuple[str, ...]:

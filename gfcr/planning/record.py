@@ -117,8 +117,8 @@ def _sentences(plan: StudyPlan) -> list[str]:
     runs, left = sum(len(a.seeds) for a in plan.arms), sum(a.open for a in plan.arms)
     cost = (
         "unknown: `--calibrate` runs two updates of each unknown arm"
-        if plan.tokens is None or plan.seconds is None
-        else f"{plan.tokens:,.0f} tokens, {_time(plan.seconds / plan.at_once)}"
+        if plan.tokens is None
+        else f"{plan.tokens:,.0f} tokens, {_time(plan)}"
     )
     bounds = [f"{value:,g} {key}" for key, value in plan.budget.items() if value is not None]
     lines = [
@@ -182,7 +182,10 @@ def _power(plan: StudyPlan) -> list[str]:
     return lines
 
 
-def _time(seconds: float) -> str:
+def _time(plan: StudyPlan) -> str:
+    if plan.seconds is None:
+        return "unknown seconds, as the runs that would tell them shared cores"
+    seconds = plan.seconds / plan.at_once
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -1,6 +1,7 @@
 """Plans of studies on the fake engine."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from gfcr.stats import compare
 from gfcr.tracking import checksum
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import RunFolder
+from gfcr.tracking.names import CORES, LENT
 from tests.commands import gfcr
 from tests.heldout import asked, measured
 from tests.launchers import HERE
@@ -43,14 +45,16 @@ def load(folder: Path, **changes: Any) -> sweep.Study:
     return sweep.load(file(folder, **changes), overrides=[])
 
 
-def finished(study: sweep.Study, *, scores: dict[str, np.ndarray], **changes: Any) -> None:
+def finished(
+    study: sweep.Study, *, scores: dict[str, np.ndarray], cores: str = "0", **changes: Any
+) -> None:
     """Writes run folders as if the trials had ended with these held-out scores `(S, P)`."""
     for arm, trials in study.arms.items():
         for row, trial in enumerate(trials):
             resolved = experiment.resolve(trial.config)
             folder = RunFolder(trial.folder)
             card: RunCard = resolved.card()
-            folder.create(card)
+            folder.create(replace(card, tags={**card.tags, CORES: cores}))
             per_prompt = {f"p{i}": float(v) for i, v in enumerate(scores[arm][row])}
             after = measured(per_prompt)
             result = {
@@ -108,6 +112,19 @@ def test_cost_scales_with_updates_and_evaluations(tmp_path: Path) -> None:
     often = load(tmp_path, evaluation={"prompts": 8, "every": 2})
     # Before, after updates 2 and 4, and at the end: twice the two evaluations.
     assert planning.plan(often).arms[0].tokens == pytest.approx(8000)
+
+
+def test_runs_that_shared_cores_tell_tokens_and_no_seconds(tmp_path: Path) -> None:
+    study = load(tmp_path)
+    held = {arm: scores(np.random.default_rng(0), seeds=2) for arm in study.arms}
+    finished(study, scores=held, cores=LENT)
+    plan = planning.plan(load(tmp_path, seeds=[0, 1, 2]))
+    assert [(arm.tokens, arm.seconds) for arm in plan.arms] == [(7000, None)] * 2
+    assert "14,000 tokens, unknown seconds" in " ".join(_sentences(plan))
+    one = load(tmp_path, seeds=[1])
+    finished(one, scores={arm: rows[1:] for arm, rows in held.items()})
+    plan = planning.plan(load(tmp_path, seeds=[0, 1, 2]))
+    assert [arm.seconds for arm in plan.arms] == [70.0] * 2, "of the runs that had their own"
 
 
 def test_another_strategy_tells_nothing(tmp_path: Path) -> None:
