@@ -106,7 +106,7 @@ def _mean(scores: Sequence[float | None]) -> str:
 
 def replication(entry: dict[str, Any], *, claim: Claim) -> str:
     """Writes what the replication measured, and what its estimates say by themselves."""
-    if not (found := entry.get("again")):
+    if not (found := entry.get("replication")):
         return ""
     said, value = entries.replicated(entry), found["comparison"]["difference"]["value"]
     gap = found["score"]["difference"]["value"]

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from benchmarks.claims import entry
+from benchmarks.claims import display, entry
 from benchmarks.claims.claim import Claim, Measure, Published
 from benchmarks.claims.measures import CALLS, HOW, least, measure
 from gfcr.shown.text import plain
@@ -27,6 +27,10 @@ REGIMES = {
 }
 """The score before training and that of grpo after it."""
 Ways = Callable[[float, float], float]
+WANTED: dict[str, Any] = {
+    "minimum_effect": 0.05,
+    "published": Published(size="much", where="elsewhere", source="ours"),
+}
 IDLE: dict[str, Ways] = {
     "trains on nothing": lambda before, after: before,
     "trains on random rewards": lambda before, after: before - 0.03,
@@ -73,8 +77,7 @@ def _verdict(
         regime="r",
         measure=how,
         direction=direction,
-        minimum_effect=0.05,
-        published=Published(size="much", where="elsewhere", source="ours"),
+        **WANTED,
     )
     found = measure(claim, arm=arm, baseline=baseline, target=target)
     if found is None:
@@ -164,4 +167,7 @@ def test_a_replication_is_read_by_its_estimates_alone() -> None:
         second = _found(p_value=1.0, score=1.0)
         second["comparison"]["difference"] = {"value": value}
         second["score"]["difference"] = {"value": -loss}
-        assert entry.replicated({**first, "replication": second}) == verdict
+        again = {**first, "replication": second}
+        assert entry.replicated(again) == verdict
+        claim = Claim(strategy="a", regime="r", measure="tokens_saved", **WANTED)
+        assert display.replication(again, claim=claim).endswith(f"score {-loss:+.3f}: {verdict}")
