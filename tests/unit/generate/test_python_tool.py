@@ -49,7 +49,8 @@ def test_a_program_s_output_is_its_answer_or_its_error_s_last_line(program: str,
     ("program", "said"),
     [
         ("while True: pass", "TimeoutError: killed after 0.5 s"),
-        ("import os\nwhile True: os.fork()", "Error: "),
+        # Its processes all write at once: any line of any of them may come last.
+        ("import os\nwhile True: os.fork()", ""),
         ("open('/etc/passwd').read()", "FileNotFoundError: "),
         ("open('/root/x', 'w')", "Error: "),
         ("import socket; socket.create_connection(('127.0.0.1', 80), 1)", "Error: "),
@@ -62,7 +63,7 @@ def test_a_program_s_output_is_its_answer_or_its_error_s_last_line(program: str,
 def test_a_hostile_program_is_bounded_and_answered(program: str, said: str) -> None:
     began = time.monotonic()
     found = answer(program, seconds=0.5, most_chars=20 if "xx" in said else 200)
-    assert said in found and len(found) <= 203
+    assert found and said in found and len(found) <= 203
     assert time.monotonic() - began < 10
 
 
