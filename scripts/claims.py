@@ -43,7 +43,8 @@ baseline in black.
 AGAIN = """## Made again
 
 Three seeds more, which had no say in the verdict, and what their estimates say by themselves. Of
-{num} replications {same} agree, of {seen} that were called *seen* {kept}.
+replications of claims that have a verdict {same} of {num} agree; of those called *seen*, {kept} of
+{seen}.
 """
 OLD = """## To be made again
 

@@ -10,6 +10,7 @@ from benchmarks.claims import entry as entries
 from benchmarks.claims import plot, regime
 from benchmarks.claims.claim import Claim, Untestable
 from benchmarks.claims.display import Line, table
+from benchmarks.claims.measures import HOW
 from benchmarks.claims.planned import power_of
 from benchmarks.claims.study import REPLICATION, Asked, ask
 from gfcr import strategy as strategies
@@ -38,7 +39,8 @@ def answer(options: argparse.Namespace) -> Outcome:
     untestable = [each for each in found if isinstance(each, Untestable)]
     asked = _studies(found, seeds=range(options.seeds), options=options)
     again = _studies(found, seeds=REPLICATION, options=options)
-    planned = [power_of(each, claims=len(asked)) for each in asked]
+    parts = sum(1 if HOW[each.claim.measure].of == "score" else 2 for each in asked)
+    planned = [power_of(each, parts=parts) for each in asked]
     failed = [*_run_missing(asked, run=options.run), *_run_missing(again, run=options.replicate)]
     made = [_entry(one, replication=other) for one, other in zip(asked, again, strict=True)]
     idle = [each for each in made if each is not None and entries.idle(each)]

@@ -158,7 +158,7 @@ def _spare(groups: Iterable[Group], *, scale: Scale) -> float | None:
 
     That is the mean of 1 - shortest / mean over groups with two right rollouts or more.
     """
-    right = [[len(r) for r in g.rollouts if r.reward == scale.right] for g in groups]
+    right = [[len(r) for r in _rollouts([g]) if r.reward == scale.right] for g in groups]
     return fmean(found) if (found := [1 - min(n) / fmean(n) for n in right if n[1:]]) else None
 
 

@@ -177,7 +177,12 @@ def _verdict(
 def _kept(found: Mapping[str, Any], *, q_value: float | None) -> Kept | None:
     if q_value is None or not (score := found.get("score")):
         return None
-    return Kept(loss=-score["difference"]["value"], margin=score["margin"], q_value=q_value)
+    return Kept(
+        loss=-score["difference"]["value"],
+        at_most=score["at_least"],
+        margin=score["margin"],
+        q_value=q_value,
+    )
 
 
 def _arm(runs: Sequence[RunRecord], *, seeds: Sequence[int]) -> dict[str, Any]:

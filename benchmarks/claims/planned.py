@@ -39,18 +39,19 @@ class Power:
     """The seconds that these runs will take, one after the other."""
 
 
-def power_of(asked: Asked, *, claims: int) -> Power:
+def power_of(asked: Asked, *, parts: int) -> Power:
     """Plans the study of a claim; runs nothing.
 
     Args:
         asked: the claim with its study.
-        claims: how many claims are judged together: the first step of the method of Benjamini and
-            Hochberg tests at FDR / claims, which is the level here.
+        parts: how many p-values are judged together, two of a claim of something besides the
+            score: the first step of the method of Benjamini and Hochberg tests at FDR / parts,
+            which is the level here.
     """
     made = planning.plan(asked.study)
     told, source, prompts = made.variance.components, made.variance.source, made.prompts
     smallest = least(asked.claim.measure, minimum=asked.claim.minimum_effect)
-    level, kept = FDR / max(claims, 1), None
+    level, kept = FDR / parts, None
     if HOW[asked.claim.measure].of != "score":
         # One-sided: twice the level of the two-sided test.
         margin, one_sided = margin_of(asked.claim), 2 * level

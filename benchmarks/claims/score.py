@@ -4,8 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite, nan
 
-from gfcr.leaderboard.measure import When, declared_bounds, heldout, scores_of, shared_prompts
-from gfcr.leaderboard.measure import result_of as result
+from gfcr.leaderboard.measure import (
+    declared_bounds,
+    heldout,
+    result_of,
+    scores_of,
+    shared_prompts,
+    unscorable,
+)
 from gfcr.stats import Interval, bounds_of
 from gfcr.stats.interval import Mean, Table, table, two_sided
 from gfcr.stats.paired import paired_mean
@@ -39,6 +45,8 @@ class Score:
     """The one-sided p-value of a difference of -margin, on the estimate's side of it."""
     gain: Interval
     """How much the baseline learned, with the 90 % interval; NaN where nothing was asked before."""
+    at_least: bool
+    """Whether the difference is a lower bound: some answers could not be scored."""
     curves: tuple[tuple[tuple[tuple[float, float], ...], ...], ...]
     """(update, score) at every evaluation: of the strategy by seed, and of the baseline."""
 
@@ -58,15 +66,15 @@ def score_of(arm: Sequence[RunRecord], *, baseline: Sequence[RunRecord], margin:
     """Compares the scores of two or more paired runs, same seeds in the same order."""
     found = scores(arm, baseline=baseline)
     mean = paired_mean(found.arm, baseline_SP=found.baseline, span=found.span)
-    before = _means(baseline, when="before")
     return Score(
         margin=margin,
-        before=before,
+        before=tuple(float(heldout(run, "before").get("accuracy", nan)) for run in baseline),
         arm=tuple(map(float, found.arm.mean(1))),
         baseline=tuple(map(float, found.baseline.mean(1))),
         difference=mean.interval(),
         p_value=float(two_sided(mean.value + margin, error=mean.error, df=mean.df)) / 2,
         gain=_gain(baseline, span=found.span).inner(level=0.05),
+        at_least=any(map(unscorable, [*arm, *baseline])),
         curves=tuple(tuple(_curve(run) for run in runs) for runs in (arm, baseline)),
     )
 
@@ -79,9 +87,5 @@ def _gain(runs: Sequence[RunRecord], *, span: float) -> Mean:
     return paired_mean(after, baseline_SP=before, span=span)
 
 
-def _means(runs: Sequence[RunRecord], *, when: When) -> tuple[float, ...]:
-    return tuple(float(heldout(run, when).get("accuracy", nan)) for run in runs)
-
-
 def _curve(run: RunRecord) -> tuple[tuple[float, float], ...]:
-    return tuple((update, value) for update, _, _, value in floored(result(run)))
+    return tuple((update, value) for update, _, _, value in floored(result_of(run)))

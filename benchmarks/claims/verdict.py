@@ -43,6 +43,8 @@ class Kept:
 
     loss: float
     """How much lower the strategy's score ends than the baseline's."""
+    at_most: bool = False
+    """Whether the loss is an upper bound: answers without a score count against the strategy."""
     margin: float
     """The largest loss that would not matter."""
     q_value: float
@@ -95,7 +97,9 @@ def joined(verdict: Verdict, *, kept: Kept | None) -> Verdict:
         return verdict
     if kept is None or not kept.q_value < FDR:
         return "inconclusive"
-    return "saved but worse" if kept.loss >= kept.margin else verdict
+    if kept.loss < kept.margin:
+        return verdict
+    return "inconclusive" if kept.at_most else "saved but worse"
 
 
 def told(verdict: Verdict, *, gain: float, margin: float) -> Verdict:

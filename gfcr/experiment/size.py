@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from gfcr import models
 from gfcr.config import Experiment
+from gfcr.errors import ConfigError
 from gfcr.experiment.resolved import Resolved, resolve
 
 _GIB: Final = 2**30
@@ -14,7 +15,12 @@ _GIB: Final = 2**30
 def size_here(config: Experiment) -> str:
     """Returns the size of an experiment's run; empty too where its model is not on this machine."""
     resolved = resolve(config)
-    model = models.here(config.model) if resolved.engine.needs_model else None
+    if not resolved.engine.needs_model:
+        return ""
+    try:
+        model = models.here(config.model)
+    except ConfigError:  # a folder of another machine: there it is, and the run says if it is not
+        return ""
     return size_of(resolved, model=str(model)) if model else ""
 
 

@@ -20,10 +20,8 @@ from gfcr.leaderboard.targets import pareto, to_target
 from gfcr.leaderboard.where import Where
 from gfcr.stats import noise_floor
 from gfcr.tracking.curve import floored
-from gfcr.tracking.names import HELDOUT
+from gfcr.tracking.names import HELDOUT, MARGIN
 from gfcr.tracking.records import RunRecord
-
-MARGIN = 0.02
 
 
 def rank(

@@ -13,6 +13,7 @@ from gfcr.sweep import decisions
 from gfcr.sweep.rounds import Sweep, rounds_of
 from gfcr.sweep.scores import score_at
 from gfcr.sweep.study import Study, Trial, TrialEnd
+from gfcr.tracking.names import MARGIN
 
 Watch = Callable[[Trial], None]
 
@@ -43,7 +44,7 @@ def run(
         batch = min(left, study.search.spec.batch)
         ends += hunt.run_batch(batch)
         left -= batch
-    hunt.write_best(least=_mean(ends[: len(study.trials)]) - (study.minimum_effect or 0.02))
+    hunt.write_best(least=_mean(ends[: len(study.trials)]) - (study.minimum_effect or MARGIN))
     return ends
 
 

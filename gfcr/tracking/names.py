@@ -6,6 +6,8 @@ import posixpath
 import re
 from collections.abc import Mapping, Sequence
 
+MARGIN = 0.02
+"""The difference of held-out scores that is no matter where a study names no minimum effect."""
 HELDOUT = "heldout/accuracy"
 """The metric of a run's held-out score."""
 CODE = "gfcr.code"

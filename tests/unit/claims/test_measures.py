@@ -67,7 +67,7 @@ def test_answers_without_a_score_count_against_the_strategy() -> None:
     found = _found("score_at_updates", arm, base)
     # Seven of eight are right for none of seven; of the eighth each has the other's best.
     assert found.comparison.difference.value == pytest.approx(7 / 8 - 1 / 8)
-    assert found.at_least
+    assert found.at_least and found.score is not None and found.score.at_least
 
 
 @over(("how", "unit"), [("tokens_to_target", 1.0), ("seconds_to_target", 10.0)])
@@ -174,7 +174,7 @@ def test_every_measure_has_the_scores_of_both_arms_beside_it(how: Measure) -> No
     assert found is not None and (score := found.score) is not None
     assert score.arm == (0.5,) * 3 and score.baseline == (1.0,) * 3 and score.before == (0.0,) * 3
     assert score.margin == (0.1 if how.startswith("score") else 0.2)
-    assert score.difference.value == -0.5 and score.gain.value == 1.0
+    assert score.difference.value == -0.5 and score.gain.value == 1.0 and not score.at_least
     assert score.curves[0] == (((0, 0.0), (4, 0.5)),) * 3
 
 

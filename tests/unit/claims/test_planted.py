@@ -149,7 +149,7 @@ def _found(*, p_value: float, score: float) -> dict[str, Any]:
         "comparison": {"inner": inner, "difference": inner, "p_value": p_value},
         **{"at_least": False, "at_most": False},
         "score": {
-            **{"margin": 0.03, "p_value": score, "gain": {"low": 0.1}},
+            **{"margin": 0.03, "p_value": score, "gain": {"low": 0.1}, "at_least": False},
             "difference": {"value": 0.0},
         },
     }

@@ -1,5 +1,6 @@
 """Verdicts at their borders."""
 
+from dataclasses import replace
 from itertools import product
 from math import inf, nan
 from typing import Any
@@ -128,6 +129,12 @@ def test_what_is_saved_must_not_be_paid_in_score(
     first: Any, loss: float, q: float, verdict: str
 ) -> None:
     assert joined(first, kept=Kept(loss=loss, margin=0.03, q_value=q)) == verdict
+
+
+def test_answers_that_nobody_could_score_prove_no_loss() -> None:
+    worst = Kept(loss=0.3, margin=0.03, q_value=REAL, at_most=True)
+    assert joined("seen", kept=worst) == "inconclusive"
+    assert joined("seen", kept=replace(worst, loss=0.0)) == "seen", "kept at the worst"
 
 
 def test_a_saving_whose_scores_nobody_recorded_is_not_seen() -> None:

@@ -233,4 +233,6 @@ def test_the_command_foretells_what_a_run_takes_of_memory_and_disk(tmp_path: Pat
     told = json.loads(gfcr("plan", file(tmp_path, **real, arms=arms), "--json").stdout)["sizes"]
     assert told["lora"].endswith("adapters alone")
     assert told["full"] != told["lora"]
-    assert set(json.loads(gfcr("plan", file(tmp_path), "--json").stdout)["sizes"].values()) == {""}
+    for elsewhere in ({}, {**real, "model": "/data/models/of-the-cluster"}):
+        planned = json.loads(gfcr("plan", file(tmp_path, **elsewhere), "--json").stdout)
+        assert set(planned["sizes"].values()) == {""}
