@@ -7,7 +7,11 @@ from typing import Any
 
 import pytest
 
+from benchmarks.claims import claim as claims
 from benchmarks.claims import entry
+from benchmarks.claims.claim import Claim
+from benchmarks.claims.planned import power_of
+from benchmarks.claims.study import ask
 from gfcr import strategy as strategies
 from gfcr.errors import ConfigError
 from gfcr.values import reading
@@ -83,6 +87,11 @@ def test_a_saving_is_planned_for_both_of_its_parts(folder: Path) -> None:
     assert planned["margin"] == 0.03
     # A score that is equal is harder to show than a saving of that size is to find.
     assert planned["power"]["kept_by"] > 5
+    claim = claims.read("selective_rollout")
+    assert isinstance(claim, Claim)
+    asked = ask(claim, seeds=range(5), folder=folder)
+    alone, both = (power_of(asked, parts=parts).detectable for parts in (1, 2))
+    assert alone < both == planned["power"]["detectable"], "the level is that of two p-values"
 
 
 def test_an_entry_changed_by_hand_is_refused(folder: Path) -> None:

@@ -155,6 +155,20 @@ def _found(*, p_value: float, score: float) -> dict[str, Any]:
     }
 
 
+def test_a_loss_of_answers_that_nobody_could_score_is_no_loss() -> None:
+    found = _found(p_value=0.001, score=0.001)
+    found["score"]["difference"] = {"value": -0.3}
+    one = {
+        "strategy": "planted",
+        "claim": {"measure": "tokens_saved", "direction": "better"},
+        "minimum": 0.1,
+        "measured": found,
+    }
+    for at_least, verdict in ((False, "saved but worse"), (True, "inconclusive")):
+        found["score"]["at_least"] = at_least
+        assert entry.judged([one])[0].verdict == verdict
+
+
 def test_a_replication_is_read_by_its_estimates_alone() -> None:
     base = {"claim": {"measure": "tokens_saved", "direction": "better"}, "minimum": 0.1}
     first = {**base, "strategy": "planted", "measured": _found(p_value=0.001, score=0.001)}
