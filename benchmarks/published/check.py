@@ -21,8 +21,8 @@ from benchmarks.published.paper import (
     Speculation,
     Workload,
 )
-from gfcr.simulation.acceptance import constant_from_length
-from gfcr.simulation.stages import Stages, bound, lagged, synchronous
+from benchmarks.simulation.acceptance import constant_from_length
+from benchmarks.simulation.stages import Stages, bound, lagged, synchronous
 
 Kind: TypeAlias = Literal["arithmetic", "prediction", "not modelled", "projection"]
 TOLERANCE: Final = 0.05

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, Final, final
 
-from gfcr.simulation.stages import Stages
+from benchmarks.simulation.stages import Stages
 
 
 @final

@@ -14,11 +14,11 @@ from typing import Any, Final, Literal, TypeAlias, final
 
 import numpy as np
 
+from benchmarks.simulation.lengths import Lengths
 from gfcr.cluster.memory import KvBudget
 from gfcr.cluster.slack import Admission, Objectives, Served
 from gfcr.cluster.trace import Arrival
 from gfcr.seeds import rng
-from gfcr.simulation.lengths import Lengths
 
 Arm: TypeAlias = Literal["serving", "split", "unadmitted", "rose"]
 """No rollouts; half of the machine for each; rollouts in every iteration; as slack allows."""

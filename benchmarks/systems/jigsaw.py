@@ -12,6 +12,7 @@ from typing import Annotated, Final, final
 import numpy as np
 from annotated_types import Interval
 
+from benchmarks.simulation.lengths import Lognormal
 from benchmarks.systems.published import JIGSAW
 from gfcr.cluster.jigsaw.bands import bands
 from gfcr.cluster.jigsaw.machine import Machine
@@ -26,7 +27,6 @@ from gfcr.cluster.jigsaw.schedulers import (
 )
 from gfcr.cluster.jigsaw.substages import Graph, Merged, Slowdown, SubStage
 from gfcr.seeds import rng
-from gfcr.simulation.lengths import Lognormal
 from gfcr.speculation.cost import PassCost
 from gfcr.values.ranges import Checked, Count, Seed, SomeShare
 

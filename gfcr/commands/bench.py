@@ -37,9 +37,9 @@ def answer(options: argparse.Namespace, *, by: str) -> Outcome:
     """
     if (module := beside(by)) is None:
         raise ConfigError(
-            "benchmarks, claims and regimes are not installed with gfcr, they come with a checkout "
-            "of it: `git clone REPOSITORY gfcr`, `make setup` in there, and give the same words to "
-            "`.venv/bin/gfcr`."
+            "benchmarks, claims, regimes and simulations are not installed with gfcr, they come "
+            "with a checkout of it: `git clone REPOSITORY gfcr`, `make setup` in there, and give "
+            "the same words to `.venv/bin/gfcr`."
         )
     return module.run(options)
 

@@ -37,7 +37,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("engine", "models", "strategy", "tracking"),
     ("leaderboard", "loop"),
     ("pipeline", "train"),
-    ("certificate", "config", "drop_in", "offline", "schedule", "simulation", "testing"),
+    ("certificate", "config", "drop_in", "offline", "schedule", "testing"),
     ("doctor",),
     ("experiment",),
     ("audit", "launch", "search"),

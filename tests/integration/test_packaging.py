@@ -83,7 +83,12 @@ def test_the_wheel_carries_no_more(built: Built) -> None:
 
 def test_benchmarks_and_claims_are_told_to_come_with_a_checkout(built: Built) -> None:
     code = f"import sys; sys.path.insert(0, {str(built.site)!r}); from gfcr.cli import main"
-    for words in (("bench", "overhead"), ("claims", "dapo", "--seeds", "3"), ("regime", "a.yaml")):
+    for words in (
+        ("bench", "overhead"),
+        ("claims", "dapo", "--seeds", "3"),
+        ("regime", "a.yaml"),
+        ("simulate",),
+    ):
         command = [sys.executable, "-c", f"{code}; sys.exit(main())", *words]
         done = subprocess.run(command, cwd=built.site, capture_output=True, text=True, check=False)
         assert done.returncode == 2 and "they come with a checkout" in done.stderr, done.stderr

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
+from benchmarks.simulation.recorded import calibrate
 from gfcr.errors import CheckpointError
-from gfcr.simulation.recorded import calibrate
 from gfcr.speculation.cost import PassCost
 from tests.commands import gfcr
 

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.simulation import acceptance
+from benchmarks.simulation.acceptance import Acceptance
+from benchmarks.simulation.arms import Workload, simulate
+from benchmarks.simulation.drafting import Drafting, Switch, budgeted, fixed, saturation_of
+from benchmarks.simulation.lengths import Lognormal, Recorded
+from benchmarks.simulation.rollout import Generation, generate
 from gfcr.errors import ConfigError
-from gfcr.simulation import acceptance
-from gfcr.simulation.acceptance import Acceptance
-from gfcr.simulation.arms import Workload, simulate
-from gfcr.simulation.drafting import Drafting, Switch, budgeted, fixed, saturation_of
-from gfcr.simulation.lengths import Lognormal, Recorded
-from gfcr.simulation.rollout import Generation, generate
 from gfcr.speculation.cost import PassCost
 from tests.cases import over
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.simulation.overlap import overlap
+from benchmarks.simulation.stages import Stages, bound, lagged, synchronous
 from gfcr.errors import ConfigError
-from gfcr.simulation.overlap import overlap
-from gfcr.simulation.stages import Stages, bound, lagged, synchronous
 
 SECONDS = st.floats(0, 100)
 STAGES = st.builds(

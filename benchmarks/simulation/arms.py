@@ -7,14 +7,14 @@ from typing import Annotated, final
 import numpy as np
 from annotated_types import Ge
 
+from benchmarks.simulation.acceptance import Acceptance, Counts
+from benchmarks.simulation.drafting import ByClass, Drafting, Switch, budgeted, fixed
+from benchmarks.simulation.lengths import Lengths
+from benchmarks.simulation.overlap import overlap
+from benchmarks.simulation.rollout import Generation, generate
+from benchmarks.simulation.stages import Stages, lagged, synchronous
 from gfcr.errors import unknown_name
 from gfcr.seeds import rng
-from gfcr.simulation.acceptance import Acceptance, Counts
-from gfcr.simulation.drafting import ByClass, Drafting, Switch, budgeted, fixed
-from gfcr.simulation.lengths import Lengths
-from gfcr.simulation.overlap import overlap
-from gfcr.simulation.rollout import Generation, generate
-from gfcr.simulation.stages import Stages, lagged, synchronous
 from gfcr.speculation.budget import LengthClasses
 from gfcr.speculation.cost import PassCost
 from gfcr.values.ranges import Checked, Large, NonNegative

@@ -62,7 +62,7 @@ def lagged(stages: Stages, *, speed: float = 1.0) -> StepTime:
     """Returns the time of generating the next batch while learning from this one.
 
     With constant stage times one update of lag hides all that can be hidden; more lag only
-    smooths times that vary (`gfcr.simulation.overlap`).
+    smooths times that vary (`benchmarks.simulation.overlap`).
     """
     generate_s = stages.generate_s / _positive(speed)
     return StepTime(

@@ -9,8 +9,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.simulation.acceptance import Counts
 from gfcr.errors import CheckpointError
-from gfcr.simulation.acceptance import Counts
 from gfcr.speculation.budget import fit_pass_cost
 from gfcr.speculation.cost import PassCost
 from gfcr.tracking.folder import RunFolder

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.simulation.arms import Arm
 from gfcr.shown import picture
-from gfcr.simulation.arms import Arm
 
 
 def draw(arms: Sequence[Arm], *, path: Path) -> Path:

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from benchmarks.simulation.arms import Arm
+from benchmarks.simulation.recorded import Calibration
 from gfcr.shown.table import Column, Table
-from gfcr.simulation.arms import Arm
-from gfcr.simulation.recorded import Calibration
 
 _ARMS: tuple[Column[Arm], ...] = (
     Column("draft", lambda a: f"k={a.draft}" if a.draft.isdecimal() else a.draft, words=True),

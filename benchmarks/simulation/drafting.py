@@ -6,8 +6,8 @@ from typing import final
 
 import numpy as np
 
+from benchmarks.simulation.acceptance import Acceptance, Counts
 from gfcr.errors import ConfigError
-from gfcr.simulation.acceptance import Acceptance, Counts
 from gfcr.speculation.budget import LengthClasses, Saturation, best_budget
 from gfcr.speculation.cost import PassCost
 

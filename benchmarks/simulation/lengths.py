@@ -6,7 +6,7 @@ from typing import Annotated, Protocol, final
 import numpy as np
 from annotated_types import Ge
 
-from gfcr.simulation.acceptance import Counts
+from benchmarks.simulation.acceptance import Counts
 from gfcr.values.ranges import Checked, Large
 
 _Z99 = 2.3263478740408408

@@ -11,9 +11,9 @@ from typing import final
 
 import numpy as np
 
+from benchmarks.simulation.acceptance import Acceptance, Counts
+from benchmarks.simulation.drafting import Drafting
 from gfcr.errors import ConfigError
-from gfcr.simulation.acceptance import Acceptance, Counts
-from gfcr.simulation.drafting import Drafting
 from gfcr.speculation.cost import PassCost
 
 
