@@ -1,18 +1,20 @@
 """A sample with the target law of every token, reduced to what the tests use."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gfcr.audit import features, reported, shifts
-from gfcr.audit.features import Array, Cells, Features
-from gfcr.audit.law import Laws, target_law, verification
+from gfcr.audit import features, reported, shifts, tilts
+from gfcr.audit.features import Array, Cells, Features, Partition
+from gfcr.audit.law import Laws, verification
 from gfcr.audit.sampler import PLAIN, DraftLaw, Sampled, Target, contexts
 from gfcr.audit.shifts import Shifts
+from gfcr.audit.symbols import Symbols, symbols
 from gfcr.types import Bools, Ints, Sampling
+from gfcr.values.plain import is_mapping
 
 HELD = 4_000_000
 """About how many probabilities are held at once; each takes some hundred bytes on the way."""
@@ -89,8 +91,10 @@ class Scorer:
         """
         used = [s for s in sampled if s.tokens]
         speculated = any(state != PLAIN for s in used for state in s.state)
+        # What is left of two laws after a rejection needs both of them whole.
+        whole = any(law is not None for s in used for law in s.known)
         parts = [
-            self._part(some, laws, proposals, seed=seed + i, speculated=speculated)
+            self._part(some, laws, proposals, seed=seed + i, speculated=speculated, whole=whole)
             for i, (some, laws, proposals) in enumerate(self._portions(used))
         ]
         return join(parts)
@@ -115,116 +119,140 @@ class Scorer:
     def _part(
         self,
         some: Sequence[Sampled],
-        logprobs: Laws,
+        logits: Laws,
         proposal: Laws | None,
         *,
         seed: int,
         speculated: bool,
+        whole: bool,
     ) -> Evidence:
-        law, unclear = target_law(logprobs, sampling=self.sampling)
-        clear = ~unclear
-        law, plain = law[clear], _columns(some, clear=clear)
-        tokens, state = plain["token_N"], plain["state_N"]
-        cells = features.partition(law)
-        found = features.reduce(law, tokens, cells=cells, seed=seed)
-        lean, lean_var = _lean(law, tokens, None if proposal is None else proposal[clear])
+        columns, known = _columns(some), [law for s in some for law in s.known]
+        fixed = np.greater(_flat(some, "told"), 0) | self.deterministic
+        of = symbols(
+            logits,
+            tokens=columns["token_N"],
+            drafts=np.where(fixed, columns["draft_N"], -1).astype(np.int32),
+            sampling=self.sampling,
+            proposal=proposal,
+            whole=whole,
+        )
+        clear = ~of.unclear_N
+        kept: list[Any] = [array[clear] for array in of]
+        of = Symbols(*kept)
+        plain = {name: values[clear] for name, values in columns.items()}
+        law, state = of.law_NS, plain["state_N"]
+        cells = features.partition(law, ids=of.ids_NS)
+        found = of.told(features.reduce(law, of.at_N, cells=cells, seed=seed))
+        lean, lean_var = _lean(law, of.at_N, of.proposal_NS)
         counted = state != PLAIN if speculated else np.ones(len(state), np.bool_)
         bands_2N = np.stack([shifts.band(plain["position_N"]), shifts.band(plain["length_N"])])
-        known = [k for s in some for k in s.known]
-        drafts = self._drafts(
-            law,
-            _at(known, np.flatnonzero(clear)),
-            plain,
-            told=np.greater(_flat(some, "told")[clear], 0),
-            found=found,
-            cells=cells,
-            seed=seed,
-        )
+        laws = [known[int(i)] for i in np.flatnonzero(clear)]
         return Evidence(
             **plain,
-            **drafts,
+            **_drafts(of, laws, plain, found=found, cells=cells, seed=seed),
             features=found,
             shifts=shifts.measure(
-                law, bands_2N=bands_2N, counted=counted, cells=cells, distance=self.distance
+                law,
+                half=tilts.half(logits.shape[1])[of.ids_NS],
+                bands_2N=bands_2N,
+                counted=counted,
+                cells=cells,
+                distance=self.distance,
             ),
             context_N=contexts(some)[clear],
             lean_N=lean,
             lean_var_N=lean_var,
             gap_N=reported.gaps(some)[clear] - found.logp_N,
-            unclear=int(unclear.sum()),
+            unclear=int((~clear).sum()),
         )
 
-    def _drafts(
-        self,
-        law: Laws,
-        known: Sequence[DraftLaw | None],
-        plain: Mapping[str, Any],
-        *,
-        told: Bools,
-        found: Features,
-        cells: Mapping[str, Cells],
-        seed: int,
-    ) -> dict[str, Any]:
-        """Computes what is known of verified drafts, and each token's law given its draft."""
-        draft, tokens = plain["draft_N"], plain["token_N"]
-        drawn = np.array([k is not None for k in known], np.bool_)
-        use = np.flatnonzero((draft >= 0) & (told | drawn | self.deterministic))
-        mass = np.full(len(law), np.nan)
-        hit = (draft >= 0) & (draft == tokens)
-        said: dict[str, Any] = {
-            "draft_hit_N": hit,
-            "draft_mass_N": mass,
-            "given": found,
-            "recovered": None,
-            "recovered_length_R": np.zeros(0, np.int32),
-        }
-        if not len(use):
-            return said
-        q = _dense(_at(known, use), draft[use], vocab=law.shape[1])
-        rule = verification(law[use], draft=draft[use], q=q)
-        mass[use] = rule.given[np.arange(len(use)), draft[use]]
-        if drawn.any():
-            given = law.copy()
-            given[use] = rule.given
-            said["given"] = features.reduce(given, tokens, cells=cells, seed=seed)
-        after = ~hit[use] & rule.clear
-        if after.any():
-            rows, residual = use[after], rule.residual[after]
-            some = features.partition(residual)
-            said["recovered"] = features.reduce(residual, tokens[rows], cells=some, seed=seed + 1)
-            said["recovered_length_R"] = plain["length_N"][rows]
+
+def _drafts(
+    of: Symbols,
+    known: Sequence[DraftLaw | None],
+    plain: Mapping[str, Any],
+    *,
+    found: Features,
+    cells: Mapping[str, Cells],
+    seed: int,
+) -> dict[str, Any]:
+    """Computes what is known of verified drafts, and each token's law given its draft."""
+    law, tokens = of.law_NS, of.at_N
+    use = np.flatnonzero(of.draft_at_N >= 0)
+    mass = np.full(len(law), np.nan)
+    hit = (plain["draft_N"] >= 0) & (plain["draft_N"] == plain["token_N"])
+    said: dict[str, Any] = {
+        "draft_hit_N": hit,
+        "draft_mass_N": mass,
+        "given": found,
+        "recovered": None,
+        "recovered_length_R": np.zeros(0, np.int32),
+    }
+    if not len(use):
         return said
+    draft, drawn = of.draft_at_N[use], [known[int(i)] for i in use]
+    rule = verification(law[use], draft=draft, q=_dense(drawn, draft, vocab=law.shape[1]))
+    mass[use] = rule.given[np.arange(len(use)), draft]
+    if any(one is not None for one in drawn):
+        given = law.copy()
+        given[use] = rule.given
+        said["given"] = features.reduce(given, tokens, cells=cells, seed=seed)
+    after = ~hit[use] & rule.clear
+    if after.any():
+        rows, residual = use[after], rule.residual[after]
+        some = features.partition(residual, ids=of.ids_NS[rows])
+        said["recovered"] = features.reduce(residual, tokens[rows], cells=some, seed=seed + 1)
+        said["recovered_length_R"] = plain["length_N"][rows]
+    return said
 
 
 def join(parts: Sequence[Evidence]) -> Evidence:
     """Joins evidence; requests and steps of different parts stay different."""
-    arrays = {
-        f.name: np.concatenate([getattr(p, f.name) for p in parts])
-        for f in fields(Evidence)
-        if f.name.endswith(("_N", "_R")) and f.name not in ("request_N", "step_N")
-    }
-    requests, steps = _apart([p.request_N for p in parts]), _apart([p.step_N for p in parts])
-    recovered = [p.recovered for p in parts if p.recovered is not None]
-    found = features.join([p.features for p in parts])
-    same = all(p.given is p.features for p in parts)
-    return Evidence(
-        **arrays,
-        request_N=requests,
-        step_N=steps,
-        features=found,
-        given=found if same else features.join([p.given for p in parts]),
-        recovered=features.join(recovered) if recovered else None,
-        shifts=shifts.join([p.shifts for p in parts]),
-        unclear=sum(p.unclear for p in parts),
-    )
+    held = [arrays_of(p) for p in parts]
+    if any(p.given is not p.features for p in parts):
+        held = [arrays_of(p) | arrays_of(p.given, at="/given") for p in parts]
+    for name in ("request_N", "step_N"):
+        offset = 0
+        for arrays in held:
+            arrays[name] = (arrays[name] + offset).astype(np.int32)
+            offset = int(arrays[name].max(initial=offset - 1)) + 1
+    joined: dict[str, NDArray[Any]] = {}
+    for path in {path: None for arrays in held for path in arrays}:
+        some = [arrays[path] for arrays in held if path in arrays]
+        one_per_token = path.endswith(("_N", "_R", "_NK"))
+        joined[path] = np.concatenate(some) if one_per_token else np.sum(some, axis=0)
+    return built(joined)
 
 
-def _apart(numbers: Sequence[Ints]) -> Ints:
-    offsets = np.cumsum([0] + [int(n.max(initial=-1)) + 1 for n in numbers[:-1]])
-    return np.concatenate([n + o for n, o in zip(numbers, offsets, strict=True)]).astype(np.int32)
+def arrays_of(part: Any, *, at: str = "") -> dict[str, NDArray[Any]]:
+    """Returns the arrays of evidence and of what it consists of, by path, each once."""
+    if isinstance(part, Evidence) and part.given is part.features:
+        part = replace(part, given=None)
+    if is_dataclass(part):
+        part = {f.name: getattr(part, f.name) for f in fields(part)}
+    if not is_mapping(part):
+        return {} if part is None else {at[1:]: np.asarray(part)}
+    return {p: a for n, inner in part.items() for p, a in arrays_of(inner, at=f"{at}/{n}").items()}
 
 
-def _columns(some: Sequence[Sampled], *, clear: Bools) -> dict[str, Any]:
+def built(arrays: Mapping[str, NDArray[Any]]) -> Evidence:
+    """Builds evidence from its arrays; see `arrays_of`."""
+    tree: dict[str, Any] = {}
+    for path, array in arrays.items():
+        at, (*folders, name) = tree, path.split("/")
+        for folder in folders:
+            at = at.setdefault(folder, {})
+        at[name] = array
+    for name in {"features", "given", "recovered"} & tree.keys():
+        partitions = {n: Partition(**p) for n, p in tree[name]["partitions"].items()}
+        tree[name] = Features(**tree[name] | {"partitions": partitions})
+    tree |= {"shifts": Shifts(**tree["shifts"]), "unclear": int(tree["unclear"])}
+    tree.setdefault("given", tree["features"])
+    tree.setdefault("recovered", None)
+    return Evidence(**tree)
+
+
+def _columns(some: Sequence[Sampled]) -> dict[str, Any]:
     """Returns everything that is known of each token except its law, by column."""
     lengths = [len(s.tokens) for s in some]
     names = ("index", "previous", "state", "draft", "length", "step", "row", "running")
@@ -238,11 +266,7 @@ def _columns(some: Sequence[Sampled], *, clear: Bools) -> dict[str, Any]:
         "request_N": np.repeat(np.arange(len(some), dtype=np.int32), lengths),
         "position_N": np.concatenate([np.arange(n, dtype=np.int32) for n in lengths]),
     }
-    return {name: values[clear] for name, values in columns.items()}
-
-
-def _at(known: Sequence[DraftLaw | None], places: NDArray[np.intp]) -> list[DraftLaw | None]:
-    return [known[int(i)] for i in places]
+    return columns
 
 
 def _dense(known: Sequence[DraftLaw | None], draft: Ints, *, vocab: int) -> Laws:
@@ -256,8 +280,8 @@ def _dense(known: Sequence[DraftLaw | None], draft: Ints, *, vocab: int) -> Laws
     return q
 
 
-def _lean(law: Laws, tokens: Ints, proposal: Laws | None) -> tuple[Array, Array]:
-    if proposal is None:
+def _lean(law: Laws, tokens: Ints, proposal: Laws) -> tuple[Array, Array]:
+    if not proposal.size:
         return np.zeros(len(law)), np.zeros(len(law))
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(law > 0, np.clip(proposal - np.log(law), -BOUND, BOUND), 0.0)

@@ -4,8 +4,8 @@ Each feature is a partition of the vocabulary into cells, chosen by the law (and
 the cell the token fell into against the cells' probabilities. Suffix N: one entry per token.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -99,26 +99,14 @@ def reduce(law: Laws, tokens: Ints, *, cells: Mapping[str, Cells], seed: int) ->
     )
 
 
-def join(parts: Sequence[Features]) -> Features:
-    """Joins the features of all parts, in order."""
-    assert parts, "no features to join"
-    joined = {
-        f.name: np.concatenate([getattr(p, f.name) for p in parts])
-        for f in fields(Features)
-        if f.name.endswith("_N")
-    }
-    partitions = {n: _join([p.partitions[n] for p in parts]) for n in PARTITIONS}
-    return Features(**joined, partitions=partitions)
-
-
 def logs(law: Laws) -> Laws:
     """Returns log-probabilities, with 0 in place of -inf, for means under the law."""
     return np.where(law > 0, np.log(np.maximum(law, 1e-300)), 0.0)
 
 
-def partition(law: Laws) -> dict[str, Cells]:
-    """Returns the cells of each partition, by name."""
-    return {name: _cells(law, name) for name in PARTITIONS}
+def partition(law: Laws, *, ids: Ints) -> dict[str, Cells]:
+    """Returns the cells of each partition, by name; `ids` (N, V) are the ids of the columns."""
+    return {name: _cells(law, ids, name) for name in PARTITIONS}
 
 
 def masses(values: Laws, cell: Cells) -> Array:
@@ -129,18 +117,10 @@ def masses(values: Laws, cell: Cells) -> Array:
     return total.reshape(len(values), cell.num)
 
 
-def _join(parts: Sequence[Partition]) -> Partition:
-    return Partition(
-        hit_N=np.concatenate([p.hit_N for p in parts]),
-        mass_NK=np.concatenate([p.mass_NK for p in parts]),
-    )
-
-
-def _cells(law: Laws, name: str) -> Cells:
+def _cells(law: Laws, ids: Ints, name: str) -> Cells:
     vocab = law.shape[1]
     if name == "token":
-        ids = np.arange(vocab, dtype=np.int32) % BUCKETS
-        return Cells(np.broadcast_to(ids, law.shape), min(vocab, BUCKETS))
+        return Cells(ids % BUCKETS, min(vocab, BUCKETS))
     if name == "probability":
         return Cells(np.digitize(law, EDGES).astype(np.int32), len(EDGES) + 1)
     ranks = min(RANKS, vocab)

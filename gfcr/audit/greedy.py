@@ -41,12 +41,14 @@ def compare(sampled: Sequence[Sampled], *, target: Target) -> Tally:
     used = [s for s in sampled if s.tokens]
     total = Tally()
     pairs = [(s.prompt, s.tokens) for s in used]
-    for one, logprobs in zip(used, target.logprobs(pairs), strict=True):
-        best = np.partition(logprobs, -2, axis=-1)[:, -2:]
-        clear = best[:, 1] - best[:, 0] > 2 * TOLERANCE
-        own = logprobs[np.arange(len(one.tokens)), one.tokens]
-        differs = logprobs.argmax(-1) != np.array(one.tokens)
-        far = best[:, 1] - own > 2 * TOLERANCE
+    for one, logits in zip(used, target.logprobs(pairs), strict=True):
+        best, rows = logits.argmax(-1), np.arange(len(one.tokens))
+        logits = logits - logits[rows, best][:, None]  # float32: half of what float64 takes
+        own = logits[rows, one.tokens] - np.log(np.exp(logits).sum(-1, dtype=np.float64))
+        differs = best != np.array(one.tokens)
+        far = logits[rows, one.tokens] < -2 * TOLERANCE
+        logits[rows, best] = -np.inf
+        clear = logits.max(-1) < -2 * TOLERANCE
         state, draft = np.array(one.state), np.array(one.draft)
         # Either convention: of the point mass sampled from, or of temperature 1 without filters.
         said = reported.gaps([one])

@@ -34,11 +34,12 @@ def target_law(logprobs: Laws, *, sampling: Sampling) -> Target:
     """Returns the law after temperature, top-k, top-p and min-p, as `engine.toy_law.filtered` does.
 
     Args:
-        logprobs: the model's log-probs, shape (N, V); -inf for tokens it never emits.
+        logprobs: the model's log-probs, shape (N, V), each row up to a constant; -inf for tokens
+            it never emits.
         sampling: sampling with `temperature > 0`.
     """
     assert sampling.temperature > 0, "greedy tokens have no law: compare them with the argmax"
-    logits = logprobs / sampling.temperature
+    logits = np.asarray(logprobs, np.float64) / sampling.temperature
     p = np.exp(logits - logits.max(-1, keepdims=True))
     p /= p.sum(-1, keepdims=True)
     keep = np.ones(p.shape, np.bool_)

@@ -16,6 +16,11 @@ MAX_TOKENS = 256
 """Most tokens of a completion, unless a run says otherwise: `Sampling.max_tokens`."""
 TYPICAL = 48
 """Number of tokens after which about most completions have ended by themselves."""
+LARGE = 50_000
+"""Vocabularies from which on a round is small: its tokens are slow to sample and to score."""
+FEW_PROMPTS = 4
+FEW_TOKENS = 1_024
+"""Of a round of few prompts, about; two requests of each, if completions are longer."""
 PROMPT = 24
 """Tokens of a prompt that is not a question."""
 LONG_TOKENS = 16
@@ -49,6 +54,8 @@ def ordinary(asks: Asks) -> Prompts:
     prompts = [p for p in asked if len(p) + new <= asks.max_length]
     while len(prompts) < NUM:
         prompts.append(_repeating(len(prompts), vocab=asks.vocab, length=room, seed=asks.seed))
+    if asks.vocab >= LARGE:
+        return Prompts(prompts=prompts[:FEW_PROMPTS], max_tokens=new, tokens=FEW_TOKENS)
     return Prompts(prompts=prompts, max_tokens=new, typical=TYPICAL)
 
 

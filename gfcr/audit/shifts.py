@@ -4,8 +4,9 @@ Sums are kept by band, so that a bias can be supposed from a position on, or in 
 Bands are octaves: band b holds positions (or draft lengths) from 2^(b-1) to 2^b - 1, band 0 is 0.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, final
 
 import numpy as np
@@ -42,7 +43,9 @@ class Shifts:
 
     def tail(self, kind: int, *, first: int = 0) -> "Shifts":
         """Returns the sums of the bands from `first` on."""
-        return _each([self], lambda sums: sums[0][kind, first:].sum(0))
+        names = ("counted", "open", "room_T", "surprise_T")
+        cells = {name: sums[kind, first:].sum(0) for name, sums in self.cells.items()}
+        return Shifts(**{n: getattr(self, n)[kind, first:].sum(0) for n in names}, cells=cells)
 
 
 def band(values: Ints) -> Ints:
@@ -56,12 +59,19 @@ def start(number: int) -> int:
 
 
 def measure(
-    law: Laws, *, bands_2N: Ints, counted: Bools, cells: Mapping[str, Cells], distance: float
+    law: Laws,
+    *,
+    half: Bools,
+    bands_2N: Ints,
+    counted: Bools,
+    cells: Mapping[str, Cells],
+    distance: float,
 ) -> Shifts:
     """Computes what each tilt of `distance` would add to the tokens of these laws, (N, V).
 
     Args:
         law: the laws.
+        half: whether each column belongs to the half that `to_half` favours, (N, V).
         bands_2N: the band of each token, by kind of band.
         counted: the tokens in which `DRAFT` supposes biases.
         cells: cells of the vocabulary, by partition.
@@ -75,7 +85,8 @@ def measure(
         np.add.at(sums[DRAFT], bands_2N[DRAFT][counted], values[counted])
         return sums
 
-    moved = [tilt(law, distance=distance) - law for tilt in tilts.TILTS.values()]
+    planted = {**tilts.TILTS, "to_half": partial(tilts.towards, to=half)}
+    moved = [tilt(law, distance=distance) - law for tilt in planted.values()]
     open_ = law.max(-1) <= 1 - distance
     return Shifts(
         counted=by_band(np.ones(len(law))),
@@ -86,19 +97,4 @@ def measure(
             name: np.stack([by_band(masses(d, cell)) for d in moved], axis=2)
             for name, cell in cells.items()
         },
-    )
-
-
-def join(parts: Sequence[Shifts]) -> Shifts:
-    """Sums the shifts of all parts."""
-    return _each(parts, lambda sums: np.sum(sums, axis=0))
-
-
-def _each(parts: Sequence[Shifts], of: Callable[[Sequence[Array]], Array]) -> Shifts:
-    return Shifts(
-        counted=of([p.counted for p in parts]),
-        open=of([p.open for p in parts]),
-        room_T=of([p.room_T for p in parts]),
-        surprise_T=of([p.surprise_T for p in parts]),
-        cells={name: of([p.cells[name] for p in parts]) for name in parts[0].cells},
     )

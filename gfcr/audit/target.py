@@ -5,8 +5,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Final, final
 
-import numpy as np
-
 from gfcr.audit.law import Laws
 from gfcr.engine.base import Weights
 
@@ -55,6 +53,6 @@ class ModelTarget:
                 cache.batch_repeat_interleave(len(fed))
             rows = torch.tensor(padded, device=self._device)
             logits = self._model(rows, past_key_values=cache, use_cache=cache is not None).logits
-            logprobs = logits.double().log_softmax(-1).cpu().numpy()
+            logits = logits.float().cpu().numpy()
         for i, completion in enumerate(completions):
-            yield np.asarray(logprobs[i, : len(completion)], np.float64)
+            yield logits[i, : len(completion)]

@@ -5,6 +5,7 @@ Where a law is too concentrated for the stated distance, the tilt goes as far as
 """
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -17,12 +18,12 @@ Tilt = Callable[..., Laws]
 
 def to_top(law: Laws, *, distance: float) -> Laws:
     """Moves `distance` from all other tokens, in proportion, to the likeliest: too greedy."""
-    return _move(law, to=_top(law), distance=distance)
+    return towards(law, to=_top(law), distance=distance)
 
 
 def from_top(law: Laws, *, distance: float) -> Laws:
     """Moves `distance` from the likeliest token to the others, in proportion."""
-    return _move(law, to=~_top(law), distance=distance)
+    return towards(law, to=~_top(law), distance=distance)
 
 
 def to_uniform(law: Laws, *, distance: float) -> Laws:
@@ -41,8 +42,13 @@ def to_second(law: Laws, *, distance: float) -> Laws:
 
 def to_half(law: Laws, *, distance: float) -> Laws:
     """Favours a fixed half of the vocabulary, in proportion: the hardest to see of given size."""
-    half = np.random.default_rng(7).permutation(law.shape[1]) < law.shape[1] // 2
-    return _move(law, to=np.broadcast_to(half, law.shape), distance=distance)
+    return towards(law, to=np.broadcast_to(half(law.shape[1]), law.shape), distance=distance)
+
+
+@cache
+def half(vocab: int) -> Bools:
+    """Returns which token ids belong to that half."""
+    return np.random.default_rng(7).permutation(vocab) < vocab // 2
 
 
 TILTS: Final[Mapping[str, Tilt]] = {
@@ -55,8 +61,8 @@ def _top(law: Laws) -> Bools:
     return np.equal(ids, law.argmax(-1)[:, None])
 
 
-def _move(law: Laws, *, to: Bools, distance: float) -> Laws:
-    """Rescales both parts; where one is empty the law cannot move that way and stays."""
+def towards(law: Laws, *, to: Bools, distance: float) -> Laws:
+    """Moves `distance` to some tokens; where these, or the others, have nothing, the law stays."""
     mass = (law * to).sum(-1, keepdims=True)
     movable = (mass > 1e-12) & (mass < 1 - 1e-12)
     safe = np.where(movable, mass, 0.5)
