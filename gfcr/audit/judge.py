@@ -1,34 +1,35 @@
 """Samples one cell until the sample can tell, then states its figures; `cell.judged` judges them.
 
 When to stop depends on the power, a function of the contexts visited and not of how surprising
-the tokens were; the last sample alone is tested, once, with everything gathered.
+the tokens were; the last sample alone is tested, once, with everything gathered. Where it could not
+tell, the next command may go on from it: see `Asked.kept`.
 """
 
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from math import ceil, log
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from gfcr.audit import battery, greedy, reported
+from gfcr.audit import battery, greedy, kept, reported
 from gfcr.audit.checks import Check
 from gfcr.audit.evidence import Evidence, Scorer, join
+from gfcr.audit.kept import Kept
 from gfcr.audit.memory import Learning
 from gfcr.audit.power import Powers
-from gfcr.audit.rounds import BOTH, Asked, Ended, rounds_of
+from gfcr.audit.rounds import BOTH, Asked, Ended, Progress, rounds_of
 from gfcr.audit.sampler import PLAIN, Engine, Sampled
 from gfcr.certificate.cell import FAR, LATE, NONE, POWER, Cell, judged, worst, wrong_logprobs
-from gfcr.engine.base import EngineStats
 from gfcr.errors import EngineError
 from gfcr.seeds import seed_of
 
-Progress = Callable[[int, float], None]
-"""Called with the tokens sampled so far and the power they give."""
-
-
 LOOK: Final = 1.2
 """Growth of the sample between two computations of its power."""
+Spent = Callable[[], Mapping[str, int]]
+"""Returns the engine's counters over all rounds of the cell."""
+_COUNTED: Final = ("generated_tokens", "drafts", "drafted_tokens", "accepted_tokens")
 
 
 def audit_cell(
@@ -36,7 +37,7 @@ def audit_cell(
     *,
     asked: Asked,
     memory: Learning | None = None,
-    progress: Progress = lambda tokens, power: None,
+    progress: Progress = lambda tokens, power, wanted: None,
 ) -> Cell:
     """Audits an engine under one setting.
 
@@ -44,33 +45,43 @@ def audit_cell(
         engine: the engine, with no requests in flight.
         asked: the setting and everything else that the cell is about.
         memory: updates between rounds, for drafters that learn from rollouts.
-        progress: called with the tokens sampled so far and their power.
+        progress: see `Progress`.
 
     Returns:
         The cell, `refused` where the engine rejects the setting's requests.
     """
-    setting = asked.setting
-    before, begun = engine.stats(), time.monotonic()
-    rounds = rounds_of(engine, asked=asked, memory=memory)
+    setting, held = asked.setting, kept.read(asked.kept)
+    ended, before, begun = held.ended, engine.stats(), time.monotonic()
+    # A sample that grows is judged again and again: all the times add up to 1.65 times the level.
+    asked = replace(asked, level=asked.level / (ended.judged + 1) ** 2)
+
+    def spent() -> dict[str, int]:
+        now, past = engine.stats(), ended.counters
+        return {n: past.get(n, 0) + getattr(now, n) - getattr(before, n) for n in _COUNTED}
+
+    rounds = rounds_of(engine, asked=asked, memory=memory, ended=ended, progress=progress)
     judge = _greedy if setting.greedy else _sampled
     try:
-        found = judge(rounds, asked, before=before, engine=engine, progress=progress)
+        found = judge(rounds, asked, held, spent=spent)
     except EngineError as error:
         found = _Found({"reason": str(error), "refused": True}, {})
-    now = engine.stats()
+    ended.counters, ended.seconds = spent(), ended.seconds + time.monotonic() - begun
     cell = Cell(
         drafter=asked.drafter,
         setting=setting.name,
         law=setting.law,
         distance=setting.distance,
         level=asked.level,
-        drafted=now.drafted_tokens - before.drafted_tokens,
-        accepted=now.accepted_tokens - before.accepted_tokens,
+        drafted=ended.counters["drafted_tokens"],
+        accepted=ended.counters["accepted_tokens"],
         tolerance=dict(reported.tolerance(asked.dtype)),
-        seconds=round(time.monotonic() - begun, 1),
+        seconds=round(ended.seconds, 1),
         **found.figures,
     )
-    return judged(_named_worst(cell, found.families))
+    cell = judged(_named_worst(cell, found.families))
+    if asked.kept is not None and not cell.refused:
+        held.leave(asked.kept, after=cell)
+    return cell
 
 
 class _Found(NamedTuple):
@@ -78,14 +89,8 @@ class _Found(NamedTuple):
     families: battery.Families
 
 
-def _sampled(
-    rounds: Iterator[list[Sampled]],
-    asked: Asked,
-    *,
-    engine: Engine,
-    before: EngineStats,
-    progress: Progress,
-) -> _Found:
+def _sampled(rounds: Iterator[list[Sampled]], asked: Asked, held: Kept, *, spent: Spent) -> _Found:
+    """Finds the figures of tokens that have a law."""
     scorer = Scorer(
         target=asked.target,
         proposal=asked.proposal,
@@ -93,23 +98,46 @@ def _sampled(
         distance=asked.setting.distance,
         deterministic=asked.deterministic,
     )
-    ended, parts, said, looked = Ended(), list[Evidence](), dict[str, Any](), 0.0
-    share, families = 0.0, battery.Families()
-    for number, found in enumerate(rounds):
+    ended, parts, looked = held.ended, [held.evidence] if held.evidence else [], 0
+    look: _Look | None = None
+    for number, found in enumerate(rounds, start=ended.rounds):
         parts.append(scorer.gather(found, seed=seed_of(asked.seed, "randomise", number) % 2**32))
         ended.plus(found, asked)
-        if ended.tokens < min(LOOK * looked, asked.samples):
-            continue
-        looked, parts = ended.tokens, [join(parts)]
-        share = _share(asked, parts[0], before=before, now=engine.stats())
-        families = battery.before_the_end(parts[0], deterministic=asked.deterministic)
-        said = _powers(parts[0], asked, families, share=share)
-        progress(len(parts[0]), said["power"])
-        if ended.rounds >= BOTH and (_suffices(said, asked) or share == 0):
-            break
-    e = join(parts)
-    families |= battery.rest(e, deterministic=asked.deterministic)
-    return _Found(said | ended.figures | _figures(e, asked, families, share=share), families)
+        if ended.tokens >= LOOK * looked:
+            looked, parts = ended.tokens, [join(parts)]
+            look = _look(parts[0], asked, ended, spent=spent())
+            if ended.rounds >= BOTH and (_suffices(look.said, asked) or look.share == 0):
+                break
+    held.evidence = e = join(parts)
+    if look is None or looked < ended.tokens:
+        look = _look(e, asked, ended, spent=spent())
+    families = look.families | battery.rest(e, deterministic=asked.deterministic)
+    figures = look.said | ended.figures | _figures(e, asked, families, share=look.share)
+    return _Found(figures, families)
+
+
+class _Look(NamedTuple):
+    share: float
+    """Of the tested tokens, that came out of verification steps."""
+    families: battery.Families
+    said: dict[str, Any]
+    """The powers."""
+
+
+def _look(e: Evidence, asked: Asked, ended: Ended, *, spent: Mapping[str, int]) -> _Look:
+    share = _share(asked, e, spent=spent)
+    families = battery.before_the_end(e, deterministic=asked.deterministic)
+    powers = Powers(e=e, families=families, setting=asked.setting, level=asked.level, share=share)
+    # Where no law leaves room for any bias of this size, nothing is proved.
+    of_law = powers.of_law() or {"no room": 0.0}
+    ended.looked(power=min(of_law.values()), wanted=powers.wanted())
+    said = {
+        "power": ended.power,
+        "power_of": of_law,
+        "lengths": powers.of_lengths(),
+        "drafts": powers.of_drafts(deterministic=asked.deterministic),
+    }
+    return _Look(share, families, said)
 
 
 def _suffices(said: Mapping[str, Any], asked: Asked) -> bool:
@@ -118,28 +146,14 @@ def _suffices(said: Mapping[str, Any], asked: Asked) -> bool:
     return min([said["power"], *tails]) >= POWER
 
 
-def _share(asked: Asked, e: Evidence, *, before: EngineStats, now: EngineStats) -> float:
+def _share(asked: Asked, e: Evidence, *, spent: Mapping[str, int]) -> float:
     """Returns the share of the tested tokens that came out of verification steps."""
     if asked.drafter == NONE:
         return 1.0
     if asked.told:
         return float((e.state_N != PLAIN).any())
-    verified = now.accepted_tokens - before.accepted_tokens + now.drafts - before.drafts
-    return min(1.0, verified / max(1, now.generated_tokens - before.generated_tokens))
-
-
-def _powers(
-    e: Evidence, asked: Asked, families: battery.Families, *, share: float
-) -> dict[str, Any]:
-    powers = Powers(e=e, families=families, setting=asked.setting, level=asked.level, share=share)
-    # Where no law leaves room for any bias of this size, nothing is proved.
-    of_law = powers.of_law() or {"no room": 0.0}
-    return {
-        "power": min(of_law.values()),
-        "power_of": of_law,
-        "lengths": powers.of_lengths(),
-        "drafts": powers.of_drafts(deterministic=asked.deterministic),
-    }
+    verified = spent["accepted_tokens"] + spent["drafts"]
+    return min(1.0, verified / max(1, spent["generated_tokens"]))
 
 
 def _figures(
@@ -176,19 +190,13 @@ def _named_worst(cell: Cell, families: battery.Families) -> Cell:
     return replace(cell, test=name, statistic=check.statistic, df=check.df, p_value=min(1.0, p))
 
 
-def _greedy(
-    rounds: Iterator[list[Sampled]],
-    asked: Asked,
-    *,
-    engine: Engine,
-    before: EngineStats,
-    progress: Progress,
-) -> _Found:
-    total, ended, said = greedy.Tally(), Ended(), dict[str, Any]()
+def _greedy(rounds: Iterator[list[Sampled]], asked: Asked, held: Kept, *, spent: Spent) -> _Found:
+    """Finds the figures of tokens that must be the argmax."""
+    ended, said = held.ended, dict[str, Any]()
     for found in rounds:
-        total = total.plus(greedy.compare(found, target=asked.target))
+        total = held.tally = held.tally.plus(greedy.compare(found, target=asked.target))
         ended.plus(found, asked)
-        speculated = _speculated(asked, total, before=before, now=engine.stats())
+        speculated = _speculated(asked, total, spent=spent())
         told = total.tokens if asked.drafter == NONE else speculated
         power_ = greedy.power(told, distance=asked.setting.distance)
         said = {
@@ -197,9 +205,11 @@ def _greedy(
             "drafts": greedy.tails(total.drafts, first=1, distance=FAR),
             "speculated": speculated,
         }
-        progress(total.tokens, power_)
+        enough = log(1 - POWER) / log(1 - asked.setting.distance)
+        ended.looked(power=power_, wanted=ceil(total.tokens * enough / max(told, 1)))
         if ended.rounds >= BOTH and _suffices(said, asked):
             break
+    total = held.tally
     more: dict[str, Any] = {
         "tokens": total.tokens,
         "unclear": total.unclear,
@@ -210,8 +220,8 @@ def _greedy(
     return _Found(said | ended.figures | more, {})
 
 
-def _speculated(asked: Asked, total: greedy.Tally, *, before: EngineStats, now: EngineStats) -> int:
+def _speculated(asked: Asked, total: greedy.Tally, *, spent: Mapping[str, int]) -> int:
     if asked.drafter == NONE:
         return 0
-    verified = now.accepted_tokens - before.accepted_tokens + now.drafts - before.drafts
+    verified = spent["accepted_tokens"] + spent["drafts"]
     return total.speculated if asked.told else min(total.tokens, verified)

@@ -39,6 +39,10 @@ class Plan:
     max_tokens: int = MAX_TOKENS
     """Most tokens of a completion."""
     samples: int = SAMPLES
+    minutes: float | None = None
+    """Of a cell: after these no round begins, but for one of each kind; None: see `worker`."""
+    keep: Path | None = None
+    """Folder of certificates, in which undecided cells wait for the next command."""
     seed: int = 0
 
     def __post_init__(self) -> None:

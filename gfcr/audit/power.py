@@ -5,8 +5,9 @@ Biases are supposed wherever a law has room for them; elsewhere a bias would sho
 never, or next to never, emitted.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, final
 
@@ -18,11 +19,14 @@ from gfcr.audit.checks import Check
 from gfcr.audit.evidence import Evidence
 from gfcr.audit.shifts import DRAFT, POSITION, Shifts
 from gfcr.audit.tilts import TILTS
-from gfcr.certificate.cell import FAR, LATE, MOST
+from gfcr.certificate.cell import FAR, LATE, MOST, POWER
 from gfcr.certificate.settings import Setting
 
 ROOM: Final = 0.5
 """Share of the stated distance that a tilt must reach, where there is room, to count as planted."""
+
+MANY: Final = 1_000.0
+"""Times its size to which a sample is supposed to grow, at most, to say how many are wanted."""
 
 
 @final
@@ -39,11 +43,23 @@ class Powers:
     """Level of the whole battery."""
     share: float
     """Share of the tokens of the scope in which biases are supposed."""
+    size: float = 1.0
+    """How many samples like this one power is computed of, together."""
 
     def of_law(self) -> dict[str, float]:
         """Power by planted bias of `setting.distance` in every token of `battery.scope`."""
         moved, scope = self.e.shifts.tail(DRAFT), battery.scope(self.e)
         return self._by_tilt("law", moved, mask=scope, times=self.share)
+
+    def wanted(self) -> int:
+        """Tokens in all that would show every planted bias, about; 0 if no number would."""
+
+        def least(size: float) -> float:
+            return min(replace(self, size=size).of_law().values(), default=0.0)
+
+        sizes = np.geomspace(1, MANY, 200).tolist()
+        at = bisect_left(sizes, POWER, key=least)
+        return int(sizes[at] * len(self.e)) if at < len(sizes) else 0
 
     def of_lengths(self) -> dict[str, float]:
         """Power by position, against biases of `LATE` from there on; the least of all tilts."""
@@ -92,7 +108,9 @@ class Powers:
             more = setting.distance * float(moved.counted) / room if setting.filtered else 1
             scale = times * min(MOST, more)
             each = self._shifted(made, moved, mask=mask, place=place, tilt=number, scale=scale)
-            powers = (checks.shifted_power(c, shift=s, level=level) for c, s in each)
+            # A sum's shift grows with the root of the sample; a noncentrality with the sample.
+            grown = ((c, s * (self.size if c.df > 0 else self.size**0.5)) for c, s in each)
+            powers = (checks.shifted_power(c, shift=s, level=level) for c, s in grown)
             found[tilt] = max(powers, default=0.0)
         return found
 

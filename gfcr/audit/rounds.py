@@ -1,7 +1,11 @@
 """The rounds of a cell: completions that end by themselves, then completions of full length."""
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import count
+from math import inf
+from pathlib import Path
 from typing import Any, Final, final
 
 from gfcr.audit.memory import Learning
@@ -43,6 +47,10 @@ class Asked:
     """The engine's dtype, which says how far its log-probs may be from the target's."""
     samples: int = SAMPLES
     """Most tokens to sample."""
+    seconds: float = inf
+    """After these no round begins, but for one of each kind."""
+    kept: Path | None = None
+    """File in which what was gathered waits for the next audit of the cell."""
     level: float = LEVEL
     """The p-value below which the verdict is `biased`."""
     seed: int = 0
@@ -62,6 +70,15 @@ class Ended:
     ends: int = 0
     longest: int = 0
     longest_draft: int = 0
+    judged: int = 0
+    """How often commands have judged the cell so far, without a decision."""
+    power: float = 0.0
+    """At the last look."""
+    wanted: int = 0
+    """Tokens that would show each planted bias, about; 0: unknown."""
+    counters: dict[str, int] = field(default_factory=dict[str, int])
+    """The engine's, over all of these rounds."""
+    seconds: float = 0.0
 
     def plus(self, found: list[Sampled], asked: Asked) -> None:
         """Adds a round."""
@@ -72,6 +89,11 @@ class Ended:
         drafts = [max(s.length, default=0) for s in found]
         self.longest_draft = max(self.longest_draft, *drafts)
 
+    def looked(self, *, power: float, wanted: int) -> None:
+        """Notes a look. A number of tokens once stated grows only where they did not suffice."""
+        stated = self.wanted if self.wanted > self.tokens else wanted
+        self.power, self.wanted = power, min(wanted or stated, stated)
+
     @property
     def figures(self) -> dict[str, Any]:
         """The counts, as figures of the cell."""
@@ -79,13 +101,30 @@ class Ended:
             "ends": self.ends,
             "longest": self.longest,
             "longest_draft": self.longest_draft,
+            "wanted": self.wanted,
         }
 
 
-def rounds_of(engine: Engine, *, asked: Asked, memory: Learning | None) -> Iterator[list[Sampled]]:
-    """Yields rounds until the most tokens are reached; every other one is endless."""
-    given, number = 0, 0
-    while given < asked.samples or number < BOTH:
+Progress = Callable[[int, float, int], None]
+"""Called with the tokens sampled so far, the power they give, and how many are wanted in all."""
+
+
+def rounds_of(
+    engine: Engine, *, asked: Asked, memory: Learning | None, ended: Ended, progress: Progress
+) -> Iterator[list[Sampled]]:
+    """Yields rounds until the most tokens or seconds are reached; every other one is endless.
+
+    They follow the rounds that have `ended`: at least one more, and one of each kind in all.
+    """
+    begun, first, given = time.monotonic(), ended.rounds, 0
+
+    def told(tokens: int) -> None:
+        progress(ended.tokens + tokens, ended.power, ended.wanted)
+
+    for number in count(first):
+        late = given >= asked.samples or time.monotonic() - begun >= asked.seconds
+        if late and number >= max(BOTH, first + 1):
+            return
         asking = Asking(
             setting=asked.setting,
             prompts=asked.prompts.round(endless=number % BOTH > 0),
@@ -98,13 +137,14 @@ def rounds_of(engine: Engine, *, asked: Asked, memory: Learning | None) -> Itera
             memory.before(
                 lambda asking=asking, past=past: sample(engine, asking, seed=past),
                 sampling=asked.setting.sampling,
-                first=number == 0,
+                first=number == first,
             )
         seed = seed_of(asked.seed, asked.setting.name, number)
+        asking = replace(asking, progress=told)
         found = sample(engine, asking, seed=seed, drafts=asked.drafts, records=asked.records)
         if memory is not None:
             memory.after(found, sampling=asked.setting.sampling)
-        given, number = given + sum(len(s.tokens) for s in found), number + 1
+        given += sum(len(s.tokens) for s in found)
         yield found
 
 

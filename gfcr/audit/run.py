@@ -24,8 +24,8 @@ class Watch(Protocol):
         """Called when a cell begins."""
         ...
 
-    def progress(self, *, tokens: int, power: float) -> None:
-        """Called with the tokens that the cell has sampled, and the power they give."""
+    def progress(self, *, tokens: int, power: float, wanted: int) -> None:
+        """Called with the tokens sampled, the power at the last look, and the tokens wanted."""
         ...
 
     def end(self, cell: Cell) -> None:
@@ -92,7 +92,7 @@ class _Drafter:
             if said["kind"] == "engine":
                 self.fixes, self.device = said["fixes"], said["device"]
             elif said["kind"] == "progress":
-                self._watch.progress(tokens=said["tokens"], power=said["power"])
+                self._watch.progress(**{k: said[k] for k in ("tokens", "power", "wanted")})
             else:
                 cell = Cell(**said["cell"] | {"verdict": Verdict(said["cell"]["verdict"])})
                 self._watch.end(cell)

@@ -51,7 +51,8 @@ class Target(Protocol):
             sequences: pairs of prompt and completion.
 
         Returns:
-            One array (T, V) per pair, in nats, at temperature 1, without filters.
+            One array (T, V) per pair, in nats up to a constant per position, at temperature 1,
+            without filters.
         """
         ...
 
@@ -148,6 +149,8 @@ class Asking:
     max_tokens: int
     endless: bool = False
     """Whether completions go on after their end, up to the last token."""
+    progress: Callable[[int], None] = lambda tokens: None
+    """Called after each step with the tokens sampled so far."""
 
 
 def sample(
@@ -206,7 +209,7 @@ def _sample(engine: Engine, asking: Asking, *, seed: int, drafts: Drafts | None)
     waiting = list(range(len(asking.prompts)))[::-1]
     done = _named(asking)
     running: dict[str, Sampled] = {}
-    held = 0
+    held, total = 0, 0
     for step in count():
         while waiting and len(running) < asking.setting.batch:
             i = waiting.pop()
@@ -218,6 +221,7 @@ def _sample(engine: Engine, asking: Asking, *, seed: int, drafts: Drafts | None)
         # Read before the step: it verifies these drafts and proposes the next ones.
         proposed: Mapping[str, Draft | tuple[int, ...]] = drafts() if drafts else {}
         gained = engine.step()
+        asking.progress(total := total + sum(len(delta.tokens) for delta in gained))
         for row, delta in enumerate(gained):
             draft = proposed.get(delta.request_id, ())
             held += _size(draft)

@@ -12,22 +12,29 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, replace
+from math import inf
 from pathlib import Path
 from typing import Any, TextIO
 
+from gfcr import models, registry
 from gfcr.audit import weights
 from gfcr.audit.drafters import Subject
 from gfcr.audit.judge import audit_cell
+from gfcr.audit.kept import path_of
 from gfcr.audit.memory import Learning, remembers
 from gfcr.audit.plan import MAX_LENGTH, Plan
-from gfcr.audit.prompts import PROMPT, Asks, long, ordinary
+from gfcr.audit.prompts import LARGE, PROMPT, Asks, long, ordinary
 from gfcr.audit.restless import Restless
 from gfcr.audit.rounds import Asked
+from gfcr.audit.target import ModelTarget
+from gfcr.certificate import record, sources
 from gfcr.certificate.cell import judged
-from gfcr.certificate.record import device_name
 from gfcr.certificate.settings import Setting
 from gfcr.speculation.draft_model import DraftModel
 from gfcr.speculation.online import Online
+
+MINUTES = 7
+"""Of a cell of a large vocabulary: two take a quarter of an hour with the start of the engine."""
 
 
 def main() -> None:
@@ -48,8 +55,6 @@ def _run(
     scratch: Path,
     held: ExitStack,
 ) -> None:
-    from gfcr.audit.target import ModelTarget
-
     folder, config = plan.folder, plan.audited
     target, proposal, memory = ModelTarget(folder), None, None
     # A model that it lacks is the target with noise.
@@ -65,8 +70,7 @@ def _run(
         older = ModelTarget(weights.noisy(folder, folder=scratch / "older"))
         memory = Learning(engine, drafter=drafter, now=target.weights, older=older.weights)
         proposal = proposal or older
-    seen = _seen(engine)
-    _say(out, kind="engine", fixes=list(engine.fixes), device=device_name())
+    _say(out, kind="engine", fixes=list(engine.fixes), device=record.device_name())
     asks = Asks(
         model=plan.model,
         vocab=target.vocab,
@@ -75,6 +79,7 @@ def _run(
         max_tokens=plan.max_tokens,
         seed=plan.seed,
     )
+    seconds = 60 * (plan.minutes or (MINUTES if target.vocab >= LARGE else inf))
     for setting in settings:
         asked = Asked(
             target=target,
@@ -83,10 +88,12 @@ def _run(
             prompts=long(asks) if setting.long else ordinary(asks),
             drafter=subject.label,
             deterministic=drafter is None or not drafter.sampled,
-            **seen,
+            **_seen(engine),
             ends=engine.folder.eos,
             dtype=config.dtype,
             samples=plan.samples,
+            seconds=seconds,
+            kept=_kept(plan, subject, setting, fixes=engine.fixes) if seconds < inf else None,
             level=plan.level,
             seed=plan.seed,
         )
@@ -94,11 +101,26 @@ def _run(
             engine,
             asked=asked,
             memory=memory,
-            progress=lambda n, p: _say(out, kind="progress", tokens=n, power=p),
+            progress=lambda n, p, w: _say(out, kind="progress", tokens=n, power=p, wanted=w),
         )
         # What says of itself that it is not exact is not called lossless for want of evidence.
         exact = drafter is None or drafter.exact
         _say(out, kind="cell", cell=asdict(judged(replace(cell, exact=exact))))
+
+
+def _kept(plan: Plan, subject: Subject, setting: Setting, *, fixes: Sequence[str]) -> Path | None:
+    """Returns the file of what an undecided cell gathered: another one if anything differs.
+
+    Without seeds of requests, an engine that starts again repeats its randomness: nothing is kept.
+    """
+    if plan.keep is None or not setting.seeded:
+        return None
+    engine, part = registry.spec("engine", plan.audited), subject.build()
+    drafter = registry.spec("drafter", part) if part is not None else None
+    what = record.essence(engine, drafter, model=plan.model), models.digest_of(plan.folder)
+    code = sources.digest_of(engine, drafter), record.now_versions(), fixes, record.device_name()
+    about = what, code, asdict(setting), plan.max_tokens, plan.seed
+    return path_of(plan.keep, label=f"{subject.label}-{setting.name}", about=about)
 
 
 def _seen(engine: Any) -> dict[str, Any]:

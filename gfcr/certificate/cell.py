@@ -91,6 +91,8 @@ class Cell:
     drafts: dict[str, float] = field(default_factory=dict[str, float])
     """Draft length -> power against a bias of `FAR` in steps with drafts as long or longer."""
     tokens: int = 0
+    wanted: int = 0
+    """Tokens that would show every planted bias, about; 0: not known."""
     speculated: int = 0
     """Tokens that came out of verification steps."""
     drafted: int = 0
@@ -204,13 +206,15 @@ def _missing(cell: Cell) -> str:
         return cell.reason
     if cell.drafter != NONE and not cell.speculated:
         return "the drafter never drafted"
+    missing = cell.wanted - cell.tokens
+    more = f"; about {missing:,} more are missing: see --minutes" * (missing > 0)
     if cell.power < POWER and cell.greedy:
-        return f"{cell.speculated or cell.tokens} greedy tokens are too few to show a bias"
+        return f"{cell.speculated or cell.tokens} greedy tokens are too few to show a bias{more}"
     if cell.power < POWER:
         weakest = min(cell.power_of, key=cell.power_of.__getitem__, default="no room")
         return (
             f"{cell.speculated or cell.tokens} tokens would show a {cell.distance:.0%} bias "
-            f"({weakest}) with probability {cell.power:.2f} only"
+            f"({weakest}) with probability {cell.power:.2f} only{more}"
         )
     if cell.unreported or not cell.logprobs:
         return f"{cell.unreported or cell.tokens} tokens came without a log-prob"

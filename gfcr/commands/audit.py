@@ -27,6 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-tokens", type=within(Count), help="of a completion; a run's own by default, or 256"
     )
     parser.add_argument("--samples", type=within(Large), help="most tokens of a cell (300000)")
+    parser.add_argument(
+        "--minutes", type=within(Count), help="of a cell; the same command goes on from there"
+    )
     parser.add_argument("--unpatched", action="store_true", help="vLLM as shipped, without fixes")
     parser.add_argument("--folder", type=Path, help="for certificates (GFCR_AUDITS, or audits)")
     parser.add_argument("--seed", type=within(Seed), default=0)
@@ -41,6 +44,7 @@ def run(options: argparse.Namespace) -> Outcome:
     plan = _plan(options)
     models.resolve(plan.model)  # a demo model shows how it is made, before the audit does
     folder = options.folder or certificate.default_folder()
+    plan = replace(plan, keep=folder)
     found: list[Certificate] = []
     files: list[Path] = []
     with AuditDisplay(cells=len(plan.settings) * len(plan.drafters)) as display:
@@ -65,6 +69,7 @@ def _plan(options: argparse.Namespace) -> "Plan":
         "settings": options.settings and settings.named(options.settings),
         "max_tokens": options.max_tokens,
         "samples": options.samples,
+        "minutes": options.minutes,
     }
     kept = {key: value for key, value in given.items() if value}
     return replace(made, fixes=not options.unpatched, seed=options.seed, **kept)

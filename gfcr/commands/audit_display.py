@@ -1,5 +1,6 @@
 """The display of `gfcr audit`: live progress on stderr, tables at the end."""
 
+import time
 from collections.abc import Sequence
 from typing import final
 
@@ -9,6 +10,8 @@ from gfcr.certificate.cell import Cell
 from gfcr.commands.display import Bar
 from gfcr.shown.table import Column, Table
 
+EACH_S = 30.0
+"""Seconds between lines of progress."""
 STYLES = {"lossless": "green", "biased": "bold red", "inconclusive": "yellow"}
 
 
@@ -19,14 +22,25 @@ class AuditDisplay(Bar):
     def __init__(self, *, cells: int) -> None:
         super().__init__("cells", total=cells)
         self._now = ""
+        self._first, self._said = (0, 0.0), 0.0
 
     def begin(self, drafter: str, setting: str) -> None:
         """See `Watch.begin`."""
+        self._first, self._said = (0, 0.0), time.monotonic()
         self.told = self._now = f"{drafter} x {setting}"
 
-    def progress(self, *, tokens: int, power: float) -> None:
-        """See `Watch.progress`."""
-        self.told = f"{self._now}: {tokens} tokens, power {power:.2f}"
+    def progress(self, *, tokens: int, power: float, wanted: int) -> None:
+        """See `Watch.progress`. Each half minute it is a line, too."""
+        now = time.monotonic()
+        self._first = self._first if self._first[1] else (tokens, now)
+        new, seconds = tokens - self._first[0], now - self._first[1]
+        self.told = f"{self._now}: {tokens:,} tokens, power {power:.2f}"
+        if wanted > tokens and new > 0:
+            minutes = (wanted - tokens) * seconds / new / 60
+            self.told += f", about {wanted - tokens:,} missing ({minutes:.0f} min)"
+        if now - self._said > EACH_S:
+            self._said = now
+            self.console.print(self.told, highlight=False, markup=False)
 
     def end(self, cell: Cell) -> None:
         """See `Watch.end`."""

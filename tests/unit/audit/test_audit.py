@@ -4,14 +4,16 @@ Fewer tokens than by default, with larger biases to match; the whole is
 `python -m tests.campaign.audits`.
 """
 
+from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from gfcr.audit.judge import audit_cell
-from gfcr.audit.rounds import Asked
+from gfcr.audit.rounds import Asked, Ended
 from gfcr.audit.tilts import TILTS
 from gfcr.certificate.cell import Cell, Prompts, Verdict
 from gfcr.certificate.settings import SETTINGS
@@ -19,7 +21,7 @@ from gfcr.engine.fake import Fake, FakeEngine
 from gfcr.types import Sampling
 from tests.campaign import audits
 from tests.campaign.audits import Trial
-from tests.campaign.toy import ToyEngine, ToyModel, ToyTarget, greedy_drafts
+from tests.campaign.toy import END, ToyEngine, ToyModel, ToyTarget, greedy_drafts
 from tests.sample import sample
 
 SMALL = 8_000
@@ -80,6 +82,40 @@ def test_a_full_sample_of_an_exact_engine_is_lossless() -> None:
 @pytest.mark.parametrize("name", sample(TILTS, always=["from_top"]))
 def test_a_one_percent_bias_is_found_at_the_default_sample_size(name: str) -> None:
     assert audit(f"1% {name}", samples=300_000).verdict is Verdict.BIASED
+
+
+def test_the_missing_number_goes_down_from_command_to_command(tmp_path: Path) -> None:
+    """One law everywhere: power depends on the number of tokens, not on which they are."""
+    law = np.full((8, 8, 8), 1 / 7)
+    law[..., END] = 0
+    with np.errstate(divide="ignore"):
+        target = ToyTarget(ToyModel(np.log(law)))
+    asked = Asked(
+        target=target,
+        setting=replace(SETTINGS["t1"], distance=0.1),
+        prompts=Prompts(prompts=[(2, 3), (4, 5)], max_tokens=32, repeats=4, tokens=256),
+        level=1e-9,
+        seconds=0,
+        kept=tmp_path / "t1.npz",
+    )
+    cells = [audit_cell(ToyEngine(law=law, seed=i), asked=asked) for i in range(3)]
+    assert [c.tokens for c in cells] == [512, 768, 1024]
+    assert [c.level for c in cells] == pytest.approx([1e-9, 1e-9 / 4, 1e-9 / 9])
+    missing = [c.wanted - c.tokens for c in cells]
+    assert missing[0] > missing[1] > missing[2] > 0
+    assert all(f"about {m:,} more" in c.reason for m, c in zip(missing, cells, strict=True))
+    enough = replace(asked, samples=12_000, seconds=np.inf)
+    assert audit_cell(ToyEngine(law=law, seed=9), asked=enough).verdict is Verdict.LOSSLESS
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_number_that_was_stated_grows_only_where_it_did_not_suffice() -> None:
+    ended, stated = Ended(tokens=100), list[int]()
+    for estimate in (900, 0, 1_200, 800, 950, 2_000, 2_500):
+        ended.looked(power=0.5, wanted=estimate)
+        stated.append(ended.wanted)
+        ended.tokens += 200
+    assert stated == [900, 900, 900, 800, 950, 2_000, 2_000]
 
 
 RULES = [f"no residual after 100% of rejections, {how} drafts" for how in ("sampled", "greedy")]

@@ -1,7 +1,8 @@
 """A certificate survives a round trip, shows changes, and expires."""
 
+import hashlib
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,16 @@ def made(*cells: Cell, when: str = "2026-01-01T00:00:00+00:00") -> certificate.C
 def test_it_reads_what_it_wrote(tmp_path: Path) -> None:
     held = made(cell("t1"), cell("greedy"))
     assert certificate.read(certificate.write(held, folder=tmp_path)) == held
+
+
+def test_one_that_is_older_than_a_figure_of_cells_holds(tmp_path: Path) -> None:
+    held = asdict(made(cell("t1")))
+    for each in held["cells"]:
+        del each["wanted"]
+    told = hashlib.sha256(json.dumps(held, sort_keys=True).encode()).hexdigest()
+    path = tmp_path / "old.json"
+    path.write_text(json.dumps({"format": 3, "hash": told, "verdict": "lossless"} | held))
+    assert certificate.read(path) == made(cell("t1"))
 
 
 def test_a_changed_certificate_is_refused_and_not_found(tmp_path: Path) -> None:

@@ -40,8 +40,10 @@ def test_a_run_and_an_audit_show_their_figures_whole(width: int) -> None:
         assert figure in " ".join(text.split())
     audit = AuditDisplay(cells=120)
     audit.begin("a_drafter_of_a_long_name", "temperature 0.7 top_p 0.9")
-    audit.progress(tokens=123_456_789, power=0.98)
-    assert "123456789 tokens" in " ".join(drawn(audit.get_renderables(), width=width).split())
+    audit.progress(tokens=1, power=0.98, wanted=200_000_000)
+    audit.progress(tokens=123_456_789, power=0.98, wanted=200_000_000)
+    text = " ".join(drawn(audit.get_renderables(), width=width).split())
+    assert "123,456,789 tokens" in text and "76,543,211 missing (" in text
 
 
 @over("width", [60, 80])
