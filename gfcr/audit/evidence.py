@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from gfcr.audit import features, reported, shifts, tilts
 from gfcr.audit.features import Array, Cells, Features, Partition
-from gfcr.audit.law import Laws, verification
+from gfcr.audit.law import TOLERANCE, Laws, verification
 from gfcr.audit.sampler import PLAIN, DraftLaw, Sampled, Target, contexts
 from gfcr.audit.shifts import Shifts
 from gfcr.audit.symbols import Symbols, symbols
@@ -61,7 +61,7 @@ class Evidence:
     gap_N: Array
     """Reported log-prob minus that of the law sampled from; NaN where none was reported."""
     unclear: int
-    """Number of tokens left out because float32 cannot tell their law."""
+    """Number of tokens left out because their law cannot be told in the engine's dtype."""
 
     def __len__(self) -> int:
         return len(self.context_N)
@@ -81,6 +81,8 @@ class Scorer:
     """Whether draft tokens are a function of the past, if the engine does not say."""
     proposal: Target | None = None
     """The drafting policy, or None if there is none."""
+    tie: float = TOLERANCE
+    """See `target_law`."""
 
     def gather(self, sampled: Sequence[Sampled], *, seed: int) -> Evidence:
         """Computes the evidence of requests with at least one token in all.
@@ -133,6 +135,7 @@ class Scorer:
             tokens=columns["token_N"],
             drafts=np.where(fixed, columns["draft_N"], -1).astype(np.int32),
             sampling=self.sampling,
+            tie=self.tie,
             proposal=proposal,
             whole=whole,
         )

@@ -8,7 +8,7 @@ from typing import final
 import numpy as np
 
 from gfcr.audit import reported, shifts
-from gfcr.audit.law import TOLERANCE
+from gfcr.audit.rounding import Rounding
 from gfcr.audit.sampler import PLAIN, VERIFIED, Sampled, Target
 
 
@@ -21,7 +21,7 @@ class Tally:
     speculated: int = 0
     different: int = 0
     unclear: int = 0
-    """Tokens left out because the best two are closer than float32 can tell."""
+    """Tokens left out because the best two are closer than the engine's dtype can tell."""
     unreported: int = 0
     positions: Counter[int] = field(default_factory=Counter[int])
     """Number of clear tokens by band of position."""
@@ -36,7 +36,7 @@ class Tally:
         return Tally(**sums, logprobs=reported.plus(self.logprobs, other.logprobs))
 
 
-def compare(sampled: Sequence[Sampled], *, target: Target) -> Tally:
+def compare(sampled: Sequence[Sampled], *, target: Target, rounding: Rounding) -> Tally:
     """Compares each token with the argmax after the engine's own tokens before it."""
     used = [s for s in sampled if s.tokens]
     total = Tally()
@@ -46,9 +46,9 @@ def compare(sampled: Sequence[Sampled], *, target: Target) -> Tally:
         logits = logits - logits[rows, best][:, None]  # float32: half of what float64 takes
         own = logits[rows, one.tokens] - np.log(np.exp(logits).sum(-1, dtype=np.float64))
         differs = best != np.array(one.tokens)
-        far = logits[rows, one.tokens] < -2 * TOLERANCE
+        far = logits[rows, one.tokens] < -2 * rounding.tie
         logits[rows, best] = -np.inf
-        clear = logits.max(-1) < -2 * TOLERANCE
+        clear = logits.max(-1) < -2 * rounding.tie
         state, draft = np.array(one.state), np.array(one.draft)
         # Either convention: of the point mass sampled from, or of temperature 1 without filters.
         said = reported.gaps([one])

@@ -50,6 +50,8 @@ def audit_cell(
     Returns:
         The cell, `refused` where the engine rejects the setting's requests.
     """
+    if not (asked.deterministic or asked.rounding.drawn):
+        asked = replace(asked, drafts=None, records=None)
     setting, held = asked.setting, kept.read(asked.kept)
     ended, before, begun = held.ended, engine.stats(), time.monotonic()
     # A sample that grows is judged again and again: all the times add up to 1.65 times the level.
@@ -74,7 +76,7 @@ def audit_cell(
         level=asked.level,
         drafted=ended.counters["drafted_tokens"],
         accepted=ended.counters["accepted_tokens"],
-        tolerance=dict(reported.tolerance(asked.dtype)),
+        tolerance=asked.rounding.tolerance,
         seconds=round(ended.seconds, 1),
         **found.figures,
     )
@@ -97,6 +99,7 @@ def _sampled(rounds: Iterator[list[Sampled]], asked: Asked, held: Kept, *, spent
         sampling=asked.setting.sampling,
         distance=asked.setting.distance,
         deterministic=asked.deterministic,
+        tie=asked.rounding.tie,
     )
     ended, parts, looked = held.ended, [held.evidence] if held.evidence else [], 0
     look: _Look | None = None
@@ -194,7 +197,8 @@ def _greedy(rounds: Iterator[list[Sampled]], asked: Asked, held: Kept, *, spent:
     """Finds the figures of tokens that must be the argmax."""
     ended, said = held.ended, dict[str, Any]()
     for found in rounds:
-        total = held.tally = held.tally.plus(greedy.compare(found, target=asked.target))
+        compared = greedy.compare(found, target=asked.target, rounding=asked.rounding)
+        total = held.tally = held.tally.plus(compared)
         ended.plus(found, asked)
         speculated = _speculated(asked, total, spent=spent())
         told = total.tokens if asked.drafter == NONE else speculated

@@ -30,13 +30,14 @@ class Target(NamedTuple):
     sampled there, so that leaving such positions out biases nothing."""
 
 
-def target_law(logprobs: Laws, *, sampling: Sampling) -> Target:
+def target_law(logprobs: Laws, *, sampling: Sampling, tie: float = TOLERANCE) -> Target:
     """Returns the law after temperature, top-k, top-p and min-p, as `engine.toy_law.filtered` does.
 
     Args:
         logprobs: the model's log-probs, shape (N, V), each row up to a constant; -inf for tokens
             it never emits.
         sampling: sampling with `temperature > 0`.
+        tie: log-prob difference of two tokens that the engine may order either way.
     """
     assert sampling.temperature > 0, "greedy tokens have no law: compare them with the argmax"
     logits = np.asarray(logprobs, np.float64) / sampling.temperature
@@ -46,32 +47,32 @@ def target_law(logprobs: Laws, *, sampling: Sampling) -> Target:
     # Filters cut at an edge: a token within rounding of it may be kept by one engine alone.
     unclear = np.zeros(len(p), np.bool_)
     if sampling.top_p < 1 or 0 < sampling.top_k < p.shape[1]:
-        _cut_sorted(p, keep=keep, unclear=unclear, sampling=sampling)
+        _cut_sorted(p, keep=keep, unclear=unclear, sampling=sampling, tie=tie)
     if sampling.min_p:
-        _cut_small(p, keep=keep, unclear=unclear, min_p=sampling.min_p)
+        _cut_small(p, keep=keep, unclear=unclear, min_p=sampling.min_p, tie=tie)
     p = np.where(keep, p, 0.0)
     return Target(p / p.sum(-1, keepdims=True), unclear)
 
 
-def _cut_sorted(p: Laws, *, keep: Bools, unclear: Bools, sampling: Sampling) -> None:
+def _cut_sorted(p: Laws, *, keep: Bools, unclear: Bools, sampling: Sampling, tie: float) -> None:
     order = np.argsort(-p, axis=-1, kind="stable")
     ranked = np.take_along_axis(p, order, -1)
     before = np.cumsum(ranked, -1) - ranked
     kept = before < sampling.top_p
     if sampling.top_p < 1:
-        near = np.abs(before - sampling.top_p) < TOLERANCE * np.minimum(before, 1 - before) + 1e-6
+        near = np.abs(before - sampling.top_p) < tie * np.minimum(before, 1 - before) + 1e-6
         unclear |= (near & (ranked > 0)).any(-1)
     if 0 < sampling.top_k < p.shape[1]:
         kept[:, sampling.top_k :] = False
         last, next_ = ranked[:, sampling.top_k - 1], ranked[:, sampling.top_k]
-        unclear |= (next_ > 0) & (last <= next_ * (1 + 2 * TOLERANCE))
+        unclear |= (next_ > 0) & (last <= next_ * (1 + 2 * tie))
     np.put_along_axis(keep, order, kept, -1)
 
 
-def _cut_small(p: Laws, *, keep: Bools, unclear: Bools, min_p: float) -> None:
+def _cut_small(p: Laws, *, keep: Bools, unclear: Bools, min_p: float, tie: float) -> None:
     ratio = p / (min_p * p.max(-1, keepdims=True))
     keep &= ratio >= 1
-    unclear |= (np.abs(ratio - 1) < 2 * TOLERANCE).any(-1)
+    unclear |= (np.abs(ratio - 1) < 2 * tie).any(-1)
 
 
 class Verification(NamedTuple):

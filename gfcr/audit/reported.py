@@ -9,24 +9,8 @@ from gfcr.audit.features import Array
 from gfcr.audit.sampler import BONUS, PLAIN, VERIFIED, Sampled
 from gfcr.types import Bools, Ints
 
-TOLERANCES: Final[Mapping[str, Mapping[str, float]]] = {
-    "float32": {"mean": 1e-3, "most": 2e-2},
-    "float16": {"mean": 5e-3, "most": 0.2},
-    "bfloat16": {"mean": 2e-2, "most": 1.0},
-}
-"""Nats by which a correct engine's log-probs may differ from the trainer's float32 ones.
-
-Measured on the demo model: float32 3e-7 on average and 2e-5 at most (CPU; TF32 products on GPU are
-coarser), bfloat16 2e-3 and 0.4.
-"""
-
 INFINITE: Final = 1e6
 """Nats that stand for a log-prob that is not finite."""
-
-
-def tolerance(dtype: str) -> Mapping[str, float]:
-    """Returns the tolerance of an engine's dtype; `auto` is bfloat16 or float16."""
-    return TOLERANCES.get(dtype, TOLERANCES["bfloat16"])
 
 
 def gaps(some: Sequence[Sampled]) -> Array:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, final
 
 from gfcr.audit.memory import Learning
+from gfcr.audit.rounding import Rounding, rounding_of
 from gfcr.audit.sampler import Asking, Drafts, Engine, Records, Sampled, Target, sample
 from gfcr.certificate.cell import LEVEL, NONE, SAMPLES, Prompts
 from gfcr.certificate.settings import Setting
@@ -54,6 +55,11 @@ class Asked:
     level: float = LEVEL
     """The p-value below which the verdict is `biased`."""
     seed: int = 0
+
+    @property
+    def rounding(self) -> Rounding:
+        """What the engine's dtype may be off by."""
+        return rounding_of(self.dtype)
 
     @property
     def told(self) -> bool:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from gfcr.audit import tilts
 from gfcr.audit.features import BUCKETS, RARE, Array, Features
-from gfcr.audit.law import Laws, target_law
+from gfcr.audit.law import TOLERANCE, Laws, target_law
 from gfcr.types import Bools, Ints, Sampling
 
 LIKELY = 1e-3
@@ -59,6 +59,7 @@ def symbols(
     tokens: Ints,
     drafts: Ints,
     sampling: Sampling,
+    tie: float = TOLERANCE,
     proposal: Laws | None = None,
     whole: bool = False,
 ) -> Symbols:
@@ -71,6 +72,7 @@ def symbols(
             They are symbols by themselves. One that was drawn at random must not be: it often is
             the token sampled.
         sampling: sampling with `temperature > 0`.
+        tie: see `target_law`.
         proposal: log-probs of the drafting policy, up to a constant, (N, V).
         whole: whether every token must stay apart.
     """
@@ -79,7 +81,7 @@ def symbols(
     size = len(logits) if whole else 1
     parts: list[Symbols] = []
     for some in (slice(i, i + size) for i in range(0, len(logits), size)):
-        law, unclear = target_law(logits[some], sampling=sampling)
+        law, unclear = target_law(logits[some], sampling=sampling, tie=tie)
         merge = _whole(law) if whole else _merge(law, drafts=drafts[some])
         proposed = np.zeros((len(law), 0))
         if proposal is not None:
