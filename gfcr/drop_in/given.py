@@ -7,10 +7,10 @@ from gfcr.drop_in import model as models
 from gfcr.drop_in import settings
 from gfcr.engine.vllm_model import open_folder
 from gfcr.errors import ConfigError, did_you_mean, shortened
+from gfcr.process.tokenizer import tokenizer_of
 from gfcr.strategy import Strategy
 from gfcr.train import adapters
 from gfcr.train.base import Steps
-from gfcr.train.loading import load_tokenizer
 
 PASSED_ON: Final = (
     "eval_dataset",
@@ -101,7 +101,7 @@ def check_loaded(trainer: Any, *, folder: str) -> None:
 
 
 def _tokenizer(tokenizer: Any, *, folder: str) -> Iterator[str]:
-    own: Any = load_tokenizer(folder)
+    own: Any = tokenizer_of(folder)
     if tokenizer.get_vocab() != own.get_vocab():
         yield f"processing_class has another vocabulary than the tokenizer in {folder}"
     elif any(getattr(tokenizer, name, None) for name in ("response_template", "response_schema")):

@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from gfcr.errors import ConfigError
-from gfcr.train.loading import load_tokenizer
+from gfcr.process.tokenizer import tokenizer_of
 
 
 def refused(model: Any) -> str | None:
@@ -48,7 +48,7 @@ def saved(model: Any, *, tokenizer: Any, beside: str) -> "TemporaryDirectory[str
                 f"model={type(model).__name__} was made from no folder and no Hub id, so that its "
                 "tokenizer is not known: give processing_class."
             )
-        tokenizer = load_tokenizer(origin)
+        tokenizer = tokenizer_of(origin, padding_side="left")
     Path(beside).mkdir(parents=True, exist_ok=True)
     folder = TemporaryDirectory(prefix=".model-", dir=beside)
     model.save_pretrained(folder.name)

@@ -7,6 +7,7 @@ from typing import Any, cast, final
 
 from gfcr.engine.base import EngineStats
 from gfcr.errors import EngineError
+from gfcr.process.tokenizer import tokenizer_of
 
 
 @final
@@ -96,10 +97,7 @@ def _eos(path: Path, config: dict[str, Any]) -> tuple[int, ...]:
     declared: list[Any] = [config.get("eos_token_id")]
     declared.append(_read(path / "generation_config.json").get("eos_token_id"))
     if (path / "tokenizer_config.json").is_file():
-        import transformers
-
-        loader: Any = transformers.AutoTokenizer
-        declared.append(loader.from_pretrained(path).eos_token_id)
+        declared.append(tokenizer_of(path).eos_token_id)
     ids: set[int] = set()
     for given in declared:
         if given is not None:

@@ -18,6 +18,8 @@ _DEFAULTS: Final = {
     # Threads that wait must not spin: beside any other process on the same cores, OpenMP's spinning
     # makes a run several times slower. Read when torch is loaded, so it is set before.
     "OMP_WAIT_POLICY": "PASSIVE",
+    # Large pages: small ones took three quarters of a log-softmax over 262,144 tokens.
+    "THP_MEM_ALLOC_ENABLE": "1",
     # Triton multiplies float32 as TF32 otherwise: log-probs were off by up to 0.09 nats on a GPU.
     "TRITON_F32_DEFAULT": "ieee",
     "TORCH_CPP_LOG_LEVEL": "ERROR",
@@ -44,8 +46,7 @@ def settle(*, level: int = logging.ERROR) -> None:
 
 def set_defaults() -> None:
     """Sets environment variables that libraries read when imported, unless the user has."""
-    for name, value in _DEFAULTS.items():
-        os.environ.setdefault(name, value)
+    os.environ.update(_DEFAULTS | os.environ)
 
 
 def load(libraries: Iterable[str]) -> None:

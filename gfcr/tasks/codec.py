@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, Final, final
 
 from gfcr.errors import TaskError, near_file, shown
+from gfcr.process.tokenizer import tokenizer_of
 from gfcr.tasks.turns import Turn, missing
 
 NONE: Final = "none"
@@ -93,17 +94,7 @@ class HfCodec:
             TaskError: the folder has no tokenizer, or one without end-of-sequence token, there is
                 no such template, or none that takes a system prompt.
         """
-        import transformers
-
-        loader: Any = transformers.AutoTokenizer  # the library's own types hide its signatures
-        try:
-            tokenizer = loader.from_pretrained(str(folder))
-        except (OSError, ValueError) as error:
-            raise TaskError(
-                f"the model folder {folder} has no tokenizer that can be loaded "
-                f"({str(error).strip().partition(chr(10))[0]}): save the model's own there "
-                "(tokenizer.save_pretrained(...)), or give the folder that has both."
-            ) from error
+        tokenizer = tokenizer_of(folder)
         if tokenizer.eos_token_id is None:
             raise TaskError(
                 f"the tokenizer in {folder} has no eos_token, so completions cannot end: "

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, fin
 from annotated_types import Interval, Len
 
 from gfcr.errors import ConfigError
+from gfcr.process.tokenizer import tokenizer_of
 from gfcr.values import plain
 from gfcr.values.ranges import Checked, Count, Word
 
@@ -155,7 +156,7 @@ def save_merged(model: Any, *, start: str, folder: Path) -> Path:
     """
     import torch
 
-    from gfcr.train.loading import load_policy, load_tokenizer
+    from gfcr.train.loading import load_policy
 
     policy: Any = load_policy(Path(start))
     own = dict(policy.named_parameters())
@@ -167,7 +168,7 @@ def save_merged(model: Any, *, start: str, folder: Path) -> Path:
     for path in (draft, folder):
         shutil.rmtree(path, ignore_errors=True)
     policy.save_pretrained(draft)
-    load_tokenizer(start).save_pretrained(draft)
+    tokenizer_of(start, padding_side="left").save_pretrained(draft)
     draft.rename(folder)
     return folder
 

@@ -1,4 +1,4 @@
-"""Loading of models and tokenizers, and the placeholder dataset that TRL wants to see."""
+"""Loading of models, and the placeholder dataset that TRL wants to see."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from datasets import Dataset  # pyright: ignore[reportMissingTypeStubs]
 from torch import nn
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM
 from transformers.utils import logging
 
-from gfcr.errors import ConfigError, GfcrError
+from gfcr.errors import GfcrError
 
 
 @contextmanager
@@ -50,21 +50,6 @@ def load_policy(folder: Path) -> nn.Module:
     """Loads the policy of a checkpoint in float32."""
     factory: Any = AutoModelForCausalLM
     return factory.from_pretrained(folder, dtype=torch.float32)
-
-
-def load_tokenizer(model: str) -> Any:
-    """Loads the tokenizer that TRL wants to see, although it tokenizes nothing here.
-
-    Raises:
-        ConfigError: the model folder has no tokenizer.
-    """
-    factory: Any = AutoTokenizer
-    try:
-        return factory.from_pretrained(model, padding_side="left")
-    except (OSError, ValueError) as error:
-        raise ConfigError(
-            f"no tokenizer in model={model!r} ({error}): save one there with `save_pretrained`."
-        ) from error
 
 
 def placeholder(*, rows: int, estimator: str) -> Any:

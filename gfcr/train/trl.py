@@ -11,6 +11,7 @@ from gfcr.correction.base import Correction
 from gfcr.errors import ConfigError, unknown_name
 from gfcr.process.environment import load
 from gfcr.process.launched import place
+from gfcr.process.tokenizer import tokenizer_of
 from gfcr.train import adapters, checkpoint
 from gfcr.train.base import Steps, TrainerConfig, TrainJob, TrainResult
 from gfcr.train.trl_checks import ONLINE, check_estimator, optimizers
@@ -183,7 +184,7 @@ class Trl(TrainerConfig):
             )
 
     def _trainer(self, job: TrainJob) -> Any:
-        from gfcr.train.loading import load_tokenizer, placeholder
+        from gfcr.train.loading import placeholder
         from gfcr.train.seam import SeamMixin
         from gfcr.train.vouched import vouch
 
@@ -206,7 +207,7 @@ class Trl(TrainerConfig):
             **({"reward_funcs": _never} if job.loss.estimator in ONLINE else {}),
             args=args,
             train_dataset=placeholder(rows=rows * args.world_size, estimator=job.loss.estimator),
-            processing_class=load_tokenizer(job.model),
+            processing_class=tokenizer_of(job.model, padding_side="left"),
         )
         vouch(trainer)
         return trainer
