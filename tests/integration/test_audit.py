@@ -15,9 +15,7 @@ from gfcr.types import Sampling
 from tests.commands import gfcr
 from tests.integration.tiny_model import tiny_qwen3
 
-pytestmark = pytest.mark.timeout(600)
-
-pytestmark = [pytest.mark.vllm]
+pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")

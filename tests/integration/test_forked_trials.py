@@ -17,9 +17,8 @@ from gfcr.launch.forked import Forked, Forks, libraries_of
 from gfcr.launch.process import TrialProcess
 from gfcr.tracking.folder import RunFolder
 
-pytestmark = pytest.mark.timeout(600)
-
 pytestmark = [
+    pytest.mark.timeout(600),
     pytest.mark.vllm,
     pytest.mark.skipif(sys.platform != "linux", reason="trials are forked on Linux only"),
 ]
