@@ -59,6 +59,8 @@ def of_asked(asked: Asked, *, found: Measured, replication: Asked) -> dict[str, 
             },
         }
     )
+    # Files are named as seen from this folder: on another machine it lies elsewhere.
+    entry = json.loads(json.dumps(entry).replace(f"{Path.cwd()}/", ""))
     return {**entry, _HASH: digest(entry)}
 
 

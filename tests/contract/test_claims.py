@@ -1,6 +1,7 @@
 """Every strategy says what its paper claims, in a regime there is, and the claim can be asked."""
 
 import importlib.util
+import json
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,8 @@ def test_committed_entries_are_of_claims_as_they_stand() -> None:
         current = claim.read(made["strategy"])
         assert entry.claim_of(made) == current, f"gfcr claims {made['strategy']} --run --write"
         assert len(made["measured"]["seeds"]) >= 2
+        text = json.dumps(made)
+        assert '"/' not in text and "code./" not in text, "a path of one machine"
 
 
 def test_the_table_of_regimes_is_what_their_cards_say() -> None:
