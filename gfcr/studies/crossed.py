@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gfcr.errors import ConfigError
-from gfcr.leaderboard.measure import declared_bounds, scores_of, shared_prompts
+from gfcr.leaderboard.measure import declared_bounds, scores_of, section_of, shared_prompts
 from gfcr.stats import bounds_of
 from gfcr.stats.interval import Table, table
 from gfcr.tracking.records import RunRecord
@@ -77,14 +77,17 @@ def crossed(
     *,
     levels: Mapping[str, Mapping[str, str]],
 ) -> Crossed:
-    """Collects the scores of the seeds that all arms have.
+    """Collects the scores of the seeds that all arms have, at prompts that all could be scored at.
+
+    A prompt with an answer that nobody could score is left out of every arm: it is worth no reward.
 
     Args:
         arms: finished runs by arm.
         levels: the level of each factor, by arm; the first arm has the reference levels.
 
     Raises:
-        ConfigError: the study has no factors, or an arm has no run of the shared seeds.
+        ConfigError: the study has no factors, an arm has no run of the shared seeds, or no prompt
+            is left.
     """
     if not levels:
         raise ConfigError("effects need crossed factors: give the study `factors`.")
@@ -96,9 +99,16 @@ def crossed(
     if not seeds:
         raise ConfigError("the arms have no seed in common: run the same seeds in all of them.")
     runs = {arm: [r for s in seeds for r in arms[arm] if r.seed == s] for arm in levels}
-    prompts = shared_prompts([r for found in runs.values() for r in found])
+    every = [r for found in runs.values() for r in found]
+    lost = {prompt for run in every for prompt in section_of(run, "unscorable")}
+    prompts = [prompt for prompt in shared_prompts(every) if prompt not in lost]
+    if lost and not prompts:
+        raise ConfigError(
+            "no prompt's held-out answers could be scored in all runs: mend the verifier (`gfcr "
+            "rollouts RUN` shows what it said), and run the study again."
+        )
     scores = {arm: table(scores_of(found, prompts=prompts)) for arm, found in runs.items()}
-    declared = declared_bounds([r for found in runs.values() for r in found])
+    declared = declared_bounds(every)
     low, high = bounds_of(*scores.values(), declared=declared)
     return Crossed(
         factors=_factors(levels),

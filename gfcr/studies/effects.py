@@ -25,6 +25,8 @@ class Effect:
     order: int
     """The number of factors: 1 for a main effect, 2 for an interaction."""
     seeds: int
+    prompts: int
+    """The number of prompts whose answers could be scored in all arms and seeds."""
     difference: Interval
     """The effect with its 95 % interval; the limits are NaN with one seed."""
     p_value: float
@@ -78,6 +80,7 @@ def effect_of(mean: Table, *, name: str, order: int, span: float) -> Effect:
         name=name,
         order=order,
         seeds=compared.pairs,
+        prompts=mean.shape[1],
         difference=compared.difference,
         p_value=compared.p_value,
         p_adjusted=1.0,

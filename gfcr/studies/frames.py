@@ -100,6 +100,7 @@ def effects_frame(found: Sequence[Effect]) -> "DataFrame":
                 "effect": e.name,
                 "order": e.order,
                 "seeds": e.seeds,
+                "prompts": e.prompts,
                 "difference": e.difference.value,
                 "low": e.difference.low,
                 "high": e.difference.high,

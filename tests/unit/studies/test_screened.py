@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from gfcr.errors import ConfigError
+from gfcr.leaderboard.measure import result_of
 from gfcr.studies.crossed import crossed
 from gfcr.studies.effects import effects
 from gfcr.sweep.designs import fractional, screening
@@ -77,3 +78,20 @@ def test_one_factor_at_a_time_tells_no_effects_apart() -> None:
     chosen = levels(np.array([[-1, -1, -1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]]))
     with pytest.raises(ConfigError, match="cannot be told apart"):
         effects(crossed(runs(chosen), levels=chosen))
+
+
+def test_a_prompt_that_nobody_could_score_is_left_out_of_every_arm() -> None:
+    """Were it worth 0, the arm whose verifier failed would look worse."""
+    chosen = levels(screening(5))
+    found = runs(chosen)
+    held = result_of(found["arm0"][1])["heldout"]["after"]
+    del held["per_prompt"]["p3"]
+    held["unscorable"] = {"p3": 1}
+    left = effects(crossed(found, levels=chosen))
+    assert {e.prompts for e in left} == {19}
+    whole = effects(crossed(runs(chosen), levels=chosen))
+    values = [e.difference.value for e in whole]
+    assert [e.difference.value for e in left] == pytest.approx(values)
+    held["per_prompt"], held["unscorable"] = {}, {f"p{i}": 1 for i in range(20)}
+    with pytest.raises(ConfigError, match="could be scored in all runs"):
+        crossed(found, levels=chosen)
