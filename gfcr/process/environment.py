@@ -24,8 +24,7 @@ _DEFAULTS: Final = {
     "TRITON_F32_DEFAULT": "ieee",
     "TORCH_CPP_LOG_LEVEL": "ERROR",
     "VLLM_LOGGING_LEVEL": "ERROR",
-    # Quiet, for what fails is raised too, without a thread of its own, and quick to say when a
-    # store is down.
+    # Quiet, as what fails is raised too; without a thread of its own; quick to miss a store.
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     "MLFLOW_LOGGING_LEVEL": "CRITICAL",
@@ -46,7 +45,8 @@ def settle(*, level: int = logging.ERROR) -> None:
 
 def set_defaults() -> None:
     """Sets environment variables that libraries read when imported, unless the user has."""
-    os.environ.update(_DEFAULTS | os.environ)
+    for name, value in _DEFAULTS.items():
+        os.environ.setdefault(name, value)
 
 
 def load(libraries: Iterable[str]) -> None:

@@ -109,9 +109,7 @@ class Trl(TrainerConfig):
         return TrainResult(updates=checkpoint.step_of(last), resumed_from=resumed, model=str(model))
 
     def run(self, job: TrainJob, *, found: Path | None) -> Any:
-        """Trains as one of the processes that train together, and returns the model.
-
-        All of them must call it.
+        """Trains, with every process that trains together calling it, and returns the model.
 
         Args:
             job: see `train`; only rank 0's has a source.

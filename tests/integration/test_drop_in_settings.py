@@ -22,8 +22,8 @@ from gfcr.drop_in.encode import sampling_of
 from gfcr.engine.vllm import Vllm
 from gfcr.errors import ConfigError
 from gfcr.filter.group_advantage import GroupAdvantage
+from gfcr.process.tokenizer import tokenizer_of
 from gfcr.strategy import Strategy
-from gfcr.train.loading import load_tokenizer
 from gfcr.train.trl import Trl
 from gfcr.types import Loss, Sampling
 from tests.cases import over
@@ -351,7 +351,7 @@ def test_a_tokenizer_object_is_the_engine_s_too(model: str, tmp_path: Path) -> N
         processing_class=tokenizer,
         train_dataset=Dataset.from_dict(turns),
     )
-    assert load_tokenizer(trainer._folder).chat_template == tokenizer.chat_template
+    assert tokenizer_of(trainer._folder).chat_template == tokenizer.chat_template
 
 
 def test_model_objects_that_cannot_be_trained_are_refused(model: str, tmp_path: Path) -> None:

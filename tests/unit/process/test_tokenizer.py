@@ -31,5 +31,5 @@ def test_a_folder_is_read_once_until_its_files_change(
 
 
 def test_a_folder_without_one_says_what_to_save(tmp_path: Path) -> None:
-    with pytest.raises(TaskError, match="has no tokenizer that can be loaded .*save_pretrained"):
+    with pytest.raises(TaskError, match=r"has no tokenizer that can be loaded .*save_pretrained"):
         tokenizer_of(tmp_path)
