@@ -11,9 +11,10 @@ from typing import Any, final
 from gfcr.config import Experiment
 from gfcr.errors import ConfigError
 from gfcr.loop.scoring import verify_safely
+from gfcr.process.tokenizer import tokenizer_of
 from gfcr.tasks.base import Codec, Task
 from gfcr.tracking.curve import reached
-from gfcr.train.loading import load_tokenizer, quiet_transformers
+from gfcr.train.loading import quiet_transformers
 from gfcr.train.trl import Trl, classes
 from gfcr.types import Prompt
 
@@ -92,7 +93,7 @@ def _trainer(job: StockJob, *, course: StockCourse) -> Any:
             job.score(by_id[p], tokens) for p, tokens in zip(problem, completion_ids, strict=True)
         ]
 
-    tokenizer = load_tokenizer(job.model)
+    tokenizer = tokenizer_of(job.model, padding_side="left")
     chat = tokenizer.chat_template is not None
     columns = {
         "prompt": [[{"role": "user", "content": p.text}] if chat else p.text for p in job.train],
