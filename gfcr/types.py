@@ -28,6 +28,8 @@ class FinishReason(StrEnum):
     """The token cap was reached."""
     HALTED = "halted"
     """A Control part ended it; `Rollout.detail` names the rule."""
+    ENDED = "ended"
+    """Generate or an environment ended it; `Rollout.detail` is the reason."""
     ABORTED = "aborted"
     """It was cut short and is not a complete rollout (its tokens may be resumed)."""
     ERROR = "error"
@@ -144,10 +146,9 @@ class Signal:
 
     @classmethod
     def first(cls, rollout: Rollout) -> "Signal":
-        """What is known before any filter.
+        """What is known before any filter: without a reward a rollout is rejected, never worth 0.
 
-        Without a reward a rollout is rejected, and never worth 0: as `error` where Generate
-        failed, `unscorable` where who scores did, else `not_judged`.
+        As `error` where Generate failed, `unscorable` where who scores did, else `not_judged`.
         """
         failed = "error" if rollout.finish == FinishReason.ERROR else "unscorable"
         reason = failed if rollout.error is not None else "not_judged"
@@ -257,8 +258,7 @@ class Loss(Checked):
     clip_high: Clip = 0.2
     off_policy: Literal["none", "behaviour"] = "none"
     """`behaviour` clips against the log-probs sampled with; `none` against the policy before the
-    update, as if all data were its own. What else is to be done with data that is not, a strategy's
-    `correction` says."""
+    update, as if all data were its own. What else is done, a strategy's `correction` says."""
     beta: Annotated[float, Interval(gt=0, le=1000)] = 0.1
     """Of `dpo`: how much a preference may cost in divergence from the starting policy."""
 

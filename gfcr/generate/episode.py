@@ -120,6 +120,8 @@ class Episode(Generate):
             if not sampled.stopped or sampled.ended:
                 return action
             seen = await _seen(lambda w, said=action: w.act(said), hosted, session)
+            if seen.done:
+                scenes.now.end(seen.reason)
             if seen.done or final or not scenes.go_on(seen):
                 break
         return ""

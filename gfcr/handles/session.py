@@ -70,6 +70,13 @@ class Trajectory(Protocol):
         """Opens a trajectory sharing the first `at` completion tokens; nothing is resampled."""
         ...
 
+    def end(self, reason: str) -> None:
+        """Ends it as a complete rollout, `finish=ended`; it must not be sampling.
+
+        It was not cut, however many tokens its last request had. One that has ended stays so.
+        """
+        ...
+
     def judge(self, verdict: Verdict) -> None:
         """Ends it with an environment's verdict; for trajectories opened with `verify=False`."""
         ...

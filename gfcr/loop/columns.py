@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from gfcr.engine.base import Delta
-from gfcr.types import Span
+from gfcr.types import Sampling, Span
 
 
 class Columns:
     """Holds four lists of equal length, and counts the entries that `_fill` has put in."""
 
-    def __init__(self) -> None:
+    def __init__(self, sampling: Sampling) -> None:
+        self.sampling = sampling
         self._clear()
         self._filled = 0
         self._spans: list[Span] = []
@@ -22,6 +23,11 @@ class Columns:
         """The spans of tokens by the request that generated them, in order."""
         last = Span(request_id=self._request, start=0, stop=self._gained)
         return [*self._spans, last] if self._gained else list(self._spans)
+
+    @property
+    def _room(self) -> int:
+        """The number of tokens it may still gain under its cap."""
+        return self.sampling.max_tokens - len(self.tokens)
 
     def _clear(self) -> None:
         self.tokens: list[int] = []

@@ -8,7 +8,7 @@ import numpy as np
 from gfcr.stages import Harvest
 from gfcr.types import FinishReason, Rollout, Sample
 
-_COMPLETE: Final = (FinishReason.STOP, FinishReason.HALTED)
+_COMPLETE: Final = (FinishReason.STOP, FinishReason.HALTED, FinishReason.ENDED)
 
 
 def criteria(

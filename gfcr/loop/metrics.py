@@ -151,12 +151,10 @@ def _rollout_metrics(rollouts: Sequence[Rollout], *, name: str) -> dict[str, flo
         **({f"reward/{name}": float(np.mean(rewards))} if rewards else {}),
         f"length/{name}/mean": float(lengths_N.mean()),
         **percentiles,
-        f"length/{name}/truncated": float(
-            np.mean([r.finish == FinishReason.LENGTH for r in rollouts])
-        ),
-        f"length/{name}/halted": float(
-            np.mean([r.finish == FinishReason.HALTED for r in rollouts])
-        ),
+        **{
+            f"length/{name}/{word}": float(np.mean([r.finish == finish for r in rollouts]))
+            for word, finish in (("truncated", FinishReason.LENGTH), ("halted", "halted"))
+        },
     }
 
 

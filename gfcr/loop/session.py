@@ -66,11 +66,9 @@ class JobSession(SideSession):
         for trajectory in self.trajectories:
             problem = described(lost[id(trajectory)]) if id(trajectory) in lost else None
             problem = problem or trajectory.problem()
-            if trajectory.finish == FinishReason.ABORTED:
-                continue
             if problem is None:
                 trajectory.seal()
-            else:
+            elif trajectory.finish != FinishReason.ABORTED:
                 trajectory.fail(problem)
         return failure
 

@@ -40,10 +40,9 @@ class LiveTrajectory(Columns):
         verify: bool = True,
     ) -> None:
         """Opens a trajectory without tokens, named `name` in its group, among its siblings."""
-        super().__init__()
+        super().__init__(sampling)
         self.id, self.name = f"{origin.group_id}/{name}", name
-        self.sampling, self.role, self._prompt = sampling, role, prompt
-        self._verify = verify
+        self.role, self._prompt, self._verify = role, prompt, verify
         self.view, self._origin, self._siblings = origin.view, origin, siblings
         self._train_under = train_under or prompt
         self._sampled_under = () if self._train_under is prompt else prompt.tokens
@@ -74,11 +73,6 @@ class LiveTrajectory(Columns):
     def siblings(self) -> tuple["LiveTrajectory", ...]:
         """See `stages.Trajectory.siblings`."""
         return tuple(self._siblings)
-
-    @property
-    def _room(self) -> int:
-        """The number of tokens it may still gain under its cap."""
-        return self.sampling.max_tokens - len(self.tokens)
 
     def sample(
         self, *, max_tokens: int | None = None, stop: Sequence[int] = (), ends: bool = True
@@ -117,13 +111,11 @@ class LiveTrajectory(Columns):
 
     def append(self, tokens: Sequence[int]) -> None:
         """See `stages.Trajectory.append`."""
-        if self.finish is not None:
-            return
-        if len(tokens) > self._room:
-            self._end(FinishReason.LENGTH, detail=f"{len(tokens)} tokens to append did not fit")
-            return
         num = len(tokens)
-        self._fill(tokens, (0.0,) * num, (-1,) * num, (False,) * num)
+        if self.finish is None and num > self._room:
+            self._end(FinishReason.LENGTH, detail=f"{num} tokens to append did not fit")
+        if self.finish is None:
+            self._fill(tokens, (0.0,) * num, (-1,) * num, (False,) * num)
 
     def fork(self, at: int) -> "LiveTrajectory":
         """See `stages.Trajectory.fork`."""
@@ -143,6 +135,12 @@ class LiveTrajectory(Columns):
         child._spans = cut_spans(self.spans, num=sum(child.mask))
         child.parent, child.fork_at = self.id, at
         return child
+
+    def end(self, reason: str) -> None:
+        """See `stages.Trajectory.end`."""
+        assert self._wait is None, "a trajectory is not ended while it samples"
+        if self.finish is None:
+            self._end(FinishReason.ENDED, detail=reason)
 
     def drop(self, reason: str) -> None:
         """See `stages.Trajectory.drop`."""
@@ -239,8 +237,8 @@ class LiveTrajectory(Columns):
 
     def rollout(self) -> Rollout:
         """Freezes it as it is; one without a finish reason was cut because its batch was full."""
-        verdict = None if self.finish in ("error", "aborted") else self.verdict
-        given = (verdict or Verdict(reward=None)).scores
+        left = Verdict(reward=None, error=self.error)
+        verdict = left if self.finish in ("error", "aborted") else self.verdict or left
         return Rollout(
             id=self.id,
             group_id=self._origin.group_id,
@@ -258,11 +256,11 @@ class LiveTrajectory(Columns):
             parent=self.parent,
             fork_at=self.fork_at,
             role=self.role,
-            reward=verdict.reward if verdict else None,
-            error=verdict.error if verdict else self.error,
+            reward=verdict.reward,
+            error=verdict.error,
             origin=self._came,
             notes={k: float(v) for k, v in self.notes.items() if is_note(k, v)}
-            | {f"{REWARDS}{name}": score for name, score in given.items()},
+            | {f"{REWARDS}{name}": score for name, score in verdict.scores.items()},
         )
 
     def _end(self, finish: FinishReason, *, detail: str = "") -> None:

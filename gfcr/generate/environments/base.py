@@ -15,6 +15,8 @@ class Observation:
     text: str = ""
     done: bool = False
     """The episode is over; nothing of it is shown."""
+    reason: str = "done"
+    """Why it is over, as `Rollout.detail` then has it: one word, such as `won`."""
     history: str | None = None
     """What is seen next in the place of all before it, as a prompt of its own: `per_turn` alone."""
 

@@ -16,6 +16,7 @@ from tests.cases import over
         (FinishReason.STOP, True, True),
         (FinishReason.LENGTH, False, False),
         (FinishReason.HALTED, True, False),
+        (FinishReason.ENDED, True, True),
     ],
 )
 def test_it_is_about_how_a_rollout_ended(

@@ -145,7 +145,8 @@ def test_the_environment_s_word_is_the_reward_and_nobody_else_is_asked() -> None
     pipeline, batch = ran(Episode(environment=Guess()), guesses)
     for group in batch.groups:
         won, lost = group.rollouts
-        assert (won.text, won.reward, won.finish) == ("1=17=", 1.0, FinishReason.STOP)
+        assert (won.text, won.reward, won.finish) == ("1=17=", 1.0, FinishReason.ENDED)
+        assert won.detail == "done" and lost.finish == FinishReason.STOP
         assert (lost.text, lost.reward) == ("2=13=24=3#", 0.0)
         assert won.notes["rewards/asked"] == 2 and lost.notes["rewards/asked"] == 3
         assert won.mask_T.tolist() == [True, True, False, True, True]
@@ -262,7 +263,7 @@ def test_a_message_ends_at_the_end_of_sequence_and_only_the_environment_ends_the
         ids = make.CODEC.encode
         assert rollout.tokens_T.tolist() == [*ids("1="), eos, *ids("?1+"), *ids("7="), eos]
         assert rollout.mask_T.tolist() == [True] * 3 + [False] * 3 + [True] * 3
-        assert rollout.reward == 1.0 and rollout.finish == FinishReason.STOP
+        assert rollout.reward == 1.0 and rollout.finish == FinishReason.ENDED
 
 
 @over("stop", ["", "="])

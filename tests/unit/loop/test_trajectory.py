@@ -358,6 +358,34 @@ def test_an_open_end_is_sealed_and_an_ended_one_stays(stopped: bool) -> None:
     assert (halted.finish, halted.detail) == (FinishReason.HALTED, "enough")
 
 
+@over("how", ["at its cap", "at a stop", "appended", "for itself"])
+def test_what_generate_ends_is_whole_however_its_last_request_closed(how: str) -> None:
+    ground = Ground()
+    trajectory = opened(ground)
+    ends = FinishReason.STOP if how == "at a stop" else FinishReason.LENGTH
+    sampled(trajectory, 5, 7, finish=ends, max_tokens=2)
+    trajectory.append([6] * (how == "appended"))
+    trajectory.end("won")
+    trajectory.end("again")
+    trajectory.append([6])
+    trajectory.seal()
+    rollout = trajectory.rollout()
+    assert (rollout.finish, rollout.detail, rollout.complete) == ("ended", "won", True)
+    assert len(ground.judged) == 1 and trajectory.sample().result().ended
+    assert len(rollout) == 2 + (how == "appended") and len(ground.requests) == 1
+
+
+def test_only_what_goes_on_is_ended_and_never_while_it_samples() -> None:
+    trajectory = opened(Ground())
+    finished(trajectory, 5)
+    trajectory.end("won")
+    assert (trajectory.finish, trajectory.detail) == (FinishReason.STOP, "")
+    sampling = opened(Ground())
+    sampling.sample()
+    with pytest.raises(AssertionError, match="not ended while it samples"):
+        sampling.end("won")
+
+
 def test_text_to_append_that_does_not_fit_ends_it_and_says_so() -> None:
     trajectory = opened(Ground())
     trajectory.append([6] * 9)
