@@ -26,6 +26,14 @@ class View(Protocol):
     """The most tokens that a prompt may have, so that a rollout fits the engine's context."""
 
     @property
+    def num_prompts(self) -> int:
+        """The number of training prompts, which are drawn once an epoch each.
+
+        In an evaluation that of the held-out ones.
+        """
+        ...
+
+    @property
     def groups(self) -> Sequence[Group]:
         """The groups completed so far in this batch, accepted and rejected."""
         ...

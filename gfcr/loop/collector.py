@@ -76,7 +76,7 @@ class Collector:
     @property
     def done(self) -> bool:
         """Whether the batch is full, or nothing is in the making for it."""
-        return self.view.accepted >= self.view.target or not self._live
+        return self.view.num_accepted >= self.view.target or not self._live
 
     def begin(self) -> None:
         """Begins the first groups.
@@ -85,7 +85,7 @@ class Collector:
             BatchCannotFill: a Planner's bound on refilling is spent.
         """
         plan = self._plan(max(0, self._missing))
-        self.view.aim(plan.target)
+        self.view.target = plan.target
         self._begin(plan)
 
     def owns(self, cell: Cell) -> bool:
@@ -102,7 +102,7 @@ class Collector:
         Raises:
             BatchCannotFill: a Planner's bound on refilling is spent.
         """
-        while self.view.accepted < self.view.target and self._offered:
+        while self.view.num_accepted < self.view.target and self._offered:
             self._judge(self._offered.popleft())
         if self._missing > 0:
             self._begin(self._plan(0))
@@ -164,7 +164,7 @@ class Collector:
     @property
     def _missing(self) -> int:
         """How many accepted groups the batch lacks if all those in flight are accepted."""
-        return self.view.target - self.view.accepted - len(self._live)
+        return self.view.target - self.view.num_accepted - len(self._live)
 
     def _begin(self, plan: Plan) -> None:
         """Selects prompts for the plan's open groups, allocates compute to jobs and starts them."""
@@ -172,7 +172,7 @@ class Collector:
         for job in jobs:
             self._start(job)
         if jobs:
-            self.view.started()
+            self.view.round += 1
 
     def _plan(self, num_groups: int) -> Plan:
         plan = Plan(

@@ -12,6 +12,11 @@ from gfcr.types import Prompt
 class Prompts(Protocol):
     """Where a run's prompts come from: drawn from the task, or read from a log."""
 
+    @property
+    def num_prompts(self) -> int:
+        """How many different prompts there are."""
+        ...
+
     def draw(self, num: int) -> list[Prompt]:
         """Takes the next `num` prompts."""
         ...
@@ -38,7 +43,7 @@ class PromptStream:
     def __init__(self, prompts: Sequence[Prompt], *, seed: int | None) -> None:
         if not len(prompts):
             raise TaskError("the task has no training prompts: give it at least one.")
-        self._prompts, self._seed = prompts, seed
+        self._prompts, self._seed, self.num_prompts = prompts, seed, len(prompts)
         self.drawn = 0
         """Prompts handed out so far, each counted once an epoch."""
         self._returned: deque[Prompt] = deque()
@@ -47,7 +52,7 @@ class PromptStream:
     @property
     def epoch(self) -> int:
         """Full passes over the prompts so far."""
-        return self.drawn // len(self._prompts)
+        return self.drawn // self.num_prompts
 
     def draw(self, num: int) -> list[Prompt]:
         """Takes the next `num` prompts."""
@@ -67,7 +72,7 @@ class PromptStream:
         self._order = self._shuffled(epoch=self.epoch)
 
     def _next(self) -> Prompt:
-        epoch, position = divmod(self.drawn, len(self._prompts))
+        epoch, position = divmod(self.drawn, self.num_prompts)
         if position == 0:
             self._order = self._shuffled(epoch=epoch)
         self.drawn += 1
@@ -75,5 +80,5 @@ class PromptStream:
 
     def _shuffled(self, *, epoch: int) -> Any:
         if self._seed is None:
-            return range(len(self._prompts))
-        return rng(self._seed, "prompts", epoch).permutation(len(self._prompts))
+            return range(self.num_prompts)
+        return rng(self._seed, "prompts", epoch).permutation(self.num_prompts)

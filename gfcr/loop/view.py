@@ -48,12 +48,11 @@ class RunView:
         self.group_size, self.sampling, self.stream = group_size, sampling, stream
         self.step, self.round = step, 0
         self.groups: list[Group] = []
-        self.accepted = 0
+        self.num_accepted = 0
 
     def go_on(self, groups: Iterable[Group], *, target: int, round: int) -> None:
         """Restores a batch in which these groups were already judged."""
-        self.aim(target)
-        self.round = round
+        self.target, self.round = target, round
         for group in groups:
             self.judged(group)
 
@@ -68,22 +67,14 @@ class RunView:
         return self._floor.engine.max_length - self.sampling.max_tokens
 
     @property
-    def num_accepted(self) -> int:
-        """Groups accepted so far."""
-        return self.accepted
-
-    def aim(self, target: int) -> None:
-        """Sets how many accepted groups fill the batch."""
-        self.target = target
-
-    def started(self) -> None:
-        """Counts one more round of groups begun."""
-        self.round += 1
+    def num_prompts(self) -> int:
+        """See `stages.View.num_prompts`."""
+        return self.stream.num_prompts
 
     def judged(self, group: Group) -> None:
         """Adds a group that is complete, accepted or rejected."""
         self.groups.append(group)
-        self.accepted += group.rejected is None
+        self.num_accepted += group.rejected is None
 
     def mapped(self, groups: Mapping[str, Group]) -> None:
         """Replaces groups by those with the same ids."""

@@ -234,6 +234,11 @@ class LogStream:
         self._prompts: deque[Prompt] = deque()
         self._num = self._step = 0
 
+    @property
+    def num_prompts(self) -> int:
+        """Refuses, since a log has the prompts that were asked alone."""
+        raise Unanswerable("the number of training prompts is not in the log.")
+
     def begin(self, update: LoggedUpdate) -> None:
         """Switches to an update of the log."""
         self._prompts = deque(g.prompt for g in update.groups)

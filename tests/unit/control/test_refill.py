@@ -11,7 +11,7 @@ from tests.cases import over
 
 def _view(*, accepted: int, begun: int, round: int) -> Any:
     view = make.view(target=8)
-    view.round, view.accepted = round, accepted
+    view.round, view.num_accepted = round, accepted
     view.groups = [make.group([0.0]).reject("zero_variance")] * begun
     return view
 

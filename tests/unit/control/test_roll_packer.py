@@ -89,7 +89,7 @@ def test_a_long_round_waits_for_a_full_queue_and_leaves_the_rest() -> None:
 def test_later_rounds_and_groups_in_flight_are_counted() -> None:
     part, view = RollPacker(factor=1.5), make.view(target=4)
     assert part.plan(Plan(num_groups=1, target=4, in_flight=3), view=view).num_groups == 3
-    view.started()
+    view.round += 1
     later = Plan(num_groups=0, target=4)
     assert part.plan(later, view=view) == replace(later)
 

@@ -118,7 +118,7 @@ def test_prompts_ahead_are_kept_for_the_next_batch_and_no_token_is_lost() -> Non
 
 def _plan(part: Speed, *, accepted: int, round: int, in_flight: int = 0) -> Plan:
     view = make.view(target=8)
-    view.round, view.accepted = round, accepted
+    view.round, view.num_accepted = round, accepted
     missing = 8 - accepted - in_flight
     begin = missing if round == 0 else 0
     plan = Plan(num_groups=begin, target=8, in_flight=in_flight, missing=missing)

@@ -96,7 +96,7 @@ def test_groups_held_back_are_begun_when_others_were_cheap() -> None:
     part, view = TokenBudget(tokens=400), make.view(group_size=4, max_tokens=50)
     plan = part.plan(Plan(num_groups=6, target=6), view=view)
     assert (plan.num_groups, part.owed) == (2, 4)
-    view.started()
+    view.round += 1
     waiting = part.plan(Plan(num_groups=0, target=6, in_flight=2, missing=4), view=view)
     assert (waiting.num_groups, part.owed) == (0, 4)
     part.spent = 40

@@ -9,6 +9,8 @@ from gfcr import strategy as strategies
 from gfcr.loop.view import shown
 from gfcr.stages import Generate
 from gfcr.testing import factories as make
+from tests import loops
+from tests.cases import over
 
 
 def test_the_version_is_the_engine_s_at_the_moment_and_a_job_knows_its_update() -> None:
@@ -49,6 +51,27 @@ def test_a_view_passes_on_what_a_part_asks() -> None:
     assert part.recorded("somewhere") == []
 
 
+@over("num", [1, 9])
+def test_as_many_draws_as_there_are_prompts_are_an_epoch_whatever_was_put_back(num: int) -> None:
+    part = shown(make.view(task=make.CoinTask(num_train=num)))
+    part.put_back(part.draw(1))
+    assert part.num_prompts == num
+    assert len({p.id for p in part.draw(part.num_prompts)}) == num
+    part.draw(num + 1)
+    assert part.num_prompts == num
+
+
+def test_an_evaluation_tells_the_number_of_its_own_prompts_alone() -> None:
+    seen: list[int] = []
+
+    async def how(session: Any) -> None:
+        seen.append(session.view.num_prompts)
+        await session.open(0).sample()
+
+    loops.evaluate(loops.run(), generate=loops.Generates(how=how))
+    assert set(seen) == {len(loops.HELDOUT)}
+
+
 def test_draws_of_a_part_are_of_its_seed_step_and_key() -> None:
     def number(*key: str, **changes: int) -> float:
         return float(shown(make.view(**changes)).rng(*key).random())
@@ -63,17 +86,14 @@ def test_a_view_counts_what_is_accepted_and_shows_groups_as_they_are_now() -> No
     one, lost = make.group([1.0], id="a"), make.group([0.0], id="b", rejected="no_spread")
     for group in (one, lost):
         view.judged(group)
-    view.started()
-    view.aim(7)
+    view.round, view.target = 1, 7
     assert (view.num_accepted, view.round, view.target) == (1, 1, 7)
     mapped = one.with_advantages([1.0])
     view.mapped({"a": mapped})
     assert view.groups == [mapped, lost]
-    view.started()
-    assert view.round == 2
     later = make.view(target=5, step=4)
     later.go_on([one, lost], target=6, round=3)
-    assert (later.step, later.target, later.round, later.accepted) == (4, 6, 3, 1)
+    assert (later.step, later.target, later.round, later.num_accepted) == (4, 6, 3, 1)
 
 
 def test_a_prompt_s_name_is_of_its_text_and_its_answer() -> None:

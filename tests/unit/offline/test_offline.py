@@ -12,9 +12,10 @@ from gfcr import offline
 from gfcr import strategy as strategies
 from gfcr.control.oversample import Oversample
 from gfcr.control.repetition_stop import RepetitionStop
-from gfcr.errors import ConfigError
+from gfcr.errors import ConfigError, GfcrError
 from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.generate.sample import Sample
+from gfcr.offline.engine import LogStream
 from gfcr.stages import Filter, View
 from gfcr.strategy import Strategy
 from gfcr.testing.factories import CODEC, CoinTask, pipeline
@@ -275,3 +276,8 @@ def test_the_command_answers_and_refuses(tmp_path: Path) -> None:
     assert "generate" in tree["refused"] and tree["signal_rate"] is None
     shown = gfcr(*command)
     assert "not answered treerl" in shown.stdout
+
+
+def test_how_many_training_prompts_there_were_no_log_tells() -> None:
+    with pytest.raises(GfcrError, match="number of training prompts is not in the log"):
+        LogStream(askers=()).num_prompts  # noqa: B018 # it is asked
