@@ -6,7 +6,7 @@ Shape suffixes: `_T` one entry per completion token, `_N` one entry per rollout 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 from annotated_types import Interval
@@ -113,8 +113,8 @@ class Rollout:
     origin: Literal["fresh", "replay"] = "fresh"
     role: str = ""
     """What it was asked on the side for, such as `judge`; empty is one that answers the prompt."""
-    notes: Mapping[str, float] = field(default_factory=dict[str, float])
-    """Numbers a Generate part attaches for its Filter (exit index, depth...)."""
+    notes: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Numbers and texts a Generate part attaches for its Filter (exit index, state...)."""
 
     def __post_init__(self) -> None:
         for column_T in (self.tokens_T, self.logprobs_T, self.versions_T, self.mask_T):

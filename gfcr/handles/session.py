@@ -26,7 +26,8 @@ class Trajectory(Protocol):
     tokens: list[int]
     logprobs: list[float]
     mask: list[bool]
-    notes: dict[str, float]
+    notes: dict[str, Any]
+    """Numbers and texts, which its rollout has too: for filters, and read back by who goes on."""
 
     @property
     def name(self) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gfcr.errors import PartError, shown
+from gfcr.handles import REWARDS
 from gfcr.loop.known import Known
 from gfcr.types import Floats, Group, Prompt, Rollout, Signal
 from gfcr.values.numbers import LARGEST, is_note, is_number, real
@@ -25,7 +26,7 @@ def flaw(
     mask: Sequence[bool],
     *,
     logprobs: Sequence[float],
-    notes: Mapping[str, float],
+    notes: Mapping[str, Any],
     detail: str,
 ) -> str | None:
     """Returns why these columns and notes are no rollout; None if they are one."""
@@ -33,8 +34,9 @@ def flaw(
         return "no token was sampled for it" + (f" ({detail})" if detail else "")
     if not np.isfinite(logprobs).all():
         return "the engine gave log-probs that are not finite: the model's numbers overflow"
-    odd = {k: v for k, v in notes.items() if not is_note(k, v)}
-    return f"its notes are no numbers: {shown(odd)}" if odd else None
+    said = {k: v for k, v in notes.items() if isinstance(v, str) and str(k).startswith(REWARDS)}
+    odd = {k: v for k, v in notes.items() if not is_note(k, v)} | said
+    return f"its notes are no numbers (or texts, but no rewards): {shown(odd)}" if odd else None
 
 
 def check_group(group: Any, *, before: Group, by: str) -> Group:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal, final
+from typing import Any, Literal, final
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from gfcr.seeds import seed_of
 from gfcr.stages import BATCH_FULL, Sampled
 from gfcr.tasks.base import Verdict
 from gfcr.types import FinishReason, Prompt, Rollout, Sampling
-from gfcr.values.numbers import is_note
+from gfcr.values.numbers import is_note, plain
 
 
 @final
@@ -46,7 +46,7 @@ class LiveTrajectory(Columns):
         self.view, self._origin, self._siblings = origin.view, origin, siblings
         self._train_under = train_under or prompt
         self._sampled_under = () if self._train_under is prompt else prompt.tokens
-        self.notes: dict[str, float] = {}
+        self.notes: dict[str, Any] = {}
         self.finish: FinishReason | None = None
         self.detail, self.stopped = "", False
         self._came: Literal["fresh", "replay"] = "fresh"
@@ -259,7 +259,7 @@ class LiveTrajectory(Columns):
             reward=verdict.reward,
             error=verdict.error,
             origin=self._came,
-            notes={k: float(v) for k, v in self.notes.items() if is_note(k, v)}
+            notes={k: plain(v) for k, v in self.notes.items() if is_note(k, v)}
             | {f"{REWARDS}{name}": score for name, score in verdict.scores.items()},
         )
 

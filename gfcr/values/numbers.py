@@ -37,7 +37,12 @@ def real(value: object) -> float | None:
     return number if abs(number) <= LARGEST else None
 
 
+def plain(note: float | str) -> float | str:
+    """Returns a note as records hold it: numpy's numbers and texts become Python's."""
+    return str(note) if isinstance(note, str) else float(note)
+
+
 def is_note(key: object, value: object) -> bool:
-    """Tells whether a note maps a name to a number; NaN stands for a value not measured."""
+    """Tells whether a note maps a name to a text or number; NaN stands for one not measured."""
     nothing = is_number(value) and value != value
-    return isinstance(key, str) and (nothing or real(value) is not None)
+    return isinstance(key, str) and (isinstance(value, str) or nothing or real(value) is not None)

@@ -147,7 +147,7 @@ def test_rollouts_that_fail_and_that_cannot_be_scored_are_told(caplog: Any) -> N
         for index in range(2):
             trajectory = session.open(index)
             await trajectory.sample()
-            trajectory.notes["x"] = "high" if index == 0 else 1.0
+            trajectory.notes["x"] = [1.0] if index == 0 else 1.0
 
     class Broken(make.CoinTask):
         def verify(self, prompt: Prompt, *, text: str) -> Verdict:
@@ -159,8 +159,9 @@ def test_rollouts_that_fail_and_that_cannot_be_scored_are_told(caplog: Any) -> N
     with caplog.at_level(logging.ERROR):
         (group,) = on.runner.finish()
     said = "(the first one; see `unscorable/*`)"
+    odd = "its notes are no numbers (or texts, but no rewards)"
     assert [r.getMessage() for r in caplog.records] == [
-        f"rollout g0/0 failed: its notes are no numbers: {{'x': 'high'}} {said}",
+        f"rollout g0/0 failed: {odd}: {{'x': [1.0]}} {said}",
         f"rollout g0/1 is unscorable: ValueError: cannot parse {said}",
     ]
     assert on.floor.told._kinds == {"generate", "ValueError"}

@@ -420,7 +420,7 @@ def test_every_field_of_a_rollout_is_its_trajectory_s() -> None:
     assert branch is ground.siblings[1] and branch.name == "0.0" and trunk.fork(0).name == "0.1"
     branch.sample()
     gains(branch, 7, version=2)
-    branch.notes.update(tries=2, odd=cast("Any", "x"), rate=np.float32(0.5))
+    branch.notes.update(tries=2, odd=["x"], rate=np.float32(0.5), state=np.str_("#.O"))
     rollout = branch.rollout()
     arrays = {
         "tokens_T": np.array([5, 6, 9, 7], np.int32),
@@ -451,9 +451,9 @@ def test_every_field_of_a_rollout_is_its_trajectory_s() -> None:
         origin="fresh",
         reward=None,
         error=None,
-        notes={"tries": 2.0, "rate": 0.5},
+        notes={"tries": 2.0, "rate": 0.5, "state": "#.O"},
     )
-    assert {type(v) for v in rollout.notes.values()} == {float}
+    assert [type(v) for v in rollout.notes.values()] == [float, float, str]
     first = trunk.rollout()
     assert (first.parent, first.fork_at, first.notes) == (None, 0, {})
 
@@ -526,7 +526,9 @@ def test_a_complete_rollout_is_taken_as_it_is_with_its_verdict() -> None:
         ({"reward": None}, 1),
     ):
         given: dict[str, Any] = {"detail": "x", "sampled_under": hint.tokens, **changes}
-        old = make.rollout(**given, notes={"tries": 2.0}, finish=FinishReason.LENGTH)
+        old = make.rollout(
+            **given, notes={"tries": 2.0, "state": "#.O"}, finish=FinishReason.LENGTH
+        )
         ground = Ground()
         trajectory = opened(ground)
         trajectory.resume(old)
@@ -572,8 +574,13 @@ def test_what_was_not_sampled_or_was_changed_is_no_rollout() -> None:
     finished(fine, 5)
     fine.notes["x"] = float("nan")
     assert fine.problem() is None
-    fine.notes["y"] = cast("Any", "high")
-    assert fine.problem() == "its notes are no numbers: {'y': 'high'}"
+    fine.notes["y"] = "high"
+    assert fine.problem() is None
+    fine.notes["rewards/y"] = "high"
+    told = "its notes are no numbers (or texts, but no rewards)"
+    assert fine.problem() == f"{told}: {{'rewards/y': 'high'}}"
+    fine.notes["rewards/y"], fine.notes["z"] = 0.5, ["high"]
+    assert fine.problem() == f"{told}: {{'z': ['high']}}"
     empty.append([6])
     assert empty.problem() == "no token was sampled for it"
     cut.append([6] * 10)

@@ -23,7 +23,8 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 numbers = st.floats(allow_nan=False, width=32)
 finite = st.floats(allow_nan=False, allow_infinity=False, width=32)
 counts = st.integers(0, 2**31 - 1)
-notes = st.dictionaries(texts, numbers, max_size=2)
+values = st.dictionaries(texts, numbers, max_size=2)
+notes = st.dictionaries(texts, numbers | st.text(max_size=8), max_size=2)
 spans = st.builds(Span, request_id=texts, start=counts, stop=counts)
 prompts = st.builds(
     Prompt,
@@ -97,7 +98,7 @@ def groups(draw):
         rollouts=tuple(members),
         signals=tuple(map(signal, members)),
         rejected=draw(st.none() | texts),
-        values=draw(notes),
+        values=draw(values),
     )
 
 

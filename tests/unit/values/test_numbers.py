@@ -30,12 +30,15 @@ LARGEST = float(np.finfo(np.float32).max)
     ],
 )
 def test_a_number_is_finite_in_single_precision(value: Any, number: float | None) -> None:
-    assert real(value) == number and is_note("a", value) == (number is not None or value != value)
+    noted = number is not None or value != value or isinstance(value, str)
+    assert real(value) == number and is_note("a", value) == noted
 
 
-def test_a_note_is_a_number_by_name_or_not_measured() -> None:
-    assert is_note("a", NAN) and is_note("", 0) and is_note("a", np.float32(NAN))
-    assert not any([is_note(1, 0.5), is_note(None, NAN), is_note("a", INF), is_note("a", "b")])
+def test_a_note_is_a_text_or_number_by_name_or_not_measured() -> None:
+    assert (
+        is_note("a", NAN) and is_note("", 0) and is_note("a", "") and is_note("a", np.float32(NAN))
+    )
+    assert not any([is_note(1, 0.5), is_note(None, NAN), is_note("a", INF), is_note("a", ["b"])])
 
 
 @over(
