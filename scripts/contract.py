@@ -13,6 +13,8 @@ from typing import Any
 
 from gfcr import handles, stages, types
 from gfcr.correction import base as correction
+from gfcr.generate.environments import base as environments
+from gfcr.generate.tools import base as tools
 
 PAGE = Path(__file__).parents[1] / "docs" / "contract.md"
 HEAD = """<!-- scripts/contract.py wrote this from the docstrings of the classes named -->
@@ -29,6 +31,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         *("BatchMap", "Observer", "AfterUpdate"),
     ),
     "What parts answer": (*("Halt", "Abort", "Cap", "SampleMore", "Retire", "Corrected"),),
+    "Tools and environments": ("Tool", "Call", "World", "Observation"),
     "What parts are handed": (
         *("View", "Plan", "Job", "Session", "Scratch", "Trajectory", "Sampled", "Posed"),
         *("Harvest", "Group", "Signal", "Rollout", "Prompt", "Sampling", "Learned"),
@@ -47,7 +50,8 @@ def page() -> str:
 
 
 def _find(name: str) -> type[Any]:
-    return next(getattr(m, name) for m in (stages, handles, types, correction) if hasattr(m, name))
+    places = (stages, handles, types, correction, tools, environments)
+    return next(getattr(m, name) for m in places if hasattr(m, name))
 
 
 def _class(kind: type[Any]) -> Iterator[str]:

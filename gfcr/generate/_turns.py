@@ -2,17 +2,20 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar, Final
 
 from annotated_types import Len
 
 from gfcr import registry
 from gfcr.errors import ConfigError, TaskError
-from gfcr.generate.tools.base import Tool, ToolError
+from gfcr.generate.tools.base import Call, Over, Tool, ToolError
 from gfcr.generate.tools.calculator import Calculator
 from gfcr.stages import Generate, Session, Trajectory
 from gfcr.values.ranges import Count, Text
 from gfcr.values.templates import holding
+
+_HELD: Final = "tool/"
+"""What the names begin with of the notes in which a tool holds what it needs."""
 
 
 @dataclass(kw_only=True)
@@ -54,10 +57,15 @@ class TakesTurns(Generate):
     async def ask(self, trajectory: Trajectory, *, session: Session) -> None:
         """Appends what the tool says of a trajectory that has called it."""
         text, tool = session.view.decode(trajectory.tokens).removesuffix(self.stop), self.tool
+        # Its own copy: a tool in a thread must not write to notes that the loop reads.
+        call = Call(text=text, prompt=session.job.prompt, held=held(trajectory))
         self.calls += 1
-        answer = await session.call(_attempt, tool, text) if tool.slow else _attempt(tool, text)
-        tokens = self._encoded(answer, session=session)
-        trajectory.append(tokens)
+        answer = await session.call(_attempt, tool, call) if tool.slow else _attempt(tool, call)
+        if isinstance(answer, Over):
+            trajectory.end(str(answer))
+        else:
+            trajectory.append(self._encoded(answer, session=session))
+        trajectory.notes |= {f"{_HELD}{name}": value for name, value in call.held.items()}
         trajectory.notes["tool_calls"] = trajectory.notes.get("tool_calls", 0) + 1
 
     def _encoded(self, answer: str | None, *, session: Session) -> Sequence[int]:
@@ -76,8 +84,24 @@ class TakesTurns(Generate):
         return registry.name_of("generate", type(self))
 
 
-def _attempt(tool: Tool, text: str) -> str | None:
+def held(trajectory: Trajectory) -> dict[str, Any]:
+    """Returns what a tool holds of an episode, see `Call.held`."""
+    notes = trajectory.notes.items()
+    return {name.removeprefix(_HELD): v for name, v in notes if name.startswith(_HELD)}
+
+
+def branch(trajectory: Trajectory, *, at: int) -> Trajectory:
+    """Forks an episode with its count of calls and what the tool holds of it, as they are now."""
+    forked = trajectory.fork(at)
+    notes = trajectory.notes.items()
+    forked.notes |= {n: v for n, v in notes if n == "tool_calls" or n.startswith(_HELD)}
+    return forked
+
+
+def _attempt(tool: Tool, call: Call) -> str | Over | None:
     try:
-        return tool.answer(text)
+        return tool.answer(call)
+    except Over as over:
+        return over
     except ToolError:
         return None

@@ -42,7 +42,8 @@ class MultiTurn(TakesTurns):
         self, trajectory: Trajectory, *, stop: Sequence[int], session: Session
     ) -> None:
         # A resumed rollout may have been cut while its tool was at work.
-        asked = bool(trajectory.tokens) and trajectory.tokens[-1] in stop and trajectory.mask[-1]
+        sampled = trajectory.finish is None and trajectory.mask[-1:] == [True]
+        asked = sampled and trajectory.tokens[-1] in stop
         while trajectory.notes.get("tool_calls", 0) < self.max_turns - 1:
             if not asked and (await trajectory.sample(stop=stop)).ended:
                 return

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, final
 
 from annotated_types import Interval
 
-from gfcr.generate._turns import TakesTurns
+from gfcr.generate._turns import TakesTurns, branch
 from gfcr.stages import Session, Trajectory
 from gfcr.values.ranges import Count, Finite
 
@@ -87,10 +87,8 @@ class ToolTree(TakesTurns):
         return answered and self.probability(path, at) > self.threshold
 
     def _branch(self, path: Trajectory, at: int) -> Trajectory:
-        branch = path.fork(at)
-        branch.notes["tool_calls"] = path.notes["tool_calls"]
         self.branches += 1
-        return branch
+        return branch(path, at=at)
 
     def _entropy(self, path: Trajectory, at: int) -> float:
         """Of the tokens that one turn sampled from a place on."""

@@ -24,6 +24,7 @@ from gfcr.tasks.verifiers.base import load
 from gfcr.testing import factories as make
 from gfcr.types import Prompt, Sampling
 from tests.cases import over
+from tests.tools import said
 
 VERIFIERS = registry.names("verifier")
 ENVIRONMENTS = [name for name in registry.names("environment") if name != "openenv"]
@@ -117,7 +118,7 @@ def test_a_tool_has_no_memory(name: str, tmp_path: Path) -> None:
 
         def ask(text: str) -> object:
             try:
-                return tool.answer(text)
+                return said(tool, text)
             except ToolError as error:
                 return str(error)
 

@@ -22,6 +22,7 @@ from gfcr.types import Loss, Prompt, Sample, Sampling
 from tests.integration import demo_floor
 from tests.integration.demo_floor import Floor, Source, fresh
 from tests.integration.trl_script import Scripted, change, plain_sgd, relative, run, tiny_policy
+from tests.tools import said
 
 
 class Sum:
@@ -40,7 +41,7 @@ class Sum:
         """
         type(self).asked += 1
         try:
-            result = Calculator().answer(step.lstrip(",").removesuffix("="))
+            result = said(Calculator(), step.lstrip(",").removesuffix("="))
         except ToolError:
             return "?"
         self.done = result == self.answer

@@ -1,10 +1,10 @@
 """A tool as an environment."""
 
 from dataclasses import dataclass, field
-from typing import ClassVar, final
+from typing import Any, ClassVar, final
 
 from gfcr.generate.environments.base import Environment, Observation, World
-from gfcr.generate.tools.base import Tool, ToolError
+from gfcr.generate.tools.base import Call, Over, Tool, ToolError
 from gfcr.generate.tools.calculator import Calculator
 from gfcr.handles import Verdict
 from gfcr.types import Prompt
@@ -38,16 +38,21 @@ class ToolCall(Environment):
 class _Calls(World):
     def __init__(self, tool: Tool, *, error: str) -> None:
         self._tool, self._error, self._text = tool, error, ""
+        self._held: dict[str, Any] = {}
 
     def begin(self, prompt: Prompt, *, seed: int) -> Observation:
+        self._prompt = prompt
         return Observation()
 
     def act(self, action: str) -> Observation:
         self._text += action
+        said = self._text.removesuffix(self.stop)
         try:
-            answer = self._tool.answer(self._text.removesuffix(self.stop))
+            answer = self._tool.answer(Call(text=said, prompt=self._prompt, held=self._held))
         except ToolError:
             answer = self._error
+        except Over as over:
+            return Observation(done=True, reason=str(over))
         self._text += answer
         return Observation(text=answer)
 

@@ -1,12 +1,13 @@
 """What a tool is: one file per tool, whose fields are its settings."""
 
 from abc import abstractmethod
-from dataclasses import dataclass
-from typing import Annotated, ClassVar, TypeAlias, final
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, TypeAlias, final
 
 from annotated_types import Len
 
 from gfcr.part import Part
+from gfcr.types import Prompt
 
 Opening: TypeAlias = Annotated[str, Len(1, 200)]
 """Text before a call, of a tool that does not read the whole completion."""
@@ -15,6 +16,25 @@ Opening: TypeAlias = Annotated[str, Len(1, 200)]
 @final
 class ToolError(ValueError):
     """The policy called a tool with something it cannot answer: the policy's mistake, not ours."""
+
+
+@final
+class Over(Exception):  # no error: it is how a tool ends an episode
+    """The call ended the episode, for a reason in a word, such as `won`: `finish=ended`."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """What the policy asked of a tool, and in which episode."""
+
+    text: str
+    """The completion so far, without the stop text that called."""
+    prompt: Prompt
+    """The group's prompt, with its `answer` and `meta`."""
+    held: dict[str, Any] = field(default_factory=dict[str, Any])
+    """Numbers and texts that the tool holds of the episode: what it writes there it finds at the
+    next call, in a branch and after a restart. They are notes of the rollout, `tool/NAME`."""
 
 
 @dataclass(kw_only=True)
@@ -32,16 +52,15 @@ class Tool(Part):
         """
 
     @abstractmethod
-    def answer(self, text: str) -> str:
+    def answer(self, call: Call) -> str:
         """Returns the text to append behind a call.
 
-        It is a function of `text`: what a tool remembers of training would help held-out answers.
-
-        Args:
-            text: the completion so far, without the stop text that called.
+        It is a function of the call alone: what a tool remembers of training would help held-out
+        answers.
 
         Raises:
             ToolError: the call makes no sense.
+            Over: the episode has ended; nothing is appended.
         """
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Final, final
 
-from gfcr.generate.tools.base import Tool, ToolError
+from gfcr.generate.tools.base import Call, Tool, ToolError
 
 _TRAILING: Final = re.compile(r"([0-9.+\-*/() ]*)\s*\Z")
 _LEADING_ZEROS: Final = re.compile(r"(?<![0-9.])0+(?=[0-9])")
@@ -29,9 +29,9 @@ class Calculator(Tool):
 
     origin: ClassVar[str] = "ours"
 
-    def answer(self, text: str) -> str:
+    def answer(self, call: Call) -> str:
         """See `Tool.answer`. Whole numbers as they are, others with six digits."""
-        expression = _TRAILING.findall(text)[0].strip()  # of any text at least the empty end
+        expression = _TRAILING.findall(call.text)[0].strip()  # of any text at least the empty end
         if len(expression) > _MAX_CHARS:
             raise ToolError(f"{len(expression)} characters; at most {_MAX_CHARS} are evaluated.")
         try:

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, final
 from annotated_types import Interval
 
 from gfcr.errors import ConfigError
-from gfcr.generate.tools.base import Opening, Tool, behind, cut
+from gfcr.generate.tools.base import Call, Opening, Tool, behind, cut
 from gfcr.sandbox.box import Box, Outcome, why_not
 from gfcr.sandbox.spec import Limits
 from gfcr.values.fenced import last_block
@@ -44,9 +44,9 @@ class Python(Tool):
         if why := why_not(fallback=self.fallback):
             raise ConfigError(f"python.fallback={self.fallback}: {why}")
 
-    def answer(self, text: str) -> str:
+    def answer(self, call: Call) -> str:
         """See `Tool.answer`."""
-        program = last_block(behind(text, opening=self.opening))
+        program = last_block(behind(call.text, opening=self.opening))
         limits = Limits(seconds=self.seconds, memory_mib=self.memory_mib)
         with Box(program, limits=limits, fallback=self.fallback) as box:
             return cut(self._said(box.finish()), most=self.most_chars)

@@ -11,7 +11,7 @@ import numpy as np
 from annotated_types import Interval, Len
 
 from gfcr.errors import ConfigError, near_file, shown
-from gfcr.generate.tools.base import Opening, Tool, ToolError, behind, cut
+from gfcr.generate.tools.base import Call, Opening, Tool, ToolError, behind, cut
 from gfcr.values.ranges import Count, Share, Word
 
 _TERM: Final = r"(?u)\b\w+\b"
@@ -50,9 +50,9 @@ class Search(Tool):
         """See `Tool.check`."""
         _index(self.documents, self.column, self.k1, self.b)
 
-    def answer(self, text: str) -> str:
+    def answer(self, call: Call) -> str:
         """See `Tool.answer`."""
-        query = _terms([behind(text, opening=self.opening)])[0]
+        query = _terms([behind(call.text, opening=self.opening)])[0]
         if not query:
             raise ToolError("the query has no words.")
         texts, ranking = _index(self.documents, self.column, self.k1, self.b)

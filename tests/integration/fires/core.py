@@ -9,6 +9,7 @@ from gfcr.generate.tools.calculator import Calculator
 from gfcr.types import FinishReason, Sample
 from tests.integration.demo_floor import fresh, positions
 from tests.integration.fires.case import Case, Done
+from tests.tools import said
 
 
 def refills(done: Done) -> None:
@@ -107,7 +108,7 @@ def steps(done: Done) -> None:
 
 def calculated(asked: str) -> str:
     try:
-        return Calculator().answer(asked.removesuffix("="))
+        return said(Calculator(), asked.removesuffix("="))
     except ValueError:
         return "?"
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from gfcr.generate.tools.base import ToolError
 from gfcr.generate.tools.calculator import Calculator
 from tests.cases import over
+from tests.tools import said
 
 expressions = st.recursive(
     st.integers(0, 999).map(str),
@@ -21,7 +22,7 @@ expressions = st.recursive(
 @given(text=expressions, before=st.sampled_from(["", "3+9=12,", "?", "so: "]))
 def test_it_agrees_with_exact_arithmetic(text: str, before: str) -> None:
     expected = eval(compile(ast.parse(text, mode="eval"), "", "eval"))
-    assert Calculator().answer(f"{before}{text}") == str(expected)
+    assert said(Calculator(), f"{before}{text}") == str(expected)
 
 
 @over(
@@ -42,19 +43,19 @@ def test_it_agrees_with_exact_arithmetic(text: str, before: str) -> None:
     ],
 )
 def test_values(text: str, result: str) -> None:
-    assert Calculator().answer(text) == result
+    assert said(Calculator(), text) == result
 
 
 @over("text", ["", "=", "3=", "x", "1/0", "(1+2", "2**9", "7//2", "1 2", "()", f"{'9+' * 100}9"])
 def test_what_is_not_arithmetic_is_refused(text: str) -> None:
     with pytest.raises(ToolError):
-        Calculator().answer(text)
+        said(Calculator(), text)
 
 
 @given(st.text(alphabet="0123456789+-*/.()= ", max_size=40))
 def test_any_text_has_a_number_or_is_refused(text: str) -> None:
     try:
-        answer = Calculator().answer(text)
+        answer = said(Calculator(), text)
     except ToolError:
         return
     Fraction(answer)

@@ -16,8 +16,11 @@ from gfcr.experiment.heldout import Question
 from gfcr.filter.episode_advantage import EpisodeAdvantage
 from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.generate.environments.base import Environment, Observation, World
+from gfcr.generate.environments.tool_call import ToolCall
 from gfcr.generate.episode import Episode
 from gfcr.generate.multi_turn import MultiTurn
+from gfcr.generate.tools.base import Tool
+from gfcr.generate.tools.calculator import Calculator
 from gfcr.handles import Verdict
 from gfcr.loop.scoring import asked_again
 from gfcr.pipeline import Pipeline
@@ -25,6 +28,7 @@ from gfcr.strategy import Strategy
 from gfcr.testing import factories as make
 from gfcr.types import FinishReason, Prompt, Rollout, RolloutBatch, Sampling
 from tests.cases import over
+from tests.tools import Counts
 
 WORKED = {"": "3+9=", "3+9=12": ",12-4=", "3+9=12,12-4=8": "#8"}
 
@@ -123,22 +127,24 @@ def guesses(request: Any) -> str:
     return words.get(completion(request), "#")
 
 
-def test_with_a_tool_it_is_multi_turn_to_the_token() -> None:
+@over("tool", [Calculator, Counts])
+def test_with_a_tool_it_is_multi_turn_to_the_token(tool: type[Tool]) -> None:
     task = make.CoinTask(rates=(0.5,))
     own = {"stop": "=", "max_turns": 4}
     found: list[Any] = []
-    for part in (MultiTurn(**own), Episode(**own)):
+    parts = MultiTurn(tool=tool(), **own), Episode(environment=ToolCall(tool=tool()), **own)
+    for part in parts:
         plan = Strategy(
             name="t", generate=part, filters={"advantage": GroupAdvantage()}, group_size=6
         )
         batch = make.pipeline(plan, task=task, max_tokens=60, prompts=6).next_batch()
         found.append(
             [
-                (r.text, r.tokens_T.tolist(), r.mask_T.tolist(), r.logprobs_T.tolist(), r.reward)
+                (r.text, r.tokens_T.tolist(), r.mask_T.tolist(), r.reward, r.finish, r.detail)
                 for r in rollouts(batch)
             ]
         )
-    assert found[0] == found[1] and any(not all(mask) for _, _, mask, _, _ in found[0])
+    assert found[0] == found[1] and any(not all(mask) for _, _, mask, *_ in found[0])
 
 
 def test_the_environment_s_word_is_the_reward_and_nobody_else_is_asked() -> None:

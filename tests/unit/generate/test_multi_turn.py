@@ -15,7 +15,7 @@ from gfcr.engine.base import Request
 from gfcr.engine.fake import Fake, FakeEngine
 from gfcr.errors import ConfigError, TaskError
 from gfcr.generate.multi_turn import MultiTurn
-from gfcr.generate.tools.base import Tool, ToolError
+from gfcr.generate.tools.base import Call, Tool, ToolError
 from gfcr.loop.floor import Floor
 from gfcr.loop.runner import Runner
 from gfcr.loop.scoring import Desk
@@ -24,6 +24,7 @@ from gfcr.sandbox.box import why_not
 from gfcr.testing import factories as make
 from gfcr.types import FinishReason, Rollout, RolloutBatch, Span
 from tests.cases import over
+from tests.tools import Counts, CountsSlowly, said
 
 WORKED = {"": "3+9=", "3+9=12": ",12-4=", "3+9=12,12-4=8": "#8"}
 
@@ -125,7 +126,7 @@ def test_observations_are_the_tool_s_own_tokens_and_nothing_is_tokenised_again(
 
 def observed(tool: Tool, text: str) -> str:
     try:
-        answer = tool.answer(text)
+        answer = said(tool, text)
         make.CODEC.encode(answer)
     except (ToolError, TaskError):
         return "?"
@@ -135,8 +136,8 @@ def observed(tool: Tool, text: str) -> str:
 class Broken(Tool):
     """Fails on rollouts that ask about 3."""
 
-    def answer(self, text: str) -> str:
-        if text == "3":
+    def answer(self, call: Call) -> str:
+        if call.text == "3":
             raise OSError("no connection")
         return "1"
 
@@ -163,9 +164,9 @@ class Slow(Tool):
 
     slow: ClassVar[bool] = True
 
-    def answer(self, text: str) -> str:
-        time.sleep(0.05 if len(text) < 6 else 0.01)
-        if text.endswith("-4"):
+    def answer(self, call: Call) -> str:
+        time.sleep(0.05 if len(call.text) < 6 else 0.01)
+        if call.text.endswith("-4"):
             raise ToolError("no differences")
         return "12"
 
@@ -185,7 +186,7 @@ def test_a_slow_tool_runs_beside_the_loop_and_changes_nothing() -> None:
 class Wrong(Slow):
     """Breaks in its thread."""
 
-    def answer(self, text: str) -> str:
+    def answer(self, call: Call) -> str:
         raise OSError("no connection")
 
 
@@ -215,7 +216,9 @@ def test_settings_are_checked() -> None:
         MultiTurn(stop="#=").check(list)
 
 
-def gone_on(text: str, *, written: int = 0, calls: int = 0, **knobs: Any) -> Rollout:
+def gone_on(
+    text: str, *, written: int = 0, calls: int = 0, notes: Any = None, **knobs: Any
+) -> Rollout:
     """What becomes of a rollout that was cut at `text`, the last tokens of which a tool wrote."""
     prompt = make.CoinTask().problems(make.CODEC).train[0]
     tokens = np.array(make.CODEC.encode(text), np.int32)
@@ -227,9 +230,10 @@ def gone_on(text: str, *, written: int = 0, calls: int = 0, **knobs: Any) -> Rol
         mask_T=mask_T,
         spans=(Span(request_id="old", start=0, stop=int(mask_T.sum())),),
         finish=FinishReason.ABORTED,
-        notes={"tool_calls": calls} if calls else {},
+        notes=notes or ({"tool_calls": calls} if calls else {}),
     )
-    script = make.scripted(lambda request: {**WORKED, "3=": "#2", "3==": "#1"}[completion(request)])
+    words = {**WORKED, "3=": "#2", "3==": "#1", "3+9=12,12-4=0,2": "1="}
+    script = make.scripted(lambda request: words[completion(request)])
     engine = FakeEngine(Fake(), seed=7, script=script)
     floor = Floor(engine=engine, codec=make.CODEC, desk=Desk(make.CoinTask()), seed=0)
     view = make.view()
@@ -252,12 +256,45 @@ def test_calls_made_before_a_cut_count() -> None:
     assert gone_on("3+9=12", written=2, calls=1, max_turns=3).notes == {"tool_calls": 2}
 
 
+@over("strategy", ["multi_turn", "arpo"])
+@over("tool", [Counts, CountsSlowly])
+def test_a_tool_sees_the_prompt_and_holds_what_it_needs_of_its_own_episode(
+    strategy: str, tool: type[Tool]
+) -> None:
+    told = {"tool": address(tool), "observation": "?{answer}?"}
+    tree = {"initial": 4, "base": 0.6} if strategy == "arpo" else {}
+    plan = strategies.load(strategy, group_size=8, generate={**told, **tree, "max_turns": 9})
+    pipeline = make.pipeline(plan, prompts=3, max_tokens=90)
+    batch = pipeline.next_batch()
+    pipeline.close()
+    found = [r for g in batch.groups for r in g.rollouts]
+    for rollout in found:
+        own, asked = rollout.prompt.text[:-1], int(rollout.notes.get("tool/asked", 0))
+        written = np.diff(~rollout.mask_T, prepend=False).nonzero()[0][::2]
+        texts = rollout.notes.get("tool/seen", "").split()
+        if asked == 3:
+            assert (rollout.finish, rollout.detail) == (FinishReason.ENDED, "won")
+        assert rollout.notes.get("tool_calls", 0) == asked == len(texts) <= 3
+        shown = [make.CODEC.decode(rollout.tokens_T[at:]) for at in written.tolist()]
+        for number, text in enumerate(shown, start=1):
+            assert text.startswith((f"?{own},{number}?", "???"))
+    assert {r.finish for r in found} >= {FinishReason.ENDED}
+    assert (strategy == "arpo") == any(r.parent and r.notes.get("tool/asked") for r in found)
+
+
+def test_what_a_tool_holds_is_there_again_after_a_restart_and_an_ended_episode_stays() -> None:
+    tool, notes = Counts(), {"tool_calls": 1, "tool/asked": 1.0, "tool/seen": "3 "}
+    rollout = gone_on("3+9=12", written=2, notes=notes, tool=tool)
+    assert rollout.notes["tool/asked"] == 3 and rollout.notes["tool/seen"].startswith("3 ")
+    assert (rollout.finish, rollout.detail) == (FinishReason.ENDED, "won")
+
+
 class Here(Tool):
     """Notes in which thread it is asked."""
 
     threads: ClassVar[set[int]] = set()
 
-    def answer(self, text: str) -> str:
+    def answer(self, call: Call) -> str:
         self.threads.add(threading.get_ident())
         return "12"
 

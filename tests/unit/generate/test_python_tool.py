@@ -16,12 +16,13 @@ from gfcr.sandbox.box import Box, SandboxError, why_not
 from gfcr.testing import factories as make
 from gfcr.types import FinishReason
 from tests.cases import over
+from tests.tools import said
 
 needs_one = pytest.mark.skipif(bool(why_not()), reason="no sandbox here")
 
 
 def answer(program: str, **settings: Any) -> str:
-    return Python(**settings).answer(f"so: <tool_call>{program}")
+    return said(Python(**settings), f"so: <tool_call>{program}")
 
 
 @needs_one
@@ -75,12 +76,12 @@ def test_nothing_is_left_of_an_earlier_call() -> None:
 
 @needs_one
 def test_the_last_program_counts() -> None:
-    assert Python(opening="[").answer("[print(1)] is 1, [print(2)") == "2"
+    assert said(Python(opening="["), "[print(1)] is 1, [print(2)") == "2"
 
 
 def test_a_call_without_a_program_is_none() -> None:
     with pytest.raises(ToolError, match=r"no '<tool_call>' before the call"):
-        Python().answer("print(1)")
+        said(Python(), "print(1)")
 
 
 def test_without_a_sandbox_it_is_refused_before_anything_starts(

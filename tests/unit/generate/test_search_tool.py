@@ -18,6 +18,7 @@ from gfcr.generate.tools.base import ToolError
 from gfcr.generate.tools.search import NOTHING, Search
 from gfcr.testing import factories as make
 from tests.cases import over
+from tests.tools import said
 
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "dog", "ran", "far", "12", "3", "über", "x"]
 
@@ -48,7 +49,7 @@ def test_the_best_documents_by_the_formula_come_first(tmp_path: Path, k1: float,
     for _ in range(20):
         query = [str(word) for word in rng.choice([*WORDS, "never"], size=3)]
         scores = {t: score(query, t.split(), split, k1=k1, b=b) for t in texts}
-        found = tool.answer(f"so: <tool_call>{' '.join(query).upper()}").split("\n")
+        found = said(tool, f"so: <tool_call>{' '.join(query).upper()}").split("\n")
         wanted = {text for text, value in scores.items() if value > 0}
         assert {*found} == (wanted or {NOTHING})
         given = [scores.get(text, 0.0) for text in found]
@@ -58,19 +59,19 @@ def test_the_best_documents_by_the_formula_come_first(tmp_path: Path, k1: float,
 def test_the_top_ones_are_given_one_a_line_and_bounded(tmp_path: Path) -> None:
     file = tmp_path / "lines.txt"
     file.write_text("a cat\n\n  a cat sat\nthe dog\n")
-    answer = Search(documents=str(file), top=1).answer
-    assert answer("<tool_call>cat") == "a cat" == answer("<tool_call>dog <tool_call>cat")
-    assert answer("<tool_call>zebra") == NOTHING
-    assert Search(documents=str(file), most_chars=3).answer("<tool_call>dog") == "the..."
+    one = Search(documents=str(file), top=1)
+    assert said(one, "<tool_call>cat") == "a cat" == said(one, "<tool_call>dog <tool_call>cat")
+    assert said(one, "<tool_call>zebra") == NOTHING
+    assert said(Search(documents=str(file), most_chars=3), "<tool_call>dog") == "the..."
     lined = Search(documents=written(tmp_path, ["two\nlines", "one"]))
-    assert lined.answer("<tool_call>lines") == "two lines"
+    assert said(lined, "<tool_call>lines") == "two lines"
 
 
 def test_a_call_without_a_query_is_none(tmp_path: Path) -> None:
     tool = Search(documents=written(tmp_path, ["a"]))
     for text in ("a", "<tool_call>", "<tool_call> ?!"):
         with pytest.raises(ToolError):
-            tool.answer(text)
+            said(tool, text)
 
 
 @over(

@@ -10,7 +10,7 @@ import pytest
 from gfcr import strategy as strategies
 from gfcr.errors import ConfigError
 from gfcr.generate.tool_tree import ToolTree
-from gfcr.generate.tools.base import Tool
+from gfcr.generate.tools.base import Call, Tool
 from gfcr.testing import factories as make
 from gfcr.types import Group, Rollout, RolloutBatch
 from tests.cases import over
@@ -113,8 +113,8 @@ class Hurried(Tool):
     slow: ClassVar[bool] = True
     sign: ClassVar[int] = 1
 
-    def answer(self, text: str) -> str:
-        time.sleep(0.002 * (len(text) if self.sign > 0 else 60 - len(text)))
+    def answer(self, call: Call) -> str:
+        time.sleep(0.002 * (len(call.text) if self.sign > 0 else 60 - len(call.text)))
         return "12"
 
 
