@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from typing import final
 
+from gfcr.errors import shown
 from gfcr.generate.environments.base import Observation
-from gfcr.handles import EPISODE, Verdict
+from gfcr.handles import EPISODE, STATE, STEP_REWARD, Verdict
 from gfcr.stages import Session, Trajectory
+from gfcr.values.numbers import real
 
 
 class EpisodeLost(RuntimeError):
@@ -30,6 +32,8 @@ class Scenes:
         self._opened: list[Trajectory] = []
         self._before: tuple[int, ...] = ()
         """Tokens sampled and written in the rollouts before this one."""
+        self.earned: float | None = None
+        """The sum of the steps' rewards; None where none was given."""
 
     @property
     def now(self) -> Trajectory:
@@ -49,6 +53,18 @@ class Scenes:
         else:
             text = prompt.text + seen.text if seen.history is None else seen.history
             self._open(text)
+        self._in(seen.state)
+
+    def earn(self, reward: float | None) -> None:
+        """Takes down what the last action was worth."""
+        if reward is None:
+            return
+        if real(reward) is None:
+            said = f"the environment rewarded a step with {shown(reward)}"
+            raise EpisodeLost(f"{said}: give a finite number, or None")
+        self.earned = (self.earned or 0.0) + float(reward)
+        if self._most > 1:
+            self.now.notes[STEP_REWARD] = float(reward)
 
     def go_on(self, seen: Observation) -> bool:
         """Takes in what was observed; whether there is room to act on it."""
@@ -69,6 +85,7 @@ class Scenes:
         else:
             tokens = (*last.prompt.tokens, *last.tokens, *written)
             self._open(last.prompt.text + view.decode((*last.tokens, *written)), tokens=tokens)
+        self._in(seen.state)
         return True
 
     def judge(self, verdict: Verdict) -> None:
@@ -77,6 +94,10 @@ class Scenes:
             self._open()
         for trajectory in self._opened:
             trajectory.judge(verdict)
+
+    def _in(self, state: str | None) -> None:
+        if state is not None and self._most > 1:
+            self.now.notes[STATE] = state
 
     def _open(self, text: str | None = None, *, tokens: Sequence[int] = ()) -> None:
         job, view = self._session.job, self._session.view

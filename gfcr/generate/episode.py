@@ -24,9 +24,9 @@ class Episode(Generate):
 
     An episode is a_1, o_1, a_2, o_2, ...: actions a sampled by the policy, observations o of the
     environment. The tokens sampled are those trained, and none is encoded anew; observations are
-    out of the loss and of the ledger. The environment says what the episode is worth, or leaves it
-    to the task's verifier. One that fails, or takes longer than `timeout_s`, makes its episode
-    unscorable, and its siblings go on.
+    out of the loss and of the ledger. The environment says what the episode is worth, at its end or
+    step by step, or leaves it to the task's verifier. One that fails, or takes longer than
+    `timeout_s`, makes its episode unscorable, and its siblings go on.
 
     With `per_turn` each turn is a rollout of its own, whose prompt is the history up to there, and
     an environment may rewrite that history. All turns of an episode have its reward; the filter
@@ -120,6 +120,7 @@ class Episode(Generate):
             if not sampled.stopped or sampled.ended:
                 return action
             seen = await _seen(lambda w, said=action: w.act(said), hosted, session)
+            scenes.earn(seen.reward)
             if seen.done:
                 scenes.now.end(seen.reason)
             if seen.done or final or not scenes.go_on(seen):
@@ -132,6 +133,8 @@ class Episode(Generate):
         if scenes.now.finish == FinishReason.ABORTED:
             return Verdict(reward=None)
         given = await _asked(lambda world: world.verdict(last), hosted, session)
+        if given is None and scenes.earned is not None:
+            given = Verdict(reward=scenes.earned)
         return await session.verify(scenes.text) if given is None else given
 
 

@@ -3,7 +3,18 @@
 Import these from `gfcr.stages`, which says which part is given what.
 """
 
-from gfcr.handles.harvest import BATCH_FULL, EPISODE, REWARDS, Harvest, Retire, SampleMore
+from gfcr.handles.harvest import (
+    BATCH_FULL,
+    EPISODE,
+    JUDGED,
+    REWARDS,
+    STATE,
+    STEP_REWARD,
+    Harvest,
+    Retire,
+    SampleMore,
+    alike,
+)
 from gfcr.handles.jobs import Job, Plan
 from gfcr.handles.posed import PROPOSE, SOLVE, Posed, kind_of, role_of
 from gfcr.handles.session import Sampled, Scratch, Session, Trajectory, Verdict
@@ -12,9 +23,12 @@ from gfcr.handles.view import View
 __all__ = [
     "BATCH_FULL",
     "EPISODE",
+    "JUDGED",
     "PROPOSE",
     "REWARDS",
     "SOLVE",
+    "STATE",
+    "STEP_REWARD",
     "Harvest",
     "Job",
     "Plan",
@@ -27,6 +41,7 @@ __all__ = [
     "Trajectory",
     "Verdict",
     "View",
+    "alike",
     "kind_of",
     "role_of",
 ]

@@ -1,6 +1,6 @@
 """What a batch has produced, and a Referee's answers about a group."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -10,8 +10,26 @@ REWARDS: Final = "rewards/"
 """Prefix of a reward's name in a rollout's notes."""
 EPISODE: Final = "episode"
 """Note of a rollout that an environment answered; turns of one episode have the same number."""
+JUDGED: Final = "judged"
+"""Note of a rollout whose verdict its Generate part gave, in the verifier's place."""
+STATE: Final = "state"
+"""Note of a turn: the state of the environment that it answered, as text."""
+STEP_REWARD: Final = "step_reward"
+"""Note of a turn: what the environment gave for it."""
 BATCH_FULL: Final = "batch full"
 """`Rollout.detail` of a trajectory cut short because its batch was full."""
+
+
+def alike(rollouts: Sequence[Rollout], *, note: str = STATE) -> list[list[int]]:
+    """Returns the rollouts with equal notes, by index: such as the turns from equal states.
+
+    A list for each value, in the order met; a rollout without the note is in none.
+    """
+    found: dict[object, list[int]] = {}
+    for index, rollout in enumerate(rollouts):
+        if note in rollout.notes:
+            found.setdefault(rollout.notes[note], []).append(index)
+    return list(found.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

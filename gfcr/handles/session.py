@@ -79,7 +79,11 @@ class Trajectory(Protocol):
         ...
 
     def judge(self, verdict: Verdict) -> None:
-        """Ends it with an environment's verdict; for trajectories opened with `verify=False`."""
+        """Ends it with a verdict of the part or its environment, which nobody else then gives.
+
+        For trajectories opened with `verify=False`, in training and on held-out prompts alike. A
+        reward that is not finite, or outside the task's range, makes it unscorable.
+        """
         ...
 
     def drop(self, reason: str) -> None:

@@ -7,10 +7,10 @@ from math import isclose
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gfcr.errors import described, shortened, shown
+from gfcr.handles import JUDGED
 from gfcr.loop import posing
 from gfcr.loop.coroutine import Pending
 from gfcr.loop.together import Together, Waiting, in_order
-from gfcr.stages import EPISODE
 from gfcr.tasks.base import Asked, Posed, Task, Verdict
 from gfcr.types import Group, Prompt
 from gfcr.values.numbers import real
@@ -210,11 +210,11 @@ def _checked(given: Any, *, by: str) -> Verdict:
 def asked_again(groups: Sequence[Group], *, desk: Desk) -> int:
     """Scores answers again in reverse order; returns how many rewards differ or are missing.
 
-    A verifier that is a function of prompt and text gives each the same. Episodes are left out,
-    since an environment's verdict depends on more than their text.
+    A verifier that is a function of prompt and text gives each the same. What a Generate part or
+    its environment judged is left out, since that depends on more than the text.
     """
     found = [r for g in groups for r in g.rollouts if r.reward is not None]
-    given = [r for r in reversed(found) if EPISODE not in r.notes]
+    given = [r for r in reversed(found) if JUDGED not in r.notes]
     told = [
         desk.verify(r.prompt, text=r.text, tokens=r.tokens_T.tolist(), place=r.id) for r in given
     ]

@@ -8,7 +8,7 @@ import numpy as np
 
 from gfcr.engine.base import Request
 from gfcr.errors import PartError
-from gfcr.handles import REWARDS
+from gfcr.handles import JUDGED, REWARDS
 from gfcr.ledger import ABORTED, cut_spans
 from gfcr.loop.checks import flaw
 from gfcr.loop.columns import Columns
@@ -217,6 +217,7 @@ class LiveTrajectory(Columns):
             raise PartError(f"judge: {self.id} is the verifier's: open it with verify=False.")
         if self.finish != FinishReason.ABORTED:
             self.verdict = self._origin.floor.desk.checked(verdict)
+            self.notes[JUDGED] = 1.0
             self.seal()
 
     def seal(self) -> None:

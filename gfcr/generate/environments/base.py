@@ -17,6 +17,12 @@ class Observation:
     """The episode is over; nothing of it is shown."""
     reason: str = "done"
     """Why it is over, as `Rollout.detail` then has it: one word, such as `won`."""
+    reward: float | None = None
+    """What the last action was worth. Where `World.verdict` gives none, the episode is worth the
+    sum of these; with `per_turn` each turn has its own as the note `step_reward`."""
+    state: str | None = None
+    """The state that is acted on next, in any words that are equal where states are: with
+    `per_turn` the note `state` of the next turn, see `gfcr.handles.alike`."""
     history: str | None = None
     """What is seen next in the place of all before it, as a prompt of its own: `per_turn` alone."""
 
@@ -46,7 +52,9 @@ class World(ABC):
 
     @abstractmethod
     def verdict(self, last: str) -> Verdict | None:
-        """Returns what the episode is worth, asked once; None leaves it to the task's verifier.
+        """Returns what the episode is worth, asked once.
+
+        None leaves it to the rewards of its steps, or without any to the task's verifier.
 
         Args:
             last: what the policy wrote at the end without an answer: its last words, or less.

@@ -79,4 +79,4 @@ class _Session(World):
             raise KeyError(f"{told} is no field of what is observed: {', '.join(seen)}")
         text = seen[self._told.shown] if self._told.shown else seen
         said = text if isinstance(text, str) else json.dumps(text)
-        return Observation(text=said, done=bool(result.done))
+        return Observation(text=said, done=bool(result.done), reward=result.reward)
