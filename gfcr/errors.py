@@ -5,10 +5,18 @@ Every message says what was given, what is allowed and what to do. The command l
 """
 
 import difflib
+import re
 import traceback
 from collections.abc import Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
+
+AWAITS: Final = (
+    "a part runs in no asyncio loop: await only what its session or scratch and their trajectories "
+    "give; `session.call(function, *args)` runs what is slow"
+)
+"""What a coroutine of a part may wait for."""
 
 
 class GfcrError(Exception):
@@ -172,4 +180,16 @@ def described(error: BaseException) -> str:
         words = str(error)
     except Exception as worse:  # written by whoever wrote the part
         words = f"its message cannot be shown ({type(worse).__name__})"
-    return shortened(f"{type(error).__name__}: {words}")
+    rule = AWAITS if "no running event loop" in words else _by_name(error, words)
+    return shortened(f"{type(error).__name__}: {words}{rule and f': {rule}'}")
+
+
+def _by_name(error: BaseException, words: str) -> str:
+    """Returns how to make a record whose fields were given by position; nothing elsewhere."""
+    found = re.match(r"(\w+)\.__init__\(\) takes 1 positional argument but ", words)
+    if found is None or error.__traceback__ is None:
+        return ""
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    record = {**frame.f_globals, **frame.f_locals}.get(found[1])
+    names = ", ".join(f"{name}=..." for name in getattr(record, "__dataclass_fields__", {}))
+    return f"give its fields by name, {found[1]}({names})" if names else ""

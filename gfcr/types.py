@@ -12,6 +12,7 @@ import numpy as np
 from annotated_types import Interval
 from numpy.typing import NDArray
 
+from gfcr.values.each import one_each
 from gfcr.values.ranges import Checked, Clip, Count, Natural, SomeShare, SomeWord, Temperature
 
 Floats: TypeAlias = NDArray[np.float32]
@@ -203,7 +204,7 @@ class Group:
         """
         rollouts = tuple(
             r if r.finish == FinishReason.ERROR else replace(r, reward=reward, error=None)
-            for r, reward in zip(self.rollouts, rewards, strict=True)
+            for r, reward in one_each(self.rollouts, given=rewards, by="judged")
         )
         pairs = zip(rollouts, self.signals, strict=True)
         signals = tuple(replace(Signal.first(r), scores=s.scores) for r, s in pairs)
@@ -211,23 +212,23 @@ class Group:
 
     def with_scores(self, name: str, scores: Sequence[float | Floats]) -> "Group":
         """Returns the group with a score more for each rollout (a number, or one per token)."""
-        pairs = zip(self.signals, scores, strict=True)
+        pairs = one_each(self.signals, given=scores, by="with_scores")
         return self.with_signals([replace(s, scores={**s.scores, name: v}) for s, v in pairs])
 
     def with_rewards(self, rewards: Sequence[float | None]) -> "Group":
         """Returns the group with shaped rewards replaced."""
-        pairs = zip(self.signals, rewards, strict=True)
+        pairs = one_each(self.signals, given=rewards, by="with_rewards")
         return self.with_signals([replace(s, reward=r) for s, r in pairs])
 
     def with_advantages(self, advantages: Sequence[float | Floats | None]) -> "Group":
         """Returns the group with advantages set, one per rollout (scalar or per token)."""
-        pairs = zip(self.signals, advantages, strict=True)
+        pairs = one_each(self.signals, given=advantages, by="with_advantages")
         return self.with_signals([replace(s, advantage=a) for s, a in pairs])
 
     def with_signals(self, signals: Sequence[Signal]) -> "Group":
         """Returns the group with all signals replaced."""
-        assert len(signals) == len(self.rollouts), "one signal per rollout"
-        return replace(self, signals=tuple(signals))
+        pairs = one_each(self.rollouts, given=signals, by="with_signals")
+        return replace(self, signals=tuple(signal for _, signal in pairs))
 
     def with_values(self, **values: float) -> "Group":
         """Returns the group with measurements added to `values`."""

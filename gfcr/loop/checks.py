@@ -59,8 +59,7 @@ def check_group(group: Any, *, before: Group, by: str) -> Group:
             by, f"{where} came back with {len(group.signals)} signals for {len(group.rollouts)}"
         )
     for rollout, signal in zip(group.rollouts, group.signals, strict=True):
-        problem = _problem(signal, rollout=rollout, kept=group.rejected is None)
-        if problem is not None:
+        if problem := _problem(signal, rollout=rollout, kept=group.rejected is None):
             rewards = ", ".join(f"{r:g}" for r in before.rewards_N[:16])
             raise misfit(by, f"{where}, rollout {rollout.id}: {problem} (rewards {rewards})")
     check_numbers(group.values, by=by, what=f"the values of {where}")

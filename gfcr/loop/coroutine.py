@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
+from gfcr.errors import AWAITS
+
 T = TypeVar("T")
 
 
@@ -90,7 +92,7 @@ class Run(Pending[T]):
                 pending.when_done(self._advance)  # pyright: ignore[reportUnknownMemberType]
             else:
                 self._coroutine.close()
-                self.fail(TypeError("Generate.run may await only its session and trajectories."))
+                self.fail(TypeError(AWAITS))
 
 
 async def gather(*waits: Awaitable[Any], branches: list[Run[Any]] | None = None) -> list[Any]:

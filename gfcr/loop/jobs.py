@@ -100,8 +100,7 @@ class Rules:
             raise misfit(by, f"{where} with num_samples={given}: give an integer from 1 to {MOST}")
         check_numbers(job.notes, by=by, what=f"the notes of a job for {job.prompt.id!r}")
         for rollout in job.resume:
-            problem = rollout_problem(rollout, prompt=job.prompt, known=self.known)
-            if problem is not None:
+            if problem := rollout_problem(rollout, prompt=job.prompt, known=self.known):
                 raise misfit(by, f"{where} that resumes what cannot be continued: {problem}")
         self._check_distribution(job, by=by, where=where)
 

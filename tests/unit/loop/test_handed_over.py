@@ -7,15 +7,15 @@ What is wrong with a group, a job or a verdict is said value by value in `test_c
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from gfcr.correction.truncated import Truncated
-from gfcr.errors import EngineError, GfcrError, PartError, TaskError
+from gfcr.errors import EngineError, GfcrError, PartError, TaskError, described
 from gfcr.loop.stream import PromptStream
-from gfcr.stages import Generate, Halt, Session
+from gfcr.stages import Cap, Generate, Halt, Retire, Session
 from gfcr.tasks.base import Verdict
 from gfcr.testing import factories as make
 from gfcr.types import FinishReason, Loss, Prompt
@@ -76,6 +76,30 @@ def test_a_forgotten_return_names_the_part(part: Any, said: str) -> None:
     place = "filters" if isinstance(part, Maps) else "controls"
     with pytest.raises(PartError, match=rf"^strategy\.{place}\.mine:? .*{said}"):
         run(**{place: {"mine": part}}).next_batch()
+
+
+@over(
+    ("part", "said"),
+    [
+        (Told(hook="decide", answer=lambda group: Retire("slow")), r"Retire\(reason=\.\.\.\)"),
+        (Told(hook="watch", answer=lambda given: Cap(3)), r"by name, Cap\(max_tokens=\.\.\.\)"),
+        (Maps(answer=lambda group: group.with_advantages([0.5])), "given 1 values for a group of"),
+        (Maps(answer=lambda group: group.with_rewards([0.5] * 99)), "given 99 values for a group"),
+    ],
+)
+def test_a_slip_of_the_pen_is_told_with_the_rule(part: Any, said: str) -> None:
+    place = "filters" if isinstance(part, Maps) else "controls"
+    with pytest.raises(PartError, match=rf"^strategy\.{place}\.mine failed: .*{said}"):
+        run(**{place: {"mine": part}}).next_batch()
+
+
+def test_records_of_one_s_own_that_take_nothing_get_no_rule() -> None:
+    class Mine:
+        def __init__(self) -> None: ...
+
+    with pytest.raises(TypeError) as caught:
+        cast(Any, Mine)("one")
+    assert "by name" not in described(caught.value)
 
 
 def _nan(group: Any) -> Any:
