@@ -1,6 +1,7 @@
 """`gfcr run`."""
 
 import argparse
+import sys
 from dataclasses import asdict
 from typing import Any
 
@@ -8,6 +9,8 @@ from gfcr import config
 from gfcr.commands import ACCEPT, DRY_RUN, Outcome, within
 from gfcr.commands.display import RunDisplay
 from gfcr.errors import ConfigError
+from gfcr.values import merging
+from gfcr.values.overrides import dropped
 from gfcr.values.ranges import NonNegative
 
 
@@ -35,6 +38,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> Outcome:
     loaded = config.read_experiment(options.experiment, overrides=options.overrides)
+    if lost := dropped(merging.read(options.experiment), options.overrides):
+        print(
+            f"left out, as {options.experiment} has them for another part: {', '.join(lost)}. "
+            "Give again on the command line what the new part is to have.",
+            file=sys.stderr,
+        )
     if options.dry_run:
         return _rehearsed(loaded, fresh=options.fresh)
     from gfcr import experiment

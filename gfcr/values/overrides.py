@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from gfcr.errors import ConfigError, shown, unknown_name
 from gfcr.values import reading
-from gfcr.values.merging import PARTS, combine, merge, tree_of
-from gfcr.values.plain import leaves
+from gfcr.values.merging import PARTS, combine, merge, spelt, tree_of
+from gfcr.values.plain import at, leaves
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -78,6 +78,15 @@ def apply_overrides(values: Mapping[str, Any], overrides: Sequence[str]) -> dict
     for override in (o for o in given if not o.removes and "[" in o.key):
         found = _edited(found, override)
     return found
+
+
+def dropped(values: Mapping[str, Any], overrides: Sequence[str]) -> list[str]:
+    """Returns the keys of parts in a file's values that overrides replace by other parts."""
+    before, after = spelt(values), spelt(apply_overrides(values, overrides))
+    others = [k for k in PARTS if at(before, (k, "name")) != at(after, (k, "name"))]
+    left = dict(leaves(after))
+    lost = [key for key, _ in leaves(before) if key[0] in others and key not in left]
+    return [".".join(key) for key in lost if key[1:] not in ((), ("name",))]
 
 
 def said(overrides: Sequence[str]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from gfcr.tracking.lock import locked
+from gfcr.values.overrides import dropped
 from tests.cases import over
 from tests.commands import gfcr
 from tests.launchers import HERE
@@ -98,3 +99,25 @@ def test_a_sweep_says_it_of_each_trial(tmp_path: Path) -> None:
     short = "task={name: chain_sum, num_heldout: 4}"
     refused = would("sweep", study, short, folder=tmp_path, code=1)["trials"]
     assert [t["would"] for t in refused] == ["be refused", "be refused", "start", "start"]
+
+
+@over(
+    ("words", "lost"),
+    [
+        (["strategy.name=dapo"], "strategy.group_size, strategy.filters.advantage.scale"),
+        (["strategy=dapo", "strategy.group_size=4"], "strategy.filters.advantage.scale"),
+        (["strategy.name=grpo", "trainer.max_steps=2"], ""),
+        (["~strategy.group_size"], ""),
+    ],
+)
+def test_what_another_part_s_name_drops_is_told(words: list[str], lost: str) -> None:
+    strategy = {"name": "grpo", "group_size": 6, "filters": {"advantage": {"scale": "group"}}}
+    values = {**EXPERIMENT, "strategy": strategy}
+    assert ", ".join(dropped(values, words)) == lost
+
+
+def test_a_run_says_which_knobs_its_command_line_drops(tmp_path: Path) -> None:
+    file = written(tmp_path, strategy={"name": "grpo", "group_size": 6})
+    done = gfcr("run", file, "strategy.name=dapo", "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert "for another part: strategy.group_size." in done.stderr
