@@ -21,7 +21,7 @@ from typing import Any, Final, TextIO, cast
 
 from gfcr.code import optional
 from gfcr.commands import Outcome
-from gfcr.commands.parser import COMMANDS, whole
+from gfcr.commands.parser import COMMANDS, module_of, whole
 from gfcr.errors import ConfigError, GfcrError
 from gfcr.process import streams
 from gfcr.process.environment import settle
@@ -53,7 +53,7 @@ def _run(given: Sequence[str]) -> int:
         try:
             if where.size > 1:
                 _lead(options, size=where.size)
-            outcome = importlib.import_module(f"gfcr.commands.{options.command}").run(options)
+            outcome = module_of(options.command).run(options)
             if where.size > 1:
                 importlib.import_module("gfcr.train.ranks").dismiss()
         except GfcrError as error:

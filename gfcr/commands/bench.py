@@ -1,4 +1,7 @@
-"""`gfcr bench`: hands over to the package `benchmarks`, which lies beside gfcr in a checkout."""
+"""`gfcr bench`, `claims`, `regime` and `simulate`: handed over to the package `benchmarks`.
+
+It lies beside gfcr in a checkout.
+"""
 
 import argparse
 import importlib
@@ -14,34 +17,30 @@ CHECKOUT = Path(__file__).parents[2]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    hand_over(parser, to="parser")
-
-
-def run(options: argparse.Namespace) -> Outcome:
-    return answer(options, by="parser")
-
-
-def hand_over(parser: argparse.ArgumentParser, *, to: str) -> None:
-    """Adds the options of a module of `benchmarks.commands`, or takes any words without one."""
-    if (module := beside(to)) is None:
+    """Adds the options of the command in a checkout, or takes any words elsewhere."""
+    if (module := _of(parser.prog.split()[-1])) is None:
         parser.add_argument("words", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     else:
         module.add_arguments(parser)
 
 
-def answer(options: argparse.Namespace, *, by: str) -> Outcome:
-    """Answers by a module of `benchmarks.commands`.
+def run(options: argparse.Namespace) -> Outcome:
+    """Answers by the command's module in a checkout.
 
     Raises:
         ConfigError: this gfcr is of no checkout.
     """
-    if (module := beside(by)) is None:
+    if (module := _of(options.command)) is None:
         raise ConfigError(
             "benchmarks, claims, regimes and simulations are not installed with gfcr, they come "
             "with a checkout of it: `git clone REPOSITORY gfcr`, `make setup` in there, and give "
             "the same words to `.venv/bin/gfcr`."
         )
     return module.run(options)
+
+
+def _of(command: str) -> Any:
+    return beside("parser" if command == "bench" else command)
 
 
 def beside(module: str) -> Any:

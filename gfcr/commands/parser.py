@@ -48,7 +48,15 @@ COMMANDS: Final[Mapping[str, str]] = {
     ),
     "doctor": "Find the pathologies of a run in its metrics, with overrides against them.",
 }
-"""The commands and what each does; each is a module with `add_arguments` and `run`."""
+"""The commands and what each does."""
+_BESIDE: Final = ("bench", "simulate", "regime", "claims")
+"""Commands that come with a checkout."""
+
+
+def module_of(command: str) -> Any:
+    """Imports the module of a command, with its `add_arguments` and `run`."""
+    name = "bench" if command in _BESIDE else command
+    return importlib.import_module(f"gfcr.commands.{name}")
 
 
 def whole(*, of: Collection[str | None] = COMMANDS) -> argparse.ArgumentParser:
@@ -61,7 +69,7 @@ def whole(*, of: Collection[str | None] = COMMANDS) -> argparse.ArgumentParser:
     for name, told in COMMANDS.items():
         sub = commands.add_parser(name, help=told, description=told)
         if name in of:
-            importlib.import_module(f"gfcr.commands.{name}").add_arguments(sub)
+            module_of(name).add_arguments(sub)
         sub.add_argument("--json", action="store_true", help="one JSON object on stdout")
         sub.add_argument("--debug", action="store_true", help="logs and tracebacks")
     return parser
