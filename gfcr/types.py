@@ -12,7 +12,7 @@ import numpy as np
 from annotated_types import Interval
 from numpy.typing import NDArray
 
-from gfcr.values.each import one_each
+from gfcr.values.numbers import one_each
 from gfcr.values.ranges import Checked, Clip, Count, Natural, SomeShare, SomeWord, Temperature
 
 Floats: TypeAlias = NDArray[np.float32]

@@ -1,7 +1,7 @@
 """`gfcr check`."""
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,75 +9,120 @@ from rich.markup import escape
 
 from gfcr import registry
 from gfcr import strategy as strategies
-from gfcr.commands import Outcome, named
+from gfcr.commands import Outcome, named, spoken
 from gfcr.errors import GfcrError, described
 from gfcr.part import Part
 from gfcr.strategy import Strategy
-from gfcr.testing import laws
+from gfcr.testing import laws, task_laws
 from gfcr.values.overrides import parse_overrides
 
 _BASE = "grpo"
 """The strategy in which a part is tried."""
+_RUNS = "It runs"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", help=named.HELP)
     parser.add_argument("settings", nargs="*", help="KEY=VALUE for the part or strategy")
+    parser.add_argument(
+        "--task", metavar="'NAME KEY=VALUE'", help="run it on this task, not on tossed coins"
+    )
+    parser.add_argument(
+        "--after",
+        action="append",
+        default=[],
+        metavar="'NAME KEY=VALUE'",
+        help="a part that it needs before it, or a strategy to be part of; may be repeated",
+    )
 
 
 def run(options: argparse.Namespace) -> Outcome:
-    """Checks the laws; exit code 1 where one is broken."""
+    """Checks the laws; exit code 1 where one is broken, or could not be asked."""
     settings = parse_overrides(options.settings)
     found = named.find(str(options.name), parts_first=True)
-    name, kind = found.name, found.kind if found.is_part else None
-    part = registry.build(kind, {"name": name, **settings}) if kind else None
-    plan = _around(kind, part) if kind and part else strategies.load(name, **settings)
-    held = [] if part is None else [_held(law, kind, part) for law in laws.PART_LAWS]
-    if plan is not None:
-        held += _ran(plan)
-    broken = [law for law in held if law["broken"]]
-    data = {"name": name, "kind": found.kind, "laws": held, "broken": len(broken)}
-    lines = [f"{'[red]no[/] ' if h['broken'] else '[green]yes[/]'} {_text(h)}" for h in held]
-    return Outcome(data=data, text="\n".join(lines), code=1 if broken else 0)
+    name, kind = found.name, found.kind
+    task = registry.build("task", spoken(options.task, flag="--task")) if options.task else None
+    if found.is_part:
+        part = registry.build(kind, {"name": name, **settings})
+        held = [_held(law, kind, part) for law in _laws(kind, part)]
+        plan = _around(kind, part, after=options.after)
+        task = part if kind == "task" else task
+    else:
+        held, plan = list[dict[str, Any]](), strategies.load(name, **settings)
+    held += _ran(plan, task=task) if plan else [_found(_RUNS, unasked=f"no {kind} is run here")]
+    broken, unasked = (sum(bool(law[key]) for law in held) for key in ("broken", "unasked"))
+    data = {"name": name, "kind": kind, "laws": held, "broken": broken, "unasked": unasked}
+    return Outcome(data=data, text="\n".join(map(_text, held)), code=int(broken + unasked > 0))
 
 
-def _around(kind: str, part: Part) -> Strategy | None:
-    """Returns a strategy with the part in it; None for a part that belongs to no stage."""
-    base = strategies.load(_BASE, group_size=4)
+def _laws(kind: str, part: Any) -> Sequence[laws.Law]:
+    own = task_laws.laws_of(part) if kind == "task" else ()
+    return (*laws.PART_LAWS, *(laws.CORRECTION_LAWS if kind == "correction" else own))
+
+
+def _around(kind: str, part: Any, *, after: Sequence[str]) -> Strategy | None:
+    """Returns a strategy with the part in it; None for a kind that no strategy is run with."""
+    plan = strategies.load(_BASE, group_size=max(4, part.fewest() if kind == "filter" else 0))
+    for number, text in enumerate(after):
+        spec = spoken(text, flag="--after")
+        found = named.find(str(spec.pop("name")), parts_first=True)
+        if not found.is_part:
+            plan = strategies.load(found.name, **spec)
+            continue
+        other = registry.build(found.kind, {"name": found.name, **spec})
+        plan = _with(plan, kind=found.kind, part=other, at=f"after_{number}") or plan
+    return plan if kind == "task" else _with(plan, kind=kind, part=part, at="it")
+
+
+def _with(plan: Strategy, *, kind: str, part: Part, at: str) -> Strategy | None:
+    """Returns the strategy with a part more: a filter before its advantage map, or in its place."""
     match kind:
-        case "generate":
-            return replace(base, generate=part)
+        case "generate" | "correction":
+            return replace(plan, **{kind: part})
         case "filter":
-            mapped = bool(getattr(part, "gives_advantages", None))
-            return replace(base, filters={"it": part} if mapped else {"it": part, **base.filters})
+            *others, mapped = plan.filters.items()
+            held = [] if getattr(part, "gives_advantages", None) else [mapped]
+            return replace(plan, filters=dict([*others, (at, part), *held]))
         case "control":
-            return replace(base, controls={"it": part})
+            return replace(plan, controls={**plan.controls, at: part})
         case "replay":
-            return replace(base, replays={"it": part}, correction=None)
+            return replace(plan, replays={**plan.replays, at: part})
         case _:
             return None
 
 
-def _ran(plan: Strategy) -> list[dict[str, Any]]:
+def _ran(plan: Strategy, *, task: Any) -> list[dict[str, Any]]:
     try:
         plan.check()
-        ran = laws.run(plan)
-    except GfcrError as error:
-        return [{"law": "it runs", "broken": str(error)}]
-    return [{"law": "it runs", "broken": ""}, *(_held(law, ran) for law in laws.STRATEGY_LAWS)]
+        ran = laws.run(plan, task=task)
+    except Exception as error:
+        told = str(error) if isinstance(error, GfcrError) else described(error)
+        rest = [_found(_words(law), unasked="it does not run") for law in laws.STRATEGY_LAWS]
+        return [_found(_RUNS, broken=told), *rest]
+    return [_found(_RUNS), *(_held(law, ran) for law in laws.STRATEGY_LAWS)]
 
 
 def _held(law: Callable[..., None], *asked: Any) -> dict[str, Any]:
     try:
         law(*asked)
-    except laws.LawError as error:
-        broken = str(error)
+    except (laws.LawError, GfcrError) as error:
+        return _found(_words(law), broken=str(error))
     except Exception as error:
-        broken = described(error)
-    else:
-        broken = ""
-    return {"law": (law.__doc__ or "").strip().rstrip("."), "broken": broken}
+        return _found(_words(law), broken=described(error))
+    return _found(_words(law))
+
+
+def _words(law: Callable[..., None]) -> str:
+    return (law.__doc__ or "").strip().partition("\n")[0].rstrip(".")
+
+
+def _found(law: str, *, broken: str = "", unasked: str = "") -> dict[str, Any]:
+    return {"law": law, "broken": broken, "unasked": unasked}
 
 
 def _text(found: dict[str, Any]) -> str:
-    return found["law"] + (f": [red]{escape(found['broken'])}[/]" if found["broken"] else "")
+    if found["unasked"]:
+        return f"[yellow]not asked[/] {found['law']}: {found['unasked']}"
+    if found["broken"]:
+        return f"[red]no[/] {found['law']}: [red]{escape(found['broken'])}[/]"
+    return f"[green]yes[/] {found['law']}"

@@ -2,13 +2,14 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
+from gfcr.errors import PartError, asking, shown
 from gfcr.part import Part
-from gfcr.types import Bools, Floats, Rollout
+from gfcr.types import Bools, Floats, Rollout, Sample
 
 Level: TypeAlias = Literal["sequence", "geometric"]
 
@@ -77,3 +78,56 @@ class Correction(Part):
     @abstractmethod
     def correct(self, update: Sequence[Learned]) -> Sequence[Corrected]:
         """Returns one answer for each rollout of an update, in order, before it is learned from."""
+
+
+def applied(update: Sequence[Learned], *, by: Correction) -> list[Sample]:
+    """Has a correction weigh and mask the rollouts of an update, and returns them to be trained on.
+
+    A rollout with no tokens left stays, with an empty mask.
+
+    Raises:
+        PartError: the correction failed, or its weights or masks cannot be used.
+    """
+    with asking("correction"):
+        answers: list[Any] = list(by.correct(update))
+        if len(answers) != len(update):
+            said = f"gave {len(answers)} answers for {len(update)} rollouts"
+            raise _refused(f"{said}: give one for each, in order")
+        return [_sample(u, a) for u, a in zip(update, answers, strict=True)]
+
+
+def _sample(learned: Learned, answer: Any) -> Sample:
+    rollout, where = learned.rollout, f"rollout {learned.rollout.id}"
+    if not isinstance(answer, Corrected):
+        raise _refused(f"{where}: gave {shown(answer)}: give a Corrected")
+    mask_T = _mask(rollout, answer.mask_T, where=where)
+    weight_T = _weight(rollout, answer.weight, where=where)
+    return Sample(
+        rollout=replace(rollout, mask_T=mask_T),
+        advantage_T=np.where(mask_T, learned.advantage_T * weight_T, np.float32(0)),
+        old_logprobs_T=learned.logprobs_T,
+    )
+
+
+def _mask(rollout: Rollout, given: Any, *, where: str) -> Bools:
+    mask_T = rollout.mask_T if given is None else np.asarray(given)
+    if mask_T.dtype != np.bool_ or mask_T.shape != rollout.mask_T.shape:
+        said = f"gave a mask of {mask_T.dtype} {mask_T.shape}"
+        raise _refused(f"{where}: {said}: give one boolean for each of its {len(rollout)} tokens")
+    if (mask_T & ~rollout.mask_T).any():
+        raise _refused(f"{where}: its mask keeps environment tokens: leave them out")
+    return mask_T
+
+
+def _weight(rollout: Rollout, given: Any, *, where: str) -> Floats:
+    weight_T = np.asarray(given, np.float32)
+    wanted = f"give one finite number, or one for each of its {len(rollout)} tokens"
+    if weight_T.shape not in ((), rollout.mask_T.shape):
+        raise _refused(f"{where}: gave weights of shape {weight_T.shape}: {wanted}")
+    if not np.isfinite(weight_T).all():
+        raise _refused(f"{where}: gave the weight {shown(given)}: {wanted}")
+    return weight_T
+
+
+def _refused(said: str) -> PartError:
+    return PartError(f"strategy.correction: {said}.")

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gfcr.engine.base import Engine
+from gfcr.engine.base import Engine, Request
 from gfcr.engine.fake import Fake, FakeEngine, Script
 from gfcr.handles import PROPOSE, kind_of, role_of
 from gfcr.loop.floor import Floor
@@ -22,6 +22,8 @@ from gfcr.tasks.codec import CharCodec
 from gfcr.types import FinishReason, Group, Prompt, Rollout, Sampling, Signal, Span
 
 CODEC = CharCodec(alphabet="0123456789+-=,?#")
+TEXT = CharCodec(alphabet="".join(map(chr, range(9, 0xD800))))
+"""A token for nearly every character: a task may ask in any."""
 
 
 def prompt(number: int = 0, *, text: str = "1+2=", answer: str = "3") -> Prompt:
@@ -135,6 +137,7 @@ def pipeline(
     strategy: Strategy,
     *,
     task: Task | None = None,
+    codec: Codec = CODEC,
     prompts: int = 8,
     max_tokens: int = 40,
     seed: int = 0,
@@ -150,8 +153,8 @@ def pipeline(
         strategy,
         engine=on(FakeEngine(Fake(**(engine or {})), seed=7, script=script, drafter=ours)),
         task=task,
-        train=task.problems(CODEC).train,
-        codec=CODEC,
+        train=task.problems(codec).train,
+        codec=codec,
         prompts=prompts,
         sampling=Sampling(max_tokens=max_tokens),
         seed=seed,
@@ -162,6 +165,20 @@ def pipeline(
 def scripted(text_of: Callable[[Any], str]) -> Script:
     """A script that writes `text_of(request)` and ends."""
     return lambda request: [*CODEC.encode(text_of(request)), CODEC.eos_id]
+
+
+def answered(task: Task) -> dict[str, Any]:
+    """Arguments of `pipeline` with which half of a task's prompts are answered right."""
+    known = {p.id: p.answer for p in task.problems(TEXT).train}
+
+    def script(request: Request) -> Sequence[int]:
+        draw = rng(0, "answered", request.id)
+        right, number = known.get(request.prompt_id, ""), str(draw.integers(10**6))
+        forms = (right, f"#{right}", number, number)
+        return [*TEXT.encode(forms[draw.integers(4)] or number), TEXT.eos_id]
+
+    held = {"task": task, "codec": TEXT, "script": script}
+    return {**held, "engine": {"max_length": 10**6}, "max_tokens": 1000}
 
 
 def view(

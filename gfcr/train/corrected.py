@@ -1,13 +1,10 @@
 """Applies an off-policy correction to the samples of an update."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
-import numpy as np
-
-from gfcr.correction.base import Corrected, Correction, Learned
-from gfcr.errors import PartError, asking, shown
+from gfcr.correction.base import Correction, Learned, applied
 from gfcr.train.collate import collate, micro_batches
 from gfcr.train.loss_inputs import logps, policy_law
 from gfcr.train.ranks import ALONE, Ask, Ranks
@@ -93,37 +90,3 @@ class TakeLaws(Ask):
             Law(now_T[: len(s.rollout)], None if spread_T is None else spread_T[: len(s.rollout)])
             for (s,), now_T, spread_T in zip(run, now_BT, spread_BT, strict=False)
         ]
-
-
-def applied(update: Sequence[Learned], *, by: Correction) -> list[Sample]:
-    """See `corrected`. A rollout with no tokens left stays, with an empty mask."""
-    with asking("correction"):
-        answers: list[Any] = list(by.correct(update))
-    if len(answers) != len(update):
-        raise _refused(f"gave {len(answers)} answers for {len(update)} rollouts")
-    return [_sample(u, a) for u, a in zip(update, answers, strict=True)]
-
-
-def _sample(learned: Learned, answer: Any) -> Sample:
-    rollout, where = learned.rollout, f"rollout {learned.rollout.id}"
-    if not isinstance(answer, Corrected):
-        raise _refused(f"{where}: gave {shown(answer)}: give a Corrected")
-    mask_T = rollout.mask_T if answer.mask_T is None else np.asarray(answer.mask_T)
-    if mask_T.dtype != np.bool_ or mask_T.shape != rollout.mask_T.shape:
-        said = f"gave a mask of {mask_T.dtype} {mask_T.shape}"
-        raise _refused(f"{where}: {said}: give one boolean for each of its {len(rollout)} tokens")
-    if (mask_T & ~rollout.mask_T).any():
-        raise _refused(f"{where}: its mask keeps environment tokens: leave them out")
-    weight_T = np.asarray(answer.weight, np.float32)
-    if weight_T.shape not in ((), mask_T.shape) or not np.isfinite(weight_T).all():
-        said = f"gave the weight {shown(answer.weight)}"
-        raise _refused(f"{where}: {said}: give one finite number, or one for each token")
-    return Sample(
-        rollout=replace(rollout, mask_T=mask_T),
-        advantage_T=np.where(mask_T, learned.advantage_T * weight_T, np.float32(0)),
-        old_logprobs_T=learned.logprobs_T,
-    )
-
-
-def _refused(said: str) -> PartError:
-    return PartError(f"strategy.correction: {said}.")

@@ -1,10 +1,13 @@
-"""Checks which values from parts and verifiers are numbers."""
+"""Checks which values from parts and verifiers are numbers, and as many as were asked for."""
 
+from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
-from typing import Final, TypeGuard
+from typing import Final, TypeGuard, TypeVar
 
 import numpy as np
 
+T = TypeVar("T")
+V = TypeVar("V")
 LARGEST: Final = float(np.finfo(np.float32).max)
 MOST: Final = 1_000_000
 """The largest count: more items than that cannot be processed one by one."""
@@ -46,3 +49,17 @@ def is_note(key: object, value: object) -> bool:
     """Tells whether a note maps a name to a text or number; NaN stands for one not measured."""
     nothing = is_number(value) and value != value
     return isinstance(key, str) and (isinstance(value, str) or nothing or real(value) is not None)
+
+
+def one_each(of: Sequence[T], *, given: Iterable[V], by: str) -> list[tuple[T, V]]:
+    """Returns a group's rollouts, or their signals, in pairs with what is given for each.
+
+    Raises:
+        ValueError: more or fewer values are given; `by` is the method that was called.
+    """
+    if len(values := list(given)) != len(of):
+        raise ValueError(
+            f"`{by}` was given {len(values)} values for a group of {len(of)} rollouts: give one "
+            "for each of them, in order, rejected ones too"
+        )
+    return list(zip(of, values, strict=True))

@@ -13,7 +13,9 @@ HEAD = """
 from dataclasses import dataclass, field
 import numpy as np
 from gfcr.correction.base import Corrected, Correction
-from gfcr.stages import Control, Filter, Observer
+from gfcr.stages import Control, Filter, Generate, Observer, Recaller, Referee, Replay, Retire
+from gfcr.tasks.base import Problems, Task, Verdict
+from gfcr.types import Prompt
 
 
 @dataclass(kw_only=True)
@@ -97,7 +99,186 @@ BROKEN: dict[str, tuple[str, str]] = {
 """,
         "say tokenwise=True",
     ),
+    "weighs nan": (
+        """class It(Correction):
+    \"\"\"Weighs by the logarithm of what may be negative.\"\"\"
+
+    def correct(self, update):
+        return [Corrected(weight=np.where(u.gaps_T < 0, np.nan, 1)) for u in update]
+""",
+        "its 6 tokens",
+    ),
+    "weighs too few": (
+        """class It(Correction):
+    \"\"\"Leaves the last token of each rollout out of its weights.\"\"\"
+
+    def correct(self, update):
+        return [Corrected(weight=np.minimum(np.exp(u.gaps_T), 2)[:-1]) for u in update]
+""",
+        "gave weights of shape (5,)",
+    ),
+    "masks too few": (
+        """class It(Correction):
+    \"\"\"Leaves the last token of each rollout out of its mask.\"\"\"
+
+    def correct(self, update):
+        return [Corrected(mask_T=u.gaps_T[:-1] < 1) for u in update]
+""",
+        "a mask of bool (5,): give one boolean for each of its 6 tokens",
+    ),
+    "forgets one": (
+        """class It(Correction):
+    \"\"\"Answers for all rollouts but the last one.\"\"\"
+
+    def correct(self, update):
+        return [Corrected(weight=np.minimum(np.exp(u.gaps_T), 2)) for u in update[:-1]]
+""",
+        "gave 7 answers for 8 rollouts",
+    ),
+    "weighs by padding": (
+        """class It(Correction):
+    \"\"\"Weighs by the mean gap, with the tokens of environments in its number.\"\"\"
+
+    def correct(self, update):
+        return [Corrected(weight=float(np.exp(u.gaps_T.mean().clip(-3, 3)))) for u in update]
+""",
+        "depend on tokens that nobody sampled",
+    ),
+    "names too few": (
+        """class It(Filter):
+    \"\"\"Gives one advantage to a group.\"\"\"
+
+    gives_advantages = True
+
+    def apply(self, group, *, view):
+        return group.with_advantages([1.0])
+""",
+        "was given 1 values for a group of 4",
+    ),
+    "retires by position": (
+        """class It(Control, Referee):
+    \"\"\"Gives its reason by position.\"\"\"
+
+    def decide(self, group, *, view):
+        return Retire("it")
+""",
+        "Retire(reason=...)",
+    ),
+    "sleeps": (
+        """class It(Generate):
+    \"\"\"Waits for asyncio before it samples.\"\"\"
+
+    async def run(self, session):
+        import asyncio
+        await asyncio.sleep(0.01)
+""",
+        "a part runs in no asyncio loop",
+    ),
+    "invents rollouts": (
+        """class It(Replay, Recaller):
+    \"\"\"Gives back the fresh rollouts as its own.\"\"\"
+
+    def store(self, harvest, *, view):
+        pass
+
+    def holds(self):
+        return ()
+
+    def recall(self, group, *, view):
+        return group.rollouts[:1]
+""",
+        "recalled for group",
+    ),
 }
+TASK = """class It(Task):
+    \"\"\"Asks for the number that it names.\"\"\"
+
+    reward_range = (0.0, 1.0)
+
+    def prompts(self, codec, numbers):
+        return [
+            Prompt(id=str(n), tokens=codec.prompt(f"{n}?"), text=f"{n}?", answer=str(n))
+            for n in numbers
+        ]
+
+    def problems(self, codec):
+        made = self.prompts(codec, range(12))
+        return Problems(train=made[:8], heldout=made[8:])
+
+    def verify(self, prompt, *, text):
+        return Verdict(reward=float(text == prompt.answer))
+"""
+TASKS: dict[str, tuple[str, str]] = {
+    "returns a number": (
+        """
+    def verify(self, prompt, *, text):
+        return 1.0
+""",
+        "`verify` gave 1.0: give a Verdict",
+    ),
+    "gives nan": (
+        """
+    def verify(self, prompt, *, text):
+        return Verdict(reward=float("nan"))
+""",
+        "`verify` gave the reward nan",
+    ),
+    "gives too much": (
+        """
+    def verify(self, prompt, *, text):
+        return Verdict(reward=float(len(text)) + 1)
+""",
+        "give a number in [0.0, 1.0]",
+    ),
+    "remembers": (
+        """
+    seen: list[str] = field(default_factory=list)
+
+    def verify(self, prompt, *, text):
+        self.seen.append(text)
+        return Verdict(reward=float(len(self.seen) > 14))
+""",
+        "others when asked again",
+    ),
+    "does not travel": (
+        """
+    def __post_init__(self):
+        self.judge = lambda text: 1.0
+""",
+        "pickle",
+    ),
+    "mixes its splits": (
+        """
+    def problems(self, codec):
+        made = self.prompts(codec, range(12))
+        return Problems(train=made[:8], heldout=made[7:])
+""",
+        "1 prompts are in `train` and in `heldout`",
+    ),
+    "holds nothing out": (
+        """
+    def problems(self, codec):
+        return Problems(train=self.prompts(codec, range(8)), heldout=[])
+""",
+        "gave no prompts in `heldout`",
+    ),
+    "draws without a seed": (
+        """
+    def problems(self, codec):
+        made = self.prompts(codec, np.random.default_rng().permutation(10**6)[:12])
+        return Problems(train=made[:8], heldout=made[8:])
+""",
+        "seed its draws",
+    ),
+    "asks what is held out": (
+        """
+    def at_level(self, codec, *, level, seed):
+        return self.prompts(codec, [8 + level % 2])[0]
+""",
+        "gave a held-out problem",
+    ),
+}
+BROKEN |= {name: (TASK + more, said) for name, (more, said) in TASKS.items()}
 
 
 def told(capfd: Any, *words: str) -> tuple[int, Any]:
@@ -121,6 +302,32 @@ def test_what_breaks_one_says_which(case: str, tmp_path: Path, capfd: Any) -> No
     code, data = told(capfd, f"{tmp_path / 'it.py'}:It")
     assert code == 1 and data["broken"] >= 1
     assert any(said in law["broken"] for law in data["laws"])
+
+
+def test_a_task_is_asked_its_laws_and_runs_a_strategy(tmp_path: Path, capfd: Any) -> None:
+    (tmp_path / "it.py").write_text(HEAD + TASK)
+    assert told(capfd, f"{tmp_path / 'it.py'}:It")[0] == 0
+    assert told(capfd, "dapo", "--task", f"{tmp_path / 'it.py'}:It")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "after"),
+    [
+        ("temperature_schedule", "truncated"),
+        ("step_advantage", "step_values"),
+        ("preference_pairs", "dpo"),
+    ],
+)
+def test_a_part_that_needs_another_is_checked_after_it(name: str, after: str, capfd: Any) -> None:
+    code, data = told(capfd, name)
+    assert code == 1 and data["unasked"] and not data["laws"][-1]["broken"]
+    assert told(capfd, name, "--after", after)[0] == 0
+
+
+def test_what_was_not_tried_is_no_yes(capfd: Any) -> None:
+    assert main(["check", "local"]) == 1
+    last = capfd.readouterr().out.splitlines()[-1]
+    assert last == "not asked It runs: no tracking is run here"
 
 
 def test_settings_are_given_like_a_run_s(capfd: Any) -> None:

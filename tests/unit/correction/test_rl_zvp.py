@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gfcr import strategy as strategies
-from gfcr.correction.base import Corrected, Correction, Learned
+from gfcr.correction.base import Corrected, Correction, Learned, applied
 from gfcr.correction.rl_zvp import RlZvp as ByEntropy
 from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.filter.rl_zvp import RlZvp
 from gfcr.testing import factories as make
-from gfcr.train.corrected import applied, corrected
+from gfcr.train.corrected import corrected
 from gfcr.types import Group
 from tests.unit.train.stand_in import Trainer, sample
 

@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gfcr.correction.base import Learned
+from gfcr.correction.base import Learned, applied
 from gfcr.correction.sequence_mask import SequenceMask
 from gfcr.correction.truncated import Truncated
 from gfcr.errors import ConfigError
-from gfcr.train.corrected import applied
 from tests.cases import over
 from tests.unit.correction.test_corrections import learned, ratios, updates, weights
 

@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from gfcr import strategy as strategies
-from gfcr.correction.base import Corrected, Correction, Learned
+from gfcr.correction.base import Corrected, Correction, Learned, applied
 from gfcr.correction.truncated import Truncated
 from gfcr.errors import ConfigError, PartError
 from gfcr.stages import AfterUpdate, Control
 from gfcr.testing import factories as make
-from gfcr.train.corrected import applied, corrected
+from gfcr.train.corrected import corrected
 from tests.cases import over
 from tests.unit.correction.test_corrections import learned
 from tests.unit.train.stand_in import Trainer, sample
