@@ -13,7 +13,8 @@ from gfcr.commands import Outcome, named, spoken
 from gfcr.errors import GfcrError, described
 from gfcr.part import Part
 from gfcr.strategy import Strategy
-from gfcr.testing import laws, task_laws
+from gfcr.testing import laws
+from gfcr.testing.task_laws import laws_of
 from gfcr.values.overrides import parse_overrides
 
 _BASE = "grpo"
@@ -44,7 +45,7 @@ def run(options: argparse.Namespace) -> Outcome:
     task = registry.build("task", spoken(options.task, flag="--task")) if options.task else None
     if found.is_part:
         part = registry.build(kind, {"name": name, **settings})
-        held = [_held(law, kind, part) for law in _laws(kind, part)]
+        held = [_held(law, kind, part) for law in laws_of(kind, part)]
         plan = _around(kind, part, after=options.after)
         task = part if kind == "task" else task
     else:
@@ -53,11 +54,6 @@ def run(options: argparse.Namespace) -> Outcome:
     broken, unasked = (sum(bool(law[key]) for law in held) for key in ("broken", "unasked"))
     data = {"name": name, "kind": kind, "laws": held, "broken": broken, "unasked": unasked}
     return Outcome(data=data, text="\n".join(map(_text, held)), code=int(broken + unasked > 0))
-
-
-def _laws(kind: str, part: Any) -> Sequence[laws.Law]:
-    own = task_laws.laws_of(part) if kind == "task" else ()
-    return (*laws.PART_LAWS, *(laws.CORRECTION_LAWS if kind == "correction" else own))
 
 
 def _around(kind: str, part: Any, *, after: Sequence[str]) -> Strategy | None:
@@ -121,8 +117,7 @@ def _found(law: str, *, broken: str = "", unasked: str = "") -> dict[str, Any]:
 
 
 def _text(found: dict[str, Any]) -> str:
-    if found["unasked"]:
-        return f"[yellow]not asked[/] {found['law']}: {found['unasked']}"
-    if found["broken"]:
-        return f"[red]no[/] {found['law']}: [red]{escape(found['broken'])}[/]"
-    return f"[green]yes[/] {found['law']}"
+    if not (told := found["unasked"] or found["broken"]):
+        return f"[green]yes[/] {found['law']}"
+    word = "[yellow]not asked[/]" if found["unasked"] else "[red]no[/]"
+    return f"{word} {found['law']}: {escape(told)}"

@@ -178,7 +178,9 @@ class RunSource:
         batch = self._made.pop(step - 1)
         self.pipeline.updated(metrics, update=step - 1)
         cost = batch.cost
-        merged = {**batch.metrics, **_step_metrics(metrics, cost=cost)}
+        # The correction is asked after the batch is made: what it says there is of the last update.
+        made = {k: v for k, v in batch.metrics.items() if not k.startswith("correction/")}
+        merged = {**made, **_step_metrics(metrics, cost=cost)}
         summed = {f"speculation/{name}" for name in SPECULATION}
         sums = {k: v for k, v in merged.items() if k.startswith("time/") or k in summed}
         sums["rollout_tokens"] = float(cost.generated_tokens)
@@ -279,13 +281,15 @@ class RunSource:
 
 
 def _step_metrics(metrics: Mapping[str, float], *, cost: Cost) -> dict[str, float]:
-    times = {k: v for k, v in metrics.items() if k.endswith("_s")}
+    times = {k: v for k, v in metrics.items() if k.endswith("_s") and "/" not in k}
+    own = {k: v for k, v in metrics.items() if k.startswith("correction/")}
     # Beside the trainer, a batch costs it what it waits.
     made_s = 0.0 if "exposed_s" in times else cost.wall_s
     step_s = made_s + sum(times.values())
     return {
         **{f"time/{k}": v for k, v in times.items()},
-        **{f"train/{k}": v for k, v in metrics.items() if k not in times},
+        **{f"train/{k}": v for k, v in metrics.items() if k not in times | own},
+        **own,
         "time/step_s": step_s,
         "rate/r_gen": cost.generate_s / max(step_s, cost.generate_s, 1e-9),
         "rate/sync_share": times.get("sync_s", 0.0) / max(step_s, 1e-9),

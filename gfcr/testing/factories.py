@@ -174,8 +174,8 @@ def answered(task: Task) -> dict[str, Any]:
     def script(request: Request) -> Sequence[int]:
         draw = rng(0, "answered", request.id)
         right, number = known.get(request.prompt_id, ""), str(draw.integers(10**6))
-        forms = (right, f"#{right}", number, number)
-        return [*TEXT.encode(forms[draw.integers(4)] or number), TEXT.eos_id]
+        text = (right, f"#{right}", number, number)[draw.integers(4)]
+        return [*TEXT.encode(text or number), TEXT.eos_id]
 
     held = {"task": task, "codec": TEXT, "script": script}
     return {**held, "engine": {"max_length": 10**6}, "max_tokens": 1000}

@@ -100,7 +100,7 @@ PART_LAWS: Final[Sequence[Law]] = (
 
 def answers_for_each(kind: str, part: Correction) -> None:
     """It gives each rollout finite weights and a mask, however far off the policy it is."""
-    applied(_update(300 * _gaps()), by=part)
+    applied(_update(300 * _GAPS), by=part)
 
 
 def corrects_as_it_says(kind: str, part: Correction) -> None:
@@ -108,7 +108,7 @@ def corrects_as_it_says(kind: str, part: Correction) -> None:
 
     What may go with it, in a loss or beside a temperature of its own, is decided by that.
     """
-    on, off, mild = (_answers(_update(n * _gaps()), by=part) for n in (0, 40, 1))
+    on, off, mild = (_answers(_update(n * _GAPS), by=part) for n in (0, 40, 1))
     reads = not all(map(np.array_equal, on * 2, off + mild))
     hold(reads == part.weighs_gaps, f"say weighs_gaps={reads}: by that go its answers")
     flat = all(np.ptp(answer_T) == 0 for answer_T in off + mild)
@@ -117,18 +117,13 @@ def corrects_as_it_says(kind: str, part: Correction) -> None:
 
 def weighs_sampled_tokens_alone(kind: str, part: Correction) -> None:
     """Tokens that nobody sampled, of an environment or padding, change no weight."""
-    bare, longer = (_answers(_update(_gaps(), around=n), by=part) for n in (0, 3))
+    bare, longer = (_answers(_update(_GAPS, around=n), by=part) for n in (0, 3))
     same = all(np.allclose(b, p[3:-3], atol=1e-5) for b, p in zip(bare, longer, strict=True))
     hold(same, "its weights depend on tokens that nobody sampled: leave out where mask_T is False")
 
 
-CORRECTION_LAWS: Final[Sequence[Law]] = (
-    *(answers_for_each, corrects_as_it_says, weighs_sampled_tokens_alone),
-)
-
-
-def _gaps() -> Floats:
-    return np.random.default_rng(0).normal(0, 0.1, (8, 6)).astype(np.float32)
+CORRECTION_LAWS: Final = (answers_for_each, corrects_as_it_says, weighs_sampled_tokens_alone)
+_GAPS: Final = np.random.default_rng(0).normal(0, 0.1, (8, 6)).astype(np.float32)
 
 
 def _update(gaps_BT: Floats, *, around: int = 0) -> list[Learned]:
@@ -146,7 +141,7 @@ def _update(gaps_BT: Floats, *, around: int = 0) -> list[Learned]:
     return made
 
 
-def _learned(rollout: Rollout, *, gap_T: Floats, advantage_T: Floats) -> Learned:
+def _learned(rollout: Rollout, *, gap_T: Floats | float, advantage_T: Floats) -> Learned:
     mask_T = rollout.mask_T
     return Learned(
         rollout=rollout,
@@ -164,9 +159,7 @@ def _answers(update: Sequence[Learned], *, by: Correction) -> list[Floats]:
 
 def _correct(samples: Sequence[Sample], *, by: Correction) -> dict[str, Bools]:
     """Has a batch corrected for a policy a little off, and returns what is kept, by rollout."""
-    gaps = [np.full(len(s.rollout), 0.1, np.float32) for s in samples]
-    pairs = zip(samples, gaps, strict=True)
-    update = [_learned(s.rollout, gap_T=g, advantage_T=s.advantage_T) for s, g in pairs]
+    update = [_learned(s.rollout, gap_T=0.1, advantage_T=s.advantage_T) for s in samples]
     return {s.rollout.id: s.rollout.mask_T for s in applied(update, by=by)}
 
 

@@ -2,14 +2,14 @@
 
 import pickle
 from collections.abc import Sequence
-from itertools import islice
 from math import inf
 from typing import Any, cast
 
 from gfcr.errors import shown
+from gfcr.part import Part
 from gfcr.tasks.base import Asked, Problems, Task, Verdict
 from gfcr.testing.factories import TEXT
-from gfcr.testing.laws import Law, hold
+from gfcr.testing.laws import CORRECTION_LAWS, PART_LAWS, Law, hold
 from gfcr.types import Prompt
 
 
@@ -53,13 +53,15 @@ def has_levels(kind: str, part: Task) -> None:
         hold(made.tokens not in heldout, f"{what} gave a held-out problem")
 
 
-def laws_of(task: Task) -> tuple[Law, ...]:
-    """Returns the laws for a task; that of levels only where it has some."""
-    levels = type(task).at_level is not Task.at_level
-    return (splits_apart, verifies, *([has_levels] if levels else []))
+def laws_of(kind: str, part: Part) -> tuple[Law, ...]:
+    """Returns the laws that a part of a kind is to keep; that of levels where a task has some."""
+    levels = isinstance(part, Task) and type(part).at_level is not Task.at_level
+    of_tasks = (splits_apart, verifies, has_levels) if levels else (splits_apart, verifies)
+    own: dict[str, Sequence[Law]] = {"task": of_tasks, "correction": CORRECTION_LAWS}
+    return (*PART_LAWS, *own.get(kind, ()))
 
 
 def _verdicts(task: Task) -> list[Any]:
-    prompts = islice(task.problems(TEXT).train, 4)
+    prompts = task.problems(TEXT).train[:4]
     texts = [(p, text) for p in prompts for text in (p.answer, f"#{p.answer}", "?")]
     return list(task.verify_all([Asked(prompt=p, text=text) for p, text in texts]))

@@ -99,7 +99,7 @@ class Feed(TrainerCallback):
         self._saved: int | None = None
         self._synced: int | None = None
         self._sums = torch.zeros(TERMS, dtype=torch.float64)
-        self._timing: dict[str, float] = {}
+        self._timing, self._weighed = dict[str, float](), dict[str, float]()
         self._ready_at = 0.0
 
     def run(self, trainer: Any, *, resume_from: Path | None) -> Any:
@@ -191,10 +191,11 @@ class Feed(TrainerCallback):
         """Returns the samples that each process trains on next."""
         batch, ranks, job, steps = self._fetch(trainer), self._ranks, self._job, self._steps
         samples, version = trainable(batch.samples) if batch else [], self._updates(trainer.state)
+        self._weighed.clear()
         if samples and (by := job.correction):
-            count = steps.micro_batches * steps.mini_batches
-            asked = {"count": count, "version": version}
+            asked = {"count": steps.micro_batches * steps.mini_batches, "version": version}
             samples = corrected(trainer, samples, by=by, ranks=ranks, **asked)
+            self._weighed = {f"correction/{key}": value for key, value in by.metrics().items()}
             job.source.masked({s.rollout.id: s.rollout.mask_T for s in samples})
             samples = trainable(samples)
         paired, draw = job.loss.estimator == "dpo", seeds.rng(job.seed, "mini_batches", version)
@@ -292,7 +293,7 @@ class Feed(TrainerCallback):
         checkpoint.commit(folder, state=self._job.source.state_dict(), keep=self._keep)
 
     def _metrics(self, logs: Mapping[str, Any]) -> dict[str, float]:
-        base = {**self._timing, "learning_rate": logs["learning_rate"]}
+        base = {**self._timing, **self._weighed, "learning_rate": logs["learning_rate"]}
         if self._empty:
             return base | {"skipped": 1.0}
         return base | {"skipped": 0.0} | figures(self._ranks.sum(self._sums), logs=logs)

@@ -225,13 +225,19 @@ def test_a_source_that_ends_or_a_run_told_to_stop_ends_training() -> None:
 class Drops(Correction):
     """Masks all of the first rollout and the first token of the others; halves the weights."""
 
+    seen = 0
+
     def correct(self, update: Any) -> Any:
         self.asked = update
+        self.seen += len(update)
         masks = [u.rollout.mask_T.copy() for u in update]
         masks[0][:] = False
         for mask_T in masks[1:]:
             mask_T[0] = False
         return [Corrected(weight=0.5, mask_T=mask_T) for mask_T in masks]
+
+    def metrics(self) -> Any:
+        return {"seen": float(self.seen)}
 
 
 def test_a_correction_is_asked_of_what_is_trainable_and_what_it_masks_is_reported() -> None:
@@ -245,6 +251,19 @@ def test_a_correction_is_asked_of_what_is_trainable_and_what_it_masks_is_reporte
     assert [len(i["prompt_ids"]) for i in found] == [1, 1]
     rows = [i["advantages"].tolist() for i in found if i["tool_mask"].any()]
     assert rows == [[[0.0, 1.0, 1.0, 1.0]]], "2 rows of 4 passes each: half of 2"
+
+
+def test_what_a_correction_measured_is_reported_with_its_own_update_the_last_included() -> None:
+    source, trainer = Source([FOUR[:2], [], FOUR[:3]]), Trainer()
+    fed = feed(source, correction=Drops(), count=2)
+    for update in range(3):
+        trainer.state.global_step = update
+        taken(fed, trainer, num=2)
+        trainer.state.global_step = update + 1
+        fed._sums += 1.0  # as if the model had been asked
+        logs = {"loss": 0.0, "learning_rate": 0.1, "grad_norm": 1.0}
+        fed.on_log(None, trainer.state, None, logs=logs)
+    assert [m.get("correction/seen") for m in source.reported] == [2.0, None, 5.0]
 
 
 # ---------------------------------------------------------------- passes
