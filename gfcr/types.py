@@ -258,8 +258,7 @@ class Loss(Checked):
     clip_low: Clip = 0.2
     clip_high: Clip = 0.2
     off_policy: Literal["none", "behaviour"] = "none"
-    """`behaviour` clips against the log-probs sampled with; `none` against the policy before the
-    update, as if all data were its own. What else is done, a strategy's `correction` says."""
+    """`behaviour` clips against the log-probs sampled with; `none` against the policy before."""
     beta: Annotated[float, Interval(gt=0, le=1000)] = 0.1
     """Of `dpo`: how much a preference may cost in divergence from the starting policy."""
 
