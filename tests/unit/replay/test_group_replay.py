@@ -30,7 +30,7 @@ def after(*groups: Group, step: int = 0, **knobs: Any) -> GroupReplay:
 def planned(part: GroupReplay, *, missing: int, step: int = 1, later: bool = True) -> list[str]:
     view = make.view(step=step)
     if later:
-        view.started()
+        view.round += 1
     plan = part.plan(Plan(num_groups=0, target=8, missing=missing), view=view)
     assert plan.num_groups == len(plan.jobs)
     assert all(r.origin == "replay" for j in plan.jobs for r in j.resume)
