@@ -59,9 +59,16 @@ def of_asked(asked: Asked, *, found: Measured, replication: Asked) -> dict[str, 
             },
         }
     )
-    # Files are named as seen from this folder: on another machine it lies elsewhere.
-    entry = json.loads(json.dumps(entry).replace(f"{Path.cwd()}/", ""))
+    entry = from_here(entry)
     return {**entry, _HASH: digest(entry)}
+
+
+def from_here(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns an entry whose files are named as seen from the working folder.
+
+    On another machine that folder lies elsewhere.
+    """
+    return json.loads(json.dumps(entry).replace(f"{Path.cwd()}/", ""))
 
 
 def write(entry: Mapping[str, Any], *, folder: Path = FOLDER) -> Path:

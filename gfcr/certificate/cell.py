@@ -139,9 +139,10 @@ class Cell:
     def speaks_for(self, *, max_tokens: int, max_draft: int) -> bool:
         """Whether completions and drafts this long were audited.
 
-        Drafts longer than any that the drafter made in completions as long need none.
+        Drafts longer than any that the drafter made in completions as long need no audit. Where
+        no draft could be seen, none was audited.
         """
-        long = max_draft <= self.draft or self.draft == self.longest_draft
+        long = max_draft <= self.draft or 0 < self.draft == self.longest_draft
         return max_tokens <= self.length and (long or max_draft == 0)
 
 

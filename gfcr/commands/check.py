@@ -10,7 +10,7 @@ from rich.markup import escape
 from gfcr import registry
 from gfcr import strategy as strategies
 from gfcr.commands import Outcome, named, spoken
-from gfcr.errors import GfcrError, described
+from gfcr.errors import ConfigError, GfcrError, described
 from gfcr.part import Part
 from gfcr.strategy import Strategy
 from gfcr.testing import laws
@@ -20,6 +20,7 @@ from gfcr.values.overrides import parse_overrides
 _BASE = "grpo"
 """The strategy in which a part is tried."""
 _RUNS = "It runs"
+_IN_A_STRATEGY = ("generate", "filter", "control", "replay", "correction")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,6 +43,7 @@ def run(options: argparse.Namespace) -> Outcome:
     settings = parse_overrides(options.settings)
     found = named.find(str(options.name), parts_first=True)
     name, kind = found.name, found.kind
+    _heard(options, kind=kind)
     task = registry.build("task", spoken(options.task, flag="--task")) if options.task else None
     if found.is_part:
         part = registry.build(kind, {"name": name, **settings})
@@ -54,6 +56,15 @@ def run(options: argparse.Namespace) -> Outcome:
     broken, unasked = (sum(bool(law[key]) for law in held) for key in ("broken", "unasked"))
     data = {"name": name, "kind": kind, "laws": held, "broken": broken, "unasked": unasked}
     return Outcome(data=data, text="\n".join(map(_text, held)), code=int(broken + unasked > 0))
+
+
+def _heard(options: argparse.Namespace, *, kind: str) -> None:
+    """Refuses an option that would change nothing for what is checked."""
+    heard = {"--task": {*_IN_A_STRATEGY, named.STRATEGY}, "--after": {*_IN_A_STRATEGY, "task"}}
+    for flag, kinds in heard.items():
+        if getattr(options, flag[2:]) and kind not in kinds:
+            told = f"{flag} would go unheard: {options.name} is of the kind `{kind}`"
+            raise ConfigError(f"{told}, it is for {', '.join(sorted(kinds))}. Leave it out.")
 
 
 def _around(kind: str, part: Any, *, after: Sequence[str]) -> Strategy | None:

@@ -13,7 +13,7 @@ from gfcr.handles.harvest import (
     Harvest,
     Retire,
     SampleMore,
-    alike,
+    by_state,
 )
 from gfcr.handles.jobs import Job, Plan
 from gfcr.handles.posed import PROPOSE, SOLVE, Posed, kind_of, role_of
@@ -41,7 +41,7 @@ __all__ = [
     "Trajectory",
     "Verdict",
     "View",
-    "alike",
+    "by_state",
     "kind_of",
     "role_of",
 ]

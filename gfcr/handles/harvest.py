@@ -20,7 +20,7 @@ BATCH_FULL: Final = "batch full"
 """`Rollout.detail` of a trajectory cut short because its batch was full."""
 
 
-def alike(rollouts: Sequence[Rollout], *, note: str = STATE) -> list[list[int]]:
+def by_state(rollouts: Sequence[Rollout], *, note: str = STATE) -> list[list[int]]:
     """Returns the rollouts with equal notes, by index: such as the turns from equal states.
 
     A list for each value, in the order met; a rollout without the note is in none.

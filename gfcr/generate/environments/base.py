@@ -22,7 +22,7 @@ class Observation:
     sum of these; with `per_turn` each turn has its own as the note `step_reward`."""
     state: str | None = None
     """The state that is acted on next, in any words that are equal where states are: with
-    `per_turn` the note `state` of the next turn, see `gfcr.handles.alike`."""
+    `per_turn` the note `state` of the next turn, see `gfcr.handles.by_state`."""
     history: str | None = None
     """What is seen next in the place of all before it, as a prompt of its own: `per_turn` alone."""
 

@@ -71,12 +71,13 @@ class _Session(World):
         self._client.close()
 
     def _seen(self, result: Any) -> Observation:
-        if result.reward is not None:
-            self._rewards.append(float(result.reward))
+        reward = None if result.reward is None else float(result.reward)
+        if reward is not None:
+            self._rewards.append(reward)
         seen: Mapping[str, Any] = result.observation
         if self._told.shown and self._told.shown not in seen:
             told = f"environment.shown={shown(self._told.shown)}"
             raise KeyError(f"{told} is no field of what is observed: {', '.join(seen)}")
         text = seen[self._told.shown] if self._told.shown else seen
         said = text if isinstance(text, str) else json.dumps(text)
-        return Observation(text=said, done=bool(result.done), reward=result.reward)
+        return Observation(text=said, done=bool(result.done), reward=reward)

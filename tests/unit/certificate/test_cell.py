@@ -85,6 +85,10 @@ def test_it_speaks_for_what_was_sampled_with_enough_tokens() -> None:
     assert not found.speaks_for(max_tokens=33, max_draft=8)
     # The drafter may draft more than it did where completions were as long: it did not.
     assert sound().speaks_for(max_tokens=64, max_draft=16)
+    # Where no draft was seen, nothing is known of any.
+    unseen = sound(longest_draft=0)
+    assert unseen.speaks_for(max_tokens=64, max_draft=0)
+    assert not unseen.speaks_for(max_tokens=64, max_draft=1)
     rare = sound(drafts={"1": 1.0, "4": 0.5})
     assert rare.speaks_for(max_tokens=64, max_draft=3)
     assert not rare.speaks_for(max_tokens=64, max_draft=4)

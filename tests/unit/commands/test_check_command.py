@@ -330,6 +330,15 @@ def test_what_was_not_tried_is_no_yes(capfd: Any) -> None:
     assert last == "not asked It runs: no tracking is run here"
 
 
+@pytest.mark.parametrize(
+    ("name", "flag"),
+    [("das", "--after"), ("dapo", "--after"), ("local", "--task"), ("task/chain_sum", "--task")],
+)
+def test_an_option_that_nothing_would_hear_is_refused(name: str, flag: str, capfd: Any) -> None:
+    assert main(["check", name, flag, "zero_variance"]) == 2
+    assert f"{flag} would go unheard" in capfd.readouterr().err
+
+
 def test_settings_are_given_like_a_run_s(capfd: Any) -> None:
     assert told(capfd, "zero_variance")[0] == 0
     assert told(capfd, "greso", "explore=0.5")[0] == 0

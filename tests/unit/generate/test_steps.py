@@ -10,7 +10,7 @@ from gfcr.experiment.heldout import Question
 from gfcr.filter.episode_advantage import EpisodeAdvantage
 from gfcr.generate.environments.base import Environment, Observation, World
 from gfcr.generate.episode import Episode
-from gfcr.handles import JUDGED, STATE, STEP_REWARD, Verdict, alike
+from gfcr.handles import JUDGED, STATE, STEP_REWARD, Verdict, by_state
 from gfcr.loop.scoring import asked_again
 from gfcr.stages import Session
 from gfcr.strategy import Strategy
@@ -103,7 +103,7 @@ def test_turns_from_equal_states_are_compared_by_what_they_earned() -> None:
     pipeline = ran(part)
     for group in pipeline.next_batch().groups:
         turns = group.rollouts
-        states = [[cast("str", turns[i].notes[STATE]) for i in same] for same in alike(turns)]
+        states = [[cast("str", turns[i].notes[STATE]) for i in same] for same in by_state(turns)]
         assert all(len({*same}) == 1 for same in states)
         sizes = {same[0]: len(same) for same in states}
         assert sizes == {"at 0": 4, "at 1": 2, "at 2": 2, "at 3": 2} and len(turns) == 10
@@ -158,5 +158,5 @@ def test_what_generate_attaches_is_the_reward_in_training_and_on_held_out_prompt
 def test_those_alike_are_all_that_have_the_note_parted_by_its_value() -> None:
     notes: list[Any] = [{"a": "x"}, {}, {"a": 1.0}, {"a": "x", "b": 0.0}, {"a": "1.0"}]
     rollouts: list[Rollout] = [make.rollout(i, notes=n) for i, n in enumerate(notes)]
-    assert alike(rollouts, note="a") == [[0, 3], [2], [4]]
-    assert alike(rollouts, note="b") == [[3]] and alike(rollouts) == []
+    assert by_state(rollouts, note="a") == [[0, 3], [2], [4]]
+    assert by_state(rollouts, note="b") == [[3]] and by_state(rollouts) == []
