@@ -6,11 +6,13 @@ all arms, and, where more arms are recorded than asked for, as many of them with
 resample, run to its end, says which arm wins; the rule has kept it or not.
 """
 
+import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from math import isnan
 from statistics import fmean
-from typing import TypeAlias, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 
@@ -18,7 +20,6 @@ from gfcr import registry
 from gfcr.errors import ConfigError
 from gfcr.experiment.source import Pause
 from gfcr.search.base import Length, Round, StoppingRule
-from gfcr.stats.scipy_stats import kendall
 from gfcr.tracking.curve import floored
 from gfcr.tracking.records import RunRecord
 
@@ -249,3 +250,10 @@ class _Play:
 
 def _point(curve: Sequence[Point], *, until: Pause | None) -> Point:
     return next((p for p in curve if until is not None and until.reached(p)), curve[-1])
+
+
+def kendall(one: Sequence[float], other: Sequence[float]) -> float:
+    """Returns the tau-b of two rankings; 0 where all of one is tied."""
+    stats: Any = importlib.import_module("scipy.stats")  # untyped
+    tau = float(stats.kendalltau(one, other).statistic)
+    return 0.0 if isnan(tau) else tau

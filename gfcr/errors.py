@@ -64,12 +64,7 @@ class FolderInUse(GfcrError, RuntimeError):
 
 
 class FolderLost(GfcrError, RuntimeError):
-    """The lock file of a folder was removed while its holder wrote there: the holder pauses."""
-
-    def __init__(self, message: str, *, regained: bool) -> None:
-        """Takes the message, and whether the holder has locked the folder again to say so there."""
-        super().__init__(message)
-        self.regained = regained
+    """The lock file of a folder was removed while its holder wrote there: the holder stops."""
 
 
 def did_you_mean(given: str, allowed: Iterable[str], *, most: int = 1) -> str:

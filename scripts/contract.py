@@ -33,7 +33,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "What parts answer": (*("Halt", "Abort", "Cap", "SampleMore", "Retire", "Corrected"),),
     "Tools and environments": ("Tool", "Call", "World", "Observation"),
     "What parts are handed": (
-        *("View", "Plan", "Job", "Session", "Scratch", "Trajectory", "Sampled", "Posed"),
+        *("View", "Scored", "Plan", "Job", "Session", "Scratch", "Trajectory", "Sampled", "Posed"),
         *("Harvest", "Group", "Signal", "Rollout", "Prompt", "Sampling", "Learned"),
     ),
 }

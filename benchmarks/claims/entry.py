@@ -1,5 +1,6 @@
 """Measured claims as files, one per strategy: figures, settings, digests and versions."""
 
+import importlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,6 @@ from benchmarks.claims.verdict import Effect, Kept, Verdict, joined, judge, told
 from gfcr.errors import ConfigError, near_file
 from gfcr.leaderboard.measure import provenance_of
 from gfcr.shown.text import plain
-from gfcr.stats.scipy_stats import false_discovery
 from gfcr.tracking.names import digest
 from gfcr.tracking.records import RunRecord
 
@@ -147,6 +147,13 @@ def agree(verdict: Verdict, again: Verdict) -> bool:
 def half_measured(entry: Mapping[str, Any]) -> bool:
     """Tells whether an entry lacks the scores that its claim is judged by besides its measure."""
     return (_joint(entry) or entry["claim"]["direction"] == "equal") and not _score(entry)
+
+
+def false_discovery(p_values: Sequence[float]) -> list[float]:
+    """Returns p-values adjusted for the false discovery rate (Benjamini and Hochberg 1995)."""
+    stats: Any = importlib.import_module("scipy.stats")  # untyped
+    adjusted = stats.false_discovery_control(p_values, method="bh") if p_values else ()
+    return [float(value) for value in adjusted]
 
 
 def _joint(entry: Mapping[str, Any]) -> bool:

@@ -3,16 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from benchmarks.jigsaw.timeline import Timeline, play
 from gfcr.cluster.jigsaw.machine import Machine
-from gfcr.cluster.jigsaw.schedulers import (
-    Greedy,
-    LookAhead,
-    Scheduler,
-    Serial,
-    Timeline,
-    Unmanaged,
-    play,
-)
+from gfcr.cluster.jigsaw.schedulers import Greedy, LookAhead, Scheduler, Serial, Unmanaged
 from gfcr.cluster.jigsaw.substages import Graph, Slowdown, SubStage
 from gfcr.launch.lending import Lent
 

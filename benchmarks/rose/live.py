@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, cast, final
 
 from benchmarks.demo_pipeline import demo_pipeline
+from benchmarks.rose.trace import Trace
 from benchmarks.rose.traffic import Answered, Traffic, sending
 from benchmarks.rounds import answered, since
 from gfcr import models, registry
 from gfcr.cluster.gate import Gate
 from gfcr.cluster.slack import Admission, Objectives
-from gfcr.cluster.trace import Trace
 from gfcr.engine.base import Delta, Engine, Request
 from gfcr.engine.server_loop import ServerEngine
 from gfcr.engine.vllm_rest import REST

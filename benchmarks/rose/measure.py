@@ -8,8 +8,8 @@ import numpy as np
 from annotated_types import Interval
 
 from benchmarks.rose.live import ARMS, Played, Scene, started
+from benchmarks.rose.trace import Trace
 from gfcr.cluster.slack import Objectives
-from gfcr.cluster.trace import Trace
 from gfcr.speculation.cost import PassCost
 from gfcr.values.ranges import Checked, Count, Positive, SomeShare
 

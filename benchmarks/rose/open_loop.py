@@ -4,7 +4,7 @@ import queue
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, final
 
-from gfcr.cluster.trace import Arrival
+from benchmarks.rose.trace import Arrival
 from gfcr.cluster.watch import Watch
 from gfcr.engine.server_wire import Event, Events, Wire
 from gfcr.errors import EngineError

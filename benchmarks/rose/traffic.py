@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Final, final
 
 from benchmarks.rose.open_loop import OpenLoop
+from benchmarks.rose.trace import Trace
 from gfcr.cluster.gate import Gate
 from gfcr.cluster.slack import Admission, Objectives
-from gfcr.cluster.trace import Trace
 from gfcr.cluster.watch import Watch
 from gfcr.errors import EngineError
 from gfcr.process.worker import Worker

@@ -14,10 +14,10 @@ from typing import Any, Final, Literal, TypeAlias, final
 
 import numpy as np
 
+from benchmarks.rose.trace import Arrival
 from benchmarks.simulation.lengths import Lengths
 from gfcr.cluster.memory import KvBudget
 from gfcr.cluster.slack import Admission, Objectives, Served
-from gfcr.cluster.trace import Arrival
 from gfcr.seeds import rng
 
 Arm: TypeAlias = Literal["serving", "split", "unadmitted", "rose"]

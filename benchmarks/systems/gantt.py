@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.jigsaw.timeline import Span
 from benchmarks.systems.jigsaw import Row
-from gfcr.cluster.jigsaw.schedulers import Span
 from gfcr.shown import picture
 
 _COLOURS: Final = {

@@ -12,19 +12,12 @@ from typing import Annotated, Final, final
 import numpy as np
 from annotated_types import Interval
 
+from benchmarks.jigsaw.timeline import Timeline, play
 from benchmarks.simulation.lengths import Lognormal
+from benchmarks.systems.bands import bands
 from benchmarks.systems.published import JIGSAW
-from gfcr.cluster.jigsaw.bands import bands
 from gfcr.cluster.jigsaw.machine import Machine
-from gfcr.cluster.jigsaw.schedulers import (
-    Greedy,
-    LookAhead,
-    Scheduler,
-    Serial,
-    Timeline,
-    Unmanaged,
-    play,
-)
+from gfcr.cluster.jigsaw.schedulers import Greedy, LookAhead, Scheduler, Serial, Unmanaged
 from gfcr.cluster.jigsaw.substages import Graph, Merged, Slowdown, SubStage
 from gfcr.seeds import rng
 from gfcr.speculation.cost import PassCost

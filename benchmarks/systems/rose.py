@@ -7,10 +7,10 @@ from typing import Annotated, final
 import numpy as np
 from annotated_types import Interval
 
+from benchmarks.rose.trace import Trace
 from benchmarks.simulation.lengths import Lognormal
 from benchmarks.systems.coserving import ARMS, Arm, Found, Workload, calibrated, simulate
 from gfcr.cluster.slack import Admission, Objectives
-from gfcr.cluster.trace import Trace
 from gfcr.speculation.cost import PassCost
 from gfcr.values.ranges import Checked, Count, Positive
 

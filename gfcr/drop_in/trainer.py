@@ -17,7 +17,6 @@ from gfcr.drop_in.model import known_as, saved
 from gfcr.drop_in.resumed import Identity, checkpoint_of, clear
 from gfcr.drop_in.rewards import TrlRewards, rows_of
 from gfcr.errors import ConfigError
-from gfcr.handles import REWARDS
 from gfcr.loop.alike import alike, cut
 from gfcr.loop.stream import PromptStream
 from gfcr.pipeline import Pipeline
@@ -32,6 +31,7 @@ from gfcr.train.trl import Trl, classes
 from gfcr.train.trl_logs import log_batch
 from gfcr.train.vouched import vouch
 from gfcr.types import RolloutBatch
+from gfcr.values.notes import REWARDS
 
 log = logging.getLogger(__name__)
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import ClassVar, Protocol
 
+from gfcr.handles import Scored
 from gfcr.part import Part
 from gfcr.speculation.base import Drafter, Weights
-from gfcr.types import FinishReason, Floats, Sampling
+from gfcr.types import FinishReason, Sampling
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,12 +115,15 @@ class Engine(Protocol):
         """Changes the token cap of a request in flight."""
         ...
 
-    def score(self, sequences: Sequence[Sequence[int]], *, sampling: Sampling) -> list[Floats]:
+    def score(
+        self, sequences: Sequence[Sequence[int]], *, sampling: Sampling, top: int = 0
+    ) -> list[Scored]:
         """Returns the log-probability of each token after the first, given those before it.
 
         Returns:
-            One array of length `len(sequence) - 1` a sequence, in nats, under `sampling`'s
-            temperature (filters such as top-p are not applied).
+            One answer a sequence, of `len(sequence) - 1` places with the `top` likeliest tokens of
+            each (or all, where there are fewer), under `sampling`'s temperature (filters such as
+            top-p are not applied).
         """
         ...
 

@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Final, final
 import numpy as np
 from annotated_types import Interval, Len
 
-from gfcr.engine.base import Delta, Engine, EngineConfig, EngineStats, Request, Weights
+from gfcr.engine.base import Delta, Engine, EngineConfig, EngineStats, Request, Scored, Weights
 from gfcr.engine.drafting import Drafting, likeliest
 from gfcr.engine.toy_law import toy_law
 from gfcr.errors import ConfigError, EngineError
@@ -150,19 +150,20 @@ class FakeEngine:
             if running.request.id == request_id:
                 running.cap = max_tokens
 
-    def score(self, sequences: Sequence[Sequence[int]], *, sampling: Sampling) -> list[Floats]:
+    def score(
+        self, sequences: Sequence[Sequence[int]], *, sampling: Sampling, top: int = 0
+    ) -> list[Scored]:
         """See `Engine.score`."""
         sampling = replace(sampling, top_p=1.0, top_k=0, min_p=0.0)
-        return [
-            np.array(
-                [
-                    np.log(self.probabilities(s[:t], sampling=sampling)[s[t]])
-                    for t in range(1, len(s))
-                ],
-                np.float32,
-            )
-            for s in sequences
-        ]
+        return [self._scored(s, sampling=sampling, top=top) for s in sequences]
+
+    def _scored(self, sequence: Sequence[int], *, sampling: Sampling, top: int) -> Scored:
+        ends = range(1, len(sequence))
+        laws = [np.log(self.probabilities(sequence[:t], sampling=sampling)) for t in ends]
+        law_TV = np.array(laws, np.float32).reshape(-1, self._config.vocab)
+        top_TK = np.argsort(-law_TV, axis=1, kind="stable")[:, :top]
+        tokens_TC = np.column_stack([np.array(sequence[1:], int), top_TK])
+        return Scored.parted(tokens_TC, logprobs_TC=np.take_along_axis(law_TV, tokens_TC, axis=1))
 
     def update_weights(self, weights: Weights, *, version: int) -> None:
         """See `Engine.update_weights`; the toy distribution moves with the version."""

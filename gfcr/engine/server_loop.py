@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 import numpy as np
 
 from gfcr.engine import asked
-from gfcr.engine.base import Delta, EngineStats, Request, Weights
+from gfcr.engine.base import Delta, EngineStats, Request, Scored, Weights
 from gfcr.engine.server_drafting import ServerDrafting
 from gfcr.engine.server_fleet import Fleet
 from gfcr.engine.server_flight import Flight
@@ -20,7 +20,7 @@ from gfcr.engine.server_wire import Event, Events
 from gfcr.engine.vllm_model import ModelFolder
 from gfcr.errors import EngineError
 from gfcr.speculation.base import Drafter
-from gfcr.types import Floats, Sampling
+from gfcr.types import Sampling
 
 if TYPE_CHECKING:
     import torch
@@ -141,17 +141,21 @@ class ServerEngine:
             self._check(request_id, tokens=flight.request.tokens, new=max_tokens)
             flight.cap = max(max_tokens, len(flight.tokens) + 1)
 
-    def score(self, sequences: Sequence[Sequence[int]], *, sampling: Sampling) -> list[Floats]:
+    def score(
+        self, sequences: Sequence[Sequence[int]], *, sampling: Sampling, top: int = 0
+    ) -> list[Scored]:
         """See `Engine.score`. Uses no prefix cache; temperature 0 scores as temperature 1."""
         heat = sampling.temperature or 1.0
-        own = {"max_tokens": 1, "temperature": heat, "prompt_logprobs": 0, "detokenize": False}
+        own = {"max_tokens": 1, "temperature": heat, "prompt_logprobs": top, "detokenize": False}
+        top = min(top, self.folder.vocab)
         for i, tokens in enumerate(sequences):
             self._check(f"score {i}", tokens=tokens, new=0)
         long = [tokens for tokens in sequences if len(tokens) > 1]
         bodies = [{"token_ids": [*t], "sampling_params": own, "priority": _FIRST} for t in long]
         answers = iter(self.fleet.ask(bodies))
-        nothing = np.zeros(0, np.float32)
-        return [_scores(next(answers), tokens=t) if len(t) > 1 else nothing for t in sequences]
+        nothing = {"prompt_logprobs": [None]}
+        told = [next(answers) if len(tokens) > 1 else nothing for tokens in sequences]
+        return [_scored(t, tokens=s, top=top) for t, s in zip(told, sequences, strict=True)]
 
     def update_weights(self, weights: Weights, *, version: int) -> None:
         """See `Engine.update_weights`. Names are those of the checkpoint (transformers).
@@ -233,8 +237,11 @@ class ServerEngine:
         self._drafting.open()
 
 
-def _scores(answer: Any, *, tokens: Sequence[int]) -> Floats:
-    """Extracts the log-prob of each token after the first from an answer's `prompt_logprobs`."""
-    found: list[dict[str, Any] | None] = answer["prompt_logprobs"]
-    pairs = zip(found[1:], tokens[1:], strict=True)
-    return np.array([(each or {})[str(token)]["logprob"] for each, token in pairs], np.float32)
+def _scored(answer: Any, *, tokens: Sequence[int], top: int) -> Scored:
+    """Reads an answer's `prompt_logprobs`, of each place the token there and the likeliest ones."""
+    places: list[dict[str, Any]] = answer["prompt_logprobs"][1:]
+    pairs = zip(places, map(str, tokens[1:]), strict=True)
+    rows = [[own, *sorted(said, key=lambda t: said[t]["rank"])[:top]] for said, own in pairs]
+    logprobs = [[said[t]["logprob"] for t in row] for said, row in zip(places, rows, strict=True)]
+    tokens_TC, logprobs_TC = (np.array(a, float).reshape(-1, top + 1) for a in (rows, logprobs))
+    return Scored.parted(tokens_TC, logprobs_TC=logprobs_TC)

@@ -52,7 +52,7 @@ class Vllm(Settings):
 
 
 def _translate(
-    llm: Any, request: Request, *, eos: Sequence[int], score: bool, logprobs: int
+    llm: Any, request: Request, *, eos: Sequence[int], score: int | None, logprobs: int
 ) -> Any:
     from vllm.exceptions import VLLMValidationError
     from vllm.inputs.engine import tokens_input
@@ -71,14 +71,15 @@ def _translate(
 
 
 def parameters(
-    request: Request, *, eos: Sequence[int], score: bool = False, logprobs: int = 0
+    request: Request, *, eos: Sequence[int], score: int | None = None, logprobs: int = 0
 ) -> Any:
     """Translates a request's sampling settings into vLLM's `SamplingParams`.
 
     Args:
         request: the request to translate.
         eos: tokens that end the request.
-        score: whether log-probs of the prompt's tokens are wanted as well.
+        score: where log-probs of the prompt's tokens are wanted too, with how many of the
+            likeliest in their places.
         logprobs: number of likeliest tokens to report beside each sampled one.
     """
     from vllm import SamplingParams
@@ -94,7 +95,7 @@ def parameters(
         stop_token_ids=[*eos, *request.stop],
         ignore_eos=True,  # vLLM without a tokenizer knows no end-of-sequence token
         logprobs=logprobs,
-        prompt_logprobs=0 if score else None,
+        prompt_logprobs=score,
         detokenize=False,
         skip_clone=True,
     )

@@ -13,14 +13,14 @@ from typing import Any, ClassVar, Final, Protocol, final
 import numpy as np
 
 from gfcr.engine import asked
-from gfcr.engine.base import Delta, EngineStats, Request, Weights
+from gfcr.engine.base import Delta, EngineStats, Request, Scored, Weights
 from gfcr.engine.drafting import Drafting
 from gfcr.engine.vllm_model import Counters, ModelFolder
 from gfcr.engine.vllm_speculation import Speculation
 from gfcr.errors import EngineError
 from gfcr.process.environment import left_frozen
 from gfcr.speculation.base import Drafter
-from gfcr.types import FinishReason, Floats, Sampling
+from gfcr.types import FinishReason, Sampling
 
 SCORE: Final = "gfcr:score:"
 """Prefix of the ids of scoring requests."""
@@ -42,9 +42,11 @@ class Translate(Protocol):
     """Converts requests to vLLM's type; the caller gives it, so that no vllm is imported here."""
 
     def __call__(
-        self, llm: Any, request: Request, *, eos: Sequence[int], score: bool, logprobs: int
+        self, llm: Any, request: Request, *, eos: Sequence[int], score: int | None, logprobs: int
     ) -> Any:
         """Returns an `EngineCoreRequest` that reports `logprobs` of the likeliest tokens.
+
+        With a `score` it reports those of its prompt, and so many of the likeliest, as well.
 
         Raises:
             EngineError: vLLM refuses the request.
@@ -79,7 +81,7 @@ class VllmEngine:
         self.fixes = fixes
         self._translate = translate
         self._live: dict[str, int] = {}
-        self._scores: dict[str, Floats] = {}
+        self._scores: dict[str, Scored] = {}
         self._held: list[Delta] = []
         self._version = 0
         self._count = Counters()
@@ -118,7 +120,7 @@ class VllmEngine:
         if request.id in self._live:
             raise EngineError(f"request id '{request.id}' is in flight: give each request its own.")
         self._check(request.id, tokens=request.tokens, new=request.sampling.max_tokens)
-        self._add(self._ask(request, score=False))
+        self._add(self._ask(request))
         self._live[request.id] = len(request.tokens)
         self._speculation.begin(request)
 
@@ -150,12 +152,15 @@ class VllmEngine:
         running = self._core.scheduler.requests[request_id]
         running.max_tokens = running.sampling_params.max_tokens = max_tokens
 
-    def score(self, sequences: Sequence[Sequence[int]], *, sampling: Sampling) -> list[Floats]:
+    def score(
+        self, sequences: Sequence[Sequence[int]], *, sampling: Sampling, top: int = 0
+    ) -> list[Scored]:
         """See `Engine.score`. Computed afresh, never from the prefix cache.
 
         Temperature 0 scores as temperature 1, like the log-probs of greedy tokens. Requests in
         flight advance meanwhile; what they gain comes with the next `step`.
         """
+        top = min(top, self._vocab)
         one = Sampling(max_tokens=1, temperature=sampling.temperature or 1.0)
         scoring: list[Request] = []
         for i, tokens in enumerate(sequences):
@@ -163,13 +168,14 @@ class VllmEngine:
             scoring.append(
                 Request(id=f"{SCORE}{i}", tokens=tuple(tokens), sampling=one, priority=FIRST)
             )
-        queued = [self._ask(r, score=True) for r in scoring if len(r.tokens) > 1]
+        queued = [self._ask(r, score=top) for r in scoring if len(r.tokens) > 1]
         self._scores = {}
+        none = np.zeros((0, top + 1))
         for each in queued:
             self._add(each)
         while len(self._scores) < len(queued):
             self._held += self._advance()
-        return [self._scores.get(r.id, np.zeros(0, np.float32)) for r in scoring]
+        return [self._scores.get(r.id, Scored.parted(none, logprobs_TC=none)) for r in scoring]
 
     def update_weights(self, weights: Weights, *, version: int) -> None:
         """See `Engine.update_weights`. Names are those of the checkpoint (transformers)."""
@@ -213,8 +219,8 @@ class VllmEngine:
     def _target_model(self) -> Any:
         return self._runner.get_model()
 
-    def _ask(self, request: Request, *, score: bool) -> Any:
-        record = 0 if score or request.draft_budget == 0 else self._speculation.record
+    def _ask(self, request: Request, *, score: int | None = None) -> Any:
+        record = 0 if score is not None or request.draft_budget == 0 else self._speculation.record
         eos = () if request.endless else self.folder.eos
         return self._translate(self.llm, request, eos=eos, score=score, logprobs=record)
 
@@ -242,9 +248,11 @@ class VllmEngine:
             self._count.cached += output.prefill_stats.num_cached_tokens
         request_id: str = output.request_id
         if request_id not in self._live:
-            scored = output.new_prompt_logprobs_tensors
-            if scored is not None:
-                self._scores[request_id] = scored.logprobs[:, 0].numpy().astype(np.float32)
+            found = output.new_prompt_logprobs_tensors
+            if found is not None:
+                tokens_TC = found.logprob_token_ids.numpy()
+                scored = Scored.parted(tokens_TC, logprobs_TC=found.logprobs.numpy())
+                self._scores[request_id] = scored
             return None
         tokens, logprobs, finish = tuple(output.new_token_ids), output.new_logprobs, None
         self._speculation.emitted(request_id, tokens=tokens, logprobs=logprobs)

@@ -35,11 +35,6 @@ class Size:
     """Bytes that sending all weights would take."""
     sent_bytes: int
 
-    @property
-    def density(self) -> float:
-        """Share of all elements that changed, 0 to 1."""
-        return self.changed / self.elements if self.elements else 0.0
-
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)

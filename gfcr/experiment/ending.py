@@ -62,9 +62,10 @@ def break_off(
 ) -> None:
     """Writes the result of a run that was interrupted or has failed.
 
-    Nothing is written of a run that has lost its folder to another process.
+    Nothing is written of a run that has lost its lock, and may have lost its folder to another
+    process: as after a kill, the next command finds it `running` by a process that has ended.
     """
-    if isinstance(error, FolderLost) and not error.regained:
+    if isinstance(error, FolderLost):
         return
     checkpoints = resolved.folder / "checkpoints"
     result: dict[str, Any] = {**identity(resolved), "folder": str(resolved.folder)}
@@ -72,8 +73,6 @@ def break_off(
     updates = checkpoint.step_of(last) if last else 0
     if isinstance(error, KeyboardInterrupt):
         result |= {"status": "paused", "interrupted": str(error) or "SIGINT", "updates": updates}
-    elif isinstance(error, FolderLost):
-        result |= {"status": "paused", "interrupted": "lock file removed", "updates": updates}
     elif (problem := disk_problem(error, folder=resolved.folder)) is not None:
         # What the run will make again is no use to anyone, and its room is needed for these lines.
         # (A file that is still open keeps it.)

@@ -71,7 +71,7 @@ def run(
     Raises:
         ConfigError: `until` is never reached, for nothing is evaluated on the way.
         FolderInUse: another process runs it.
-        FolderLost: its lock file was removed while it ran; it has paused.
+        FolderLost: its lock file was removed while it ran; it stopped.
         StoreError: the disk is full, or cannot be written to.
     """
     resolved = resolve(config)
@@ -81,8 +81,8 @@ def run(
             f"until {until}: a run stops for now at a held-out evaluation, and evaluation.every=0 "
             "makes none before its end. Give the updates between two, evaluation.every=10."
         )
-    with interruptible() as heard, locked(resolved.folder, patience_s=patience_s) as held:
-        records = RunFolder(resolved.folder, guard=held.check)
+    with interruptible() as heard, locked(resolved.folder, patience_s=patience_s) as still_held:
+        records = RunFolder(resolved.folder, guard=still_held)
         refuse_if_running(resolved.folder)
         try:
             asked = _Asked(

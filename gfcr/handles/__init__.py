@@ -5,11 +5,6 @@ Import these from `gfcr.stages`, which says which part is given what.
 
 from gfcr.handles.harvest import (
     BATCH_FULL,
-    EPISODE,
-    JUDGED,
-    REWARDS,
-    STATE,
-    STEP_REWARD,
     Harvest,
     Retire,
     SampleMore,
@@ -18,7 +13,8 @@ from gfcr.handles.harvest import (
 from gfcr.handles.jobs import Job, Plan
 from gfcr.handles.posed import PROPOSE, SOLVE, Posed, kind_of, role_of
 from gfcr.handles.session import Sampled, Scratch, Session, Trajectory, Verdict
-from gfcr.handles.view import View
+from gfcr.handles.view import Scored, View
+from gfcr.values.notes import EPISODE, JUDGED, REWARDS, STATE, STEP_REWARD
 
 __all__ = [
     "BATCH_FULL",
@@ -36,6 +32,7 @@ __all__ = [
     "Retire",
     "SampleMore",
     "Sampled",
+    "Scored",
     "Scratch",
     "Session",
     "Trajectory",

@@ -5,17 +5,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gfcr.types import Group, Rollout
+from gfcr.values.notes import STATE
 
-REWARDS: Final = "rewards/"
-"""Prefix of a reward's name in a rollout's notes."""
-EPISODE: Final = "episode"
-"""Note of a rollout that an environment answered; turns of one episode have the same number."""
-JUDGED: Final = "judged"
-"""Note of a rollout whose verdict its Generate part gave, in the verifier's place."""
-STATE: Final = "state"
-"""Note of a turn: the state of the environment that it answered, as text."""
-STEP_REWARD: Final = "step_reward"
-"""Note of a turn: what the environment gave for it."""
 BATCH_FULL: Final = "batch full"
 """`Rollout.detail` of a trajectory cut short because its batch was full."""
 

@@ -1,12 +1,35 @@
 """The view of the run that parts are given."""
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 
 from gfcr.handles.jobs import Job
-from gfcr.types import Floats, Group, Prompt, Sampling
+from gfcr.types import Floats, Group, Ints, Prompt, Sampling
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scored:
+    """What a policy says of each token of a sequence after the first, in nats.
+
+    K is the number of likeliest tokens that were asked for, or of all where there are fewer.
+    """
+
+    logprobs_T: Floats
+    top_tokens_TK: Ints
+    """The likeliest tokens in the place of each, given those before it, in descending order."""
+    top_logprobs_TK: Floats
+
+    @classmethod
+    def parted(cls, tokens_TC: Any, *, logprobs_TC: Any) -> "Scored":
+        """Makes it of columns: the tokens that stand in their places, then the likeliest ones."""
+        return cls(
+            logprobs_T=np.asarray(logprobs_TC[:, 0], np.float32),
+            top_tokens_TK=np.asarray(tokens_TC[:, 1:], np.int32),
+            top_logprobs_TK=np.asarray(logprobs_TC[:, 1:], np.float32),
+        )
 
 
 class View(Protocol):
@@ -120,6 +143,10 @@ class View(Protocol):
 
     def score(self, sequences: Sequence[Sequence[int]]) -> list[Floats]:
         """Returns log-probs of tokens under the current policy, see `Engine.score`."""
+        ...
+
+    def score_top(self, sequences: Sequence[Sequence[int]], *, top: int) -> list[Scored]:
+        """Returns them with the `top` likeliest tokens of each place, for distillation."""
         ...
 
     def encode(self, text: str) -> tuple[int, ...]:

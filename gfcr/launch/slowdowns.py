@@ -35,14 +35,6 @@ def fitted(lent: Iterable[Lent]) -> Slowdown:
     return Slowdown(times=found)
 
 
-def alone_s(lent: Lent, *, slowdown: Slowdown) -> float:
-    """Returns the seconds that a sub-stage would have taken alone."""
-    return sum(
-        (s.end_s - s.begin_s) / (slowdown.times[lent.kind, s.other, s.share] if s.other else 1.0)
-        for s in lent.stretches
-    )
-
-
 def write(slowdown: Slowdown, *, path: Path) -> None:
     """Writes a table of slowdowns, for `launcher.table`."""
     told = [[*key, times] for key, times in slowdown.times.items()]

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from gfcr.errors import shown
-from gfcr.handles import REWARDS
 from gfcr.tasks.base import Codec, Task
 from gfcr.types import FinishReason, Rollout, RolloutBatch
+from gfcr.values.notes import REWARDS
 
 _FEW: Final = 16
 """The least number of rollouts whose equal rewards are unlikely to be chance."""

@@ -215,7 +215,7 @@ def scored_again(
         return list(rollouts)
     asked = [(*r.prompt.tokens, *r.tokens_T.tolist()) for r in moved]
     scores = dict(zip((r.id for r in moved), engine.score(asked, sampling=sampling), strict=True))
-    return [_rescored(r, scores[r.id]) if r.id in scores else r for r in rollouts]
+    return [_rescored(r, scores[r.id].logprobs_T) if r.id in scores else r for r in rollouts]
 
 
 def _rescored(rollout: Rollout, logprobs: Floats) -> Rollout:

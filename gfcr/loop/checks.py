@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from gfcr.errors import PartError, shown
-from gfcr.handles import REWARDS
 from gfcr.loop.known import Known
 from gfcr.types import Floats, Group, Prompt, Rollout, Signal
+from gfcr.values.notes import REWARDS
 from gfcr.values.numbers import LARGEST, is_note, is_number, real
 
 

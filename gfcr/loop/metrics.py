@@ -13,12 +13,12 @@ from typing import Final
 import numpy as np
 
 from gfcr.errors import asking
-from gfcr.handles import REWARDS
 from gfcr.loop.checks import check_numbers
 from gfcr.loop.criteria import criteria
 from gfcr.part import Part
 from gfcr.stages import Harvest
 from gfcr.types import FinishReason, Group, Rollout, Sample
+from gfcr.values.notes import REWARDS
 
 _ENDS: Final = {"timed out": "timed_out", "its process died": "died"}
 """Metric names by the words with which the process pool's errors begin."""

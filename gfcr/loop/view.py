@@ -7,6 +7,7 @@ from typing import Any, Final, cast, final
 import numpy as np
 
 from gfcr import seeds
+from gfcr.handles import Scored
 from gfcr.loop.floor import Floor
 from gfcr.loop.stream import Prompts
 from gfcr.stages import Job, View
@@ -139,7 +140,11 @@ class RunView:
 
     def score(self, sequences: Sequence[Sequence[int]]) -> list[Floats]:
         """See `stages.View.score`."""
-        return self._floor.engine.score(sequences, sampling=self.sampling)
+        return [s.logprobs_T for s in self.score_top(sequences, top=0)]
+
+    def score_top(self, sequences: Sequence[Sequence[int]], *, top: int) -> list[Scored]:
+        """See `stages.View.score_top`."""
+        return self._floor.engine.score(sequences, sampling=self.sampling, top=top)
 
     def encode(self, text: str) -> tuple[int, ...]:
         """See `stages.View.encode`."""

@@ -8,12 +8,12 @@ the order of their longest rollout.
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, final
+from typing import Any, NoReturn, final
 
 from gfcr.engine.base import Delta, EngineStats, Request, Weights
 from gfcr.offline.log import Log, LoggedUpdate, Unanswerable
 from gfcr.tasks.base import Codec, Problems, Task, Verdict
-from gfcr.types import FinishReason, Floats, Group, Prompt, Rollout
+from gfcr.types import FinishReason, Group, Prompt, Rollout
 
 _UNBOUNDED = 1 << 30
 
@@ -95,7 +95,7 @@ class LogEngine:
         """Refuses, since truncated text was never scored."""
         raise Unanswerable(f"a cap of {max_tokens} tokens in decoding leaves text without score.")
 
-    def score(self, sequences: Sequence[Sequence[int]], *, sampling: Any) -> list[Floats]:
+    def score(self, sequences: Sequence[Sequence[int]], **asked: Any) -> NoReturn:
         """Refuses, since there is no policy to ask."""
         raise Unanswerable("log-probabilities under the current policy are not in the log.")
 

@@ -1,44 +1,33 @@
 """Says which process this is, so that another one can tell later whether it still lives."""
 
-import os
 import socket
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 
-_STATE: Final = 2
-_STARTED: Final = 21
-"""Fields of /proc/PID/stat, counted from the process id."""
+import psutil
+
+_CLOCK_S: Final = 2.0
+"""What the start of one process may differ by, told at two times: clocks are set in between."""
 
 
 def whose() -> dict[str, Any]:
     """Returns who this process is: its machine, id and start, and the time now.
 
-    An id is given again to later processes; its start, in ticks since the machine's, is not.
+    An id is given again to later processes; they start later.
     """
-    pid = os.getpid()
-    start = {"started": _stat(pid)[_STARTED]} if _stat(pid) else {}
-    return {"pid": pid, "host": socket.gethostname(), "since": time.time(), **start}
+    own = psutil.Process()
+    started = own.create_time()
+    return {"pid": own.pid, "host": socket.gethostname(), "since": time.time(), "started": started}
 
 
 def is_alive(who: Mapping[str, Any]) -> bool:
-    """Tells whether the process that said this of itself is one of this machine, and lives.
-
-    False where that cannot be known: another machine's, or a system without /proc.
-    """
-    pid, started = who.get("pid"), who.get("started")
-    if who.get("host") != socket.gethostname() or type(pid) is not int or started is None:
+    """Tells whether the process that said this of itself is one of this machine, and lives."""
+    if who.get("host") != socket.gethostname():
         return False
-    found = _stat(pid)
-    return bool(found) and found[_STARTED] == started and found[_STATE] not in ("Z", "X")
-
-
-def _stat(pid: int) -> list[str]:
-    """Returns the fields of a process, none where it is gone or the system has no /proc."""
     try:
-        text = Path(f"/proc/{pid}/stat").read_text("utf-8", errors="replace")
-    except OSError:
-        return []
-    # Its second field, in parentheses, is a name that may hold spaces and parentheses.
-    return [str(pid), "", *text.rpartition(")")[2].split()]
+        found = psutil.Process(who["pid"])
+        same = abs(found.create_time() - who["started"]) < _CLOCK_S
+        return same and found.status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+    except (psutil.Error, KeyError, TypeError, ValueError):  # gone, or nobody said who it was
+        return False

@@ -1,8 +1,7 @@
 """The functions taken from scipy, with types (scipy ships none)."""
 
 import importlib
-from collections.abc import Callable, Sequence
-from math import isnan
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -42,12 +41,6 @@ def trimmed_mean(values: ArrayLike, *, share: float) -> NDArray[np.float64]:
     return np.asarray(_stats.trim_mean(values, share, axis=-1), np.float64)
 
 
-def kendall(one: Sequence[float], other: Sequence[float]) -> float:
-    """Returns the tau-b of two rankings; 0 where all of one is tied."""
-    tau = float(_stats.kendalltau(one, other).statistic)
-    return 0.0 if isnan(tau) else tau
-
-
 def normal_tail(values: ArrayLike) -> NDArray[np.float64]:
     """Returns P(z > value) of the standard normal, entry by entry."""
     return np.asarray(_stats.norm.sf(values), np.float64)
@@ -56,9 +49,3 @@ def normal_tail(values: ArrayLike) -> NDArray[np.float64]:
 def root(function: Callable[[float], float], *, low: float, high: float) -> float:
     """Returns where a function that changes sign between `low` and `high` is 0 (Brent)."""
     return float(_optimize.brentq(function, low, high))
-
-
-def false_discovery(p_values: Sequence[float]) -> list[float]:
-    """Returns p-values adjusted for the false discovery rate (Benjamini and Hochberg 1995)."""
-    adjusted = _stats.false_discovery_control(p_values, method="bh") if p_values else ()
-    return [float(value) for value in adjusted]

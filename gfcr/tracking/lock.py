@@ -4,18 +4,19 @@ The lock lies beside the folder, not in it, so that a folder moved away takes no
 made by `flock`: on a network file system it holds between machines where that file system keeps
 locks (NFS 4, or NFS 3 with lockd).
 
-Somebody may remove the lock file while it is held. The holder then finds it gone (`Held.check`),
-and whoever comes next finds the holder named in the note beside it, or in the run's own record
-(`refuse_if_running`), as long as that process lives.
+Somebody may remove the lock file while it is held. The holder then finds it gone, by the check that
+`locked` gives, and whoever comes next finds the holder named in the note beside it, or in the run's
+own record (`refuse_if_running`), as long as that process lives.
 """
 
 import json
 import os
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import Any, cast, final
+from typing import Any, cast
 
 from filelock import FileLock, Timeout
 
@@ -23,57 +24,12 @@ from gfcr.errors import FolderInUse, FolderLost, GfcrError
 from gfcr.process.whose import is_alive, whose
 
 
-@final
-class Held:
-    """The lock that a process holds on a folder.
-
-    Args:
-        lock: the lock file, which is locked now.
-    """
-
-    def __init__(self, lock: Path) -> None:
-        self._lock = lock
-        self._at = _inode(lock)
-        self._again: FileLock | None = None
-
-    def check(self) -> None:
-        """Checks that the lock file is still the one that was locked.
-
-        Raises:
-            FolderLost: it was removed, or is another one. The folder is locked again if nobody
-                else has done so, so that the next call passes.
-        """
-        if (now := _inode(self._lock)) == self._at:
-            return
-        what = "was removed" if now is None else "was removed and made anew"
-        raise FolderLost(
-            f"{self._lock} {what} while this process held its folder by it: it stops here, paused, "
-            "so that no two write there. Leave lock files in place, see that nobody else writes to "
-            "the folder, then run the same command again.",
-            regained=self._regain(),
-        )
-
-    def release(self) -> None:
-        """Gives back a lock that was taken again."""
-        if self._again is not None:
-            self._again.release()
-
-    def _regain(self) -> bool:
-        if not self._lock.parent.is_dir():  # all of it was moved away
-            return False
-        self.release()
-        again = FileLock(self._lock, blocking=False)
-        try:
-            again.acquire()
-        except (Timeout, OSError):
-            return False
-        self._again, self._at = again, _inode(self._lock)
-        return True
-
-
 @contextmanager
-def locked(folder: Path | str, *, patience_s: float = 0.0) -> Generator[Held]:
+def locked(folder: Path | str, *, patience_s: float = 0.0) -> Generator[Callable[[], None]]:
     """Holds the lock of a run folder, or of a trainer's output folder; it need not exist yet.
+
+    It gives a check that the lock file is still the one that was locked, which raises `FolderLost`
+    where it was removed, or is another one.
 
     Args:
         folder: the folder that is written to.
@@ -102,16 +58,14 @@ def locked(folder: Path | str, *, patience_s: float = 0.0) -> Generator[Held]:
     except FolderInUse:
         held.release()
         raise
-    found = Held(lock)
     try:
         _note(holder)
-        yield found
+        yield partial(_check, lock, inode=_inode(lock))
     finally:
         with suppress(OSError):
             # Before the lock is released, as the next holder writes its own note there.
             if (_noted(holder) or {}).get("pid") == os.getpid():
                 holder.unlink()
-        found.release()
         held.release()
 
 
@@ -167,6 +121,17 @@ def is_locked(folder: Path | str) -> bool:
 def _files(folder: Path | str) -> tuple[Path, Path]:
     place = Path(folder).resolve()
     return place.with_name(f"{place.name}.lock"), place.with_name(f"{place.name}.holder.json")
+
+
+def _check(lock: Path, *, inode: tuple[int, int] | None) -> None:
+    if (now := _inode(lock)) == inode:
+        return
+    what = "was removed" if now is None else "was removed and made anew"
+    raise FolderLost(
+        f"{lock} {what} while this process held its folder by it: it stops here, so that no two "
+        "write there. Leave lock files in place, see that nobody else writes to the folder, then "
+        "run the same command again."
+    )
 
 
 def _inode(file: Path) -> tuple[int, int] | None:

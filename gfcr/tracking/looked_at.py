@@ -7,9 +7,9 @@ from typing import Literal, TypeAlias, final
 
 import numpy as np
 
-from gfcr.handles import REWARDS
 from gfcr.tracking.rollouts import StoredUpdate, read_update
 from gfcr.types import FinishReason, Floats, Group, Rollout, Signal
+from gfcr.values.notes import REWARDS
 
 Pick: TypeAlias = Literal["best", "worst", "rejected"]
 

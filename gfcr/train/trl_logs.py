@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gfcr.handles import REWARDS
 from gfcr.train.rollout_func import TrlPrompt
 from gfcr.types import Rollout, RolloutBatch, Sample
+from gfcr.values.notes import REWARDS
 
 _NAN: Final = float("nan")
 

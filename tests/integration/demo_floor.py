@@ -142,7 +142,10 @@ class Floor:
         worst = 0.0
         for version in sorted(versions):
             self.engine.update_weights(self.weights(version), version=version)
-            scores = self.engine.score(sequences, sampling=Sampling(temperature=heat))
+            scores = [
+                s.logprobs_T
+                for s in self.engine.score(sequences, sampling=Sampling(temperature=heat))
+            ]
             for rollout, score in zip(all_, scores, strict=True):
                 here = rollout.mask_T & (rollout.versions_T == version)
                 gap_T = np.abs(score[len(rollout.prompt.tokens) - 1 :] - rollout.logprobs_T)

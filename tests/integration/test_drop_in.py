@@ -50,7 +50,10 @@ class Recorded:
     def _gap(self, out: dict[str, Any]) -> float:
         """Largest difference between the log-probs given to TRL and those of the policy synced."""
         pairs = zip(out["prompt_ids"], out["completion_ids"], strict=True)
-        scores = self.inner.engine.score([p + c for p, c in pairs], sampling=Sampling())
+        scores = [
+            s.logprobs_T
+            for s in self.inner.engine.score([p + c for p, c in pairs], sampling=Sampling())
+        ]
         worst = 0.0
         for i, score in enumerate(scores):
             mask = np.array(out["env_mask"][i], bool)

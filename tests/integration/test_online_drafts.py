@@ -146,13 +146,13 @@ def test_a_run_learns_swaps_without_touching_the_policy_and_resumes(
     part = Online(model=cold, window=100, steps=40, lr=3e-3)
     pipeline, engine = run(part, engines)
     probe = [p.tokens for p in ChainSum().problems(pipeline.codec).heldout[:4]]
-    scores = engine.score(probe, sampling=Sampling())
+    scores = [s.logprobs_T for s in engine.score(probe, sampling=Sampling())]
     for _ in range(6):
         pipeline.next_batch()
         assert part.learner is not None and part.learner.wait(300)
     learnt = part.metrics()
     assert learnt["swaps"] >= 2 and learnt["rounds"] >= 5 and learnt["learner_deaths"] == 0
-    after = engine.score(probe, sampling=Sampling())
+    after = [s.logprobs_T for s in engine.score(probe, sampling=Sampling())]
     assert all(np.array_equal(a, b) for a, b in zip(scores, after, strict=True))
     pid, state = part.learner.pid, pipeline.state_dict()
     assert pid is not None

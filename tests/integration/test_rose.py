@@ -15,9 +15,9 @@ import pytest
 
 from benchmarks.rose import live
 from benchmarks.rose.live import Played, Scene, started
+from benchmarks.rose.trace import Trace
 from benchmarks.rose.traffic import Answered, Sender
 from gfcr.cluster.slack import Objectives
-from gfcr.cluster.trace import Trace
 from gfcr.engine.server_link import Server
 from gfcr.errors import EngineError
 

@@ -133,10 +133,13 @@ def reuses_its_rollouts(floor: Floor) -> None:
     for version, policy in enumerate((floor.old, floor.now)):
         run.sync(policy.weights(), version=version)
         made.append(run.next_batch())
-    scores = floor.engine.score(
-        [[*s.rollout.prompt.tokens, *s.rollout.tokens_T] for s in made[1].samples],
-        sampling=Sampling(),
-    )
+    scores = [
+        s.logprobs_T
+        for s in floor.engine.score(
+            [[*s.rollout.prompt.tokens, *s.rollout.tokens_T] for s in made[1].samples],
+            sampling=Sampling(),
+        )
+    ]
     run.close()
     assert made[0].metrics["drafter/reused"] == 0 < made[1].metrics["drafter/reused"]
     assert made[1].metrics["drafter/hits"] > 0 < made[1].metrics["drafter/cut"]

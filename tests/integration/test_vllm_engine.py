@@ -200,12 +200,34 @@ def test_score_equals_transformers_at_every_length(
     full = torch.randint(2, 20, (MAX_LENGTH,), generator=torch.Generator().manual_seed(0)).tolist()
     sequences = [full, full[:64], full[:33], [5, 6], [7]]
     for _ in range(2):
-        scores = engine.score(sequences, sampling=Sampling(temperature=temperature))
+        scores = [
+            s.logprobs_T
+            for s in engine.score(sequences, sampling=Sampling(temperature=temperature))
+        ]
         for tokens, score in zip(sequences, scores, strict=True):
             assert score.shape == (len(tokens) - 1,)
             if len(tokens) > 1:
                 expected = reference_logprobs(policy[1], tokens, temperature=temperature)
                 np.testing.assert_allclose(score, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("top", [1, 5])
+def test_the_likeliest_tokens_are_those_of_transformers(
+    engine: VllmEngine, policy: tuple[Path, Qwen3ForCausalLM], top: int
+) -> None:
+    sequence = [2, 3, 4, 5, 19, 7, 8]
+    scored, single = engine.score([sequence, [7]], sampling=Sampling(temperature=0.7), top=top)
+    with torch.no_grad():
+        logits = policy[1](torch.tensor([sequence[:-1]])).logits[0].float() / 0.7
+    wanted = logits.log_softmax(-1).numpy()
+    np.testing.assert_allclose(
+        scored.top_logprobs_TK, -np.sort(-wanted, axis=1)[:, :top], atol=1e-4
+    )
+    told = np.take_along_axis(wanted, scored.top_tokens_TK, axis=1)
+    np.testing.assert_allclose(scored.top_logprobs_TK, told, atol=1e-4)
+    own = wanted[np.arange(len(wanted)), sequence[1:]]
+    np.testing.assert_allclose(scored.logprobs_T, own, atol=1e-4)
+    assert single.top_tokens_TK.shape == (0, top)
 
 
 def test_score_leaves_requests_in_flight_untouched(engine: VllmEngine) -> None:

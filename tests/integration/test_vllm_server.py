@@ -122,7 +122,9 @@ def test_tokens_and_logprobs_are_those_of_the_engine_in_this_process(
     theirs, ours = run(server, asked), run(local, asked)
     agree(ours, theirs)
     for sampling in (SAMPLINGS[0], SAMPLINGS[2], SAMPLINGS[3]):
-        told, own = (e.score(SEQUENCES, sampling=sampling) for e in (server, local))
+        told, own = (
+            [s.logprobs_T for s in e.score(SEQUENCES, sampling=sampling)] for e in (server, local)
+        )
         assert all(np.allclose(a, b, atol=1e-4) for a, b in zip(told, own, strict=True))
     now = server.stats()
     assert now.generated_tokens == sum(len(d.tokens) for d in theirs.values())
@@ -134,7 +136,7 @@ def test_weights_arrive_and_old_prefixes_are_forgotten(
     server: ServerEngine, local: Engine, policy: tuple[Path, Qwen3ForCausalLM]
 ) -> None:
     _, model = policy
-    before = server.score(SEQUENCES, sampling=Sampling())
+    before = [s.logprobs_T for s in server.score(SEQUENCES, sampling=Sampling())]
     plain = [(name, p.detach().clone()) for name, p in model.named_parameters()]
     torch.manual_seed(0)
     moved = [(name, p + 0.05 * torch.randn_like(p)) for name, p in plain]
@@ -143,17 +145,19 @@ def test_weights_arrive_and_old_prefixes_are_forgotten(
     asked = requests()
     theirs, ours = run(server, asked), run(local, asked)
     agree(ours, theirs)
-    after = server.score(SEQUENCES, sampling=Sampling())
+    after = [s.logprobs_T for s in server.score(SEQUENCES, sampling=Sampling())]
     assert np.abs(after[0] - before[0]).max() > 1e-3 and server.version == 3
     for engine in (server, local):
         engine.update_weights(plain, version=4)
-    assert np.allclose(server.score(SEQUENCES, sampling=Sampling())[0], before[0], atol=1e-4)
+    assert np.allclose(
+        server.score(SEQUENCES, sampling=Sampling())[0].logprobs_T, before[0], atol=1e-4
+    )
     nudged, counted = [(name, p.clone()) for name, p in plain], server.stats()
     for _, tensor in nudged:
         tensor.view(-1)[::50] += 0.3
     for engine in (server, local):
         engine.update_weights(nudged, version=5)
-    ours, theirs = (e.score(SEQUENCES, sampling=Sampling())[0] for e in (server, local))
+    ours, theirs = (e.score(SEQUENCES, sampling=Sampling())[0].logprobs_T for e in (server, local))
     assert np.allclose(ours, theirs, atol=1e-4) and np.abs(ours - before[0]).max() > 1e-3
     told = server.stats()
     changed = told.weights_changed - counted.weights_changed
@@ -209,7 +213,9 @@ def test_a_killed_server_is_started_again_with_the_policy_that_it_had(
         assert len(delta.tokens) == len(delta.logprobs) == 40
         if each.sampling in (SAMPLINGS[0], SAMPLINGS[3]):  # scores know no filters
             whole = [*each.tokens, *delta.tokens]
-            score = local.score([whole], sampling=each.sampling)[0][len(each.tokens) - 1 :]
+            score = local.score([whole], sampling=each.sampling)[0].logprobs_T[
+                len(each.tokens) - 1 :
+            ]
             assert np.allclose(score, delta.logprobs, atol=1e-4)
 
 

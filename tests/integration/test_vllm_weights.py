@@ -47,7 +47,7 @@ def worst_gap(engine: VllmEngine, model: Qwen3ForCausalLM) -> float:
         for delta in engine.step():
             tokens[delta.request_id] += delta.tokens
             logprobs[delta.request_id] += delta.logprobs
-    scores = engine.score(list(tokens.values()), sampling=Sampling())
+    scores = [s.logprobs_T for s in engine.score(list(tokens.values()), sampling=Sampling())]
     gaps: list[float] = []
     for (name, ids), score in zip(tokens.items(), scores, strict=True):
         expected = reference_logprobs(model, ids).numpy()

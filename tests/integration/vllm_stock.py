@@ -42,7 +42,7 @@ def reload_gaps(engine: VllmEngine, new: Qwen3ForCausalLM, stale: Qwen3ForCausal
     items = [(n, p.detach().clone()) for n, p in new.named_parameters()]
     engine.llm.collective_rpc("reload_weights", kwargs={"weights_iterator": iter(items)})
     tokens = [2, 3, 4, 5, 6, 7, 8, 9] * 4
-    score = torch.tensor(engine.score([tokens], sampling=Sampling())[0])
+    score = torch.tensor(engine.score([tokens], sampling=Sampling())[0].logprobs_T)
     return [float((reference_logprobs(m, tokens) - score).abs().max()) for m in (new, stale)]
 
 

@@ -24,7 +24,7 @@ def is_told_the_answer(done: Done) -> None:
         done.run.codec.prompt(f"{s.rollout.prompt.text}{s.rollout.prompt.answer},") for s in samples
     ]
     asked = [[*h, *s.rollout.tokens_T.tolist()] for h, s in zip(heads, samples, strict=True)]
-    scores = done.run.engine.score(asked, sampling=done.run.sampling)
+    scores = [s.logprobs_T for s in done.run.engine.score(asked, sampling=done.run.sampling)]
     for sample, head, score in zip(samples, heads, scores, strict=True):
         wanted = score[len(head) - 1 :] - sample.rollout.logprobs_T
         np.testing.assert_allclose(sample.advantage_T, wanted, atol=1e-3)

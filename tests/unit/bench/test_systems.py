@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.rose.trace import Arrival
 from benchmarks.simulation.lengths import Lognormal
 from benchmarks.systems import coserving, jigsaw, published, rose
 from benchmarks.systems.coserving import ARMS, Arm, Workload, simulate
 from gfcr.cluster.slack import Admission, Objectives
-from gfcr.cluster.trace import Arrival
 from gfcr.speculation.cost import PassCost
 from tests.cases import over
 from tests.commands import gfcr

@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 
 from benchmarks.claims.claim import Claim, Measure, Published
+from benchmarks.claims.entry import false_discovery
 from benchmarks.claims.measures import CALLS, HOW, Measured, drop, least, measure
-from gfcr.stats.scipy_stats import false_discovery
 from gfcr.tracking.records import RunRecord
 from tests.cases import over
 from tests.heldout import asked, measured

@@ -8,17 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gfcr.cluster.jigsaw.bands import bands
+from benchmarks.jigsaw.timeline import Timeline, play
+from benchmarks.systems.bands import bands
 from gfcr.cluster.jigsaw.machine import Machine
-from gfcr.cluster.jigsaw.schedulers import (
-    Greedy,
-    LookAhead,
-    Scheduler,
-    Serial,
-    Timeline,
-    Unmanaged,
-    play,
-)
+from gfcr.cluster.jigsaw.schedulers import Greedy, LookAhead, Scheduler, Serial, Unmanaged
 from gfcr.cluster.jigsaw.substages import Graph, Merged, Slowdown, SubStage
 from gfcr.errors import ConfigError
 from gfcr.speculation.cost import PassCost

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.rose.trace import Trace
 from gfcr.cluster.memory import KvBudget
 from gfcr.cluster.slack import Admission, Objectives, Served
-from gfcr.cluster.trace import Trace
 from gfcr.errors import ConfigError
 from gfcr.speculation.cost import PassCost
 

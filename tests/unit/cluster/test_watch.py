@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from benchmarks.rose.open_loop import OpenLoop
+from benchmarks.rose.trace import Arrival, Trace
 from benchmarks.rose.traffic import Traffic, sending
 from gfcr.cluster.gate import Gate
 from gfcr.cluster.slack import Admission, Objectives
-from gfcr.cluster.trace import Arrival, Trace
 from gfcr.cluster.watch import Watch
 from gfcr.engine.vllm_gate import gated
 from gfcr.errors import EngineError

@@ -120,5 +120,8 @@ def test_rlpr_trains_on_what_the_engine_says() -> None:
             continue
         head = [*rollout.prompt.tokens, *tokens[: at + 1]]
         answer = make.CODEC.encode(rollout.prompt.answer)
-        (told,) = pipeline.engine.score([[*head, *answer]], sampling=Sampling(max_tokens=40))
+        (told,) = (
+            s.logprobs_T
+            for s in pipeline.engine.score([[*head, *answer]], sampling=Sampling(max_tokens=40))
+        )
         assert rollout.reward == pytest.approx(float(np.exp(told[-len(answer) :]).mean()), abs=1e-4)

@@ -14,11 +14,12 @@ from gfcr.engine.fake import FakeEngine
 from gfcr.errors import ConfigError
 from gfcr.filter.reverse_kl import ReverseKl
 from gfcr.generate.sample import Sample
+from gfcr.handles import Scored
 from gfcr.pipeline import Pipeline
 from gfcr.strategy import Strategy
 from gfcr.tasks.base import Verdict
 from gfcr.testing import factories as make
-from gfcr.types import Floats, Prompt, RolloutBatch, Sampling
+from gfcr.types import Prompt, RolloutBatch, Sampling
 
 HINTED = "{prompt}{hint}"
 
@@ -76,9 +77,10 @@ class Blind:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.engine, name)
 
-    def score(self, sequences: Sequence[Sequence[int]], **given: Any) -> list[Floats]:
+    def score(self, sequences: Sequence[Sequence[int]], **given: Any) -> list[Scored]:
         scores = self.engine.score(sequences, **given)
-        return [s if i % 3 else np.append(s[:-1], np.nan) for i, s in enumerate(scores)]
+        blind = [replace(s, logprobs_T=np.append(s.logprobs_T[:-1], np.nan)) for s in scores]
+        return [s if i % 3 else blind[i] for i, s in enumerate(scores)]
 
 
 def test_a_rollout_without_a_teacher_is_rejected_and_the_others_train() -> None:

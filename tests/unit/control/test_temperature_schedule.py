@@ -43,7 +43,10 @@ def test_log_probs_are_those_of_the_temperature_sampled_at() -> None:
         assert batch.metrics["controls.heat/temperature"] == temperature
         for rollout in (s.rollout for s in batch.samples[:10]):
             whole = [*rollout.prompt.tokens, *rollout.tokens_T.tolist()]
-            (at,) = engine.score([whole], sampling=Sampling(temperature=temperature))
+            (at,) = (
+                s.logprobs_T
+                for s in engine.score([whole], sampling=Sampling(temperature=temperature))
+            )
             own = at[len(rollout.prompt.tokens) - 1 :]
             np.testing.assert_allclose(own, rollout.logprobs_T, atol=1e-5)
 

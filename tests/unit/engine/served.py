@@ -98,8 +98,10 @@ class Served:
         if self.refuses:
             return web.json_response({"error": {"message": self.refuses}}, status=400)
         if "prompt_logprobs" in params:
-            heat = params["temperature"]
-            scores = [{str(t): {"logprob": -t / heat}} for t in body["token_ids"][1:]]
+            heat, likeliest = params["temperature"], range(params["prompt_logprobs"], 0, -1)
+            law = {t: {"logprob": -t / heat, "rank": t} for t in [*body["token_ids"], *likeliest]}
+            places = [(t, *likeliest) for t in body["token_ids"][1:]]
+            scores = [{str(t): law[t] for t in place} for place in places]
             return web.json_response({"prompt_logprobs": [None, *scores]})
         answer = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await answer.prepare(request)

@@ -123,12 +123,29 @@ def test_scores_are_the_log_probs_sampled_with_and_ignore_filters() -> None:
     fake.submit(request())
     deltas = drained(fake)["r"]
     sequence = [*PROMPT, *tokens(deltas)]
-    (scored,) = fake.score([sequence], sampling=Sampling())
+    (scored,) = (s.logprobs_T for s in fake.score([sequence], sampling=Sampling()))
     assert scored.shape == (len(sequence) - 1,)
     logprobs = [lp for d in deltas for lp in d.logprobs]
     np.testing.assert_allclose(scored[len(PROMPT) - 1 :], logprobs, atol=1e-5)
     filters = Sampling(top_k=1, top_p=0.1, min_p=0.9)
-    np.testing.assert_array_equal(fake.score([sequence], sampling=filters)[0], scored)
+    np.testing.assert_array_equal(fake.score([sequence], sampling=filters)[0].logprobs_T, scored)
+
+
+def test_the_likeliest_tokens_are_those_of_the_law_in_order() -> None:
+    fake = engine()
+    sequence = [*PROMPT, 5, 6]
+    (scored,) = fake.score([sequence], sampling=Sampling(temperature=0.5), top=4)
+    for place, (tokens_K, logprobs_K) in enumerate(
+        zip(scored.top_tokens_TK, scored.top_logprobs_TK, strict=True), start=1
+    ):
+        law = fake.probabilities(sequence[:place], sampling=Sampling(temperature=0.5))
+        np.testing.assert_allclose(np.exp(logprobs_K), np.sort(law)[::-1][:4], rtol=1e-5)
+        np.testing.assert_allclose(np.exp(logprobs_K), law[tokens_K], rtol=1e-5)
+        assert len({*tokens_K.tolist()}) == 4
+    (single,) = fake.score([[5]], sampling=Sampling(), top=4)
+    assert single.top_tokens_TK.shape == single.top_logprobs_TK.shape == (0, 4)
+    (whole,) = fake.score([sequence], sampling=Sampling(), top=1000)
+    np.testing.assert_allclose(np.exp(whole.top_logprobs_TK).sum(axis=1), 1, rtol=1e-5)
 
 
 def test_the_policy_moves_with_its_version_and_comes_back() -> None:

@@ -242,11 +242,26 @@ def test_what_is_aborted_says_nothing_more_and_the_server_is_told(start: Any) ->
 
 def test_scores_are_of_tokens_after_the_first_at_the_temperature_asked_for(start: Any) -> None:
     engine = start(Served())
-    found = engine.score([[1, 2, 3], [4], [5, 6]], sampling=Sampling(temperature=2.0))
+    found = [
+        s.logprobs_T
+        for s in engine.score([[1, 2, 3], [4], [5, 6]], sampling=Sampling(temperature=2.0))
+    ]
     assert [f.tolist() for f in found] == [[-1.0, -1.5], [], [-3.0]]
     assert all(f.dtype == np.float32 for f in found)
-    cold = engine.score([[1, 2]], sampling=Sampling(temperature=0.0))
+    cold = [s.logprobs_T for s in engine.score([[1, 2]], sampling=Sampling(temperature=0.0))]
     assert cold[0].tolist() == [-2.0]
+
+
+def test_the_likeliest_tokens_come_in_order_whatever_stands_in_their_place(start: Any) -> None:
+    engine = start(Served())
+    asked = [[1, 2, 9], [4]]
+    found, single = engine.score(asked, sampling=Sampling(temperature=2.0), top=3)
+    assert found.logprobs_T.tolist() == [-1.0, -4.5]
+    assert found.top_tokens_TK.tolist() == [[1, 2, 3], [1, 2, 3]]
+    assert found.top_logprobs_TK.tolist() == [[-0.5, -1.0, -1.5]] * 2
+    assert single.top_tokens_TK.shape == (0, 3)
+    (all_,) = engine.score([[1, 2]], sampling=Sampling(), top=10**6)
+    assert all_.top_tokens_TK.shape == (1, engine.folder.vocab)
 
 
 def test_weights_go_by_a_file_that_is_checked_and_replaced(start: Any, tmp_path: Path) -> None:
@@ -462,7 +477,7 @@ def test_a_pool_keeps_prompts_together_and_counts_all_servers(start: Any) -> Non
     engine.update_weights([(name, torch.ones(2)) for name in TENSORS], version=3)
     assert one.version == two.version == "3" and one.digest == two.digest != ""
     asked = [len(server.asked) for server in (one, two)]
-    found = engine.score([[1, 2], [3], [4, 5], [6, 7]], sampling=Sampling())
+    found = [s.logprobs_T for s in engine.score([[1, 2], [3], [4, 5], [6, 7]], sampling=Sampling())]
     assert [f.tolist() for f in found] == [[-2.0], [], [-5.0], [-7.0]]
     assert [len(s.asked) - n for s, n in zip((one, two), asked, strict=True)] == [2, 1]
 
@@ -495,7 +510,7 @@ def test_scores_survive_a_server(start: Any) -> None:
     dying, other, successor = Served(), Served(), Served()
     engine = start((dying, successor), other)
     dying.cuts = True
-    found = engine.score([[1, 2], [3, 4], [5, 6]], sampling=Sampling())
+    found = [s.logprobs_T for s in engine.score([[1, 2], [3, 4], [5, 6]], sampling=Sampling())]
     assert [f.tolist() for f in found] == [[-2.0], [-4.0], [-6.0]]
     assert starts(engine) == [2, 1]
 

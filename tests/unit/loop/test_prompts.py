@@ -56,7 +56,9 @@ def test_what_a_hint_brought_is_trained_without_it_on_log_probs_taken_again() ->
         hint = make.CODEC.prompt(f"1+1=2,{rollout.prompt.text}")
         assert rollout.sampled_under == hint
         sequence = (*rollout.prompt.tokens, *rollout.tokens_T.tolist())
-        (scored,) = pipeline.engine.score([sequence], sampling=pipeline.sampling)
+        (scored,) = (
+            s.logprobs_T for s in pipeline.engine.score([sequence], sampling=pipeline.sampling)
+        )
         own = scored[len(rollout.prompt.tokens) - 1 :]
         assert np.allclose(rollout.logprobs_T, np.where(rollout.mask_T, own, 0))
     assert not any(r.sampled_under for r in _rollouts(batch, hinted=False))

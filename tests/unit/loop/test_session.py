@@ -341,7 +341,7 @@ def test_only_what_was_sampled_under_another_prompt_is_scored_again() -> None:
     found = scored_again([plain, hinted, empty], engine=engine, sampling=sampling)
     assert found[0] is plain and found[2] is empty and found[1].id == hinted.id
     sequence = (*hinted.prompt.tokens, *hinted.tokens_T.tolist())
-    (scored,) = engine.score([sequence], sampling=sampling)
+    (scored,) = (s.logprobs_T for s in engine.score([sequence], sampling=sampling))
     own = scored[len(hinted.prompt.tokens) - 1 :].tolist()
     assert found[1].logprobs_T.tolist() == [own[0], 0.0, own[2]]
     assert found[1].logprobs_T.dtype == np.float32

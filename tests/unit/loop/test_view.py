@@ -46,8 +46,10 @@ def test_a_view_passes_on_what_a_part_asks() -> None:
     assert part.encode("1+2=") == make.CODEC.encode("1+2=")
     sequence = [make.CODEC.prompt("1+2=")]
     (scored,) = part.score(sequence)
-    (right,) = view._floor.engine.score(sequence, sampling=part.sampling)
+    (right,) = (s.logprobs_T for s in view._floor.engine.score(sequence, sampling=part.sampling))
     assert scored.tolist() == right.tolist()
+    (more,) = part.score_top(sequence, top=3)
+    assert more.logprobs_T.tolist() == right.tolist() and more.top_tokens_TK.shape[1] == 3
     assert part.recorded("somewhere") == []
 
 

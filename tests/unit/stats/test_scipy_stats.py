@@ -4,7 +4,8 @@ from math import exp
 
 import pytest
 
-from gfcr.stats.scipy_stats import f_tail, kendall, root, t_quantile, t_tail
+from benchmarks.ranking import kendall
+from gfcr.stats.scipy_stats import f_tail, root, t_quantile, t_tail
 
 
 def test_a_square_of_t_is_f_with_one_degree_of_freedom():

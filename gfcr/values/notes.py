@@ -1,0 +1,14 @@
+"""Names of the notes of a rollout that gfcr itself writes or reads."""
+
+from typing import Final
+
+REWARDS: Final = "rewards/"
+"""Prefix of a reward's name in a rollout's notes."""
+EPISODE: Final = "episode"
+"""Note of a rollout that an environment answered; turns of one episode have the same number."""
+JUDGED: Final = "judged"
+"""Note of a rollout whose verdict its Generate part gave, in the verifier's place."""
+STATE: Final = "state"
+"""Note of a turn: the state of the environment that it answered, as text."""
+STEP_REWARD: Final = "step_reward"
+"""Note of a turn: what the environment gave for it."""
