@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -38,12 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> Outcome:
     loaded = config.read_experiment(options.experiment, overrides=options.overrides)
-    if lost := dropped(merging.read(options.experiment), options.overrides):
-        print(
-            f"left out, as {options.experiment} has them for another part: {', '.join(lost)}. "
-            "Give again on the command line what the new part is to have.",
-            file=sys.stderr,
-        )
+    tell_dropped(options.experiment, overrides=options.overrides)
     if options.dry_run:
         return _rehearsed(loaded, fresh=options.fresh)
     from gfcr import experiment
@@ -62,6 +58,13 @@ def run(options: argparse.Namespace) -> Outcome:
             say=display.say,
         )
     return Outcome(data=result, text=_text(result))
+
+
+def tell_dropped(file: str, *, overrides: Sequence[str]) -> None:
+    """Says on stderr which keys of a file go with the parts that overrides replace by others."""
+    if lost := dropped(merging.read(file), overrides):
+        said = f"left out, as {file} has them for another part: {', '.join(lost)}. Give again on "
+        print(f"{said}the command line what the new part is to have.", file=sys.stderr)
 
 
 def _rehearsed(loaded: config.Experiment, *, fresh: bool) -> Outcome:

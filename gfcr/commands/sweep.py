@@ -13,6 +13,7 @@ from gfcr import registry, sweep
 from gfcr.commands import ACCEPT, DRY_RUN, Outcome
 from gfcr.commands.leaderboard import table_of
 from gfcr.commands.reported import report_study
+from gfcr.commands.run import tell_dropped
 from gfcr.commands.sweep_display import SweepDisplay
 from gfcr.errors import GfcrError, described
 from gfcr.experiment.rehearsal import Rehearsal, rehearse
@@ -36,11 +37,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> Outcome:
     """Runs the study; exit code 1 when a trial failed or has no score."""
-    overrides = options.overrides
-    if options.launcher is not None:
-        # First: overrides of its keys come on top.
-        overrides = [f"launcher={options.launcher}", *overrides]
-    study = sweep.load(options.study, overrides=overrides)
+    # First: overrides of its keys come on top.
+    launcher = [] if options.launcher is None else [f"launcher={options.launcher}"]
+    study = sweep.load(options.study, overrides=[*launcher, *options.overrides])
+    tell_dropped(options.study, overrides=options.overrides)
     if options.arms is not None:
         study = study.only(options.arms.split(","))
     if options.dry_run:

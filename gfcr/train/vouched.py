@@ -58,12 +58,9 @@ def _check_spread(trainer: Any) -> None:
             "`distributed_type: MULTI_GPU` (DDP), or train without adapters",
             plugin is None or not is_adapted(trainer.model),
         ),
-        *(
-            _of_fsdp(plugin, reference=getattr(trainer, "ref_model", None))
-            if plugin is not None
-            else ()
-        ),
     ]
+    if plugin is not None:
+        conditions += _of_fsdp(plugin, reference=getattr(trainer, "ref_model", None))
     wrong = [words for words, holds in conditions if not holds]
     if wrong:
         raise ConfigError(f"accelerate was configured with {'; and with '.join(wrong)}.")

@@ -116,8 +116,10 @@ def test_what_another_part_s_name_drops_is_told(words: list[str], lost: str) -> 
     assert ", ".join(dropped(values, words)) == lost
 
 
-def test_a_run_says_which_knobs_its_command_line_drops(tmp_path: Path) -> None:
+@over("command", ["run", "sweep"])
+def test_a_command_says_which_knobs_its_overrides_drop(command: str, tmp_path: Path) -> None:
     file = written(tmp_path, strategy={"name": "grpo", "group_size": 6})
-    done = gfcr("run", file, "strategy.name=dapo", "--dry-run")
+    word = "strategy.name=dapo" if command == "run" else "strategy=dapo,grpo"
+    done = gfcr(command, file, word, "--dry-run")
     assert done.returncode == 0, done.stderr
     assert "for another part: strategy.group_size." in done.stderr
