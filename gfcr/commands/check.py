@@ -82,18 +82,16 @@ def _around(kind: str, part: Any, *, after: Sequence[str]) -> Strategy | None:
 
 
 def _with(plan: Strategy, *, kind: str, part: Part, at: str) -> Strategy | None:
-    """Returns the strategy with a part more: a filter before its advantage map, or in its place."""
+    """Returns the strategy with a part more: a filter before the map or in its place, or last."""
     match kind:
         case "generate" | "correction":
             return replace(plan, **{kind: part})
-        case "filter":
+        case "filter" if not [*plan.filters][-1].startswith("after_"):
             *others, mapped = plan.filters.items()
             held = [] if getattr(part, "gives_advantages", None) else [mapped]
             return replace(plan, filters=dict([*others, (at, part), *held]))
-        case "control":
-            return replace(plan, controls={**plan.controls, at: part})
-        case "replay":
-            return replace(plan, replays={**plan.replays, at: part})
+        case "filter" | "control" | "replay":
+            return replace(plan, **{f"{kind}s": {**getattr(plan, f"{kind}s"), at: part}})
         case _:
             return None
 

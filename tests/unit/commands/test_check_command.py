@@ -316,6 +316,7 @@ def test_a_task_is_asked_its_laws_and_runs_a_strategy(tmp_path: Path, capfd: Any
         ("temperature_schedule", "truncated"),
         ("step_advantage", "step_values"),
         ("preference_pairs", "dpo"),
+        ("tests/foreign/sdpo.py:SelfDistill", "group_advantage"),
     ],
 )
 def test_a_part_that_needs_another_is_checked_after_it(name: str, after: str, capfd: Any) -> None:
