@@ -34,7 +34,7 @@ def mixed(prompt: Prompt) -> float:
 @final
 @dataclass(kw_only=True)
 class Decided(Task):
-    """Chain sums whose rewards are decided before anything is sampled.
+    """A task whose rewards are decided before anything is sampled.
 
     Of a prompt's answers, in the order in which they end, a share is right, the first one before
     others, whatever they say: another processor, or another model, samples other answers and gets
@@ -43,15 +43,15 @@ class Decided(Task):
 
     reward_range = (0.0, 1.0)
 
-    sums: ChainSum
+    task: Task
     rate: Callable[[Prompt], float]
     answered: Counter[str] = field(default_factory=Counter[str])
 
     def problems(self, codec: Codec) -> Problems:
-        return self.sums.problems(codec)
+        return self.task.problems(codec)
 
     def at_level(self, codec: Codec, *, level: int, seed: int) -> Prompt:
-        return self.sums.at_level(codec, level=level, seed=seed)
+        return self.task.at_level(codec, level=level, seed=seed)
 
     def verify(self, prompt: Prompt, *, text: str) -> Verdict:
         before, rate = self.answered[prompt.id], self.rate(prompt)
@@ -87,13 +87,15 @@ class Floor:
         num_train: int,
         max_tokens: int = 160,
         rate: Callable[[Prompt], float] = mixed,
+        task: Task | None = None,
         **changes: Any,
     ) -> Pipeline:
-        """A pipeline on `num_train` problems: few come back at once."""
+        """A pipeline on `num_train` problems, or a task of one's own: few come back at once."""
         sizes = {"num_train": num_train, "num_heldout": 3}
-        task: Task = Programs(**sizes)
         if self.name == "demo":
-            task = Decided(sums=ChainSum(**sizes), rate=rate)
+            task = Decided(task=task or ChainSum(**sizes), rate=rate)
+        else:
+            task = Programs(**sizes)
         problems = task.problems(self.codec)
         return Pipeline(
             strategy,

@@ -2,16 +2,24 @@
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
+from gfcr import registry
 from gfcr import strategy as strategies
+from gfcr.filter.episode_advantage import EpisodeAdvantage
+from gfcr.generate.environments.base import Environment, Observation, World
+from gfcr.handles import Verdict
+from gfcr.testing import factories as make
 from gfcr.tracking.rollouts import read_rollouts, write_rollouts
 from gfcr.train.trl import Trl
+from gfcr.types import Prompt
 from tests.integration import demo_floor
 from tests.integration.demo_floor import Floor, Source
 from tests.sample import sample
@@ -30,11 +38,53 @@ def groups(source: Source) -> list[Any]:
     return [g for b in source.batches for g in b.groups]
 
 
+def levels(source: Source) -> list[set[int]]:
+    return [{len(g.prompt.text) - 1 for g in b.groups} for b in source.batches]
+
+
+def anchored(source: Source) -> list[float]:
+    """What turns' advantages have beside their episodes'."""
+    signals = [s for g in groups(source) for s in g.signals]
+    base = [EpisodeAdvantage().apply(g, view=make.view()) for g in groups(source)]
+    pairs = zip(signals, (s for g in base for s in g.signals), strict=True)
+    return [own.advantage - of.advantage for own, of in pairs]
+
+
+@final
+class _Paying(World):
+    """Pays for its first turn, or not, as the episode before it did not."""
+
+    made = count()
+
+    def begin(self, prompt: Prompt, *, seed: int) -> Observation:
+        self.pay = float(next(self.made) % 2)
+        return Observation(state="first")
+
+    def act(self, action: str) -> Observation:
+        paid, self.pay = self.pay, 0.0
+        return Observation(text=",", reward=paid, state="later")
+
+    def verdict(self, last: str) -> Verdict | None:
+        return None
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Paying(Environment):
+    """Episodes whose worth is decided beforehand."""
+
+    def make(self) -> World:
+        return _Paying()
+
+
 FIRED: dict[str, Check] = {
     "allotted": lambda run, seen: (
         seen.batches[-1].metrics["controls.shortest/put_back"] == 6
         and {len(g.rollouts) for g in groups(seen)} == {4, 6}
         and part(run, "controls.capped").capped > 0
+    ),
+    "cispo": lambda run, seen: all(
+        m["off_policy_ratio"] > 0 and m["clip_ratio"] == 0 for m in seen.metrics
     ),
     "evolving": lambda run, seen: (
         part(run, "controls.evolve").asked
@@ -42,17 +92,38 @@ FIRED: dict[str, Check] = {
         > 0
     ),
     "experience": lambda run, seen: part(run, "replays.experience").recalled > 0,
+    "gigpo": lambda run, seen: max(anchored(seen)) > 0.1,
+    "gspo": lambda run, seen: part(run, "correction").clipped > 0,
     "hinted": lambda run, seen: (
         part(run, "controls.reroll").rerolled > 0
         and any(s.rollout.sampled_under for b in seen.batches for s in b.samples)
+    ),
+    "ladder": lambda run, seen: levels(seen) == [{2}, {3}, {4}],
+    "maxrl": lambda run, seen: (
+        max(s.advantage for g in groups(seen) for s in g.signals) > 1
+        and all(abs(sum(s.advantage for s in g.signals)) < 1e-5 for g in groups(seen))
+    ),
+    "sdpo": lambda run, seen: part(run, "filters.distill").taught > 0,
+    "sgpo": lambda run, seen: (
+        sum(g.rejected == "profiled" for g in groups(seen)) == 12
+        and {len(g.rollouts) for g in groups(seen) if not g.rejected} >= {2, 4}
     ),
     "two_replays": lambda run, seen: (
         seen.batches[-1].metrics["replays.best/recalled"] > 0
         and seen.batches[-1].metrics["replays.newest/recalled"] > 0
     ),
 }
-FEW = {"two_replays": 3, "experience": 3, "evolving": 12, "allotted": 12}
+FEW = {"two_replays": 3, "experience": 3, "evolving": 12, "allotted": 12, "sgpo": 12}
 """Prompts of the task, where they have to come back."""
+KNOBS: dict[str, dict[str, Any]] = {
+    "gigpo": {"generate": {"environment": {"name": f"{__name__}:Paying"}}},
+    "gspo": {"low": 0.0, "high": 0.0},
+}
+"""What makes it certain that it fires."""
+OWN: dict[str, dict[str, Any]] = {
+    "ladder": {"task": f"{FOLDER}/ladder.py:Backwards", "rate": lambda prompt: 0.75}
+}
+"""Tasks of their own."""
 
 
 @pytest.fixture(scope="module")
@@ -83,11 +154,14 @@ def test_every_one_has_a_check() -> None:
 def test_it_fires_accounts_and_trains(
     name: str, floor: Floor, recorded: Path, tmp_path: Path
 ) -> None:
-    knobs: dict[str, Any] = {"folder": str(recorded)} if name == "experience" else {}
+    knobs = {"folder": str(recorded)} if name == "experience" else KNOBS.get(name, {})
     plan = strategies.load(f"{FOLDER / name}.py:{name}", **knobs)
     plan.check()
     prompts = 6 if name == "allotted" else 3
-    run = floor.pipeline(plan, prompts=prompts, num_train=FEW.get(name, 64), records=read_rollouts)
+    own = dict(OWN.get(name, {}))
+    own |= {"task": registry.build("task", {"name": own["task"]})} if own else {}
+    few = FEW.get(name, 64)
+    run = floor.pipeline(plan, prompts=prompts, num_train=few, records=read_rollouts, **own)
     source = Source(pipeline=run)
     job = floor.job(source, folder=tmp_path / "checkpoints")
     trained = Trl(max_steps=3, micro_batches=2).train(job)

@@ -1,0 +1,206 @@
+"""Strategies from papers, written outside the package: each is its paper's formula, and fires."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from gfcr import registry
+from gfcr.engine.fake import Fake, FakeEngine
+from gfcr.filter.episode_advantage import EpisodeAdvantage
+from gfcr.filter.group_advantage import GroupAdvantage
+from gfcr.handles import EPISODE, STATE, STEP_REWARD, by_state
+from gfcr.testing import factories as make
+from gfcr.types import Floats, Group, Rollout, Sampling
+from tests.cases import over
+from tests.unit.test_foreign import FOLDER, load, run
+
+ERROR = 1e-6
+SEEDS = range(20)
+
+
+def rewards(rng: np.random.Generator) -> list[float | None]:
+    """Rewards of a group: zeros and ones, or any numbers, one in eight of them unscorable."""
+    num = int(rng.integers(2, 9))
+    drawn = rng.integers(0, 2, num) if rng.random() < 0.5 else rng.normal(0.3, 1, num)
+    return [None if rng.random() < 1 / 8 else float(r) for r in drawn]
+
+
+def near(found: Any, wanted: Any) -> bool:
+    """Whether they are equal but for rounding."""
+    scale = np.maximum(1.0, np.abs(wanted))
+    return bool((np.abs(np.subtract(found, wanted)) <= ERROR * scale).all())
+
+
+def advantages(group: Group) -> list[Any]:
+    return [signal.advantage for signal in group.signals]
+
+
+# ---------------------------------------------------------------- MaxRL
+
+
+@over("seed", SEEDS)
+def test_maxrl_divides_by_the_mean(seed: int) -> None:
+    given = rewards(np.random.default_rng(seed))
+    found = load("maxrl").filters["advantage"].apply(make.group(given), view=make.view())
+    scored = np.float32([r for r in given if r is not None]).astype(float)
+    mean = scored.sum() / max(len(scored), 1)
+    for reward, advantage in zip(given, advantages(found), strict=True):
+        if reward is None:
+            assert advantage is None
+        else:
+            wanted = (float(np.float32(reward)) - mean) / mean if mean > 0 else 0.0
+            assert near(advantage, wanted)
+
+
+def test_maxrl_gives_the_only_right_answer_of_eight_the_weight_seven() -> None:
+    part = load("maxrl").filters["advantage"]
+    for given, wanted in (([1] + [0] * 7, [7] + [-1] * 7), ([0] * 4, [0] * 4), ([1] * 4, [0] * 4)):
+        assert advantages(part.apply(make.group(given), view=make.view())) == wanted
+    _, batches = run(load("maxrl"))
+    for group in (g for b in batches for g in b.groups):
+        won = [s.advantage for s in group.signals if s.reward == 1]
+        assert all(near(advantage, 8 / len(won) - 1) for advantage in won)
+    assert len({s.advantage for b in batches for g in b.groups for s in g.signals}) > 4
+
+
+# ---------------------------------------------------------------- sGPO
+
+
+def test_sgpo_profiles_once_and_asks_from_easy_to_hard_one_over_the_rate() -> None:
+    task = make.CoinTask(rates=(0.0, 0.3, 0.6, 1.0), num_train=24)
+    pipeline, batches = run(load("sgpo"), task=task, updates=5)
+    profiled, asked = list[Group](), list[Group]()
+    for group in (g for b in batches for g in b.groups):
+        (profiled if group.rejected == "profiled" else asked).append(group)
+    assert {len(g.rollouts) for g in profiled} == {4}
+    assert len(profiled) == len({g.prompt.id for g in profiled}) == 24
+    assert all(g in batches[0].groups for g in profiled), "in the first update alone"
+    rates = {g.prompt.id: float(np.mean(g.raw_rewards_N)) for g in profiled}
+    assert {*rates.values()} >= {0.0, 1.0}
+    own = [rates[g.prompt.id] for g in asked]
+    kept = sum(0 < r < 1 for r in rates.values()) + round(sum(r == 0 for r in rates.values()) / 2)
+    assert own[:kept] == sorted(own[:kept], reverse=True), "the first time round"
+    assert max(own) < 1 and len({g.prompt.id for g in asked[:kept]}) == min(kept, len(asked))
+    for group, rate in zip(asked, own, strict=True):
+        wanted = np.clip(np.rint(1 / rate if rate else inf), 2, 8)
+        assert len(group.rollouts) == wanted
+    assert pipeline.tokens()["remainder"] == 0 < pipeline.tokens()["rejected:profiled"]
+
+
+# ---------------------------------------------------------------- SDPO
+
+
+def law(tokens: Sequence[int]) -> Floats:
+    """Log-probs of the fake policy, token after token."""
+    engine, sampling = FakeEngine(Fake(), seed=7), Sampling(max_tokens=40)
+    laws = [engine.probabilities(tokens[:t], sampling=sampling) for t in range(1, len(tokens))]
+    return np.log([p[token] for p, token in zip(laws, tokens[1:], strict=True)])
+
+
+def after(head: Sequence[int], tail: Sequence[int]) -> Floats:
+    return law([*head, *tail])[len(head) - 1 :]
+
+
+@over("seed", range(6))
+def test_sdpo_mixes_the_group_s_advantage_with_what_a_right_sibling_tells(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    given = [*map(float, rng.integers(0, 2, 4)), None]
+    texts = [str(rng.integers(10, 99)) for _ in given]
+    rollouts = [
+        make.rollout(i, reward=r, text=text, length=int(rng.integers(1, 5)))
+        for i, (r, text) in enumerate(zip(given, texts, strict=True))
+    ]
+    rollouts[0] = replace(rollouts[0], mask_T=np.arange(len(rollouts[0])) != 0)
+    plan, group, view = load("sdpo", share=0.3), make.group_of(rollouts), make.view()
+    base = GroupAdvantage().apply(group, view=view)
+    found = plan.filters["distill"].apply(base, view=view)
+    assert advantages(found)[4] is None, "what nobody could score"
+    for i in range(4):
+        others = [j for j in range(4) if j != i and given[j] == 1]
+        tail, prompt = rollouts[i].tokens_T.tolist(), rollouts[i].prompt
+        told_T = np.zeros(len(tail))
+        if others:
+            told = make.CODEC.prompt(f"{texts[others[0]]},{prompt.text}")
+            told_T = (after(told, tail) - after(prompt.tokens, tail)) * rollouts[i].mask_T
+        wanted_T = 0.3 * float(advantages(base)[i]) + 0.7 * told_T
+        assert near(advantages(found)[i], wanted_T)
+
+
+def test_sdpo_teaches_where_a_sibling_is_right() -> None:
+    pipeline, batches = run(load("sdpo"))
+    groups = [g for b in batches for g in b.groups]
+    right = [[r.reward == 1 for r in g.rollouts] for g in groups]
+    taught = sum(sum(own) - own[i] > 0 for own in right for i in range(len(own)))
+    assert pipeline.strategy.parts["filters.distill"].taught == taught > 0
+
+
+# ---------------------------------------------------------------- GiGPO
+
+
+def episodes(rng: np.random.Generator) -> list[Rollout]:
+    """Turns of four episodes among three states; one of the episodes cannot be scored."""
+    made: list[Rollout] = []
+    for episode in range(4):
+        worth = None if episode == 3 else float(rng.integers(0, 2))
+        for _ in range(int(rng.integers(1, 5))):
+            notes = {EPISODE: float(episode), STATE: str(rng.integers(3))}
+            notes |= {STEP_REWARD: float(rng.normal())} if rng.random() < 0.7 else {}
+            made.append(make.rollout(len(made), reward=worth, notes=notes))
+    return made
+
+
+@over("seed", SEEDS)
+def test_gigpo_adds_what_a_turn_returned_among_those_from_its_state(seed: int) -> None:
+    group = make.group_of(rollouts := episodes(np.random.default_rng(seed)))
+    plan, view = load("gigpo", weight=0.7, discount=0.9), make.view()
+    base = plan.filters["advantage"].apply(group, view=view)
+    found = advantages(plan.filters["anchors"].apply(base, view=view))
+    turns = [(i, r) for i, r in enumerate(rollouts) if r.reward is not None]
+    returned = dict[int, float]()
+    for i, turn in turns:
+        rest = [r for j, r in turns if j >= i and r.notes[EPISODE] == turn.notes[EPISODE]]
+        returned[i] = sum(0.9**k * r.notes.get(STEP_REWARD, 0.0) for k, r in enumerate(rest))
+    for i, turn in turns:
+        own = [returned[j] for j, r in turns if r.notes[STATE] == turn.notes[STATE]]
+        step = (returned[i] - np.mean(own)) / (np.std(own, ddof=1) + 1e-6) if own[1:] else 0.0
+        assert near(found[i], advantages(base)[i] + 0.7 * step)
+    assert [a is None for a in found] == [r.reward is None for r in rollouts]
+
+
+def test_gigpo_compares_turns_of_a_real_episode() -> None:
+    script = make.scripted(lambda request: f"{1 + int(request.slot.removeprefix('/')) % 4}=")
+    pipeline, batches = run(load("gigpo"), script=script)
+    groups = [g for b in batches for g in b.groups]
+    sizes = Counter(len(same) for g in groups for same in by_state(g.rollouts))
+    assert max(sizes) >= 8, "all begin in one state"
+    base = [EpisodeAdvantage().apply(g, view=make.view()) for g in groups]
+    pairs = zip(groups, base, strict=True)
+    steps = [np.subtract(advantages(g), advantages(b)) for g, b in pairs]
+    assert max(np.abs(step).max() for step in steps) > 0.1
+    for group, step in zip(groups, steps, strict=True):
+        assert all(abs(step[same].sum()) < 1e-5 for same in by_state(group.rollouts))
+    pipeline.close()
+
+
+# ---------------------------------------------------------------- a curriculum
+
+
+def backwards(request: Any) -> str:
+    """Writes numbers of up to three digits backwards, and longer ones as they are."""
+    number = make.CODEC.decode(request.tokens).partition("=")[0]
+    return number[::-1] if len(number) <= 3 else number
+
+
+def test_a_ladder_is_climbed_to_where_the_policy_stands() -> None:
+    plan = load("ladder")
+    own = registry.build("task", {"name": f"{FOLDER}/ladder.py:Backwards"})
+    pipeline, batches = run(plan, task=own, updates=6, script=make.scripted(backwards))
+    digits = [{len(g.prompt.text) - 1 for g in b.groups} for b in batches]
+    assert digits == [{2}, {3}, {4}, {4}, {4}, {4}]
+    heldout = {p.text for p in own.problems(make.CODEC).heldout}
+    assert not heldout & {g.prompt.text for b in batches for g in b.groups}
+    assert pipeline.strategy.parts["controls.climb"].level == 2
