@@ -43,7 +43,7 @@ class Learned:
         return float(self.gaps_T.sum()) / max(sampled, 1)
 
     def ratio(self, level: Level) -> float:
-        """Pi / pi_sampled of the whole rollout, or its length-th root; at most e^80."""
+        """Pi / pi_sampled of the "sequence", or its "geometric" mean of a token; at most e^80."""
         gap = float(self.gaps_T.sum()) if level == "sequence" else self.mean_gap
         return float(np.exp(min(gap, 80.0)))
 

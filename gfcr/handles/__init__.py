@@ -1,7 +1,4 @@
-"""What parts work with: jobs, plans, the view of the run, sessions and trajectories.
-
-Import these from `gfcr.stages`, which says which part is given what.
-"""
+"""What parts work with: jobs, plans, the view of the run, sessions, trajectories and notes."""
 
 from gfcr.handles.harvest import (
     BATCH_FULL,

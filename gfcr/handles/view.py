@@ -142,7 +142,10 @@ class View(Protocol):
         ...
 
     def score(self, sequences: Sequence[Sequence[int]]) -> list[Floats]:
-        """Returns log-probs of tokens under the current policy, see `Engine.score`."""
+        """Returns the log-prob of each token after the first, `len(sequence) - 1` a sequence.
+
+        In nats, under the policy now, at the run's temperature; `top_p` and its like do not count.
+        """
         ...
 
     def score_top(self, sequences: Sequence[Sequence[int]], *, top: int) -> list[Scored]:

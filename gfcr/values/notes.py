@@ -5,7 +5,7 @@ from typing import Final
 REWARDS: Final = "rewards/"
 """Prefix of a reward's name in a rollout's notes."""
 EPISODE: Final = "episode"
-"""Note of a rollout that an environment answered; turns of one episode have the same number."""
+"""Note of a rollout that an environment answered: its episode, whose turns stand in order."""
 JUDGED: Final = "judged"
 """Note of a rollout whose verdict its Generate part gave, in the verifier's place."""
 STATE: Final = "state"

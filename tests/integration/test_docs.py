@@ -11,8 +11,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from pyarrow.parquet import ParquetFile
 
 from gfcr import config, experiment, sweep
+from gfcr import strategy as strategies
+from gfcr.testing import factories as make
+from gfcr.tracking.rollouts import write_rollouts
 from tests import pages
 from tests.cases import over
 from tests.commands import gfcr
@@ -153,3 +157,29 @@ def test_a_generated_page_is_what_the_source_says(name: str) -> None:
     made = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(made)
     assert made.page() == made.PAGE.read_text(), f"run scripts/{name}.py"
+
+
+def test_every_class_of_the_contract_has_a_line_that_imports_it() -> None:
+    page = (ROOT / "docs" / "contract.md").read_text()
+    entries = re.findall(r"^### (\w+)\n\n`(from [\w.]+ import (\w+))`$", page, re.M)
+    assert [name for name, _, _ in entries] == re.findall(r"^### (\w+)$", page, re.M)
+    lines = re.findall(r"`(from [\w.]+ import (\w+))`", page)
+    for line, name in lines:
+        exec(line, held := dict[str, object]())
+        assert name in held, line
+    assert len(lines) > len(entries) > 40
+
+
+def test_the_page_on_rollouts_names_the_columns_that_are_written(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "rollouts.md").read_text()
+    named = dict(re.findall(r"^\| `(\w+)` \| `([\w\[\]]+)` \| .+ \|$", page, re.M))
+    batch = make.pipeline(strategies.load("grpo", group_size=4)).next_batch()
+    written = ParquetFile(write_rollouts(tmp_path, batch=batch)).schema_arrow
+    words = {field.name: _word(str(field.type)) for field in written}
+    assert [*named.items()] == [*words.items()]
+
+
+def _word(arrow: str) -> str:
+    """A column's type as the page has it: `list<element: float>` is `float[]`."""
+    found = re.fullmatch(r"list<\w+: (.+)>", arrow)
+    return f"{found[1].partition('<')[0]}[]" if found else arrow
