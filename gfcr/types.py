@@ -221,7 +221,7 @@ class Group:
         return self.with_signals([replace(s, reward=r) for s, r in pairs])
 
     def with_advantages(self, advantages: Sequence[float | Floats | None]) -> "Group":
-        """Returns the group with advantages set, one per rollout (scalar or per token)."""
+        """Returns the group with an advantage a rollout: a number, one a token, or None."""
         pairs = one_each(self.signals, given=advantages, by="with_advantages")
         return self.with_signals([replace(s, advantage=a) for s, a in pairs])
 

@@ -17,10 +17,8 @@ from gfcr.testing import laws
 from gfcr.testing.task_laws import laws_of
 from gfcr.values.overrides import parse_overrides
 
-_BASE = "grpo"
-"""The strategy in which a part is tried."""
 _RUNS = "It runs"
-_IN_A_STRATEGY = ("generate", "filter", "control", "replay", "correction")
+_IN_A_STRATEGY = ["generate", "filter", "control", "replay", "correction", "environment", "tool"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -69,7 +67,7 @@ def _heard(options: argparse.Namespace, *, kind: str) -> None:
 
 def _around(kind: str, part: Any, *, after: Sequence[str]) -> Strategy | None:
     """Returns a strategy with the part in it; None for a kind that no strategy is run with."""
-    plan = strategies.load(_BASE, group_size=max(4, part.fewest() if kind == "filter" else 0))
+    plan = strategies.load("grpo", group_size=max(4, part.fewest() if kind == "filter" else 0))
     for number, text in enumerate(after):
         spec = spoken(text, flag="--after")
         found = named.find(str(spec.pop("name")), parts_first=True)
@@ -92,6 +90,10 @@ def _with(plan: Strategy, *, kind: str, part: Part, at: str) -> Strategy | None:
             return replace(plan, filters=dict([*others, (at, part), *held]))
         case "filter" | "control" | "replay":
             return replace(plan, **{f"{kind}s": {**getattr(plan, f"{kind}s"), at: part}})
+        case "environment" | "tool":
+            name = {"environment": "episode", "tool": "multi_turn"}[kind]
+            spec = {"name": name, kind: registry.spec(kind, part)}
+            return replace(plan, generate=registry.build("generate", spec))
         case _:
             return None
 

@@ -10,7 +10,7 @@ from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.generate.sample import Sample
 from gfcr.stages import Filter, View
 from gfcr.strategy import Strategy
-from gfcr.types import Floats, Group, Rollout, Signal
+from gfcr.types import Floats, Group, Rollout
 from gfcr.values.ranges import Share, Text
 
 
@@ -32,17 +32,16 @@ class SelfDistill(Filter):
 
     def apply(self, group: Group, *, view: View) -> Group:
         """See `Filter.apply`."""
-        triples = zip(group.rollouts, group.signals, group.kept_N, strict=True)
-        mixed = [self._mixed(r, s, group, view=view) if k else None for r, s, k in triples]
+        pairs = [(r, s.advantage) for r, s in zip(group.rollouts, group.signals, strict=True)]
+        mixed = [None if a is None else self._mixed(a, r, group, view=view) for r, a in pairs]
         return group.with_advantages(mixed)
 
     def metrics(self) -> Mapping[str, float]:
         """Rollouts that were taught so far."""
         return {"taught": float(self.taught)}
 
-    def _mixed(self, rollout: Rollout, signal: Signal, group: Group, *, view: View) -> Floats:
-        own = 0.0 if signal.advantage is None else signal.advantage
-        told_T = self._told(rollout, group, view=view)
+    def _mixed(self, own: float | Floats, of: Rollout, group: Group, *, view: View) -> Floats:
+        told_T = self._told(of, group, view=view)
         return np.asarray(self.share * own + (1 - self.share) * told_T, np.float32)
 
     def _told(self, rollout: Rollout, group: Group, *, view: View) -> Floats:

@@ -8,13 +8,16 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 from pyarrow.parquet import ParquetFile
 
 from gfcr import config, experiment, sweep
 from gfcr import strategy as strategies
+from gfcr.correction.base import Learned
 from gfcr.testing import factories as make
 from gfcr.tracking.rollouts import write_rollouts
 from tests import pages
@@ -27,6 +30,10 @@ NOTEBOOKS = [
     *sorted((ROOT / "docs" / "tutorials").glob("*.ipynb")),
     *sorted((ROOT / "experiments").glob("*/analysis.ipynb")),
 ]
+
+
+PASTED = ("reward_band", "guess", "aged")
+"""Parts that a page shows how to write, and that are there in a copy alone."""
 
 
 def blocks(page: Path, *, language: str) -> list[str]:
@@ -71,34 +78,85 @@ def test_a_pasted_part_is_under_contract_tests(pasted: Path) -> None:
     files = [
         f"tests/contract/test_{name}.py" for name in ("parts", "strategies", "ranges", "layers")
     ]
-    chosen = "reward_band or banded or lower_layers or small or public_names or range"
+    chosen = f"{' or '.join(PASTED)} or banded or lower_layers or small or public_names or range"
     done = _python(pasted, "-m", "pytest", "-q", *files, "-k", chosen)
     assert done.returncode == 0, done.stdout[-3000:]
-    assert re.search(r"^8 passed", done.stdout, re.M), done.stdout[-300:]
+    assert re.search(r"^10 passed", done.stdout, re.M), done.stdout[-300:]
 
 
-def test_a_pasted_part_runs_from_yaml(pasted: Path) -> None:
+def shown(part: str) -> dict[str, Any]:
+    """The page's YAML that names a part, on the fake engine."""
     page = ROOT / "docs" / "add-a-part.md"
-    text = next(b for b in blocks(page, language="yaml") if "reward_band" in b)
-    values = yaml.safe_load(text)
-    values |= {
+    text = next(b for b in blocks(page, language="yaml") if f"name: {part}" in b)
+    return yaml.safe_load(text) | {
         "base": None,
         "model": "none",
         "engine": {"name": "fake"},
         "trainer": {"name": "dry", "max_steps": 2},
         "tracking": {"name": "local"},
-        "folder": str(pasted / "runs"),
         "prompts": 4,
         "evaluation": {"prompts": 4},
     }
-    # The fake engine answers at random: widen the band, so that groups of zero reward are in it.
-    values["strategy"]["filters"]["band"]["low"] = 0.0
-    (pasted / "run.yaml").write_text(yaml.safe_dump(values))
+
+
+def ran(pasted: Path, values: dict[str, Any]) -> dict[str, Any]:
+    """What is recorded of a run in the copy."""
+    shutil.rmtree(pasted / "runs", ignore_errors=True)
+    (pasted / "run.yaml").write_text(yaml.safe_dump(values | {"folder": str(pasted / "runs")}))
     done = _python(pasted, "-m", "gfcr", "run", "run.yaml", "--json")
     assert done.returncode == 0, done.stderr
-    spec = json.loads((next((pasted / "runs").rglob("run.json"))).read_text())["spec"]
-    assert spec["strategy"]["filters"]["band"] == {"name": "reward_band", "low": 0.0, "high": 0.9}
-    assert list(spec["strategy"]["filters"]) == ["band", "map"]
+    record = json.loads((next((pasted / "runs").rglob("run.json"))).read_text())
+    return record["spec"]["strategy"]
+
+
+def test_a_pasted_part_runs_from_yaml(pasted: Path) -> None:
+    values = shown("reward_band")
+    # The fake engine answers at random: widen the band, so that groups of zero reward are in it.
+    values["strategy"]["filters"]["band"]["low"] = 0.0
+    strategy = ran(pasted, values)
+    assert strategy["filters"]["band"] == {"name": "reward_band", "low": 0.0, "high": 0.9}
+    assert list(strategy["filters"]) == ["band", "map"]
+
+
+def test_a_pasted_environment_and_correction_run_from_yaml(pasted: Path) -> None:
+    values = shown("guess")
+    values["strategy"] |= {"correction": shown("aged")["strategy"]["correction"]}
+    strategy = ran(pasted, values)
+    assert strategy["generate"]["environment"] == {"name": "guess", "most": 99}
+    assert strategy["correction"] == {"name": "aged", "decay": 0.8}
+    files = [*(pasted / "runs").rglob("update-*.parquet")]
+    turns = [row for file in files for row in ParquetFile(file).read().to_pylist()]
+    assert any(json.loads(row["notes"])["turn"] > 0 for row in turns)
+    for name in ("generate/environments/guess.py:Guess", "correction/aged.py:Aged"):
+        checked = _python(pasted, "-m", "gfcr", "check", f"gfcr/{name}")
+        assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def written(part: str) -> dict[str, Any]:
+    """What the page's file of a part defines."""
+    code = blocks(ROOT / "docs" / "add-a-part.md", language="python")
+    held: dict[str, Any] = {"__name__": f"pasted_{part}"}
+    exec(next(text for text in code if f"/{part}.py\n" in text), held)
+    return held
+
+
+def test_the_page_s_correction_weighs_a_token_by_its_age() -> None:
+    aged = written("aged")["Aged"](decay=0.5)
+    rollout = make.rollout(length=4, versions_T=np.array([0, 2, 3, 3], np.int32))
+    now = {"advantage_T": np.ones(4, np.float32), "logprobs_T": rollout.logprobs_T, "version": 3}
+    (answer,) = aged.correct([Learned(rollout=rollout, **now)])
+    assert answer.weight.tolist() == [0.125, 0.5, 1, 1] and answer.mask_T is None
+
+
+def test_the_page_s_environment_narrows_the_range_that_holds_its_number() -> None:
+    for number in range(10):
+        world = written("guess")["Guess"](most=9).make()
+        seen, low = world.begin(make.prompt(), seed=number), ""
+        while not seen.done:
+            low, _, high = seen.state.split()
+            assert int(low) <= number <= int(high) and world.verdict("").reward == 0
+            seen = world.act(f"{low}=")
+        assert world.verdict("").reward == 1 and low == str(number)
 
 
 def test_the_drafter_of_the_docs_drafts(tmp_path: Path) -> None:
@@ -130,7 +188,7 @@ def test_yaml_in_the_docs_resolves(page: Path, tmp_path: Path) -> None:
         for name in shown:
             text = text.replace(f'"{name}:', f'"{tmp_path}/{name}:')
         values = {k: v for k, v in yaml.safe_load(text).items() if k != "base"}
-        if "reward_band" in text:
+        if any(f"name: {part}" in text for part in PASTED):
             continue  # resolved above, beside the part it names
         if {"arms", "factors", "search"} & values.keys():
             assert sweep.from_values(values, where=page.name).trials

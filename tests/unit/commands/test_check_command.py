@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gfcr.cli import main
+from tests.cases import over
 
 FOLDER = Path(__file__).parents[2] / "foreign"
 HEAD = """
@@ -316,13 +317,20 @@ def test_a_task_is_asked_its_laws_and_runs_a_strategy(tmp_path: Path, capfd: Any
         ("temperature_schedule", "truncated"),
         ("step_advantage", "step_values"),
         ("preference_pairs", "dpo"),
-        ("tests/foreign/sdpo.py:SelfDistill", "group_advantage"),
+        (f"{FOLDER}/sdpo.py:SelfDistill", "group_advantage"),
     ],
 )
 def test_a_part_that_needs_another_is_checked_after_it(name: str, after: str, capfd: Any) -> None:
     code, data = told(capfd, name)
     assert code == 1 and data["unasked"] and not data["laws"][-1]["broken"]
     assert told(capfd, name, "--after", after)[0] == 0
+
+
+@over("name", ["tool_call", "calculator", f"{FOLDER}/gigpo.py:Heap"])
+def test_an_environment_and_a_tool_are_played_in(name: str, capfd: Any) -> None:
+    code, data = told(capfd, name)
+    ran = [law for law in data["laws"] if law["law"] == "It runs"]
+    assert code == 0 and ran and not ran[0]["unasked"]
 
 
 def test_what_was_not_tried_is_no_yes(capfd: Any) -> None:
