@@ -83,26 +83,35 @@ FIRED: dict[str, Check] = {
         and {len(g.rollouts) for g in groups(seen)} == {4, 6}
         and part(run, "controls.capped").capped > 0
     ),
-    "cispo": lambda run, seen: all(
-        m["off_policy_ratio"] > 0 and m["clip_ratio"] == 0 for m in seen.metrics
-    ),
+    "cispo": lambda run, seen: all(abs(m["loss"]) <= 3e-3 for m in seen.metrics),  # cap x |A|
+    "dhpo": lambda run, seen: part(run, "correction").clipped > 0,
     "evolving": lambda run, seen: (
         part(run, "controls.evolve").asked
         == sum(g.prompt.id.startswith("made:") for g in groups(seen))
         > 0
     ),
     "experience": lambda run, seen: part(run, "replays.experience").recalled > 0,
+    "fgrpo": lambda run, seen: len({g.values["focal"] for g in groups(seen)}) > 1,
+    "gaussian": lambda run, seen: (
+        {*part(run, "controls.frontier").rates} == {g.prompt.id for g in groups(seen)}
+        and all(len({g.prompt.id for g in b.groups}) == 3 for b in seen.batches)
+    ),
     "gigpo": lambda run, seen: max(anchored(seen)) > 0.1,
     "gspo": lambda run, seen: part(run, "correction").clipped > 0,
     "hinted": lambda run, seen: (
         part(run, "controls.reroll").rerolled > 0
         and any(s.rollout.sampled_under for b in seen.batches for s in b.samples)
     ),
+    "hora": lambda run, seen: (
+        len({len(g.rollouts) for g in groups(seen)}) > 1
+        and all(sum(len(g.rollouts) for g in b.groups) == 24 for b in seen.batches)
+    ),
     "ladder": lambda run, seen: levels(seen) == [{2}, {3}, {4}],
     "maxrl": lambda run, seen: (
         max(s.advantage for g in groups(seen) for s in g.signals) > 1
         and all(abs(sum(s.advantage for s in g.signals)) < 1e-5 for g in groups(seen))
     ),
+    "rsi": lambda run, seen: 0 < part(run, "correction").masked < 1,
     "sdpo": lambda run, seen: part(run, "filters.distill").taught > 0,
     "sgpo": lambda run, seen: (
         sum(g.rejected == "profiled" for g in groups(seen)) == 12
@@ -113,17 +122,23 @@ FIRED: dict[str, Check] = {
         and seen.batches[-1].metrics["replays.newest/recalled"] > 0
     ),
 }
-FEW = {"two_replays": 3, "experience": 3, "evolving": 12, "allotted": 12, "sgpo": 12}
+FEW = {
+    **{"two_replays": 3, "experience": 3, "hora": 3},
+    **{"evolving": 12, "allotted": 12, "sgpo": 12, "gaussian": 12},
+}
 """Prompts of the task, where they have to come back."""
 KNOBS: dict[str, dict[str, Any]] = {
     "gigpo": {"generate": {"environment": {"name": f"{__name__}:Paying"}}},
     "gspo": {"low": 0.0, "high": 0.0},
+    "dhpo": {"token": 0.0, "sequence": 0.0},
+    "cispo": {"cap": 1e-3},
 }
 """What makes it certain that it fires."""
 OWN: dict[str, dict[str, Any]] = {
-    "ladder": {"task": f"{FOLDER}/ladder.py:Backwards", "rate": lambda prompt: 0.75}
+    "hinted": {"rate": lambda prompt: 0.5 * (prompt.text[0] > "4")},
+    "ladder": {"task": f"{FOLDER}/ladder.py:Backwards", "rate": lambda prompt: 0.75},
 }
-"""Tasks of their own."""
+"""Tasks of their own, and the share of each prompt's answers that is right."""
 
 
 @pytest.fixture(scope="module")
@@ -159,7 +174,7 @@ def test_it_fires_accounts_and_trains(
     plan.check()
     prompts = 6 if name == "allotted" else 3
     own = dict(OWN.get(name, {}))
-    own |= {"task": registry.build("task", {"name": own["task"]})} if own else {}
+    own |= {"task": registry.build("task", {"name": own["task"]})} if "task" in own else {}
     few = FEW.get(name, 64)
     run = floor.pipeline(plan, prompts=prompts, num_train=few, records=read_rollouts, **own)
     source = Source(pipeline=run)

@@ -98,7 +98,7 @@ def moved_on(pipeline: Any, batch: Any) -> list[Learned]:
 
 
 def test_a_batch_that_the_policy_has_left_behind_is_weighed_and_clipped() -> None:
-    for name in ("gspo", "cispo"):
+    for name in ("gspo", "cispo", "dhpo"):
         pipeline, batches = run(plan := load(name), updates=1)
         held = moved_on(pipeline, batches[0])
         assert plan.correction and held
@@ -108,3 +108,50 @@ def test_a_batch_that_the_policy_has_left_behind_is_weighed_and_clipped() -> Non
             if (before := learned.advantage_T.sum())
         ]
         assert len({*counts}) > 2 and (0.0 in counts) == (name == "gspo")
+
+
+# ---------------------------------------------------------------- DHPO, RSI
+
+
+def clipped(ratio: Any, advantage: float, width: float) -> float:
+    return float(
+        np.mean(np.minimum(ratio * advantage, ratio.clip(1 - width, 1 + width) * advantage))
+    )
+
+
+def dhpo(new_T: Floats, old_T: Floats, advantage: float) -> float:
+    token, whole = np.exp(new_T - old_T), np.exp((new_T - old_T).mean())
+    return (clipped(token, advantage, 0.2) + clipped(whole, advantage, 4e-4)) / 2
+
+
+@over(("seed", "off"), [(seed, off) for seed in range(8) for off in (0.0, 1e-3, 0.3)])
+def test_dhpo_has_the_slope_of_its_mixed_ratio(seed: int, off: float) -> None:
+    plan, held = load("dhpo"), update(np.random.default_rng(seed), off=off)
+    assert plan.correction and plan.loss.aggregation == "grpo"
+    for sample, learned in zip(applied(held, by=plan.correction), held, strict=True):
+        mean_T = sample.advantage_T / learned.rollout.mask_T.sum()
+        assert near(mean_T, slope(learned, dhpo))
+
+
+@over(
+    ("seed", "low", "high"), [(seed, *band) for seed in range(8) for band in ((0.5, 1.5), (0, 9))]
+)
+def test_rsi_keeps_tokens_by_their_surprisal_over_their_entropy(
+    seed: int, low: float, high: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    held = update(rng, off=0.1)
+    held = [
+        replace(h, entropies_T=rng.uniform(0, 2, len(h.rollout)).astype(np.float32)) for h in held
+    ]
+    plan = load("rsi", low=low, high=high)
+    assert plan.correction and plan.correction.needs_entropies
+    left = total = 0
+    for sample, learned in zip(applied(held, by=plan.correction), held, strict=True):
+        for t, kept in enumerate(sample.rollout.mask_T):
+            index = -float(learned.logprobs_T[t]) / float(learned.entropies_T[t])
+            sampled = bool(learned.rollout.mask_T[t])
+            assert kept == (sampled and low <= index <= high)
+            assert sample.advantage_T[t] == (learned.advantage_T[t] if kept else 0)
+            left, total = left + kept, total + sampled
+    assert near(plan.correction.metrics()["masked"], 1 - left / total) and 0 < left < total
