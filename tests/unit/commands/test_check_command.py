@@ -287,9 +287,12 @@ def told(capfd: Any, *words: str) -> tuple[int, Any]:
     return code, json.loads(capfd.readouterr().out)
 
 
-@pytest.mark.parametrize(
-    "name", ["allotted:allotted", "hinted:hinted", "evolving:Evolve", "experience:Experience"]
-)
+PARTS = ["evolving:Evolve", "experience:Experience", "sgpo:Profile", "hora:HitUtility"]
+MORE = ["gspo:SequenceClip", "dhpo:Hybrid", "rsi:Surprisal", "ladder:Backwards", "gigpo:Heap"]
+STRATEGIES = [f"{f.stem}:{f.stem}" for f in sorted(FOLDER.glob("*.py"))]
+
+
+@over("name", [*STRATEGIES, *PARTS, *MORE])
 def test_what_keeps_the_laws_passes(name: str, capfd: Any) -> None:
     file, _, attribute = name.partition(":")
     code, data = told(capfd, f"{FOLDER / file}.py:{attribute}")
@@ -326,7 +329,7 @@ def test_a_part_that_needs_another_is_checked_after_it(name: str, after: str, ca
     assert told(capfd, name, "--after", after)[0] == 0
 
 
-@over("name", ["tool_call", "calculator", f"{FOLDER}/gigpo.py:Heap"])
+@over("name", ["tool_call", "calculator"])
 def test_an_environment_and_a_tool_are_played_in(name: str, capfd: Any) -> None:
     code, data = told(capfd, name)
     ran = [law for law in data["laws"] if law["law"] == "It runs"]
