@@ -91,6 +91,14 @@ def test_sgpo_profiles_once_and_asks_from_easy_to_hard_one_over_the_rate() -> No
     assert pipeline.tokens()["remainder"] == 0 < pipeline.tokens()["rejected:profiled"]
 
 
+@over("rate", [0.0, 1.0])
+def test_sgpo_goes_on_where_no_prompt_is_of_middling_difficulty(rate: float) -> None:
+    _, batches = run(load("sgpo"), task=make.CoinTask(rates=(rate,), num_train=12), updates=2)
+    asked = [g for b in batches for g in b.groups if g.rejected != "profiled"]
+    assert len(asked) == 8 and {len(g.rollouts) for g in asked} == {2 if rate else 8}
+    assert len({g.prompt.id for g in asked}) == (8 if rate else 6), "half of what is never right"
+
+
 # ---------------------------------------------------------------- SDPO
 
 
@@ -128,6 +136,17 @@ def test_sdpo_mixes_the_group_s_advantage_with_what_a_right_sibling_tells(seed: 
             told_T = (after(told, tail) - after(prompt.tokens, tail)) * rollouts[i].mask_T
         wanted_T = 0.3 * float(advantages(base)[i]) + 0.7 * told_T
         assert near(advantages(found)[i], wanted_T)
+
+
+def test_sdpo_leaves_out_a_teacher_that_has_no_room() -> None:
+    part: Any = load("sdpo", share=0.25).filters["distill"]
+    view = make.view()
+    rollouts = [make.rollout(i, reward=1 - i / 2, text="1" * view.room) for i in range(2)]
+    base = GroupAdvantage().apply(make.group_of(rollouts), view=view)
+    found = advantages(part.apply(base, view=view))
+    assert part.taught == 0
+    pairs = zip(found, advantages(base), strict=True)
+    assert all(near(told_T, 0.25 * own) and len(told_T) == 4 for told_T, own in pairs)
 
 
 def test_sdpo_teaches_where_a_sibling_is_right() -> None:
