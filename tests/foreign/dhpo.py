@@ -52,7 +52,7 @@ class Hybrid(Correction):
 
 
 def dhpo(*, group_size: int = 8, token: float = 0.2, sequence: float = 4e-4) -> Strategy:
-    """GRPO and GSPO mixed evenly; exact with one optimizer step a batch."""
+    """GRPO and GSPO mixed evenly (our reading); exact with one optimizer step a batch."""
     return Strategy(
         name="dhpo",
         generate=Sample(),

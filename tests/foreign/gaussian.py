@@ -46,7 +46,7 @@ class Frontier(Control, Selector, Observer):
 
 
 def gaussian(*, group_size: int = 8, width: float = 0.2) -> Strategy:
-    """GRPO on prompts of middling difficulty; the paper's adaptive KL is not part of it."""
+    """GRPO on middling prompts, without the paper's adaptive KL; the width is ours."""
     return Strategy(
         name="gaussian",
         generate=Sample(),

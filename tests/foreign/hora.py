@@ -55,7 +55,7 @@ class HitUtility(Control, Allocator, Observer):
 
 
 def hora(*, group_size: int = 8, least: int = 2) -> Strategy:
-    """GRPO with groups sized by hit utility."""
+    """GRPO with groups sized by hit utility; that posteriors outlast a batch is our reading."""
     return Strategy(
         name="hora",
         generate=Sample(),

@@ -51,7 +51,7 @@ class Surprisal(Correction):
 
 
 def rsi(*, group_size: int = 8, low: float = 0.1, high: float = 3.0) -> Strategy:
-    """GRPO on tokens of a middling relative surprisal."""
+    """GRPO on tokens of a middling relative surprisal; index and band are our reading."""
     return Strategy(
         name="rsi",
         generate=Sample(),

@@ -82,7 +82,7 @@ class Profile(Control, Planner, Selector, Allocator, Referee):
 
 
 def sgpo(*, probes: int = 4, least: int = 2, most: int = 8, unsolved: float = 0.5) -> Strategy:
-    """Sorted group policy optimisation."""
+    """Sorted group policy optimisation; the bounds and the share kept of the unsolved are ours."""
     return Strategy(
         name="sgpo",
         generate=Sample(),
