@@ -90,7 +90,7 @@ def moved_on(pipeline: Any, batch: Any) -> list[Learned]:
         Learned(
             rollout=sample.rollout,
             advantage_T=sample.advantage_T,
-            logprobs_T=score[len(head) - 1 :],
+            logprobs_T=score.logprobs_T[len(head) - 1 :],
             version=9,
         )
         for sample, (head, _), score in zip(batch.samples, pairs, scores, strict=True)
