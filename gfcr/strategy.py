@@ -134,7 +134,7 @@ class Strategy(Checked, JupyterMixin):
             "controls": {n: registry.spec("control", p) for n, p in self.controls.items()},
             "replays": {n: registry.spec("replay", p) for n, p in self.replays.items()},
             "drafter": registry.spec("drafter", self.drafter) if self.drafter else None,
-            "loss": asdict(self.loss),
+            "loss": self.loss.spec(),
             "correction": registry.spec("correction", self.correction) if self.correction else None,
         }
 

@@ -12,8 +12,9 @@ import numpy as np
 from annotated_types import Interval
 from numpy.typing import NDArray
 
+from gfcr.values.loss import Loss as Loss
 from gfcr.values.numbers import one_each
-from gfcr.values.ranges import Checked, Clip, Count, Natural, SomeShare, SomeWord, Temperature
+from gfcr.values.ranges import Checked, Count, Natural, SomeShare, SomeWord, Temperature
 
 Floats: TypeAlias = NDArray[np.float32]
 Ints: TypeAlias = NDArray[np.int32]
@@ -244,23 +245,6 @@ class Sample:
     """Weighted advantage per completion token, 0 where `rollout.mask_T` is False."""
     old_logprobs_T: Floats | None = None
     """What the loss clips against, where that is not what `rollout` was sampled with."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Loss(Checked):
-    """The update rule a strategy asks of the trainer; the trainer's own settings stay its own."""
-
-    estimator: Literal["grpo", "rloo", "sft", "dpo"] = "grpo"
-    """`grpo` clips per token; `rloo` takes a sequence-level ratio; `sft` raises the likelihood of
-    what is kept; `dpo` prefers a group's rollout of positive advantage to its one of negative."""
-    aggregation: Literal["grpo", "dapo", "dr_grpo"] = "dapo"
-    """How token losses are averaged: a rollout, over the batch's tokens, or by a constant."""
-    clip_low: Clip = 0.2
-    clip_high: Clip = 0.2
-    off_policy: Literal["none", "behaviour"] = "none"
-    """`behaviour` clips against the log-probs sampled with; `none` against the policy before."""
-    beta: Annotated[float, Interval(gt=0, le=1000)] = 0.1
-    """Of `dpo`: how much a preference may cost in divergence from the starting policy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -75,7 +75,8 @@ def _place(name: str) -> ModuleType:
 
 
 def _defines(module: ModuleType, name: str) -> bool:
-    return getattr(getattr(module, name, None), "__module__", "") == module.__name__
+    own = getattr(getattr(module, name, None), "__module__", "") == module.__name__
+    return own or f" import {name} as {name}\n" in inspect.getsource(module)  # it offers another's
 
 
 def _import(name: str) -> str:

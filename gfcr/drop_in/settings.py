@@ -7,14 +7,14 @@ and a test compares the names with the class that is installed.
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import MISSING, Field, fields, replace
-from typing import Any, Final, TypeGuard, get_args, get_type_hints
+from typing import Any, Final, TypeGuard
 
 from gfcr.drop_in.encode import UNSAMPLED, WHY_UNSAMPLED
 from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.filter.truncation_gate import TruncationGate
 from gfcr.part import Part
 from gfcr.strategy import Strategy
-from gfcr.types import Loss
+from gfcr.values.loss import AVERAGED
 
 _AS_IN_TRL: Final = """
     output_dir num_train_epochs max_steps learning_rate lr_scheduler_type lr_scheduler_kwargs
@@ -22,7 +22,7 @@ _AS_IN_TRL: Final = """
     adam_epsilon max_grad_norm bf16 tf32 gradient_checkpointing gradient_checkpointing_kwargs
     use_cache torch_empty_cache_steps disable_dropout cast_lm_head_to_fp32 accelerator_config
 
-    delta use_bias_correction_kl importance_sampling_level off_policy_mask_threshold
+    use_bias_correction_kl off_policy_mask_threshold
     sync_ref_model ref_model_mixup_alpha ref_model_sync_steps
 
     do_train do_eval do_predict resume_from_checkpoint use_cpu debug
@@ -57,8 +57,8 @@ _AS_HERE: Final = """
     per_device_train_batch_size gradient_accumulation_steps steps_per_generation
     generation_batch_size num_iterations num_generations max_completion_length temperature
     top_p top_k min_p chat_template_kwargs shuffle_dataset seed reward_weights loss_type epsilon
-    epsilon_high beta model_init_kwargs router_aux_loss_coef pad_to_multiple_of
-    scale_rewards mask_truncated_completions use_vllm vllm_mode generation_kwargs
+    epsilon_high delta importance_sampling_level beta model_init_kwargs router_aux_loss_coef
+    pad_to_multiple_of scale_rewards mask_truncated_completions use_vllm vllm_mode generation_kwargs
 """
 HONOURED_HERE: Final = frozenset(_AS_HERE.split())
 """What gfcr does itself, within the limits that `refused` knows."""
@@ -107,11 +107,18 @@ REASONS: Final[Mapping[str, str]] = {
 The first pattern that matches a name counts."""
 
 _OF_LOSS: Final = {
-    "loss_type": "aggregation",
     "epsilon": "clip_low",
     "epsilon_high": "clip_high",
+    "importance_sampling_level": "level",
+    "delta": "delta",
 }
 """Fields of `GRPOConfig` -> those of a strategy's loss."""
+_LOSS_TYPES: Final = {
+    kind if form == "clipped" else form: (form, kind)
+    for form, kinds in AVERAGED.items()
+    for kind in kinds
+}
+"""A `loss_type` -> the form and the aggregation of a strategy's loss."""
 _LOADING: Final = ("dtype", "torch_dtype", "attn_implementation")
 
 
@@ -146,10 +153,13 @@ def adopted(strategy: Strategy, *, args: Any, own: Collection[str]) -> Strategy:
     """
     defaults = {field.name: _default(field) for field in fields(args)}
     asked = {k: v for k in defaults if not _same(v := getattr(args, k), defaults[k])}
-    if "loss" not in own:
-        given = {ours: asked[k] for k, ours in _OF_LOSS.items() if k in asked}
-        if given.get("aggregation") in (None, *get_args(get_type_hints(Loss)["aggregation"])):
-            strategy = replace(strategy, loss=replace(strategy.loss, **given))
+    if "epsilon" in asked:
+        asked.setdefault("epsilon_high", asked["epsilon"])  # as TRL reads it
+    said = strategy.loss.spec() if "loss" in own else {}
+    given = {ours: asked[k] for k, ours in _OF_LOSS.items() if k in asked and ours not in said}
+    if not said and (kind := _LOSS_TYPES.get(asked.get("loss_type", ""))):
+        given |= dict(zip(("form", "aggregation"), kind, strict=True))
+    strategy = replace(strategy, loss=replace(strategy.loss, **given))
     filters = dict(strategy.filters)
     if "filters" not in own and asked.get("scale_rewards") == "none":
         unscaled = {n: replace(f, kind="dr_grpo") for n, f in filters.items() if _is_scaled(f)}
@@ -165,16 +175,11 @@ def _is_scaled(part: Part) -> TypeGuard[GroupAdvantage]:
 
 def overruled(args: Any, *, strategy: Strategy) -> str:
     """Names the defaults of `GRPOConfig` in whose place the strategy's loss stands, if any."""
-    ours = of_loss(strategy)
+    ours = strategy.loss.of_trl()
     theirs = {name: getattr(args, name) for name in ours}
     theirs["epsilon_high"] = theirs["epsilon_high"] or theirs["epsilon"]
     changed = [f"{name}={v!r}" for name, v in ours.items() if not _same(v, theirs[name])]
     return ", ".join(changed)
-
-
-def of_loss(strategy: Strategy) -> dict[str, Any]:
-    """Returns the strategy's loss as fields of `GRPOConfig`."""
-    return {theirs: getattr(strategy.loss, ours) for theirs, ours in _OF_LOSS.items()}
 
 
 def _groups(args: Any, *, strategy: Strategy) -> Iterator[str]:
@@ -270,7 +275,7 @@ def _loss_settings(args: Any, *, strategy: Strategy) -> Iterator[str]:
     if strategy.loss.estimator != "grpo":
         yield f"the strategy's loss is {strategy.loss.estimator}: only grpo's is this trainer's"
     defaults = {field.name: _default(field) for field in fields(args)}
-    for name, ours in of_loss(strategy).items():
+    for name, ours in strategy.loss.of_trl().items():
         given = getattr(args, name)
         if given is not None and not _same(given, defaults[name]) and not _same(given, ours):
             yield (

@@ -97,7 +97,7 @@ class GRPOTrainer(SeamMixin, _Trl):
             _say(f"the loss is that of strategy '{self.strategy.name}': {changed}")
         args = copy.copy(args)
         args.use_vllm, args.generation_kwargs = False, None  # ours are honoured by the engine
-        for name, value in settings.of_loss(self.strategy).items():
+        for name, value in self.strategy.loss.of_trl().items():
             setattr(args, name, value)
         if isinstance(model, str | Path):
             self._folder = str(models.resolve(model))

@@ -16,6 +16,7 @@ _REPORTED: Final = {
     "clip_ratio/low_mean": "clip_ratio_low",
     "clip_ratio/high_mean": "clip_ratio_high",
     "clip_ratio/region_mean": "clip_ratio",
+    "cispo_clip_ratio": "clip_ratio",
 }
 """TRL's log keys, and the names under which they are reported."""
 TERMS: Final = 5

@@ -268,20 +268,21 @@ class Trl(TrainerConfig):
 
     def _settings(self, job: TrainJob) -> dict[str, Any]:
         """Returns TRL's settings, by which an epoch of the placeholder dataset is one update."""
-        loss = job.loss
+        loss, own = job.loss, job.loss.of_trl()
         if loss.estimator in ONLINE:
             return {
                 **self.arguments(folder=job.folder, seed=job.seed, sampling=job.sampling),
-                "epsilon": loss.clip_low,
-                "epsilon_high": loss.clip_high,
                 "per_device_train_batch_size": 2,
                 "num_generations": 2,
                 "shuffle_dataset": False,
-                **({"loss_type": loss.aggregation} if loss.estimator == "grpo" else {}),
+                **{
+                    k: own[k]
+                    for k in (own if loss.estimator == "grpo" else ("epsilon", "epsilon_high"))
+                },
             }
-        own = {"beta": loss.beta, "disable_dropout": True} if loss.estimator == "dpo" else {}
+        paired = {"beta": loss.beta, "disable_dropout": True} if loss.estimator == "dpo" else {}
         common = self._common(folder=job.folder, seed=job.seed)
-        return common | own | {"per_device_train_batch_size": 1, "max_length": None}
+        return common | paired | {"per_device_train_batch_size": 1, "max_length": None}
 
 
 def classes(estimator: str) -> tuple[Any, Any]:

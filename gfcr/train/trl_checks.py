@@ -8,10 +8,16 @@ from typing import Final
 
 from gfcr.correction.base import Correction
 from gfcr.errors import ConfigError
-from gfcr.types import Loss
+from gfcr.values.loss import AVERAGED, Loss
 
 ONLINE: Final = ("grpo", "rloo")
 """Estimators whose TRL trainers generate; the seam replaces their generation."""
+_UNCLIPPED: Final = {
+    "cispo": ("clip_low", "delta"),
+    "sapo": ("clip_low", "clip_high", "delta"),
+    "vespo": ("clip_low", "clip_high", "delta", "level"),
+}
+"""Settings that a form of the loss does not have."""
 
 
 def check_estimator(loss: Loss, *, correction: Correction | None) -> None:
@@ -22,14 +28,26 @@ def check_estimator(loss: Loss, *, correction: Correction | None) -> None:
     """
     plain = Loss(estimator=loss.estimator)
     ignored = ["beta"] if loss.estimator != "dpo" else []
+    if loss.estimator != "grpo":
+        ignored += ["form", "level", "delta"]
     if loss.estimator not in ONLINE:
         ignored += ["aggregation", "clip_low", "clip_high", "off_policy"]
+    ignored += _UNCLIPPED.get(loss.form, ())
     given = [f"{k}={getattr(loss, k)!r}" for k in ignored if getattr(loss, k) != getattr(plain, k)]
     given += ["a correction"] if correction and loss.estimator not in ONLINE else []
     if given:
         raise ConfigError(
-            f"{', '.join(given)}: no effect with loss.estimator={loss.estimator!r}. Leave it out."
+            f"{', '.join(given)}: no effect with loss.estimator={loss.estimator!r} and "
+            f"loss.form={loss.form!r}. Leave it out."
         )
+    averaged = AVERAGED[loss.form]
+    if loss.aggregation not in averaged:
+        raise ConfigError(
+            f"loss.form={loss.form!r} is not averaged as loss.aggregation={loss.aggregation!r}: "
+            f"give {averaged[0]!r}."
+        )
+    if loss.form == "vespo" and correction:
+        raise ConfigError("loss.form='vespo' weighs rollouts itself: leave the correction out.")
 
 
 @cache

@@ -86,6 +86,15 @@ CASES = {
         strategy=of_loss("grpo"),
         stock={"loss_type": "grpo"},
     ),
+    "cispo": Case(
+        settings={"loss_type": "cispo", "epsilon_high": 1.2},
+        strategy={"name": "cispo", "loss": {"clip_high": 1.2}},
+    ),
+    "sapo": Case(settings={"loss_type": "sapo"}, strategy="sapo"),
+    "one width of the clip": Case(
+        settings={"epsilon": 0.1},
+        strategy={"name": "grpo", "loss": {"clip_low": 0.1, "clip_high": 0.1}},
+    ),
     "stale sequences left out": Case(settings={"off_policy_mask_threshold": 1.1}),
     "KL": Case(settings={"beta": 0.1, "max_steps": 3}),
     "KL without its correction": Case(settings={"beta": 0.1, "use_bias_correction_kl": False}),

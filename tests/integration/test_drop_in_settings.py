@@ -102,6 +102,19 @@ def test_what_a_strategy_has_too_is_taken_from_the_settings(tmp_path: Path) -> N
     assert settings.adopted(GRPO, args=config(tmp_path), own=()) == GRPO
 
 
+@over("loss_type", ["grpo", "dapo", "dr_grpo", "luspo", "cispo", "sapo", "vespo"])
+def test_every_loss_of_trl_s_is_one_of_a_strategy_s(loss_type: str, tmp_path: Path) -> None:
+    args = config(tmp_path, loss_type=loss_type, epsilon_high=0.4)
+    taken = settings.adopted(GRPO, args=args, own=())
+    assert taken.loss.of_trl()["loss_type"] == loss_type and taken.loss.clip_high == 0.4
+    assert not settings.refused(args, strategy=taken)
+
+
+def test_a_clip_of_one_width_is_as_wide_above_as_trl_s(tmp_path: Path) -> None:
+    taken = settings.adopted(GRPO, args=config(tmp_path, epsilon=0.1), own=())
+    assert (taken.loss.clip_low, taken.loss.clip_high) == (0.1, 0.1)
+
+
 @over("name", ["repo", "rloo", "gdpo"])
 def test_a_scale_that_a_strategy_has_in_its_own_map_is_not_taken_off_unsaid(
     name: str, tmp_path: Path

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from gfcr import seeds
+from gfcr import strategy as strategies
 from gfcr.train.trl import Trl
 from gfcr.types import Loss
 from tests.integration.test_trl_exact import seam
@@ -113,6 +114,38 @@ def test_steps_are_trl_s_own_and_clip(model, tmp_path, name):
     assert min(clipped) > 0.1
     (logged,) = [line for line in trainer.state.log_history if "clip_ratio/region_mean" in line]
     assert sum(clipped) / 2 == pytest.approx(logged["clip_ratio/region_mean"], abs=0.02)
+
+
+LOSSES = {
+    **{name: strategies.load(name).loss for name in ("gspo", "cispo", "sapo", "vespo")},
+    "luspo": Loss(level="sequence", aggregation="luspo", clip_low=0.03, clip_high=0.04),
+    "cispo that cuts": Loss(form="cispo", clip_high=1.1),
+    "sapo of rollouts": Loss(form="sapo", level="sequence", aggregation="grpo"),
+    "delta": Loss(delta=1.21),
+}
+
+
+@pytest.mark.parametrize("name", sample(LOSSES, always=["gspo", "cispo that cuts"]))
+@pytest.mark.usefixtures("dealt", "doubled")
+def test_every_loss_is_trl_s_own_and_another_than_the_clipped_one(model, tmp_path, name):
+    (asked, own), loss = CASES["both"], LOSSES[name]
+    plain = Loss(aggregation=loss.aggregation if loss.aggregation != "luspo" else "grpo")
+    # A sum over a rollout is as long a step as its tokens are many.
+    rate = RATE / 20 if loss.aggregation == "luspo" else RATE
+    trainer = stock_grpo(
+        model, groups, folder=tmp_path / "a", learning_rate=rate, **loss.of_trl(), **asked
+    )
+    trainer.model.double()
+    stock = train_stock(trainer)
+    found = {}
+    for kind, each in (("own", loss), ("plain", plain)):
+        source = scripted()
+        ours = plain_sgd(learning_rate=rate, **own)
+        run(ours, source, model=model, folder=tmp_path / kind, loss=each)
+        found[kind] = change(source)
+    # A ratio of a whole rollout, vespo's, magnifies rounding as many times as it has tokens.
+    assert relative(found["own"], stock) < (5 if name == "vespo" else 1) * TOLERANCE
+    assert relative(found["plain"], stock) > 0.1
 
 
 @pytest.mark.whole

@@ -125,8 +125,14 @@ def compares(formula: Callable[[np.ndarray], np.ndarray]) -> Callable[[Done], No
     return check
 
 
+def standardised(rewards: np.ndarray) -> np.ndarray:
+    """GRPO's advantages."""
+    return (rewards - rewards.mean()) / (rewards.std(ddof=1) + 1e-4)
+
+
 FEW = {"group_size": 4}
 CASES = {
+    **dict.fromkeys(("cispo", "gspo", "sapo", "vespo"), Case(check=compares(standardised))),
     "april": Case(check=resumes, trains=True, on_policy=False),
     "dapo": Case(check=refills, knobs={"group_size": 2}),
     "dr_grpo": Case(check=compares(lambda r: r - r.mean())),
@@ -137,7 +143,7 @@ CASES = {
         num_train=12,
         rate=lambda prompt: 0.5 if len(prompt.text) % 4 else 1.0,
     ),
-    "grpo": Case(check=compares(lambda r: (r - r.mean()) / (r.std(ddof=1) + 1e-4)), trains=True),
+    "grpo": Case(check=compares(standardised), trains=True),
     "multi_turn": Case(check=calls_a_tool, trains=True),
     "pods": Case(check=downsamples, knobs={"group_size": 8, "keep": 2}),
     "reinforce_ada": Case(check=samples_in_rounds, knobs=FEW | {"keep": 4}),

@@ -3,6 +3,7 @@ import sys
 
 import pytest
 
+from gfcr.correction.truncated import Truncated
 from gfcr.errors import ConfigError
 from gfcr.train.base import TrainJob
 from gfcr.train.trl import Trl
@@ -55,6 +56,32 @@ def test_sampling_that_biases_the_loss_is_refused(tmp_path, sampling, message):
     )
     with pytest.raises(ConfigError, match=message):
         Trl().train(job)
+
+
+@over(
+    ("loss", "message"),
+    [
+        (Loss(form="cispo", aggregation="grpo"), "aggregation='grpo': give 'dapo'"),
+        (Loss(form="sapo"), "aggregation='dapo': give 'grpo'"),
+        (Loss(form="cispo", clip_low=0.1), "clip_low=0.1: no effect"),
+        (Loss(form="sapo", aggregation="grpo", clip_high=0.3), "clip_high=0.3: no effect"),
+        (Loss(form="vespo", level="sequence"), "level='sequence': no effect"),
+        (Loss(estimator="rloo", form="cispo"), "form='cispo': no effect"),
+        (Loss(estimator="sft", delta=1.5), "delta=1.5, a correction: no effect"),
+        (Loss(form="vespo"), "leave the correction out"),
+    ],
+)
+def test_what_a_loss_does_not_have_is_refused(loss, message):
+    with pytest.raises(ConfigError, match=message):
+        Trl().check(loss, correction=Truncated(), sampling=Sampling())
+
+
+@over("loss", [Loss(delta=1.5), Loss(level="sequence"), Loss(form="cispo")])
+def test_a_spec_tells_what_is_set_alone_and_makes_the_same_loss(loss):
+    assert Loss(**loss.spec()) == loss and loss.spec().keys() - Loss().spec().keys()
+    assert Loss().spec().keys() == {
+        *("estimator", "aggregation", "clip_low", "clip_high", "off_policy", "beta")
+    }
 
 
 def test_settings_load_no_training_library():
