@@ -57,11 +57,14 @@ class Ledger:
         self._totals[0] += num
 
     def settle(self, spans: Iterable[Span], *, bin: str) -> None:
-        """Moves tokens to `bin`, except those already in a bin that outranks it."""
+        """Moves tokens to `bin`, except those already in a bin that outranks it.
+
+        What Replay holds may yet be used: it leaves the bin of what was turned down, until dropped.
+        """
         code = self._code(bin)
         for span in spans:
             cells = np.frombuffer(self._codes[span.request_id], np.uint8)[span.start : span.stop]
-            movable = self._ranks[cells] <= self._ranks[code]
+            movable = self._ranks[cells] <= self._ranks[code] + (bin == BUFFERED)
             self._totals[: len(self._names)] -= np.bincount(
                 cells[movable], minlength=len(self._names)
             )

@@ -6,6 +6,7 @@ from gfcr.handles.harvest import (
     Retire,
     SampleMore,
     by_state,
+    reasons,
 )
 from gfcr.handles.jobs import Job, Plan
 from gfcr.handles.posed import PROPOSE, SOLVE, Posed, kind_of, role_of
@@ -37,5 +38,6 @@ __all__ = [
     "View",
     "by_state",
     "kind_of",
+    "reasons",
     "role_of",
 ]

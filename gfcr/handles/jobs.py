@@ -14,7 +14,8 @@ class Job:
     num_samples: int
     sampling: Sampling
     resume: tuple[Rollout, ...] = ()
-    """Rollouts to continue in place of new samples; finished ones stay as they are."""
+    """Rollouts to continue in place of new samples; finished ones stay as they are. Those of whole
+    groups are replayed: they join with `origin="replay"`, and the Generate part makes the rest."""
     priority: int = 0
     draft_budget: int | None = None
     notes: Mapping[str, float] = field(default_factory=dict[str, float])

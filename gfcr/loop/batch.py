@@ -9,6 +9,7 @@ import numpy as np
 
 from gfcr.engine.base import Engine, EngineStats
 from gfcr.errors import GfcrError
+from gfcr.handles import reasons
 from gfcr.ledger import REPLAYED, TRAINED, Ledger, rejected
 from gfcr.loop.scoring import Desk
 from gfcr.stages import Harvest
@@ -28,13 +29,14 @@ def samples(groups: Sequence[Group]) -> tuple[Sample, ...]:
     return tuple(
         Sample(rollout=rollout, advantage_T=_advantage(group, rollout, signal))
         for group in groups
-        if group.rejected is None
-        for rollout, signal in zip(group.rollouts, group.signals, strict=True)
-        if signal.rejected is None and signal.weight != 0 and len(rollout)
+        for rollout, signal, reason in zip(
+            group.rollouts, group.signals, reasons(group), strict=True
+        )
+        if reason is None and len(rollout)
     )
 
 
-def settle(ledger: Ledger, *, harvest: Harvest, samples: Sequence[Sample]) -> int:
+def settle(ledger: Ledger, *, harvest: Harvest) -> int:
     """Moves every token of the completed groups out of flight.
 
     A replayed rollout that is turned down again keeps the bin it has.
@@ -43,14 +45,12 @@ def settle(ledger: Ledger, *, harvest: Harvest, samples: Sequence[Sample]) -> in
         The tokens that are trained for the first time.
     """
     before = _trained(ledger)
-    used = {id(s.rollout) for s in samples}
     for group in harvest.groups:
-        for rollout, signal in zip(group.rollouts, group.signals, strict=True):
+        for rollout, reason in zip(group.rollouts, reasons(group), strict=True):
             replayed = rollout.origin == "replay"
-            if id(rollout) in used:
+            if reason is None:
                 ledger.settle(rollout.spans, bin=REPLAYED if replayed else TRAINED)
             elif not replayed:
-                reason = signal.rejected or group.rejected or "masked"
                 ledger.settle(rollout.spans, bin=rejected(reason))
     return _trained(ledger) - before
 

@@ -69,12 +69,19 @@ class Cell:
         return self.origin.group_id
 
     def open(self, job: Job, *, generate: Generate) -> None:
-        """Starts the Generate part on a job, whose rollouts join those the group has."""
-        origin = replace(self.origin, job=job)
+        """Starts the Generate part on a job, whose rollouts join those the group has.
+
+        Replayed rollouts of the job join as they are; only the others are generated.
+        """
+        self._rollouts += [r for r in job.resume if r.origin == "replay"]
+        resume = tuple(r for r in job.resume if r.origin != "replay")
+        num = job.num_samples - (len(job.resume) - len(resume))
+        origin = replace(self.origin, job=replace(job, num_samples=num, resume=resume))
         self.group = self._judging = None
-        self._session = JobSession(origin, offset=self._opened)
-        self._beside.append(self._session)
-        self._session.start(generate)
+        if num > 0:
+            self._session = JobSession(origin, offset=self._opened)
+            self._beside.append(self._session)
+            self._session.start(generate)
         origin.touch()
 
     def begun(self) -> Begun:

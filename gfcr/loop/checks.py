@@ -185,7 +185,7 @@ def rollout_problem(rollout: Any, *, prompt: Prompt, known: Known) -> str | None
     """Returns why an earlier rollout cannot be used again for a prompt; None where it can."""
     if not isinstance(rollout, Rollout):
         return f"{kind(rollout)} is no Rollout"
-    if rollout.prompt.tokens != prompt.tokens:
+    if not known.answers(rollout, prompt=prompt):
         return f"rollout {rollout.id} answers prompt {rollout.prompt.id!r}, not {prompt.id!r}"
     if not known.may_return(rollout):
         return (

@@ -2,7 +2,7 @@
 
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 from gfcr.errors import BatchCannotFill, GfcrError, asking, shown
@@ -209,7 +209,7 @@ class Collector:
         group_id = f"{self.view.step}:{self._uses.total()}:{job.prompt.id}"
         repeat = self._uses[job.prompt.id]
         self._begun[group_id] = self._live[group_id] = None
-        self._known.lend(job.resume, step=self.view.step)
+        job = replace(job, resume=self._known.lend(job.resume, step=self.view.step))
         self._runner.start(job, group_id=group_id, view=self._shown, repeat=repeat)
         self._uses[job.prompt.id] += 1
 
@@ -242,7 +242,7 @@ class Collector:
             with asking(name):
                 recalled = list(recaller.recall(group, view=self._shown))
             recalled = check_recalled(recalled, group=group, known=self._known, by=name)
-            self._known.join(recalled)
+            self._known.lend(recalled, step=self.view.step)
             group = batches.join(group, rollouts=recalled)
         return group
 

@@ -20,8 +20,9 @@ class Pending(Generic[T]):
         self.done = False
         self.owner = owner
         """The object whose result it is."""
+        self.error: BaseException | None = None
+        """The error it failed with; None where it has not failed."""
         self._result: Any = None
-        self._error: BaseException | None = None
         self._waiters: list[Callable[[], None]] = []
 
     def resolve(self, result: T) -> None:
@@ -32,16 +33,11 @@ class Pending(Generic[T]):
         """Raises `error` in all waiters."""
         self._finish(None, error)
 
-    @property
-    def error(self) -> BaseException | None:
-        """The error it failed with; None where it has not failed."""
-        return self._error
-
     def result(self) -> T:
         """Returns the result, or raises the error."""
         assert self.done, "not resolved yet"
-        if self._error is not None:
-            raise self._error
+        if self.error is not None:
+            raise self.error
         return self._result
 
     def when_done(self, callback: Callable[[], None]) -> None:
@@ -58,7 +54,7 @@ class Pending(Generic[T]):
 
     def _finish(self, result: Any, error: BaseException | None) -> None:
         assert not self.done, "resolved twice"
-        self.done, self._result, self._error = True, result, error
+        self.done, self._result, self.error = True, result, error
         waiters, self._waiters = self._waiters, []
         for resume in waiters:
             resume()

@@ -7,16 +7,16 @@ are accounted for here, since no group of the batch has them.
 import json
 import re
 from array import array
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any, final
 
 from gfcr.errors import PartError
-from gfcr.ledger import ABORTED, BUFFERED, Ledger
+from gfcr.handles import reasons
+from gfcr.ledger import ABORTED, BUFFERED, Ledger, rejected
 from gfcr.stages import Harvest
-from gfcr.types import Group, Prompt, Rollout
+from gfcr.types import Group, Prompt, Rollout, Span
 
 
 @final
@@ -34,15 +34,12 @@ class Known:
         self._ledger = ledger
         self._prompts: dict[str, str] = {}
         """Digest of each prompt that was handed out, by id."""
-        self._joined: Counter[str] = Counter()
-        """How often each rollout was recalled for batches in the making, by id."""
-        self._lent: dict[int, tuple[Rollout, ...]] = {}
-        """Cut rollouts that a batch in the making continues, by the update the batch is for."""
-        self._held: dict[str, Rollout] = {}
-        """Aborted rollouts that a Replay part keeps, by id; their tokens count as buffered."""
-        self._requests: dict[str, set[str]] = {}
-        """Engine requests behind each rollout that a Replay part keeps; their tokens may change
-        bin."""
+        self._lent: dict[int, frozenset[str]] = {}
+        """Ids of the rollouts that each batch in the making was given, by the update it is for."""
+        self._held: dict[str, tuple[tuple[Span, ...], str, str]] = {}
+        """What a Replay part keeps or a batch was given, by the rollout's id: its tokens, which may
+        change bin; its group's prompt by id, empty for a group that was cut; and, unless an update
+        trained on it, the bin of its tokens once it is dropped."""
 
     def hand_out(self, prompts: Sequence[Prompt]) -> list[Prompt]:
         """Remembers prompts that are given to a part, and returns them.
@@ -72,7 +69,12 @@ class Known:
 
     def may_return(self, rollout: Rollout) -> bool:
         """Tells whether a Replay part holds the rollout, and this run made or admitted it."""
-        return rollout.id in self._requests
+        return rollout.id in self._held
+
+    def answers(self, rollout: Rollout, *, prompt: Prompt) -> bool:
+        """Tells whether a rollout answers a prompt, itself or as one of a complete group of it."""
+        _, asked, _ = self._held.get(rollout.id, ((), "", ""))
+        return rollout.prompt.tokens == prompt.tokens or asked == prompt.id
 
     def admit(self, groups: Iterable[Group], *, run: str) -> list[Group]:
         """Takes groups that another run recorded as if this one had made them.
@@ -87,60 +89,62 @@ class Known:
             if group.prompt.tokens in self.heldout:
                 raise PartError(f"{run}: prompt {group.prompt.id!r} is held out in this run.")
             self.hand_out([group.prompt])
-            self._requests |= {r.id: set() for r in group.rollouts}
+            self._held |= {r.id: ((), group.prompt.id, "") for r in group.rollouts}
         return admitted
 
-    def join(self, rollouts: Iterable[Rollout]) -> None:
-        """Remembers rollouts that were recalled for batches in the making."""
-        self._joined.update(r.id for r in rollouts)
+    def lend(self, rollouts: Sequence[Rollout], *, step: int) -> tuple[Rollout, ...]:
+        """Remembers what a batch is given, as its tokens may change bin, and returns it.
 
-    def lend(self, rollouts: Sequence[Rollout], *, step: int) -> None:
-        """Remembers the cut rollouts that a batch continues, since their tokens may change bin."""
-        self._lent[step] = (*self._lent.get(step, ()), *rollouts)
+        Rollouts of groups that were cut are to be continued; all others are marked as replayed.
+        """
+        self._lent[step] = self._lent.get(step, frozenset()) | {r.id for r in rollouts}
+        whole = {r.id for r in rollouts if self._held[r.id][1]}
+        return tuple(replace(r, origin="replay") if r.id in whole else r for r in rollouts)
 
     def take_back(self, *, step: int) -> None:
-        """Forgets the cut rollouts that the batch for update `step` continued once it has ended."""
+        """Forgets what the batch for update `step` was given once it has ended."""
         self._lent.pop(step, None)
 
     def keep(self, harvest: Harvest, *, kept: set[str]) -> None:
-        """Settles tokens that belong to no group, and forgets rollouts that nothing can bring back.
+        """Settles tokens that no update trained on, and forgets rollouts that cannot come back.
 
-        Tokens of rollouts that Replay holds are buffered; those of rollouts it dropped are aborted.
+        Those of rollouts that Replay holds are buffered, whoever turned them down; those of
+        rollouts that it dropped are aborted or rejected.
 
         Args:
             harvest: what the batch that ends has produced.
             kept: ids of the rollouts that Replay parts hold from here on.
         """
-        lent = {r.id for rollouts in self._lent.values() for r in rollouts}
-        candidates = [*self._held.values(), *harvest.aborted]
-        for rollout in candidates:
-            if rollout.id in kept or rollout.id not in lent:
-                self._ledger.settle(rollout.spans, bin=BUFFERED if rollout.id in kept else ABORTED)
-        kept = kept | lent
-        self._held = {r.id: r for r in candidates if r.id in kept}
-        ended = [*(r for g in harvest.groups for r in g.rollouts), *harvest.aborted]
-        # A rollout recalled for several batches is kept until the last of them has ended.
-        self._joined -= Counter(r.id for r in ended)
-        kept |= self._joined.keys()
-        seen = {r.id: {s.request_id for s in r.spans} for r in ended}
-        self._requests = {i: s for i, s in (self._requests | seen).items() if i in kept}
-        self._ledger.fold(keep=set[str]().union(*self._requests.values()))
+        lent = frozenset[str]().union(*self._lent.values())
+        stays = kept | lent
+        made = {
+            r.id: (r.spans, g.prompt.id, rejected(why) if why else "")
+            for g in harvest.groups
+            for r, why in zip(g.rollouts, reasons(g), strict=True)
+            if r.id in stays
+        }
+        cut = {r.id: (r.spans, "", ABORTED) for r in harvest.aborted if r.origin == "fresh"}
+        every = self._held | cut | made
+        # Those dropped first: what they share with one that is held is held.
+        for name, (spans, _, bin) in sorted(every.items(), key=lambda item: item[0] in kept):
+            if bin and (name in kept or name not in lent):
+                self._ledger.settle(spans, bin=BUFFERED if name in kept else bin)
+        self._held = {name: held for name, held in every.items() if name in stays}
+        tokens = (spans for spans, _, _ in self._held.values())
+        self._ledger.fold(keep={s.request_id for spans in tokens for s in spans})
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the state for a checkpoint."""
         return {
             "prompts": dict(self._prompts),
-            "held": dict(self._held),
-            "requests": dict(self._requests),
-            "joined": Counter(self._joined),
+            "given": dict(self._held),
             "lent": dict(self._lent),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores what `state_dict` returned."""
         self._prompts, self._lent = dict(state["prompts"]), dict(state["lent"])
-        self._held, self._requests = dict(state["held"]), dict(state["requests"])
-        self._joined = Counter[str](state["joined"])
+        self._held = dict(state["given"])
 
 
 def digest(prompts: Iterable[Prompt]) -> str:

@@ -123,7 +123,7 @@ class Making:
             harvest = self._joined(own)
             samples = batches.samples(harvest.groups)
         del self._open[step]
-        first = batches.settle(self._floor.ledger, harvest=harvest, samples=samples)
+        first = batches.settle(self._floor.ledger, harvest=harvest)
         self._known.take_back(step=step)
         self._remember(harvest, view=collector.view)
         parts = part_metrics(self._strategy.parts)

@@ -160,7 +160,7 @@ def _rollout_metrics(rollouts: Sequence[Rollout], *, name: str) -> dict[str, flo
 
 def _group_metrics(groups: Sequence[Group]) -> dict[str, float]:
     accepted = [g for g in groups if g.rejected is None]
-    spreads = [np.nanstd(g.raw_rewards_N) for g in groups if not _blank(g)]
+    spreads = [np.nanstd(g.raw_rewards_N) for g in groups if np.isfinite(g.raw_rewards_N).any()]
     values: dict[str, list[float]] = {}
     for group in groups:
         for key, value in group.values.items():
@@ -173,10 +173,6 @@ def _group_metrics(groups: Sequence[Group]) -> dict[str, float]:
         "group/dead_share": float(np.mean([s < 1e-6 for s in spreads])) if spreads else 0.0,
         **{key: float(np.mean(v)) for key, v in values.items()},
     }
-
-
-def _blank(group: Group) -> bool:
-    return bool(np.isnan(group.raw_rewards_N).all())
 
 
 def _rejections(groups: Sequence[Group]) -> dict[str, float]:

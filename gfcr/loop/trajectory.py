@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal, final
+from typing import Any, final
 
 import numpy as np
 
@@ -49,7 +49,6 @@ class LiveTrajectory(Columns):
         self.notes: dict[str, Any] = {}
         self.finish: FinishReason | None = None
         self.detail, self.stopped = "", False
-        self._came: Literal["fresh", "replay"] = "fresh"
         self.error: str | None = None
         self.parent: str | None = None
         self.turns = self.forks = self.fork_at = 0
@@ -155,7 +154,6 @@ class LiveTrajectory(Columns):
         self.notes = dict(rollout.notes)
         self._sampled_under = self._sampled_under or rollout.sampled_under
         if rollout.complete:
-            self._came = rollout.origin
             if rollout.reward is not None or rollout.error is not None:
                 self.verdict = Verdict(reward=rollout.reward, error=rollout.error)
             self._end(rollout.finish, detail=rollout.detail)
@@ -259,7 +257,6 @@ class LiveTrajectory(Columns):
             role=self.role,
             reward=verdict.reward,
             error=verdict.error,
-            origin=self._came,
             notes={k: plain(v) for k, v in self.notes.items() if is_note(k, v)}
             | {f"{REWARDS}{name}": score for name, score in verdict.scores.items()},
         )

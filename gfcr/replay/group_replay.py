@@ -6,9 +6,8 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from gfcr.part import Recipe
-from gfcr.stages import Generate, Harvest, Plan, Planner, Replay, View
-from gfcr.types import Group, Rollout
+from gfcr.stages import Harvest, Plan, Planner, Replay, View
+from gfcr.types import Group, Prompt, Rollout
 from gfcr.values.ranges import Count, Natural
 
 
@@ -16,6 +15,7 @@ from gfcr.values.ranges import Count, Natural
 class Kept:
     """A group in memory."""
 
+    prompt: Prompt
     rollouts: tuple[Rollout, ...]
     priority: float
     """Sum of |A| over its rollouts, times the deviation of their rewards."""
@@ -51,12 +51,6 @@ class GroupReplay(Replay, Planner):
     replayed: int = field(init=False, default=0)
     """Groups replayed in the last batch."""
 
-    def clash(self, strategy: Recipe, *, at: str) -> str | None:
-        """See `Part.clash`."""
-        if all(part.resumes for part in strategy.hooks(Generate).values()):
-            return None
-        return "generate would sample kept groups anew: use one that resumes, such as sample."
-
     def plan(self, plan: Plan, *, view: View) -> Plan:
         """See `Planner.plan`."""
         if view.round == 0:
@@ -69,7 +63,7 @@ class GroupReplay(Replay, Planner):
             kept.uses, kept.step = kept.uses + 1, view.step
         self.replayed += len(chosen)
         jobs = [
-            replace(view.job(k.rollouts[0].prompt, num_samples=len(k.rollouts)), resume=k.rollouts)
+            replace(view.job(k.prompt, num_samples=len(k.rollouts)), resume=k.rollouts)
             for k in chosen
         ]
         return replace(plan.add(jobs), num_groups=plan.num_groups + len(jobs))
@@ -79,7 +73,7 @@ class GroupReplay(Replay, Planner):
         now = harvest.step
         self.kept = [k for k in self.kept if k.uses < self.reuses and now - _made(k) < self.max_age]
         self.kept += [
-            Kept(rollouts=_replays(group), priority=priority, step=now)
+            Kept(prompt=group.prompt, rollouts=_kept(group), priority=priority, step=now)
             for group in harvest.groups
             if group.rejected is None
             and all(r.origin == "fresh" for r in group.rollouts)
@@ -103,10 +97,8 @@ def _made(kept: Kept) -> int:
     return kept.rollouts[0].step
 
 
-def _replays(group: Group) -> tuple[Rollout, ...]:
-    kept = [r for r, k in zip(group.rollouts, group.kept_N, strict=True) if k]
-    # Of one prompt, as a job is: second tries behind a plain one are answers to another.
-    return tuple(replace(r, origin="replay") for r in kept if r.prompt.id == kept[0].prompt.id)
+def _kept(group: Group) -> tuple[Rollout, ...]:
+    return tuple(r for r, kept in zip(group.rollouts, group.kept_N, strict=True) if kept)
 
 
 def _priority(group: Group) -> float:

@@ -98,6 +98,9 @@ FIRED: dict[str, Check] = {
     ),
     "gigpo": lambda run, seen: max(anchored(seen)) > 0.1,
     "gspo": lambda run, seen: part(run, "correction").clipped > 0,
+    "fifo_replay": lambda run, seen: (
+        [b.metrics["rollouts/replayed"] for b in seen.batches] == [0, 8, 8]
+    ),
     "hinted": lambda run, seen: (
         part(run, "controls.reroll").rerolled > 0
         and any(s.rollout.sampled_under for b in seen.batches for s in b.samples)

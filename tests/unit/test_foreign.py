@@ -1,18 +1,22 @@
 """Strategies written outside the package, one file each: what the contract is open for."""
 
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
+import numpy as np
 import pytest
 
 from gfcr import strategy as strategies
 from gfcr.errors import PartError
+from gfcr.stages import BatchMap, Filter, View
 from gfcr.strategy import Strategy
 from gfcr.tasks.base import Problems
 from gfcr.testing import factories as make
 from gfcr.tracking.rollouts import read_rollouts, write_rollouts
-from gfcr.types import Prompt, RolloutBatch
+from gfcr.types import Group, Prompt, Rollout, RolloutBatch
 from tests.cases import over
 
 FOLDER = Path(__file__).parents[1] / "foreign"
@@ -93,6 +97,47 @@ def test_two_caches_recall_beside_each_other() -> None:
     assert max(recalled) > 8, "more than either recalls alone"
     assert batches[-1].metrics["replays.best/recalled"] > 0
     assert batches[-1].metrics["replays.newest/recalled"] > 0
+
+
+@final
+@dataclass(kw_only=True)
+class Later(Filter, BatchMap):
+    """Trains on replayed groups alone: a fresh one is for later."""
+
+    def apply(self, group: Group, *, view: View) -> Group:
+        return group
+
+    def map_batch(self, groups: Sequence[Group], *, view: View) -> Sequence[Group]:
+        fresh = [g.rollouts[0].origin == "fresh" for g in groups]
+        return [g.reject("later") if f else g for g, f in zip(groups, fresh, strict=True)]
+
+
+@over("waits", [False, True])
+def test_whole_groups_come_back_in_order_as_they_were_and_count_as_replayed(waits: bool) -> None:
+    plan = load("fifo_replay", capacity=5)
+    plan = replace(plan, filters={**plan.filters, "later": Later()}) if waits else plan
+    pipeline = make.pipeline(plan, task=make.CoinTask(rates=(0.2, 0.8), num_train=12), prompts=4)
+    made, queue, trained = dict[str, Rollout](), list[str](), set[str]()
+    for version in range(6):
+        pipeline.sync((), version=version)
+        batch = pipeline.next_batch()
+        fresh = [g for g in batch.groups if g.rollouts[0].origin == "fresh"]
+        again = [g for g in batch.groups if g not in fresh]
+        assert [g.rollouts[0].group_id for g in again] == queue[:2]
+        assert all(r == replace(made[r.id], origin="replay") for g in again for r in g.rollouts)
+        made |= {r.id: r for g in fresh for r in g.rollouts}
+        queue = [*queue[2:], *(g.id for g in fresh)][-5:]
+        trained |= {s.rollout.id for s in batch.samples}
+        own = [r for g in fresh for r in g.rollouts]
+        assert batch.metrics["reward/all"] == pytest.approx(np.mean([r.reward for r in own]))
+        assert batch.metrics["rollouts/replayed"] == sum(len(g.rollouts) for g in again)
+        assert batch.cost.verifier_calls == len(own)
+        assert batch.cost.generated_tokens == sum(map(len, own))
+        held = [r for r in made.values() if r.group_id in queue and r.id not in trained]
+        tokens = pipeline.tokens()
+        assert tokens.get("buffered", 0) == sum(map(len, held)) and tokens["remainder"] == 0
+        assert bool(held) == waits or not version
+        pipeline.updated({})
 
 
 def test_another_run_s_answers_join_without_being_verified_or_billed(tmp_path: Path) -> None:

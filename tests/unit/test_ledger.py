@@ -81,6 +81,9 @@ def test_every_token_is_in_exactly_one_bin_after_any_events(
         (BUFFERED, ABORTED, ABORTED),
         (ABORTED, BUFFERED, BUFFERED),
         (BUFFERED, REPLAYED, REPLAYED),
+        (rejected("dead"), BUFFERED, BUFFERED),
+        (BUFFERED, rejected("dead"), rejected("dead")),
+        (TRAINED, BUFFERED, TRAINED),
         (rejected(STALE), TRAINED, TRAINED),
     ],
 )

@@ -54,7 +54,7 @@ def test_tokens_end_where_what_became_of_their_rollout_says() -> None:
     lost = group("b", make.rollout(5, length=32), fails, rejected="too_easy")
     ledger, used = counted(kept, lost), batches.samples([kept, lost])
     assert [s.rollout.id for s in used] == ["g/0", "g/1"]
-    assert batches.settle(ledger, harvest=harvest(kept, lost), samples=used) == 1
+    assert batches.settle(ledger, harvest=harvest(kept, lost)) == 1
     assert ledger.bins() == {
         "trained": 1 + 16,
         "replayed": 2,

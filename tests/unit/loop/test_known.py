@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gfcr.errors import PartError
-from gfcr.ledger import Ledger
+from gfcr.ledger import Ledger, rejected
 from gfcr.loop.known import Known, digest
 from gfcr.stages import Harvest
 from gfcr.testing import factories as make
@@ -75,9 +75,10 @@ def test_a_rollout_may_return_while_it_is_held_or_recalled_for_a_batch_in_the_ma
     assert not own.may_return(old)
     own.keep(harvest(old), kept={old.id})
     assert own.may_return(old)
-    own.join([old])
+    own.lend([old], step=5)
     own.keep(harvest(), kept=set())
     assert own.may_return(old), "another batch has recalled it"
+    own.take_back(step=5)
     own.keep(harvest(old), kept=set())
     assert not own.may_return(old)
 
@@ -160,3 +161,43 @@ def test_what_a_batch_goes_on_from_stays_buffered_though_another_one_ends_first(
     own.take_back(step=5)
     own.keep(harvest(), kept=set())
     assert ledger.bins() == {"aborted": 4} and not ledger.state_dict()["codes"]
+
+
+def test_what_was_turned_down_is_buffered_while_it_is_held_and_rejected_after() -> None:
+    """Leaf 0 shares a trunk with leaf 1, which is dropped first: what it holds of it is held."""
+    trunk = Span(request_id="trunk", start=0, stop=2)
+    leaves = [
+        make.rollout(i, length=3, spans=(trunk, Span(request_id=f"r{i}", start=0, stop=1)))
+        for i in range(3)
+    ]
+    ledger = Ledger()
+    for request, num in (("trunk", 2), ("r0", 1), ("r1", 1), ("r2", 1)):
+        ledger.generated(request, num=num)
+    for leaf in leaves:
+        ledger.settle(leaf.spans, bin=rejected("late"))
+    own = Known(ledger=ledger, heldout=[])
+    own.keep(
+        Harvest(step=3, groups=(make.group_of(leaves).reject("late"),), aborted=()),
+        kept={"g/0", "g/1"},
+    )
+    assert ledger.bins() == {"buffered": 2 + 2, "rejected:late": 1}
+    restored = Known(ledger=ledger, heldout=[])
+    restored.load_state_dict(own.state_dict())
+    restored.keep(harvest(), kept={"g/0"})
+    assert ledger.bins() == {"buffered": 2 + 1, "rejected:late": 2}
+    (again,) = restored.lend(leaves[:1], step=5)
+    assert again == replace(leaves[0], origin="replay")
+    restored.keep(harvest(), kept=set())
+    assert ledger.bins() == {"buffered": 3, "rejected:late": 2}, "a batch goes on from it"
+    restored.take_back(step=5)
+    ledger.settle(again.spans, bin="replayed")
+    restored.keep(harvest(again), kept=set())
+    assert ledger.bins() == {"replayed": 3, "rejected:late": 2}
+
+
+def test_what_was_cut_goes_on_and_what_was_whole_is_replayed() -> None:
+    whole, cut = make.rollout(0), make.rollout(1)
+    own = known(whole, cut)
+    own.keep(harvest(whole, aborted=[cut]), kept={whole.id, cut.id})
+    lent = own.lend([whole, cut], step=4)
+    assert [r.origin for r in lent] == ["replay", "fresh"]

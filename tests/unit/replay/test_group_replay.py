@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from gfcr import strategy as strategies
-from gfcr.errors import ConfigError
 from gfcr.replay.group_replay import GroupReplay
 from gfcr.stages import Harvest, Plan
 from gfcr.testing import factories as make
 from gfcr.types import Group
+from tests.cases import over
 
 
 def mapped(rewards: list[float], *, prompt: int, advantages: list[float] | None = None) -> Group:
@@ -33,7 +33,6 @@ def planned(part: GroupReplay, *, missing: int, step: int = 1, later: bool = Tru
         view.round += 1
     plan = part.plan(Plan(num_groups=0, target=8, missing=missing), view=view)
     assert plan.num_groups == len(plan.jobs)
-    assert all(r.origin == "replay" for j in plan.jobs for r in j.resume)
     assert all(len(j.resume) == j.num_samples for j in plan.jobs)
     return [j.prompt.id for j in plan.jobs]
 
@@ -86,9 +85,9 @@ def _asked(part: GroupReplay, step: int) -> bool:
     return bool(found)
 
 
-def _run(updates: int, state: Any = None, **knobs: Any) -> tuple[Any, list[Any]]:
+def _run(updates: int, state: Any = None, plan: Any = None) -> tuple[Any, list[Any]]:
     task = make.CoinTask(rates=(0.02, 0.5), num_train=32)
-    plan = strategies.load("group_replay", group_size=4, **knobs)
+    plan = plan or strategies.load("group_replay", group_size=4)
     pipeline = make.pipeline(plan, task=task)
     if state is not None:
         pipeline.load_state_dict(pickle.loads(pickle.dumps(state)))
@@ -137,15 +136,16 @@ def test_a_resumed_run_replays_the_same() -> None:
     assert ids[0] == ids[1] and again.tokens()["remainder"] == 0
 
 
-def test_what_samples_anew_is_refused() -> None:
-    tree = strategies.load("group_replay", generate={"name": "entropy_tree"})
-    with pytest.raises(ConfigError, match="generate would sample kept groups anew"):
-        tree.check()
-
-
-def test_second_tries_under_another_prompt_are_not_replayed_with_first_ones() -> None:
-    first = [make.rollout(i, reward=float(i)) for i in range(2)]
-    repair = make.rollout(2, reward=1.0, of=make.prompt(5))
-    part = after(make.group_of([*first, repair]).with_advantages([-1.0, 1.0, 1.0]))
-    (kept,) = part.kept
-    assert [r.id for r in kept.rollouts] == [r.id for r in first]
+@over("generate", ["entropy_tree", "self_repair", "episode"])
+def test_a_group_comes_back_as_it_was_whatever_generates(generate: str) -> None:
+    """Nothing is sampled: leaves know where they branched, second tries what they answer."""
+    found = {"name": generate, **({"per_turn": True} if generate == "episode" else {})}
+    plan = strategies.load("group_replay", group_size=4, generate=found)
+    plan.check()
+    pipeline, batches = _run(6, plan=plan)
+    made = {r.id: r for b in batches for g in b.groups for r in g.rollouts if r.origin == "fresh"}
+    groups = [g for b in batches for g in b.groups if g.rollouts[0].origin == "replay"]
+    again = [r for g in groups for r in g.rollouts]
+    assert any(r.parent or r.prompt.id != g.prompt.id for g in groups for r in g.rollouts)
+    assert again == [replace(made[r.id], origin="replay") for r in again]
+    assert pipeline.tokens()["remainder"] == 0
