@@ -122,7 +122,9 @@ def _chosen(every: Sequence[LookedAt], *, options: argparse.Namespace) -> list[L
 def described(each: LookedAt) -> dict[str, Any]:
     """Returns a rollout as JSON values."""
     rollout, signal = each.rollout, each.signal
-    sampled = int(np.count_nonzero(rollout.mask_T))
+    weight_T, mask_T = each.corrected or (None, rollout.mask_T)
+    learned = int(np.count_nonzero(mask_T))
+    weight = None if weight_T is None else float(weight_T @ mask_T) / max(learned, 1)
     return plain(
         {
             "update": each.update,
@@ -137,9 +139,10 @@ def described(each: LookedAt) -> dict[str, Any]:
             "rewards": each.rewards,
             "shaped_reward": signal and signal.reward,
             "advantage": each.mean_advantage,
+            "correction_weight": weight,
             "fate": each.fate,
             "tokens": len(rollout),
-            "trained_tokens": sampled if each.fate == "trained" else 0,
+            "trained_tokens": learned if each.fate == "trained" else 0,
             "finish": rollout.finish.value,
             "detail": rollout.detail,
             "error": rollout.error,
@@ -154,11 +157,13 @@ def text_of(each: dict[str, Any]) -> str:
     reward = number(each["reward"], ".3g") or "none"
     reward += f" ({named})" if named else ""
     reward += f", shaped {shaped:.3g}" if shaped not in (None, each["reward"]) else ""
+    weight = each["correction_weight"]
+    corrected = "" if weight is None else f", by a correction at {weight:.3g} of their advantage"
     detail = f" ({each['detail']})" if each["detail"] else ""
     by, at = each["proposed_by"], each["proposed_at"]
     lines = [
         f"--- update {each['update']}, prompt {each['prompt_id']}, rollout {each['rollout_id']}",
-        f"{each['fate']}: {each['trained_tokens']} of {each['tokens']} tokens trained, "
+        f"{each['fate']}: {each['trained_tokens']} of {each['tokens']} tokens trained{corrected}, "
         f"ended by {each['finish']}{detail}",
         f"reward {reward}, advantage {number(each['advantage'], '+.3f') or 'none'}",
         *([f"error {each['error']}"] if each["error"] else []),

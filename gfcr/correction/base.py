@@ -58,6 +58,14 @@ class Corrected:
     """Tokens that stay in the loss, and in the number it is divided by; None is all of them."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weighed(Sample):
+    """A sample as a correction left it; its rollout's mask is of the tokens left in the loss."""
+
+    weight_T: Floats
+    """What the advantage of each token was multiplied by."""
+
+
 class Correction(Part):
     """Weighs and masks the tokens of an update by how far they are off the policy.
 
@@ -80,7 +88,7 @@ class Correction(Part):
         """Returns one answer for each rollout of an update, in order, before it is learned from."""
 
 
-def applied(update: Sequence[Learned], *, by: Correction) -> list[Sample]:
+def applied(update: Sequence[Learned], *, by: Correction) -> list[Weighed]:
     """Has a correction weigh and mask the rollouts of an update, and returns them to be trained on.
 
     A rollout with no tokens left stays, with an empty mask.
@@ -96,14 +104,15 @@ def applied(update: Sequence[Learned], *, by: Correction) -> list[Sample]:
         return [_sample(u, a) for u, a in zip(update, answers, strict=True)]
 
 
-def _sample(learned: Learned, answer: Any) -> Sample:
+def _sample(learned: Learned, answer: Any) -> Weighed:
     rollout, where = learned.rollout, f"rollout {learned.rollout.id}"
     if not isinstance(answer, Corrected):
         raise _refused(f"{where}: gave {shown(answer)}: give a Corrected")
     mask_T = _mask(rollout, answer.mask_T, where=where)
     weight_T = _weight(rollout, answer.weight, where=where)
-    return Sample(
+    return Weighed(
         rollout=replace(rollout, mask_T=mask_T),
+        weight_T=weight_T,
         advantage_T=np.where(mask_T, learned.advantage_T * weight_T, np.float32(0)),
         old_logprobs_T=learned.logprobs_T,
     )
@@ -126,7 +135,7 @@ def _weight(rollout: Rollout, given: Any, *, where: str) -> Floats:
         raise _refused(f"{where}: gave weights of shape {weight_T.shape}: {wanted}")
     if not np.isfinite(weight_T).all():
         raise _refused(f"{where}: gave the weight {shown(given)}: {wanted}")
-    return weight_T
+    return np.broadcast_to(weight_T, rollout.mask_T.shape)
 
 
 def _refused(said: str) -> PartError:

@@ -12,7 +12,7 @@ from gfcr.drop_in.given import steps_of
 from gfcr.drop_in.rewards import rows_of
 from gfcr.errors import CheckpointError
 from gfcr.loop.known import digest
-from gfcr.tracking.rollouts import rollout_files
+from gfcr.tracking.parquet import every_file
 from gfcr.train import checkpoint
 from gfcr.train.trl_logs import score_names
 from gfcr.types import Prompt
@@ -98,14 +98,15 @@ def checkpoint_of(asked: str | bool | None, *, folder: Path) -> Path | None:
 
 def clear(rollouts: Path, *, batches: int) -> None:
     """Moves rollouts aside that are not of this run: all but those of its first batches."""
-    later = [file for update, file in rollout_files(rollouts).items() if update >= batches]
+    later = every_file(rollouts, since=batches)
     if not later:
         return
     taken = len(list(rollouts.parent.glob("rollouts.before-*")))
     aside = rollouts.with_name(f"rollouts.before-{taken + 1}")
-    aside.mkdir()
     for path in later:
-        path.rename(aside / path.name)
+        place = aside / path.relative_to(rollouts)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        path.rename(place)
 
 
 def _held(value: object) -> Prompt:

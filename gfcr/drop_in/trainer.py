@@ -5,7 +5,7 @@ import logging
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import asdict, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ from gfcr.pipeline import Pipeline
 from gfcr.strategy import Strategy
 from gfcr.tasks.codec import HfCodec
 from gfcr.tracking.lock import locked
+from gfcr.tracking.parquet import write_corrections
 from gfcr.tracking.rollouts import spelling, write_rollouts
 from gfcr.train import checkpoint
 from gfcr.train.base import TrainJob
@@ -170,6 +171,7 @@ class GRPOTrainer(SeamMixin, _Trl):
                 seed=self.args.seed,
                 folder=folder,
                 sampling=pipeline.sampling,
+                record=partial(write_corrections, folder / "rollouts"),
             )
             feed = Feed(
                 job,

@@ -153,7 +153,7 @@ def _run(resolved: Resolved, *, records: RunFolder, asked: _Asked) -> dict[str, 
         records.set_status("running")
         try:
             with _scheduled(resolved, work=source) as fed:
-                trained = _train(resolved, source=fed, model=model, asked=asked)
+                trained = _train(resolved, source=fed, model=model, asked=asked, records=records)
             asked.heard.check()
             result = _result(resolved, source=source, pipeline=pipeline, trained=trained)
             result["certificate"] = stands.word
@@ -170,7 +170,9 @@ def _has_reached(done: Mapping[str, Any], *, until: Pause) -> bool:
     return done.get("status") == "paused" and bool(curve) and until.reached(curve[-1])
 
 
-def _train(resolved: Resolved, *, source: BatchSource, model: str, asked: _Asked) -> TrainResult:
+def _train(
+    resolved: Resolved, *, source: BatchSource, model: str, asked: _Asked, records: RunFolder
+) -> TrainResult:
     asked.say(f"training {resolved.config.name} (seed {resolved.config.seed}) in {resolved.folder}")
     job = TrainJob(
         model=model,
@@ -181,6 +183,7 @@ def _train(resolved: Resolved, *, source: BatchSource, model: str, asked: _Asked
         folder=resolved.folder / "checkpoints",
         sampling=resolved.config.sampling,
         should_stop=asked.heard.asked,
+        record=records.add_corrections,
     )
     return resolved.trainer.train(job)
 

@@ -7,7 +7,7 @@ status.json       how it stands (`Status`), the process that runs it, and a dige
 result.json       the summary, written once at the end (`gfcr.tracking.checksum`)
 attempt           tells this folder from others of the same run, see `RunFolder.attempt`
 certificate.json  of the drafter, where one holds (`gfcr.certificate.certify`)
-rollouts/         one Parquet file per update (`gfcr.tracking.rollouts`)
+rollouts/         one Parquet file per update, and one of its correction (`gfcr.tracking.parquet`)
 """
 
 import hashlib
@@ -23,8 +23,9 @@ from uuid import uuid4
 
 from gfcr.errors import CheckpointError, near_file
 from gfcr.process.whose import whose
+from gfcr.tracking import parquet
 from gfcr.tracking.base import RunCard
-from gfcr.tracking.rollouts import rollout_files, write_rollouts
+from gfcr.tracking.rollouts import write_rollouts
 from gfcr.types import RolloutBatch
 
 Status: TypeAlias = Literal["running", "paused", "finished", "failed", "stopped"]
@@ -36,7 +37,7 @@ _CHANGED = "it is not what the run wrote before its checkpoint"
 _PLANNED = ("gfcr.baseline", "gfcr.minimum_effect")
 """Tags that say what the study compares."""
 _TEMPORARY = re.compile(r"\.(.+)\.\d+")
-"""Names of the temporary files that `write_atomic` and `write_rollouts` leave if killed."""
+"""Names of the temporary files that `write_atomic` and `parquet.write` leave if killed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +83,7 @@ class RunFolder:
     @property
     def updates(self) -> dict[int, Path]:
         """The rollout files by update, in order."""
-        return rollout_files(self.rollouts)
+        return parquet.files(self.rollouts)
 
     def exists(self) -> bool:
         """Tells whether the folder holds a run."""
@@ -169,8 +170,15 @@ class RunFolder:
     def add_rollouts(self, batch: RolloutBatch, *, spell: Callable[[int], str]) -> None:
         """Writes the rollouts of an update; for `spell` see `write_rollouts`."""
         self.guard()
-        path = write_rollouts(self.rollouts, batch=batch, spell=spell)
-        self._written[path.name] = _sha256(path.read_bytes())
+        self._keep(write_rollouts(self.rollouts, batch=batch, spell=spell))
+
+    def add_corrections(self, *, made: parquet.Corrections, update: int) -> None:
+        """Writes what a correction made of an update's rollouts."""
+        self.guard()
+        self._keep(parquet.write_corrections(self.rollouts, made=made, update=update))
+
+    def _keep(self, path: Path) -> None:
+        self._written[path.relative_to(self.rollouts).as_posix()] = _sha256(path.read_bytes())
 
     def mark(self) -> Mark:
         """Returns a mark of what the folder holds now."""
@@ -193,17 +201,17 @@ class RunFolder:
                 raise _damaged(file, why=_CHANGED)
         if (self.path / "metrics.jsonl").exists():
             os.truncate(self.path / "metrics.jsonl", mark.metrics)
-        for file in self.updates.values():
-            if file.name not in mark.rollouts:
+        kept = {self.rollouts / name for name in mark.rollouts}
+        for file in parquet.every_file(self.rollouts):
+            if file not in kept:
                 file.unlink()
         self.drop_halves()
         self._written = dict(mark.rollouts)
 
     def make_room(self, *, updates: int) -> None:
         """Removes temporary files, and rollouts from update `updates` on: a resume remakes them."""
-        for update, file in self.updates.items():
-            if update >= updates:
-                file.unlink()
+        for file in parquet.every_file(self.rollouts, since=updates):
+            file.unlink()
         self.drop_halves()
 
     def drop_halves(self) -> None:

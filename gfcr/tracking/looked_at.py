@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias, final
 import numpy as np
 
 from gfcr.tracking.rollouts import StoredUpdate, read_update
-from gfcr.types import FinishReason, Floats, Group, Rollout, Signal
+from gfcr.types import Bools, FinishReason, Floats, Group, Rollout, Signal
 from gfcr.values.notes import REWARDS
 
 Pick: TypeAlias = Literal["best", "worst", "rejected"]
@@ -28,6 +28,8 @@ class LookedAt:
     """One of `trained`, `not trained`, `rejected: REASON`, `aborted` and `aside: ROLE`."""
     pieces: tuple[str, ...]
     """The text of each completion token; empty where it was not recorded."""
+    corrected: tuple[Floats, Bools] | None = None
+    """What a correction made of it, see `Corrections`; None where there was none."""
 
     @property
     def rewards(self) -> dict[str, float]:
@@ -64,7 +66,6 @@ def picked(rollouts: Collection[LookedAt], *, each: int = 1) -> dict[Pick, list[
 
     Best and worst are by reward, then by mean advantage, among rollouts trained on, or among all
     with a reward if none was. Rejected ones take turns by reason. The order given breaks ties.
-    decides between equals.
 
     Args:
         rollouts: those of one update or more.
@@ -107,8 +108,14 @@ def _all_rollouts(stored: StoredUpdate) -> Iterator[LookedAt]:
 def _seen(
     rollout: Rollout, *, of: StoredUpdate, fate: str, signal: Signal | None = None
 ) -> LookedAt:
-    pieces = of.pieces.get(rollout.id, ())
-    return LookedAt(update=of.step + 1, rollout=rollout, signal=signal, fate=fate, pieces=pieces)
+    return LookedAt(
+        update=of.step + 1,
+        rollout=rollout,
+        signal=signal,
+        fate=fate,
+        pieces=of.pieces.get(rollout.id, ()),
+        corrected=of.corrected.get(rollout.id) if fate == "trained" else None,
+    )
 
 
 def _fate(group: Group, *, signal: Signal, trained: bool) -> str:

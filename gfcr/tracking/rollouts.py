@@ -3,11 +3,11 @@
 One file per update (from 0), one row per rollout: in a group, cut short, or aside (`role`):
 
     datasets.load_dataset("parquet", data_files="RUN/rollouts/*.parquet")
+
+What a correction made of an update lies beside it: see `gfcr.tracking.parquet`.
 """
 
-import importlib
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from gfcr.tracking import parquet
 from gfcr.types import FinishReason, Floats, Group, Prompt, Rollout, RolloutBatch, Signal, Span
 from gfcr.values.numbers import real
 
@@ -34,6 +35,7 @@ class StoredUpdate:
     """Ids of the rollouts of groups that entered the update."""
     pieces: Mapping[str, tuple[str, ...]]
     """Text of each completion token, by rollout id; empty where it was not recorded."""
+    corrected: parquet.Corrections
 
 
 def write_rollouts(
@@ -46,17 +48,11 @@ def write_rollouts(
         batch: the batch of one update.
         spell: returns a token's text, for readers without a tokenizer; see `spelling`.
     """
-    pa, pq = _pyarrow()
-    path = Path(folder) / f"update-{batch.step:06d}.parquet"
-    path.parent.mkdir(parents=True, exist_ok=True)
     rows = list(_rows(batch))
     for row in rows:
         row["pieces"] = [spell(token) for token in row["tokens"].tolist()] if spell else None
-    table = pa.Table.from_pylist(rows, schema=_schema(pa))
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    pq.write_table(table, temporary, compression="zstd")
-    temporary.replace(path)
-    return path
+    types = {column: kind for column, (kind, _) in _COLUMNS.items()}
+    return parquet.write(Path(folder), update=batch.step, rows=rows, types=types)
 
 
 def spelling(decode: Callable[[Sequence[int]], str]) -> Callable[[int], str]:
@@ -73,22 +69,15 @@ def spelling(decode: Callable[[Sequence[int]], str]) -> Callable[[int], str]:
     return spell
 
 
-def rollout_files(folder: Path) -> dict[int, Path]:
-    """Returns the files of rollouts in a folder by update, in order."""
-    files = folder.glob("update-*.parquet")
-    return dict(sorted((int(file.stem.removeprefix("update-")), file) for file in files))
-
-
 def read_rollouts(folder: Path | str) -> Iterator[Group]:
     """Yields every group of a run in the order of updates, as the trainer's filters left it."""
-    for path in rollout_files(Path(folder)).values():
+    for path in parquet.files(Path(folder)).values():
         yield from read_update(path).groups
 
 
 def read_update(path: Path) -> StoredUpdate:
     """Reads one file back: the same groups, signals and other trajectories that were written."""
-    _, pq = _pyarrow()
-    rows: list[dict[str, Any]] = pq.ParquetFile(path).read().to_pylist()
+    rows = parquet.read(path)
     grouped = [row for row in rows if row["group_index"] is not None]
     groups = groupby(grouped, key=lambda row: row["group_index"])
     return StoredUpdate(
@@ -98,12 +87,8 @@ def read_update(path: Path) -> StoredUpdate:
         asides=tuple(_rollout(r) for r in rows if r["role"]),
         trained=frozenset(r["rollout_id"] for r in grouped if r["trained_tokens"]),
         pieces={r["rollout_id"]: tuple(r.get("pieces") or ()) for r in rows},
+        corrected=parquet.corrections_of(path),
     )
-
-
-def _pyarrow() -> tuple[Any, Any]:
-    """Loads pyarrow when first needed; it ships no types."""
-    return importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
 
 
 _COLUMNS: Final[Mapping[str, tuple[str, str]]] = {
@@ -152,17 +137,6 @@ _COLUMNS: Final[Mapping[str, tuple[str, str]]] = {
     "trained_tokens": ("int32", ""),
 }
 """Type of each column, and the rollout's attribute that it holds, where it is one."""
-
-
-def _schema(pa: Any) -> Any:
-    fields = {"request_id": pa.string(), "start": pa.int32(), "stop": pa.int32()}
-
-    def typed(name: str) -> Any:
-        if name.endswith("[]"):
-            return pa.list_(typed(name[:-2]))
-        return pa.struct(fields) if name == "span" else pa.type_for_alias(name)
-
-    return pa.schema({column: typed(name) for column, (name, _) in _COLUMNS.items()})
 
 
 def _rows(batch: RolloutBatch) -> Iterator[dict[str, Any]]:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol
 from gfcr.correction.base import Correction
 from gfcr.engine.base import Weights
 from gfcr.part import Part
-from gfcr.types import Bools, Loss, RolloutBatch, Sampling
+from gfcr.types import Bools, Floats, Loss, RolloutBatch, Sampling
 
 
 class BatchSource(Protocol):
@@ -40,6 +40,10 @@ class BatchSource(Protocol):
         ...
 
 
+def unrecorded(*, made: Mapping[str, tuple[Floats, Bools]], update: int) -> None:
+    """Does nothing; see `TrainJob.record`."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainJob:
     """The arguments of one call of a trainer."""
@@ -55,6 +59,9 @@ class TrainJob:
     sampling: Sampling = field(default_factory=Sampling)
     """Sampling of the rollouts: losses need its temperature and token cap."""
     should_stop: Callable[[], bool] = lambda: False
+    record: Callable[..., object] = unrecorded
+    """Writes down what the correction made of an update, counted from 0, before it is learned from:
+    weight and mask of each token, by rollout id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

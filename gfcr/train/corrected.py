@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
-from gfcr.correction.base import Correction, Learned, applied
+from gfcr.correction.base import Correction, Learned, Weighed, applied
 from gfcr.train.collate import collate, micro_batches
 from gfcr.train.loss_inputs import logps, policy_law
 from gfcr.train.ranks import ALONE, Ask, Ranks
@@ -20,7 +20,7 @@ def corrected(
     count: int,
     version: int,
     ranks: Ranks = ALONE,
-) -> list[Sample]:
+) -> list[Weighed]:
     """Takes the policy's log-probs and has a correction weight and mask the samples with them.
 
     Args:

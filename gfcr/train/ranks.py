@@ -22,7 +22,7 @@ from torch import Tensor, distributed
 from gfcr.errors import GfcrError, TrainingError
 from gfcr.process.environment import load
 from gfcr.process.launched import place
-from gfcr.train.base import TrainJob
+from gfcr.train.base import TrainJob, unrecorded
 from gfcr.types import Bools, RolloutBatch
 
 Item = TypeVar("Item")
@@ -181,7 +181,9 @@ class Order:
 
     def told(self) -> "Order":
         """Returns the order without what only rank 0 may have."""
-        job = replace(self.job, source=Deaf(), correction=None, should_stop=never)
+        job = replace(
+            self.job, source=Deaf(), correction=None, should_stop=never, record=unrecorded
+        )
         return replace(self, job=job)
 
     def __call__(self) -> Any:

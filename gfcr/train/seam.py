@@ -195,8 +195,10 @@ class Feed(TrainerCallback):
         if samples and (by := job.correction):
             asked = {"count": steps.micro_batches * steps.mini_batches, "version": version}
             samples = corrected(trainer, samples, by=by, ranks=ranks, **asked)
+            made = {s.rollout.id: (s.weight_T, s.rollout.mask_T) for s in samples}
+            job.record(made=made, update=version)
             self._weighed = {f"correction/{key}": value for key, value in by.metrics().items()}
-            job.source.masked({s.rollout.id: s.rollout.mask_T for s in samples})
+            job.source.masked({name: mask_T for name, (_, mask_T) in made.items()})
             samples = trainable(samples)
         paired, draw = job.loss.estimator == "dpo", seeds.rng(job.seed, "mini_batches", version)
         given = [tuple(pair) for pair in pairs(samples)] if paired else [(s,) for s in samples]
@@ -293,7 +295,6 @@ class Feed(TrainerCallback):
         checkpoint.commit(folder, state=self._job.source.state_dict(), keep=self._keep)
 
     def _metrics(self, logs: Mapping[str, Any]) -> dict[str, float]:
-        base = {**self._timing, **self._weighed, "learning_rate": logs["learning_rate"]}
-        if self._empty:
-            return base | {"skipped": 1.0}
-        return base | {"skipped": 0.0} | figures(self._ranks.sum(self._sums), logs=logs)
+        own = {"learning_rate": logs["learning_rate"], "skipped": float(self._empty)}
+        base = {**self._timing, **self._weighed, **own}
+        return base if self._empty else base | figures(self._ranks.sum(self._sums), logs=logs)

@@ -14,6 +14,7 @@ import pytest
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.lock import is_locked
 from gfcr.tracking.mlflow_store import read_runs
+from gfcr.tracking.rollouts import StoredUpdate, read_update
 from tests import commands
 from tests.integration.cli import QUICK, gfcr, start, wait_for
 from tests.integration.tiny_model import reference_logprobs
@@ -21,7 +22,10 @@ from tests.integration.tiny_model import reference_logprobs
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]
 
 UPDATES = 6
-RUN = ("run", *QUICK, f"trainer.max_steps={UPDATES}", "trainer.save_every=2")
+RUN = (
+    *("run", *QUICK, f"trainer.max_steps={UPDATES}", "trainer.save_every=2"),
+    "strategy.correction.name=truncated",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +43,11 @@ class Ran:
     def updates(self) -> list[Mapping[str, float]]:
         """The metrics of each update."""
         return [m.metrics for m in self.folder.metrics() if "train/loss" in m.metrics]
+
+    @property
+    def stored(self) -> list[StoredUpdate]:
+        """Each update with what the correction made of it."""
+        return [read_update(file) for file in self.folder.updates.values()]
 
     @cached_property
     def rollouts(self) -> list[dict[str, Any]]:
@@ -90,6 +99,15 @@ def test_rollouts_are_a_dataset_that_agrees_with_the_ledger(whole: Ran) -> None:
     assert trained == whole.result["tokens"]["trained"]
     for row in whole.rollouts:
         assert row["reward"] == float(row["completion"].partition("#")[2] == row["answer"])
+
+
+def test_weights_and_masks_are_recorded_of_every_trained_rollout(whole: Ran) -> None:
+    for held in whole.stored:
+        trained = {r.id: r for g in held.groups for r in g.rollouts if r.id in held.trained}
+        assert held.corrected.keys() == trained.keys()
+        for name, (weight_T, mask_T) in held.corrected.items():
+            assert (mask_T == trained[name].mask_T).all() and (weight_T > 0).all()
+            assert (weight_T <= 2).all(), "the cap"
 
 
 def test_the_store_holds_the_nested_run_and_rebuilds_the_leaderboard(whole: Ran) -> None:
@@ -151,6 +169,8 @@ def went_on_as_one(resumed: Ran, *, whole: Ran) -> None:
     keys = ("rollout_id", "prompt_id", "tokens", "versions", "logprobs", "trained_tokens")
     ours, theirs = ([[row[k] for k in keys] for row in r.rollouts] for r in (whole, resumed))
     assert ours == theirs
+    ours, theirs = ([held.corrected for held in r.stored] for r in (whole, resumed))
+    assert repr(ours) == repr(theirs)
     assert [m["train/loss"] for m in resumed.updates] == [m["train/loss"] for m in whole.updates]
     lines, wanted = (
         [(m.step, sorted(m.metrics)) for m in r.folder.metrics()] for r in (resumed, whole)

@@ -1,14 +1,17 @@
 """`gfcr rollouts` of a run on the fake engine."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
 from gfcr.commands.rollouts import text_of
 from gfcr.tracking.looked_at import look_at
+from gfcr.tracking.parquet import write_corrections
 from tests.cases import over
 from tests.commands import gfcr
 
@@ -121,3 +124,17 @@ def test_it_shows_who_proposed_a_problem(tmp_path: Path) -> None:
     assert asked and {e["proposed_at"] for e in asked} == {1}
     shown = text_of(asked[0])
     assert f"prompt, proposed by rollout {asked[0]['proposed_by']} at policy version 1:" in shown
+
+
+def test_what_a_correction_made_is_shown(run: Path, tmp_path: Path) -> None:
+    copied = Path(shutil.copytree(run, tmp_path / "run"))
+    file = copied / "rollouts" / "update-000002.parquet"
+    trained = next(each.rollout for each in look_at(file) if each.fate == "trained")
+    first = np.arange(len(trained)) == 0
+    made = {trained.id: (np.where(first, 0.5, 9).astype(np.float32), first)}
+    write_corrections(copied / "rollouts", made=made, update=2)
+    shown = {each["rollout_id"]: each for each in told(copied, "--limit", 99)["rollouts"]}
+    own = shown.pop(trained.id)
+    assert (own["correction_weight"], own["trained_tokens"]) == (0.5, 1)
+    assert f"1 of {len(trained)} tokens trained, by a correction at 0.5 of" in text_of(own)
+    assert {each["correction_weight"] for each in shown.values()} == {None}

@@ -2,6 +2,7 @@ import json
 import math
 import os
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,8 +11,11 @@ from gfcr.errors import CheckpointError
 from gfcr.testing import factories as make
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import Mark, RunFolder
+from gfcr.tracking.parquet import every_file
 from gfcr.types import Cost, RolloutBatch
 from tests.cases import over
+
+CORRECTED = {"g/0": (np.float32([0.5]), np.array([True]))}
 
 
 def batch(step):
@@ -79,22 +83,36 @@ def test_going_back_leaves_no_later_rollouts_and_no_halves(tmp_path):
     for step in range(3):
         folder.add_rollouts(batch(step), spell=str)
         marks.append(folder.mark())
+        folder.add_corrections(made=CORRECTED, update=step)
     (folder.rollouts / ".update-000007.parquet.123").touch()
     (tmp_path / ".status.json.77").touch()
     (tmp_path / ".mine").touch()
+    folder.back_to(marks[2])
+    assert sorted(f.name for f in (folder.rollouts / "corrections").iterdir()) == [
+        "update-000000.parquet",
+        "update-000001.parquet",
+    ]
     RunFolder(tmp_path).back_to(marks[0])
-    assert [file.name for file in folder.rollouts.iterdir()] == ["update-000000.parquet"]
+    assert every_file(folder.rollouts) == [folder.rollouts / "update-000000.parquet"]
     assert (tmp_path / ".mine").exists() and not (tmp_path / ".status.json.77").exists()
     folder.back_to(Mark())
-    assert not list(folder.rollouts.iterdir())
+    assert not every_file(folder.rollouts)
 
 
-@over("name", ["metrics.jsonl", "rollouts/update-000001.parquet"])
+@over(
+    "name",
+    [
+        "metrics.jsonl",
+        "rollouts/update-000001.parquet",
+        "rollouts/corrections/update-000001.parquet",
+    ],
+)
 def test_records_that_changed_since_the_checkpoint_are_named(tmp_path, name):
     folder = RunFolder(tmp_path)
     for step in range(2):
         folder.append(step, metrics={"x": 1.0})
         folder.add_rollouts(batch(step), spell=str)
+        folder.add_corrections(made=CORRECTED, update=step)
     mark, file = folder.mark(), tmp_path / name
     held = file.read_bytes()
     for damage in (held[:-1], b"", held[:9] + b"7" + held[10:]):

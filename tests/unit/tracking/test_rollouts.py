@@ -5,6 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gfcr.tracking.looked_at import look_at
+from gfcr.tracking.parquet import files, write_corrections
 from gfcr.tracking.rollouts import read_rollouts, read_update, write_rollouts
 from gfcr.types import (
     Cost,
@@ -161,6 +163,19 @@ def test_what_is_written_comes_back(tmp_path_factory, batch):
     assert found.step == batch.step
     assert same(found.groups, batch.groups)
     assert same(found.aborted, batch.aborted)
+
+
+def test_what_a_correction_made_comes_back_with_its_rollouts(tmp_path):
+    made = {f"r{i}": (np.float32([0.5, i, 2]), np.array([True, False, i == 0])) for i in range(2)}
+    before = write_rollouts(tmp_path, batch=make_batch(1))
+    path = write_rollouts(tmp_path, batch=make_batch(2))
+    write_corrections(tmp_path, made=made, update=2)
+    assert not read_update(before).corrected
+    found = read_update(path).corrected
+    assert found.keys() == made.keys() and all(same(found[name], made[name]) for name in made)
+    trained, *others = look_at(path)
+    assert same(trained.corrected, made["r0"]) and not any(o.corrected for o in others)
+    assert [*files(tmp_path)] == [1, 2], "its own file is none of rollouts"
 
 
 def test_groups_of_a_run_come_in_the_order_of_updates(tmp_path):

@@ -245,9 +245,15 @@ def test_a_correction_is_asked_of_what_is_trainable_and_what_it_masks_is_reporte
     samples = [sample(0, length=3, masked=[0, 1, 2]), *FOUR[1:3]]
     source = Source([samples])
     trainer.state.global_step = 5
-    found = taken(feed(source, correction=by, count=2), trainer, num=2)
+
+    def record(*, made: Any, update: int) -> None:
+        source.diary.append((update, {n: (w.tolist(), m.tolist()) for n, (w, m) in made.items()}))
+
+    found = taken(feed(source, correction=by, count=2, record=record), trainer, num=2)
     assert [u.rollout.id for u in by.asked] == ["g/1", "g/2"] and by.asked[0].version == 5
-    assert source.diary[-1] == {"g/1": [False] * 3, "g/2": [False, True, True, True]}
+    kept = {"g/1": [False] * 3, "g/2": [False, True, True, True]}
+    written = {name: ([0.5] * len(mask), mask) for name, mask in kept.items()}
+    assert source.diary[-2:] == [(5, written), kept], "before it is learned from"
     assert [len(i["prompt_ids"]) for i in found] == [1, 1]
     rows = [i["advantages"].tolist() for i in found if i["tool_mask"].any()]
     assert rows == [[[0.0, 1.0, 1.0, 1.0]]], "2 rows of 4 passes each: half of 2"

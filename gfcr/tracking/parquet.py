@@ -1,0 +1,87 @@
+"""Parquet files, one an update: rollouts (`gfcr.tracking.rollouts`), and what a correction made.
+
+A correction is asked when the rollouts are written: `corrections/update-000012.parquet` beside them
+has its `weights`, and whether a token was `kept` in the loss, of each `rollout_id`.
+"""
+
+import importlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from gfcr.types import Bools, Floats
+
+Corrections: TypeAlias = Mapping[str, tuple[Floats, Bools]]
+"""What a correction multiplied the advantage of each token by, and whether it left the token in the
+loss, by rollout id."""
+_BELOW: Final = "corrections"
+_TYPES: Final = {"update": "int32", "rollout_id": "string", "weights": "float[]", "kept": "bool[]"}
+
+
+def write(
+    folder: Path, *, update: int, rows: list[dict[str, Any]], types: Mapping[str, str]
+) -> Path:
+    """Writes an update's file, which appears whole or not at all, with columns of these types."""
+    pa, pq = _pyarrow()
+    path = folder / f"update-{update:06d}.parquet"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table = pa.Table.from_pylist(rows, schema=_schema(pa, types))
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    pq.write_table(table, temporary, compression="zstd")
+    temporary.replace(path)
+    return path
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """Returns the rows of a file."""
+    _, pq = _pyarrow()
+    return pq.ParquetFile(path).read().to_pylist()
+
+
+def files(folder: Path) -> dict[int, Path]:
+    """Returns the files of updates in a folder by update, in order."""
+    found = folder.glob("update-*.parquet")
+    return dict(sorted((int(file.stem.removeprefix("update-")), file) for file in found))
+
+
+def every_file(folder: Path, *, since: int = 0) -> list[Path]:
+    """Returns the files of updates from `since` on, those of corrections too."""
+    held = (files(folder), files(folder / _BELOW))
+    return [file for each in held for update, file in each.items() if update >= since]
+
+
+def write_corrections(folder: Path | str, *, made: Corrections, update: int) -> Path:
+    """Writes what a correction made of an update whose rollouts are in the folder."""
+    rows = [
+        {"update": update, "rollout_id": name, "weights": weight_T, "kept": mask_T}
+        for name, (weight_T, mask_T) in made.items()
+    ]
+    return write(Path(folder) / _BELOW, update=update, rows=rows, types=_TYPES)
+
+
+def corrections_of(path: Path) -> Corrections:
+    """Returns what a correction made of the rollouts in a file; nothing where none did."""
+    beside = path.parent / _BELOW / path.name
+    return {
+        row["rollout_id"]: (np.array(row["weights"], np.float32), np.array(row["kept"], np.bool_))
+        for row in (read(beside) if beside.exists() else ())
+    }
+
+
+def _pyarrow() -> tuple[Any, Any]:
+    """Loads pyarrow when first needed; it ships no types."""
+    return importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
+
+
+def _schema(pa: Any, types: Mapping[str, str]) -> Any:
+    fields = {"request_id": pa.string(), "start": pa.int32(), "stop": pa.int32()}
+
+    def typed(name: str) -> Any:
+        if name.endswith("[]"):
+            return pa.list_(typed(name[:-2]))
+        return pa.struct(fields) if name == "span" else pa.type_for_alias(name)
+
+    return pa.schema({column: typed(kind) for column, kind in types.items()})

@@ -1,0 +1,27 @@
+"""What a run that is resumed finds of the one before."""
+
+from pathlib import Path
+
+import numpy as np
+
+from gfcr.drop_in.resumed import clear
+from gfcr.testing import factories as make
+from gfcr.tracking.parquet import every_file, write_corrections
+from gfcr.tracking.rollouts import write_rollouts
+from gfcr.types import Cost, RolloutBatch
+
+
+def test_rollouts_of_later_updates_go_aside_with_what_corrections_made_of_them(
+    tmp_path: Path,
+) -> None:
+    folder, made = tmp_path / "rollouts", {"g/0": (np.ones(1, np.float32), np.ones(1, np.bool_))}
+    held = {"samples": (), "groups": (make.group([1.0]),), "aborted": (), "metrics": {}}
+    for step in range(3):
+        write_rollouts(folder, batch=RolloutBatch(step=step, version=step, cost=Cost(), **held))
+        write_corrections(folder, made=made, update=step)
+    clear(folder, batches=1)
+    aside = tmp_path / "rollouts.before-1"
+    for place, updates in ((folder, [0]), (aside, [1, 2])):
+        names = [f"update-00000{update}.parquet" for update in updates]
+        wanted = [place / name for name in names]
+        assert every_file(place) == [*wanted, *(place / "corrections" / name for name in names)]
