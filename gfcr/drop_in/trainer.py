@@ -5,7 +5,7 @@ import logging
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import asdict, replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,7 +23,7 @@ from gfcr.pipeline import Pipeline
 from gfcr.strategy import Strategy
 from gfcr.tasks.codec import HfCodec
 from gfcr.tracking.lock import locked
-from gfcr.tracking.parquet import write_corrections
+from gfcr.tracking.parquet import Corrections, write_corrections
 from gfcr.tracking.rollouts import spelling, write_rollouts
 from gfcr.train import checkpoint
 from gfcr.train.base import TrainJob
@@ -171,7 +171,7 @@ class GRPOTrainer(SeamMixin, _Trl):
                 seed=self.args.seed,
                 folder=folder,
                 sampling=pipeline.sampling,
-                record=partial(write_corrections, folder / "rollouts"),
+                record=source.corrected,
             )
             feed = Feed(
                 job,
@@ -226,6 +226,13 @@ class _Source:
         for said in filter(None, () if batch.step else (cut(batch), alike(batch, task=rewards))):
             _say(said)
         return batch
+
+    def corrected(self, *, made: Corrections, update: int) -> None:
+        """See `TrainJob.record`; what it measured is logged now, for the row of this update."""
+        trainer = self._trainer
+        write_corrections(Path(trainer.args.output_dir) / "rollouts", made=made, update=update)
+        for name, value in trainer.strategy.correction.metrics().items():
+            trainer._metrics["train"][f"correction/{name}"].append(value)
 
     def updated(self, *, step: int, metrics: Mapping[str, float]) -> None:
         self._pipeline.updated(metrics)

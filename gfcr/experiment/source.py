@@ -178,9 +178,7 @@ class RunSource:
         batch = self._made.pop(step - 1)
         self.pipeline.updated(metrics, update=step - 1)
         cost = batch.cost
-        # The correction is asked after the batch is made: what it says there is of the last update.
-        made = {k: v for k, v in batch.metrics.items() if not k.startswith("correction/")}
-        merged = {**made, **_step_metrics(metrics, cost=cost)}
+        merged = {**batch.metrics, **_step_metrics(metrics, cost=cost)}
         summed = {f"speculation/{name}" for name in SPECULATION}
         sums = {k: v for k, v in merged.items() if k.startswith("time/") or k in summed}
         sums["rollout_tokens"] = float(cost.generated_tokens)

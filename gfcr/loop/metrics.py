@@ -58,7 +58,7 @@ def batch_metrics(
 
 
 def part_metrics(parts: Mapping[str, Part]) -> dict[str, float]:
-    """Returns what parts measured, as `ADDRESS/NAME`.
+    """Returns what parts measured, as `ADDRESS/NAME`; a correction is asked by the trainer, later.
 
     Raises:
         PartError: a part failed, or gave a metric that is no number.
@@ -68,7 +68,7 @@ def part_metrics(parts: Mapping[str, Part]) -> dict[str, float]:
         with asking(address):
             metrics = dict(part.metrics())
         check_numbers(metrics, by=address, what="its metrics")
-        found |= {f"{address}/{key}": value for key, value in metrics.items()}
+        found |= {f"{address}/{k}": v for k, v in metrics.items() if address != "correction"}
     return found
 
 

@@ -1,7 +1,8 @@
 """What goes on around the updates of a script with a strategy, on the fake engine. About 15 s."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,13 @@ from trl import GRPOConfig
 from trl import GRPOTrainer as Stock
 
 from gfcr import drop_in
+from gfcr import strategy as strategies
+from gfcr.correction.base import Corrected, Correction, Learned
 from gfcr.drop_in import GRPOTrainer
 from gfcr.drop_in.encode import encode
 from gfcr.errors import CheckpointError, ConfigError, FolderInUse
-from gfcr.tracking.rollouts import read_rollouts
+from gfcr.tracking.parquet import files
+from gfcr.tracking.rollouts import read_rollouts, read_update
 from tests.integration.tiny_model import tiny_chain_sum
 from tests.integration.trl_stock import arguments, train_stock
 from tests.sample import sample
@@ -109,6 +113,38 @@ def test_what_reward_functions_log_is_training_s_in_training(model: str, tmp_pat
     assert not trainer._pending_metrics and not trainer._pending_extra_logs
     rewards = logged(trainer, "rewards/reward/mean")
     assert rewards == pytest.approx(logged(trainer, "reward/all"))
+
+
+@dataclass(kw_only=True)
+class Counts(Correction):
+    """Halves every weight, and counts how often it was asked."""
+
+    asked: int = field(init=False, default=0)
+
+    def correct(self, update: Sequence[Learned]) -> Sequence[Corrected]:
+        self.asked += 1
+        return [Corrected(weight=0.5) for _ in update]
+
+    def metrics(self) -> dict[str, float]:
+        return {"asked": float(self.asked)}
+
+
+@pytest.mark.parametrize("steps", [1, pytest.param(2, marks=pytest.mark.whole)])
+def test_what_a_correction_measured_stands_in_its_update_s_own_row_the_last_included(
+    model: str, tmp_path: Path, steps: int
+) -> None:
+    """A later row, of the second step on the same batch, has none."""
+    plan = replace(strategies.load("grpo"), correction=Counts())
+    shape = {"num_iterations": steps, "max_steps": 3 * steps}
+    trainer = make(model, tmp_path, strategy=plan, **shape)
+    trainer.train()
+    rows = [row for row in trainer.state.log_history if "loss" in row]
+    wanted = [n + 1.0 if step == 0 else None for n in range(3) for step in range(steps)]
+    assert [row.get("correction/asked") for row in rows] == wanted
+    stored = [read_update(file) for file in files(tmp_path / "rollouts").values()]
+    assert [held.corrected.keys() for held in stored] == [held.trained for held in stored]
+    weights = [w for held in stored for weight_T, _ in held.corrected.values() for w in weight_T]
+    assert len(stored) == 3 and {*weights} == {0.5}
 
 
 def test_the_best_checkpoint_stays_and_comes_back(model: str, tmp_path: Path) -> None:
