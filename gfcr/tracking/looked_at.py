@@ -108,13 +108,9 @@ def _all_rollouts(stored: StoredUpdate) -> Iterator[LookedAt]:
 def _seen(
     rollout: Rollout, *, of: StoredUpdate, fate: str, signal: Signal | None = None
 ) -> LookedAt:
+    told, made = of.pieces.get(rollout.id, ()), of.corrected.get(rollout.id)
     return LookedAt(
-        update=of.step + 1,
-        rollout=rollout,
-        signal=signal,
-        fate=fate,
-        pieces=of.pieces.get(rollout.id, ()),
-        corrected=of.corrected.get(rollout.id) if fate == "trained" else None,
+        update=of.step + 1, rollout=rollout, signal=signal, fate=fate, pieces=told, corrected=made
     )
 
 

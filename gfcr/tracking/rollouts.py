@@ -201,19 +201,17 @@ def _group(rows: list[dict[str, Any]]) -> Group:
 
 
 def _signal(row: Mapping[str, Any]) -> Signal:
-    per_token: Floats | None = None
-    if row["advantages"] is not None:
-        per_token = np.array(row["advantages"], np.float32)
+    given = row["advantage"] if row["advantages"] is None else row["advantages"]
     return Signal(
         reward=row["shaped_reward"],
-        advantage=row["advantage"] if per_token is None else per_token,
+        advantage=_score(given),
         weight=row["weight"],
         rejected=row["rejected"],
         scores={name: _score(value) for name, value in json.loads(row["scores"]).items()},
     )
 
 
-def _score(value: float | list[float]) -> float | Floats:
+def _score(value: Any) -> Any:
     return np.array(value, np.float32) if isinstance(value, list) else value
 
 

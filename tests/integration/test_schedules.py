@@ -29,6 +29,7 @@ from gfcr.schedule.lag import Lag
 from gfcr.tasks.chain_sum import ChainSum
 from gfcr.tasks.codec import HfCodec
 from gfcr.tracking.folder import RunFolder
+from gfcr.tracking.rollouts import read_update
 from gfcr.types import Sampling
 from tests.integration.cli import ROOT
 from tests.integration.tiny_model import tiny_chain_sum
@@ -140,6 +141,8 @@ def within_its_bound(
     oldest = metrics(records, "off_policy/oldest")
     assert len(oldest) == updates and 0 < max(oldest) <= bound
     assert len(metrics(records, "time/exposed_s")) == updates
+    stored = [read_update(file) for file in records.updates.values()]
+    assert [held.corrected.keys() for held in stored] == [held.trained for held in stored]
 
 
 @pytest.mark.whole  # tests/unit/schedule kills runs under every schedule, on the fake engine
