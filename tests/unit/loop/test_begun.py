@@ -1,7 +1,7 @@
 """Groups in flight: the order they come in, what is cut of them, and what a checkpoint keeps."""
 
 import pickle
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from gfcr.loop.cell import Begun
@@ -18,6 +18,7 @@ from gfcr.stages import (
     Session,
     Watcher,
 )
+from gfcr.testing import factories as make
 from gfcr.types import FinishReason, Group
 from tests.cases import over
 from tests.loops import (
@@ -229,6 +230,27 @@ def test_a_group_that_is_judged_keeps_what_was_verified_and_said() -> None:
     asides = to.runner.take_asides()
     assert [len(a) for a in asides] == [4, 1, 4, 4], "what was said before, and all of it again"
     assert to.floor.ledger.bins() == {"aside:judge": 13, "in_flight": 8}
+
+
+@over("carry", [False, True])
+def test_replayed_rollouts_join_as_they_are_and_only_the_others_are_made(carry: bool) -> None:
+    """Also over a checkpoint; a cut rollout beside them is gone on from."""
+    on, to = ground(length=5), ground(length=5)
+    (cut,) = brought(on, cut_after(2))
+    old = [replace(make.rollout(i), origin="replay", parent="g/9", step=-3) for i in range(2)]
+    start(on, 0, num_samples=4, resume=(old[0], cut, old[1]))
+    start(on, 1, num_samples=2, resume=tuple(old))
+    steps(on, 1)
+    if carry:
+        carried(on, to)
+    first, second = (to if carry else on).runner.finish()
+    for group in (first, second):
+        told = [(r.id, r.parent, r.step, r.origin, r.text, r.reward) for r in group.rollouts[:2]]
+        assert told == [(r.id, r.parent, r.step, r.origin, r.text, r.reward) for r in old]
+    made = first.rollouts[2:]
+    assert len(second.rollouts) == 2, "nothing is made for it"
+    assert [r.origin for r in made] == ["fresh"] * 2 and len({r.id for r in first.rollouts}) == 4
+    assert made[0].spans[0] == cut.spans[0] not in made[1].spans
 
 
 @over("done", [False, True])
