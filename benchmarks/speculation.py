@@ -157,7 +157,7 @@ def _changed(word: str) -> Iterator[Subject]:
 def _bench(plan: Plan) -> _Bench:
     config = rounds.local_engine(plan.engine)
     folder = models.resolve(plan.model)
-    recipe = models.RECIPES.get(plan.model)
+    recipe = models.recipe(plan.model) if plan.model in models.DEMOS else None
     own: Task | None = getattr(recipe.demonstrations, "task", None) if recipe else None
     return _Bench(
         plan=plan,

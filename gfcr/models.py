@@ -4,90 +4,33 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
 from gfcr.errors import ConfigError, did_you_mean, near_file
-from gfcr.tasks.chain_sum import ChainSum
 from gfcr.tasks.demos.base import Recipe
-from gfcr.tasks.demos.chain_sum import ChainSumDemonstrations
-from gfcr.tasks.demos.facts import Facts
-from gfcr.tasks.demos.programs import ProgramDemonstrations
-from gfcr.tasks.demos.reasoning_gym import ReasoningGymChainSum
 from gfcr.tasks.demos.training import train
 
-_TAIL: Final = ChainSumDemonstrations(task=ChainSum(max_terms=20, mean_terms=8.0))
-
-_DRAFT: Final[dict[str, Any]] = {
-    **{"hidden": 64, "layers": 2, "heads": 1, "mlp": 256},
-    **{"steps": 400, "seconds": 15},
+DEMOS: Final[dict[str, str]] = {
+    **dict.fromkeys(("demo", "demo-tail", "demo-30m", "demo-draft"), "chain_sum"),
+    "demo-draft-generic": "facts",
+    "demo-ascii": "reasoning_gym",
+    "demo-programs": "programs",
 }
-
-RECIPES: Final[Mapping[str, Recipe]] = {
-    r.name: r
-    for r in (
-        Recipe(
-            name="demo",
-            about="1.05M parameters, chain sums of 3 to 14 terms",
-            demonstrations=ChainSumDemonstrations(),
-            steps=640,
-            seconds=55,
-        ),
-        Recipe(
-            name="demo-tail",
-            about="1.05M parameters, chain sums of 3 to 20 terms: a longer tail",
-            demonstrations=_TAIL,
-            steps=700,
-            seconds=65,
-        ),
-        Recipe(
-            name="demo-30m",
-            about="33.6M parameters, chain sums of 3 to 20 terms: decoding waits for memory",
-            demonstrations=_TAIL,
-            hidden=512,
-            layers=8,
-            heads=8,
-            mlp=2048,
-            steps=260,
-            lr=2e-3,
-            seconds=600,
-        ),
-        Recipe(
-            name="demo-draft",
-            about="0.13M parameters, drafts for the model 'demo'",
-            demonstrations=ChainSumDemonstrations(),
-            **_DRAFT,
-        ),
-        Recipe(
-            name="demo-draft-generic",
-            about="0.13M parameters, the vocabulary of 'demo' without its task",
-            demonstrations=Facts(),
-            **_DRAFT,
-        ),
-        Recipe(
-            name="demo-ascii",
-            about="1.06M parameters, printable ASCII, chain_sum of reasoning-gym",
-            demonstrations=ReasoningGymChainSum(),
-            steps=2400,  # with half of them it cannot copy long sums, and RL learns nothing
-            seconds=540,
-        ),
-        Recipe(
-            name="demo-programs",
-            about="1.05M parameters, tiny programs: run, run backwards, found and proposed",
-            demonstrations=ProgramDemonstrations(),
-            steps=1500,
-            seconds=150,
-        ),
-    )
-}
-
-
+"""Demo models, and the module of `gfcr.tasks.demos` that has the recipe of each."""
 SHIPPED: Final = Path(__file__).parent / "tasks" / "demos" / "demo_assets"
 """Demo models whose weights are part of the package; `scripts/demo_weights.py` makes them."""
 _MODEL_FILES: Final = (".safetensors", ".bin", ".json", ".txt", ".jinja", ".model")
 _BLOCKS: Final = 64
 _BLOCK: Final = 1 << 20
+
+
+def recipe(name: str) -> Recipe:
+    """Returns the recipe of a demo model; what other models are taught is not imported."""
+    recipes = import_module(f"gfcr.tasks.demos.{DEMOS[name]}").RECIPES
+    return next(each for each in recipes if each.name == name)
 
 
 def resolve(name_or_path: str | Path) -> Path:
@@ -100,8 +43,8 @@ def resolve(name_or_path: str | Path) -> Path:
         ConfigError: there is no such folder, demo model or Hub model.
     """
     given = str(name_or_path)
-    if given in RECIPES:
-        return _shipped(given) or _demo(RECIPES[given])
+    if given in DEMOS:
+        return _shipped(given) or _demo(recipe(given))
     return _local(given) or _from_hub(given)
 
 
@@ -112,8 +55,8 @@ def here(name_or_path: str | Path) -> Path | None:
         ConfigError: as `resolve`, where no Hub has to be asked for that.
     """
     given = str(name_or_path)
-    if given in RECIPES:
-        made = cache_folder() / "models" / RECIPES[given].key
+    if given in DEMOS:
+        made = cache_folder() / "models" / recipe(given).key
         return _shipped(given) or (made if made.is_dir() else None)
     return _local(given) or _downloaded(given)
 
@@ -157,8 +100,8 @@ def _local(given: str) -> Path | None:
 
 def weights_of(name_or_path: str) -> int | None:
     """Returns the bytes of a model's weights; None where they are not here to be counted."""
-    if name_or_path in RECIPES:
-        return 4 * RECIPES[name_or_path].parameters
+    if name_or_path in DEMOS:
+        return 4 * recipe(name_or_path).parameters
     files = [*Path(name_or_path).expanduser().glob("*.safetensors")]
     return sum(file.stat().st_size for file in files) or None
 
@@ -196,27 +139,27 @@ def cache_folder() -> Path:
     return Path(given).expanduser() if given else user_cache_path("gfcr")
 
 
-def _demo(recipe: Recipe) -> Path:
+def _demo(of: Recipe) -> Path:
     from filelock import FileLock
 
     models = cache_folder() / "models"
-    folder = models / recipe.key
+    folder = models / of.key
     if not folder.is_dir():
         models.mkdir(parents=True, exist_ok=True)
         # A second process waits here and then finds the folder the first one made.
-        with FileLock(models / f"{recipe.key}.lock"):
+        with FileLock(models / f"{of.key}.lock"):
             if not folder.is_dir():
-                _make(recipe, folder=folder)
+                _make(of, folder=folder)
     return folder
 
 
-def _make(recipe: Recipe, *, folder: Path) -> None:
+def _make(of: Recipe, *, folder: Path) -> None:
     """Trains in a scratch folder and renames it when it is whole. The caller holds the lock."""
-    for abandoned in folder.parent.glob(f".{recipe.key}-*"):
+    for abandoned in folder.parent.glob(f".{of.key}-*"):
         shutil.rmtree(abandoned, ignore_errors=True)
-    scratch = Path(tempfile.mkdtemp(prefix=f".{recipe.key}-", dir=folder.parent))
+    scratch = Path(tempfile.mkdtemp(prefix=f".{of.key}-", dir=folder.parent))
     try:
-        train(recipe, folder=scratch)
+        train(of, folder=scratch)
         scratch.chmod(0o755)
         scratch.rename(folder)
     finally:
@@ -253,7 +196,7 @@ def _downloaded(name: str) -> Path | None:
 
 
 def _no_such_model(given: str, *, near: str = "", detail: str = "") -> ConfigError:
-    near = did_you_mean(given, RECIPES) or near
+    near = did_you_mean(given, DEMOS) or near
     return ConfigError(
         f"model={given} is neither a folder nor a known model.{near} Give a demo model "
         f"({_demo_names()}), a folder written by save_pretrained, or a Hub model as owner/name."
@@ -262,4 +205,4 @@ def _no_such_model(given: str, *, near: str = "", detail: str = "") -> ConfigErr
 
 
 def _demo_names() -> str:
-    return ", ".join(RECIPES)
+    return ", ".join(DEMOS)

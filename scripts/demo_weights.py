@@ -20,7 +20,7 @@ NAMES = ("demo", "demo-draft", "demo-draft-generic")
 def main() -> None:
     for name in sys.argv[1:] or NAMES:
         with tempfile.TemporaryDirectory() as scratch:
-            train(models.RECIPES[name], folder=Path(scratch))
+            train(models.recipe(name), folder=Path(scratch))
             shutil.rmtree(models.SHIPPED / name, ignore_errors=True)
             shutil.copytree(scratch, models.SHIPPED / name, copy_function=shutil.copyfile)
 

@@ -7,7 +7,7 @@ from typing import final
 import numpy as np
 
 from gfcr.certificate.cell import Prompts
-from gfcr.models import RECIPES
+from gfcr.models import DEMOS, recipe
 from gfcr.seeds import rng
 from gfcr.tasks.codec import CharCodec
 
@@ -72,9 +72,9 @@ def long(asks: Asks) -> Prompts:
 
 
 def _questions(model: str, *, num: int, seed: int, answered: bool = False) -> list[tuple[int, ...]]:
-    if model not in RECIPES:
+    if model not in DEMOS:
         return []
-    demonstrations = RECIPES[model].demonstrations
+    demonstrations = recipe(model).demonstrations
     codec = CharCodec(alphabet=demonstrations.alphabet)
     shown = islice(demonstrations.stream(seed=seed), num)
     return [codec.encode(d.prompt + d.completion * answered) for d in shown]

@@ -103,7 +103,7 @@ class Outbox:
         data = packed(made.tensors.items())
         write(path, data=data)
         self.sent_bytes += len(data)
-        self.changed += made.size.changed
+        self.changed += made.changed
         return path
 
     def _served(self, tensor: "torch.Tensor") -> "torch.Tensor":

@@ -24,25 +24,12 @@ BITS: Final = ":bits"
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Size:
-    """Size of a delta, in elements and bytes."""
-
-    elements: int
-    """Elements of all weights."""
-    changed: int
-    """Elements whose bits differ."""
-    whole_bytes: int
-    """Bytes that sending all weights would take."""
-    sent_bytes: int
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Encoded:
-    """A delta: its tensors by name, as they go into a file, and its size."""
+    """A delta: its tensors by name, as they go into a file."""
 
     tensors: Tensors
-    size: Size
+    changed: int
+    """Elements of all weights whose bits differ."""
 
 
 def encode(before: Tensors, *, after: Tensors) -> Encoded:
@@ -57,20 +44,15 @@ def encode(before: Tensors, *, after: Tensors) -> Encoded:
     """
     _check(before, after)
     tensors: dict[str, torch.Tensor] = {}
-    changed = whole = sent = 0
+    changed = 0
     for name, new in after.items():
         at, bits = _differs(before[name], new)
         changed += at.numel()
-        whole += new.nbytes
         if at.nbytes + bits.nbytes < new.nbytes:
-            own = {f"{name}{AT}": at, f"{name}{BITS}": bits} if at.numel() else {}
+            tensors |= {f"{name}{AT}": at, f"{name}{BITS}": bits} if at.numel() else {}
         else:
-            own = {name: new.detach().cpu().contiguous()}
-        sent += sum(tensor.nbytes for tensor in own.values())
-        tensors |= own
-    elements = sum(tensor.numel() for tensor in after.values())
-    size = Size(elements=elements, changed=changed, whole_bytes=whole, sent_bytes=sent)
-    return Encoded(tensors=tensors, size=size)
+            tensors[name] = new.detach().cpu().contiguous()
+    return Encoded(tensors=tensors, changed=changed)
 
 
 def decode(before: Tensors, *, delta: Tensors) -> "dict[str, torch.Tensor]":

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
+import psutil
+
 from gfcr import models, registry
 from gfcr.process.cores import accelerated
 
@@ -101,8 +103,7 @@ def _weights(engine: str, *, model: str) -> int | None:
 
 
 def _memory() -> int:
-    lines = Path("/proc/meminfo").read_text().splitlines()
-    (free,) = (int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:"))
+    free = psutil.virtual_memory().available
     limit, used = (Path(f"/sys/fs/cgroup/memory.{name}") for name in ("max", "current"))
     bounded = limit.read_text().strip() if limit.is_file() else "max"
     return free if bounded == "max" else min(free, int(bounded) - int(used.read_text()))

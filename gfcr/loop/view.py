@@ -44,7 +44,7 @@ class RunView:
             records: reads the groups that another run recorded, and admits them.
             as_version: the policy version shown in place of the engine's.
         """
-        self._floor, self._note, self._records = floor, note, records
+        self._floor, self._note, self.recorded = floor, note, records
         self.target, self._as_version = target, as_version
         self.group_size, self.sampling, self.stream = group_size, sampling, stream
         self.step, self.round = step, 0
@@ -121,10 +121,6 @@ class RunView:
         task, codec = self._floor.desk.task, self._floor.codec
         return self._note([task.ask(codec, kind=kind, references=references)])[0]
 
-    def recorded(self, folder: str) -> list[Group]:
-        """See `stages.View.recorded`."""
-        return self._records(folder)
-
     def put_back(self, prompts: Sequence[Prompt]) -> None:
         """See `stages.View.put_back`."""
         self.stream.put_back(prompts)
@@ -163,10 +159,8 @@ _NAMES: Final = frozenset({*View.__annotations__, *vars(View)} - set(vars(object
 class _Shown:
     """A read-only view of a RunView that shows only the names of `stages.View`."""
 
-    __slots__ = ("_run",)
-
     def __init__(self, run: RunView) -> None:
-        object.__setattr__(self, "_run", run)
+        vars(self)["_run"] = run
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name not in _NAMES:

@@ -18,13 +18,14 @@ from gfcr import models
 from gfcr.errors import ConfigError, GfcrError, TaskError
 from gfcr.tasks.chain_sum import ALPHABET, ChainSum
 from gfcr.tasks.codec import CharCodec, HfCodec
+from gfcr.tasks.demos import chain_sum
 from gfcr.tasks.demos.base import Recipe
 from gfcr.tasks.demos.training import steps
 
 
 def tiny(**changes: Any) -> Recipe:
     small = {"steps": 4, "batch_tokens": 512, "layers": 2, "warmup": 2}
-    return dataclasses.replace(models.RECIPES["demo"], **{"name": "tiny", **small, **changes})
+    return dataclasses.replace(models.recipe("demo"), **{"name": "tiny", **small, **changes})
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +33,8 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("cache")
     patch = pytest.MonkeyPatch()
     patch.setenv("GFCR_CACHE", str(folder))
-    patch.setitem(models.RECIPES, "tiny", tiny())  # type: ignore[arg-type]
+    patch.setitem(models.DEMOS, "tiny", "chain_sum")
+    patch.setattr(chain_sum, "RECIPES", (*chain_sum.RECIPES, tiny()))
     yield folder
     patch.undo()
 
@@ -138,7 +140,7 @@ def test_a_hub_name_offline_says_what_to_do() -> None:
 
 
 def test_the_demo_recipe_fits_its_task() -> None:
-    for recipe in models.RECIPES.values():
+    for recipe in map(models.recipe, models.DEMOS):
         longest = max(len(d.prompt + d.completion) for d in _first(recipe, num=2000))
         assert longest + 1 <= recipe.max_positions
     assert CharCodec(alphabet=ChainSum.alphabet).vocab_size == 20

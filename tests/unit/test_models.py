@@ -19,10 +19,10 @@ def test_a_shipped_model_is_of_its_recipe_and_complete() -> None:
         folder = models.resolve(name)
         card = json.loads((folder / "gfcr_demo.json").read_text())
         weights = (folder / "model.safetensors").read_bytes()
-        assert card["key"] == models.RECIPES[name].key, f"run scripts/demo_weights.py {name}"
+        assert card["key"] == models.recipe(name).key, f"run scripts/demo_weights.py {name}"
         if folder.parent == models.SHIPPED:  # not with --perturb
             assert card["sha256"] == hashlib.sha256(weights).hexdigest()
-        assert len(weights) > 4 * models.RECIPES[name].parameters
+        assert len(weights) > 4 * models.recipe(name).parameters
         assert card["training"]["curve"][0] > 2 > card["training"]["curve"][-1]
         assert {"python", "torch", "transformers"} <= card["versions"].keys()
 
@@ -31,7 +31,7 @@ def test_a_shipped_model_is_found_before_one_in_the_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GFCR_CACHE", str(tmp_path))
-    made = tmp_path / "models" / models.RECIPES["demo"].key
+    made = tmp_path / "models" / models.recipe("demo").key
     made.mkdir(parents=True)
     assert models.resolve("demo") == models.here("demo") != made
     assert models.here("demo-tail") is None
@@ -46,7 +46,7 @@ def test_a_folder_of_models_that_lacks_one_is_refused(
 
 
 def test_the_bar_says_what_is_slow_when_it_is() -> None:
-    recipe = models.RECIPES["demo-30m"]
+    recipe = models.recipe("demo-30m")
     usual, slow = (pace(recipe, step=10, seconds=10 * s) for s in (2, 20))
     assert usual == recipe.name and slow.startswith("demo-30m: 87 min on a processor without bf16")
     assert pace(recipe, step=1, seconds=100) == recipe.name, "too early to tell"

@@ -66,3 +66,9 @@ class Recipe:
             del shaping[cosmetic]
         digest = hashlib.sha256(json.dumps(shaping, sort_keys=True).encode()).hexdigest()
         return f"{self.name}-{digest[:12]}"
+
+
+def draft(name: str, *, about: str, demonstrations: Demonstrations) -> Recipe:
+    """Returns the recipe of a small draft model."""
+    shape = {"hidden": 64, "layers": 2, "heads": 1, "mlp": 256, "steps": 400, "seconds": 15}
+    return Recipe(name=name, about=about, demonstrations=demonstrations, **shape)

@@ -10,10 +10,10 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import ClassVar, final
+from typing import ClassVar, Final, final
 
 from gfcr.tasks.chain_sum import ALPHABET, MAX_TOTAL, ChainSum, is_heldout, question
-from gfcr.tasks.demos.base import Demonstration, Demonstrations
+from gfcr.tasks.demos.base import Demonstration, Demonstrations, Recipe, draft
 
 
 @final
@@ -85,3 +85,39 @@ class ChainSumDemonstrations(Demonstrations):
             text = question(terms)
             if not is_heldout(text):
                 yield Demonstration(prompt=text, completion=self.styles.work(terms, rng=rng))
+
+
+_TAIL: Final = ChainSumDemonstrations(task=ChainSum(max_terms=20, mean_terms=8.0))
+RECIPES: Final = (
+    Recipe(
+        name="demo",
+        about="1.05M parameters, chain sums of 3 to 14 terms",
+        demonstrations=ChainSumDemonstrations(),
+        steps=640,
+        seconds=55,
+    ),
+    Recipe(
+        name="demo-tail",
+        about="1.05M parameters, chain sums of 3 to 20 terms: a longer tail",
+        demonstrations=_TAIL,
+        steps=700,
+        seconds=65,
+    ),
+    Recipe(
+        name="demo-30m",
+        about="33.6M parameters, chain sums of 3 to 20 terms: decoding waits for memory",
+        demonstrations=_TAIL,
+        hidden=512,
+        layers=8,
+        heads=8,
+        mlp=2048,
+        steps=260,
+        lr=2e-3,
+        seconds=600,
+    ),
+    draft(
+        "demo-draft",
+        about="0.13M parameters, drafts for the model 'demo'",
+        demonstrations=ChainSumDemonstrations(),
+    ),
+)

@@ -3,10 +3,10 @@
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import ClassVar, Final, final
 
 from gfcr.tasks.chain_sum import ALPHABET, MAX_TOTAL
-from gfcr.tasks.demos.base import Demonstration, Demonstrations
+from gfcr.tasks.demos.base import Demonstration, Demonstrations, draft
 
 
 @final
@@ -28,3 +28,12 @@ class Facts(Demonstrations):
     def _fact(self, rng: random.Random) -> str:
         total, first = rng.randint(0, MAX_TOTAL), rng.randint(0, MAX_TOTAL)
         return f"{first}{total - first:+d}={total}"
+
+
+RECIPES: Final = (
+    draft(
+        "demo-draft-generic",
+        about="0.13M parameters, the vocabulary of 'demo' without its task",
+        demonstrations=Facts(),
+    ),
+)

@@ -3,10 +3,10 @@
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import ClassVar, Final, final
 
 from gfcr.tasks.codec import CharCodec
-from gfcr.tasks.demos.base import Demonstration, Demonstrations
+from gfcr.tasks.demos.base import Demonstration, Demonstrations, Recipe
 from gfcr.tasks.formulas import is_heldout
 from gfcr.tasks.programs import ALPHABET, KINDS, Problem, Programs, drawn
 
@@ -48,3 +48,14 @@ def _drawn(kind: str, *, rng: random.Random, task: Programs) -> Problem:
     while is_heldout((found := drawn(kind, rng=rng, task=task)).table):
         pass
     return found
+
+
+RECIPES: Final = (
+    Recipe(
+        name="demo-programs",
+        about="1.05M parameters, tiny programs: run, run backwards, found and proposed",
+        demonstrations=ProgramDemonstrations(),
+        steps=1500,
+        seconds=150,
+    ),
+)

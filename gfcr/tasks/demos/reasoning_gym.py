@@ -8,9 +8,9 @@ import re
 import string
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, Final, final
 
-from gfcr.tasks.demos.base import Demonstration, Demonstrations
+from gfcr.tasks.demos.base import Demonstration, Demonstrations, Recipe
 from gfcr.tasks.demos.chain_sum import Styles
 from gfcr.tasks.reasoning_gym import HELDOUT_SHARE, make
 from gfcr.tasks.rows import content_key, fraction
@@ -41,3 +41,14 @@ class ReasoningGymChainSum(Demonstrations):
                 expression: str = entry["metadata"]["expression"]
                 terms = tuple(int(t) for t in re.findall(r"[+-]?\d+", expression.replace(" ", "")))
                 yield Demonstration(prompt=question, completion=self.styles.work(terms, rng=rng))
+
+
+RECIPES: Final = (
+    Recipe(
+        name="demo-ascii",
+        about="1.06M parameters, printable ASCII, chain_sum of reasoning-gym",
+        demonstrations=ReasoningGymChainSum(),
+        steps=2400,  # with half of them it cannot copy long sums, and RL learns nothing
+        seconds=540,
+    ),
+)
