@@ -10,6 +10,7 @@ from gfcr.errors import ConfigError
 from gfcr.speculation.base import BuiltIn, Target
 from gfcr.speculation.draft_model import DraftModel
 from gfcr.speculation.ngram import Ngram
+from gfcr.speculation.vllm_method import VllmMethod
 from tests.cases import over
 
 
@@ -80,3 +81,25 @@ def test_wrong_values_are_named() -> None:
         Ngram(shortest=4, longest=2)
     with pytest.raises(ConfigError, match=r"medusas.*Did you mean 'medusa'"):
         registry.build("drafter", {"name": "vllm_method", "method": "medusas"})
+
+
+@over(
+    ("key", "value"),
+    [
+        ("rejection_sample_method", "synthetic"),
+        ("rejection_sample_method", "block"),
+        ("rejection_sample_method", "fly"),
+        ("synthetic_acceptance_length", 2.0),
+        ("synthetic_acceptance_rates", [0.9]),
+    ],
+)
+def test_no_option_replaces_the_exact_rule_of_acceptance(key: str, value: object) -> None:
+    with pytest.raises(ConfigError, match=rf"options\.{key}=.*Leave it out"):
+        VllmMethod(options={key: value})
+
+
+def test_the_exact_rule_may_be_named_and_own_keys_win() -> None:
+    named = VllmMethod(options={"rejection_sample_method": "standard", "method": "fly"})
+    assert named.settings()["method"] == "eagle"
+    with pytest.raises(ConfigError, match="unknown method 'fly'"):
+        VllmMethod(method="fly")
