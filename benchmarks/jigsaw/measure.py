@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, final
 
+from benchmarks.jigsaw.fitting import fitted
 from benchmarks.jigsaw.predicted import predicted
 from benchmarks.rounds import weights
 from gfcr import config as configs
@@ -94,7 +95,7 @@ def measure(
         for number in range(PROBES):
             own = Path(work, f"probe-{number}")
             met += _run(study, probe, seed=study.seeds[0], work=own)[1]
-        slowdown = slowdowns.fitted(met)
+        slowdown = fitted(met)
         file = table or Path(work, "table.json")
         slowdowns.write(slowdown, path=file)
         rounds: list[Round] = []

@@ -1,91 +1,47 @@
-"""Slowdowns of sub-stages beside each other: fitted to what was lent, written and read."""
+"""Files of slowdowns of sub-stages beside each other, as measured on one machine."""
 
-import importlib
 import json
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+import os
+import platform
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any
 
-import numpy as np
-
-from gfcr.cluster.jigsaw.substages import Share, Slowdown
+from gfcr.cluster.jigsaw.substages import Slowdown
 from gfcr.errors import ConfigError
-from gfcr.launch.lending import Lent, even
-from gfcr.process.lease import Kind
-
-_SLOWEST: Final = 20.0
-Beside: TypeAlias = tuple[Kind, Share]
+from gfcr.launch.lending import even
 
 
-def fitted(lent: Iterable[Lent]) -> Slowdown:
-    """Fits, for each kind, its length alone and its speed beside each other kind.
-
-    A sub-stage of a kind that ran dt_s seconds in each of its stretches s did
-    sum_s r_s dt_s = w seconds of work, with r = 1 alone; least squares over all of a kind, and over
-    one more beside each other kind that `even` would have told. Unseen pairs keep that factor.
-    """
-    by_kind: dict[Kind, list[Lent]] = defaultdict(list)
-    for each in lent:
-        by_kind[each.kind].append(each)
-    found = dict(even().times)
-    for kind, stages in by_kind.items():
-        for (other, share), speed in _speeds(stages, kind=kind).items():
-            found[kind, other, share] = 1 / speed
-    return Slowdown(times=found)
+def machine() -> str:
+    """Returns what slowdowns depend on: the processor's name, and how many cores may be used."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return f"{len(os.sched_getaffinity(0))} x {(names or [platform.machine()])[0]}"
 
 
 def write(slowdown: Slowdown, *, path: Path) -> None:
-    """Writes a table of slowdowns, for `launcher.table`."""
+    """Writes a table of this machine's slowdowns, for `launcher.table`."""
     told = [[*key, times] for key, times in slowdown.times.items()]
-    path.write_text(json.dumps({"slowdowns": told}, indent=0))
+    path.write_text(json.dumps({"machine": machine(), "slowdowns": told}, indent=0))
 
 
 def read(path: Path) -> Slowdown:
     """Reads a table of slowdowns; unmeasured pairs are those of `even`.
 
     Raises:
-        ConfigError: the file cannot be read, or is no such table.
+        ConfigError: the file cannot be read, is no such table, or is another machine's.
     """
+    make = f"make one here by `gfcr bench jigsaw STUDY --table {path}`."
     try:
-        told: Sequence[Any] = json.loads(path.read_text())["slowdowns"]
-        given = {(a, b, share): float(times) for a, b, share, times in told}
-        return Slowdown(times={**even().times, **given})
+        held: Any = json.loads(path.read_text())
+        measured_on = str(held["machine"])
+        given = {(a, b, share): float(times) for a, b, share, times in held["slowdowns"]}
+        slowdown = Slowdown(times={**even().times, **given})
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ConfigError(
-            f"launcher.table={path} is no table of slowdowns ({error}): make one by "
-            f"`gfcr bench jigsaw STUDY --table {path}`."
+            f"launcher.table={path} is no table of slowdowns ({error}): {make}"
         ) from error
-
-
-def _speeds(stages: Sequence[Lent], *, kind: Kind) -> Mapping[Beside, float]:
-    """Fits the work per second that a kind does beside each other kind, 1 being its speed alone."""
-    columns: list[Beside] = sorted(
-        {(s.other, s.share) for lent in stages for s in lent.stretches if s.other is not None},
-        key=str,
-    )
-    if not columns:
-        return {}
-    beside_NK = np.zeros((len(stages), len(columns)))
-    alone_N = np.zeros(len(stages))
-    for row, lent in enumerate(stages):
-        for s in lent.stretches:
-            if s.other is None:
-                alone_N[row] += s.end_s - s.begin_s
-            else:
-                beside_NK[row, columns.index((s.other, s.share))] += s.end_s - s.begin_s
-    optimize: Any = importlib.import_module("scipy.optimize")
-    # Few meetings tell little: what is known ahead counts as one more sub-stage.
-    median: Any = np.median  # partially typed
-    told, long_s = even().times, float(median(alone_N + beside_NK.sum(axis=1)))
-    known_K = np.array([long_s / told[kind, *column] for column in columns])
-    table: Any = np.block(  # partially typed
-        [
-            [np.ones((len(stages), 1)), -beside_NK],
-            [np.zeros((len(columns), 1)), long_s * np.eye(len(columns))],
-        ]
-    )
-    low = np.array([0.0, *[1 / _SLOWEST] * len(columns)])
-    high = np.array([np.inf, *[1.0] * len(columns)])
-    solved = optimize.lsq_linear(table, np.concatenate([alone_N, known_K]), bounds=(low, high))
-    return dict(zip(columns, map(float, solved.x[1:]), strict=True))
+    if measured_on != machine():
+        raise ConfigError(
+            f"launcher.table={path} was measured on {measured_on}, this is {machine()}: {make}"
+        )
+    return slowdown

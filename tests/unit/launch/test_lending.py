@@ -1,5 +1,6 @@
 """Cores that are lent: who gets which, for what, and what it took."""
 
+import json
 import random
 from collections.abc import Mapping
 from itertools import pairwise
@@ -8,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.jigsaw.fitting import fitted
 from benchmarks.jigsaw.predicted import SCHEDULERS, predicted
 from gfcr.cluster.jigsaw.substages import Slowdown
 from gfcr.errors import ConfigError
@@ -172,7 +174,7 @@ def test_slowdowns_are_found_again_from_what_was_lent() -> None:
             Stretch(begin_s=alone, end_s=alone + beside, other=other, share=0.5),
         ]
         lent.append(Lent(trial="a", kind=kind, stretches=stretches))
-    found = slowdowns.fitted(lent)
+    found = fitted(lent)
     for key, times in true.items():
         assert found.times[key] == pytest.approx(times, rel=0.05)
     assert found.times["tail", "train", 0.5] == HALF, "was not seen"
@@ -182,6 +184,21 @@ def test_a_table_is_what_was_written(tmp_path: Path) -> None:
     path = tmp_path / "table.json"
     slowdowns.write(table(), path=path)
     assert slowdowns.read(path) == table()
-    path.write_text("[]")
-    with pytest.raises(ConfigError, match=r"launcher.table=.*gfcr bench jigsaw STUDY --table"):
+    for text in ("[]", "no JSON", json.dumps({"slowdowns": []})):
+        path.write_text(text)
+        with pytest.raises(ConfigError, match=r"launcher.table=.*gfcr bench jigsaw STUDY --table"):
+            slowdowns.read(path)
+
+
+@over("changed", [("machine", "64 x another"), ("slowdowns", [["decode", "train", 0.5, 0.9]])])
+def test_a_table_of_another_machine_or_that_is_none_is_refused(
+    changed: tuple[str, Any], tmp_path: Path
+) -> None:
+    path, (key, value) = tmp_path / "table.json", changed
+    slowdowns.write(table(), path=path)
+    path.write_text(json.dumps({**json.loads(path.read_text()), key: value}))
+    with pytest.raises(ConfigError, match="gfcr bench jigsaw STUDY --table") as refused:
         slowdowns.read(path)
+    assert key != "machine" or f"on 64 x another, this is {slowdowns.machine()}" in str(
+        refused.value
+    )
