@@ -146,7 +146,7 @@ factors = st.fixed_dictionaries({k: st.floats(1.0, 2.2).map(lambda x: round(x, 2
 
 @pytest.mark.whole
 @given(chains=st.lists(chains, min_size=1, max_size=2), times=factors, merge=st.booleans())
-@settings(deadline=None)
+@settings(deadline=None, max_examples=500)
 def test_looking_ahead_is_never_worse_than_greedy_and_far_enough_the_best(
     chains: list[dict[str, float]], times: dict[tuple[str, str], float], merge: bool
 ) -> None:

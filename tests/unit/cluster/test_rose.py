@@ -119,3 +119,64 @@ def test_a_trace_is_bounded_in_count_and_time() -> None:
     )
     with pytest.raises(ConfigError, match="rate"):
         Trace(seconds=1, rate=0)
+
+
+# ---------------------------------------------------------------- admission, played and tried
+
+
+def _served(last: list[float], waiting: list[tuple[float, int]]) -> list[Served]:
+    decoding = [Served(arrived_s=0, waiting=0, last_s=at) for at in last]
+    return decoding + [Served(arrived_s=at, waiting=tokens) for at, tokens in waiting]
+
+
+def _kept(served: list[Served], *, rollouts: int, of: Admission) -> bool:
+    """Plays iterations, `rollouts` tokens in the first, until each request has its next token."""
+    now, queue = 1.0, [r for r in served if r.last_s is None]
+    decoding = [r for r in served if r.last_s is not None]
+    left, first = sum(r.waiting for r in queue), True
+    while first or left:
+        prefilled = min(left, of.chunk)
+        extra = rollouts if first else 0
+        now += of.cost.seconds(tokens=len(decoding) + prefilled + extra)
+        left -= prefilled
+        if first and any(now >= (r.last_s or 0) + of.objectives.tpot_s for r in decoding):
+            return False
+        first = False
+    return not queue or now < min(r.arrived_s for r in queue) + of.objectives.ttft_s
+
+
+requests = st.builds(
+    _served,
+    st.lists(st.floats(0.9, 1), max_size=4),
+    st.lists(st.tuples(st.floats(0.5, 1), st.integers(1, 150)), max_size=3),
+)
+
+
+@given(served=requests, most=st.integers(0, 120))
+def test_as_much_is_let_in_as_a_scheduler_that_tries_every_number(
+    served: list[Served], most: int
+) -> None:
+    """What is due at the very end of a step may go either way: floats."""
+    found = ADMISSION.tokens(served, now=1.0, most=most)
+    tried = [n for n in range(most + 1) if _kept(served, rollouts=n, of=ADMISSION)]
+    assert abs(found - max(tried, default=0)) <= 1
+    if ADMISSION.slack_s(served, now=1.0) <= 0:
+        assert found == 0, "nothing at negative slack"
+
+
+@given(
+    served=requests,
+    most=st.integers(0, 500),
+    tighter=st.tuples(st.floats(0.1, 1), st.floats(0.1, 1)),
+    reserve=st.floats(0, 1),
+)
+def test_tighter_budgets_and_larger_reserves_never_let_in_more(
+    served: list[Served], most: int, tighter: tuple[float, float], reserve: float
+) -> None:
+    objectives = Objectives(ttft_s=0.5 * tighter[0], tpot_s=0.1 * tighter[1])
+    let_in = ADMISSION.tokens(served, now=1.0, most=most)
+    for other in (
+        replace(ADMISSION, objectives=objectives),
+        replace(ADMISSION, reserve=reserve),
+    ):
+        assert other.tokens(served, now=1.0, most=most) <= let_in
