@@ -16,6 +16,7 @@ from gfcr.errors import EngineError
 
 _MOST_LOSSES: Final = 3
 """Consecutive losses without a single sampled token after which a server is given up."""
+_LEAST: Final = 16  # tokens in `timeout_s`, of all requests, below which a server counts as hung
 
 
 @final
@@ -49,7 +50,7 @@ class Server:
             url: its address; empty for a process, which reports its own.
             process: the process of a server that gfcr starts; None: it is not restarted when lost.
             events: queue for what it reports.
-            timeout_s: seconds without any answer after which it counts as hung.
+            timeout_s: seconds of silence after which it counts as hung.
             patience_s: seconds it may take to start.
             drafts: the speculation settings it must have; None: it must not speculate.
         """
@@ -65,7 +66,7 @@ class Server:
         self._has = ""
         """Digest of the weights that it was last known to have loaded."""
         self.heard_s = 0.0
-        """Monotonic time of its last answer, or of the first request sent to it while idle."""
+        """Monotonic time of its latest tokens, or of its first request; earlier where it drips."""
         self._lost = 0
         self._then = self._now = self._gone = Counted()
         """Counters: of this start at its beginning and last poll; and the sum of earlier starts."""
@@ -122,9 +123,8 @@ class Server:
 
     def call(self, method: str, *args: str) -> Any:
         """Calls a method of `vllm_inside` in the server and returns its result."""
-        asked = {"method": method, "args": [*args]}
         try:
-            return self._wire.ask("/collective_rpc", asked)["results"][0]
+            told = self._wire.ask("/collective_rpc", {"method": method, "args": [*args]})
         except LostServerError:
             raise
         except EngineError as error:
@@ -132,6 +132,7 @@ class Server:
                 f"the server at {self.url} does not know gfcr: start it as "
                 f"docs/scale-out.md says. It answers: {error}"
             ) from error
+        return told["results"][0]
 
     def send(self, flight: Flight, *, eos: Sequence[int], traced: bool) -> None:
         """Sends a request under `flight.key` and starts streaming its tokens."""
@@ -141,8 +142,8 @@ class Server:
         self._wire.stream(flight.key, flight.body(eos=eos, traced=traced))
 
     def heard(self, *, tokens: int) -> None:
-        """Notes that the server answered; with tokens, its count of fruitless restarts is reset."""
-        self.heard_s = time.monotonic()
+        """Notes how much the server answered; a token resets its count of fruitless restarts."""
+        self.heard_s = min(time.monotonic(), self.heard_s + tokens * self._timeout_s / _LEAST)
         self._lost = 0 if tokens else self._lost
 
     def forget(self, key: str, *, ended: bool) -> None:
@@ -238,8 +239,7 @@ class Server:
             self.process.stop()
 
     def _begun(self) -> Wire:
-        process = self.process
-        if process is not None:
+        if (process := self.process) is not None:
             process.begin()
         wire = Wire(events=self._events, timeout_s=self._timeout_s)
         where = (lambda: process.url) if process else (lambda: self._url)

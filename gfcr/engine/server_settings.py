@@ -41,7 +41,7 @@ class Serving(Settings):
     start_timeout_s: Positive = 600.0
     """Seconds that a server may take to start."""
     timeout_s: Positive = 120.0
-    """Seconds without an answer after which a server that has requests counts as hung."""
+    """Seconds in which a server that has requests says 16 tokens, of all of them, or is hung."""
 
     def __post_init__(self) -> None:
         if self.deltas and self.dtype == "auto":

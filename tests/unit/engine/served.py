@@ -30,6 +30,10 @@ class Served:
     """Pieces of streams until every connection is cut."""
     hangs_after: int | None = None
     refuses: str = ""
+    status: int = 400
+    """With which it refuses."""
+    truncates_after: int | None = None
+    """Pieces of streams until every stream ends early, as if it were whole."""
     cuts: bool = False
     """Whether it cuts the connection of every request."""
     garbles: bool = False
@@ -96,7 +100,7 @@ class Served:
             request.transport.abort()
             return web.Response()
         if self.refuses:
-            return web.json_response({"error": {"message": self.refuses}}, status=400)
+            return web.json_response({"error": {"message": self.refuses}}, status=self.status)
         if "prompt_logprobs" in params:
             heat, likeliest = params["temperature"], range(params["prompt_logprobs"], 0, -1)
             law = {t: {"logprob": -t / heat, "rank": t} for t in [*body["token_ids"], *likeliest]}
@@ -111,6 +115,8 @@ class Served:
                 await asyncio.sleep(60)
             if self.dies_after is not None and self.pieces >= self.dies_after:
                 request.transport.abort()
+                return answer
+            if self.truncates_after is not None and self.pieces >= self.truncates_after:
                 return answer
             self.pieces += 1
             token = next_token(tokens)

@@ -192,6 +192,39 @@ def test_a_server_that_talks_rubbish_is_started_again(start: Any) -> None:
     assert starts(engine) == [2]
 
 
+def test_a_server_that_ends_a_stream_early_is_started_again(start: Any) -> None:
+    first, second = Served(), Served()
+    engine = start((first, second))
+    first.truncates_after = first.pieces + 5
+    engine.submit(request("a"))
+    assert finished(engine, num=1)["a"] == (expected(12), FinishReason.LENGTH)
+    assert starts(engine) == [2] and engine.stats().generated_tokens == 12
+
+
+def test_a_server_that_drips_is_started_again_and_its_drops_are_kept(start: Any) -> None:
+    """A token every half of `timeout_s`: never silent for as long, and as good as hung."""
+    first, second = Served(), Served()
+    engine = start((first, second), timeout_s=1.0)
+    first.slow_s = 0.5
+    engine.submit(request("a"))
+    assert finished(engine, num=1)["a"] == (expected(12), FinishReason.LENGTH)
+    assert starts(engine) == [2] and engine.stats().generated_tokens == 12
+    (again,) = [a for a in second.asked if a["request_id"].startswith("a@")]
+    had = len(again["token_ids"]) - len(PROMPT)
+    assert had and again["token_ids"] == [*PROMPT, *expected(had)]
+
+
+def test_a_server_that_fails_within_ends_the_run_with_its_words(start: Any) -> None:
+    server = Served()
+    engine = start(server)
+    server.refuses, server.status = "CUDA error", 500
+    engine.submit(request("a"))
+    with pytest.raises(EngineError, match=r"refused request 'a'.*CUDA error"):
+        finished(engine, num=1)
+    with pytest.raises(EngineError, match="CUDA error"):
+        engine.score([[1, 2]], sampling=Sampling())
+
+
 def test_a_server_of_somebody_s_is_not_started_again(start: Any) -> None:
     server = Served()
     engine = start(server, given=True)
