@@ -13,7 +13,7 @@ from gfcr.types import Sampling
 from gfcr.values import merging
 from gfcr.values.overrides import parse_overrides
 
-_KINDS: Final = ("task", "engine", "trainer")
+_KINDS: Final = ("task", "engine", "trainer", "schedule")  # a spec leaves out `sync`
 
 
 def fitting(levers: Iterable[Lever], *, spec: Spec) -> tuple[Lever, ...]:
@@ -53,7 +53,7 @@ def _checked(strategy: Strategy, *, values: Mapping[str, Any]) -> dict[str, Any]
     Raises:
         GfcrError: a key or value is not allowed, or parts do not fit each other.
     """
-    parts = {kind: registry.build(kind, values[kind]) for kind in _KINDS}
+    parts = {kind: registry.build(kind, values.get(kind, "sync")) for kind in _KINDS}
     sampling = Sampling(**values["sampling"])
     strategy.check()
     parts["trainer"].check(strategy.loss, correction=strategy.correction, sampling=sampling)

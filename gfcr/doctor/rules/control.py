@@ -178,6 +178,9 @@ RULES: Final = (
             "strategy.replays.partial_rollouts.max_staleness=1": "drops what is older than that",
             "strategy.replays.group_replay.max_age=2": "forgets groups after two updates",
             scaled("trainer.learning_rate", by=0.1): "smaller steps between sampling and use",
+            "strategy.loss.off_policy=behaviour": "clips against the policy that sampled",
+            "schedule.staleness=1": "batches are begun under the policy before, at the earliest",
+            "schedule.updates=1": "batches are made by the policy before",
         },
     ),
     Rule(
@@ -193,6 +196,23 @@ RULES: Final = (
             "strategy.drafter=das": "drafts from the rollouts of the latest updates",
             "strategy.drafter=online": "trains the draft model on what is sampled",
             "strategy.drafter=none": "no speculation",
+        },
+    ),
+    Rule(
+        # Batches made ahead hide generation behind training. Where the trainer waits all the same,
+        # its rollouts are older for nothing.
+        name="starved_trainer",
+        cell="C6.8",
+        says="batches are made ahead, and the trainer waits for them {figure:.0%} of the time.",
+        figure=mean("time/exposed_s", over="time/step_s"),
+        limit=0.3,
+        metrics=("time/exposed_s", "time/step_s"),
+        advice={
+            "engine.name=vllm_server": "samples beside the trainer, not in turn with it",
+            "engine={name: pool, size: 2}": "two servers sample",
+            "strategy.drafter=suffix": "speculation: several tokens of a rollout a pass",
+            "schedule={name: async, staleness: 2}": "a long rollout holds up one batch of three",
+            "schedule=sync": "rollouts of the policy that learns from them",
         },
     ),
     Rule(

@@ -162,6 +162,34 @@ def test_levers_that_an_experiment_refuses_or_has_are_left_out() -> None:
     assert fitting(good, spec=spec) == tuple(good)
 
 
+@over(
+    ("schedule", "offered"),
+    [
+        (None, set[str]()),
+        ({"name": "lag", "updates": 4}, {"schedule.updates=1"}),
+        ({"name": "lag", "updates": 1}, set[str]()),
+        ({"name": "async", "staleness": 4}, {"schedule.staleness=1"}),
+    ],
+)
+def test_rollouts_that_a_schedule_made_too_old_are_made_younger_by_it(
+    schedule: Any, offered: set[str]
+) -> None:
+    spec = {**spec_of("dead_groups"), **({"schedule": schedule} if schedule else {})}
+    levers = fitting(RULES["off_policy_drift"].levers(spec), spec=spec)
+    given = {o for lever in levers for o in lever.overrides}
+    assert {o for o in given if o.startswith("schedule.")} == offered
+    assert {"strategy.correction=truncated", "strategy.loss.off_policy=behaviour"} <= given
+
+
+def test_a_trainer_in_turn_is_not_starved() -> None:
+    in_turn, starved = {"time/step_s": 2.0}, {"time/step_s": 2.0, "time/exposed_s": 1.0}
+    found = [
+        figures(History((n, line) for n in range(5))).get(RULES["starved_trainer"])
+        for line in (in_turn, starved)
+    ]
+    assert found == [None, 0.5], "in turn, generation is no wait that a schedule was to hide"
+
+
 def test_levers_of_an_experiment_whose_code_lies_elsewhere_are_not_judged() -> None:
     spec = spec_of("dead_groups")
     gone = {**spec, "strategy": {**spec["strategy"], "generate": {"name": "gone.py:Gone"}}}
