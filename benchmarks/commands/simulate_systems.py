@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Sequence
 from dataclasses import asdict, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_type_hints
 
 from gfcr.commands import Outcome, to_write, within
@@ -53,14 +54,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         if system == "rose":
             sub.add_argument("--seeds", type=within(Count), default=5, help="traces (5)")
         else:
-            told = "draw who ran when"
+            told = "draw who ran when, or the graph"
             at, kind = _dest("plot"), "FILE.png"
             sub.add_argument("--plot", dest=at, type=to_write, metavar=kind, help=told)
+            told = "only print the sub-stages of a recorded run's step"
+            sub.add_argument("--graph", type=Path, metavar="RUN", help=told)
         hidden = argparse.SUPPRESS
         sub.add_argument("--json", action="store_true", default=hidden, help=hidden)
 
 
 def run(options: argparse.Namespace) -> Outcome:
+    if getattr(options, "graph", None) is not None:
+        return _graph(options)
     scene = _scene(options.system)
     made = scene(**{field.name: getattr(options, _dest(field.name)) for field in fields(scene)})
     return (_rose if options.system == "rose" else _jigsaw)(made, options)
@@ -125,6 +130,27 @@ def _jigsaw(scene: Any, options: argparse.Namespace) -> Outcome:
     table = Table(rows=found, columns=columns, title="JigsawRL, simulated", caption=said)
     kept = [{k: v for k, v in asdict(row).items() if k != "timeline"} for row in found]
     return _outcome(scene, derived=derived, rows=kept, table=table)
+
+
+def _graph(options: argparse.Namespace) -> Outcome:
+    from benchmarks.systems import stages
+
+    nodes, plot = stages.of_run(options.graph), getattr(options, _dest("plot"))
+    if plot is not None:
+        stages.draw(nodes, path=plot)
+    whole_s = sum(node.stage.work_s for node in nodes)
+    columns: tuple[Column[stages.Node], ...] = (
+        Column("sub-stage", lambda node: node.stage.kind, words=True),
+        Column("seconds", lambda node: node.stage.work_s, ".3g"),
+        Column("of the step", lambda node: node.stage.work_s / whole_s, ".0%"),
+        Column("tokens", lambda node: node.tokens, words=True),
+        Column("rollouts a pass", lambda node: node.running, ".1f"),
+        Column("after", lambda node: ", ".join(node.stage.needs), words=True),
+    )
+    said = "Means over updates; bands meet at the quantiles 0.5 and 0.9 of the recorded lengths."
+    table = Table(rows=nodes, columns=columns, title="Sub-stages of a step", caption=said)
+    data = {"sub_stages": [asdict(node) for node in nodes], "step_s": whole_s}
+    return Outcome(data=data, text=[table])
 
 
 def _outcome(

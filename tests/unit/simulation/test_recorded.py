@@ -56,6 +56,23 @@ def test_the_engines_cost_is_recovered_and_the_run_plays_again(tmp_path: Path) -
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+def test_the_sub_stages_of_a_step_are_its_measured_seconds(tmp_path: Path) -> None:
+    run, picture = recorded(tmp_path, updates=7), tmp_path / "graph.png"
+    done = gfcr("simulate", "jigsaw", "--graph", run, "--plot", picture, "--json")
+    assert done.returncode == 0, done.stderr
+    nodes = json.loads(done.stdout)["sub_stages"]
+    decoding = [node for node in nodes if node["running"] is not None]
+    found = calibrate(run)
+    assert sum(n["stage"]["work_s"] for n in decoding) == pytest.approx(found.generate_s)
+    assert [n["stage"]["kind"] for n in decoding] == ["decode-0", "decode-1", "tail"]
+    running = [n["running"] for n in decoding]
+    assert running == sorted(running, reverse=True) and running[0] > running[-1] >= 1
+    before = [[], *([n["stage"]["name"]] for n in nodes[:-1])]
+    assert [n["stage"]["needs"] for n in nodes] == before, "one after the other"
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert "rollouts a pass" in gfcr("simulate", "jigsaw", "--graph", run).stdout
+
+
 def test_a_run_with_too_few_updates_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"2 updates .* at least 4 .*max_steps"):
         calibrate(recorded(tmp_path, updates=3))
