@@ -280,7 +280,7 @@ class RunSource:
 
 def _step_metrics(metrics: Mapping[str, float], *, cost: Cost) -> dict[str, float]:
     times = {k: v for k, v in metrics.items() if k.endswith("_s") and "/" not in k}
-    own = {k: v for k, v in metrics.items() if k.startswith("correction/")}
+    own = {k: v for k, v in metrics.items() if k.startswith(("correction/", "schedule/"))}
     # Beside the trainer, a batch costs it what it waits.
     made_s = 0.0 if "exposed_s" in times else cost.wall_s
     step_s = made_s + sum(times.values())

@@ -102,7 +102,7 @@ class Ahead:
 
     def updated(self, *, step: int, metrics: Mapping[str, float]) -> None:
         """See `BatchSource.updated`."""
-        told = {**metrics, "exposed_s": self._waited_s}
+        told = {**metrics, "exposed_s": self._waited_s, "schedule/ready": float(len(self._ready))}
         self._tell(lambda: self._work.updated(step=step, metrics=told), version=step)
 
     def state_dict(self) -> dict[str, Any]:

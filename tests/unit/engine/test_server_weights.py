@@ -71,9 +71,16 @@ def test_a_delta_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     for base, words in ((other, "does not give the weights"), ({}, "does not fit the weights")):
         with pytest.raises(EngineError, match=words):
             received(second.delta, digest=second.digest, base=base)
-    second.delta.write_bytes(second.delta.read_bytes()[:-4])
-    with pytest.raises(EngineError, match="does not"):
-        received(second.delta, digest=second.digest, base=held)
+    whole = second.delta.read_bytes()
+    flipped = [bytearray(whole), bytearray(whole)]
+    flipped[0][-1] ^= 1
+    flipped[1][-9] ^= 1
+    for corrupted in (whole[:-4], *flipped):
+        second.delta.write_bytes(corrupted)
+        with pytest.raises(EngineError, match="does not"):
+            received(second.delta, digest=second.digest, base=held)
+    second.delta.write_bytes(whole)
+    assert received(second.delta, digest=second.digest, base=held).keys() == held.keys()
 
 
 def test_all_weights_are_written_only_for_who_needs_them(tmp_path: Path) -> None:

@@ -204,6 +204,18 @@ def test_parts_hear_of_each_update_once_in_order_and_before_its_policy(beside: b
 
 
 @pytest.mark.slow
+def test_the_queue_of_each_update_is_logged_and_is_what_is_ahead() -> None:
+    """In turn a lag of two has all that it may make ready before the trainer goes on."""
+    for beside in (False, True):
+        made = work()
+        run_on(made, Lag(updates=2), beside=beside)
+        ready = [each[2]["schedule/ready"] for each in made.asked if each[0] == "updated"]
+        assert len(ready) == LAST and all(0 <= n <= 2 for n in ready) and ready[-1] == 0
+        if not beside:
+            assert ready == [2, 2, 2, 2, 1, 0]
+
+
+@pytest.mark.slow
 def test_what_the_trainer_changes_is_copied_before_it_does() -> None:
     made = work(on=lambda engine: Slow(engine, takes=[0.004], draw=Random(0)))
     policy = Tensor(0)
