@@ -107,6 +107,27 @@ def test_a_sweep_that_lends_cores_goes_on_after_a_kill(tmp_path: Path) -> None:
     assert made(tmp_path) == 2 * 60
 
 
+@pytest.mark.slow
+def test_a_trial_that_is_killed_leaves_its_cores_to_the_other_and_goes_on_later(
+    tmp_path: Path,
+) -> None:
+    """The one that held a lease when it died is asked for nothing more."""
+    both = jobs(tmp_path, trainer={**LONG, "max_steps": 24})
+    killed = list[int]()
+
+    def watch(job: Job) -> None:
+        if not killed and made(Path(both[0].folder)) > 2:
+            killed.extend(trial_processes(both[0].folder))
+            for process in killed:
+                os.kill(process, signal.SIGKILL)
+
+    ends = {end.job.name: end.result["status"] for end in Jigsaw().run(both, watch=watch)}
+    assert killed and ends == {"a/0": "failed", "b/0": "finished"}
+    again = {end.job.name: end.result for end in Jigsaw().run(both)}
+    assert {result["status"] for result in again.values()} == {"finished"}
+    assert made(tmp_path) == 2 * 24, "nothing is lost"
+
+
 def test_what_cores_cannot_be_lent_to_is_refused(tmp_path: Path) -> None:
     for changes, told in (
         ({"budget": {"seconds": 60}}, "budget.seconds=60"),
