@@ -20,9 +20,10 @@ from gfcr.cluster.memory import KvBudget
 from gfcr.cluster.slack import Admission, Objectives, Served
 from gfcr.seeds import rng
 
-Arm: TypeAlias = Literal["serving", "split", "unadmitted", "rose"]
-"""No rollouts; half of the machine for each; rollouts in every iteration; as slack allows."""
-ARMS: Final[tuple[Arm, ...]] = ("serving", "split", "unadmitted", "rose")
+Arm: TypeAlias = Literal["serving", "split", "unadmitted", "idle", "rose"]
+"""No rollouts; half of the machine for each; rollouts in every iteration; in those without a
+request, as who lends out idle GPUs does (RLix, our reading); as slack allows."""
+ARMS: Final[tuple[Arm, ...]] = ("serving", "split", "unadmitted", "idle", "rose")
 _BLOCK: Final = 32
 _CHUNK: Final = 512
 """The most rollout prompt tokens that an iteration computes (ROSE)."""
@@ -214,6 +215,8 @@ class _Engine:
         if self.arm == "split":
             return self._roll_apart(served)
         most = len(self.rollouts) + _CHUNK
+        if self.arm == "idle" and self.requests:
+            return 0
         if self.arm == "rose":
             served_now = (request.served for request in self.requests)
             most = self.work.admission.tokens(served_now, now=self.now, most=most)

@@ -40,7 +40,8 @@ def test_one_request_alone_takes_its_passes() -> None:
 
 def test_rollouts_alone_fill_the_time_and_half_of_it_on_a_half() -> None:
     """8 tokens a pass of 0.018 s, for 10 s."""
-    for arm, expected in (("unadmitted", 4444), ("rose", 4444), ("split", 2222)):
+    every = (("unadmitted", 4444), ("idle", 4444), ("rose", 4444), ("split", 2222))
+    for arm, expected in every:
         found = simulate(work([]), arm=arm)
         assert found.rollout_tokens == pytest.approx(expected, rel=0.01), arm
 
@@ -61,6 +62,16 @@ def test_on_a_half_serving_takes_twice_as_long_whatever_rollouts_do() -> None:
     assert 2 * alone.ttft_p99 <= half.ttft_p99 + 1e-9 <= 2 * alone.ttft_p99 + 0.04
 
 
+def test_idle_time_alone_delays_a_request_by_one_iteration_at_most() -> None:
+    """And lends no more than slack does, which has the same idle time and more."""
+    arrivals = [Arrival(at_s=0.7 * i, prompt=40, output=20) for i in range(12)]
+    found = {arm: simulate(work(arrivals), arm=arm) for arm in ("serving", "idle", "rose")}
+    alone, idle = found["serving"], found["idle"]
+    assert alone.ttft_p99 <= idle.ttft_p99 + 1e-9 <= alone.ttft_p99 + 0.04
+    assert idle.tpot_p99 == pytest.approx(alone.tpot_p99)
+    assert 0 < idle.rollout_tokens < found["rose"].rollout_tokens
+
+
 def test_memory_that_serving_needs_is_taken_from_rollouts_which_come_back() -> None:
     """100 blocks: eight rollouts hold up to four each; a burst of prompts needs 70."""
     burst = [Arrival(at_s=1.0, prompt=100, output=40) for _ in range(18)]
@@ -78,6 +89,7 @@ def test_rose_keeps_what_rollouts_in_every_iteration_break_and_beats_the_split()
     assert by_arm["rose"].kept >= 4
     assert by_arm["rose"].faster > 1.3 and by_arm["split"].faster == 1.0
     assert by_arm["rose"].ttft_p99 < by_arm["unadmitted"].ttft_p99
+    assert by_arm["rose"].rollout_rate > by_arm["idle"].rollout_rate
 
 
 def test_the_table_by_arithmetic_slows_down_what_needs_the_same() -> None:
