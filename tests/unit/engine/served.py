@@ -15,9 +15,9 @@ from gfcr.errors import EngineError
 VOCAB = 50
 
 
-def next_token(tokens: list[int]) -> int:
+def next_token(tokens: list[int], *, seed: int = 0) -> int:
     """From 10 to 49: what stop tokens below 10 never are."""
-    return 10 + (sum((i + 1) * t for i, t in enumerate(tokens)) * 31 + len(tokens)) % 40
+    return 10 + (sum((i + 1) * t for i, t in enumerate(tokens)) * 31 + len(tokens) + seed) % 40
 
 
 @dataclass
@@ -32,6 +32,8 @@ class Served:
     refuses: str = ""
     status: int = 400
     """With which it refuses."""
+    heeds: bool = False
+    """Whether a request's seed makes a difference."""
     truncates_after: int | None = None
     """Pieces of streams until every stream ends early, as if it were whole."""
     cuts: bool = False
@@ -119,7 +121,7 @@ class Served:
             if self.truncates_after is not None and self.pieces >= self.truncates_after:
                 return answer
             self.pieces += 1
-            token = next_token(tokens)
+            token = next_token(tokens, seed=params.get("seed") or 0 if self.heeds else 0)
             tokens.append(token)
             new += 1
             finish = "stop" if token in params.get("stop_token_ids", ()) else None
