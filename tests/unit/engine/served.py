@@ -38,6 +38,8 @@ class Served:
     """Pieces of streams until every stream ends early, as if it were whole."""
     cuts: bool = False
     """Whether it cuts the connection of every request."""
+    dies_loading: bool = False
+    """Whether it cuts the connection when it is given weights."""
     garbles: bool = False
     """Whether what it streams cannot be read."""
     slow: int = 0
@@ -180,6 +182,10 @@ class Served:
     async def _weights(self, request: web.Request) -> web.Response:
         body = await request.json()
         if (told := body.get("update_info")) is not None:
+            if self.dies_loading:
+                assert request.transport is not None
+                request.transport.abort()
+                return web.Response()
             self.loaded.append(told)
             base = self.held if told["base"] == self.digest else {}
             try:

@@ -192,6 +192,26 @@ def test_a_server_that_talks_rubbish_is_started_again(start: Any) -> None:
     assert starts(engine) == [2]
 
 
+@pytest.mark.parametrize("beside", [0, 1])
+def test_a_server_that_dies_in_the_middle_of_a_sync_has_the_policy_when_it_is_back(
+    start: Any, beside: int
+) -> None:
+    first, second, others = Served(), Served(), [Served() for _ in range(beside)]
+    engine = start((first, second), *others)
+    engine.update_weights([(name, torch.ones(2)) for name in TENSORS], version=1)
+    first.dies_loading = True
+    engine.update_weights([(name, torch.zeros(2)) for name in TENSORS], version=2)
+    for i in range(4):
+        engine.submit(prompted(i, group=1))
+    found = finished(engine, num=4)
+    while not engine.fleet.servers[0].up:
+        engine.fleet.hear()
+    assert all(f == (expected(12), FinishReason.LENGTH) for f in found.values())
+    assert starts(engine)[0] == 2 and first.version == "1"
+    assert {server.version for server in (second, *others)} == {"2"}
+    assert len({server.digest for server in (second, *others)}) == 1
+
+
 def test_a_server_that_ends_a_stream_early_is_started_again(start: Any) -> None:
     first, second = Served(), Served()
     engine = start((first, second))
