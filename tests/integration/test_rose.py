@@ -21,7 +21,7 @@ from gfcr.cluster.slack import Objectives
 from gfcr.engine.server_link import Server
 from gfcr.errors import EngineError
 
-pytestmark = [pytest.mark.vllm, pytest.mark.whole]
+pytestmark = [pytest.mark.vllm, pytest.mark.whole, pytest.mark.timeout(600)]
 
 TRACE = Trace(seconds=8.0, rate=6.0, longest=64, prompt=32, output=24, burst_s=1.0)
 BUDGETS = Objectives(ttft_s=0.06, tpot_s=0.02)

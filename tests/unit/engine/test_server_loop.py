@@ -14,6 +14,7 @@ from gfcr.engine import server_wire
 from gfcr.engine.base import Request
 from gfcr.engine.server_link import Drafts, Server
 from gfcr.engine.server_loop import ServerEngine
+from gfcr.engine.server_merge import TailMerge
 from gfcr.engine.server_route import Route
 from gfcr.engine.server_weights import received
 from gfcr.engine.server_wire import Events
@@ -600,3 +601,17 @@ def test_one_of_somebody_s_servers_may_go_and_come_back(start: Any, caplog: Any)
     while not engine.fleet.servers[0].up:
         engine.fleet.hear()
     assert one.version == two.version == "2"
+
+
+def test_a_tail_goes_on_on_one_server_from_the_tokens_it_had(start: Any) -> None:
+    one, two = Served(slow_s=0.02), Served(slow_s=0.02)
+    engine = start(one, two)
+    engine.fleet.placement = TailMerge(Route(seats=4), at=2)
+    for i in range(8):
+        engine.submit(prompted(i, cap=4 if i % 4 else 40))
+    found = finished(engine, num=8)
+    whole = {f"p{i // 4}-{i}": expected(4 if i % 4 else 40) for i in range(8)}
+    assert found == {name: (tokens, FinishReason.LENGTH) for name, tokens in whole.items()}
+    moved = [a for s in (one, two) for a in s.asked if len(a.get("token_ids", ())) > len(PROMPT)]
+    assert len(moved) == 1 and engine.stats().recomputed_tokens == len(moved[0]["token_ids"])
+    assert engine.stats().generated_tokens == 6 * 4 + 2 * 40
