@@ -19,6 +19,7 @@ from gfcr import config, experiment, sweep
 from gfcr import strategy as strategies
 from gfcr.correction.base import Learned
 from gfcr.testing import factories as make
+from gfcr.tracking.parquet import write_corrections
 from gfcr.tracking.rollouts import write_rollouts
 from tests import pages
 from tests.cases import over
@@ -230,11 +231,14 @@ def test_every_class_of_the_contract_has_a_line_that_imports_it() -> None:
 
 def test_the_page_on_rollouts_names_the_columns_that_are_written(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "rollouts.md").read_text()
-    named = dict(re.findall(r"^\| `(\w+)` \| `([\w\[\]]+)` \| .+ \|$", page, re.M))
+    named = re.findall(r"^\| `(\w+)` \| `([\w\[\]]+)` \| .+ \|$", page, re.M)
     batch = make.pipeline(strategies.load("grpo", group_size=4)).next_batch()
-    written = ParquetFile(write_rollouts(tmp_path, batch=batch)).schema_arrow
-    words = {field.name: _word(str(field.type)) for field in written}
-    assert [*named.items()] == [*words.items()]
+    files = (
+        write_rollouts(tmp_path, batch=batch),
+        write_corrections(tmp_path, made={}, update=0),
+    )
+    written = [field for file in files for field in ParquetFile(file).schema_arrow]
+    assert named == [(field.name, _word(str(field.type))) for field in written]
 
 
 def _word(arrow: str) -> str:

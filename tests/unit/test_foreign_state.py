@@ -35,7 +35,7 @@ def keys(state: Any) -> list[tuple[str, ...]]:
 
 def test_each_name_that_is_missing_is_told(state: Any) -> None:
     found = keys(state)
-    assert len(found) > 25 and {("parts", "drafter", "limits"), ("known", "held")} <= {*found}
+    assert len(found) > 25 and {("parts", "drafter", "limits"), ("known", "given")} <= {*found}
     for path in found:
         other = copy.deepcopy(state)
         holder = other
