@@ -40,8 +40,9 @@ class Jigsaw(Launcher):
 
     parallel: Annotated[int, Interval(ge=1, le=63)] = 2
     """Trials at a time; two of them compute."""
-    scheduler: Name = "look_ahead"
-    """Which scheduler decides what runs together. `unmanaged` lends all cores to both."""
+    scheduler: Name = "unmanaged"
+    """Which scheduler decides what runs together. `unmanaged` lends all cores to both, which was
+    soonest done where it was measured (docs/scale-out.md)."""
     depth: Count = 2
     """Number of decisions that `look_ahead` tries in advance."""
     table: File = ""
