@@ -153,7 +153,7 @@ def adopted(strategy: Strategy, *, args: Any, own: Collection[str]) -> Strategy:
     """
     defaults = {field.name: _default(field) for field in fields(args)}
     asked = {k: v for k in defaults if not _same(v := getattr(args, k), defaults[k])}
-    if "epsilon" in asked:
+    if "epsilon" in asked and strategy.loss.clip_low == strategy.loss.clip_high:
         asked.setdefault("epsilon_high", asked["epsilon"])  # as TRL reads it
     said = strategy.loss.spec() if "loss" in own else {}
     given = {ours: asked[k] for k, ours in _OF_LOSS.items() if k in asked and ours not in said}

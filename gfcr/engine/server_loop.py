@@ -145,9 +145,8 @@ class ServerEngine:
         self, sequences: Sequence[Sequence[int]], *, sampling: Sampling, top: int = 0
     ) -> list[Scored]:
         """See `Engine.score`. Uses no prefix cache; temperature 0 scores as temperature 1."""
-        heat = sampling.temperature or 1.0
+        heat, top = sampling.temperature or 1.0, min(top, self.folder.vocab)
         own = {"max_tokens": 1, "temperature": heat, "prompt_logprobs": top, "detokenize": False}
-        top = min(top, self.folder.vocab)
         for i, tokens in enumerate(sequences):
             self._check(f"score {i}", tokens=tokens, new=0)
         long = [tokens for tokens in sequences if len(tokens) > 1]

@@ -269,16 +269,14 @@ class Trl(TrainerConfig):
     def _settings(self, job: TrainJob) -> dict[str, Any]:
         """Returns TRL's settings, by which an epoch of the placeholder dataset is one update."""
         loss, own = job.loss, job.loss.of_trl()
+        clips = {key: own[key] for key in ("epsilon", "epsilon_high")}
         if loss.estimator in ONLINE:
             return {
                 **self.arguments(folder=job.folder, seed=job.seed, sampling=job.sampling),
                 "per_device_train_batch_size": 2,
                 "num_generations": 2,
                 "shuffle_dataset": False,
-                **{
-                    k: own[k]
-                    for k in (own if loss.estimator == "grpo" else ("epsilon", "epsilon_high"))
-                },
+                **(own if loss.estimator == "grpo" else clips),
             }
         paired = {"beta": loss.beta, "disable_dropout": True} if loss.estimator == "dpo" else {}
         common = self._common(folder=job.folder, seed=job.seed)

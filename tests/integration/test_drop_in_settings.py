@@ -111,8 +111,13 @@ def test_every_loss_of_trl_s_is_one_of_a_strategy_s(loss_type: str, tmp_path: Pa
 
 
 def test_a_clip_of_one_width_is_as_wide_above_as_trl_s(tmp_path: Path) -> None:
-    taken = settings.adopted(GRPO, args=config(tmp_path, epsilon=0.1), own=())
+    args = config(tmp_path, epsilon=0.1)
+    taken = settings.adopted(GRPO, args=args, own=())
     assert (taken.loss.clip_low, taken.loss.clip_high) == (0.1, 0.1)
+    # A strategy that clips higher above than below is left what makes it one, and that is said.
+    dapo = settings.adopted(strategies.load("dapo"), args=args, own=())
+    assert (dapo.loss.clip_low, dapo.loss.clip_high) == (0.1, 0.28)
+    assert settings.overruled(args, strategy=dapo) == "epsilon_high=0.28"
 
 
 @over("name", ["repo", "rloo", "gdpo"])

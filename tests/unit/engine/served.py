@@ -107,6 +107,9 @@ class Served:
             return web.json_response({"error": {"message": self.refuses}}, status=self.status)
         if "prompt_logprobs" in params:
             heat, likeliest = params["temperature"], range(params["prompt_logprobs"], 0, -1)
+            if params["prompt_logprobs"] > VOCAB:
+                said = {"error": {"message": "more log-probs than there are tokens"}}
+                return web.json_response(said, status=400)
             law = {t: {"logprob": -t / heat, "rank": t} for t in [*body["token_ids"], *likeliest]}
             places = [(t, *likeliest) for t in body["token_ids"][1:]]
             scores = [{str(t): law[t] for t in place} for place in places]
