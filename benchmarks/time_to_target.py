@@ -201,7 +201,8 @@ def typical(measured: Measured) -> dict[str, Any]:
 
 def _run(trial: Trial) -> Mapping[str, Any]:
     job = Job(name=trial.name, config=configs.as_dict(trial.config), folder=trial.folder)
-    return next(iter(Local(parallel=1).run([job]))).result
+    running = Local(parallel=1).run([job], begin=lambda job: None, watch=lambda job: None)
+    return next(running).result
 
 
 def _kept(folder: Path, *, spec: Mapping[str, Any]) -> dict[str, Any] | None:

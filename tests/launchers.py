@@ -42,13 +42,7 @@ class Here(Launcher):
         """The study, run here."""
         return replace(sweep.from_values(values, where="t"), launcher=Here())
 
-    def run(
-        self,
-        jobs: Sequence[Job],
-        *,
-        begin: Watch = lambda job: None,
-        watch: Watch = lambda job: None,
-    ) -> Generator[JobEnd, None, None]:
+    def run(self, jobs: Sequence[Job], *, begin: Watch, watch: Watch) -> Generator[JobEnd]:
         """See `Launcher.run`."""
         for job in jobs:
             begin(job)
@@ -58,3 +52,14 @@ class Here(Launcher):
             except GfcrError as error:
                 result = {"status": "failed", "error": str(error)}
             yield JobEnd(job=job, result=result)
+
+
+def launched(
+    launcher: Launcher,
+    jobs: Sequence[Job],
+    *,
+    begin: Watch = lambda job: None,
+    watch: Watch = lambda job: None,
+) -> Generator[JobEnd]:
+    """Runs trials, with what a test wants to be told."""
+    return launcher.run(jobs, begin=begin, watch=watch)

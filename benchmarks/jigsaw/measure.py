@@ -136,7 +136,8 @@ def _run(
         for trial in trials
     ]
     began = time.perf_counter()
-    ends = {end.job.name: end.result for end in launcher.run(jobs)}
+    running = launcher.run(jobs, begin=lambda job: None, watch=lambda job: None)
+    ends = {end.job.name: end.result for end in running}
     took_s = time.perf_counter() - began
     for name, result in ends.items():
         if result["status"] != "finished":

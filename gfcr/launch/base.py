@@ -53,13 +53,7 @@ class Launcher(Part):
         return None
 
     @abstractmethod
-    def run(
-        self,
-        jobs: Sequence[Job],
-        *,
-        begin: Watch = lambda job: None,
-        watch: Watch = lambda job: None,
-    ) -> Generator[JobEnd, None, None]:
+    def run(self, jobs: Sequence[Job], *, begin: Watch, watch: Watch) -> Generator[JobEnd]:
         """Runs the jobs and yields each as it ends; one that fails does not stop the others.
 
         Closing the generator, also by an interruption, stops the trials that are still running.

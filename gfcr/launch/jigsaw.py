@@ -60,13 +60,7 @@ class Jigsaw(Launcher):
         self.lent: list[Lent] = []
         """Sub-stages that were lent cores in the last run."""
 
-    def run(
-        self,
-        jobs: Sequence[Job],
-        *,
-        begin: Watch = lambda job: None,
-        watch: Watch = lambda job: None,
-    ) -> Generator[JobEnd, None, None]:
+    def run(self, jobs: Sequence[Job], *, begin: Watch, watch: Watch) -> Generator[JobEnd]:
         """See `Launcher.run`.
 
         Raises:

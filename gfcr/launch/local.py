@@ -31,13 +31,7 @@ class Local(Launcher):
         """See `Launcher.share`."""
         return share(largest(configs), parallel=self.parallel, machine=Machine.here())
 
-    def run(
-        self,
-        jobs: Sequence[Job],
-        *,
-        begin: Watch = lambda job: None,
-        watch: Watch = lambda job: None,
-    ) -> Generator[JobEnd, None, None]:
+    def run(self, jobs: Sequence[Job], *, begin: Watch, watch: Watch) -> Generator[JobEnd]:
         """See `Launcher.run`."""
         waiting, running = list(jobs), dict[str, tuple[Job, TrialProcess, frozenset[int]]]()
         idle = [*self.share([job.config for job in jobs]).cores]

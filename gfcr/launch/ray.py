@@ -54,13 +54,7 @@ class Ray(Launcher):
         if self.cpus + self.gpus == 0:
             raise ConfigError("launcher: cpus=0, gpus=0: of the two give one > 0.")
 
-    def run(
-        self,
-        jobs: Sequence[Job],
-        *,
-        begin: Watch = lambda job: None,
-        watch: Watch = lambda job: None,
-    ) -> Generator[JobEnd, None, None]:
+    def run(self, jobs: Sequence[Job], *, begin: Watch, watch: Watch) -> Generator[JobEnd]:
         """See `Launcher.run`.
 
         Raises:

@@ -54,13 +54,7 @@ class Slurm(Launcher):
                 "cluster=slurm."
             )
 
-    def run(
-        self,
-        jobs: Sequence[Job],
-        *,
-        begin: Watch = lambda job: None,
-        watch: Watch = lambda job: None,
-    ) -> Generator[JobEnd, None, None]:
+    def run(self, jobs: Sequence[Job], *, begin: Watch, watch: Watch) -> Generator[JobEnd]:
         """See `Launcher.run`.
 
         Raises:

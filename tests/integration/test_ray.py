@@ -29,6 +29,7 @@ from gfcr.launch.ray import Ray
 from gfcr.launch.ray_server import Bundles
 from gfcr.tracking.folder import RunFolder
 from tests.integration.tiny_model import tiny_chain_sum
+from tests.launchers import launched
 from tests.pages import command_of
 
 pytestmark = pytest.mark.timeout(600)
@@ -118,7 +119,7 @@ def test_a_lost_node_costs_no_finished_trial_and_its_trial_goes_on_elsewhere(
             killed.append(job.name)
             cluster.remove_node(doomed, allow_graceful=False)
 
-    with closing(study.launcher.run(jobs, watch=watch)) as running:
+    with closing(launched(study.launcher, jobs, watch=watch)) as running:
         ends = {end.job.name: end.result for end in running}
     assert killed, "both trials were running when a node was lost"
     assert {r["status"] for r in ends.values()} == {"finished"}, ends
@@ -158,7 +159,7 @@ def test_interrupted_it_leaves_no_process_and_goes_on_later(cluster: Any, tmp_pa
     first = next(t for t in study.trials if t.folder == card.parent)
     later = Pause(updates=made + 1)
     job = Job(name=first.name, config=as_dict(first.config), folder=first.folder, until=later)
-    with closing(study.launcher.run([job])) as running:
+    with closing(launched(study.launcher, [job])) as running:
         (end,) = running
     assert end.result["status"] == "paused" and end.result["resumed_from"] >= made - 2 > 0
 
@@ -237,7 +238,7 @@ def test_a_trial_brings_its_servers(cluster: Any, tmp_path: Path) -> None:
 
 def test_a_cluster_that_is_not_there_is_named() -> None:
     with pytest.raises(GfcrError, match=r"launcher\.address='127.0.0.1:1'"):
-        list(Ray(address="127.0.0.1:1").run([]))
+        list(launched(Ray(address="127.0.0.1:1"), []))
 
 
 def test_bad_settings_say_what_is_allowed() -> None:

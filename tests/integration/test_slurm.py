@@ -20,7 +20,7 @@ from gfcr.launch.process import is_held
 from gfcr.launch.slurm import Slurm
 from gfcr.tracking.folder import RunFolder
 from tests.commands import gfcr
-from tests.launchers import values_of
+from tests.launchers import launched, values_of
 from tests.pages import command_of
 
 pytestmark = pytest.mark.timeout(600)
@@ -83,7 +83,7 @@ def test_a_job_that_is_pre_empted_is_queued_again_and_its_trial_resumes(tmp_path
             told.append(updates(job.folder))
             os.kill(tasks[0], signal.SIGUSR2)
 
-    with closing(Slurm(cluster="local").run([job_of(trial)], watch=pre_empt)) as running:
+    with closing(launched(Slurm(cluster="local"), [job_of(trial)], watch=pre_empt)) as running:
         (end,) = running
     assert told and end.result["status"] == "finished", end.result
     assert 0 < end.result["resumed_from"] < 30
@@ -100,13 +100,13 @@ def test_interrupted_it_leaves_no_process_and_goes_on_later(tmp_path: Path) -> N
             raise KeyboardInterrupt
 
     launcher = Slurm(cluster="local")
-    running = launcher.run([job_of(trial)], watch=interrupt)
+    running = launched(launcher, [job_of(trial)], watch=interrupt)
     with pytest.raises(KeyboardInterrupt), closing(running):
         next(running)
     assert not is_held(job_of(trial))
     until(lambda: not processes(f"(submitit|gfcr.launch.child).*{trial.folder}"), seconds=20)
     assert RunFolder(trial.folder).status in ("paused", "running")
-    with closing(launcher.run([job_of(trial)])) as running:
+    with closing(launched(launcher, [job_of(trial)])) as running:
         (end,) = running
     assert end.result["status"] == "finished" and end.result["resumed_from"] > 0
 
@@ -149,6 +149,6 @@ def test_the_page_s_job_of_slurm_is_asked_for(
 def test_what_a_cluster_does_not_take_is_said(tmp_path: Path) -> None:
     (trial,) = load(tmp_path, seeds=[0]).trials
     with pytest.raises(GfcrError, match=r"grpo/0 was not taken by cluster=slurm"):
-        list(Slurm().run([job_of(trial)]))
+        list(launched(Slurm(), [job_of(trial)]))
     with pytest.raises(ConfigError, match=r"launcher\.cluster=local has neither"):
         Slurm(cluster="local", options={"qos": "high"})

@@ -23,7 +23,7 @@ from gfcr.launch.process import TrialProcess, is_held
 from gfcr.launch.ray import Ray
 from gfcr.tracking.folder import RunFolder
 from tests.cases import over
-from tests.launchers import values_of
+from tests.launchers import launched, values_of
 
 ARMS = {name: {} for name in "ab"}
 LONG = {"name": "dry", "max_steps": 5000, "save_every": 1}
@@ -61,7 +61,7 @@ def test_several_at_a_time_and_every_one_answers(tmp_path: Path) -> None:
         nonlocal together
         together = max(together, len(trial_processes(tmp_path)))
 
-    running = Local().run(jobs(tmp_path), begin=lambda j: begun.append(j.name), watch=watch)
+    running = launched(Local(), jobs(tmp_path), begin=lambda j: begun.append(j.name), watch=watch)
     ends = {end.job.name: end.result["status"] for end in running}
     assert ends == {"a/0": "finished", "b/0": "finished"} and begun == ["a/0", "b/0"]
     assert together == 2
@@ -75,8 +75,8 @@ def test_trials_that_are_lent_cores_become_what_they_are_alone(
 ) -> None:
     launcher = Jigsaw(scheduler=scheduler)
     lent, alone = jobs(tmp_path / "lent"), jobs(tmp_path / "alone")
-    ends = {end.job.name: end.result for end in launcher.run(lent)}
-    base = {end.job.name: end.result for end in Local(parallel=1).run(alone)}
+    ends = {end.job.name: end.result for end in launched(launcher, lent)}
+    base = {end.job.name: end.result for end in launched(Local(parallel=1), alone)}
     assert {r["status"] for r in ends.values()} == {"finished"} and ends.keys() == base.keys()
     for name, result in ends.items():
         for key in ("tokens", "heldout", "updates"):
@@ -87,7 +87,7 @@ def test_trials_that_are_lent_cores_become_what_they_are_alone(
         assert own[:3] == ["start", "evaluate", "decode"] and "train" in own
     both = [s for each in launcher.lent for s in each.stretches if s.other is not None]
     assert bool(both) and {s.share for s in both} == {None if scheduler == "unmanaged" else 0.5}
-    again = {end.job.name: end.result["status"] for end in launcher.run(lent)}
+    again = {end.job.name: end.result["status"] for end in launched(launcher, lent)}
     assert set(again.values()) == {"finished"}, "nothing is left to ask for cores"
 
 
@@ -121,9 +121,9 @@ def test_a_trial_that_is_killed_leaves_its_cores_to_the_other_and_goes_on_later(
             for process in killed:
                 os.kill(process, signal.SIGKILL)
 
-    ends = {end.job.name: end.result["status"] for end in Jigsaw().run(both, watch=watch)}
+    ends = {end.job.name: end.result["status"] for end in launched(Jigsaw(), both, watch=watch)}
     assert killed and ends == {"a/0": "failed", "b/0": "finished"}
-    again = {end.job.name: end.result for end in Jigsaw().run(both)}
+    again = {end.job.name: end.result for end in launched(Jigsaw(), both)}
     assert {result["status"] for result in again.values()} == {"finished"}
     assert made(tmp_path) == 2 * 24, "nothing is lost"
 
@@ -134,7 +134,7 @@ def test_what_cores_cannot_be_lent_to_is_refused(tmp_path: Path) -> None:
         ({"schedule": {"name": "lag"}}, "schedule.name=lag"),
     ):
         with pytest.raises(ConfigError, match=told):
-            list(Jigsaw().run(jobs(tmp_path, **changes)))
+            list(launched(Jigsaw(), jobs(tmp_path, **changes)))
 
 
 @pytest.mark.slow
@@ -146,7 +146,7 @@ def test_who_stops_listening_stops_the_trials(tmp_path: Path) -> None:
         if made(tmp_path) > 2:
             raise Enough
 
-    running = Local(parallel=2).run(jobs(tmp_path, trainer=LONG), watch=watch)
+    running = launched(Local(parallel=2), jobs(tmp_path, trainer=LONG), watch=watch)
     with pytest.raises(Enough), closing(running):
         list(running)
     assert not trial_processes(tmp_path)
@@ -183,7 +183,9 @@ def test_a_trial_that_another_sweep_runs_is_left_until_it_ends(tmp_path: Path) -
     other = TrialProcess(first)
     until(lambda: made(tmp_path) > 2)
     held: list[bool] = []
-    ends = list(Local(parallel=1).run([first, second], begin=lambda job: held.append(is_held(job))))
+    ends = list(
+        launched(Local(parallel=1), [first, second], begin=lambda job: held.append(is_held(job)))
+    )
     assert [end.job.name for end in ends] == ["b/0", "a/0"]
     assert held == [False, False]  # however long the other sweep takes
     assert [end.result["status"] for end in ends] == ["finished"] * 2
