@@ -14,7 +14,7 @@ from typing import Any, Final, cast, final
 from benchmarks import pairs
 from benchmarks.demo_pipeline import GROUP, demo_pipeline
 from benchmarks.pairs import Pair, Plan, timed
-from benchmarks.rounds import local_engine, since
+from benchmarks.rounds import local_engine
 from gfcr import models
 from gfcr.engine.base import Engine, Request
 from gfcr.engine.vllm import parameters
@@ -121,5 +121,5 @@ def _through(pipeline: Pipeline, recorder: _Recorder) -> tuple[int, float, float
     recorder.requests.clear()
     before = pipeline.engine.stats()
     seconds, _ = timed(pipeline.next_batch)
-    spent = since(before, pipeline.engine.stats())
+    spent = pipeline.engine.stats() - before
     return spent.generated_tokens, seconds, spent.busy_s

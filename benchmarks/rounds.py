@@ -7,8 +7,7 @@ draft budget of 0, which also keeps its rollouts out of the drafter's memory.
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from itertools import zip_longest
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final, cast, final
@@ -119,19 +118,8 @@ def play(pipeline: Pipeline, *, gate: Gate) -> Round:
     start = _mark(pipeline.engine)
     pipeline.next_batch()
     end = _mark(pipeline.engine)
-    spent = since(start.stats, end.stats)
+    spent = end.stats - start.stats
     return Round(whole=_part(start, end), tail=gate.tail, spent=spent)
-
-
-def since(before: EngineStats, now: EngineStats) -> EngineStats:
-    """Returns what an engine counted between two moments."""
-    places = zip_longest(now.accepted_per_position, before.accepted_per_position, fillvalue=0)
-    counts = {
-        f.name: getattr(now, f.name) - getattr(before, f.name)
-        for f in fields(EngineStats)
-        if f.name != "accepted_per_position"
-    }
-    return EngineStats(**counts, accepted_per_position=tuple(a - b for a, b in places))
 
 
 def answered(engine: Engine, requests: Iterable[Request]) -> int:
@@ -172,7 +160,7 @@ def _mark(engine: Engine) -> _Mark:
 
 
 def _part(start: _Mark, end: _Mark) -> Part:
-    spent = since(start.stats, end.stats)
+    spent = end.stats - start.stats
     return Part(
         tokens=spent.generated_tokens,
         seconds=end.seconds - start.seconds,

@@ -6,7 +6,7 @@ from itertools import islice
 from time import perf_counter
 from typing import final
 
-from benchmarks.rounds import acceptance_length, since
+from benchmarks.rounds import acceptance_length
 from gfcr.engine.base import Engine, EngineStats, Request
 from gfcr.seeds import seed_of
 from gfcr.types import FinishReason, Prompt, Sampling
@@ -63,7 +63,7 @@ class Stream:
                 self._step()
             yield Block(
                 requests=self.ended - ended,
-                spent=since(before, self.engine.stats()),
+                spent=self.engine.stats() - before,
                 seconds=perf_counter() - began,
             )
 

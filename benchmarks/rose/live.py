@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeAlias, cast, final
 from benchmarks.demo_pipeline import demo_pipeline
 from benchmarks.rose.trace import Trace
 from benchmarks.rose.traffic import Answered, Traffic, sending
-from benchmarks.rounds import answered, since
+from benchmarks.rounds import answered
 from gfcr import models, registry
 from gfcr.cluster.gate import Gate
 from gfcr.cluster.slack import Admission, Objectives
@@ -133,7 +133,7 @@ class Scene:
                 pipeline.next_batch()
             served = sender.result()
         times = [t - sender.began_s for t in heard.times]
-        made = since(before, self.rollouts.stats()).generated_tokens
+        made = (self.rollouts.stats() - before).generated_tokens
         return Played(
             arm=arm,
             seed=trace.seed,
@@ -197,7 +197,7 @@ def step_cost(engine: ServerEngine, *, prompt: int = 16, new: int = 32) -> PassC
     for number, size in enumerate((max(_SIZES), *_SIZES, *_SIZES)):  # the first warms up
         before, began = engine.stats(), time.perf_counter()
         answered(engine, _burst(engine, size=size, prompt=prompt, new=new, number=number))
-        took, spent = time.perf_counter() - began, since(before, engine.stats())
+        took, spent = time.perf_counter() - began, engine.stats() - before
         if number:
             passes.append(spent.forward_passes)
             tokens.append(spent.generated_tokens + spent.prompt_tokens)

@@ -58,8 +58,8 @@ def audit_cell(
     asked = replace(asked, level=asked.level / (ended.judged + 1) ** 2)
 
     def spent() -> dict[str, int]:
-        now, past = engine.stats(), ended.counters
-        return {n: past.get(n, 0) + getattr(now, n) - getattr(before, n) for n in _COUNTED}
+        since = engine.stats() - before
+        return {n: ended.counters.get(n, 0) + getattr(since, n) for n in _COUNTED}
 
     rounds = rounds_of(engine, asked=asked, memory=memory, ended=ended, progress=progress)
     judge = _greedy if setting.greedy else _sampled

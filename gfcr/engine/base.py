@@ -2,7 +2,8 @@
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from itertools import zip_longest
 from math import isfinite
 from typing import ClassVar, Protocol
 
@@ -73,6 +74,7 @@ class EngineStats:
     drafted_tokens: int = 0
     accepted_tokens: int = 0
     accepted_per_position: tuple[int, ...] = ()
+    """Accepted draft tokens by their place in the draft."""
     busy_s: float = 0.0
     """Seconds spent inside `step` (simulated seconds for the fake engine)."""
     weight_bytes: int = 0
@@ -80,6 +82,22 @@ class EngineStats:
     weight_elements: int = 0
     """Elements of all weights, summed over syncs; `weights_changed` counts those that were sent."""
     weights_changed: int = 0
+
+    def __sub__(self, earlier: "EngineStats") -> "EngineStats":
+        """Returns what happened from `earlier` until now."""
+        return self._with(earlier, sign=-1)
+
+    def __add__(self, more: "EngineStats") -> "EngineStats":
+        """Returns the sum of both counts."""
+        return self._with(more, sign=1)
+
+    def _with(self, other: "EngineStats", *, sign: int) -> "EngineStats":
+        names = [f.name for f in fields(EngineStats) if f.name != "accepted_per_position"]
+        counts = {name: getattr(self, name) + sign * getattr(other, name) for name in names}
+        # An engine counts no positions before its first draft: one list may be shorter.
+        own, others = self.accepted_per_position, other.accepted_per_position
+        places = zip_longest(own, others, fillvalue=0)
+        return EngineStats(**counts, accepted_per_position=tuple(a + sign * b for a, b in places))
 
 
 class Engine(Protocol):

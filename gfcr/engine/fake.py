@@ -120,7 +120,7 @@ class FakeEngine:
         self._queue.append(_Running(request=request, rng=generator, script=script, cap=cap))
         # Requests that have begun keep their seats; priority orders those that wait.
         self._queue.sort(key=lambda r: (not r.done, r.request.priority))
-        self._count(prompt_tokens=len(request.tokens))
+        self._stats += EngineStats(prompt_tokens=len(request.tokens))
         self._drafting.begin(request)
 
     def step(self) -> Sequence[Delta]:
@@ -257,8 +257,14 @@ class FakeEngine:
         # A verification emits one token beyond those that it accepts.
         accepted = sum(len(d.tokens) - 1 for d in deltas if d.request_id in drafts)
         busy = self._config.step_s + self._config.token_s * (len(deltas) + drafted)
-        self._count(forward_passes=1, generated_tokens=emitted, busy_s=busy)
-        self._count(drafts=len(drafts), drafted_tokens=drafted, accepted_tokens=accepted)
+        self._stats += EngineStats(
+            forward_passes=1,
+            generated_tokens=emitted,
+            drafts=len(drafts),
+            drafted_tokens=drafted,
+            accepted_tokens=accepted,
+            busy_s=busy,
+        )
         if self._drafting.drafter is not None and self._told:
             step = Step(
                 running=len(deltas),
@@ -273,7 +279,3 @@ class FakeEngine:
 
     def _full(self, running: _Running) -> bool:
         return len(running.request.tokens) + len(running.done) >= self.max_length
-
-    def _count(self, **increments: float) -> None:
-        sums = {k: getattr(self._stats, k) + v for k, v in increments.items()}
-        self._stats = replace(self._stats, **sums)

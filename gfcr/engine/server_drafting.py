@@ -4,11 +4,10 @@ import time
 from pathlib import Path
 from typing import Final, final
 
-from gfcr.engine.base import Request
+from gfcr.engine.base import EngineStats, Request
 from gfcr.engine.drafting import Drafting
 from gfcr.engine.server_fleet import Fleet
 from gfcr.engine.server_laws import asked_for, first
-from gfcr.engine.server_metrics import Counted
 from gfcr.engine.server_weights import Outbox
 from gfcr.engine.server_wire import Event
 from gfcr.engine.vllm_model import ModelFolder
@@ -52,7 +51,7 @@ class ServerDrafting:
         )
         self._open = False
         self._drafts = 0
-        self._then, self._looked_s = Counted(), time.monotonic()
+        self._then, self._looked_s = EngineStats(), time.monotonic()
 
     def open(self) -> None:
         """Starts polling: the servers are warm and have reset their counters."""
@@ -93,16 +92,16 @@ class ServerDrafting:
 
     def _tell(self, *, running: int, seconds: float) -> None:
         now = self._fleet.counted()
-        new, self._then = now.since(self._then), now
+        new, self._then = now - self._then, now
         # Every request of a step has one token that was not drafted.
         self._drafting.saw(
             Step(
                 running=running,
-                prompt_tokens=new.prompt,
-                emitted=new.accepted + new.drafts,
+                prompt_tokens=new.prompt_tokens,
+                emitted=new.accepted_tokens + new.drafts,
                 drafts=new.drafts,
-                drafted=new.drafted,
-                accepted=new.accepted,
+                drafted=new.drafted_tokens,
+                accepted=new.accepted_tokens,
                 seconds=seconds,
             )
         )

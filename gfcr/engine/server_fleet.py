@@ -6,9 +6,9 @@ import queue
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, Final, final
 
+from gfcr.engine.base import EngineStats
 from gfcr.engine.server_flight import Flight
 from gfcr.engine.server_link import Server
-from gfcr.engine.server_metrics import Counted
 from gfcr.engine.server_route import Placement
 from gfcr.engine.server_steps import Steps, by_request
 from gfcr.engine.server_weights import Synced
@@ -141,12 +141,9 @@ class Fleet:
                     answers |= zip(own, told.result(), strict=True)
         return [answers[i] for i in range(len(bodies))]
 
-    def counted(self) -> Counted:
+    def counted(self) -> EngineStats:
         """Returns the sum of all servers' counters."""
-        total = Counted()
-        for server in self.servers:
-            total = total.plus(server.total)
-        return total
+        return sum((server.total for server in self.servers), EngineStats())
 
     def count_anew(self) -> None:
         """Resets the counters and the prefix caches of all servers."""

@@ -7,8 +7,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Final, final
 
+from gfcr.engine.base import EngineStats
 from gfcr.engine.server_flight import Flight
-from gfcr.engine.server_metrics import Counted
+from gfcr.engine.server_metrics import parse
 from gfcr.engine.server_process import ServerProcess
 from gfcr.engine.server_weights import Synced
 from gfcr.engine.server_wire import Events, LostServerError, Wire
@@ -68,7 +69,7 @@ class Server:
         self.heard_s = 0.0
         """Monotonic time of its latest tokens, or of its first request; earlier where it drips."""
         self._lost = 0
-        self._then = self._now = self._gone = Counted()
+        self._then = self._now = self._gone = EngineStats()
         """Counters: of this start at its beginning and last poll; and the sum of earlier starts."""
         self._wire = self._begun()
 
@@ -83,12 +84,12 @@ class Server:
         return self._wire.name
 
     @property
-    def total(self) -> Counted:
+    def total(self) -> EngineStats:
         """Its counters summed over all restarts; the last known values while it does not answer."""
         if self.up:
             with contextlib.suppress(LostServerError):  # the next step hears of it
                 self._now = self._counted()
-        return self._gone.plus(self._now.since(self._then))
+        return self._gone + self._now - self._then
 
     @property
     def late_s(self) -> float | None:
@@ -168,8 +169,8 @@ class Server:
         self.flights.clear()
         for flight in flights:
             flight.key = ""
-        self._gone = self._gone.plus(self._now.since(self._then))
-        self._then = self._now = Counted()  # a restarted server counts from 0
+        self._gone += self._now - self._then
+        self._then = self._now = EngineStats()  # a restarted server counts from 0
         self.up, self._has = False, ""
         self._wire.close()
         return flights
@@ -264,5 +265,5 @@ class Server:
     def _words(self) -> str:
         return self.process.last_words() if self.process else ""
 
-    def _counted(self) -> Counted:
-        return Counted.parse(str(self._wire.ask("/metrics")))
+    def _counted(self) -> EngineStats:
+        return parse(str(self._wire.ask("/metrics")))

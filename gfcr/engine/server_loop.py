@@ -3,6 +3,7 @@
 import shutil
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
 
@@ -168,17 +169,10 @@ class ServerEngine:
 
     def stats(self) -> EngineStats:
         """See `Engine.stats`. Sampled tokens are counted here, everything else by the servers."""
-        total = self.fleet.counted()
-        return EngineStats(
-            forward_passes=total.forward_passes,
+        return replace(
+            self.fleet.counted(),
             generated_tokens=self._generated,
-            prompt_tokens=total.prompt,
-            cached_prompt_tokens=total.cached,
             recomputed_tokens=self.fleet.recomputed,
-            drafts=total.drafts,
-            drafted_tokens=total.drafted,
-            accepted_tokens=total.accepted,
-            accepted_per_position=total.per_position,
             busy_s=self._busy_s,
             weight_bytes=self._outbox.sent_bytes,
             weight_elements=self._outbox.elements,

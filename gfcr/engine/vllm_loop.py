@@ -7,7 +7,6 @@ dictionaries and process-wide metrics are not needed, and each engine keeps coun
 import gc
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar, Final, Protocol, final
 
 import numpy as np
@@ -15,7 +14,7 @@ import numpy as np
 from gfcr.engine import asked
 from gfcr.engine.base import Delta, EngineStats, Request, Scored, Weights
 from gfcr.engine.drafting import Drafting
-from gfcr.engine.vllm_model import Counters, ModelFolder
+from gfcr.engine.vllm_model import ModelFolder, drafts_of
 from gfcr.engine.vllm_speculation import Speculation
 from gfcr.errors import EngineError
 from gfcr.process.environment import left_frozen
@@ -84,7 +83,7 @@ class VllmEngine:
         self._scores: dict[str, Scored] = {}
         self._held: list[Delta] = []
         self._version = 0
-        self._count = Counters()
+        self._count = EngineStats()
         drafting = Drafting(drafter, max_length=max_length, eos=folder.eos)
         self._speculation = Speculation(
             drafting, core=self._core, runner=self._runner, vocab=self._vocab
@@ -131,7 +130,7 @@ class VllmEngine:
         begun = time.perf_counter()
         held, self._held = self._held, []
         deltas = held + self._advance() if self._live else held
-        self._count.busy_s += time.perf_counter() - begun
+        self._count += EngineStats(busy_s=time.perf_counter() - begun)
         return deltas
 
     def abort(self, request_ids: Iterable[str]) -> None:
@@ -195,7 +194,7 @@ class VllmEngine:
 
     def stats(self) -> EngineStats:
         """See `Engine.stats`. Scoring counts in `forward_passes` and prompt tokens only."""
-        return self._count.snapshot()
+        return self._count
 
     def close(self) -> None:
         """See `Engine.close`. The process may start another engine afterwards."""
@@ -228,24 +227,24 @@ class VllmEngine:
         self._core.add_request(*self._core.preprocess_add_request(queued))
 
     def _advance(self) -> list[Delta]:
-        was, running, begun = replace(self._count), len(self._live), time.perf_counter()
+        was, running, begun = self._count, len(self._live), time.perf_counter()
         self._speculation.before(running=running)
         by_client, executed = self._core.step_fn()
         self._core.post_step(model_executed=executed)
-        self._count.forward_passes += executed
+        self._count += EngineStats(forward_passes=int(executed))
         deltas: list[Delta] = []
         if (outputs := by_client.get(0)) is not None:
-            self._count.see(outputs.scheduler_stats)
+            self._count += drafts_of(outputs.scheduler_stats)
             deltas = [d for o in outputs.outputs if (d := self._delta(o)) is not None]
-            self._count.generated += sum(len(d.tokens) for d in deltas)
+            self._count += EngineStats(generated_tokens=sum(len(d.tokens) for d in deltas))
         seconds = time.perf_counter() - begun
-        self._speculation.after(running=running, was=was, now=self._count, seconds=seconds)
+        self._speculation.after(running=running, new=self._count - was, seconds=seconds)
         return deltas
 
     def _delta(self, output: Any) -> Delta | None:
-        if output.prefill_stats is not None:
-            self._count.prompt += output.prefill_stats.num_prompt_tokens
-            self._count.cached += output.prefill_stats.num_cached_tokens
+        if (filled := output.prefill_stats) is not None:
+            prompt, cached = filled.num_prompt_tokens, filled.num_cached_tokens
+            self._count += EngineStats(prompt_tokens=prompt, cached_prompt_tokens=cached)
         request_id: str = output.request_id
         if request_id not in self._live:
             found = output.new_prompt_logprobs_tensors
@@ -280,5 +279,5 @@ class VllmEngine:
         while self._live:
             self._advance()
         self._core.reset_prefix_cache()
-        self._count = Counters()
+        self._count = EngineStats()
         self._speculation.open()

@@ -1,7 +1,7 @@
 """Facts about a model folder and counters of steps for the vLLM adapter; imports no vllm."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast, final
 
@@ -105,43 +105,14 @@ def _eos(path: Path, config: dict[str, Any]) -> tuple[int, ...]:
     return tuple(sorted(ids))
 
 
-@final
-@dataclass
-class Counters:
-    """Counters of an engine since its warm-up."""
-
-    forward_passes: int = 0
-    generated: int = 0
-    prompt: int = 0
-    cached: int = 0
-    drafts: int = 0
-    drafted: int = 0
-    accepted: int = 0
-    per_position: list[int] = field(default_factory=list[int])
-    busy_s: float = 0.0
-
-    def see(self, stats: Any) -> None:
-        """Adds the speculation counts of one step's `SchedulerStats`, if it has any."""
-        spec = stats and stats.spec_decoding_stats
-        if not spec:
-            return
-        self.drafts += spec.num_drafts
-        self.drafted += spec.num_draft_tokens
-        self.accepted += spec.num_accepted_tokens
-        new: list[int] = spec.num_accepted_tokens_per_pos
-        old = self.per_position or [0] * len(new)
-        self.per_position = [a + b for a, b in zip(old, new, strict=True)]
-
-    def snapshot(self) -> EngineStats:
-        """Returns the counters as `EngineStats`."""
-        return EngineStats(
-            forward_passes=self.forward_passes,
-            generated_tokens=self.generated,
-            prompt_tokens=self.prompt,
-            cached_prompt_tokens=self.cached,
-            drafts=self.drafts,
-            drafted_tokens=self.drafted,
-            accepted_tokens=self.accepted,
-            accepted_per_position=tuple(self.per_position),
-            busy_s=self.busy_s,
-        )
+def drafts_of(stats: Any) -> EngineStats:
+    """Returns the speculation counts of one step's `SchedulerStats`, if it has any."""
+    spec = stats and stats.spec_decoding_stats
+    if not spec:
+        return EngineStats()
+    return EngineStats(
+        drafts=spec.num_drafts,
+        drafted_tokens=spec.num_draft_tokens,
+        accepted_tokens=spec.num_accepted_tokens,
+        accepted_per_position=tuple(spec.num_accepted_tokens_per_pos),
+    )

@@ -10,9 +10,8 @@ from typing import Any, Final, final
 import numpy as np
 
 from gfcr.engine import vllm_fixes
-from gfcr.engine.base import Request
+from gfcr.engine.base import EngineStats, Request
 from gfcr.engine.drafting import Drafting
-from gfcr.engine.vllm_model import Counters
 from gfcr.errors import asking
 from gfcr.speculation.base import NOTHING, BuiltIn, Draft, Drafter, Law, Step
 
@@ -105,18 +104,18 @@ class Speculation:
         if drafting.pace != was and drafting.proposer is None:
             self._set_length(drafting.pace)
 
-    def after(self, *, running: int, was: Counters, now: Counters, seconds: float) -> None:
+    def after(self, *, running: int, new: EngineStats, seconds: float) -> None:
         """Called after each step: trims drafts to budgets and reports counters to the drafter."""
         if self._drafting.drafter is None:
             return
         self._trim()
         step = Step(
             running=min(running, self._seats),
-            prompt_tokens=now.prompt - was.prompt,
-            emitted=now.generated - was.generated,
-            drafts=now.drafts - was.drafts,
-            drafted=now.drafted - was.drafted,
-            accepted=now.accepted - was.accepted,
+            prompt_tokens=new.prompt_tokens,
+            emitted=new.generated_tokens,
+            drafts=new.drafts,
+            drafted=new.drafted_tokens,
+            accepted=new.accepted_tokens,
             seconds=seconds,
         )
         if self._told:

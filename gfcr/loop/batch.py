@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Final, final
 
 import numpy as np
@@ -121,70 +121,54 @@ class Meter:
 
     def read(self) -> Cost:
         """Returns what was spent since the meter began."""
-        now, then = self._engine.stats(), self._before
+        spent = self._engine.stats() - self._before
         return Cost(
-            generated_tokens=now.generated_tokens - then.generated_tokens,
-            prompt_tokens=now.prompt_tokens - then.prompt_tokens,
-            forward_passes=now.forward_passes - then.forward_passes,
+            generated_tokens=spent.generated_tokens,
+            prompt_tokens=spent.prompt_tokens,
+            forward_passes=spent.forward_passes,
             verifier_calls=self._desk.verifier_calls - self._calls,
-            generate_s=now.busy_s - then.busy_s,
+            generate_s=spent.busy_s,
             verify_s=self._desk.waited_s - self._waited,
             wall_s=time.perf_counter() - self._began,
         )
 
     def skip(self, since: "Meter") -> None:
         """Leaves out of the count what was spent from the making of the meter `since` until now."""
-        now, then, before = self._engine.stats(), since._before, self._before
-        totals = {
-            f.name: getattr(before, f.name) + getattr(now, f.name) - getattr(then, f.name)
-            for f in fields(EngineStats)
-            if f.name != "accepted_per_position"  # held-out answers are not drafted
-        }
-        self._before = replace(before, **totals)
+        self._before -= since._before - self._engine.stats()
         self._calls += self._desk.verifier_calls - since._calls
         self._waited += self._desk.waited_s - since._waited
         self._began += time.perf_counter() - since._began
 
     def metrics(self, cost: Cost) -> dict[str, float]:
         """Returns the batch's engine metrics, with acceptance only where something was drafted."""
-        now, then = self._engine.stats(), self._before
+        spent = self._engine.stats() - self._before
         metrics = {
             "engine/forward_passes": float(cost.forward_passes),
             "engine/prompt_tokens": float(cost.prompt_tokens),
-            "engine/cached_prompt_tokens": float(
-                now.cached_prompt_tokens - then.cached_prompt_tokens
-            ),
+            "engine/cached_prompt_tokens": float(spent.cached_prompt_tokens),
             "time/generate_s": cost.generate_s,
             "time/verify_s": cost.verify_s,
             "time/rollout_s": cost.wall_s,
             "cost/verifier_calls": float(cost.verifier_calls),
             "rate/rollout_tokens_per_s": cost.generated_tokens / max(cost.wall_s, 1e-9),
         }
-        if now.drafted_tokens > then.drafted_tokens:
-            metrics |= _speculation(now, then)
-        if again := now.recomputed_tokens - then.recomputed_tokens:
-            metrics["engine/recomputed_tokens"] = float(again)
-        if sent := now.weight_bytes - then.weight_bytes:
-            changed = now.weights_changed - then.weights_changed
-            metrics["engine/weight_bytes"] = float(sent)
-            metrics["engine/weight_density"] = changed / (
-                now.weight_elements - then.weight_elements
-            )
+        if spent.drafted_tokens:
+            metrics |= _speculation(spent)
+        if spent.recomputed_tokens:
+            metrics["engine/recomputed_tokens"] = float(spent.recomputed_tokens)
+        if spent.weight_bytes:
+            metrics["engine/weight_bytes"] = float(spent.weight_bytes)
+            metrics["engine/weight_density"] = spent.weights_changed / spent.weight_elements
         return metrics
 
 
-def _speculation(now: EngineStats, then: EngineStats) -> dict[str, float]:
-    drafts = now.drafts - then.drafts
-    drafted = now.drafted_tokens - then.drafted_tokens
-    accepted = now.accepted_tokens - then.accepted_tokens
-    # An engine counts no positions before its first draft: the earlier list may be shorter.
-    old = (*then.accepted_per_position, *[0] * len(now.accepted_per_position))
-    places = enumerate(zip(now.accepted_per_position, old, strict=False), start=1)
+def _speculation(spent: EngineStats) -> dict[str, float]:
+    places = enumerate(spent.accepted_per_position, start=1)
     return {
-        "speculation/drafted": float(drafted),
-        "speculation/accepted": float(accepted),
+        "speculation/drafted": float(spent.drafted_tokens),
+        "speculation/accepted": float(spent.accepted_tokens),
         # Each verification also checks the place after its draft.
-        "speculation/verified": float(drafted + drafts),
-        "speculation/acceptance_length": 1 + accepted / drafts,
-        **{f"speculation/acceptance_{i}": (a - b) / drafts for i, (a, b) in places},
+        "speculation/verified": float(spent.drafted_tokens + spent.drafts),
+        "speculation/acceptance_length": 1 + spent.accepted_tokens / spent.drafts,
+        **{f"speculation/acceptance_{i}": accepted / spent.drafts for i, accepted in places},
     }

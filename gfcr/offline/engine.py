@@ -79,11 +79,7 @@ class LogEngine:
         """Advances every request by the tokens that the shortest still lacks."""
         num = min((p.left for p in self._playing.values()), default=0)
         deltas = [self._advance(id, num) for id in list(self._playing)]
-        self._stats = replace(
-            self._stats,
-            forward_passes=self._stats.forward_passes + num,
-            generated_tokens=self._stats.generated_tokens + num * len(deltas),
-        )
+        self._stats += EngineStats(forward_passes=num, generated_tokens=num * len(deltas))
         return deltas
 
     def abort(self, request_ids: Iterable[str]) -> None:
