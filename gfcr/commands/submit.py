@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> Outcome:
     """Checks the study and writes the entry; exit code 1 when a check fails."""
     from gfcr import leaderboard
-    from gfcr.experiment.again import experiment_of
+    from gfcr.commands.again import experiment_of
     from gfcr.leaderboard.checks import problems_of
     from gfcr.leaderboard.entry import entry_of
 

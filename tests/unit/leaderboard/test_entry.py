@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from gfcr import config, experiment
+from gfcr.commands.again import experiment_of
 from gfcr.errors import ConfigError, GfcrError
-from gfcr.experiment.again import experiment_of
 from gfcr.experiment.provenance import card_of
 from gfcr.leaderboard.answers import pack
 from gfcr.leaderboard.entry import entry_of, file_names, read
