@@ -19,7 +19,7 @@ from gfcr.loop.rounds import evaluate
 from gfcr.loop.scoring import Desk
 from gfcr.loop.stream import Prompts, PromptStream
 from gfcr.loop.view import RunView, shown
-from gfcr.stages import AfterUpdate, Generate
+from gfcr.stages import AfterUpdate, Follower, Generate
 from gfcr.strategy import Strategy
 from gfcr.tasks.base import Codec, Task
 from gfcr.types import Bools, Group, Prompt, RolloutBatch, Sample, Sampling
@@ -190,9 +190,18 @@ class Pipeline:
     # ------------------------------------------------------------ weights, state
 
     def sync(self, weights: "Weights", *, version: int) -> None:
-        """Loads the policy after `version` updates into the engine; requests in flight continue."""
+        """Loads the policy after `version` updates into the engine; requests in flight continue.
+
+        Raises:
+            PartError: a part that follows the policy failed.
+        """
         self._floor.traffic.park()
-        self.engine.update_weights(weights, version=version)
+        followers = self.strategy.hooks(Follower)
+        named = dict(weights) if followers else {}  # merged adapters can be read once
+        self.engine.update_weights(named.items() or weights, version=version)
+        for name, part in followers.items():
+            with asking(name):
+                part.follow(named, version=version)
 
     def evaluate(
         self,

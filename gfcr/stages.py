@@ -17,16 +17,19 @@ when the part is made. The pipeline asks the parts with a hook in the order the 
     the batch is full            BatchMap.map_batch    signals that need all groups
                                  Replay.store          remember; Observer.observe: learn
     the policy was updated       AfterUpdate           learn from the trainer's metrics
+    the engine has its weights   Follower.follow       keep an average, measure how far it went
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from gfcr.handles import (
     BATCH_FULL,
     EPISODE,
+    Abort,
+    Cap,
+    Halt,
     Harvest,
     Job,
     Plan,
@@ -41,6 +44,9 @@ from gfcr.handles import (
 from gfcr.part import Part
 from gfcr.types import Group, Prompt, Rollout
 
+if TYPE_CHECKING:
+    import torch
+
 __all__ = [
     "BATCH_FULL",
     "EPISODE",
@@ -52,6 +58,7 @@ __all__ = [
     "Control",
     "Evaluator",
     "Filter",
+    "Follower",
     "Generate",
     "Halt",
     "Harvest",
@@ -170,27 +177,6 @@ class Allocator(ABC):
         """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Halt:
-    """Ends the trajectory as a complete rollout, `finish=halted`."""
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Abort:
-    """Cuts the trajectory; it stays out of its group and its tokens count as aborted."""
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cap:
-    """Changes how many more tokens the running request may sample."""
-
-    max_tokens: int
-
-
 class Watcher(ABC):
     """Reacts inside decoding."""
 
@@ -263,6 +249,18 @@ class AfterUpdate(ABC):
         """
 
 
+class Follower(ABC):
+    """Sees the policy's weights (to average them, or to measure how far they went)."""
+
+    @abstractmethod
+    def follow(self, weights: "Mapping[str, torch.Tensor]", *, version: int) -> None:
+        """Called when the engine has got the policy after `version` updates, first and last too.
+
+        By checkpoint name, adapters merged; the trainer goes on to change the tensors, so copy what
+        is to be kept. A resumed run begins with the version it ended with. `gfcr check` has none.
+        """
+
+
 # ---------------------------------------------------------------- Control, Replay
 
 
@@ -271,7 +269,8 @@ class Control(Part):
 
     def __init_subclass__(cls) -> None:
         """Refuses a Control that would never be asked anything."""
-        hooks = (Planner, Selector, Allocator, Watcher, Evaluator, Referee, Observer, AfterUpdate)
+        first = (Planner, Selector, Allocator, Watcher, Evaluator, Referee)
+        hooks = (*first, Observer, AfterUpdate, Follower)
         if not issubclass(cls, hooks):
             names = ", ".join(h.__name__ for h in hooks)
             raise TypeError(f"{cls.__name__} answers no event: inherit at least one of {names}.")

@@ -40,7 +40,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Stages": ("Generate", "Filter", "Control", "Replay", "Correction"),
     "Hooks": (
         *("Planner", "Selector", "Allocator", "Watcher", "Evaluator", "Referee", "Recaller"),
-        *("BatchMap", "Observer", "AfterUpdate"),
+        *("BatchMap", "Observer", "AfterUpdate", "Follower"),
     ),
     "What parts answer": (*("Halt", "Abort", "Cap", "SampleMore", "Retire", "Corrected"),),
     "Tools and environments": ("Tool", "Call", "Environment", "World", "Observation"),

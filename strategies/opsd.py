@@ -12,6 +12,8 @@ def opsd(
     group_size: int = 4,
     template: str = "{prompt}{hint},",
     column: str = "answer",
+    model: str = "",
+    rate: float = 0.0,
     coefficient: float = 1.0,
     reward: float = 0.0,
 ) -> Strategy:
@@ -22,10 +24,12 @@ def opsd(
         as GRPO; the estimate of the reverse KL by the sampled token, where the paper has the whole
         law's divergence as well.
     Knobs: group_size (ours: 4), template (what the teacher reads, for models of prose to be put in
-        words), column (of the data, with the hint; paper: worked solutions), coefficient (1),
-        reward (what the verifier's advantage counts beside; 0 needs none).
+        words), column (of the data, with the hint; paper: worked solutions), model (the folder that
+        the policy begins from: the teacher then stays as it was, or, with rate above 0, is an
+        average of the policy's weights), coefficient (1), reward (what the verifier's advantage
+        counts beside; 0 needs none).
     Hurts: a policy that cannot use the hint teaches itself noise, as the demo's does; the teacher
-        moves with the policy.
+        moves with the policy, unless it is a model of its own.
     """
     return Strategy(
         name="opsd",
@@ -34,6 +38,6 @@ def opsd(
             "advantage": GroupAdvantage(kind="grpo"),
             "distill": ReverseKl(coefficient=coefficient, reward=reward),
         },
-        controls={"teacher": Teacher(template=template, column=column)},
+        controls={"teacher": Teacher(model=model, rate=rate, template=template, column=column)},
         group_size=group_size,
     )

@@ -48,6 +48,7 @@ def logprobs_of(
     device: str,
     temperature: float,
     batch_tokens: int,
+    weights: Mapping[str, Floats] | None = None,
 ) -> list[Floats]:
     """Log-probabilities of completions given contexts; NaN where both exceed the model's length.
 
@@ -57,9 +58,11 @@ def logprobs_of(
         device: where it is.
         temperature: of the law; 0 is read as 1, as engines do.
         batch_tokens: most tokens of a pass, padding included, unless one sequence has more.
+        weights: by name, in place of the folder's.
     """
     with _TURN:
         _, lm = _loaded(model, device)
+        own = _tensors(weights or {}, device=device)
         longest = getattr(lm.config, "max_position_embeddings", None) or np.inf
         found = [np.full(len(completion), np.nan, np.float32) for _, completion in pairs]
         fits = [i for i, (head, tail) in enumerate(pairs) if len(head) + len(tail) <= longest]
@@ -67,13 +70,24 @@ def logprobs_of(
         while fits:
             width = sum(map(len, pairs[fits[0]]))
             rows, fits = fits[: max(1, batch_tokens // width)], fits[batch_tokens // width or 1 :]
-            scored = _pass([pairs[i] for i in rows], lm=lm, heat=temperature or 1.0)
+            scored = _pass([pairs[i] for i in rows], lm=lm, weights=own, heat=temperature or 1.0)
             found = [scored[rows.index(i)] if i in rows else f for i, f in enumerate(found)]
     return found
 
 
+def _tensors(weights: Mapping[str, Floats], *, device: str) -> dict[str, Any]:
+    import torch
+
+    of: Any = torch  # partially typed
+    return {name: of.from_numpy(w).to(device) for name, w in weights.items()}
+
+
 def _pass(
-    pairs: Sequence[tuple[Sequence[int], Sequence[int]]], *, lm: Any, heat: float
+    pairs: Sequence[tuple[Sequence[int], Sequence[int]]],
+    *,
+    lm: Any,
+    weights: dict[str, Any],
+    heat: float,
 ) -> list[Floats]:
     """One forward pass, the longest sequence first; padded behind, where nothing attends to."""
     import torch
@@ -84,13 +98,20 @@ def _pass(
     attended = (torch.arange(ids.shape[1])[None] < lengths).to(lm.device)
     found: list[Floats] = []
     with torch.inference_mode():
-        logits = lm(input_ids=ids, attention_mask=attended, use_cache=False).logits
-        for (head, tail), row, own in zip(pairs, rows, logits, strict=True):
-            law = (own[len(head) - 1 : len(row) - 1].float() / heat).log_softmax(-1)
-            said = law.gather(1, row[len(head) :, None].to(lm.device))[:, 0]
-            found.append(np.array(said.tolist(), np.float32))
+        given = {"input_ids": ids, "attention_mask": attended, "use_cache": False}
+        logits = torch.func.functional_call(lm, weights, kwargs=given).logits
+        for (head, tail), row, said in zip(pairs, rows, logits, strict=True):
+            law = (said[len(head) - 1 : len(row) - 1].float() / heat).log_softmax(-1)
+            own_T = law.gather(1, row[len(head) :, None].to(lm.device))[:, 0]
+            found.append(np.array(own_T.tolist(), np.float32))
             assert len(tail) == len(found[-1]), "one log-prob a token of the completion"
     return found
+
+
+def names_of(model: str, *, device: str) -> set[str]:
+    """Names of the weights of a model, given its folder; tied ones once."""
+    with _TURN:
+        return {name for name, _ in _loaded(model, device)[1].named_parameters()}
 
 
 @lru_cache(maxsize=1)

@@ -4,17 +4,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from os.path import isfile
-from typing import ClassVar, Final, final
+from typing import TYPE_CHECKING, ClassVar, Final, final
 
 import numpy as np
 
-from gfcr.control._causal_lm import logprobs_of, problem_of
+from gfcr.control._causal_lm import logprobs_of, names_of, problem_of
 from gfcr.errors import ConfigError, shown
 from gfcr.part import Recipe
-from gfcr.stages import Control, Evaluator, Scratch, View
+from gfcr.stages import Control, Evaluator, Follower, Scratch, View
 from gfcr.types import Floats, Group, Prompt
-from gfcr.values.ranges import Count, File, Text, Word
+from gfcr.values.ranges import Count, File, Share, Text, Word
 from gfcr.values.templates import holding
+
+if TYPE_CHECKING:
+    import torch
 
 _PLAIN: Final = "{prompt}"
 _REASON: Final = "no_teacher"
@@ -22,7 +25,7 @@ _REASON: Final = "no_teacher"
 
 @final
 @dataclass(kw_only=True)
-class Teacher(Control, Evaluator):
+class Teacher(Control, Evaluator, Follower):
     """Has a teacher say how probable each token of a rollout is, after the same beginning.
 
     The teacher is the model in the folder `model`, or, where that is empty, the policy itself,
@@ -34,8 +37,12 @@ class Teacher(Control, Evaluator):
     `no_teacher`, never taken for worth nothing.
 
     A model has the policy's vocabulary and is run in float32, in a thread beside decoding; it needs
-    transformers and torch. Hurts where the teacher is at a loss itself: of beginnings that it would
-    never write it knows little, and a policy that cannot use the hint is its own worst teacher.
+    transformers and torch. With `rate` above 0 its weights are not the folder's but an average of
+    the policy's: those that the run began with, then w = (1 - rate) w + rate w_policy at each
+    update. Checkpoints hold them, in float32.
+
+    Hurts where the teacher is at a loss itself: of beginnings that it would never write it knows
+    little, and a policy that cannot use the hint is its own worst teacher.
     """
 
     paper: ClassVar[str] = "2306.13649"
@@ -45,12 +52,20 @@ class Teacher(Control, Evaluator):
 
     model: File = ""
     """Folder of the teacher, as `save_pretrained` writes it; empty is the policy itself."""
+    rate: Share = 0.0
+    """What the policy counts in the teacher's weights at each update: 0 keeps the folder's, 1 makes
+    it the policy, between them it is an exponential moving average (as TRL's
+    `ref_model_mixup_alpha`)."""
     template: Text = _PLAIN
     """What the teacher reads in the place of the prompt."""
     column: Word = "answer"
     device: Word = "cpu"
     batch_tokens: Count = 2048
     """Most tokens of a pass of the model: the law of each is held at once."""
+    average: dict[str, Floats] = field(init=False, default_factory=dict[str, Floats], repr=False)
+    """The teacher's weights by name, where they follow the policy's; begins as the policy."""
+    version: int = field(init=False, default=-1)
+    """The newest policy in the average."""
     known: set[int] = field(init=False, default_factory=set[int])
     """Tokens that mean the same to the model as to the run."""
     scored: int = field(init=False, default=0)
@@ -63,6 +78,11 @@ class Teacher(Control, Evaluator):
 
     def clash(self, strategy: Recipe, *, at: str) -> str | None:
         """See `Part.clash`."""
+        if self.rate and not self.model:
+            return (
+                f"rate={self.rate} averages the policy's weights in a model of its kind, and "
+                "model='' names none: give the folder of the model that the policy begins from."
+            )
         if self.model and not isfile(f"{self.model}/config.json"):  # also of a name too long
             return f"model={shown(self.model)} is no folder with a config.json: give a model's."
         if self.model or "{hint}" in self.template:
@@ -72,6 +92,22 @@ class Teacher(Control, Evaluator):
             "it nothing that it does not know. Give the folder of a model, or a template with "
             "{hint}."
         )
+
+    def follow(self, weights: "Mapping[str, torch.Tensor]", *, version: int) -> None:
+        """See `Follower.follow`.
+
+        Raises:
+            ConfigError: the policy's weights are not those of the model.
+        """
+        if not self.rate or version <= self.version or not weights:
+            return
+        told = {name: w.detach().float().cpu().numpy() for name, w in weights.items()}
+        if not self.average:
+            self._check_names(told)
+        # New arrays: the trainer goes on with these, and who is scoring with the old ones.
+        kept, rate = self.average or told, np.float32(self.rate)
+        self.average = {name: (1 - rate) * kept[name] + rate * w for name, w in told.items()}
+        self.version = version
 
     async def evaluate(self, group: Group, scratch: Scratch) -> Group:
         """See `Evaluator.evaluate`.
@@ -127,8 +163,16 @@ class Teacher(Control, Evaluator):
             raise ConfigError(f"teacher.model={shown(self.model)} {problem}.")
         self.known |= new
         own = {"temperature": view.sampling.temperature, "batch_tokens": self.batch_tokens}
-        where = {"model": self.model, "device": self.device}
+        where = {"model": self.model, "device": self.device, "weights": self.average}
         return await scratch.call(partial(logprobs_of, pairs, **where, **own))
+
+    def _check_names(self, told: Mapping[str, Floats]) -> None:
+        if wrong := names_of(self.model, device=self.device) ^ {*told}:
+            raise ConfigError(
+                f"teacher.rate={self.rate} averages the policy's weights, and teacher.model="
+                f"{shown(self.model)} has others ({', '.join(sorted(wrong)[:3])}): give the folder "
+                "of the model that the policy begins from."
+            )
 
     def _count(self, group: Group, scores: Sequence[Floats], *, lost: Sequence[int]) -> None:
         self.scored += len(scores) - len(lost)

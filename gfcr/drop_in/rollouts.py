@@ -23,9 +23,11 @@ from gfcr.loop.stream import PromptStream
 from gfcr.loop.view import RunView, shown
 from gfcr.process import threads
 from gfcr.stages import (
+    AfterUpdate,
     Allocator,
     BatchMap,
     Evaluator,
+    Follower,
     Harvest,
     Observer,
     Planner,
@@ -94,6 +96,8 @@ def check(strategy: Strategy) -> None:
         Referee: "adds rollouts to groups or retires them",
         Recaller: "brings back earlier rollouts",
         BatchMap: "makes signals over the batch",
+        AfterUpdate: "learns from the trainer's metrics",
+        Follower: "follows the policy's weights",
     }
     found = [
         f"{address} {what}" for hook, what in limits.items() for address in strategy.hooks(hook)

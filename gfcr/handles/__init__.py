@@ -2,6 +2,9 @@
 
 from gfcr.handles.harvest import (
     BATCH_FULL,
+    Abort,
+    Cap,
+    Halt,
     Harvest,
     Retire,
     SampleMore,
@@ -23,6 +26,9 @@ __all__ = [
     "SOLVE",
     "STATE",
     "STEP_REWARD",
+    "Abort",
+    "Cap",
+    "Halt",
     "Harvest",
     "Job",
     "Plan",

@@ -1,4 +1,4 @@
-"""What a batch has produced, and a Referee's answers about a group."""
+"""What a batch has produced, and the answers of Referees and Watchers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -57,3 +57,24 @@ class Retire:
     """Rejects the group for `reason` without filtering it (`stale` has a ledger bin of its own)."""
 
     reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Halt:
+    """Ends the trajectory as a complete rollout, `finish=halted`."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Abort:
+    """Cuts the trajectory; it stays out of its group and its tokens count as aborted."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cap:
+    """Changes how many more tokens the running request may sample."""
+
+    max_tokens: int

@@ -1,5 +1,7 @@
 """A model of transformers as teacher: its log-probs, their mean, and what is no teacher."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,11 +18,15 @@ from gfcr.errors import ConfigError
 from gfcr.filter.reverse_kl import ReverseKl
 from gfcr.generate.sample import Sample
 from gfcr.pipeline import Pipeline
+from gfcr.stages import Control, Follower
 from gfcr.strategy import Strategy
 from gfcr.tasks.codec import SPECIAL_TOKENS
 from gfcr.testing import factories as make
+from gfcr.train.base import TrainJob
+from gfcr.train.trl import Trl
 from gfcr.types import Floats, RolloutBatch, Sampling
 from tests.cases import over
+from tests.integration.demo_floor import Source
 
 
 def save(folder: Path, alphabet: str) -> Path:
@@ -62,16 +68,49 @@ def laws(model: Path, tokens: list[int], heat: float = 1.0) -> Floats:
         return (lm(torch.tensor([tokens])).logits[0] / heat).log_softmax(-1).numpy()
 
 
-def run(model: Path, **changes: Any) -> tuple[Pipeline, RolloutBatch]:
-    strategy = Strategy(
+def plan(model: Path, *, rate: float = 0.0, **controls: Control) -> Strategy:
+    teacher = Teacher(model=str(model), batch_tokens=200, rate=rate)
+    return Strategy(
         name="t",
         generate=Sample(),
         filters={"distill": ReverseKl()},
-        controls={"teacher": Teacher(model=str(model), batch_tokens=200)},
+        controls={"teacher": teacher, **controls},
         group_size=4,
     )
-    pipeline = make.pipeline(strategy, **{"prompts": 16, **changes})
+
+
+def run(model: Path, **changes: Any) -> tuple[Pipeline, RolloutBatch]:
+    pipeline = make.pipeline(plan(model), **{"prompts": 16, **changes})
     return pipeline, pipeline.next_batch()
+
+
+@dataclass(kw_only=True)
+class Keeps(Control, Follower):
+    """Keeps every policy that the engine was given."""
+
+    policies: dict[int, dict[str, Floats]] = field(
+        init=False, default_factory=dict[int, dict[str, Floats]]
+    )
+
+    def follow(self, weights: Mapping[str, torch.Tensor], *, version: int) -> None:
+        self.policies[version] = {n: w.detach().numpy().copy() for n, w in weights.items()}
+
+
+def averaged(policies: Mapping[int, Mapping[str, Floats]], *, rate: float) -> dict[str, Floats]:
+    """The closed form: of n policies after the first, the k-th counts rate (1 - rate)^(n - k)."""
+    last = max(policies)
+    shares = {k: rate * (1 - rate) ** (last - k) for k in policies if k} | {0: (1 - rate) ** last}
+    return {n: sum(shares[k] * p[n] for k, p in policies.items()) for n in policies[0]}  # pyright: ignore[reportReturnType]
+
+
+def teacher_of(pipeline: Pipeline) -> Any:
+    return pipeline.strategy.controls["teacher"]
+
+
+def check_average(found: Mapping[str, Floats], wanted: Mapping[str, Floats]) -> None:
+    assert found.keys() == wanted.keys()
+    for name, weight in found.items():
+        np.testing.assert_allclose(weight, wanted[name], atol=1e-6)
 
 
 @over("batch_tokens", [1, 20, 1000])
@@ -124,3 +163,59 @@ def test_another_vocabulary_or_no_model_ends_the_run(model: Path, tmp_path: Path
         run(fewer)
     with pytest.raises(ConfigError, match="cannot be loaded"):
         run(tmp_path)
+
+
+@over("rate", [0.25, 1.0])
+def test_a_teacher_that_follows_is_the_average_of_the_policies(model: Path, rate: float) -> None:
+    keeps = Keeps()
+    pipeline = make.pipeline(plan(model, rate=rate, keeps=keeps), prompts=4)
+    own = dict(loaded(model).named_parameters())
+    for version in range(4):
+        torch.manual_seed(version)
+        noise = 0.3 * min(version, 1)
+        pipeline.sync(
+            ((n, w.detach() + noise * torch.randn_like(w)) for n, w in own.items()), version=version
+        )
+    wanted = averaged(keeps.policies, rate=rate)
+    check_average(teacher_of(pipeline).average, wanted)
+    batch = pipeline.next_batch()
+    taught = LlamaForCausalLM(loaded(model).config).eval()
+    taught.load_state_dict({n: torch.from_numpy(w) for n, w in wanted.items()}, strict=False)
+    for sample in batch.samples:
+        tokens = [*sample.rollout.prompt.tokens, *sample.rollout.tokens_T.tolist()]
+        with torch.inference_mode():
+            law = taught(torch.tensor([tokens])).logits[0].log_softmax(-1).numpy()
+        said_T = law[np.arange(len(tokens) - 1), tokens[1:]][-len(sample.rollout) :]
+        np.testing.assert_allclose(
+            sample.advantage_T, said_T - sample.rollout.logprobs_T, atol=1e-4
+        )
+
+
+def test_an_average_is_that_of_a_run_that_was_never_stopped(model: Path, tmp_path: Path) -> None:
+    keeps, runs = Keeps(), dict[str, Pipeline]()
+    for name, ends in {"whole": [3], "halves": [2, 3]}.items():
+        for steps in ends:
+            parts = {"keeps": keeps} if name == "whole" else {}
+            made = runs[name] = make.pipeline(plan(model, rate=0.5, **parts), prompts=4)
+            job = TrainJob(
+                model=str(model),
+                source=Source(pipeline=made),
+                loss=made.strategy.loss,
+                seed=0,
+                folder=tmp_path / name,
+                sampling=made.sampling,
+            )
+            trained = Trl(max_steps=steps, micro_batches=2, save_every=1, learning_rate=1e-2)
+            assert trained.train(job).updates == steps
+    wanted = averaged(keeps.policies, rate=0.5)
+    first = averaged({0: keeps.policies[0]}, rate=0.5)
+    assert any(np.abs(w - first[n]).max() > 1e-3 for n, w in wanted.items())
+    for made in runs.values():
+        assert teacher_of(made).version == 3
+        check_average(teacher_of(made).average, wanted)
+
+
+def test_weights_that_are_not_the_teacher_s_end_the_run(model: Path) -> None:
+    pipeline = make.pipeline(plan(model, rate=0.5))
+    with pytest.raises(ConfigError, match=r"teacher\.rate=0\.5 .* has others \(lm_head"):
+        pipeline.sync([("w", torch.zeros(1))], version=0)

@@ -23,6 +23,7 @@ from gfcr.stages import (
     AfterUpdate,
     Allocator,
     Control,
+    Follower,
     Generate,
     Halt,
     Job,
@@ -467,6 +468,33 @@ def test_a_sync_gives_the_engine_the_weights_as_that_version() -> None:
     pipeline.sync([("w", 1)], version=4)  # pyright: ignore[reportArgumentType]
     engine: Any = pipeline.engine
     assert engine.given == [([("w", 1)], 4)] and pipeline.next_batch().version == 4
+
+
+@dataclass(kw_only=True)
+class _Follows(Control, Follower):
+    seen: list[tuple[int, list[str]]] = field(
+        init=False, default_factory=list[tuple[int, list[str]]]
+    )
+
+    def follow(self, weights: Any, *, version: int) -> None:
+        if version > 1:
+            raise ValueError("no more")
+        self.seen.append((version, [*weights]))
+
+
+def test_parts_follow_the_weights_that_the_engine_gets_also_those_read_once() -> None:
+    part, engines = _Follows(), list[Any]()
+    plan = _plain(controls={"follows": part})
+    pipeline = make.pipeline(plan, on=lambda engine: engines.append(_Loads(engine)) or engines[0])
+    for version in range(2):
+        pipeline.sync(((n, 1) for n in ("a", "b")), version=version)  # pyright: ignore[reportArgumentType]
+    assert [(dict(given), version) for given, version in engines[0].given] == [
+        ({"a": 1, "b": 1}, 0),
+        ({"a": 1, "b": 1}, 1),
+    ]
+    assert part.seen == [(0, ["a", "b"]), (1, ["a", "b"])]
+    with pytest.raises(PartError, match=r"^strategy\.controls\.follows failed: .* no more"):
+        pipeline.sync((), version=2)
 
 
 @dataclass(kw_only=True)

@@ -117,6 +117,8 @@ def test_what_makes_no_teacher_is_refused() -> None:
         Teacher(template="{hint}")
     with pytest.raises(ConfigError, match=r"model='' makes the policy its own teacher"):
         strategies.load("opd").check()
+    with pytest.raises(ConfigError, match=r"rate=0\.1 averages .* model='' names none"):
+        strategies.load("opsd", rate=0.1).check()
     with pytest.raises(ConfigError, match=r"model='nowhere' is no folder with a config\.json"):
         strategies.load("opd", model="nowhere").check()
     with pytest.raises(ConfigError, match=r"teacher\.column='solution': prompt 'c"):
