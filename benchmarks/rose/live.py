@@ -27,8 +27,11 @@ from gfcr.speculation.budget import fit_pass_cost
 from gfcr.speculation.cost import PassCost
 from gfcr.types import Sampling
 
-Arm: TypeAlias = Literal["serving", "split", "unadmitted", "rose"]
-ARMS: Final[tuple[Arm, ...]] = ("serving", "split", "unadmitted", "rose")
+Arm: TypeAlias = Literal["serving", "split", "unadmitted", "idle", "rose"]
+ARMS: Final[tuple[Arm, ...]] = ("serving", "split", "unadmitted", "idle", "rose")
+_RESERVES: Final[Mapping[Arm, float]] = {"idle": 1.0, "rose": 0.5}
+"""Share of the budgets that is left to later arrivals, of arms with a gate; with all of it left,
+rollouts are let in while no request is in flight alone (the rule of RLix)."""
 STALL_S: Final = 0.25
 """ROSE's 2 s, scaled to batches that take two or three."""
 _SIZES: Final = (1, 2, 4, 8, 16)
@@ -57,6 +60,8 @@ class Played:
     """Seconds in which rollouts waited at the gate."""
     times: list[float] = field(default_factory=list[float])
     """When each rollout token came, in seconds since the trace began."""
+    spare: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
+    """When rollouts stepped, and the seconds that what is served could spare; inf: no request."""
 
     @property
     def rate(self) -> float:
@@ -71,15 +76,17 @@ class Played:
 
 @final
 class _Heard:
-    """An engine that remembers when tokens came."""
+    """An engine that remembers when tokens came, and what serving could spare then."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, engine: Engine, *, gate: Gate) -> None:
+        self._engine, self._gate = engine, gate
         self.times: list[float] = []
+        self.spare: list[tuple[float, float]] = []
 
     def step(self) -> Sequence[Delta]:
-        deltas = self._engine.step()
-        self.times += [time.monotonic()] * sum(len(d.tokens) for d in deltas)
+        deltas, now = self._engine.step(), time.monotonic()
+        self.times += [now] * sum(len(d.tokens) for d in deltas)
+        self.spare.append((now, self._gate.due_s - now))
         return deltas
 
     def __getattr__(self, name: str) -> Any:
@@ -105,7 +112,7 @@ class Scene:
 
     def play(self, arm: Arm, *, trace: Trace, budgets: Objectives | None = None) -> Played:
         """Sends a trace, and makes batches of rollouts beside it as the arm says."""
-        told = arm == "rose"
+        told = arm in _RESERVES
         self.gate.served(due_s=_NEVER if arm in ("serving", "split") else float("inf"), held=0)
         objectives = budgets or Objectives(ttft_s=1.0, tpot_s=1.0)
         traffic = Traffic(
@@ -113,9 +120,13 @@ class Scene:
             trace=trace,
             vocab=self.serving.folder.vocab,
             gate=self.file if told else "",
-            admission=Admission(objectives=objectives, cost=self.cost, chunk=512) if told else None,
+            admission=Admission(
+                objectives=objectives, cost=self.cost, chunk=512, reserve=_RESERVES[arm]
+            )
+            if told
+            else None,
         )
-        heard = _Heard(self.rollouts)
+        heard = _Heard(self.rollouts, gate=self.gate)
         shut_s, before = self.gate.shut_s, self.rollouts.stats()
         placement: Any = self.rollouts.fleet.placement
         placement.forget()
@@ -146,6 +157,7 @@ class Scene:
             cuts=placement.memory.cuts - cuts,
             shut_s=self.gate.shut_s - shut_s,
             times=times,
+            spare=[(t - sender.began_s, spare_s) for t, spare_s in heard.spare],
         )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from benchmarks.limits import limits, ratio_limits, words
 from benchmarks.rose.live import ARMS, Arm, Played
 from benchmarks.rose.measure import Measured, p99
+from gfcr.cluster.slack import Objectives
 from gfcr.shown import picture
 from gfcr.shown.table import Column, Table
 
@@ -16,12 +17,14 @@ _COLOURS: Final[dict[Arm, str]] = {
     "serving": "tab:blue",
     "split": "tab:orange",
     "unadmitted": "tab:green",
+    "idle": "tab:purple",
     "rose": "tab:red",
 }
 _WORDS: Final[dict[Arm, str]] = {
     "serving": "serving only",
     "split": "fixed split",
     "unadmitted": "no admission",
+    "idle": "idle alone",
     "rose": "ROSE",
 }
 
@@ -90,12 +93,22 @@ def draw(found: Measured, *, path: Path) -> Path:
     arrivals = [a.at_s for a in found.trace.arrivals()]  # of seed 0
     axes[1][0].hist(arrivals, bins=seconds, color="tab:grey")
     axes[1][0].set(xlabel="seconds of the first trace", ylabel="requests in 0.5 s")
+    _draw_slack(axes[1][0].twinx(), rose=_of_arm("rose", found)[0], budgets=found.budgets)
     for arm in ARMS[1:]:
         counts, _ = np.histogram(_of_arm(arm, found)[0].times, bins=seconds)
         axes[1][1].plot(seconds[:-1] + 0.25, counts * 2, color=_COLOURS[arm], label=_WORDS[arm])
     axes[1][1].set(xlabel="seconds of the first trace", ylabel="rollout tokens/s")
     axes[1][1].legend(fontsize=8)
     return picture.save(figure, path=path)
+
+
+def _draw_slack(axes: Any, *, rose: Played, budgets: Objectives) -> None:
+    """What requests in flight could spare, half of the budgets at most; none is drawn as that."""
+    most = budgets.ttft_s / 2
+    places = [at for at, _ in rose.spare]
+    spare = [min(max(spare_s, -most), most) * 1e3 for _, spare_s in rose.spare]
+    axes.step(places, spare, where="post", color=_COLOURS["rose"], linewidth=0.5)
+    axes.set(ylabel="ms that serving can spare (ROSE)")
 
 
 def _arm(arm: Arm, found: Measured) -> dict[str, Any]:

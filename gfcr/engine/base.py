@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from itertools import zip_longest
 from math import isfinite
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, cast
 
 from gfcr.handles import Scored
 from gfcr.part import Part
@@ -82,6 +82,8 @@ class EngineStats:
     weight_elements: int = 0
     """Elements of all weights, summed over syncs; `weights_changed` counts those that were sent."""
     weights_changed: int = 0
+    by_server: tuple[int, ...] = ()
+    """Tokens that each server sampled; empty for an engine of this process."""
 
     def __sub__(self, earlier: "EngineStats") -> "EngineStats":
         """Returns what happened from `earlier` until now."""
@@ -92,12 +94,17 @@ class EngineStats:
         return self._with(more, sign=1)
 
     def _with(self, other: "EngineStats", *, sign: int) -> "EngineStats":
-        names = [f.name for f in fields(EngineStats) if f.name != "accepted_per_position"]
-        counts = {name: getattr(self, name) + sign * getattr(other, name) for name in names}
-        # An engine counts no positions before its first draft: one list may be shorter.
-        own, others = self.accepted_per_position, other.accepted_per_position
-        places = zip_longest(own, others, fillvalue=0)
-        return EngineStats(**counts, accepted_per_position=tuple(a + sign * b for a, b in places))
+        names = [f.name for f in fields(EngineStats)]
+        pairs = ((name, getattr(self, name), getattr(other, name)) for name in names)
+        return EngineStats(**{name: _sum(own, more, sign=sign) for name, own, more in pairs})
+
+
+def _sum(own: Any, more: Any, *, sign: int) -> Any:
+    if not isinstance(own, tuple):
+        return own + sign * more
+    # Of places one may know fewer: an engine counts none before its first draft.
+    places: Any = zip_longest(cast(Any, own), more, fillvalue=0)
+    return tuple(a + sign * b for a, b in places)
 
 
 class Engine(Protocol):

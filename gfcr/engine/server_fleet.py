@@ -4,6 +4,7 @@ import contextlib
 import logging
 import queue
 from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, final
 
 from gfcr.engine.base import EngineStats
@@ -58,6 +59,8 @@ class Fleet:
         self.recomputed = 0  # prompt and tokens of resumed requests
         """See `EngineStats.recomputed_tokens`."""
         self._sent = 0
+        self._begun_at: dict[str, int] = {}
+        """Tokens that each request had when it was sent, by key, while servers record steps."""
         self._begun = False
 
     def start(self) -> None:
@@ -79,6 +82,8 @@ class Fleet:
             self.recomputed += len(flight.request.tokens) + len(flight.tokens)
         self._sent += 1
         flight.key = f"{flight.request.id}@{self._sent}"
+        if self.traced:
+            self._begun_at[flight.key] = len(flight.tokens)
         self.servers[place].send(flight, eos=self._eos, traced=self.traced)
 
     def forget(self, flight: Flight, *, ended: bool) -> None:
@@ -143,7 +148,9 @@ class Fleet:
 
     def counted(self) -> EngineStats:
         """Returns the sum of all servers' counters."""
-        return sum((server.total for server in self.servers), EngineStats())
+        totals = [server.total for server in self.servers]
+        by_server = tuple(total.generated_tokens for total in totals)
+        return replace(sum(totals, EngineStats()), by_server=by_server)
 
     def count_anew(self) -> None:
         """Resets the counters and the prefix caches of all servers."""
@@ -154,7 +161,8 @@ class Fleet:
 
     def steps(self) -> Mapping[str, Steps]:
         """Returns the steps recorded since the last call, by request id; see `traced`."""
-        return by_request([server.call(STEPS) for server in self.servers])
+        sent, self._begun_at = self._begun_at, {}
+        return by_request([server.call(STEPS) for server in self.servers], sent=sent)
 
     def close(self) -> None:
         """Stops the servers that gfcr started."""

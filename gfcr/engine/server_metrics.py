@@ -20,6 +20,7 @@ def parse(text: str) -> EngineStats:
             places[int(found[1])] = places.get(int(found[1]), 0.0) + float(value)
     return EngineStats(
         forward_passes=int(totals.get("iteration_tokens_total_count", 0)),
+        generated_tokens=int(totals.get("generation_tokens_total", 0)),
         prompt_tokens=int(totals.get("prompt_tokens_total", 0)),
         cached_prompt_tokens=int(totals.get("prompt_tokens_cached_total", 0)),
         drafts=int(totals.get("spec_decode_num_drafts_total", 0)),

@@ -1,7 +1,7 @@
 """Records of the engine steps that sampled each request, to which an audit aligns tokens."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, final
 
 
@@ -25,11 +25,14 @@ class Traced:
 Steps: TypeAlias = Sequence[Traced]
 
 
-def by_request(told: Sequence[Sequence[Any]]) -> Mapping[str, Steps]:
+def by_request(told: Sequence[Sequence[Any]], *, sent: Mapping[str, int]) -> Mapping[str, Steps]:
     """Groups recorded steps by request id, in order.
+
+    What one server sampled after another had taken the request over is left out: nobody has it.
 
     Args:
         told: what `vllm_inside` recorded, one list per server.
+        sent: the number of tokens that a request had when it was sent, by its key of then.
     """
     found: dict[str, list[Traced]] = {}
     for place, rows in enumerate(told):
@@ -40,7 +43,24 @@ def by_request(told: Sequence[Sequence[Any]]) -> Mapping[str, Steps]:
                 running=running,
                 gained=gained,
                 drafts=tuple(drafts),
-                # Each time it is sent, a request gets another key, "ID@number": see `Flight.key`.
             )
-            found.setdefault(key.rpartition("@")[0], []).append(one)
-    return found
+            found.setdefault(key, []).append(one)
+    whole: dict[str, Steps] = {}
+    for key in sorted(found, key=_turn):
+        name = key.rpartition("@")[0]
+        whole[name] = [*_first(whole.get(name, ()), tokens=sent.get(key, 0)), *found[key]]
+    return whole
+
+
+def _turn(key: str) -> int:
+    """Returns which sending a key is of: each has a key of its own, "ID@number"."""
+    return int(key.rpartition("@")[2])
+
+
+def _first(steps: Steps, *, tokens: int) -> Iterator[Traced]:
+    """Yields the steps that gained the first tokens, the last of them cut."""
+    for step in steps:
+        if tokens > 0:
+            num = min(step.gained, tokens)
+            yield replace(step, gained=num, drafts=step.drafts[:num]) if num < step.gained else step
+        tokens -= step.gained

@@ -156,6 +156,9 @@ class Meter:
             metrics |= _speculation(spent)
         if spent.recomputed_tokens:
             metrics["engine/recomputed_tokens"] = float(spent.recomputed_tokens)
+        if len(spent.by_server) > 1 and any(spent.by_server):
+            mean = sum(spent.by_server) / len(spent.by_server)
+            metrics["engine/load_max"] = max(spent.by_server) / mean
         if spent.weight_bytes:
             metrics["engine/weight_bytes"] = float(spent.weight_bytes)
             metrics["engine/weight_density"] = spent.weights_changed / spent.weight_elements

@@ -49,6 +49,15 @@ def test_a_reserve_is_left_to_what_comes_next() -> None:
     assert half.tokens(waiting, now=0.2, most=9) == 0 < ADMISSION.tokens(waiting, now=0.2, most=9)
 
 
+@given(now=st.floats(0, 10), decodes=st.booleans())
+def test_with_all_of_the_budgets_left_rollouts_compute_on_an_idle_engine_alone(
+    now: float, decodes: bool
+) -> None:
+    idle = replace(ADMISSION, reserve=1.0)
+    served = Served(arrived_s=now, waiting=0 if decodes else 9, last_s=now if decodes else None)
+    assert idle.tokens([served], now=now, most=64) == 0 < idle.tokens([], now=now, most=64)
+
+
 @given(
     last=st.lists(st.floats(0, 1), max_size=5),
     waiting=st.lists(st.integers(1, 300), max_size=4),

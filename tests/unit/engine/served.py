@@ -150,6 +150,7 @@ class Served:
 
     async def _metrics(self, request: web.Request) -> web.Response:
         lines = {"iteration_tokens_total_count": self.pieces, "prompt_tokens_total": 7.0}
+        lines["generation_tokens_total"] = 2.0 * self.pieces
         if self.drafts:
             lines |= {
                 "spec_decode_num_drafts_total": self.pieces,

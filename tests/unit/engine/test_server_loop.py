@@ -16,6 +16,7 @@ from gfcr.engine.server_link import Drafts, Server
 from gfcr.engine.server_loop import ServerEngine
 from gfcr.engine.server_merge import TailMerge
 from gfcr.engine.server_route import Route
+from gfcr.engine.server_steps import by_request
 from gfcr.engine.server_weights import received
 from gfcr.engine.server_wire import Events
 from gfcr.engine.vllm_model import ModelFolder
@@ -493,6 +494,17 @@ def test_steps_are_told_by_request_with_what_they_verified(start: Any) -> None:
     assert [(s.gained, s.drafts, s.row) for s in steps] == [(2, (7, 8), 0), (1, (), 1)]
 
 
+def test_steps_of_a_request_that_moved_are_those_whose_tokens_were_heard() -> None:
+    """Of two servers; the first sampled on when the second had the request already."""
+    here = [["a@3", 1, 0, 1, 2, (5,)], ["a@3", 2, 0, 1, 3, (6, 7)], ["a@3", 3, 0, 1, 1, ()]]
+    here += [["a@12", 9, 0, 1, 1, ()]]
+    there = [["a@4", 1, 0, 1, 1, ()], ["b@5", 2, 0, 1, 2, (8,)]]
+    found = by_request([here, there], sent={"a@3": 0, "a@4": 4, "b@5": 0, "a@12": 5})
+    assert [(s.gained, s.drafts) for s in found["a"]] == [(2, (5,)), (2, (6, 7)), (1, ()), (1, ())]
+    assert [s.step for s in found["a"]] == [2, 4, 3, 18]
+    assert [(s.gained, s.drafts) for s in found["b"]] == [(2, (8,))]
+
+
 def test_a_server_that_dies_again_and_again_is_given_up(start: Any) -> None:
     first, *others = Served(), Served(), Served(), Served(), Served()
     engine = start((first, *others))
@@ -528,6 +540,7 @@ def test_a_pool_keeps_prompts_together_and_counts_all_servers(start: Any) -> Non
     assert homes == [{"p0"}, {"p1"}] and len(told(one)) == len(told(two)) == 4
     now = engine.stats()
     assert now.generated_tokens == 96 == now.forward_passes == one.pieces + two.pieces - before
+    assert now.by_server == (96, 96), "two a piece, as its page says"
     engine.update_weights([(name, torch.ones(2)) for name in TENSORS], version=3)
     assert one.version == two.version == "3" and one.digest == two.digest != ""
     asked = [len(server.asked) for server in (one, two)]

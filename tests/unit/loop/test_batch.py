@@ -177,6 +177,15 @@ def test_tokens_that_were_computed_again_are_told_where_there_are_any() -> None:
     assert found.metrics["engine/recomputed_tokens"] == 12
 
 
+def test_the_load_of_servers_is_that_of_the_busiest_over_the_mean() -> None:
+    before, after = replace(BEFORE, by_server=(5, 5)), replace(BEFORE, by_server=(35, 15))
+    assert metered(replace(BEFORE, by_server=(9,))).metrics.get("engine/load_max") is None
+    counters: Any = Counters(before, verifier_calls=0, waited_s=0.0)
+    meter = batches.Meter(counters, desk=counters)
+    counters.now = after
+    assert meter.metrics(meter.read())["engine/load_max"] == 30 / 20
+
+
 def test_a_batch_costs_what_the_counters_have_gained() -> None:
     after = replace(
         BEFORE,
