@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar, Literal, final
 
 from annotated_types import Interval
 
+from gfcr.control._outcomes import outcomes
 from gfcr.stages import Control, Harvest, Observer, Referee, SampleMore, View
-from gfcr.stats.outcomes import outcomes
 from gfcr.types import Group
 from gfcr.values.ranges import Finite
 

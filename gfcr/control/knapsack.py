@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gfcr.control._bounds import outside
+from gfcr.control._division import divide
+from gfcr.control._outcomes import outcomes
 from gfcr.errors import ConfigError
 from gfcr.part import Recipe
 from gfcr.stages import Allocator, Control, Harvest, Job, Observer, View
-from gfcr.stats.division import divide
-from gfcr.stats.outcomes import outcomes
 from gfcr.values.ranges import Count, Finite, NonNegative
 
 

@@ -9,13 +9,13 @@ from typing import Annotated, ClassVar, Literal, final
 import numpy as np
 from annotated_types import Interval
 
+from gfcr.control._judge_scores import Line, fitted, mid_ranks
 from gfcr.control.judges import asked
 from gfcr.control.judges.base import Answer, Judge
 from gfcr.control.judges.policy import Policy
 from gfcr.errors import ConfigError
 from gfcr.part import Recipe
 from gfcr.stages import Control, Evaluator, Harvest, Observer, Scratch, View
-from gfcr.stats.judge_scores import Line, fitted, mid_ranks
 from gfcr.types import FinishReason, Group
 from gfcr.values.ranges import Count, Finite, Text
 

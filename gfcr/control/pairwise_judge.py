@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal, final
 import numpy as np
 from annotated_types import Len
 
+from gfcr.control._bradley_terry import Doubles, expected_share, strengths
 from gfcr.control.judges import asked
 from gfcr.control.judges.base import Answer, Judge
 from gfcr.control.judges.games import measured, pairing, result, wins
@@ -14,7 +15,6 @@ from gfcr.control.judges.policy import Policy
 from gfcr.errors import ConfigError
 from gfcr.part import Recipe
 from gfcr.stages import Control, Evaluator, Harvest, Observer, Scratch, View
-from gfcr.stats.bradley_terry import Doubles, expected_share, strengths
 from gfcr.types import FinishReason, Group
 from gfcr.values.ranges import Natural, Positive, Text
 

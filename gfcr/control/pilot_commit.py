@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, final
 
+from gfcr.control._outcomes import outcomes
 from gfcr.errors import ConfigError
 from gfcr.stages import (
     Control,
@@ -15,7 +16,6 @@ from gfcr.stages import (
     Selector,
     View,
 )
-from gfcr.stats.outcomes import outcomes
 from gfcr.types import Group, Prompt
 from gfcr.values.ranges import Count, Finite, Share
 

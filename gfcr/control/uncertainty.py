@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, final
 
+from gfcr.control._bleu import clusters
 from gfcr.control._proposals import Tally, Tried, tried
 from gfcr.control.majority_vote import winner
 from gfcr.handles import PROPOSE, role_of
 from gfcr.stages import Control, Evaluator, Harvest, Observer, Scratch, View
-from gfcr.stats.bleu import clusters
 from gfcr.types import Group
 from gfcr.values.ranges import Count, Share
 

@@ -9,12 +9,12 @@ from annotated_types import Interval
 from numpy.typing import NDArray
 
 from gfcr.control._bounds import outside
+from gfcr.control._division import divide
+from gfcr.control._neighbours import ngram_features, posterior_mean
+from gfcr.control._outcomes import outcomes
 from gfcr.errors import ConfigError
 from gfcr.part import Recipe
 from gfcr.stages import Allocator, Control, Harvest, Job, Observer, View
-from gfcr.stats.division import divide
-from gfcr.stats.neighbours import ngram_features, posterior_mean
-from gfcr.stats.outcomes import outcomes
 from gfcr.types import Prompt
 from gfcr.values.ranges import Count, Finite
 

@@ -8,8 +8,8 @@ import numpy as np
 from annotated_types import Interval
 
 from gfcr.errors import ConfigError
+from gfcr.filter._standard import standardised
 from gfcr.stages import BatchMap, Filter, View
-from gfcr.stats.standard import standardised
 from gfcr.types import Floats, Group, Rollout, Signal
 from gfcr.values.ranges import Finite
 

@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar, Literal, final
 import numpy as np
 from annotated_types import Interval
 
+from gfcr.filter._standard import standardised
 from gfcr.stages import BatchMap, Filter, View
-from gfcr.stats.standard import standardised
 from gfcr.types import Group
 
 

@@ -8,8 +8,8 @@ import numpy as np
 from annotated_types import Interval
 
 from gfcr.errors import ConfigError
+from gfcr.filter._standard import standardised
 from gfcr.stages import BatchMap, Filter, Harvest, Observer, Selector, View
-from gfcr.stats.standard import standardised
 from gfcr.types import Group, Prompt, Rollout
 from gfcr.values.ranges import Count, Natural, Positive, SomeShare
 

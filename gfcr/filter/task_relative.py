@@ -6,9 +6,9 @@ from typing import Annotated, ClassVar, final
 
 from annotated_types import Interval
 
+from gfcr.filter._standard import standardised
 from gfcr.handles import kind_of, role_of
 from gfcr.stages import BatchMap, Filter, View
-from gfcr.stats.standard import standardised
 from gfcr.types import Group
 
 

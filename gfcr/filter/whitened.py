@@ -6,8 +6,8 @@ from typing import Annotated, ClassVar, final
 
 from annotated_types import Interval
 
+from gfcr.filter._standard import Per, standardised
 from gfcr.stages import BatchMap, Filter, View
-from gfcr.stats.standard import Per, standardised
 from gfcr.types import Group
 
 

@@ -5,7 +5,7 @@ from itertools import combinations
 
 import numpy as np
 
-from gfcr.stats.bradley_terry import Doubles
+from gfcr.control._bradley_terry import Doubles
 
 
 def pairing(num: int, rounds: int, *, rng: np.random.Generator) -> list[tuple[int, int]]:

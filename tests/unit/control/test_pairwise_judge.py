@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gfcr import strategy as strategies
+from gfcr.control._bradley_terry import expected_share, strengths
 from gfcr.control.judges.games import pairing
 from gfcr.control.pairwise_judge import PairwiseJudge
 from gfcr.errors import ConfigError
 from gfcr.stages import Harvest
-from gfcr.stats.bradley_terry import expected_share, strengths
 from gfcr.testing import factories as make
 from gfcr.types import FinishReason, Group
 from tests.cases import over

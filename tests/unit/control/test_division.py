@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gfcr.stats.division import divide
-from gfcr.stats.outcomes import outcomes
+from gfcr.control._division import divide
+from gfcr.control._outcomes import outcomes
 from gfcr.testing import factories as make
 from tests.cases import over
 

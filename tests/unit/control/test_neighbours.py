@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gfcr.stats.neighbours import PRIOR_VARIANCE, ngram_features, posterior_mean, rbf
+from gfcr.control._neighbours import PRIOR_VARIANCE, ngram_features, posterior_mean, rbf
 
 
 def test_features_are_of_the_tokens_in_their_order() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gfcr.stats.bleu import bleu, clusters
+from gfcr.control._bleu import bleu, clusters
 
 TOKENS = st.lists(st.integers(0, 5), min_size=1, max_size=12)
 

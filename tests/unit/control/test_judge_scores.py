@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gfcr.stats.judge_scores import fitted, mid_ranks
+from gfcr.control._judge_scores import fitted, mid_ranks
 
 some = st.sampled_from([0.0, 0.2, 0.25, 0.5, 1.0]) | st.floats(0, 1, width=32)
 pairs = st.lists(st.tuples(some, some), min_size=2, max_size=12)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gfcr.stats.bradley_terry import expected_share, strengths
+from gfcr.control._bradley_terry import expected_share, strengths
 
 games = st.integers(2, 6).flatmap(
     lambda n: st.lists(st.sampled_from([0.0, 0.5, 1.0, 2.0]), min_size=n * n, max_size=n * n)
