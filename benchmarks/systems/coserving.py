@@ -7,7 +7,7 @@ comes back with what it had, whose computing again is counted.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Any, Final, Literal, TypeAlias, final
@@ -219,7 +219,7 @@ class _Engine:
             return 0
         if self.arm == "rose":
             served_now = (request.served for request in self.requests)
-            most = self.work.admission.tokens(served_now, now=self.now, most=most)
+            most = let_in(self.work.admission, served_now, now=self.now, most=most)
         return self._compute(most)
 
     def _roll_apart(self, served: int) -> int:
@@ -276,6 +276,16 @@ class _Engine:
 
     def _serving_blocks(self) -> int:
         return sum(_blocks(r.held) for r in self.requests)
+
+
+def let_in(by: Admission, served: Iterable[Served], *, now: float, most: int) -> int:
+    """Returns the rollout tokens, at most `most`, with which every slack stays above 0."""
+    spare_s = by.slack_s(served, now=now)
+    if spare_s <= 0:
+        return 0
+    if spare_s == float("inf") or not by.cost.token_s:
+        return most
+    return min(most, int(spare_s / by.cost.token_s))
 
 
 def _blocks(tokens: int) -> int:

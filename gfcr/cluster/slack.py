@@ -68,15 +68,6 @@ class Admission:
         spare += [self._due(r) - now - prefill_s for r in waiting]
         return min(spare, default=float("inf"))
 
-    def tokens(self, served: Iterable[Served], *, now: float, most: int) -> int:
-        """Returns the rollout tokens, at most `most`, with which every slack stays above 0."""
-        spare_s = self.slack_s(served, now=now)
-        if spare_s <= 0:
-            return 0
-        if spare_s == float("inf") or not self.cost.token_s:
-            return most
-        return min(most, int(spare_s / self.cost.token_s))
-
     def _due(self, request: Served) -> float:
         """Returns the latest time for the request's next token, as far as rollouts may delay it."""
         if request.last_s is None:

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any, Final, cast, final
 
 from gfcr.drop_in.given import steps_of
+from gfcr.drop_in.logs import score_names
 from gfcr.drop_in.rewards import rows_of
 from gfcr.errors import CheckpointError
 from gfcr.loop.known import digest
 from gfcr.tracking.parquet import every_file
 from gfcr.train import checkpoint
-from gfcr.train.trl_logs import score_names
 from gfcr.types import Prompt
 
 log = logging.getLogger(__name__)

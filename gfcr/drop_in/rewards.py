@@ -9,10 +9,10 @@ from typing import Any, ClassVar, final
 from torch import nn
 
 from gfcr.drop_in.encode import TrlCodec, prompt_of
+from gfcr.drop_in.logs import Extras, conversation, is_async, score_names
 from gfcr.tasks.base import Asked, Codec, Problems, Task, Verdict
 from gfcr.tasks.rows import LazyPrompts
 from gfcr.train.rollout_func import TrlPrompt
-from gfcr.train.trl_logs import Extras, conversation, is_async, score_names
 from gfcr.types import Prompt
 
 

@@ -13,6 +13,7 @@ from gfcr import models, registry
 from gfcr import strategy as strategies
 from gfcr.drop_in import given, settings
 from gfcr.drop_in.encode import TrlCodec, sampling_of
+from gfcr.drop_in.logs import log_batch
 from gfcr.drop_in.model import known_as, saved
 from gfcr.drop_in.resumed import Identity, checkpoint_of, clear
 from gfcr.drop_in.rewards import TrlRewards, rows_of
@@ -29,7 +30,6 @@ from gfcr.train import checkpoint
 from gfcr.train.base import TrainJob
 from gfcr.train.seam import Feed, SeamMixin
 from gfcr.train.trl import Trl, classes
-from gfcr.train.trl_logs import log_batch
 from gfcr.train.vouched import vouch
 from gfcr.types import RolloutBatch
 from gfcr.values.notes import REWARDS

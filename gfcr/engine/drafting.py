@@ -7,7 +7,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from gfcr.engine.base import Request
+from gfcr.engine.base import EngineStats, Request
 from gfcr.errors import asking
 from gfcr.speculation.base import Draft, Drafter, Law, Proposer, Row, Step
 from gfcr.types import Floats, Ints
@@ -81,9 +81,18 @@ class Drafting:
         with asking("drafter"):
             self.pace = int(self.drafter.pace(running=running)) if running else 0
 
-    def saw(self, step: Step) -> None:
-        """Tells the drafter the counters of an engine step."""
+    def saw(self, new: EngineStats, *, running: int, seconds: float) -> None:
+        """Tells the drafter what was counted in an engine step with so many requests."""
         assert self.drafter is not None
+        step = Step(
+            running=running,
+            prompt_tokens=new.prompt_tokens,
+            emitted=new.generated_tokens,
+            drafts=new.drafts,
+            drafted=new.drafted_tokens,
+            accepted=new.accepted_tokens,
+            seconds=seconds,
+        )
         with asking("drafter"):
             self.drafter.saw(step)
 

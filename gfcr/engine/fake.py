@@ -16,7 +16,7 @@ from gfcr.engine.drafting import Drafting, likeliest
 from gfcr.engine.toy_law import toy_law
 from gfcr.errors import ConfigError, EngineError
 from gfcr.seeds import rng, seed_of
-from gfcr.speculation.base import NOTHING, BuiltIn, Draft, Drafter, Row, Step, Target
+from gfcr.speculation.base import NOTHING, BuiltIn, Draft, Drafter, Row, Target
 from gfcr.speculation.verify import Next, verify
 from gfcr.types import FinishReason, Floats, Sampling
 
@@ -92,17 +92,7 @@ class FakeEngine:
         self._told = False
         self._queue: list[_Running] = []
         self._stats = EngineStats()
-        self._version = 0
-
-    @property
-    def version(self) -> int:
-        """See `Engine.version`."""
-        return self._version
-
-    @property
-    def max_length(self) -> int:
-        """See `Engine.max_length`."""
-        return self._config.max_length
+        self.version, self.max_length = 0, config.max_length
 
     def submit(self, request: Request) -> None:
         """See `Engine.submit`."""
@@ -169,7 +159,7 @@ class FakeEngine:
         """See `Engine.update_weights`; the toy distribution moves with the version."""
         if self._queue:
             raise EngineError(f"{len(self._queue)} requests are in flight: finish or abort them.")
-        self._version = version
+        self.version = version
 
     def stats(self) -> EngineStats:
         """See `Engine.stats`."""
@@ -183,7 +173,7 @@ class FakeEngine:
         """Returns the exact next-token distribution after `context`, shape (vocab,)."""
         return toy_law(
             self._seed,
-            self._version,
+            self.version,
             tuple(context[-2:]),
             letters=len(self._config.alphabet),
             mean_length=self._config.mean_length,
@@ -257,7 +247,7 @@ class FakeEngine:
         # A verification emits one token beyond those that it accepts.
         accepted = sum(len(d.tokens) - 1 for d in deltas if d.request_id in drafts)
         busy = self._config.step_s + self._config.token_s * (len(deltas) + drafted)
-        self._stats += EngineStats(
+        made = EngineStats(
             forward_passes=1,
             generated_tokens=emitted,
             drafts=len(drafts),
@@ -265,17 +255,9 @@ class FakeEngine:
             accepted_tokens=accepted,
             busy_s=busy,
         )
+        self._stats += made
         if self._drafting.drafter is not None and self._told:
-            step = Step(
-                running=len(deltas),
-                prompt_tokens=0,
-                emitted=emitted,
-                drafts=len(drafts),
-                drafted=drafted,
-                accepted=accepted,
-                seconds=busy,
-            )
-            self._drafting.saw(step)
+            self._drafting.saw(made, running=len(deltas), seconds=busy)
 
     def _full(self, running: _Running) -> bool:
         return len(running.request.tokens) + len(running.done) >= self.max_length

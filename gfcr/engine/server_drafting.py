@@ -1,6 +1,7 @@
 """Drafters that learn or adapt while vLLM servers run them, over what the servers report."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, final
 
@@ -12,7 +13,7 @@ from gfcr.engine.server_weights import Outbox
 from gfcr.engine.server_wire import Event
 from gfcr.engine.vllm_model import ModelFolder
 from gfcr.errors import asking
-from gfcr.speculation.base import Drafter, Step
+from gfcr.speculation.base import Drafter
 
 _POLL_S: Final = 0.25
 """Seconds between two polls of the servers' counters."""
@@ -94,14 +95,5 @@ class ServerDrafting:
         now = self._fleet.counted()
         new, self._then = now - self._then, now
         # Every request of a step has one token that was not drafted.
-        self._drafting.saw(
-            Step(
-                running=running,
-                prompt_tokens=new.prompt_tokens,
-                emitted=new.accepted_tokens + new.drafts,
-                drafts=new.drafts,
-                drafted=new.drafted_tokens,
-                accepted=new.accepted_tokens,
-                seconds=seconds,
-            )
-        )
+        new = replace(new, generated_tokens=new.accepted_tokens + new.drafts)
+        self._drafting.saw(new, running=running, seconds=seconds)

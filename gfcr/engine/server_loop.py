@@ -71,7 +71,7 @@ class ServerEngine:
         self.fleet = Fleet(
             servers, events=events, eos=folder.eos, placement=placement, taken=self._taken
         )
-        self._max_length, self._drafts = max_length, drafter is not None
+        self.max_length, self._drafts = max_length, drafter is not None
         self._exchange, self._temporary = exchange, temporary
         self._outbox = Outbox(exchange, deltas=deltas)
         self._live: dict[str, Flight] = {}
@@ -93,11 +93,6 @@ class ServerEngine:
     def version(self) -> int:
         """See `Engine.version`."""
         return self.fleet.weights.version if self.fleet.weights else 0
-
-    @property
-    def max_length(self) -> int:
-        """See `Engine.max_length`."""
-        return self._max_length
 
     @property
     def fixes(self) -> tuple[str, ...]:
@@ -214,12 +209,12 @@ class ServerEngine:
 
     def _check(self, request_id: str, *, tokens: Sequence[int], new: int) -> None:
         asked.check_tokens(request_id, tokens=tokens, vocab=self.folder.vocab)
-        room = self._max_length
+        room = self.max_length
         asked.check_length(request_id, prompt=len(tokens), new=new, max_length=room)
 
     def _warm_up(self) -> None:
         """Makes each server compile its kernels on short requests, then resets all counters."""
-        sampling = Sampling(max_tokens=min(8, self._max_length - 1))
+        sampling = Sampling(max_tokens=min(8, self.max_length - 1))
         for i in range(2 * len(self.fleet.servers)):
             tokens = (i % self.folder.vocab,)
             self._send(Request(id=f"warm-{i}", tokens=tokens, sampling=sampling, seed=i))

@@ -4,7 +4,6 @@ import json
 from importlib.util import find_spec
 from typing import Any, Final
 
-from gfcr.engine import vllm_speculation
 from gfcr.engine.vllm_inside import EXTENSION
 from gfcr.engine.vllm_model import ModelFolder
 from gfcr.engine.vllm_plugin import DISK
@@ -31,26 +30,15 @@ def arguments(
             f"engines on servers need vLLM 0.32, this is {vllm.__version__}: use engine.name=vllm."
         )
     settings: dict[str, Any] = {
-        **config.machine(),
+        **config.arguments(folder, max_length=max_length, seed=seed, drafter=drafter),
         "model": str(folder.path),
         "served_model_name": "policy",
-        "seed": seed,
-        "max_model_len": max_length + 1,  # scoring a full sequence samples a token after it
-        "max_num_seqs": config.max_running,
-        "logprobs_mode": "processed_logprobs",
         "max_logprobs": -1,
-        "scheduling_policy": "priority",
         "weight_transfer_config": {"backend": DISK},
         "worker_extension_cls": EXTENSION,
-        "skip_tokenizer_init": True,
         "enable_scale_out": True,
-        "async_scheduling": False,
         "disable_uvicorn_access_log": True,
     }
-    if drafter is not None:
-        settings["speculative_config"] = vllm_speculation.settings(drafter)
-    if folder.max_positions is not None and max_length >= folder.max_positions:
-        settings["hf_overrides"] = {"max_position_embeddings": max_length + 1}
     return [text for name, value in settings.items() for text in _argument(name, value)]
 
 

@@ -5,8 +5,10 @@ from typing import Annotated, Any, Literal
 
 from annotated_types import Interval, MultipleOf
 
+from gfcr.engine import vllm_speculation
 from gfcr.engine.base import EngineConfig
-from gfcr.engine.vllm_model import open_folder, room_of
+from gfcr.engine.vllm_model import ModelFolder, open_folder, room_of
+from gfcr.speculation.base import Drafter
 from gfcr.values.ranges import SomeShare
 
 
@@ -34,6 +36,26 @@ class Settings(EngineConfig):
     def context(self, model: str) -> int:
         """See `EngineConfig.context`."""
         return room_of(open_folder(model), asked=self.max_length)
+
+    def arguments(
+        self, folder: ModelFolder, *, max_length: int, seed: int, drafter: Drafter | None
+    ) -> dict[str, Any]:
+        """Returns vLLM's arguments, but for the model, with which every engine samples alike."""
+        settings: dict[str, Any] = {
+            **self.machine(),
+            "seed": seed,
+            "max_model_len": max_length + 1,  # scoring a full sequence samples a token after it
+            "max_num_seqs": self.max_running,
+            "logprobs_mode": "processed_logprobs",
+            "scheduling_policy": "priority",
+            "async_scheduling": False,
+            "skip_tokenizer_init": True,
+        }
+        if folder.max_positions is not None and max_length >= folder.max_positions:
+            settings["hf_overrides"] = {"max_position_embeddings": max_length + 1}
+        if drafter is not None:
+            settings["speculative_config"] = vllm_speculation.settings(drafter)
+        return settings
 
     def machine(self) -> dict[str, Any]:
         """Returns the vLLM arguments that depend on the machine, not on the model."""

@@ -13,7 +13,7 @@ from gfcr.engine import vllm_fixes
 from gfcr.engine.base import EngineStats, Request
 from gfcr.engine.drafting import Drafting
 from gfcr.errors import asking
-from gfcr.speculation.base import NOTHING, BuiltIn, Draft, Drafter, Law, Step
+from gfcr.speculation.base import NOTHING, BuiltIn, Draft, Drafter, Law
 
 BRIDGE: Final = f"{__name__}.Bridge"
 
@@ -109,17 +109,8 @@ class Speculation:
         if self._drafting.drafter is None:
             return
         self._trim()
-        step = Step(
-            running=min(running, self._seats),
-            prompt_tokens=new.prompt_tokens,
-            emitted=new.generated_tokens,
-            drafts=new.drafts,
-            drafted=new.drafted_tokens,
-            accepted=new.accepted_tokens,
-            seconds=seconds,
-        )
         if self._told:
-            self._drafting.saw(step)
+            self._drafting.saw(new, running=min(running, self._seats), seconds=seconds)
 
     def _set_length(self, pace: int) -> None:
         """Sets the draft length of vLLM's own methods, through the scheduler's lookup table."""

@@ -44,23 +44,14 @@ class LogEngine:
         self._free: dict[str, deque[Group]] = {}
         self._taken: dict[str, Group] = {}
         self._stats = EngineStats()
-        self._version = self._step = 0
+        self.version = self._step = 0
+        self.max_length = _UNBOUNDED
         self.served: list[Rollout] = []
         """Recorded rollouts begun in this update, at their full length."""
 
-    @property
-    def version(self) -> int:
-        """See `Engine.version`."""
-        return self._version
-
-    @property
-    def max_length(self) -> int:
-        """See `Engine.max_length`."""
-        return _UNBOUNDED
-
     def begin(self, update: LoggedUpdate) -> None:
         """Switches to an update of the log."""
-        self._step, self._version = update.step + 1, update.version
+        self._step, self.version = update.step + 1, update.version
         self._free, self._taken, self.served = {}, {}, []
         for group in update.groups:
             self._free.setdefault(group.prompt.id, deque()).append(group)

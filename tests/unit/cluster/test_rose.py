@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.rose.trace import Trace
+from benchmarks.systems.coserving import let_in
 from gfcr.cluster.memory import KvBudget
 from gfcr.cluster.slack import Admission, Objectives, Served
 from gfcr.errors import ConfigError
@@ -20,7 +21,7 @@ ADMISSION = Admission(
 
 
 def test_without_requests_all_is_let_in() -> None:
-    assert ADMISSION.tokens([], now=0, most=64) == 64
+    assert let_in(ADMISSION, [], now=0, most=64) == 64
 
 
 def test_slack_of_decoding_is_what_the_iteration_leaves_of_the_budget() -> None:
@@ -30,9 +31,9 @@ def test_slack_of_decoding_is_what_the_iteration_leaves_of_the_budget() -> None:
         Served(arrived_s=0, waiting=0, last_s=1.02),
     ]
     assert ADMISSION.slack_s(decoding, now=1.05) == pytest.approx(0.05 - 0.012)
-    assert ADMISSION.tokens(decoding, now=1.05, most=1000) == 38
-    assert ADMISSION.tokens(decoding, now=1.05, most=10) == 10
-    assert ADMISSION.tokens(decoding, now=1.095, most=10) == 0
+    assert let_in(ADMISSION, decoding, now=1.05, most=1000) == 38
+    assert let_in(ADMISSION, decoding, now=1.05, most=10) == 10
+    assert let_in(ADMISSION, decoding, now=1.095, most=10) == 0
 
 
 def test_slack_of_a_prompt_counts_all_that_waits() -> None:
@@ -46,7 +47,7 @@ def test_a_reserve_is_left_to_what_comes_next() -> None:
     half = replace(ADMISSION, reserve=0.5)
     waiting = [Served(arrived_s=0, waiting=70)]
     assert half.slack_s(waiting, now=0.1) == pytest.approx(0.25 - 0.1 - 0.08)
-    assert half.tokens(waiting, now=0.2, most=9) == 0 < ADMISSION.tokens(waiting, now=0.2, most=9)
+    assert let_in(half, waiting, now=0.2, most=9) == 0 < let_in(ADMISSION, waiting, now=0.2, most=9)
 
 
 @given(now=st.floats(0, 10), decodes=st.booleans())
@@ -68,11 +69,11 @@ def test_what_is_let_in_breaks_no_budget_that_was_not_broken(
 ) -> None:
     served = [Served(arrived_s=0, waiting=0, last_s=at) for at in last]
     served += [Served(arrived_s=0.9, waiting=tokens) for tokens in waiting]
-    let_in = ADMISSION.tokens(served, now=1.0, most=most)
-    assert 0 <= let_in <= most
-    if let_in:
+    admitted = let_in(ADMISSION, served, now=1.0, most=most)
+    assert 0 <= admitted <= most
+    if admitted:
         first = min(sum(waiting), ADMISSION.chunk)
-        ends = 1.0 + COST.seconds(tokens=len(last) + first + let_in)
+        ends = 1.0 + COST.seconds(tokens=len(last) + first + admitted)
         assert all(ends <= at + 0.1 + 1e-9 for at in last)
 
 
@@ -166,7 +167,7 @@ def test_as_much_is_let_in_as_a_scheduler_that_tries_every_number(
     served: list[Served], most: int
 ) -> None:
     """What is due at the very end of a step may go either way: floats."""
-    found = ADMISSION.tokens(served, now=1.0, most=most)
+    found = let_in(ADMISSION, served, now=1.0, most=most)
     tried = [n for n in range(most + 1) if _kept(served, rollouts=n, of=ADMISSION)]
     assert abs(found - max(tried, default=0)) <= 1
     if ADMISSION.slack_s(served, now=1.0) <= 0:
@@ -183,9 +184,9 @@ def test_tighter_budgets_and_larger_reserves_never_let_in_more(
     served: list[Served], most: int, tighter: tuple[float, float], reserve: float
 ) -> None:
     objectives = Objectives(ttft_s=0.5 * tighter[0], tpot_s=0.1 * tighter[1])
-    let_in = ADMISSION.tokens(served, now=1.0, most=most)
+    admitted = let_in(ADMISSION, served, now=1.0, most=most)
     for other in (
         replace(ADMISSION, objectives=objectives),
         replace(ADMISSION, reserve=reserve),
     ):
-        assert other.tokens(served, now=1.0, most=most) <= let_in
+        assert let_in(other, served, now=1.0, most=most) <= admitted

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from gfcr.train.rollout_func import TrlPrompt
+from gfcr.train.trl_utils import utils
 from gfcr.types import Rollout, RolloutBatch, Sample
 from gfcr.values.notes import REWARDS
 
@@ -64,10 +65,7 @@ def score_names(trainer: Any) -> list[str]:
 
 def is_async(function: Any) -> bool:
     """Returns whether TRL awaits what a reward function returns."""
-    from trl.trainer import utils
-
-    library: Any = utils  # untyped
-    return bool(library.is_async_callable(function))
+    return bool(utils().is_async_callable(function))
 
 
 def conversation(prompt: TrlPrompt, *, text: str) -> str | list[dict[str, str]]:
@@ -120,10 +118,7 @@ def _dead(rollouts: Sequence[Rollout]) -> list[bool]:
 
 def _spread(values: Tensor) -> Tensor:
     """Returns TRL's standard deviation of the values that are not NaN."""
-    import trl.trainer.utils as untyped
-
-    utils: Any = untyped
-    return utils.nanstd(values)
+    return utils().nanstd(values)
 
 
 def _tensor(values: Sequence[float | None]) -> Tensor:
