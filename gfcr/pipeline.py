@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, final
 
-from gfcr.engine.base import Engine
+from gfcr.engine.base import Engine, Sleeper
 from gfcr.errors import asking, restoring
 from gfcr.ledger import Ledger
 from gfcr.loop import batch as batches
@@ -127,6 +127,8 @@ class Pipeline:
     def next_batch(self, *, step: int | None = None) -> RolloutBatch:
         """Makes a whole batch, for the next update or the update `step`.
 
+        An engine that sleeps does so then, until `sync`.
+
         Raises:
             BatchCannotFill: a Planner's bound on refilling is spent, or nothing can be trained on.
             PartError: a part failed, or handed over what cannot be trained on.
@@ -135,7 +137,11 @@ class Pipeline:
         self.making.open(step)
         while not self.making.opened[step].done:
             self.making.turn()
-        return self.close_batch(step)
+        batch = self.close_batch(step)
+        if isinstance(self.engine, Sleeper):
+            self._floor.traffic.park()
+            self.engine.sleep()
+        return batch
 
     def close_batch(
         self, step: int, *, update: int | None = None, version: int | None = None

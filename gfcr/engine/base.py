@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from itertools import zip_longest
 from math import isfinite
-from typing import Any, ClassVar, Protocol, cast
+from typing import Any, ClassVar, Protocol, cast, runtime_checkable
 
 from gfcr.handles import Scored
 from gfcr.part import Part
@@ -166,6 +166,19 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Frees the engine's processes and memory; it cannot be used afterwards."""
+        ...
+
+
+@runtime_checkable
+class Sleeper(Protocol):
+    """An engine that can leave its memory to the trainer until the next weight sync."""
+
+    def sleep(self) -> None:
+        """Leaves its memory to others, if it was told to.
+
+        Raises:
+            EngineError: requests are in flight.
+        """
         ...
 
 

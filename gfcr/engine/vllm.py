@@ -5,14 +5,15 @@ import os
 import warnings
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from typing import Annotated, Any, ClassVar, final
 
-from gfcr.engine import vllm_speculation
+from annotated_types import Interval
+
 from gfcr.engine.base import Request
 from gfcr.engine.vllm_loop import VllmEngine
 from gfcr.engine.vllm_model import ModelFolder, open_folder, room_of
 from gfcr.engine.vllm_settings import Settings
-from gfcr.errors import EngineError
+from gfcr.errors import ConfigError, EngineError
 from gfcr.process.environment import left_frozen, load
 from gfcr.speculation.base import Drafter, Target
 
@@ -24,12 +25,15 @@ class Vllm(Settings):
 
     alone: ClassVar[bool] = True
     libraries: ClassVar[tuple[str, ...]] = ("vllm.entrypoints.llm", "gfcr.engine.vllm_worker")
+    sleep: Annotated[int, Interval(ge=0, le=2)] = 0
+    """On a GPU: 1 leaves its memory to the trainer between a batch and the next sync, weights in
+    host memory; 2 drops them, and the sync brings them back."""
 
     def start(self, *, model: str, seed: int, drafter: Drafter | None = None) -> "VllmEngine":
         """Starts vLLM on a model folder, repaired where this device needs it, and warms it up.
 
         Raises:
-            ConfigError: the drafter does not fit the model.
+            ConfigError: the drafter does not fit the model, or this machine cannot sleep.
             EngineError: the folder is no model, or vLLM refuses it with these settings.
         """
         folder = open_folder(model)
@@ -48,7 +52,21 @@ class Vllm(Settings):
                 fixes=fixes,
                 translate=_translate,
                 drafter=drafter,
+                sleep=self.sleep,
             )
+
+    def machine(self) -> dict[str, Any]:
+        """See `Settings.machine`."""
+        from vllm.platforms import current_platform
+
+        if not self.sleep:
+            return super().machine()
+        if not current_platform.is_sleep_mode_available():
+            raise ConfigError(
+                f"engine.sleep={self.sleep} gives a GPU's memory back, and vLLM runs on "
+                f"'{current_platform.device_type}' here, which has none: give engine.sleep=0."
+            )
+        return {**super().machine(), "enable_sleep_mode": True}
 
 
 def _translate(
@@ -132,27 +150,11 @@ def _start(
 ) -> Any:
     from vllm import LLM
 
-    settings = config.machine()
-    # One position more than sequences may have: scoring a full one samples a token after it.
-    if folder.max_positions is not None and max_length >= folder.max_positions:
-        settings["hf_overrides"] = {"max_position_embeddings": max_length + 1}
-    if drafter is not None:
-        settings["speculative_config"] = vllm_speculation.settings(drafter)
+    settings = config.arguments(folder, max_length=max_length, seed=seed, drafter=drafter)
     try:
         with left_frozen():
-            return LLM(
-                str(folder.path),
-                seed=seed,
-                max_model_len=max_length + 1,
-                max_num_seqs=config.max_running,
-                logprobs_mode="processed_logprobs",
-                scheduling_policy="priority",
-                async_scheduling=False,
-                skip_tokenizer_init=True,
-                disable_log_stats=False,
-                use_tqdm_on_load=False,
-                **settings,
-            )
+            path = str(folder.path)
+            return LLM(path, disable_log_stats=False, use_tqdm_on_load=False, **settings)
     except Exception as error:  # vLLM raises a dozen kinds here, all of them about its settings
         raise EngineError(
             f"vLLM could not start on '{folder.path}' ({type(error).__name__}: {error}). "

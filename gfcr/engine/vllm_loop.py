@@ -15,6 +15,7 @@ from gfcr.engine import asked
 from gfcr.engine.base import Delta, EngineStats, Request, Scored, Weights
 from gfcr.engine.drafting import Drafting
 from gfcr.engine.vllm_model import ModelFolder, drafts_of
+from gfcr.engine.vllm_sleep import Sleep
 from gfcr.engine.vllm_speculation import Speculation
 from gfcr.errors import EngineError
 from gfcr.process.environment import left_frozen
@@ -71,23 +72,24 @@ class VllmEngine:
         fixes: tuple[str, ...],
         translate: Translate,
         drafter: Drafter | None,
+        sleep: int = 0,
     ) -> None:
         self.llm: Any = llm
         self._core: Any = llm.llm_engine.engine_core.engine_core
         self.folder = folder
-        self._max_length = max_length
+        self.version, self.max_length = 0, max_length
         self._vocab: int = llm.model_config.get_vocab_size()
         self.fixes = fixes
         self._translate = translate
         self._live: dict[str, int] = {}
         self._scores: dict[str, Scored] = {}
         self._held: list[Delta] = []
-        self._version = 0
         self._count = EngineStats()
         drafting = Drafting(drafter, max_length=max_length, eos=folder.eos)
         self._speculation = Speculation(
             drafting, core=self._core, runner=self._runner, vocab=self._vocab
         )
+        self._sleep = Sleep(llm, runner=self._runner, level=sleep)
         VllmEngine._open = self
         self._warm_up()
 
@@ -103,16 +105,6 @@ class VllmEngine:
                 f"this process already runs an engine on '{VllmEngine._open.folder.path}': "
                 "close() it before the next start."
             )
-
-    @property
-    def version(self) -> int:
-        """See `Engine.version`."""
-        return self._version
-
-    @property
-    def max_length(self) -> int:
-        """See `Engine.max_length`."""
-        return self._max_length
 
     def submit(self, request: Request) -> None:
         """See `Engine.submit`."""
@@ -146,7 +138,7 @@ class VllmEngine:
         """See `Engine.limit`. A cap already reached ends the request with its next token."""
         if request_id not in self._live:
             return
-        prompt, room = self._live[request_id], self._max_length
+        prompt, room = self._live[request_id], self.max_length
         asked.check_length(request_id, prompt=prompt, new=max_tokens, max_length=room)
         running = self._core.scheduler.requests[request_id]
         running.max_tokens = running.sampling_params.max_tokens = max_tokens
@@ -181,16 +173,22 @@ class VllmEngine:
         asked.check_still(len(self._live.keys() | {d.request_id for d in self._held}))
         items = list(weights)
         asked.check_whole((name for name, _ in items), folder=self.folder)
-        try:
-            self._target_model.load_weights(items)
-        except (AssertionError, AttributeError, KeyError, RuntimeError, ValueError) as error:
-            raise EngineError(
-                f"vLLM refused the new weights ({type(error).__name__}: {error}). The names and "
-                "shapes must be those of the checkpoint; start the engine again."
-            ) from error
-        if not self._core.reset_prefix_cache():
-            raise EngineError("the prefix cache is in use and still holds the old policy's values.")
-        self._version = version
+        with self._sleep.loading():
+            try:
+                self._runner.get_model().load_weights(items)
+            except (AssertionError, AttributeError, KeyError, RuntimeError, ValueError) as error:
+                raise EngineError(
+                    f"vLLM refused the new weights ({type(error).__name__}: {error}). The names "
+                    "and shapes must be those of the checkpoint; start the engine again."
+                ) from error
+            if not self._core.reset_prefix_cache():
+                raise EngineError("the prefix cache is in use and holds the old policy's values.")
+        self.version = version
+
+    def sleep(self) -> None:
+        """See `Sleeper.sleep`."""
+        asked.check_still(len(self._live))
+        self._sleep.sleep()
 
     def stats(self) -> EngineStats:
         """See `Engine.stats`. Scoring counts in `forward_passes` and prompt tokens only."""
@@ -214,16 +212,13 @@ class VllmEngine:
         worker = self.llm.llm_engine.model_executor.driver_worker
         return getattr(worker, "worker", worker).model_runner
 
-    @property
-    def _target_model(self) -> Any:
-        return self._runner.get_model()
-
     def _ask(self, request: Request, *, score: int | None = None) -> Any:
         record = 0 if score is not None or request.draft_budget == 0 else self._speculation.record
         eos = () if request.endless else self.folder.eos
         return self._translate(self.llm, request, eos=eos, score=score, logprobs=record)
 
     def _add(self, queued: Any) -> None:
+        self._sleep.check()
         self._core.add_request(*self._core.preprocess_add_request(queued))
 
     def _advance(self) -> list[Delta]:
@@ -268,12 +263,12 @@ class VllmEngine:
 
     def _check(self, request_id: str, *, tokens: Sequence[int], new: int) -> None:
         asked.check_tokens(request_id, tokens=tokens, vocab=self._vocab)
-        room = self._max_length
+        room = self.max_length
         asked.check_length(request_id, prompt=len(tokens), new=new, max_length=room)
 
     def _warm_up(self) -> None:
         """Runs what vLLM compiles at first use, so that no caller's clock meets it."""
-        sampling = Sampling(max_tokens=min(8, self._max_length - 1))
+        sampling = Sampling(max_tokens=min(8, self.max_length - 1))
         for i in range(2):
             self.submit(Request(id=f"warm-{i}", tokens=(0,), sampling=sampling, seed=i))
         while self._live:

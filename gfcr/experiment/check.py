@@ -41,6 +41,12 @@ def check(resolved: Resolved) -> None:
     correction = strategy.correction
     resolved.trainer.check(strategy.loss, correction=correction, sampling=config.sampling)
     _check_launched(resolved)
+    if resolved.schedule.overlaps and (sleep := resolved.spec["engine"].get("sleep")):
+        raise ConfigError(
+            f"engine.sleep={sleep} with schedule.name={resolved.spec['schedule']['name']}: batches "
+            "are made beside the trainer, and the engine is never idle while it trains. Give "
+            "schedule.name=sync, or engine.sleep=0."
+        )
 
 
 def check_problems(resolved: Resolved, problems: Problems, *, codec: Codec, model: str) -> str:

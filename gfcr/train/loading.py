@@ -41,8 +41,8 @@ def memory_told() -> Generator[None]:
         raise GfcrError(
             f"the GPU's memory is not enough: {str(error).partition('. GPU')[0]}. Give more "
             "trainer.micro_batches, trainer.gradient_checkpointing=true, trainer.bf16=true, "
-            "trainer.lora={}, less engine.gpu_memory_utilization, or a smaller model: docs/gpu.md "
-            "says who needs what."
+            "trainer.lora={}, engine.sleep=1, less engine.gpu_memory_utilization, or a smaller "
+            "model: docs/gpu.md says who needs what."
         ) from error
 
 

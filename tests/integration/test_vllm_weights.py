@@ -107,7 +107,7 @@ def test_the_prefix_cache_is_used_between_syncs_and_dropped_by_them(
         worst_gap(engine, model)
         cached.append(engine.stats().cached_prompt_tokens - before)
     assert cached[1] == 4 * 64 > cached[0]
-    engine._target_model.load_weights(other(tmp_path, seed=5, tied=tied).named_parameters())
+    engine._runner.get_model().load_weights(other(tmp_path, seed=5, tied=tied).named_parameters())
     assert worst_gap(engine, other(tmp_path, seed=5, tied=tied)) > 0.05
 
 

@@ -49,7 +49,7 @@ def reload_gaps(engine: VllmEngine, new: Qwen3ForCausalLM, stale: Qwen3ForCausal
 def refusal(engine: VllmEngine, new: Qwen3ForCausalLM) -> str:
     """The error of loading weights the way TRL does."""
     try:
-        engine._target_model.load_weights(list(new.named_parameters()))
+        engine._runner.get_model().load_weights(list(new.named_parameters()))
     except AttributeError as error:
         return str(error)
     return ""
