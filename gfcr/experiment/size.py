@@ -1,5 +1,7 @@
-"""Foretells the memory and disk that a run's model takes, from its number of parameters."""
+"""Foretells the memory and disk that a run's model takes, from the shapes of its tensors."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Any, Final
@@ -9,50 +11,106 @@ from gfcr.config import Experiment
 from gfcr.errors import ConfigError
 from gfcr.experiment.resolved import Resolved, resolve
 
-_GIB: Final = 2**30
+GIB: Final = 2**30
+
+
+@dataclass(frozen=True, kw_only=True)
+class Size:
+    """What a run's model takes, in bytes; what passes keep and the engine's cache come on top."""
+
+    parameters: int
+    """Number of parameters of the model."""
+    trained: int
+    """Number of parameters that are trained: all, or those of LoRA's matrices."""
+    weights: int
+    """Weights in the trainer: the policy's, its adapters' and its reference's, in float32."""
+    moments: int
+    """The optimizer's state."""
+    served: int
+    """Weights in the engine."""
+
+    @property
+    def gradients(self) -> int:
+        """Bytes of the gradients, in float32."""
+        return 4 * self.trained
+
+    @property
+    def adapted(self) -> bool:
+        """Whether LoRA trains matrices beside the weights."""
+        return self.trained < self.parameters
 
 
 def size_here(config: Experiment) -> str:
     """Returns the size of an experiment's run; empty too where its model is not on this machine."""
-    resolved = resolve(config)
-    if not resolved.engine.needs_model:
-        return ""
+    model, resolved = model_here(config), resolve(config)
+    return size_of(resolved, model=model) if model and resolved.engine.needs_model else ""
+
+
+def model_here(config: Experiment) -> str | None:
+    """Returns the folder of an experiment's model; None where it is not on this machine."""
     try:
         model = models.here(config.model)
     except ConfigError:  # a folder of another machine: there it is, and the run says if it is not
-        return ""
-    return size_of(resolved, model=str(model)) if model else ""
+        return None
+    return model and str(model)
 
 
 def size_of(resolved: Resolved, *, model: str) -> str:
-    """Returns the size of a run in one line; empty where the model has no weights as safetensors.
-
-    Weights, gradients and two moments of Adam in float32 are the trainer's; with LoRA weights
-    alone, for adapters are small. What passes keep for their gradients comes on top: it depends on
-    lengths, vocabulary and `trainer.micro_batches`.
-    """
-    count, trainer = _parameters(Path(model)), resolved.trainer
-    if not count or not trainer.needs_model or not resolved.engine.needs_model:
+    """Returns the size of a run in one line; empty where it has none, see `weigh`."""
+    if (size := weigh(resolved, shapes=shapes_of(model))) is None:
         return ""
-    whole, engine = 4 * count / _GIB, resolved.engine
-    adapted = bool(getattr(trainer, "lora", None))
-    trained = (1 if adapted else 4) * whole + bool(getattr(trainer, "beta", 0.0)) * whole
-    served = whole if getattr(engine, "dtype", "float32") == "float32" else whole / 2
-    given = getattr(engine, "kv_cache_gib", None)
+    whole, given = 4 * size.parameters / GIB, getattr(resolved.engine, "kv_cache_gib", None)
+    trained = (size.weights + size.gradients + size.moments) / GIB
     cache = f"its cache {given or 1.0:.1f} GiB" + ("" if given else " (on a CPU)")
-    saved = "adapters alone" if adapted else f"{3 * whole:.1f} GiB, {whole:.1f} once it has ended"
+    full = f"{3 * whole:.1f} GiB, {whole:.1f} once it has ended"
     return (
-        f"size: {count / 1e6:,.0f} million parameters; memory for trainer {trained:.1f}, engine "
-        f"{served:.1f} and {cache}, and more for each pass; a checkpoint: {saved}"
+        f"size: {size.parameters / 1e6:,.0f} million parameters; memory for trainer {trained:.1f}, "
+        f"engine {size.served / GIB:.1f} and {cache}, and more for each pass; a checkpoint: "
+        f"{'adapters alone' if size.adapted else full}"
     )
 
 
-def _parameters(folder: Path) -> int:
+def weigh(resolved: Resolved, *, shapes: Mapping[str, Sequence[int]]) -> Size | None:
+    """Returns the size of a run; None where no model is trained or it has no safetensors.
+
+    Weights, gradients and two moments of Adam in float32 are the trainer's; with LoRA gradients and
+    moments are those of its matrices alone.
+    """
+    trainer, count = resolved.trainer, sum(map(prod, shapes.values()))
+    if not count or not trainer.needs_model or not resolved.engine.needs_model:
+        return None
+    lora = getattr(trainer, "lora", None)
+    added = _adapters(shapes, lora=lora) if lora else 0
+    copies = 1 if lora or not getattr(trainer, "beta", 0.0) else 2
+    each = 2 if "8bit" in getattr(trainer, "optimizer", "") else 8
+    dtype = getattr(resolved.engine, "dtype", "float32")
+    return Size(
+        parameters=count,
+        trained=added or count,
+        weights=4 * (copies * count + added),
+        moments=each * (added or count),
+        served=(4 if dtype == "float32" else 2) * count,
+    )
+
+
+def shapes_of(model: str) -> dict[str, Sequence[int]]:
+    """Returns the shapes of a model folder's tensors, by name."""
     from safetensors import safe_open
 
     opened: Any = safe_open
-    total = 0
-    for file in sorted(folder.glob("*.safetensors")):
+    found: dict[str, Sequence[int]] = {}
+    for file in sorted(Path(model).glob("*.safetensors")):
         with opened(file, framework="numpy") as held:
-            total += sum(prod(held.get_slice(name).get_shape()) for name in held.keys())  # noqa: SIM118
-    return total
+            found |= {name: held.get_slice(name).get_shape() for name in held.keys()}  # noqa: SIM118
+    return found
+
+
+def _adapters(shapes: Mapping[str, Sequence[int]], *, lora: Mapping[str, Any]) -> int:
+    """Returns the parameters of LoRA's matrices: rank x (inputs + outputs) of each adapted one."""
+    targets, total = lora["targets"], 0
+    for name, shape in shapes.items():
+        module = name.removesuffix(".weight").rpartition(".")[2]
+        every = targets == "all-linear" and module not in ("embed_tokens", "lm_head")
+        if len(shape) == 2 and (every or module in targets):
+            total += sum(shape)
+    return lora["rank"] * total

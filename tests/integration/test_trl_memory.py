@@ -6,7 +6,11 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
+from gfcr import config as configs
+from gfcr.experiment.resolved import resolve
+from gfcr.experiment.size import shapes_of, weigh
 from gfcr.train.trl import Trl
 from tests.integration.trl_script import (
     Scripted,
@@ -98,3 +102,26 @@ def test_lora_s_optimizer_holds_its_matrices_alone(model, tmp_path, seen):
     named = dict(seen.trainer.model.named_parameters())
     assert {n for n, p in named.items() if id(p) in held} == {n for n in named if ".lora_" in n}
     assert all(p.grad is None for n, p in named.items() if ".lora_" not in n)
+
+
+@pytest.mark.parametrize("lora", [None, LORA], ids=["full", "lora"])
+def test_what_a_trainer_holds_is_what_was_foretold(model, tmp_path, seen, lora):
+    settings = {"optimizer": "adamw_torch", "lora": lora}
+    gradients = list[int]()
+
+    def measure(optimizer: Any, *_: Any) -> None:
+        held = [p.grad for group in optimizer.param_groups for p in group["params"]]
+        gradients.append(sum(each.nbytes for each in held if each is not None))
+
+    hook = register_optimizer_step_pre_hook(measure)
+    try:
+        trained(model, tmp_path, **settings)
+    finally:
+        hook.remove()
+    values = {"model": model, "engine": {"name": "vllm"}, "trainer": {"name": "trl", **settings}}
+    told = weigh(resolve(configs.experiment(values, where="t")), shapes=shapes_of(model))
+    assert told is not None
+    assert told.weights == sum(p.nbytes for p in seen.trainer.model.parameters())
+    states = seen.trainer.optimizer.state.values()
+    assert told.moments == sum(s["exp_avg"].nbytes + s["exp_avg_sq"].nbytes for s in states)
+    assert {*gradients} == {told.gradients}
