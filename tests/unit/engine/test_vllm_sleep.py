@@ -14,6 +14,7 @@ from gfcr.engine.vllm_loop import VllmEngine
 from gfcr.errors import ConfigError, EngineError
 from gfcr.experiment.check import check
 from gfcr.experiment.resolved import resolve
+from gfcr.generate.sample import Sample
 from gfcr.strategy import load
 from gfcr.testing import factories as make
 from gfcr.types import Sampling
@@ -109,6 +110,28 @@ def test_nothing_is_generated_or_scored_while_it_sleeps(level: int) -> None:
             engine.sleep()
         while engine.step():
             pass
+
+
+def test_held_out_prompts_are_asked_after_a_sync_and_refused_before_it() -> None:
+    llm = Llm()
+    with engine_on(llm, level=2) as engine:
+        held = make.pipeline(load("grpo", group_size=2), prompts=2, on=lambda _: engine)
+
+        def evaluate() -> int:
+            sampling = Sampling(max_tokens=8)
+            prompts = make.CoinTask().problems(make.CODEC).train[:3]
+            asked = {"generate": Sample(), "num_samples": 1, "sampling": sampling}
+            return len(held.evaluate(prompts, label="eval", **asked))
+
+        held.sync(weights(0.0, of=llm), version=0)
+        assert evaluate() == 3
+        held.next_batch()
+        with pytest.raises(EngineError, match="asleep"):
+            evaluate()
+        held.sync(weights(1.0, of=llm), version=1)
+        assert evaluate() == 3
+        assert held.tokens()["remainder"] == 0
+        held.close()
 
 
 def test_requests_in_flight_are_parked_and_go_on_after_waking() -> None:
