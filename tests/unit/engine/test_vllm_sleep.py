@@ -79,6 +79,8 @@ def test_after_waking_all_weights_are_what_they_were_or_what_was_synced(level: i
                     before["1.own.weight"] = torch.full((2, 2), float(version))
                 engine.sleep()
                 assert all(each.isnan().all() for each in values(llm).values())
+                kept = 3 if drafts and level == 2 else 0
+                assert len(engine._sleep._kept) == kept, "what it shares is not kept twice"
                 engine.update_weights(weights(float(version), of=llm), version=version)
                 policy = dict(weights(float(version), of=llm))
                 brought = {f"0.{n}": v for n, v in policy.items()}
