@@ -1,10 +1,10 @@
-"""TRL's own helpers, which have no types."""
+"""TRL's own functions, which have no types."""
 
 from typing import Any
 
 
 def utils() -> Any:
-    """Returns TRL's module of helpers, which its trainers log with."""
+    """Returns TRL's module of functions that its trainers log with."""
     from trl.trainer import utils as untyped
 
     return untyped
