@@ -6,11 +6,11 @@ from gfcr.engine.vllm_model import ModelFolder
 from gfcr.errors import EngineError
 
 
-def check_tokens(request_id: str, *, tokens: Sequence[int], vocab: int) -> None:
-    """Checks that all tokens are in the model's vocabulary.
+def check(request_id: str, *, tokens: Sequence[int], new: int, vocab: int, max_length: int) -> None:
+    """Checks that tokens are the model's, and that `new` more fit into the longest sequence.
 
     Raises:
-        EngineError: there are none, or some lie outside its vocabulary.
+        EngineError: there are no tokens, some lie outside the vocabulary, or all are too many.
     """
     if not tokens:
         raise EngineError(f"request '{request_id}' has no tokens: give at least one.")
@@ -19,15 +19,7 @@ def check_tokens(request_id: str, *, tokens: Sequence[int], vocab: int) -> None:
             f"request '{request_id}' has token ids from {min(tokens)} to {max(tokens)}, the "
             f"model's vocabulary is 0 to {vocab - 1}: is the tokenizer the model's own?"
         )
-
-
-def check_length(request_id: str, *, prompt: int, new: int, max_length: int) -> None:
-    """Checks that prompt and completion fit into the engine's longest sequence.
-
-    Raises:
-        EngineError: prompt and new tokens exceed the engine's longest sequence.
-    """
-    if prompt + new > max_length:
+    if (prompt := len(tokens)) + new > max_length:
         raise EngineError(
             f"request '{request_id}' needs {prompt} + {new} = {prompt + new} tokens, the "
             f"engine's max_length is {max_length}: shorten it or raise max_length."

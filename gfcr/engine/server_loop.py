@@ -208,9 +208,8 @@ class ServerEngine:
             self.fleet.send(flight)
 
     def _check(self, request_id: str, *, tokens: Sequence[int], new: int) -> None:
-        asked.check_tokens(request_id, tokens=tokens, vocab=self.folder.vocab)
-        room = self.max_length
-        asked.check_length(request_id, prompt=len(tokens), new=new, max_length=room)
+        vocab, most = self.folder.vocab, self.max_length
+        asked.check(request_id, tokens=tokens, new=new, vocab=vocab, max_length=most)
 
     def _warm_up(self) -> None:
         """Makes each server compile its kernels on short requests, then resets all counters."""

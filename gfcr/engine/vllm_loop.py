@@ -81,7 +81,7 @@ class VllmEngine:
         self._vocab: int = llm.model_config.get_vocab_size()
         self.fixes = fixes
         self._translate = translate
-        self._live: dict[str, int] = {}
+        self._live: dict[str, tuple[int, ...]] = {}
         self._scores: dict[str, Scored] = {}
         self._held: list[Delta] = []
         self._count = EngineStats()
@@ -112,7 +112,7 @@ class VllmEngine:
             raise EngineError(f"request id '{request.id}' is in flight: give each request its own.")
         self._check(request.id, tokens=request.tokens, new=request.sampling.max_tokens)
         self._add(self._ask(request))
-        self._live[request.id] = len(request.tokens)
+        self._live[request.id] = request.tokens
         self._speculation.begin(request)
 
     def step(self) -> Sequence[Delta]:
@@ -138,8 +138,7 @@ class VllmEngine:
         """See `Engine.limit`. A cap already reached ends the request with its next token."""
         if request_id not in self._live:
             return
-        prompt, room = self._live[request_id], self.max_length
-        asked.check_length(request_id, prompt=prompt, new=max_tokens, max_length=room)
+        self._check(request_id, tokens=self._live[request_id], new=max_tokens)
         running = self._core.scheduler.requests[request_id]
         running.max_tokens = running.sampling_params.max_tokens = max_tokens
 
@@ -262,9 +261,8 @@ class VllmEngine:
         )
 
     def _check(self, request_id: str, *, tokens: Sequence[int], new: int) -> None:
-        asked.check_tokens(request_id, tokens=tokens, vocab=self._vocab)
-        room = self.max_length
-        asked.check_length(request_id, prompt=len(tokens), new=new, max_length=room)
+        vocab, most = self._vocab, self.max_length
+        asked.check(request_id, tokens=tokens, new=new, vocab=vocab, max_length=most)
 
     def _warm_up(self) -> None:
         """Runs what vLLM compiles at first use, so that no caller's clock meets it."""
