@@ -20,7 +20,8 @@ _AS_IN_TRL: Final = """
     output_dir num_train_epochs max_steps learning_rate lr_scheduler_type lr_scheduler_kwargs
     warmup_steps optim optim_args optim_target_modules weight_decay adam_beta1 adam_beta2
     adam_epsilon max_grad_norm bf16 tf32 gradient_checkpointing gradient_checkpointing_kwargs
-    use_cache torch_empty_cache_steps disable_dropout cast_lm_head_to_fp32 accelerator_config
+    activation_checkpointing activation_checkpointing_kwargs use_cache torch_empty_cache_steps
+    disable_dropout cast_lm_head_to_fp32 accelerator_config
 
     use_bias_correction_kl off_policy_mask_threshold
     sync_ref_model ref_model_mixup_alpha ref_model_sync_steps
