@@ -184,6 +184,7 @@ def _train(
         sampling=resolved.config.sampling,
         should_stop=asked.heard.asked,
         record=records.add_corrections,
+        say=asked.say,
     )
     return resolved.trainer.train(job)
 

@@ -6,6 +6,7 @@ The one file that imports peft.
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, final
 
@@ -17,12 +18,14 @@ from gfcr.values import plain
 from gfcr.values.ranges import Checked, Count, Word
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
+    from torch import Tensor
 
     from gfcr.engine.base import Weights
 
 ADAPTER: Final = "default"
 """PEFT's name of the adapter that is trained."""
+_BASE: Final = "base_model.model."
+"""What PEFT puts before the names of a model's parameters."""
 MERGED: Final = "merged"
 """Folder beside the checkpoints with the final policy, its adapters merged into the weights."""
 Targets: TypeAlias = Literal["all-linear"] | Annotated[tuple[Word, ...], Len(1, 1000)]
@@ -42,43 +45,30 @@ class Lora(Checked):
     """Modules to adapt: all linear layers but the output head, or module names such as `q_proj`."""
 
 
-def read(given: Mapping[str, Any], *, where: str) -> Lora:
-    """Parses a mapping of settings into the record.
+def read(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns `trainer.lora` with every value.
 
     Raises:
         ConfigError: unknown key, wrong type or out of range.
     """
-    return Lora(**plain.merge(Lora, {}, given, where=where))
+    return asdict(Lora(**plain.merge(Lora, {}, given, where="trainer.lora")))
 
 
-def said(lora: Lora) -> dict[str, Any]:
-    """Returns the mapping that `read` parses, with every value."""
-    return asdict(lora)
-
-
-def peft_config(lora: Lora) -> Any:
-    """Returns the settings as PEFT's `LoraConfig`."""
-    import peft as untyped
-
-    peft: Any = untyped
-    all_linear = lora.targets == "all-linear"
-    return peft.LoraConfig(
-        r=lora.rank,
-        lora_alpha=lora.alpha,
+def peft_config(lora: Mapping[str, Any]) -> Any:
+    """Returns the settings, as `read` has them, as PEFT's `LoraConfig`."""
+    targets = lora["targets"]
+    return import_module("peft").LoraConfig(
+        r=lora["rank"],
+        lora_alpha=lora["alpha"],
         lora_dropout=0.0,
-        target_modules=lora.targets if all_linear else list(lora.targets),
+        target_modules=targets if targets == "all-linear" else list(targets),
         task_type="CAUSAL_LM",
     )
 
 
 def refused(config: Any) -> str | None:
     """Returns why a script's `peft_config` cannot be used, and what to do; None if it can."""
-    if config is None:
-        return None
-    import peft as untyped
-
-    peft: Any = untyped
-    if isinstance(config, peft.LoraConfig):
+    if config is None or isinstance(config, import_module("peft").LoraConfig):
         return None
     return (
         f"peft_config={type(config).__name__}: give a peft.LoraConfig: the engine is given whole "
@@ -121,14 +111,24 @@ def check_mergeable(model: Any) -> None:
         )
 
 
-def policy_weights(model: Any) -> "Weights":
+def share(model: Any) -> str:
+    """Returns a sentence on how much of a model with adapters is trained."""
+    trained, whole = model.get_nb_trainable_parameters()
+    rest = whole - trained
+    return f"LoRA trains {trained:,} parameters, {trained / rest:.2%} of the model's {rest:,}"
+
+
+def policy_weights(model: Any, *, held: "Mapping[str, Tensor] | None" = None) -> "Weights":
     """Returns the policy's tensors by checkpoint name, with any adapters merged.
 
     Adapters are merged in float32 into copies, each time anew: the frozen weights do not change.
+
+    Args:
+        model: the policy.
+        held: its parameters where they are gathered; its own by default.
     """
-    if not is_adapted(model):
-        return model.named_parameters()
-    return _merged(model.get_base_model())
+    held = dict(model.named_parameters()) if held is None else held
+    return _merged(model.get_base_model(), held=held) if is_adapted(model) else held.items()
 
 
 def load(start: str, *, checkpoint: Path) -> Any:
@@ -138,32 +138,20 @@ def load(start: str, *, checkpoint: Path) -> Any:
         start: folder of the model that the adapters belong to.
         checkpoint: folder with the adapters.
     """
-    import peft as untyped
-
     from gfcr.train.loading import load_policy
 
-    peft: Any = untyped
-    return peft.PeftModel.from_pretrained(load_policy(Path(start)), checkpoint)
+    return import_module("peft").PeftModel.from_pretrained(load_policy(Path(start)), checkpoint)
 
 
-def save_merged(model: Any, *, start: str, folder: Path) -> Path:
-    """Saves the merged policy as a folder that engines and transformers open, and returns it.
+def save_merged(start: str, *, checkpoint: Path, folder: Path) -> Path:
+    """Saves a merged policy as a folder that engines and transformers open, and returns it.
 
     Args:
-        model: the policy with its adapters.
         start: folder of the model that the adapters belong to.
+        checkpoint: folder with the adapters.
         folder: where to save; what is there is replaced once everything is written.
     """
-    import torch
-
-    from gfcr.train.loading import load_policy
-
-    policy: Any = load_policy(Path(start))
-    own = dict(policy.named_parameters())
-    with torch.no_grad():
-        for name, weight in policy_weights(model):
-            own.pop(name).copy_(weight)
-    assert not own, f"not merged: {sorted(own)}"
+    policy = load(start, checkpoint=checkpoint).merge_and_unload()
     draft = folder.with_name(f".{folder.name}")
     for path in (draft, folder):
         shutil.rmtree(path, ignore_errors=True)
@@ -173,26 +161,24 @@ def save_merged(model: Any, *, start: str, folder: Path) -> Path:
     return folder
 
 
-def _merged(base: "nn.Module") -> "Iterator[tuple[str, Tensor]]":
-    import torch
-
+def _merged(base: Any, *, held: "Mapping[str, Tensor]") -> "Iterator[tuple[str, Tensor]]":
     layers = _layers(base)
-    for name, weight in base.named_parameters():
-        owner, _, leaf = name.rpartition(".")
+    for given, weight in held.items():
+        owner, _, leaf = given.removeprefix(_BASE).rpartition(".")
         whole = owner.removesuffix(".base_layer")
-        if whole == owner:
-            if ".lora_" not in name:
-                yield name, weight
-        elif leaf == "weight":
-            with torch.no_grad():
-                merged = weight.float() + layers[whole].get_delta_weight(ADAPTER)
-            yield f"{whole}.{leaf}", merged
-        else:
+        if whole != owner and leaf == "weight":
+            yield f"{whole}.{leaf}", weight.detach().float() + _delta(whole, layers[whole], held)
+        elif ".lora_" not in owner:
             yield f"{whole}.{leaf}", weight
 
 
-def _layers(base: Any) -> dict[str, Any]:
-    from peft.tuners.lora import LoraLayer as untyped
+def _delta(name: str, layer: Any, held: "Mapping[str, Tensor]") -> "Tensor":
+    """Returns what a layer's matrices add to its weight, by PEFT's own arithmetic."""
+    a, b = (held[f"{_BASE}{name}.lora_{m}.{ADAPTER}.weight"].detach() for m in "AB")
+    product = b @ a
+    return (product.T if layer.fan_in_fan_out else product) * layer.scaling[ADAPTER]
 
-    kind: Any = untyped
+
+def _layers(base: Any) -> dict[str, Any]:
+    kind = import_module("peft.tuners.lora").LoraLayer
     return {name: module for name, module in base.named_modules() if isinstance(module, kind)}

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol
 from gfcr.correction.base import Correction
 from gfcr.engine.base import Weights
 from gfcr.part import Part
-from gfcr.types import Bools, Floats, Loss, RolloutBatch, Sampling
+from gfcr.types import Bools, Loss, RolloutBatch, Sampling
 
 
 class BatchSource(Protocol):
@@ -40,8 +40,8 @@ class BatchSource(Protocol):
         ...
 
 
-def unrecorded(*, made: Mapping[str, tuple[Floats, Bools]], update: int) -> None:
-    """Does nothing; see `TrainJob.record`."""
+def unheard(*_: object, **__: object) -> None:
+    """Does nothing, where nobody listens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,10 +58,12 @@ class TrainJob:
     """Folder for checkpoints, `folder/checkpoint-N`; see `gfcr.train.checkpoint`."""
     sampling: Sampling = field(default_factory=Sampling)
     """Sampling of the rollouts: losses need its temperature and token cap."""
-    should_stop: Callable[[], bool] = lambda: False
-    record: Callable[..., object] = unrecorded
+    should_stop: Callable[[], object] = unheard
+    record: Callable[..., object] = unheard
     """Writes down what the correction made of an update, counted from 0, before it is learned from:
     weight and mask of each token, by rollout id."""
+    say: Callable[[str], None] = unheard
+    """Called with a line for the user."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

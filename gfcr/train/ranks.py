@@ -22,7 +22,7 @@ from torch import Tensor, distributed
 from gfcr.errors import GfcrError, TrainingError
 from gfcr.process.environment import load
 from gfcr.process.launched import place
-from gfcr.train.base import TrainJob, unrecorded
+from gfcr.train.base import TrainJob, unheard
 from gfcr.types import Bools, RolloutBatch
 
 Item = TypeVar("Item")
@@ -164,11 +164,6 @@ class Deaf:
         """Does nothing: only rank 0 has state."""
 
 
-def never() -> bool:
-    """Returns False: rank 0 decides when to stop."""
-    return False
-
-
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
@@ -181,14 +176,14 @@ class Order:
 
     def told(self) -> "Order":
         """Returns the order without what only rank 0 may have."""
-        job = replace(
-            self.job, source=Deaf(), correction=None, should_stop=never, record=unrecorded
-        )
+        # Rank 0 decides when to stop.
+        heard = dict.fromkeys(("should_stop", "record", "say"), unheard)
+        job = replace(self.job, source=Deaf(), correction=None, **heard)
         return replace(self, job=job)
 
-    def __call__(self) -> Any:
-        """Trains, and returns the policy's model."""
-        return self.train(self.job, found=self.found)
+    def __call__(self) -> None:
+        """Trains."""
+        self.train(self.job, found=self.found)
 
 
 @cache

@@ -20,7 +20,7 @@ from gfcr.errors import ConfigError
 from gfcr.process import lease
 from gfcr.process.phase import NOW
 from gfcr.train import checkpoint
-from gfcr.train.adapters import is_adapted, policy_weights
+from gfcr.train.adapters import policy_weights
 from gfcr.train.base import Steps, TrainJob
 from gfcr.train.collate import Padded, trainable
 from gfcr.train.corrected import corrected
@@ -102,20 +102,19 @@ class Feed(TrainerCallback):
         self._timing, self._weighed = dict[str, float](), dict[str, float]()
         self._ready_at = 0.0
 
-    def run(self, trainer: Any, *, resume_from: Path | None) -> Any:
-        """Trains to the end, syncs the final policy to the engine, and returns the model."""
+    def run(self, trainer: Any, *, resume_from: Path | None) -> None:
+        """Trains to the end, and syncs the final policy to the engine."""
         trainer.remove_callback(PrinterCallback)
         if resume_from:
             self._saved = checkpoint.step_of(resume_from)
         with self._ranks.losses_told():
             with self.feeding(trainer):
                 trainer.train(resume_from_checkpoint=str(resume_from) if resume_from else None)
-            if not self._ranks.leads:
+            if self._ranks.leads:
+                self.sync(trainer.model, version=self._updates(trainer.state))
+                self._ranks.tell("trained")
+            else:
                 self._ranks.attend(trainer)
-                return trainer.model
-            self.sync(trainer.model, version=self._updates(trainer.state))
-            self._ranks.tell("trained")
-        return trainer.model
 
     @contextmanager
     def feeding(self, trainer: Any) -> Generator[None]:
@@ -137,8 +136,7 @@ class Feed(TrainerCallback):
         weights = whole(model, ranks=self._ranks)
         if self._synced is None:  # others were checked after their optimizer step
             check_weights(weights, update=version)
-        policy = policy_weights(model) if is_adapted(model) else weights.items()
-        self._job.source.sync(policy, version=version)
+        self._job.source.sync(policy_weights(model, held=weights), version=version)
         self._synced = version
         self._timing["sync_s"] = time.perf_counter() - started
 

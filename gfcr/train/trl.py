@@ -2,19 +2,20 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, final
 
 from annotated_types import Interval
 
 from gfcr.correction.base import Correction
-from gfcr.errors import ConfigError, unknown_name
+from gfcr.errors import ConfigError
 from gfcr.process.environment import load
 from gfcr.process.launched import place
 from gfcr.process.tokenizer import tokenizer_of
 from gfcr.train import adapters, checkpoint
 from gfcr.train.base import Steps, TrainerConfig, TrainJob, TrainResult
-from gfcr.train.trl_checks import ONLINE, check_estimator, optimizers
+from gfcr.train.trl_checks import ONLINE, check_estimator, check_optimizer
 from gfcr.types import Loss, Sampling
 from gfcr.values.ranges import Count, Natural, NonNegative, Word
 
@@ -70,7 +71,7 @@ class Trl(TrainerConfig):
 
     def __post_init__(self) -> None:
         if self.lora is not None:
-            self.lora = adapters.said(adapters.read(self.lora, where="trainer.lora"))
+            self.lora = adapters.read(self.lora)
         if self.schedule == "constant" and self.warmup_steps:
             raise ConfigError(
                 f"trainer.warmup_steps={self.warmup_steps} is not allowed: give 0, or another "
@@ -80,7 +81,7 @@ class Trl(TrainerConfig):
     def train(self, job: TrainJob) -> TrainResult:
         """See `TrainerConfig.train`."""
         self.check(job.loss, correction=job.correction, sampling=job.sampling)
-        from gfcr.train.loading import memory_told, quiet_transformers
+        from gfcr.train.loading import load_policy, memory_told, quiet_transformers
         from gfcr.train.ranks import Order, joined
 
         ranks = joined()
@@ -93,23 +94,25 @@ class Trl(TrainerConfig):
         resumed = checkpoint.step_of(found) if found else 0
         if found and resumed >= self.max_steps:
             with quiet_transformers(), memory_told():
-                policy = self._policy(job, found=found)
+                policy = (
+                    adapters.load(job.model, checkpoint=found) if self.lora else load_policy(found)
+                )
                 self._feed(job).sync(policy, version=resumed)
         else:
             order = Order(train=self.run, job=job, found=found)
             if ranks.size > 1:
                 ranks.tell(order.told())
-            policy = order()
+            order()
         last = model = checkpoint.newest(job.folder)
         assert last, "training ends with a checkpoint"
         if self.lora:
             merged = job.folder / adapters.MERGED
             with quiet_transformers(), memory_told():
-                model = adapters.save_merged(policy, start=job.model, folder=merged)
+                model = adapters.save_merged(job.model, checkpoint=last, folder=merged)
         return TrainResult(updates=checkpoint.step_of(last), resumed_from=resumed, model=str(model))
 
-    def run(self, job: TrainJob, *, found: Path | None) -> Any:
-        """Trains, with every process that trains together calling it, and returns the model.
+    def run(self, job: TrainJob, *, found: Path | None) -> None:
+        """Trains, with every process that trains together calling it.
 
         Args:
             job: see `train`; only rank 0's has a source.
@@ -118,7 +121,7 @@ class Trl(TrainerConfig):
         from gfcr.train.loading import memory_told, quiet_transformers
 
         with quiet_transformers(), memory_told():
-            return self._feed(job).run(self._trainer(job), resume_from=found)
+            self._feed(job).run(self._trainer(job), resume_from=found)
 
     def _feed(self, job: TrainJob) -> "Feed":
         from gfcr.train.ranks import joined
@@ -131,11 +134,6 @@ class Trl(TrainerConfig):
             keep_checkpoints=self.keep_checkpoints,
             ranks=joined(),
         )
-
-    def _policy(self, job: TrainJob, *, found: Path) -> Any:
-        from gfcr.train.loading import load_policy
-
-        return adapters.load(job.model, checkpoint=found) if self.lora else load_policy(found)
 
     @property
     def steps(self) -> Steps:
@@ -153,9 +151,7 @@ class Trl(TrainerConfig):
 
     def check(self, loss: Loss, *, correction: Correction | None, sampling: Sampling) -> None:
         """See `TrainerConfig.check`. Checks the optimizer's name too."""
-        known = optimizers()
-        if known and self.optimizer not in known:
-            raise unknown_name(self.optimizer, kind="trainer.optimizer", allowed=known)
+        check_optimizer(self.optimizer)
         if self.beta and loss.estimator != "grpo":
             raise ConfigError(
                 f"trainer.beta={self.beta!r} has no effect with loss.estimator={loss.estimator!r} "
@@ -208,6 +204,8 @@ class Trl(TrainerConfig):
             processing_class=tokenizer_of(job.model, padding_side="left"),
         )
         vouch(trainer)
+        if self.lora:
+            job.say(adapters.share(trainer.model))
         return trainer
 
     def adapted(self, kind: Any, *, args: Any, **given: Any) -> Any:
@@ -218,7 +216,7 @@ class Trl(TrainerConfig):
         """
         if self.lora is None:
             return kind(args=args, **given)
-        asked = adapters.peft_config(adapters.read(self.lora, where="trainer.lora"))
+        asked = adapters.peft_config(self.lora)
         try:
             trainer = kind(args=args, peft_config=asked, **given)
         except ValueError as error:
@@ -287,10 +285,7 @@ def classes(estimator: str) -> tuple[Any, Any]:
     """Returns TRL's trainer class and configuration class of an estimator."""
     # Quietly: TRL names the vLLM versions its own generation supports, which the seam does not use.
     load([f"trl.trainer.{estimator}_trainer"])
-    import trl as untyped
-
-    trl: Any = untyped
-    name = estimator.upper()
+    trl, name = import_module("trl"), estimator.upper()
     return getattr(trl, f"{name}Trainer"), getattr(trl, f"{name}Config")
 
 

@@ -1,13 +1,14 @@
 """Checks of a TRL trainer's settings; imports neither trl nor transformers."""
 
 import ast
+import re
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
 from gfcr.correction.base import Correction
-from gfcr.errors import ConfigError
+from gfcr.errors import ConfigError, unknown_name
 from gfcr.values.loss import AVERAGED, Loss
 
 ONLINE: Final = ("grpo", "rloo")
@@ -18,6 +19,16 @@ _UNCLIPPED: Final = {
     "vespo": ("clip_low", "clip_high", "delta", "level"),
 }
 """Settings that a form of the loss does not have."""
+_NEEDS: Final = {
+    "(galore|apollo|lomo|adalomo).*": "",
+    "adamw_torch_[48]bit": "torchao",
+    "schedule_free_.*": "schedulefree",
+    "grokadamw": "grokadamw",
+    "stable_adamw": "optimi",
+    ".*(8|32)bit|.*bnb|ademamix": "bitsandbytes",
+}
+"""A pattern of optimizers -> the library they need, or "" where the seam cannot follow them; the
+first that matches counts."""
 
 
 def check_estimator(loss: Loss, *, correction: Correction | None) -> None:
@@ -48,6 +59,29 @@ def check_estimator(loss: Loss, *, correction: Correction | None) -> None:
         )
     if loss.form == "vespo" and correction:
         raise ConfigError("loss.form='vespo' weighs rollouts itself: leave the correction out.")
+
+
+def check_optimizer(name: str) -> None:
+    """Checks that an optimizer can be used here, if transformers is installed.
+
+    Raises:
+        ConfigError: it cannot; names the extra of a library that is missing.
+    """
+    known = optimizers()
+    if known and name not in known:
+        raise unknown_name(name, kind="trainer.optimizer", allowed=known)
+    library = next((needed for names, needed in _NEEDS.items() if re.fullmatch(names, name)), None)
+    if library == "":
+        raise ConfigError(
+            f"trainer.optimizer='{name}' is not allowed: it steps in the backward pass, before "
+            "gradients are looked at, or asks for modules that no setting names. Give another, "
+            "such as 'adamw_8bit'."
+        )
+    if library and known and find_spec(library) is None:
+        raise ConfigError(
+            f"trainer.optimizer='{name}' needs {library}, which is not installed: pip install "
+            "'gfcr[optimizers]', or give another, such as 'adafactor'."
+        )
 
 
 @cache

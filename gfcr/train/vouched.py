@@ -4,7 +4,6 @@ import os
 from typing import Any
 
 from gfcr.errors import ConfigError
-from gfcr.train.adapters import is_adapted
 
 
 def vouch(trainer: Any) -> None:
@@ -51,12 +50,6 @@ def _check_spread(trainer: Any) -> None:
             "ACCELERATE_USE_FSDP=true, and accelerate shards on accelerators alone, of which it "
             "finds none: give `distributed_type: MULTI_GPU` (DDP)",
             plugin is not None or not _asks("ACCELERATE_USE_FSDP"),
-        ),
-        (
-            "ACCELERATE_USE_FSDP=true, and trainer.lora (or peft_config) trains adapters, which "
-            "are not merged for the engine where processes share weights out: give "
-            "`distributed_type: MULTI_GPU` (DDP), or train without adapters",
-            plugin is None or not is_adapted(trainer.model),
         ),
     ]
     if plugin is not None:

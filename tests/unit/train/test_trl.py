@@ -5,6 +5,7 @@ import pytest
 
 from gfcr.correction.truncated import Truncated
 from gfcr.errors import ConfigError
+from gfcr.train import trl_checks
 from gfcr.train.base import TrainJob
 from gfcr.train.trl import Trl
 from gfcr.types import Loss, Sampling
@@ -74,6 +75,36 @@ def test_sampling_that_biases_the_loss_is_refused(tmp_path, sampling, message):
 def test_what_a_loss_does_not_have_is_refused(loss, message):
     with pytest.raises(ConfigError, match=message):
         Trl().check(loss, correction=Truncated(), sampling=Sampling())
+
+
+@over(
+    ("optimizer", "library"),
+    [
+        ("adamw_8bit", "bitsandbytes"),
+        ("paged_lion_32bit", "bitsandbytes"),
+        ("rmsprop_bnb", "bitsandbytes"),
+        ("adamw_torch_8bit", "torchao"),
+        ("schedule_free_sgd", "schedulefree"),
+    ],
+)
+def test_an_optimizer_whose_library_is_missing_names_the_extra(
+    optimizer, library, monkeypatch: pytest.MonkeyPatch
+):
+    there = set[str]()
+    monkeypatch.setattr(trl_checks, "optimizers", lambda: (optimizer,))
+    monkeypatch.setattr(trl_checks, "find_spec", lambda name: name if name in there else None)
+    said = rf"trainer\.optimizer='{optimizer}' needs {library},.*pip install 'gfcr\[optimizers\]'"
+    with pytest.raises(ConfigError, match=said):
+        Trl(optimizer=optimizer).check(Loss(), correction=None, sampling=Sampling())
+    there.add(library)
+    Trl(optimizer=optimizer).check(Loss(), correction=None, sampling=Sampling())
+
+
+@over("optimizer", ["lomo", "adalomo", "galore_adamw_8bit_layerwise", "apollo_adamw"])
+def test_an_optimizer_that_steps_before_gradients_are_looked_at_is_refused(optimizer):
+    said = rf"trainer\.optimizer='{optimizer}' is not allowed: it steps in the backward pass"
+    with pytest.raises(ConfigError, match=said):
+        Trl(optimizer=optimizer).check(Loss(), correction=None, sampling=Sampling())
 
 
 @over("loss", [Loss(delta=1.5), Loss(level="sequence"), Loss(form="cispo")])
