@@ -36,12 +36,18 @@ def test_the_page_s_commands_say_what_it_shows(small: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.whole
-def test_gsm8k_s_files_train_the_small_model(small: Path) -> None:
+@pytest.mark.parametrize(
+    "more",
+    [(), ("trainer.lora.rank=4", "trainer.learning_rate=1.0e-3", "trainer.schedule=linear")],
+    ids=["full", "lora"],
+)
+def test_gsm8k_s_files_train_the_small_model(small: Path, more: tuple[str, ...]) -> None:
     page = (small_chat.GSM8K / "README.md").read_text().replace("\\\n", "")
     (command,) = re.findall(r"^gfcr (run .* model=small/model .*)$", page, re.M)
     where = small.parent
-    (where / "experiments").symlink_to(small_chat.GSM8K.parent)
-    done = gfcr(*shlex.split(command), "--json", cwd=where)
+    if not (where / "experiments").exists():
+        (where / "experiments").symlink_to(small_chat.GSM8K.parent)
+    done = gfcr(*shlex.split(command), *more, "--json", cwd=where)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert result["updates"] == 2 and result["tokens"]["remainder"] == 0

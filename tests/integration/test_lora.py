@@ -1,5 +1,7 @@
 """LoRA: stock TRL's and PEFT's own updates, resumed, merged and saved."""
 
+import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from peft import LoraConfig, get_peft_model_state_dict
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from gfcr import models
 from gfcr.correction.truncated import Truncated
 from gfcr.engine.vllm_model import open_folder
 from gfcr.errors import ConfigError
@@ -18,6 +21,11 @@ from gfcr.train.checkpoint import load
 from gfcr.train.rollout_func import make_rollout_func
 from gfcr.train.trl import Trl
 from gfcr.types import Loss
+from tests import commands, small_chat
+from tests.integration import cli
+from tests.integration.ranks_script import precise
+from tests.integration.test_ranks_runs import written
+from tests.integration.tiny_model import tiny_chain_sum
 from tests.integration.trl_script import (
     Scripted,
     groups,
@@ -55,10 +63,12 @@ def adapters_of(folder: Path):
     return load_file(folder / "adapter_model.safetensors")
 
 
-def stock(model, folder, **changes):
+def stock(model, folder, *, double=False, **changes):
     """What stock TRL and PEFT make of the adapters, and what these were."""
     asked = {"seed": 0, **changes}  # TRL draws the adapters with it
     trainer: Any = stock_grpo(model, groups, folder=folder, peft_config=config(), **asked)
+    if double:
+        trainer.model.double()
     before = {n: p.clone() for n, p in get_peft_model_state_dict(trainer.model).items()}
     train_stock(trainer)
     return flat(before), flat(get_peft_model_state_dict(trainer.model))
@@ -85,6 +95,20 @@ def test_the_adapters_become_those_of_trl_and_peft(model, tmp_path, shared, own)
     if "beta" in shared:
         assert source.metrics[0]["kl"] == pytest.approx(0, abs=1e-6)
         assert source.metrics[1]["kl"] > 1e-3
+
+
+@pytest.mark.parametrize("name", ["demo", "chat"])
+def test_the_adapters_of_a_model_that_was_trained_become_those_of_trl_and_peft(name, tmp_path):
+    if name == "chat":
+        small_chat.make(tmp_path)
+    model = str(models.resolve("demo") if name == "demo" else tmp_path / "model")
+    before, theirs = stock(model, tmp_path / "a", double=True)
+    with precise():  # in single precision rounding comes near to the tolerance
+        run(plain_sgd(lora=LORA), scripted(), model=model, folder=tmp_path / "b")
+    trained = flat(adapters_of(tmp_path / "b/checkpoint-2"))
+    gap = relative(trained - before, theirs - before)
+    print(f"{name}: relative difference of the adapters {gap:.1e}")
+    assert (theirs - before).norm() > 0.1 and gap < 2e-6
 
 
 def test_the_engine_gets_whole_weights_and_the_frozen_ones_do_not_drift(model, tmp_path):
@@ -132,6 +156,27 @@ def test_a_resumed_run_is_bit_equal_and_its_checkpoints_hold_adapters(model, tmp
     finished = run(TRAINER, again, model=model, folder=cut)
     assert finished.model == str(cut / "merged") and again.diary == ["restored", "sync 4"]
     assert all(torch.equal(again.weights[-1][n], w) for n, w in whole.weights[-1].items())
+
+
+@pytest.mark.whole
+def test_a_run_that_is_killed_goes_on_to_the_same_adapters(tmp_path):
+    """The same commands, in a process of its own that is killed between two checkpoints."""
+    ended = {}
+    for name in ("whole", "cut"):
+        (tmp_path / name).mkdir()
+        folder = written(tmp_path / name, model=tiny_chain_sum(tmp_path / "chain"))
+        asked = ("run", "experiment.yaml", "trainer.lora.rank=4")
+        if name == "cut":
+            process = cli.start(*asked, folder=folder)
+            cli.wait_for(process, "checkpoint-4/gfcr_checkpoint.json", folder=folder)
+            process.kill(), process.wait()
+        said = commands.gfcr(*asked, "--json", cwd=folder)
+        ended[name] = json.loads(said.stdout)
+        assert re.search(r"LoRA trains [\d,]+ parameters, [\d.]+% of the model's", said.stderr)
+    assert ended["whole"]["resumed_from"] == 0 and ended["cut"]["resumed_from"] >= 4
+    merged = [load_file(tmp_path / n / ended[n]["model"] / "model.safetensors") for n in ended]
+    assert all(torch.equal(weight, merged[1][name]) for name, weight in merged[0].items())
+    assert ended["cut"]["tokens"] == ended["whole"]["tokens"]
 
 
 @pytest.mark.whole
