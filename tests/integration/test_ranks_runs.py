@@ -4,18 +4,21 @@ import json
 import os
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from glob import glob
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import yaml
+from accelerate.commands.config.config_args import load_config_from_file
 from safetensors.torch import load_file
 
 from gfcr.config import read_experiment
@@ -25,6 +28,7 @@ from gfcr.experiment.resolved import resolve
 from gfcr.process.launched import unlaunched
 from gfcr.tracking.folder import RunFolder
 from tests import commands
+from tests.cases import over
 from tests.integration.cli import ROOT
 from tests.integration.tiny_model import tiny_chain_sum
 
@@ -72,22 +76,21 @@ def written(folder: Path, *, model: str) -> Path:
 def launcher() -> list[str]:
     """The command of docs/scale-out.md for two processes, up to what they run."""
     page = (ROOT / "docs" / "scale-out.md").read_text().splitlines()
-    (line,) = [each for each in page if each.startswith("accelerate launch") and "ddp-2" in each]
+    (line,) = [each for each in page if each.startswith("accelerate launch") and "ddp-2.y" in each]
     first, second, option, config, *rest = shlex.split(line)
     assert (first, second) == ("accelerate", "launch") and rest[:3] == ["-m", "gfcr", "run"]
-    return [
-        sys.executable,
-        "-m",
-        "accelerate.commands.launch",
-        option,
-        str(ROOT / config),
-        *rest[:2],
-    ]
+    return launching(option, str(ROOT / config))
 
 
-def launch(folder: Path, *words: str, command: str = "run") -> subprocess.Popen[str]:
-    """Starts two processes of `gfcr COMMAND`; stderr goes to a file."""
-    line = [*launcher(), command, "experiment.yaml", "--json", *words]
+def launching(*options: str) -> list[str]:
+    return [sys.executable, "-m", "accelerate.commands.launch", *options]
+
+
+def launch(
+    folder: Path, *words: str, command: str = "run", by: Sequence[str] = ()
+) -> subprocess.Popen[str]:
+    """Starts processes of `gfcr COMMAND`, two as on the page; stderr goes to a file."""
+    line = [*(by or launcher()), "-m", "gfcr", command, "experiment.yaml", "--json", *words]
     with (folder / "stderr").open("a") as log:
         return subprocess.Popen(
             line,
@@ -224,6 +227,49 @@ def test_a_signal_ends_all_in_a_checkpoint(
     done = ended(launch(folder), folder=folder)
     assert done.code == 0 and done.answer["resumed_from"] == told.answer["updates"] >= 2
     same(folder, done.answer, whole=whole)
+
+
+CONFIGS = sorted((ROOT / "experiments" / "scale").glob("*.yaml"))
+
+
+@over("file", CONFIGS, ids=lambda file: file.stem)
+def test_accelerate_reads_a_configuration_of_as_many_processes_as_its_name_says(file: Path) -> None:
+    kind, _, size = file.stem.partition("-")
+    *hosts, each = map(int, size.split("x"))
+    read: Any = load_config_from_file(str(file))  # refuses a key that it does not know
+    assert read.distributed_type == {"ddp": "MULTI_GPU", "fsdp2": "FSDP"}[kind]
+    assert read.num_machines == prod(hosts) and read.num_processes == prod(hosts) * each
+    assert read.mixed_precision == "no" and "--" not in str(vars(read))
+
+
+@pytest.mark.whole
+@over("file", CONFIGS, ids=lambda file: file.stem)
+def test_a_configuration_checks_a_run(file: Path, folder: Path) -> None:
+    """With two processes of this machine in place of those of its GPUs."""
+    here = ("--num_machines", "1", "--num_processes", "2", "--main_process_port", "0")
+    process = launch(folder, "--dry-run", by=launching("--config_file", str(file), *here))
+    told = ended(process, folder=folder)
+    assert told.code == 0 and told.answer["would"] == "start", told.said[-3000:]
+    assert not (folder / "runs").exists()
+
+
+@pytest.mark.whole
+def test_two_hosts_make_the_run_that_two_processes_make(
+    folder: Path, whole: tuple[Path, Mapping[str, Any]]
+) -> None:
+    """Two launchers of a process each on this machine, by the configuration of two hosts."""
+    file = ROOT / "experiments" / "scale" / "ddp-2x8.yaml"
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    options = ("--config_file", str(file), "--num_processes", "2", "--main_process_ip", "127.0.0.1")
+    by = launching(*options, "--main_process_port", port, "--machine_rank")
+    other = launch(folder, by=[*by, "1"])
+    first = ended(launch(folder, by=[*by, "0"]), folder=folder)
+    last = ended(other, folder=folder)
+    assert first.code == last.code == 0, first.said[-3000:]
+    assert not last.answer
+    same(folder, first.answer, whole=whole)
 
 
 def test_what_cannot_be_launched_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
