@@ -98,6 +98,7 @@ CASES = {
     "lora": Case(settings=LORA),
     "lora, kl": Case(settings=LORA | {"beta": 0.05}),
     "lora, mini-batches": Case(settings=STEPS | LORA),
+    "lora, checkpointing": Case(settings=LORA | {"gradient_checkpointing": True}),
     "lora, resumed": Case(num=(16, 13, 15), settings=ADAM | LORA, stop_at=2),
 }
 

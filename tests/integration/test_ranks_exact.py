@@ -89,7 +89,7 @@ SHARDED = (
     "clipped",
     "mini-batches",
     "mini-batches, corrected",
-    *("lora", "lora, kl", "lora, mini-batches", "lora, resumed"),
+    *("lora", "lora, kl", "lora, mini-batches", "lora, checkpointing", "lora, resumed"),
 )
 
 
