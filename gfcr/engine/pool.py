@@ -24,8 +24,8 @@ class Pool(Serving):
     """
 
     size: Annotated[int, Interval(ge=1, le=64)] = 2
-    """Servers that gfcr starts on this machine. They share its cores, or its first GPU; a sweep on
-    Ray can give each its own (`launcher.server_gpus`)."""
+    """Servers that gfcr starts on this machine. They share its cores, or its first GPU, unless
+    `device` or a sweep on Ray (`launcher.server_gpus`) gives each its own."""
     urls: list[Annotated[str, Len(1, 200)]] = field(default_factory=list[str])
     """URLs of running servers to use instead of starting any; see `engine.url` of `vllm_server`."""
     merge: Natural = 0

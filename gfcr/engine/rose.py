@@ -1,6 +1,5 @@
 """vLLM servers as one engine, some of them on devices that also serve users."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, final
@@ -91,8 +90,8 @@ class Rose(Serving):
             stall_s=self.stall_s,
         )
 
-    def _placed(self, number: int) -> Mapping[str, str]:
-        told = {SERVERS: self.cores[number]} if self.cores else {}
+    def _placed(self, number: int) -> dict[str, str]:
+        told = super()._placed(number) | ({SERVERS: self.cores[number]} if self.cores else {})
         if number < self.borrowed:
             told |= {GATE: str(Path(self.gate).resolve()), REST: "1"}
         return told

@@ -3,8 +3,9 @@
 import os
 import queue
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -20,10 +21,11 @@ from gfcr.engine.vllm_model import open_folder, room_of
 from gfcr.engine.vllm_settings import Settings
 from gfcr.errors import ConfigError
 from gfcr.speculation.base import BuiltIn, Drafter, Target
-from gfcr.values.ranges import Positive, Text
+from gfcr.values.ranges import Natural, Positive, Text
 
 EXCHANGE: Final = "GFCR_SERVERS_EXCHANGE"
 """Environment variable that replaces an empty `engine.exchange` when servers run elsewhere."""
+_SEEN: Final = "CUDA_VISIBLE_DEVICES"
 
 
 @dataclass(kw_only=True)
@@ -38,6 +40,9 @@ class Serving(Settings):
     """Whether servers are sent what changed since the last sync, in the dtype that they serve, in
     place of all weights (ROSE, 2605.06534). Bit for bit the same; in bfloat16, at the learning
     rates of large models, it is a few per cent of them. The run and each server keep a copy."""
+    device: Natural | None = None
+    """GPU of the first server that gfcr starts, counted among those that this process sees; each
+    further server takes the next. None: all share the first."""
     start_timeout_s: Positive = 600.0
     """Seconds that a server may take to start."""
     timeout_s: Positive = 120.0
@@ -108,13 +113,8 @@ class Serving(Settings):
             exchange=exchange,
             temporary=not self.exchange,
             drafter=drafter,
-            deltas=self._served_dtype() if self.deltas else None,
+            deltas=getattr(import_module("torch"), self.dtype) if self.deltas else None,
         )
-
-    def _served_dtype(self) -> Any:
-        import torch
-
-        return getattr(torch, self.dtype)
 
     def _process(self, told: Sequence[str], *, folder: Path, number: int) -> ServerProcess:
         log = folder / f"server-{number}.log"
@@ -125,9 +125,13 @@ class Serving(Settings):
         """Returns the placement that routes requests to servers."""
         return Route(seats=self.max_running)
 
-    def _placed(self, number: int) -> Mapping[str, str]:
+    def _placed(self, number: int) -> dict[str, str]:
         """Returns environment variables that pin server `number` to a device."""
-        return {}
+        if self.device is None:
+            return {}
+        index, seen = self.device + number, os.environ.get(_SEEN, "")
+        # A number beyond what this process may use hides all GPUs, and vLLM says so.
+        return {_SEEN: ",".join(seen.split(",")[index : index + 1]) if seen else str(index)}
 
 
 def is_served(drafter: type[Drafter]) -> bool:

@@ -11,12 +11,14 @@ import pytest
 
 from gfcr import registry
 from gfcr.engine.pool import Pool
+from gfcr.engine.rose import Rose
 from gfcr.engine.server_settings import is_served
 from gfcr.engine.vllm_arguments import arguments
 from gfcr.engine.vllm_model import ModelFolder
 from gfcr.errors import ConfigError, EngineError
 from gfcr.speculation.base import BuiltIn
 from gfcr.speculation.ngram import Ngram
+from tests.cases import over
 from tests.commands import gfcr
 
 
@@ -69,6 +71,32 @@ def test_a_vllm_without_such_a_server_is_named(
     folder = ModelFolder(path=tmp_path, tensors=frozenset(), eos=(1,), max_positions=64, vocab=20)
     with pytest.raises(EngineError, match=r"need vLLM 0\.32, this is .*engine\.name=vllm"):
         arguments(Pool(), folder=folder, max_length=64, seed=3, drafter=None)
+
+
+@over(
+    ("seen", "device", "told"),
+    [
+        (None, None, [None, None]),
+        (None, 2, ["2", "3"]),
+        ("4,5,6,7", 2, ["6", "7"]),
+        ("4,5,6,7", 3, ["7", ""]),
+        ("GPU-a,GPU-b", 0, ["GPU-a", "GPU-b"]),
+    ],
+)
+def test_each_server_has_the_next_gpu_of_those_that_the_run_may_use(
+    seen: str | None,
+    device: int | None,
+    told: list[str | None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if seen is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", seen)
+    gate = {"gate": str(tmp_path / "gate"), "borrowed": 1, "dedicated": 1}
+    for pool in (Pool(device=device), Rose(device=device, **gate)):
+        given = [pool._process([], folder=tmp_path, number=n)._environment() for n in range(2)]
+        assert [e.get("CUDA_VISIBLE_DEVICES") for e in given] == told
 
 
 def test_a_server_is_named_once() -> None:
