@@ -55,9 +55,7 @@ def test_lora_s_parameters_moments_and_gradients_are_those_that_peft_makes(tmp_p
     given: Any = {"rank": 4, "targets": ["q_proj", "up_proj"]}
     for lora in ({"rank": 4}, given):
         model: Any = AutoModelForCausalLM.from_pretrained(tmp_path)
-        wrapped: Any = peft.get_peft_model(
-            model, adapters.peft_config(adapters.read(lora, where="t"))
-        )
+        wrapped: Any = peft.get_peft_model(model, adapters.peft_config(adapters.read(lora)))
         trained = sum(p.numel() for p in wrapped.parameters() if p.requires_grad)
         values = {
             "model": "m",
