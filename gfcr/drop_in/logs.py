@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from gfcr.train.rollout_func import TrlPrompt
-from gfcr.train.trl_utils import utils
+from gfcr.train.trl import utils
 from gfcr.types import Rollout, RolloutBatch, Sample
 from gfcr.values.notes import REWARDS
 

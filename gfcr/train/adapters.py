@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, final
 
 from annotated_types import Interval, Len
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 ADAPTER: Final = "default"
 """PEFT's name of the adapter that is trained."""
+_ADAPTED: Final = "peft_config"  # an attribute of the models that PEFT has wrapped
 _BASE: Final = "base_model.model."
 """What PEFT puts before the names of a model's parameters."""
 MERGED: Final = "merged"
 """Folder beside the checkpoints with the final policy, its adapters merged into the weights."""
-Targets: TypeAlias = Literal["all-linear"] | Annotated[tuple[Word, ...], Len(1, 1000)]
 
 
 @final
@@ -41,7 +41,7 @@ class Lora(Checked):
 
     rank: Count = 16
     alpha: Annotated[float, Interval(gt=0, le=1e6)] = 32.0
-    targets: Targets = "all-linear"
+    targets: Literal["all-linear"] | Annotated[tuple[Word, ...], Len(1, 1000)] = "all-linear"
     """Modules to adapt: all linear layers but the output head, or module names such as `q_proj`."""
 
 
@@ -76,18 +76,13 @@ def refused(config: Any) -> str | None:
     )
 
 
-def is_adapted(model: Any) -> bool:
-    """Whether a model is trained through PEFT adapters."""
-    return hasattr(model, "peft_config")
-
-
 def check_mergeable(model: Any) -> None:
     """Checks that the adapters of a model can be merged into whole weights.
 
     Raises:
         ConfigError: something other than LoRA matrices of linear layers is trained.
     """
-    if not is_adapted(model):
+    if not hasattr(model, _ADAPTED):
         return
     layers = _layers(model.get_base_model())
     wrong = [
@@ -128,7 +123,9 @@ def policy_weights(model: Any, *, held: "Mapping[str, Tensor] | None" = None) ->
         held: its parameters where they are gathered; its own by default.
     """
     held = dict(model.named_parameters()) if held is None else held
-    return _merged(model.get_base_model(), held=held) if is_adapted(model) else held.items()
+    if not hasattr(model, _ADAPTED):
+        return held.items()
+    return _merged(model.get_base_model(), held=held)
 
 
 def load(start: str, *, checkpoint: Path) -> Any:

@@ -289,5 +289,10 @@ def classes(estimator: str) -> tuple[Any, Any]:
     return getattr(trl, f"{name}Trainer"), getattr(trl, f"{name}Config")
 
 
+def utils() -> Any:
+    """Returns TRL's module of functions that its trainers log with."""
+    return import_module("trl.trainer.utils")
+
+
 def _never(**_: Any) -> list[float]:
     raise AssertionError("TRL was about to score completions of its own")
