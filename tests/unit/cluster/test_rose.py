@@ -56,7 +56,7 @@ def test_with_all_of_the_budgets_left_rollouts_compute_on_an_idle_engine_alone(
 ) -> None:
     idle = replace(ADMISSION, reserve=1.0)
     served = Served(arrived_s=now, waiting=0 if decodes else 9, last_s=now if decodes else None)
-    assert idle.tokens([served], now=now, most=64) == 0 < idle.tokens([], now=now, most=64)
+    assert idle.slack_s([served], now=now) < 0 < idle.slack_s([], now=now)
 
 
 @given(
