@@ -15,14 +15,14 @@ from unittest.mock import patch
 from gfcr.process.launched import unlaunched
 
 _DEFAULTS: Final = {
-    # Threads that wait must not spin: beside any other process on the same cores, OpenMP's spinning
-    # makes a run several times slower. Read when torch is loaded, so it is set before.
+    # Threads that spin while they wait slow down whoever shares their cores, several times over.
     "OMP_WAIT_POLICY": "PASSIVE",
     # Large pages: small ones took three quarters of a log-softmax over 262,144 tokens.
     "THP_MEM_ALLOC_ENABLE": "1",
     # Triton multiplies float32 as TF32 otherwise: log-probs were off by up to 0.09 nats on a GPU.
     "TRITON_F32_DEFAULT": "ieee",
     "TORCH_CPP_LOG_LEVEL": "ERROR",
+    "TORCH_LOGS": "-all",
     "VLLM_LOGGING_LEVEL": "ERROR",
     # Quiet, as what fails is raised too; without a thread of its own; quick to miss a store.
     "MLFLOW_DISABLE_TELEMETRY": "true",
