@@ -167,6 +167,8 @@ class Teacher(Control, Evaluator, Follower):
         return await scratch.call(partial(logprobs_of, pairs, **where, **own))
 
     def _check_names(self, told: Mapping[str, Floats]) -> None:
+        if problem := problem_of(self.model, device=self.device, texts={}):
+            raise ConfigError(f"teacher.model={shown(self.model)} {problem}.")
         if wrong := names_of(self.model, device=self.device) ^ {*told}:
             raise ConfigError(
                 f"teacher.rate={self.rate} averages the policy's weights, and teacher.model="

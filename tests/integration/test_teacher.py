@@ -177,6 +177,7 @@ def test_a_teacher_that_follows_is_the_average_of_the_policies(model: Path, rate
             ((n, w.detach() + noise * torch.randn_like(w)) for n, w in own.items()), version=version
         )
     wanted = averaged(keeps.policies, rate=rate)
+    pipeline.sync(((n, w.detach() + 1) for n, w in own.items()), version=3)  # as resumed runs do
     check_average(teacher_of(pipeline).average, wanted)
     batch = pipeline.next_batch()
     taught = LlamaForCausalLM(loaded(model).config).eval()
@@ -215,7 +216,10 @@ def test_an_average_is_that_of_a_run_that_was_never_stopped(model: Path, tmp_pat
         check_average(teacher_of(made).average, wanted)
 
 
-def test_weights_that_are_not_the_teacher_s_end_the_run(model: Path) -> None:
+def test_weights_that_are_not_the_teacher_s_end_the_run(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(ConfigError, match=r"teacher\.model=.* cannot be loaded"):
+        make.pipeline(plan(tmp_path, rate=0.5)).sync([("w", torch.zeros(1))], version=0)
     pipeline = make.pipeline(plan(model, rate=0.5))
     with pytest.raises(ConfigError, match=r"teacher\.rate=0\.5 .* has others \(lm_head"):
         pipeline.sync([("w", torch.zeros(1))], version=0)

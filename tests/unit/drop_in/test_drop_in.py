@@ -1,5 +1,6 @@
 """Strategies as TRL's `rollout_func`, on the fake engine with a stand-in for the trainer."""
 
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +12,7 @@ from gfcr.drop_in import DropIn, rollouts
 from gfcr.drop_in.encode import UNSAMPLED
 from gfcr.engine.fake import Fake, FakeEngine
 from gfcr.errors import ConfigError
+from gfcr.stages import AfterUpdate, Control, Follower
 from gfcr.strategy import Strategy
 from gfcr.testing import factories as make
 from tests.cases import over
@@ -67,6 +69,23 @@ def test_a_refusal_names_the_parts_and_the_way_out(name: str) -> None:
     ) as error:
         drop_in.check(strategy)
     assert any(address in str(error.value) for address in [*strategy.parts, "loss is"])
+
+
+@dataclass(kw_only=True)
+class Follows(Control, Follower):
+    def follow(self, weights: Any, *, version: int) -> None: ...
+
+
+@dataclass(kw_only=True)
+class Hears(Control, AfterUpdate):
+    def after_update(self, metrics: Any, *, view: Any) -> None: ...
+
+
+@over(("part", "said"), [(Follows(), "weights"), (Hears(), "metrics")])
+def test_parts_that_nobody_would_ask_are_refused(part: Control, said: str) -> None:
+    plan = strategies.replace(strategies.load("grpo"), controls={"mine": part})
+    with pytest.raises(ConfigError, match=rf"controls\.mine (follows|learns from) .*{said}"):
+        drop_in.check(plan)
 
 
 def test_more_rollouts_than_asked_for_are_refused_whatever_makes_the_advantages() -> None:

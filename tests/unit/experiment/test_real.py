@@ -5,11 +5,14 @@ import json
 import shutil
 from pathlib import Path
 from string import printable
+from typing import Any
 
 import pytest
+import torch
 
 from gfcr import config as configs
 from gfcr import sweep
+from gfcr.code import loose
 from gfcr.experiment.rehearsal import rehearse
 from gfcr.train import sft
 from tests.integration.tiny_model import tiny_qwen3
@@ -28,6 +31,20 @@ def test_the_problems_are_the_script_s_and_their_answers_right() -> None:
         words = row["question"].split()
         has, other = int(words[2]), int(words[6].rstrip("."))
         assert int(row["answer"]) == (has + other if words[5] == "gets" else has - other) >= 0
+
+
+def test_density_counts_the_elements_that_a_dtype_can_tell_apart() -> None:
+    """Steps of 1/1024 at 1 are below bfloat16's spacing (1/128), and at float16's (1/1024)."""
+    part: Any = loose.load(REAL / "density.py").Density()
+    weight = torch.ones(4, 8)
+    part.follow({"w": weight}, version=0)
+    assert part.metrics() == {}
+    weight[0] += 1 / 1024
+    part.follow({"w": weight}, version=1)
+    assert part.metrics() == {"float32": 0.25, "bfloat16": 0.0, "float16": 0.25}
+    weight[1, :4] += 1 / 32
+    part.follow({"w": weight}, version=2)
+    assert part.metrics() == dict.fromkeys(("float32", "bfloat16", "float16"), 0.125)
 
 
 def test_a_run_and_the_study_would_start_on_any_model_in_that_folder(

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -71,3 +72,16 @@ def test_in_between_nobody_freezes_or_thaws(library: str) -> None:
         assert 0 < gc.get_freeze_count() <= before
     gc.freeze()
     assert gc.get_freeze_count() > before and len(made) == 1000
+
+
+def test_pytorch_s_own_loggers_say_nothing_that_is_no_error() -> None:
+    """As where Triton is missed, which is so on every CPU."""
+    words = (
+        "from gfcr.process.environment import set_defaults; set_defaults()\n"
+        "import torch._library.triton as found; found.logger.warning('no Triton')\n"
+        "found.logger.error('an error')"
+    )
+    own = {k: v for k, v in os.environ.items() if k != "TORCH_LOGS"}
+    done = subprocess.run([sys.executable, "-c", words], env=own, capture_output=True, text=True)
+    assert done.returncode == 0 and "no Triton" not in done.stderr
+    assert "an error" in done.stderr

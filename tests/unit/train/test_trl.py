@@ -85,6 +85,9 @@ def test_what_a_loss_does_not_have_is_refused(loss, message):
         ("rmsprop_bnb", "bitsandbytes"),
         ("adamw_torch_8bit", "torchao"),
         ("schedule_free_sgd", "schedulefree"),
+        ("grokadamw", "grokadamw"),
+        ("stable_adamw", "optimi"),
+        ("ademamix", "bitsandbytes"),
     ],
 )
 def test_an_optimizer_whose_library_is_missing_names_the_extra(
