@@ -27,7 +27,7 @@ class Learning:
 
     Args:
         engine: the engine, without requests in flight between rounds.
-        drafter: the engine's drafter.
+        drafter: the engine's drafter; one that steers another has that one's memory.
         now: weights of the audited policy.
         older: weights of the policy whose rollouts are remembered.
     """
@@ -40,10 +40,10 @@ class Learning:
         now: Callable[[], Weights],
         older: Callable[[], Weights],
     ) -> None:
-        self._engine, self._drafter, self._now, self._older = engine, drafter, now, older
+        self._engine, self._drafter, self._now, self._older = engine, drafter.core, now, older
         self._step = 0
         self._renewed = drafter.sampled and isinstance(drafter.core, Proposer)
-        self._blank = drafter.state_dict() if self._renewed else {}
+        self._blank = drafter.core.state_dict() if self._renewed else {}
 
     def before(
         self, round_: Callable[[], list[Sampled]], *, sampling: Sampling, first: bool
@@ -83,7 +83,7 @@ class Learning:
 
 def remembers(drafter: Drafter) -> bool:
     """Whether a drafter's proposals may depend on rollouts that it saw through gfcr's hooks."""
-    return isinstance(drafter, Observer) or isinstance(drafter.core, Proposer)
+    return isinstance(drafter.core, Observer | Proposer)
 
 
 def _groups(found: Sequence[Sampled], *, step: int) -> tuple[Group, ...]:

@@ -231,6 +231,11 @@ def _values(args: Any) -> Iterator[str]:
             f"model_init_kwargs holds {', '.join(loading)}: the engine loads the model too, and "
             f"cannot follow; give {', '.join(_LOADING)} at most"
         )
+    if re.fullmatch("(ada)?lomo|.*_layerwise", args.optim.value):
+        yield (
+            f"optim={args.optim.value!r}: it steps in the backward pass, before gradients are "
+            "looked at: give another, such as 'adafactor'"
+        )
     if args.router_aux_loss_coef:
         yield f"router_aux_loss_coef={args.router_aux_loss_coef}: give 0"
     if args.pad_to_multiple_of is not None:

@@ -77,6 +77,10 @@ class EngineStats:
     """Accepted draft tokens by their place in the draft."""
     busy_s: float = 0.0
     """Seconds spent inside `step` (simulated seconds for the fake engine)."""
+    decoding_s: float = 0.0
+    """Seconds of steps with drafts looked up, of which `undrafted_s` estimates what they would have
+    taken without drafts; see `gfcr.speculation.saving`."""
+    undrafted_s: float = 0.0
     weight_bytes: int = 0
     """Bytes of weight files written for servers at weight syncs."""
     weight_elements: int = 0

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from gfcr.engine.base import EngineStats, Request
 from gfcr.errors import asking
 from gfcr.speculation.base import Draft, Drafter, Law, Proposer, Row, Step
+from gfcr.speculation.saving import Saving
 from gfcr.types import Floats, Ints
 
 _MOST_PROBABILITY = 1 + 1e-3
@@ -35,6 +36,7 @@ class Drafting:
         """Draft length: most tokens to draft for any request in the next step."""
         self._max_length, self._eos = max_length, frozenset(eos)
         self._live: dict[str, _Live] = {}
+        self._saving = Saving()
 
     @property
     def record(self) -> int:
@@ -81,9 +83,15 @@ class Drafting:
         with asking("drafter"):
             self.pace = int(self.drafter.pace(running=running)) if running else 0
 
-    def saw(self, new: EngineStats, *, running: int, seconds: float) -> None:
-        """Tells the drafter what was counted in an engine step with so many requests."""
-        assert self.drafter is not None
+    def saw(
+        self, new: EngineStats, *, running: int, seconds: float, lookup_s: float = 0.0
+    ) -> EngineStats:
+        """Tells the drafter what was counted in an engine step with so many requests.
+
+        Returns:
+            The step's seconds beside an estimate of those without drafts, where there is one.
+        """
+        assert self.drafter is not None and self.core is not None
         step = Step(
             running=running,
             prompt_tokens=new.prompt_tokens,
@@ -95,6 +103,12 @@ class Drafting:
         )
         with asking("drafter"):
             self.drafter.saw(step)
+        undrafted_s = (
+            self._saving.undrafted_s(step, lookup_s=lookup_s) if self.core.looks_up else None
+        )
+        if undrafted_s is None:
+            return EngineStats()
+        return EngineStats(decoding_s=seconds, undrafted_s=undrafted_s)
 
     def budgets(self) -> dict[str, int]:
         """Returns the most draft tokens to verify per request in the next step, by request id."""

@@ -257,7 +257,7 @@ class FakeEngine:
         )
         self._stats += made
         if self._drafting.drafter is not None and self._told:
-            self._drafting.saw(made, running=len(deltas), seconds=busy)
+            self._stats += self._drafting.saw(made, running=len(deltas), seconds=busy)
 
     def _full(self, running: _Running) -> bool:
         return len(running.request.tokens) + len(running.done) >= self.max_length

@@ -232,7 +232,8 @@ class VllmEngine:
             deltas = [d for o in outputs.outputs if (d := self._delta(o)) is not None]
             self._count += EngineStats(generated_tokens=sum(len(d.tokens) for d in deltas))
         seconds = time.perf_counter() - begun
-        self._speculation.after(running=running, new=self._count - was, seconds=seconds)
+        new = self._count - was
+        self._count += self._speculation.after(running=running, new=new, seconds=seconds)
         return deltas
 
     def _delta(self, output: Any) -> Delta | None:

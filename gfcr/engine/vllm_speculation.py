@@ -3,6 +3,7 @@
 Imports no vllm. What is verified in a step was proposed at the end of the step before.
 """
 
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any, Final, final
@@ -51,6 +52,7 @@ class Speculation:
             runner.drafter.behind = self
         self._seats: int = core.scheduler.max_num_running_reqs
         self._warm = self._told = False
+        self._lookup_s = 0.0  # of the step under way
         self._rule = ExitStack()
         if not drafting.exact:
             self._rule.enter_context(vllm_fixes.fresh_draws())
@@ -104,13 +106,20 @@ class Speculation:
         if drafting.pace != was and drafting.proposer is None:
             self._set_length(drafting.pace)
 
-    def after(self, *, running: int, new: EngineStats, seconds: float) -> None:
-        """Called after each step: trims drafts to budgets and reports counters to the drafter."""
+    def after(self, *, running: int, new: EngineStats, seconds: float) -> EngineStats:
+        """Called after each step: trims drafts to budgets and reports counters to the drafter.
+
+        Returns:
+            What the step counts besides, see `Drafting.saw`.
+        """
+        lookup_s, self._lookup_s = self._lookup_s, 0.0
         if self._drafting.drafter is None:
-            return
+            return EngineStats()
         self._trim()
-        if self._told:
-            self._drafting.saw(new, running=min(running, self._seats), seconds=seconds)
+        if not self._told:
+            return EngineStats()
+        seats = min(running, self._seats)
+        return self._drafting.saw(new, running=seats, seconds=seconds, lookup_s=lookup_s)
 
     def _set_length(self, pace: int) -> None:
         """Sets the draft length of vLLM's own methods, through the scheduler's lookup table."""
@@ -121,6 +130,7 @@ class Speculation:
 
     def propose(self, sampled: Sequence[Sequence[int]], lengths: Any, tokens: Any) -> Any:
         """See `Bridge.propose`."""
+        begun = time.perf_counter()
         ids: list[str] = self._runner.input_batch.req_ids
         requests = self._core.scheduler.requests
         asked = {
@@ -141,6 +151,7 @@ class Speculation:
         if any(d.law is not None for d in drafts):
             self._runner._draft_probs = self._dense(drafts)
             self._runner._draft_prob_req_ids = list(ids)
+        self._lookup_s += time.perf_counter() - begun
         return [list(d.tokens) for d in drafts]
 
     def _trim(self) -> None:

@@ -8,12 +8,12 @@ import sys
 import sysconfig
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from importlib.metadata import version
 from select import select
 from typing import IO, Any, final
 
 from gfcr import registry
 from gfcr.launch.base import Job
+from gfcr.process.cores import accelerated
 from gfcr.process.environment import set_defaults
 from gfcr.process.worker import command
 from gfcr.tracking.folder import RunFolder
@@ -27,7 +27,7 @@ def libraries_of(jobs: Iterable[Job]) -> list[str]:
     parts = [registry.find(kind, name) for kind, name in named]
     libraries = list(dict.fromkeys(library for part in parts for library in part.libraries))
     # A torch with an accelerator may have initialised it, which no fork survives.
-    safe = sys.platform == "linux" and (not libraries or version("torch").endswith("+cpu"))
+    safe = sys.platform == "linux" and not accelerated()
     return libraries if safe and len(wanted) > 1 else []
 
 

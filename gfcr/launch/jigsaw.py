@@ -19,7 +19,7 @@ from gfcr.launch import slowdowns
 from gfcr.launch.base import Job, JobEnd, Launcher, Watch
 from gfcr.launch.forked import Forks, libraries_of
 from gfcr.launch.lending import Lender, Lent, even
-from gfcr.launch.process import TrialProcess
+from gfcr.launch.process import TrialProcess, first_free
 from gfcr.process.lease import Lease, rows
 from gfcr.values.ranges import Count, File
 
@@ -83,13 +83,6 @@ class Jigsaw(Launcher):
             stack.callback(lambda: [process.ask_to_end() for _, process in running.values()])
             stack.callback(lender.release)
             while waiting or running:
-                while waiting and len(running) < most:
-                    job = waiting.pop(0)
-                    begin(job)
-                    row = jobs.index(job)
-                    lender.begin(job.name, lease=Lease(file, row=row))
-                    process = TrialProcess(job, forks=forks, lease=f"{file}:{row}")
-                    running[job.name] = (job, process)
                 lender.poll()
                 if time.monotonic() - looked_s < _WATCH_S:
                     time.sleep(_POLL_S)
@@ -101,6 +94,13 @@ class Jigsaw(Launcher):
                         del running[job.name]
                         lender.end(job.name)
                         yield JobEnd(job=job, result=result)
+                while len(running) < most and (job := first_free(waiting)) is not None:
+                    waiting.remove(job)
+                    begin(job)
+                    row = jobs.index(job)
+                    lender.begin(job.name, lease=Lease(file, row=row))
+                    process = TrialProcess(job, forks=forks, lease=f"{file}:{row}")
+                    running[job.name] = (job, process)
 
 
 def _check(jobs: Sequence[Job]) -> None:
@@ -127,3 +127,5 @@ def _check(jobs: Sequence[Job]) -> None:
                 f"{job.name}: engine.name={engine} under launcher.name=jigsaw: cores are lent to "
                 f"the trial's own process. Give engine.name=vllm, or {other}."
             )
+    if len(os.sched_getaffinity(0)) < 2:
+        raise ConfigError(f"launcher.name=jigsaw lends cores, and here is one: {other}.")

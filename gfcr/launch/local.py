@@ -11,7 +11,7 @@ from annotated_types import Interval
 from gfcr.launch.base import Job, JobEnd, Launcher, Watch
 from gfcr.launch.cores import Machine, Share, largest, share
 from gfcr.launch.forked import Forks, libraries_of
-from gfcr.launch.process import TrialProcess, is_held
+from gfcr.launch.process import TrialProcess, first_free
 
 _POLL_S = 0.5
 
@@ -41,7 +41,7 @@ class Local(Launcher):
             stack.callback(lambda: [process.stop() for _, process, _ in running.values()])
             stack.callback(lambda: [process.ask_to_end() for _, process, _ in running.values()])
             while waiting or running:
-                while idle and (job := _free(waiting)) is not None:
+                while idle and (job := first_free(waiting)) is not None:
                     waiting.remove(job)
                     begin(job)
                     cores = idle.pop(0)
@@ -55,8 +55,3 @@ class Local(Launcher):
                         del running[job.name]
                         idle.append(cores)
                         yield JobEnd(job=job, result=result)
-
-
-def _free(waiting: Sequence[Job]) -> Job | None:
-    """Returns the first trial that no other process runs."""
-    return next((job for job in waiting if not is_held(job)), None)

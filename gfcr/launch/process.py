@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, final
 
@@ -99,6 +99,11 @@ class TrialProcess:
 def is_held(job: Job) -> bool:
     """Whether another process, such as a second sweep of the study, runs this trial now."""
     return is_locked(job.folder)
+
+
+def first_free(waiting: Sequence[Job]) -> Job | None:
+    """Returns the first trial that no other process runs."""
+    return next((job for job in waiting if not is_held(job)), None)
 
 
 def _parse(text: str, *, log: Path, code: int) -> dict[str, Any]:

@@ -167,7 +167,9 @@ class Meter:
 
 def _speculation(spent: EngineStats) -> dict[str, float]:
     places = enumerate(spent.accepted_per_position, start=1)
+    known = spent.decoding_s > 0
     return {
+        **({"speculation/speedup": spent.undrafted_s / spent.decoding_s} if known else {}),
         "speculation/drafted": float(spent.drafted_tokens),
         "speculation/accepted": float(spent.accepted_tokens),
         # Each verification also checks the place after its draft.

@@ -19,7 +19,10 @@ LEASE: Final = "GFCR_LEASE"
 """Environment variable of a trial with its lease: the file, a colon, and the row."""
 Kind: TypeAlias = Literal["start", "evaluate", "decode", "tail", "train"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
-_ASKED, _GRANTED, _CORES, _KIND = range(4)
+_ASKED, _GRANTED, _KIND, _CORES = range(4)
+_MOST_CORES: Final = 1024
+"""Cores that Linux gives a process a choice of; a row has a bit for each, from `_CORES` on."""
+_WIDTH: Final = _CORES + _MOST_CORES // 64
 _POLL_S: Final = 0.001
 _TAIL: Final = 1 / 8
 """Share of a batch's requests at which its tail begins, where a second core helps little."""
@@ -45,9 +48,9 @@ class Lease:
             sleep: sleeps for some seconds.
             use: confines the trial to cores.
         """
-        held: Any = np.memmap(file, np.int64, mode="r+").reshape(-1, 4)
+        held: Any = np.memmap(file, np.int64, mode="r+").reshape(-1, _WIDTH)
         self._row, self._sleep, self._use = held[row], sleep, use
-        self._has = 0
+        self._has = bytes(_MOST_CORES // 8)
         self._most = 0
         """Most requests that the present batch had in flight at a time."""
 
@@ -55,17 +58,21 @@ class Lease:
 
     def enter(self, kind: Kind) -> None:
         """Ends the present sub-stage, asks for cores for the next one, and waits for the grant."""
-        self._row[_KIND], self._most = KINDS.index(kind), 0
-        self._row[_ASKED] += 1
+        self.ask(kind)
         while self._row[_GRANTED] < self._row[_ASKED]:
             self._sleep(_POLL_S)
         self.look()
 
+    def ask(self, kind: Kind) -> None:
+        """Asks for cores for a sub-stage."""
+        self._row[_KIND], self._most = KINDS.index(kind), 0
+        self._row[_ASKED] += 1
+
     def look(self) -> None:
         """Moves to the cores that are granted now, if they have changed."""
-        if (cores := int(self._row[_CORES])) != self._has:
+        if (cores := self._row[_CORES:].tobytes()) != self._has:
             self._has = cores
-            self._use(i for i in range(63) if cores >> i & 1)
+            self._use(np.flatnonzero(np.unpackbits(np.frombuffer(cores, np.uint8))).tolist())
 
     def decoding(self, *, left: int) -> None:
         """Called before each decoding step with its requests; starts the tail once few are left."""
@@ -93,13 +100,15 @@ class Lease:
 
     def grant(self, cores: Iterable[int]) -> None:
         """Grants cores for the last request."""
-        self._row[_CORES] = sum(1 << core for core in cores)
+        lent = np.zeros(_MOST_CORES, np.bool_)
+        lent[[*cores]] = True
+        self._row[_CORES:] = np.packbits(lent).view(np.int64)
         self._row[_GRANTED] = self._row[_ASKED]
 
 
 def rows(file: Path, *, num: int) -> Path:
     """Creates a file with `num` rows, one for each trial."""
-    file.write_bytes(np.zeros((num, 4), np.int64).tobytes())
+    file.write_bytes(np.zeros((num, _WIDTH), np.int64).tobytes())
     return file
 
 

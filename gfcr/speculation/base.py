@@ -100,6 +100,10 @@ class Step:
 class Drafter(Part):
     """Proposes draft tokens. Inherit `BuiltIn` or `Proposer`."""
 
+    looks_up: ClassVar[bool] = False
+    """Whether a step with drafts has no passes but the policy's, so that its time tells their
+    cost."""
+
     @property
     def sampled(self) -> bool:
         """Whether drafts are drawn at random; otherwise they are a function of the past."""
@@ -190,6 +194,7 @@ class Proposer(Drafter):
             return [Draft(tokens=row.tokens_T[-1:].tolist()) for row in rows]  # "says it again"
     """
 
+    looks_up: ClassVar[bool] = True
     record: ClassVar[int] = 0
     """The value of `recorded`."""
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, final
+from typing import Annotated, Any, ClassVar, final
 
 from annotated_types import Interval
 
@@ -15,6 +15,8 @@ from gfcr.values.ranges import DraftLength
 @dataclass(kw_only=True)
 class Ngram(BuiltIn):
     """Repeats what followed the sequence's last few tokens before (prompt lookup)."""
+
+    looks_up: ClassVar[bool] = True
 
     draft_length: DraftLength = 3
     """Tokens drafted for one verification (k)."""

@@ -17,6 +17,7 @@ class Suffix(BuiltIn):
     """Continues as earlier requests did after the longest matching suffix (Arctic Inference)."""
 
     paper: ClassVar[str] = "2411.04975"
+    looks_up: ClassVar[bool] = True
 
     draft_length: DraftLength = 8
     """Most tokens drafted for one verification (k)."""

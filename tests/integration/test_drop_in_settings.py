@@ -175,6 +175,8 @@ def test_any_other_value_of_a_field_that_is_not_honoured_is_named(
         ({"max_completion_length": None}, "max_completion_length=None"),
         ({"model_init_kwargs": {"revision": "v2"}}, "model_init_kwargs holds revision"),
         ({"model_init_kwargs": {"rope_theta": 1.0}}, "model_init_kwargs holds rope_theta"),
+        ({"optim": "lomo"}, "optim='lomo': it steps in the backward pass"),
+        ({"optim": "galore_adamw_layerwise"}, "optim='galore_adamw_layerwise': it steps"),
         ({"router_aux_loss_coef": 0.1}, "router_aux_loss_coef=0.1"),
         ({"pad_to_multiple_of": 8}, "pad_to_multiple_of=8"),
         ({"num_generations": 8}, "num_generations=8 and group_size=4"),

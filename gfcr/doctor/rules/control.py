@@ -45,6 +45,15 @@ def _halved(before: float, now: float) -> bool:
     return high > _SOME and high >= 2 * low
 
 
+def _longer_with_drafts(history: History) -> float | None:
+    speedup = history.last("speculation/speedup")
+    return None if speedup is None else 1 / speedup - 1
+
+
+def _steered(spec: Spec) -> tuple[str, ...]:
+    return (f"strategy.drafter={{name: auto, drafter: {spec['strategy']['drafter']['name']}}}",)
+
+
 def _warmer(spec: Spec) -> tuple[str, ...]:
     return ("sampling.temperature=1.0",) if spec["sampling"]["temperature"] < 1 else ()
 
@@ -253,6 +262,20 @@ RULES: Final = (
         metrics=("speculation/drafted", "speculation/accepted"),
         advice={
             "strategy.drafter=das": "drafts from this run's own rollouts",
+            "strategy.drafter=none": "no speculation",
+        },
+    ),
+    Rule(
+        # A pass over drafted tokens takes longer where computing is what limits it, as on CPUs. The
+        # limit leaves room for the estimate's error.
+        name="costly_drafts",
+        cell="C6.8",
+        says="decoding takes {figure:.0%} more seconds with drafts than it would without.",
+        figure=_longer_with_drafts,
+        limit=0.25,
+        metrics=("speculation/speedup",),
+        advice={
+            _steered: "drafts as much as is fastest, which may be nothing",
             "strategy.drafter=none": "no speculation",
         },
     ),

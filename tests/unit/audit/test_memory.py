@@ -4,12 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import pytest
 
 from gfcr.audit.memory import Learning, remembers
 from gfcr.audit.restless import Restless
 from gfcr.audit.sampler import Sampled
 from gfcr.engine.fake import Fake, FakeEngine
-from gfcr.speculation.base import NOTHING, Draft, Proposer, Row
+from gfcr.speculation.auto import Auto
+from gfcr.speculation.base import NOTHING, Draft, Drafter, Proposer, Row
 from gfcr.speculation.ngram import Ngram
 from gfcr.stages import Harvest, Observer, View
 from gfcr.types import Sampling
@@ -36,7 +38,7 @@ class Keeps(Proposer, Observer):
         self.seen.append(tuple(r.id for g in harvest.groups for r in g.rollouts))
 
 
-def rounds(drafter: Keeps, *, num: int) -> list[int]:
+def rounds(drafter: Drafter, *, num: int) -> list[int]:
     """Versions of the policies that rounds of the past came from."""
     engine = FakeEngine(Fake(), seed=0)
     versions: list[int] = []
@@ -56,16 +58,18 @@ def rounds(drafter: Keeps, *, num: int) -> list[int]:
     return versions
 
 
-def test_drafts_that_are_functions_of_the_past_need_one_past() -> None:
+@pytest.mark.parametrize("steered", [False, True])
+def test_drafts_that_are_functions_of_the_past_need_one_past(steered: bool) -> None:
     drafter = Keeps(draws=False)
-    assert len(rounds(drafter, num=3)) == 1
+    assert len(rounds(Auto(drafter=drafter) if steered else drafter, num=3)) == 1
     assert len(drafter.seen) == 4
     assert [r.rpartition("/")[2] for r in drafter.seen[0]] == ["0", "1"]
 
 
-def test_drafts_that_are_drawn_need_a_past_of_their_own_each_round() -> None:
+@pytest.mark.parametrize("steered", [False, True])
+def test_drafts_that_are_drawn_need_a_past_of_their_own_each_round(steered: bool) -> None:
     drafter = Keeps(draws=True)
-    assert len(rounds(drafter, num=3)) == 3
+    assert len(rounds(Auto(drafter=drafter) if steered else drafter, num=3)) == 3
     assert len(drafter.seen) == 2  # what earlier rounds left was forgotten
 
 

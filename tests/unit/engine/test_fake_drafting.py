@@ -1,7 +1,7 @@
 """Speculation on the fake engine: fewer passes, the same tokens, budgets kept, ends reported."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, final
 
 import numpy as np
@@ -121,15 +121,17 @@ def test_no_draft_reaches_beyond_the_cap() -> None:
 @final
 @dataclass(kw_only=True)
 class Noise(Proposer):
-    """Proposes at random."""
+    """Proposes at random, in three steps of four."""
 
     @property
     def max_draft(self) -> int:
         return 3
 
     def propose(self, rows: Sequence[Row]) -> Sequence[Draft]:
-        rng = np.random.default_rng(len(rows[0].tokens_T))
-        return [Draft(tokens=rng.integers(4, 20, 3).tolist()) for _ in rows]
+        length = len(rows[0].tokens_T)
+        rng = np.random.default_rng(length)
+        num = 3 if length % 4 else 0
+        return [Draft(tokens=rng.integers(4, 20, num).tolist()) for _ in rows]
 
 
 def test_point_mass_drafts_change_no_token_of_a_seeded_request() -> None:
@@ -138,6 +140,18 @@ def test_point_mass_drafts_change_no_token_of_a_seeded_request() -> None:
         engine.submit(request(max_tokens=200))
     assert finish(plain) == finish(drafted)
     assert drafted.stats().drafted_tokens > 0
+
+
+def test_what_decoding_would_have_taken_without_drafts_is_estimated() -> None:
+    plain, drafted = FakeEngine(Fake(), seed=0), FakeEngine(Fake(), seed=0, drafter=Noise())
+    for engine in (plain, drafted):
+        for name in "abcdefgh":
+            engine.submit(replace(request(max_tokens=400, name=name), endless=True))
+        finish(engine)
+    with_drafts, without = drafted.stats(), plain.stats().busy_s
+    assert with_drafts.decoding_s > 0.5 * with_drafts.busy_s
+    speedup = with_drafts.undrafted_s / with_drafts.decoding_s
+    assert speedup == pytest.approx(without / with_drafts.busy_s, rel=0.02)
 
 
 def test_the_fake_engine_has_no_drafter_built_in() -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from importlib.metadata import Distribution, PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
@@ -175,6 +176,16 @@ def test_no_trial_is_forked_where_torch_may_know_a_device(
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     assert libraries_of(jobs(tmp_path, **STACK)) == []
+
+
+def test_trials_are_forked_where_there_is_no_torch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(name: str) -> Distribution:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(Distribution, "from_name", missing)
+    assert "mlflow.tracking" in libraries_of(jobs(tmp_path, tracking={"name": "mlflow"}))
 
 
 def test_what_started_a_thread_is_not_forked(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import yaml
 from gfcr import sweep
 from gfcr.config import as_dict
 from gfcr.errors import ConfigError
-from gfcr.launch.base import Job
+from gfcr.launch.base import Job, Launcher
 from gfcr.launch.jigsaw import Jigsaw
 from gfcr.launch.local import Local
 from gfcr.launch.process import TrialProcess, is_held
@@ -128,13 +128,18 @@ def test_a_trial_that_is_killed_leaves_its_cores_to_the_other_and_goes_on_later(
     assert made(tmp_path) == 2 * 24, "nothing is lost"
 
 
-def test_what_cores_cannot_be_lent_to_is_refused(tmp_path: Path) -> None:
+def test_what_cores_cannot_be_lent_to_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for changes, told in (
         ({"budget": {"seconds": 60}}, "budget.seconds=60"),
         ({"schedule": {"name": "lag"}}, "schedule.name=lag"),
     ):
         with pytest.raises(ConfigError, match=told):
             list(launched(Jigsaw(), jobs(tmp_path, **changes)))
+    with monkeypatch.context() as patch, pytest.raises(ConfigError, match="and here is one"):
+        patch.setattr(os, "sched_getaffinity", lambda _: {5})
+        list(launched(Jigsaw(), jobs(tmp_path)))
 
 
 @pytest.mark.slow
@@ -178,14 +183,16 @@ def test_the_second_process_of_a_trial_waits_for_the_first(tmp_path: Path) -> No
 
 
 @pytest.mark.whole
-def test_a_trial_that_another_sweep_runs_is_left_until_it_ends(tmp_path: Path) -> None:
+@over("launcher", [Local(parallel=1), Jigsaw(scheduler="serial")])
+def test_a_trial_that_another_sweep_runs_is_left_until_it_ends(
+    launcher: Launcher, tmp_path: Path
+) -> None:
     first, second = jobs(tmp_path, trainer={"name": "dry", "max_steps": 150})
     other = TrialProcess(first)
     until(lambda: made(tmp_path) > 2)
     held: list[bool] = []
-    ends = list(
-        launched(Local(parallel=1), [first, second], begin=lambda job: held.append(is_held(job)))
-    )
+    begun = launched(launcher, [first, second], begin=lambda job: held.append(is_held(job)))
+    ends = list(begun)
     assert [end.job.name for end in ends] == ["b/0", "a/0"]
     assert held == [False, False]  # however long the other sweep takes
     assert [end.result["status"] for end in ends] == ["finished"] * 2
