@@ -42,6 +42,7 @@ class SweepDisplay:
         placed = study.launcher.share([as_dict(trial.config) for trial in study.trials])
         self._title = f"study {study.name}" + (f", {placed}" if placed else "")
         self._began: dict[str, float] = {}
+        self._sizes: dict[str, int] = {}
         self._live = Live(self._table(), console=self._console, auto_refresh=False)
         self._terminal = show is None and sys.stderr.isatty()
 
@@ -67,9 +68,14 @@ class SweepDisplay:
             )
 
     def watch(self, trial: Trial) -> None:
-        """Reads and shows the trial's latest figures."""
-        folder = RunFolder(trial.folder)
-        lines = list(folder.metrics())
+        """Shows the trial's latest figures, which are read where the trial has logged more."""
+        log = trial.folder / "metrics.jsonl"
+        size = log.stat().st_size if log.is_file() else 0
+        if size == self._sizes.get(trial.name):
+            self._set(trial, status="running", progress=self._rows[trial.name][1])
+            return
+        self._sizes[trial.name] = size
+        lines = list(RunFolder(trial.folder).metrics())
         updates = [line for line in lines if "rollouts/all" in line.metrics]
         scores = [line.metrics[HELDOUT] for line in lines if HELDOUT in line.metrics]
         if not updates:
