@@ -12,6 +12,7 @@ from benchmarks.commands import (
     ranking,
     rose,
     speculation,
+    steps,
     time_to_target,
     updates,
 )
@@ -37,6 +38,7 @@ COMMANDS: Final[Mapping[str, tuple[Command, str]]] = {
     "ranking": (ranking, "a study's winner, named earlier, on its curves"),
     "time-to-target": (time_to_target, "a held-out reward, against stock TRL"),
     "rose": (rose, "rollouts on the core of a serving engine, as slack allows"),
+    "steps": (steps, "a pass of a serving engine: seconds, and seconds a token"),
     "aurora": (aurora, "drafts that learn from a stream whose domain shifts"),
     "jigsaw": (jigsaw, "a study's trials sub-stage by sub-stage, and in turn"),
     "published": (published, "the simulator's formulas against published measurements"),

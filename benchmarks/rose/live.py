@@ -4,28 +4,25 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, cast, final
 
+from benchmarks import steps
 from benchmarks.demo_pipeline import demo_pipeline
 from benchmarks.rose.trace import Trace
 from benchmarks.rose.traffic import Answered, Traffic, sending
-from benchmarks.rounds import answered
 from gfcr import models, registry
 from gfcr.cluster.gate import Gate
 from gfcr.cluster.slack import Admission, Objectives
-from gfcr.engine.base import Delta, Engine, Request
+from gfcr.engine.base import Delta, Engine
 from gfcr.engine.server_loop import ServerEngine
 from gfcr.engine.vllm_rest import REST
 from gfcr.errors import ConfigError
 from gfcr.process import cores
-from gfcr.seeds import rng
-from gfcr.speculation.budget import fit_pass_cost
 from gfcr.speculation.cost import PassCost
-from gfcr.types import Sampling
 
 Arm: TypeAlias = Literal["serving", "split", "unadmitted", "idle", "rose"]
 ARMS: Final[tuple[Arm, ...]] = ("serving", "split", "unadmitted", "idle", "rose")
@@ -34,8 +31,6 @@ _RESERVES: Final[Mapping[Arm, float]] = {"idle": 1.0, "rose": 0.5}
 rollouts are let in while no request is in flight alone (the rule of RLix)."""
 STALL_S: Final = 0.25
 """ROSE's 2 s, scaled to batches that take two or three."""
-_SIZES: Final = (1, 2, 4, 8, 16)
-"""Requests that are decoded together when the cost of a step is measured."""
 _NEVER: Final = float("-inf")
 
 
@@ -203,28 +198,9 @@ def started(
         )
 
 
-def step_cost(engine: ServerEngine, *, prompt: int = 16, new: int = 32) -> PassCost:
-    """Measures what a step costs: batches of several sizes, on a server that has nothing else."""
-    passes, tokens, seconds = list[float](), list[float](), list[float]()
-    for number, size in enumerate((max(_SIZES), *_SIZES, *_SIZES)):  # the first warms up
-        before, began = engine.stats(), time.perf_counter()
-        answered(engine, _burst(engine, size=size, prompt=prompt, new=new, number=number))
-        took, spent = time.perf_counter() - began, engine.stats() - before
-        if number:
-            passes.append(spent.forward_passes)
-            tokens.append(spent.generated_tokens + spent.prompt_tokens)
-            seconds.append(took)
-    return fit_pass_cost(passes_U=passes, tokens_U=tokens, seconds_U=seconds)
-
-
-def _burst(
-    engine: ServerEngine, *, size: int, prompt: int, new: int, number: int
-) -> Iterator[Request]:
-    law = Sampling(max_tokens=new)
-    for i in range(size):
-        draw = rng(0, "step cost", number, i).integers(0, engine.folder.vocab, prompt)
-        tokens, name = tuple(int(t) for t in draw), f"cost-{number}-{i}"
-        yield Request(id=name, tokens=tokens, sampling=law, seed=i, endless=True)
+def step_cost(engine: ServerEngine) -> PassCost:
+    """Measures what a step costs on a server that has nothing else to do."""
+    return steps.fitted(steps.run_batches(engine, vocab=engine.folder.vocab, repeats=2))
 
 
 def _two_cores() -> list[int]:
